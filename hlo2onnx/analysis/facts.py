@@ -1,0 +1,102 @@
+"""Proven facts about ONNX values, computed on demand and remembered.
+
+The facts hang on ONNX values, not on StableHLO ones: a function translated in two places has
+facts for each place, and raising rules ask the same questions as handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import Range, range_of_node, range_of_type
+from hlo2onnx.graph.values import FLOATS, INTEGERS, const_of, dtype_of
+
+_T = TypeVar("_T")
+
+_MOVES_DATA = frozenset(
+    {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",
+     "Gather", "GatherElements", "GatherND", "Split"}
+)  # fmt: skip
+_FOLD_LIMIT = 1 << 16
+"""Constants above this many elements are not examined for their range."""
+
+
+class Facts:
+    """Answers questions about values; every answer is a proof, "don't know" is None or False."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[oir.Value, Range | None] = {}
+        self._nan_free: dict[oir.Value, bool] = {}
+
+    def constant(self, value: oir.Value) -> np.ndarray | None:
+        """The elements of a value known at translation time, up to broadcasting.
+
+        A constant that was only reshaped, transposed or expanded is returned unexpanded: the set
+        of its elements is exact, its shape is not.
+        """
+        while (array := const_of(value)) is None:
+            node = value.producer()
+            if node is None or node.op_type not in ("Identity", "Reshape", "Transpose", "Expand"):
+                return None
+            source = node.inputs[0]
+            if source is None:
+                return None
+            value = source
+        return array
+
+    def int_range(self, value: oir.Value) -> Range | None:
+        """Inclusive bounds of an integer value's elements; None for other types.
+
+        Never wider than the type; arithmetic that might wrap gives the type's own range.
+        """
+        if dtype_of(value) not in INTEGERS:
+            return None
+        return self._memo(self._ranges, value, self._int_range)
+
+    def nan_free(self, value: oir.Value) -> bool:
+        """Whether no element can be NaN, whatever the inputs are."""
+        if dtype_of(value) not in FLOATS:
+            return True
+        return self._memo(self._nan_free, value, self._is_nan_free)
+
+    def _memo(
+        self, table: dict[oir.Value, _T], value: oir.Value, compute: Callable[[oir.Value], _T]
+    ) -> _T:
+        if value not in table:
+            table[value] = compute(value)
+        return table[value]
+
+    def _int_range(self, value: oir.Value) -> Range | None:
+        array = const_of(value)
+        if array is not None:
+            if not 0 < array.size <= _FOLD_LIMIT:
+                return range_of_type(dtype_of(value))
+            return Range(int(array.min()), int(array.max()))
+        node = value.producer()
+        if node is None:
+            return range_of_type(dtype_of(value))
+        if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
+            return self.int_range(node.inputs[0])
+        return range_of_node(node, dtype_of(value), self.int_range)
+
+    def _is_nan_free(self, value: oir.Value) -> bool:
+        array = const_of(value)
+        if array is not None:
+            return array.size <= _FOLD_LIMIT and not np.isnan(array.astype(np.float64)).any()
+        node = value.producer()
+        if node is None:
+            return False
+        inputs = [x for x in node.inputs if x is not None]
+        if node.op_type in _MOVES_DATA:
+            return self.nan_free(inputs[0])
+        if node.op_type == "Cast":
+            return dtype_of(inputs[0]) not in FLOATS or self.nan_free(inputs[0])
+        if node.op_type in ("Relu", "Neg", "Abs", "Concat", "Max", "Min", "Exp", "Tanh", "Erf"):
+            return all(map(self.nan_free, inputs))
+        if node.op_type == "Where":
+            return all(map(self.nan_free, inputs[1:]))
+        return False

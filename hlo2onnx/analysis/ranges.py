@@ -1,0 +1,97 @@
+"""Integer interval arithmetic over ONNX nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import INTEGERS, dtype_of, shape_of
+
+
+class Range(NamedTuple):
+    """Inclusive bounds."""
+
+    low: int
+    high: int
+
+    def within(self, low: int, high: int) -> bool:
+        """Whether every value lies in [low, high]."""
+        return low <= self.low and self.high <= high
+
+
+RangeOf = Callable[[oir.Value], Range | None]
+
+
+def range_of_type(dtype: oir.DataType) -> Range:
+    """What an integer type can hold."""
+    bits = dtype.bitwidth
+    if dtype.name.startswith("U"):
+        return Range(0, (1 << bits) - 1)
+    return Range(-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def range_of_node(node: oir.Node, dtype: oir.DataType, range_of: RangeOf) -> Range:
+    """Bounds of an integer node's output; the type's own range where nothing better is proven."""
+    everything = range_of_type(dtype)
+    operands = [range_of(x) for x in node.inputs if x is not None]
+    found: Range | None = None
+    if node.op_type in ("ArgMax", "ArgMin"):
+        found = _arg_range(node)
+    elif node.op_type == "Cast":
+        found = _cast_range(node, operands)
+    elif node.op_type == "Where" and operands[1] and operands[2]:
+        found = Range(
+            min(operands[1].low, operands[2].low), max(operands[1].high, operands[2].high)
+        )
+    elif all(operand is not None for operand in operands) and operands:
+        found = _arithmetic(node.op_type, [operand for operand in operands if operand])
+    # A result outside the type would have wrapped, so nothing is known about it.
+    return found if found is not None and found.within(*everything) else everything
+
+
+def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
+    first = operands[0]
+    if op_type == "Abs":
+        high = max(abs(first.low), abs(first.high))
+        return Range(
+            0 if first.low <= 0 <= first.high else min(abs(first.low), abs(first.high)), high
+        )
+    if op_type == "Neg":
+        return Range(-first.high, -first.low)
+    if op_type == "Concat":
+        return Range(min(r.low for r in operands), max(r.high for r in operands))
+    if len(operands) == 3 and op_type == "Clip":
+        low, high = operands[1], operands[2]
+        return Range(
+            min(max(first.low, low.low), high.low), min(max(first.high, low.high), high.high)
+        )
+    if len(operands) != 2:
+        return None
+    second = operands[1]
+    corners = [a * b for a in first for b in second]
+    table = {
+        "Add": Range(first.low + second.low, first.high + second.high),
+        "Sub": Range(first.low - second.high, first.high - second.low),
+        "Mul": Range(min(corners), max(corners)),
+        "Max": Range(max(first.low, second.low), max(first.high, second.high)),
+        "Min": Range(min(first.low, second.low), min(first.high, second.high)),
+    }
+    return table.get(op_type)
+
+
+def _arg_range(node: oir.Node) -> Range | None:
+    x = node.inputs[0]
+    assert x is not None
+    axis = node.attributes.get_int("axis", 0)
+    dim = shape_of(x)[axis] if shape_of(x) else 1
+    return Range(0, max(int(dim) - 1, 0)) if isinstance(dim, int) else None
+
+
+def _cast_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
+    source = node.inputs[0]
+    assert source is not None
+    if dtype_of(source) == oir.DataType.BOOL:
+        return Range(0, 1)
+    return operands[0] if dtype_of(source) in INTEGERS else None

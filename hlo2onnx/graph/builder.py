@@ -1,0 +1,279 @@
+"""The one place that makes ONNX nodes and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.graph.infer import ValueType, infer
+from hlo2onnx.graph.names import Names
+from hlo2onnx.graph.values import Dim, dtype_of, rank_of, shape_of
+
+_SHARED_BYTES = 1024
+"""Constants up to this size are shared by content; larger ones by identity of their memory."""
+
+INT64_MAX = np.iinfo(np.int64).max
+INT64_MIN = np.iinfo(np.int64).min
+
+
+class GraphBuilder:
+    """Appends nodes to a graph (or inserts them before a node) and types every output.
+
+    `builder.Add(a, b)` makes an ONNX Add node; keyword arguments are ONNX attributes; an operand
+    that is None is an omitted optional input. `n_outputs=` asks for several outputs and returns
+    a tuple.
+
+    Args:
+        graph: The main graph; constants become its initializers wherever they are used.
+        opset: Version of the default ONNX domain that the graph will declare.
+    """
+
+    def __init__(self, graph: oir.Graph, names: Names, opset: int) -> None:
+        self.main_graph = graph
+        self.graph = graph
+        self.names = names
+        self.opset = opset
+        self.scope = ""
+        self.metadata: Mapping[str, str] = {}
+        self._insert_before: oir.Node | None = None
+        self._constants: dict[tuple[Any, ...], oir.Value] = {}
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        if not op_type[0].isupper():
+            raise AttributeError(op_type)
+        return partial(self.op, op_type)
+
+    # -- nodes ------------------------------------------------------------------------------
+
+    def op(
+        self,
+        op_type: str,
+        *inputs: oir.Value | None,
+        domain: str = "",
+        n_outputs: int = 1,
+        types: Sequence[ValueType] | None = None,
+        **attributes: Any,
+    ) -> Any:
+        """Makes one node and returns its output, or a tuple of them when `n_outputs` > 1.
+
+        Args:
+            op_type: Operator name.
+            inputs: Operands; None for an omitted optional one.
+            domain: "" for ONNX's own.
+            n_outputs: How many outputs the node has.
+            types: Types of the outputs where inference cannot know them (run-time shapes).
+            attributes: ONNX attributes by name; None leaves one out.
+
+        Raises:
+            InternalError: Types or shapes of the operands do not fit the operator.
+        """
+        attributes = {name: item for name, item in attributes.items() if item is not None}
+        if types is None:
+            types = infer(op_type, inputs, attributes, n_outputs)
+        name = self.names.unique(self.scope or op_type)
+        outputs = [
+            oir.Value(
+                name=name if index == 0 else f"{name}:{index}",
+                type=oir.TensorType(dtype),
+                shape=oir.Shape(shape),
+            )
+            for index, (dtype, shape) in enumerate(types)
+        ]
+        node = oir.Node(
+            domain,
+            op_type,
+            inputs,
+            [_attribute(key, item) for key, item in attributes.items()],
+            outputs=outputs,
+            name=name,
+            metadata_props=dict(self.metadata),
+        )
+        self._place(node)
+        return outputs[0] if n_outputs == 1 else tuple(outputs)
+
+    def _place(self, node: oir.Node) -> None:
+        if self._insert_before is not None:
+            self.graph.insert_before(self._insert_before, node)
+        else:
+            self.graph.append(node)
+
+    @contextmanager
+    def before(self, node: oir.Node) -> Iterator[None]:
+        """Within the block nodes go right before `node`, under its name and metadata."""
+        saved = (self.graph, self._insert_before, self.scope, self.metadata)
+        graph = node.graph
+        if not isinstance(graph, oir.Graph):
+            raise InternalError(f"node {node.name} is not part of a graph")
+        self.graph, self._insert_before = graph, node
+        self.scope, self.metadata = node.name or "", node.metadata_props
+        try:
+            yield
+        finally:
+            self.graph, self._insert_before, self.scope, self.metadata = saved
+
+    @contextmanager
+    def subgraph(self, inputs: Sequence[oir.Value], name: str) -> Iterator[oir.Graph]:
+        """Within the block nodes go into a new subgraph (a Loop or Scan body, an If branch).
+
+        The caller appends the results to `graph.outputs` before it leaves the block.
+        """
+        saved = (self.graph, self._insert_before)
+        self.graph = oir.Graph(inputs, [], nodes=[], name=self.names.unique(name))
+        self._insert_before = None
+        try:
+            yield self.graph
+        finally:
+            self.graph, self._insert_before = saved
+
+    def value(self, name: str, dtype: oir.DataType, shape: Sequence[Dim]) -> oir.Value:
+        """A value without a producer: a graph or subgraph input."""
+        return oir.Value(
+            name=self.names.unique(name), type=oir.TensorType(dtype), shape=oir.Shape(shape)
+        )
+
+    # -- constants --------------------------------------------------------------------------
+
+    def const(self, array: Any, dtype: oir.DataType | None = None, name: str = "") -> oir.Value:
+        """An initializer with this content; the same content is stored once.
+
+        Args:
+            array: Anything numpy takes; not copied when it already is an array.
+            dtype: ONNX element type where numpy's own is not meant.
+            name: Wanted name of a large constant (a weight).
+        """
+        array = np.asarray(array)
+        if dtype is not None:
+            array = array.astype(dtype.numpy(), copy=False)
+        key = self._key(array)
+        known = self._constants.get(key)
+        if known is None:
+            unique = self.names.unique(name or f"const_{_label(array)}")
+            tensor = oir.Tensor(array, name=unique)
+            known = oir.Value(
+                name=unique,
+                type=oir.TensorType(tensor.dtype),
+                shape=tensor.shape,
+                const_value=tensor,
+            )
+            self.main_graph.register_initializer(known)
+            self._constants[key] = known
+        return known
+
+    @staticmethod
+    def _key(array: np.ndarray) -> tuple[Any, ...]:
+        if array.nbytes <= _SHARED_BYTES:
+            return (array.dtype.str, array.dtype.name, array.shape, array.tobytes())
+        address = array.__array_interface__["data"][0]
+        return (array.dtype.name, array.shape, array.strides, address)
+
+    def i64(self, items: Sequence[int] | int) -> oir.Value:
+        """An int64 constant: rank 1 for a sequence, rank 0 for an int."""
+        return self.const(np.asarray(items, np.int64))
+
+    def scalar(self, item: Any, dtype: oir.DataType) -> oir.Value:
+        """A rank-0 constant of the given type."""
+        return self.const(np.asarray(item, dtype.numpy()))
+
+    def scalar_like(self, item: Any, like: oir.Value) -> oir.Value:
+        """A rank-0 constant of the element type of `like`."""
+        return self.scalar(item, dtype_of(like))
+
+    # -- shape helpers that leave out what does nothing ---------------------------------------
+
+    def cast(self, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+        """Cast, or x itself when it has that type; f8 targets do not saturate (as in XLA)."""
+        if dtype_of(x) == dtype:
+            return x
+        saturate = 0 if "FLOAT8" in dtype.name else None
+        return self.Cast(x, to=dtype, saturate=saturate)
+
+    def reshape(self, x: oir.Value, dims: Sequence[int]) -> oir.Value:
+        """Reshape to static extents, or x itself when it has them."""
+        if shape_of(x) == tuple(dims):
+            return x
+        return self.Reshape(x, self.i64(list(dims)), allowzero=1 if 0 in dims else None)
+
+    def transpose(self, x: oir.Value, perm: Sequence[int]) -> oir.Value:
+        """Transpose, or x itself when the permutation is the identity."""
+        if list(perm) == list(range(len(perm))):
+            return x
+        return self.Transpose(x, perm=tuple(perm))
+
+    def expand(self, x: oir.Value, dims: Sequence[int]) -> oir.Value:
+        """Expand to static extents (numpy broadcasting), or x itself when it has them."""
+        if shape_of(x) == tuple(dims):
+            return x
+        return self.Expand(x, self.i64(list(dims)))
+
+    def unsqueeze(self, x: oir.Value, axes: Sequence[int]) -> oir.Value:
+        """Inserts axes of extent 1 at these positions of the result."""
+        return self.Unsqueeze(x, self.i64(list(axes))) if axes else x
+
+    def squeeze(self, x: oir.Value, axes: Sequence[int]) -> oir.Value:
+        """Removes these axes of extent 1."""
+        return self.Squeeze(x, self.i64(list(axes))) if axes else x
+
+    def slice(
+        self,
+        x: oir.Value,
+        starts: Sequence[int],
+        limits: Sequence[int],
+        steps: Sequence[int] | None = None,
+        axes: Sequence[int] | None = None,
+    ) -> oir.Value:
+        """x[starts:limits:steps] along `axes` (all by default); axes kept whole are left out.
+
+        A limit of `INT64_MIN` with a negative step means "past the first element".
+        """
+        axes = range(rank_of(x)) if axes is None else axes
+        steps = [1] * len(axes) if steps is None else steps
+        rows = [
+            row
+            for row in zip(starts, limits, steps, axes, strict=True)
+            if not (row[0] == 0 and row[2] == 1 and row[1] == shape_of(x)[row[3]])
+        ]
+        if not rows:
+            return x
+        start, limit, step, axis = (list(column) for column in zip(*rows, strict=True))
+        inputs = [self.i64(start), self.i64(limit), self.i64(axis)]
+        if any(item != 1 for item in step):
+            inputs.append(self.i64(step))
+        return self.Slice(x, *inputs)
+
+    def concat(self, parts: Sequence[oir.Value], axis: int) -> oir.Value:
+        """Concat along `axis`, or the part itself when there is only one."""
+        return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=axis)
+
+
+def _label(array: np.ndarray) -> str:
+    if array.size == 1:
+        return str(array.reshape(-1)[0])
+    return "x".join(map(str, array.shape))
+
+
+def _attribute(name: str, item: Any) -> oir.Attr:
+    if isinstance(item, oir.DataType):
+        return oir.AttrInt64(name, int(item))
+    if isinstance(item, bool | int | np.integer):
+        return oir.AttrInt64(name, int(item))
+    if isinstance(item, float | np.floating):
+        return oir.AttrFloat32(name, float(item))
+    if isinstance(item, str):
+        return oir.AttrString(name, item)
+    if isinstance(item, oir.Graph):
+        return oir.AttrGraph(name, item)
+    if isinstance(item, np.ndarray):
+        return oir.AttrTensor(name, oir.Tensor(item))
+    if isinstance(item, list | tuple):
+        if item and isinstance(item[0], float):
+            return oir.AttrFloat32s(name, [float(part) for part in item])
+        if item and isinstance(item[0], str):
+            return oir.AttrStrings(name, list(item))
+        return oir.AttrInt64s(name, [int(part) for part in item])
+    raise InternalError(f"attribute {name} has no ONNX form: {item!r}")

@@ -1,0 +1,1 @@
+"""StableHLO to ONNX, one handler per op."""

@@ -1,0 +1,77 @@
+"""The model's inputs and outputs.
+
+At the boundary a complex tensor is one float tensor with a trailing axis of 2 (re, im): the
+convention of ONNX's own DFT. Tokens have no counterpart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import Dim, dtype_of, rank_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.mlir.types import parts_of
+from hlo2onnx.sources.signature import Port
+
+
+def bind_inputs(em: Emitter, function: Any, ports: Sequence[Port]) -> list[Parts]:
+    """Creates the graph's inputs; returns the parts of each argument of the MLIR function."""
+    parts: list[list[oir.Value]] = [[] for _ in function.regions[0].blocks[0].arguments]
+    for port in ports:
+        parts[port.position] += _input(em, port, function)
+    return [tuple(values) for values in parts]
+
+
+def _input(em: Emitter, port: Port, function: Any) -> Parts:
+    argument = function.regions[0].blocks[0].arguments[port.position]
+    first = parts_of(argument.type)[0]
+    dims: list[Dim] = [
+        oir.SymbolicDim(f"{port.name}_dim{axis}") if dim is None else dim
+        for axis, dim in enumerate(port.shape)
+    ]
+    if not port.element.startswith("complex"):
+        value = em.value(port.name, first.dtype, dims)
+        em.main_graph.inputs.append(value)
+        return (value,)
+    value = em.value(port.name, first.dtype, [*dims, 2])
+    em.main_graph.inputs.append(value)
+    em.scope = f"{port.name}/parts"
+    return tuple(em.Gather(value, em.i64(index), axis=len(dims)) for index in (0, 1))
+
+
+def reserve_names(em: Emitter, ports: Sequence[Port]) -> list[str]:
+    """Takes the outputs' names before any node can."""
+    return [em.names.unique(port.name) for port in ports]
+
+
+def bind_outputs(
+    em: Emitter, results: Sequence[Parts], ports: Sequence[Port], names: Sequence[str]
+) -> None:
+    """Makes each result an output under its reserved name.
+
+    A result that is an input, a constant or another output gets a node of its own, since an ONNX
+    value has one name and one role.
+    """
+    parts = [list(values) for values in results]
+    taken: set[oir.Value] = set(em.main_graph.inputs)
+    for port, name in zip(ports, names, strict=True):
+        em.scope, em.metadata = f"{name}/output", {}
+        pieces = parts[port.position]
+        if port.element.startswith("complex"):
+            value = _joined(em, pieces.pop(0), pieces.pop(0))
+        else:
+            value = pieces.pop(0)
+        if value in taken or value.producer() is None:
+            value = em.Identity(value)
+        taken.add(value)
+        value.name = name
+        em.main_graph.outputs.append(value)
+
+
+def _joined(em: Emitter, real: oir.Value, imaginary: oir.Value) -> oir.Value:
+    axis = rank_of(real)
+    assert dtype_of(real) == dtype_of(imaginary)
+    return em.Concat(em.unsqueeze(real, [axis]), em.unsqueeze(imaginary, [axis]), axis=axis)

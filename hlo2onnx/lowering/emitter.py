@@ -1,0 +1,157 @@
+"""What a handler is given to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.errors import InternalError, UnsupportedOp
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.names import Names
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.mlir.constants import Constants
+from hlo2onnx.mlir.types import TensorType, parts_of, shape_of
+from hlo2onnx.options import BITCAST_OPSET, Options
+from hlo2onnx.report import Report
+from hlo2onnx.targets import Target
+
+if TYPE_CHECKING:
+    from hlo2onnx.lowering.walker import Walker
+
+Parts = tuple[oir.Value, ...]
+"""The ONNX values of one StableHLO value: one, two for complex (re, im), none for a token."""
+
+
+class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not an error)
+    """The program needs a newer opset than the one being tried."""
+
+    def __init__(self, opset: int) -> None:
+        super().__init__(opset)
+        self.opset = opset
+
+
+class Emitter(GraphBuilder):
+    """The graph builder plus the program around a handler: operands, regions, facts, notes.
+
+    Attributes:
+        facts: Proven facts about values (`hlo2onnx.analysis`).
+        options: The user's switches.
+        target: The runtime the model is for.
+        report: Where notes go.
+        constants: Contents of the module's constants.
+    """
+
+    def __init__(
+        self,
+        graph: oir.Graph,
+        opset: int,
+        options: Options,
+        target: Target,
+        report: Report,
+        constants: Constants,
+    ) -> None:
+        super().__init__(graph, Names(), opset)
+        self.options = options
+        self.target = target
+        self.report = report
+        self.constants = constants
+        self.facts = Facts()
+        self.environment: dict[Any, Parts] = {}
+        self.walker: Walker
+
+    # -- values of the program ----------------------------------------------------------------
+
+    def parts(self, value: Any) -> Parts:
+        """The ONNX values of an MLIR value."""
+        try:
+            return self.environment[value]
+        except KeyError:
+            raise InternalError(f"{value} is used before it is translated") from None
+
+    def operand(self, op: Op, index: int = 0) -> oir.Value:
+        """The ONNX value of one real operand."""
+        parts = self.parts(op.operands[index])
+        if len(parts) != 1:
+            raise InternalError(f"operand {index} of {op.name} is not one tensor")
+        return parts[0]
+
+    def operands(self, op: Op) -> list[oir.Value]:
+        """The ONNX values of all operands, each of which must be real (int, bool or float)."""
+        return [self.operand(op, index) for index in range(len(op.operands))]
+
+    def result_type(self, op: Op, index: int = 0) -> TensorType:
+        """ONNX element type and shape of a real result."""
+        (part,) = parts_of(op.results[index].type)
+        return part
+
+    def result_dims(self, op: Op, index: int = 0) -> tuple[int, ...]:
+        """Extents of a result that must be static.
+
+        Raises:
+            UnsupportedOp: An extent is dynamic.
+        """
+        return self.static_dims(op.results[index].type)
+
+    def static_dims(self, mlir_type: Any) -> tuple[int, ...]:
+        """Extents of a tensor type that must be static.
+
+        Raises:
+            UnsupportedOp: An extent is dynamic.
+        """
+        dims = tuple(dim for dim in shape_of(mlir_type) if dim is not None)
+        if len(dims) != len(shape_of(mlir_type)):
+            raise UnsupportedOp(
+                f"the shape of {mlir_type} is dynamic", "lower the function for static shapes"
+            )
+        return dims
+
+    # -- regions and calls --------------------------------------------------------------------
+
+    def inline(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
+        """Translates a block in place with these arguments; returns what its terminator returns."""
+        return self.walker.block(block, arguments)
+
+    def call(self, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
+        """Translates the body of a function of the module in place."""
+        return self.walker.call(symbol, arguments)
+
+    def scalar_function(self, block: Any) -> Callable[..., list[oir.Value]]:
+        """A region over scalars (of reduce, map, ...) as a function over tensors of any shape.
+
+        Every op such a region may hold is elementwise, so that its ONNX translation acts on
+        whole tensors as it stands.
+        """
+        return self.walker.scalar_function(block)
+
+    def expansion(self, op: Op) -> list[Parts]:
+        """Translates the op through its expansion into simpler StableHLO ops."""
+        return self.walker.expansion(op)
+
+    # -- policies -----------------------------------------------------------------------------
+
+    @property
+    def guards_nan(self) -> bool:
+        """Whether reductions must let NaN win as XLA does."""
+        return self.options.nan != "runtime"
+
+    @property
+    def has_bitcast(self) -> bool:
+        """Whether BitCast may be emitted.
+
+        An automatic opset is raised to the first that has it; an explicit one is obeyed.
+
+        Raises:
+            NeedsOpset: The lowering must start again with a newer opset.
+        """
+        if self.opset >= BITCAST_OPSET:
+            return True
+        if self.options.opset is None and self.target.max_opset >= BITCAST_OPSET:
+            raise NeedsOpset(BITCAST_OPSET)
+        return False
+
+    def supports(self, op_type: str, dtype: oir.DataType) -> bool:
+        """Whether the target runs this ONNX operator on this element type."""
+        return self.target.supports(op_type, dtype, self.opset)

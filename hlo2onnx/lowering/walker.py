@@ -1,0 +1,216 @@
+"""Walks a module once and hands each op to its handler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
+from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.expansion import Expansions
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import Handler, Registry
+from hlo2onnx.mlir.locations import Origin, origin_of
+from hlo2onnx.mlir.types import TensorType, parts_of
+
+TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "chlo.return"})
+
+
+class Walker:
+    """Translates blocks of one module.
+
+    Args:
+        em: The emitter whose environment receives the values.
+        functions: The module's functions by symbol.
+        registry: The handlers.
+    """
+
+    def __init__(self, em: Emitter, functions: Mapping[str, Any], registry: Registry) -> None:
+        self.em = em
+        self.functions = functions
+        self.registry = registry
+        self.refusals: list[Refusal] = []
+        self.expansions = Expansions()
+        self._prefix = ""
+        self._calls: list[str] = []
+        em.walker = self
+
+    # -- blocks -------------------------------------------------------------------------------
+
+    def block(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
+        """Translates a block in place; returns the parts its terminator returns."""
+        environment = self.em.environment
+        for argument, parts in zip(block.arguments, arguments, strict=True):
+            environment[argument] = parts
+        for operation in block.operations:
+            if operation.operation.name in TERMINATORS:
+                return [environment[operand] for operand in operation.operation.operands]
+            self.op(Op(operation.operation))
+        raise InternalError("a block without terminator")
+
+    def call(self, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
+        """Translates a function's body in place."""
+        if symbol in self._calls:
+            raise UnsupportedOp(f"@{symbol} calls itself; ONNX has no recursion")
+        function = self.functions.get(symbol)
+        if function is None or not function.regions[0].blocks:
+            raise UnsupportedOp(f"the module has no function @{symbol} with a body")
+        saved = (self._prefix, self.em.scope, self.em.metadata)
+        self._prefix = self.em.scope
+        self._calls.append(symbol)
+        try:
+            return self.block(function.regions[0].blocks[0], arguments)
+        finally:
+            self._calls.pop()
+            self._prefix, self.em.scope, self.em.metadata = saved
+
+    def scalar_function(self, block: Any) -> Callable[..., list[oir.Value]]:
+        """See `Emitter.scalar_function`."""
+
+        def apply(*tensors: oir.Value) -> list[oir.Value]:
+            saved, self._whole_tensors = self._whole_tensors, True
+            try:
+                results = self.block(block, [(tensor,) for tensor in tensors])
+            finally:
+                self._whole_tensors = saved
+            return [part for parts in results for part in parts]
+
+        return apply
+
+    _whole_tensors = False
+    """Within a scalar region applied to tensors: results keep the tensors' shape."""
+
+    # -- one op -------------------------------------------------------------------------------
+
+    def op(self, op: Op) -> None:
+        """Translates one op; what it cannot is recorded, and its results become placeholders, so
+        that one run finds every unsupported op."""
+        em = self.em
+        em.report.ops[op.name] += 1
+        origin = origin_of(op.operation.location)
+        outer = (em.scope, em.metadata)
+        em.scope = self._scope(op, origin)
+        em.metadata = {"jax.source": origin.source} if origin.source else {}
+        try:
+            results = self._apply(op)
+        except UnsupportedOp as refusal:
+            self._refuse(op, origin, refusal)
+            results = [self._placeholder(value) for value in op.results]
+        finally:
+            em.scope, em.metadata = outer
+        em.environment.update(zip(op.results, results, strict=True))
+
+    def _scope(self, op: Op, origin: Origin) -> str:
+        scope = origin.scope or op.name.split(".", 1)[1]
+        return f"{self._prefix}/{scope}" if self._prefix else scope
+
+    def _apply(self, op: Op) -> list[Parts]:
+        handler = self.registry.find(op.name, op.touches_complex)
+        if handler is None:
+            if self.expansions.knows(op):
+                return self.expansion(op)
+            kind = "complex numbers" if op.touches_complex else "this op"
+            raise UnsupportedOp(f"hlo2onnx has no handler for {kind}")
+        attributes = _attributes(handler, op)
+        if handler.form == "parts" and op.touches_complex:
+            return self._each_part(handler, op, attributes)
+        return self._checked(op, handler.function(self.em, op, **attributes))
+
+    def _each_part(self, handler: Handler, op: Op, attributes: Mapping[str, Any]) -> list[Parts]:
+        """Runs a data-movement handler on the real, then on the imaginary parts."""
+        environment = self.em.environment
+        whole = {operand: environment[operand] for operand in op.operands}
+        halves = []
+        for index in (0, 1):
+            for operand, parts in whole.items():
+                environment[operand] = (parts[index],) if len(parts) == 2 else parts
+            try:
+                returned = handler.function(self.em, op, **attributes)
+            finally:
+                environment.update(whole)
+            halves.append([returned] if isinstance(returned, oir.Value) else list(returned))
+        flat = [part for pair in zip(*halves, strict=True) for part in pair]
+        return self._checked(op, flat)
+
+    def expansion(self, op: Op) -> list[Parts]:
+        """Translates the op through the StableHLO that MLIR's own passes expand it to."""
+        function = self.expansions.function(op)
+        arguments = [self.em.parts(operand) for operand in op.operands]
+        saved = self._prefix
+        self._prefix = self.em.scope
+        try:
+            return self.block(function.regions[0].blocks[0], arguments)
+        finally:
+            self._prefix = saved
+
+    # -- results ------------------------------------------------------------------------------
+
+    def _checked(self, op: Op, returned: Any) -> list[Parts]:
+        """Checks a handler's values against the op's result types and stamps these on them."""
+        values = [returned] if isinstance(returned, oir.Value) else list(returned)
+        if values and isinstance(values[0], tuple):
+            values = [part for parts in values for part in parts]
+        results: list[Parts] = []
+        for result in op.results:
+            types = parts_of(result.type)
+            parts, values = tuple(values[: len(types)]), values[len(types) :]
+            if len(parts) != len(types):
+                raise InternalError(f"the handler of {op.name} returned too few values")
+            for part, expected in zip(parts, types, strict=True):
+                self._stamp(op, part, expected)
+            results.append(parts)
+        if values:
+            raise InternalError(f"the handler of {op.name} returned too many values")
+        return results
+
+    def _stamp(self, op: Op, value: oir.Value, expected: TensorType) -> None:
+        if dtype_of(value) != expected.dtype:
+            raise InternalError(f"{op.name}: got {value.dtype}, the program says {expected}")
+        if self._whole_tensors:
+            return
+        shape = shape_of(value)
+        fits = len(shape) == len(expected.shape) and all(
+            want is None or not isinstance(have, int) or have == want
+            for have, want in zip(shape, expected.shape, strict=True)
+        )
+        if not fits:
+            raise InternalError(f"{op.name}: got shape {shape}, the program says {expected}")
+        if any(not isinstance(have, int) for have in shape):
+            value.shape = oir.Shape(
+                have if want is None else want
+                for have, want in zip(shape, expected.shape, strict=True)
+            )
+
+    def _refuse(self, op: Op, origin: Origin, refusal: UnsupportedOp) -> None:
+        self.refusals.append(Refusal(op.name, op.types(), str(origin), refusal.why, refusal.next))
+
+    def _placeholder(self, value: Any) -> Parts:
+        try:
+            types = parts_of(value.type)
+        except UnsupportedOp:
+            types = (TensorType(oir.DataType.FLOAT, ()),)
+        return tuple(
+            self.em.value("unsupported", part.dtype, [1 if d is None else d for d in part.shape])
+            for part in types
+        )
+
+
+def _attributes(handler: Handler, op: Op) -> dict[str, Any]:
+    """The attributes the handler reads, as Python values.
+
+    Raises:
+        UnsupportedOp: The op carries one that the handler does not know, or lacks one it needs.
+    """
+    values = {}
+    for name in op.attribute_names:
+        if name in handler.reads:
+            values[name] = op.attribute(name)
+        elif name not in handler.ignores and "." not in name:
+            raise UnsupportedOp(f"attribute {name} = {op.operation.attributes[name]} is not known")
+    missing = handler.required - values.keys()
+    if missing:
+        raise UnsupportedOp(f"attribute {', '.join(sorted(missing))} is missing")
+    return values

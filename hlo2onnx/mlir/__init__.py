@@ -1,0 +1,1 @@
+"""All access to jaxlib's MLIR bindings lives in this package."""

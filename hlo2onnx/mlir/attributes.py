@@ -1,0 +1,81 @@
+"""MLIR attributes as plain Python values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+
+@dataclass(frozen=True)
+class ChannelHandle:
+    """`#stablehlo.channel_handle`."""
+
+    handle: int
+    type: int
+
+
+_DENSE_ARRAYS = (
+    ir.DenseBoolArrayAttr,
+    ir.DenseI8ArrayAttr,
+    ir.DenseI16ArrayAttr,
+    ir.DenseI32ArrayAttr,
+    ir.DenseI64ArrayAttr,
+    ir.DenseF32ArrayAttr,
+    ir.DenseF64ArrayAttr,
+)
+_DIALECT_RECORDS = {
+    "conv": stablehlo.ConvDimensionNumbers,
+    "dot": stablehlo.DotDimensionNumbers,
+    "gather": stablehlo.GatherDimensionNumbers,
+    "scatter": stablehlo.ScatterDimensionNumbers,
+    "dot_algorithm": stablehlo.DotAlgorithm,
+}
+_ENUM = re.compile(r"#(?:stablehlo|chlo|mhlo)<(\w+) (\w+)>")
+_RECORD = re.compile(r"#(?:stablehlo|chlo|mhlo)\.(\w+)<")
+
+
+def to_python(attribute: Any) -> Any:
+    """The Python value of an attribute.
+
+    Integers, floats, booleans and strings become themselves; arrays become tuples; dense elements
+    numpy arrays (shape kept); dictionaries dicts; enums of StableHLO and CHLO their name
+    ("LT", "THREE_FRY"); dimension numbers the bindings' own record with its fields; symbol
+    references and types their text. What is none of these is returned unchanged.
+    """
+    if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr | ir.StringAttr):
+        return attribute.value
+    if isinstance(attribute, _DENSE_ARRAYS):
+        return tuple(attribute)
+    if isinstance(attribute, ir.ArrayAttr):
+        return tuple(to_python(item) for item in attribute)
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return np.array(attribute)
+    if isinstance(attribute, ir.DictAttr):
+        return {name: to_python(attribute[name]) for name in _names(attribute)}
+    if isinstance(attribute, ir.FlatSymbolRefAttr):
+        return attribute.value
+    if isinstance(attribute, ir.TypeAttr):
+        return attribute.value
+    if isinstance(attribute, ir.UnitAttr):
+        return True
+    return _dialect_value(attribute)
+
+
+def _names(attribute: Any) -> list[str]:
+    return [item if isinstance(item, str) else item.name for item in attribute]
+
+
+def _dialect_value(attribute: Any) -> Any:
+    text = str(attribute)
+    if enum := _ENUM.fullmatch(text):
+        return enum.group(2)
+    if record := _RECORD.match(text):
+        reader = _DIALECT_RECORDS.get(record.group(1))
+        if reader is not None:
+            return reader(attribute)
+    return attribute

@@ -1,0 +1,164 @@
+"""The content of constant attributes as numpy arrays, without copying what can be viewed."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.types import is_complex, parts_of, shape_of
+
+
+@dataclass(frozen=True)
+class Splat:
+    """A constant whose elements are all equal.
+
+    Attributes:
+        element: Rank-0 array.
+        shape: Static extents of the constant.
+    """
+
+    element: np.ndarray
+    shape: tuple[int, ...]
+
+
+class Constants:
+    """Reads constant attributes; those the bindings cannot convert are evaluated by XLA.
+
+    bf16, f4/f8, i2/i4 and complex elements have no numpy view in
+    jaxlib's bindings (`densify` deals with resources). All of them that a program holds are compiled into one XLA module and
+    fetched in one run.
+    """
+
+    def __init__(self, module_operation: Any) -> None:
+        self._evaluated: dict[Any, np.ndarray] = {}
+        odd = [op for op in _constant_ops(module_operation) if not _viewable(op)]
+        if odd:
+            for op, array in zip(odd, _evaluate(odd), strict=True):
+                self._evaluated[op.results[0]] = array
+
+    def read(self, operation: Any) -> np.ndarray | Splat:
+        """The content of a `stablehlo.constant`; views keep the MLIR attribute's memory."""
+        array = self._evaluated.get(operation.results[0])
+        if array is None:
+            attribute = operation.attributes["value"]
+            array = np.asarray(attribute)
+            splat = attribute.is_splat
+        else:
+            splat = array.size > 1 and bool((array == array.flat[0]).all())
+        if splat and array.size > 1:
+            return Splat(array[(0,) * array.ndim], tuple(array.shape))
+        return array
+
+
+def densify(module_operation: Any) -> None:
+    """Replaces every `dense_resource` constant of a module, in place, by a dense one.
+
+    The bindings give no access to a resource's bytes and XLA takes no resources; the text of a
+    module that holds just those constants has them.
+
+    Raises:
+        LoadError: A resource is missing or does not have the size of its constant.
+    """
+    resources = [op for op in _constant_ops(module_operation) if _is_resource(op)]
+    if not resources:
+        return
+    text = _module_returning(resources).operation.get_asm()
+    blobs = {m.group(1): m.group(2) for m in _BLOB.finditer(text)}
+    for operation in resources:
+        attribute = operation.attributes["value"]
+        name = _RESOURCE.match(str(attribute)).group(1)  # type: ignore[union-attr]
+        if name not in blobs:
+            raise LoadError(f"the resource {name} of a constant is missing")
+        operation.attributes["value"] = _dense(attribute.type, blobs[name], name)
+
+
+_RESOURCE = re.compile(r'dense_resource<"?([^">]+)"?>')
+_BLOB = re.compile(r'^\s*"?([^\s":]+)"?: "0x([0-9A-Fa-f]*)"', re.MULTILINE)
+_ALIGNMENT_DIGITS = 8
+
+
+def _is_resource(operation: Any) -> bool:
+    # The text of a dense attribute may be gigabytes, so its class is asked first; complex ones
+    # cannot even be fetched.
+    if is_complex(operation.results[0].type):
+        return False
+    attribute = operation.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return False
+    return _RESOURCE.match(str(attribute)) is not None
+
+
+def _dense(mlir_type: Any, digits: str, name: str) -> Any:
+    """A dense attribute over a resource's bytes, whose first four are its alignment."""
+    content = np.frombuffer(bytes.fromhex(digits[_ALIGNMENT_DIGITS:]), np.uint8)
+    tensor = ir.RankedTensorType(mlir_type)
+    (part,) = parts_of(mlir_type)
+    dims = shape_of(mlir_type)
+    dtype = part.dtype.numpy()
+    if content.size != math.prod(dim or 0 for dim in dims) * dtype.itemsize:
+        raise LoadError(f"the resource {name} does not have the size of {mlir_type}")
+    array = content.view(_CARRIER.get(dtype.name, dtype)).reshape(dims)
+    with mlir_type.context:
+        return ir.DenseElementsAttr.get(array, type=tensor.element_type, shape=list(dims))
+
+
+_CARRIER = {"bool": np.dtype(bool), "bfloat16": np.dtype(np.uint16)}
+
+
+def _constant_ops(module_operation: Any) -> Iterable[Any]:
+    found: list[Any] = []
+
+    def visit(operation: Any) -> Any:
+        if operation.name == "stablehlo.constant":
+            found.append(operation)
+        return ir.WalkResult.ADVANCE
+
+    module_operation.walk(visit)
+    return found
+
+
+def _viewable(operation: Any) -> bool:
+    element = ir.RankedTensorType(operation.results[0].type).element_type
+    if isinstance(element, ir.IntegerType):
+        return element.width in (1, 8, 16, 32, 64)
+    return isinstance(element, ir.F16Type | ir.F32Type | ir.F64Type)
+
+
+def _evaluate(operations: list[Any]) -> list[np.ndarray]:
+    """Runs a module that returns these constants."""
+    from hlo2onnx.verification.xla import run_bytecode
+
+    bytecode = io.BytesIO()
+    _module_returning(operations).operation.write_bytecode(bytecode)
+    return run_bytecode(bytecode.getvalue(), [])
+
+
+def _module_returning(operations: list[Any]) -> Any:
+    """A module whose main returns copies of these constants."""
+    context = operations[0].context
+    types = [operation.results[0].type for operation in operations]
+    with context, ir.Location.unknown():
+        module = ir.Module.create()
+        with ir.InsertionPoint(module.body):
+            function = ir.Operation.create(
+                "func.func",
+                attributes={
+                    "sym_name": ir.StringAttr.get("main"),
+                    "function_type": ir.TypeAttr.get(ir.FunctionType.get([], types)),
+                },
+                regions=1,
+            )
+        block = function.regions[0].blocks.append()
+        with ir.InsertionPoint(block):
+            copies = [operation.clone() for operation in operations]
+            results = [copy.operation.results[0] for copy in copies]
+            ir.Operation.create("func.return", operands=results)
+    return module

@@ -1,0 +1,105 @@
+"""Where an op comes from: the JAX scope and the user's source line, out of MLIR locations."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jaxlib.mlir import ir
+
+_TRANSFORM = re.compile(r"p?jit\(.*\)$")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The provenance of one op.
+
+    Attributes:
+        scope: JAX's name stack without the enclosing jit ("Dense_0/dot_general"), "" if unknown.
+        source: "file:line" with a path relative to the working directory, the package root or
+            nothing (never an absolute path of the machine), "" if unknown.
+    """
+
+    scope: str = ""
+    source: str = ""
+
+    def __str__(self) -> str:
+        return "  ".join(text for text in (self.source, self.scope) if text) or "unknown location"
+
+
+def origin_of(location: Any) -> Origin:
+    """Reads scope and source line from an MLIR location.
+
+    Of a call stack the innermost frame counts: JAX has already removed its own frames.
+    """
+    names: list[str] = []
+    source = ""
+    pending = [location]
+    while pending:
+        here = pending.pop(0)
+        if isinstance(here, ir.NameLoc):
+            names.append(here.name_str)
+            pending.insert(0, here.child_loc)
+        elif isinstance(here, ir.CallSiteLoc):
+            pending.insert(0, here.callee)
+        elif isinstance(here, ir.FusedLoc):
+            pending[:0] = list(here.locations)
+        elif isinstance(here, ir.FileLineColLoc) and not source:
+            source = f"{_relative(here.filename)}:{here.start_line}"
+    return Origin(_scope(names), source)
+
+
+def argument_name(location: Any) -> str:
+    """The name JAX gave a function argument ("params['w']"), or "" where it has none."""
+    if isinstance(location, ir.NameLoc):
+        return str(location.name_str)
+    return ""
+
+
+def _scope(names: list[str]) -> str:
+    """The name stack: JAX puts it in the outermost name, frames' function names come below it."""
+    if not names:
+        return ""
+    segments = split_scope(names[0])
+    while segments and _TRANSFORM.match(segments[0]):
+        segments.pop(0)
+    return "/".join(segments)
+
+
+def split_scope(scope: str) -> list[str]:
+    """Splits a name stack at the slashes that stand outside parentheses."""
+    segments, depth, start = [], 0, 0
+    for position, char in enumerate(scope):
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+        elif char == "/" and depth <= 0:
+            segments.append(scope[start:position])
+            start = position + 1
+    segments.append(scope[start:])
+    return [segment for segment in segments if segment]
+
+
+@functools.lru_cache(maxsize=4096)
+def _relative(filename: str) -> str:
+    """A path that says nothing about the machine: relative to the working directory, to the
+    package root, or the bare file name."""
+    path = Path(filename)
+    if not path.is_absolute():
+        return filename
+    roots = [
+        Path.cwd(),
+        *(Path(entry) for entry in sys.path if entry and Path(entry).is_absolute()),
+    ]
+    for root in sorted(roots, key=lambda root: -len(root.parts)):
+        if path.is_relative_to(root):
+            return path.relative_to(root).as_posix()
+    for marker in ("site-packages", "dist-packages"):
+        if marker in path.parts:
+            return Path(*path.parts[path.parts.index(marker) + 1 :]).as_posix()
+    return path.name

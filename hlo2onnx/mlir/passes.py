@@ -1,0 +1,30 @@
+"""The MLIR pass pipelines we run. Each is one constant, tested on both ends of the JAX range.
+
+Nesting matters: a pass run on the wrong kind of op can abort the process.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jaxlib.mlir.dialects import stablehlo
+from jaxlib.mlir.passmanager import PassManager
+
+EXPAND_CHLO = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
+"""CHLO ops without an ONNX counterpart, as StableHLO arithmetic."""
+
+NORMALIZE = "builtin.module(func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false}))"
+"""dot, einsum, broadcast, create_token, ... as the ops that replaced them."""
+
+
+@cache
+def _register() -> None:
+    stablehlo.register_stablehlo_passes()
+
+
+def run_pipeline(operation: Any, pipeline: str) -> None:
+    """Runs a pipeline on a module operation in place."""
+    _register()
+    with operation.context:
+        PassManager.parse(pipeline, operation.context).run(operation)

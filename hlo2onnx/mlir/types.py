@@ -1,0 +1,124 @@
+"""MLIR types as the tensors that carry them in ONNX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as oir
+from jaxlib.mlir import ir
+
+from hlo2onnx.errors import UnsupportedOp
+
+Dim = int | None
+"""A static extent, or None where the MLIR type says `?`."""
+
+_INTEGERS = {
+    "i1": oir.DataType.BOOL,
+    "i2": oir.DataType.INT2,
+    "i4": oir.DataType.INT4,
+    "i8": oir.DataType.INT8,
+    "i16": oir.DataType.INT16,
+    "i32": oir.DataType.INT32,
+    "i64": oir.DataType.INT64,
+    "ui2": oir.DataType.UINT2,
+    "ui4": oir.DataType.UINT4,
+    "ui8": oir.DataType.UINT8,
+    "ui16": oir.DataType.UINT16,
+    "ui32": oir.DataType.UINT32,
+    "ui64": oir.DataType.UINT64,
+}
+_FLOATS = {
+    "f16": oir.DataType.FLOAT16,
+    "bf16": oir.DataType.BFLOAT16,
+    "f32": oir.DataType.FLOAT,
+    "f64": oir.DataType.DOUBLE,
+    "f8E4M3FN": oir.DataType.FLOAT8E4M3FN,
+    "f8E4M3FNUZ": oir.DataType.FLOAT8E4M3FNUZ,
+    "f8E5M2": oir.DataType.FLOAT8E5M2,
+    "f8E5M2FNUZ": oir.DataType.FLOAT8E5M2FNUZ,
+    "f8E8M0FNU": oir.DataType.FLOAT8E8M0,
+    "f4E2M1FN": oir.DataType.FLOAT4E2M1,
+}
+ELEMENT_TYPES: dict[str, oir.DataType] = {**_INTEGERS, **_FLOATS}
+"""StableHLO element types that ONNX has, by their MLIR spelling. Everything is signless or
+unsigned; i1 is bool."""
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type and shape of one ONNX tensor."""
+
+    dtype: oir.DataType
+    shape: tuple[Dim, ...]
+
+    def __str__(self) -> str:
+        dims = "".join(f"{'?' if dim is None else dim}x" for dim in self.shape)
+        return f"tensor<{dims}{self.dtype.short_name()}>"
+
+
+def element_type(mlir_type: Any) -> str:
+    """The MLIR spelling of a tensor's element type ("f32", "ui8", "complex<f32>")."""
+    return str(ir.RankedTensorType(mlir_type).element_type)
+
+
+def is_tensor(mlir_type: Any) -> bool:
+    """Whether the type is a ranked tensor."""
+    return isinstance(mlir_type, ir.RankedTensorType) or ir.RankedTensorType.isinstance(mlir_type)
+
+
+def is_token(mlir_type: Any) -> bool:
+    """Whether the type is `!stablehlo.token`, which carries order and no data."""
+    return str(mlir_type) == "!stablehlo.token"
+
+
+def is_complex(mlir_type: Any) -> bool:
+    """Whether the type is a tensor of complex numbers."""
+    return is_tensor(mlir_type) and isinstance(
+        ir.RankedTensorType(mlir_type).element_type, ir.ComplexType
+    )
+
+
+def shape_of(mlir_type: Any) -> tuple[Dim, ...]:
+    """The extents of a ranked tensor type; None for a dynamic one."""
+    tensor = ir.RankedTensorType(mlir_type)
+    if tensor.has_static_shape:
+        return tuple(tensor.shape)
+    return tuple(
+        None if tensor.is_dynamic_dim(axis) else tensor.get_dim_size(axis)
+        for axis in range(tensor.rank)
+    )
+
+
+def parts_of(mlir_type: Any) -> tuple[TensorType, ...]:
+    """The ONNX tensors that carry a StableHLO value of this type.
+
+    One for a tensor, two (re, im) for a complex tensor, none for a token, and those of its
+    elements, in order, for a tuple.
+
+    Raises:
+        UnsupportedOp: ONNX has no such element type.
+    """
+    if is_tensor(mlir_type):
+        tensor = ir.RankedTensorType(mlir_type)
+        element = tensor.element_type
+        shape = shape_of(tensor)
+        if isinstance(element, ir.ComplexType):
+            part = TensorType(_onnx_dtype(ir.ComplexType(element).element_type), shape)
+            return (part, part)
+        return (TensorType(_onnx_dtype(element), shape),)
+    if is_token(mlir_type):
+        return ()
+    if isinstance(mlir_type, ir.TupleType):
+        members = (mlir_type.get_type(index) for index in range(mlir_type.num_types))
+        return tuple(part for member in members for part in parts_of(member))
+    raise UnsupportedOp(f"the type {mlir_type} has no ONNX counterpart")
+
+
+def _onnx_dtype(element: Any) -> oir.DataType:
+    try:
+        return ELEMENT_TYPES[str(element)]
+    except KeyError:
+        raise UnsupportedOp(
+            f"ONNX has no element type {element}", "convert to a type ONNX has before this op"
+        ) from None

@@ -1,0 +1,58 @@
+"""The switches of a translation, validated in one place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hlo2onnx.errors import UsageError
+
+DEFAULT_OPSET = 23
+IR_VERSION = 10
+"""ONNX IR version of every model up to opset 23; newer opsets need newer ones (see `ir_version`)."""
+
+BITCAST_OPSET = 26
+"""First opset with BitCast."""
+
+NAN_POLICIES = ("default", "xla", "runtime")
+DUMP_VARIABLE = "HLO2ONNX_DUMP"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of one translation.
+
+    Attributes:
+        opset: Wanted ONNX opset; None lets the program decide (23, or 26 where BitCast is needed).
+        target: Name of the runtime whose kernels the model must fit (`hlo2onnx.targets`).
+        function: Public function of the module to translate; None means `main` or the only one.
+        nan: Who wins when max, min and arg-reductions meet NaN. "default": as in XLA wherever it
+            is cheap (reductions and arg-reductions), the runtime's own for pooling; "xla": as in
+            XLA everywhere; "runtime": no guards.
+        without: Names of raising rules that are switched off.
+        dump: Folder that receives the module or graph after each stage; None writes nothing.
+    """
+
+    opset: int | None = None
+    target: str = "ort-cpu"
+    function: str | None = None
+    nan: str = "default"
+    without: frozenset[str] = frozenset()
+    dump: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.nan not in NAN_POLICIES:
+            raise UsageError(f"nan={self.nan!r} is not one of {', '.join(NAN_POLICIES)}")
+
+    def with_environment(self) -> Options:
+        """The options with HLO2ONNX_DUMP filled in where `dump` is not given."""
+        folder = os.environ.get(DUMP_VARIABLE)
+        if self.dump is None and folder:
+            return replace(self, dump=Path(folder))
+        return self
+
+
+def ir_version(opset: int) -> int:
+    """The ONNX IR version a model of this opset declares: the oldest that has its types."""
+    return IR_VERSION if opset <= 23 else {24: 11, 25: 12}.get(opset, 13)

@@ -1,0 +1,98 @@
+"""The way of the data: load, normalize, lower, raise, legalize, each timed and dumped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as oir
+
+from hlo2onnx.errors import UsageError
+from hlo2onnx.lowering.lower import lower
+from hlo2onnx.mlir.constants import densify
+from hlo2onnx.mlir.context import clone_module
+from hlo2onnx.mlir.passes import NORMALIZE, run_pipeline
+from hlo2onnx.options import Options
+from hlo2onnx.raising import raise_model
+from hlo2onnx.report import Report
+from hlo2onnx.sources import Source
+from hlo2onnx.targets import Target, load_target
+from hlo2onnx.targets.legalize import legalize
+
+
+def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
+    """Translates a loaded program.
+
+    Raises:
+        TranslationError: The program holds ops that cannot be translated.
+        UsageError: The target or opset does not exist.
+    """
+    target = _target(options)
+    report = Report(source=source.description, target=target.name)
+    dump = _Dump(options.dump)
+    dump.module("load", source.module.operation)
+    with _timed(report, "normalize"):
+        module = clone_module(source.module)
+        densify(module)
+        run_pipeline(module, NORMALIZE)
+    dump.module("normalize", module)
+    with _timed(report, "lower"):
+        model = lower(module, source.function, source.signature, options, target, report)
+    dump.model("lower", model)
+    with _timed(report, "raise"):
+        raise_model(model, target, options.without, report)
+    dump.model("raise", model)
+    with _timed(report, "legalize"):
+        legalize(model, target, report)
+    dump.model("legalize", model)
+    for node in model.graph.all_nodes():
+        report.nodes[node.op_type] += 1
+    return model, report
+
+
+def _target(options: Options) -> Target:
+    try:
+        target = load_target(options.target)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if options.opset is not None and not target.min_opset <= options.opset <= target.max_opset:
+        raise UsageError(
+            f"opset {options.opset} is outside {target.min_opset} to {target.max_opset},"
+            f" the range of target {target.name}"
+        )
+    return target
+
+
+@contextmanager
+def _timed(report: Report, stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    report.seconds[stage] = time.perf_counter() - start
+
+
+class _Dump:
+    """Writes numbered text files of what each stage left, when a folder is given."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._count = 0
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def module(self, stage: str, operation: Any) -> None:
+        if self._folder is not None:
+            text = operation.get_asm(enable_debug_info=True, large_elements_limit=16)
+            self._path(stage, "mlir").write_text(text)
+
+    def model(self, stage: str, model: oir.Model) -> None:
+        if self._folder is not None:
+            self._path(stage, "txt").write_text(str(model))
+
+    def _path(self, stage: str, suffix: str) -> Path:
+        assert self._folder is not None
+        path = self._folder / f"{self._count:02}_{stage}.{suffix}"
+        self._count += 1
+        return path

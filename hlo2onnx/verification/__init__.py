@@ -1,0 +1,1 @@
+"""Running a program in XLA and in ONNX Runtime, and comparing the two."""

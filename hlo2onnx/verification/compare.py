@@ -1,0 +1,168 @@
+"""Comparing ONNX Runtime's outputs with XLA's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hlo2onnx.verification.tolerance import Tolerance, tolerance_of
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output of one run beside the reference.
+
+    Attributes:
+        name: Name of the output.
+        max_abs: Largest absolute difference over elements finite on both sides.
+        max_rel: The same divided by the reference's scale (its largest finite magnitude).
+        max_ulp: Largest distance in units in the last place; 0 for integers and bool.
+        nonfinite: Elements where one side is NaN or infinite and the other is not the same.
+        tolerance: What was allowed; None where equality was asked for.
+        ok: Whether every element is within the tolerance.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    max_abs: float
+    max_rel: float
+    max_ulp: float
+    nonfinite: int
+    tolerance: Tolerance | None
+    ok: bool
+
+
+def compare(
+    name: str, actual: np.ndarray, expected: np.ndarray, exact: np.ndarray | None = None
+) -> Comparison:
+    """Compares one output with XLA's.
+
+    Args:
+        actual: What ONNX Runtime gave.
+        expected: What XLA gave.
+        exact: The same output evaluated in f64, if there is one: then the error of `actual` to
+            it may also be up to twice XLA's own, since XLA contracts to FMA and flushes denormals.
+    """
+    if actual.dtype != expected.dtype or actual.shape != expected.shape:
+        return Comparison(
+            name, str(actual.dtype), actual.shape, np.inf, np.inf, np.inf, actual.size, None, False
+        )
+    tolerance = tolerance_of(expected.dtype)
+    got, want = _parts(actual), _parts(expected)
+    finite = np.isfinite(got) & np.isfinite(want)
+    same = finite | (got == want) | (np.isnan(got) & np.isnan(want))
+    with np.errstate(all="ignore"):
+        difference = np.where(finite, np.abs(got - want), 0)
+    scale = float(np.max(np.abs(want), where=np.isfinite(want), initial=0))
+    limit = _limit(expected.dtype, tolerance, want, scale)
+    good = same & (difference <= limit)
+    if exact is not None and tolerance is not None:
+        truth = _parts(exact)
+        with np.errstate(all="ignore"):
+            closer = np.abs(got - truth) <= 2 * np.abs(want - truth)
+        good |= closer & np.isfinite(truth)
+    largest = float(difference.max(initial=0))
+    return Comparison(
+        name,
+        str(actual.dtype),
+        actual.shape,
+        largest,
+        largest / scale if scale else largest,
+        _max_ulp(actual, expected, finite) if tolerance else 0.0,
+        int((~same).sum()),
+        tolerance,
+        bool(good.all()),
+    )
+
+
+def _limit(
+    dtype: np.dtype, tolerance: Tolerance | None, want: np.ndarray, scale: float
+) -> np.ndarray:
+    if tolerance is None:
+        return np.zeros(want.shape)
+    # XLA flushes denormals to zero, so anything below the smallest normal number counts as zero.
+    floor = _smallest_normal(dtype)
+    magnitude = np.where(np.isfinite(want), np.abs(want), 0)
+    return tolerance.absolute * scale + tolerance.relative * magnitude + floor
+
+
+def _smallest_normal(dtype: np.dtype) -> float:
+    import ml_dtypes
+
+    if dtype.kind == "c":
+        dtype = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
+    return float(ml_dtypes.finfo(dtype).smallest_normal)
+
+
+def _parts(array: np.ndarray) -> np.ndarray:
+    """The elements as f64 (complex as pairs); integers stay exact in longdouble or int64."""
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag], -1).astype(np.float64)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        return array.astype(np.longdouble)
+    return array.astype(np.float64)
+
+
+def _max_ulp(actual: np.ndarray, expected: np.ndarray, finite: np.ndarray) -> float:
+    if actual.dtype.kind == "c":
+        part = np.float32 if actual.dtype.itemsize == 8 else np.float64
+        actual = np.stack([actual.real, actual.imag], -1).astype(part)
+        expected = np.stack([expected.real, expected.imag], -1).astype(part)
+    kind = np.dtype(f"i{actual.dtype.itemsize}")
+    keys = [_ordered(np.ascontiguousarray(side).view(kind)) for side in (actual, expected)]
+    distance = np.abs(keys[0].astype(np.float64) - keys[1].astype(np.float64))
+    return float(np.max(distance.reshape(finite.shape), where=finite, initial=0))
+
+
+def _ordered(bits: np.ndarray) -> np.ndarray:
+    """Bit patterns as integers in the order of the floats they encode."""
+    lowest = np.iinfo(bits.dtype).min
+    return np.where(bits < 0, lowest - bits, bits)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of `OnnxProgram.verify`.
+
+    Attributes:
+        optimized: One comparison per output, with ORT's graph optimisation on.
+        plain: The same with it off.
+        notes: What a reader should know (ORT's two runs disagree, inputs were random, ...).
+    """
+
+    optimized: Sequence[Comparison]
+    plain: Sequence[Comparison]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every output agrees in both runs."""
+        return all(item.ok for item in (*self.optimized, *self.plain))
+
+    @property
+    def max_error(self) -> float:
+        """Largest error relative to the scale of its output."""
+        return max((item.max_rel for item in (*self.optimized, *self.plain)), default=0.0)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        head = f"{'output':<28} {'ORT':<9} {'max abs':>9} {'max rel':>9} {'ULP':>9}  verdict"
+        lines = [head]
+        for label, items in (("optimized", self.optimized), ("plain", self.plain)):
+            lines += [_row(item, label) for item in items]
+        lines += [f"note     {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+def _row(item: Comparison, label: str) -> str:
+    dims = "x".join(map(str, item.shape))
+    what = f"{item.name} {item.dtype}[{dims}]"
+    verdict = "ok" if item.ok else "DIFFERS"
+    if item.nonfinite:
+        verdict += f", {item.nonfinite} NaN/inf disagree"
+    return f"{what:<28} {label:<9} {item.max_abs:9.2e} {item.max_rel:9.2e} {item.max_ulp:9.3g}  {verdict}"

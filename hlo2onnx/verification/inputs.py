@@ -1,0 +1,41 @@
+"""Random inputs for a verification without given ones."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from hlo2onnx.errors import VerificationError
+from hlo2onnx.mlir.types import ELEMENT_TYPES
+from hlo2onnx.sources.signature import Port
+
+
+def numpy_type(element: str) -> np.dtype:
+    """The numpy type that holds an MLIR element type ("complex<f32>" -> complex64).
+
+    Raises:
+        VerificationError: There is none.
+    """
+    if element == "complex<f32>":
+        return np.dtype(np.complex64)
+    if element == "complex<f64>":
+        return np.dtype(np.complex128)
+    if element not in ELEMENT_TYPES:
+        raise VerificationError(f"numpy has no type for {element}")
+    return ELEMENT_TYPES[element].numpy()
+
+
+def random_array(port: Port, rng: np.random.Generator) -> np.ndarray:
+    """An array for one input: normal floats, small non-negative integers, fair booleans.
+
+    Integers stay in [0, 8), because most integer inputs are indices or keys.
+    """
+    shape = tuple(1 if dim is None else dim for dim in port.shape)
+    dtype = numpy_type(port.element)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
+    if dtype.kind in "iu" or "int" in dtype.name:
+        return rng.integers(0, min(8, int(ml_dtypes.iinfo(dtype).max) + 1), shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)

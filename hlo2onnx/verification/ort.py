@@ -1,0 +1,110 @@
+"""Running a model in ONNX Runtime, in every element type."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as oir
+
+from hlo2onnx.errors import VerificationError
+
+_INSTALL = (
+    "onnxruntime is not installed: pip install 'hlo2onnx[ort]' (or onnxruntime-gpu, or any other"
+    " build of it)"
+)
+
+
+def onnxruntime() -> Any:
+    """The onnxruntime module, imported when first needed.
+
+    Raises:
+        VerificationError: It is not installed.
+    """
+    try:
+        import onnxruntime as ort
+    except ImportError as error:
+        raise VerificationError(_INSTALL) from error
+    return ort
+
+
+class OrtProgram:
+    """An inference session over a model.
+
+    Args:
+        model: Serialized model, or the path of one with external data.
+        optimize: Whether ORT may optimise the graph.
+        threads: Number of intra-op threads; 0 leaves it to ORT.
+
+    Raises:
+        VerificationError: ORT does not load the model.
+    """
+
+    def __init__(self, model: bytes | str, *, optimize: bool = True, threads: int = 0) -> None:
+        ort = onnxruntime()
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = threads
+        level = ort.GraphOptimizationLevel
+        options.graph_optimization_level = (
+            level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
+        )
+        try:
+            self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # noqa: BLE001  (ORT has no common base class of its errors)
+            raise VerificationError(f"ONNX Runtime does not load the model: {error}") from error
+        self._ort = ort
+        self._outputs = [output.name for output in self.session.get_outputs()]
+
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Runs the model; arrays of ml_dtypes types go in and come out as such.
+
+        Raises:
+            VerificationError: ORT refuses at run time.
+        """
+        values = {name: self._to_ort(array) for name, array in inputs.items()}
+        try:
+            results = self.session.run_with_ort_values(self._outputs, values)
+        except Exception as error:  # noqa: BLE001
+            raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
+        return [_from_ort(result) for result in results]
+
+    def _to_ort(self, array: np.ndarray) -> Any:
+        dtype = oir.DataType.from_numpy(array.dtype)
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        if dtype.bitwidth < 8:
+            raise VerificationError(f"ONNX Runtime's Python API takes no {dtype.name} arrays")
+        if array.dtype.kind in "biuf" and dtype.name in _NATIVE:
+            return self._ort.OrtValue.ortvalue_from_numpy(array)
+        carrier = array.view(np.uint8 if dtype.bitwidth == 8 else np.uint16)
+        return self._ort.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, int(dtype))
+
+
+_NATIVE = frozenset(
+    {"FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64"}
+    | {"UINT8", "UINT16", "UINT32", "UINT64"}
+)
+
+
+def _from_ort(value: Any) -> np.ndarray:
+    dtype = oir.DataType(value.element_type())
+    if dtype.name in _NATIVE:
+        return np.asarray(value.numpy())
+    # numpy has no such type, so ORT will not convert; its memory is read as it is.
+    content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return np.frombuffer(content, dtype.numpy()).reshape(tuple(value.shape()))
+
+
+def check_model(proto: onnx.ModelProto) -> None:
+    """Runs the full ONNX checker with strict shape inference.
+
+    Raises:
+        VerificationError: The model breaks the ONNX standard.
+    """
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise VerificationError(f"the model is not valid ONNX: {error}") from error

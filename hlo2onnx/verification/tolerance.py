@@ -1,0 +1,42 @@
+"""How far a result may be from the truth, per element type: the only place that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """|result - truth| <= absolute * scale + relative * |truth|.
+
+    Attributes:
+        relative: Relative to each element.
+        absolute: Relative to the largest finite magnitude of the whole output (its scale).
+    """
+
+    relative: float
+    absolute: float
+
+
+TOLERANCES: dict[str, Tolerance] = {
+    "float64": Tolerance(1e-13, 1e-14),
+    "float32": Tolerance(2e-6, 1e-6),
+    # Half-precision results are one rounding of an f32 computation: 2 ULP.
+    "float16": Tolerance(2e-3, 1e-3),
+    "bfloat16": Tolerance(1.6e-2, 8e-3),
+    "float8_e4m3fn": Tolerance(0.125, 0.0625),
+    "float8_e4m3fnuz": Tolerance(0.125, 0.0625),
+    "float8_e5m2": Tolerance(0.25, 0.125),
+    "float8_e5m2fnuz": Tolerance(0.25, 0.125),
+}
+"""By numpy / ml_dtypes name. Everything else (integers, bool) must be equal."""
+
+
+def tolerance_of(dtype: np.dtype) -> Tolerance | None:
+    """The tolerance of an element type; None where equality is asked for. Complex types have
+    that of their parts."""
+    if dtype.kind == "c":
+        return TOLERANCES["float32" if dtype.itemsize == 8 else "float64"]
+    return TOLERANCES.get(dtype.name)

@@ -1,0 +1,68 @@
+"""XLA on the CPU, the arbiter of what a program computes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import backend as jax_backend
+from jaxlib import xla_client
+
+from hlo2onnx.errors import VerificationError
+
+
+class XlaProgram:
+    """A StableHLO module compiled by XLA for the CPU.
+
+    Args:
+        bytecode: MLIR bytecode of the module; its `main` is what runs.
+
+    Raises:
+        VerificationError: XLA does not compile the module.
+    """
+
+    def __init__(self, bytecode: bytes) -> None:
+        client = jax_backend.get_backend("cpu")
+        self._device = client.local_devices()[0]
+        devices = xla_client.DeviceList((self._device,))
+        try:
+            self._executable = client.compile_and_load(
+                bytecode, devices, xla_client.CompileOptions()
+            )
+        except jax.errors.JaxRuntimeError as error:
+            raise VerificationError(f"XLA does not compile this module: {error}") from error
+
+    def __call__(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs the program on arrays; returns one array per result, tokens left out.
+
+        Raises:
+            VerificationError: XLA refuses to run it.
+        """
+        buffers = [_on_device(argument, self._device) for argument in arguments]
+        try:
+            results = self._executable.execute_sharded(buffers)
+            shards = results.disassemble_into_single_device_arrays()
+            return [np.asarray(shard[0]) for shard in shards]
+        except jax.errors.JaxRuntimeError as error:
+            raise VerificationError(f"XLA does not run this module: {error}") from error
+
+
+def _on_device(array: np.ndarray, device: Any) -> Any:
+    # Without x64 device_put would narrow 64-bit arguments.
+    with jax.enable_x64(True):
+        return jax.device_put(array, device)
+
+
+def module_bytecode(operation: Any) -> bytes:
+    """MLIR bytecode of a module operation."""
+    stream = io.BytesIO()
+    operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+def run_bytecode(bytecode: bytes, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Compiles and runs a module once."""
+    return XlaProgram(bytecode)(arguments)

@@ -1,0 +1,144 @@
+"""Runs a StableHLO program in XLA and, translated, in ONNX Runtime, and compares."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import hlo2onnx
+from hlo2onnx.calling import flatten_arguments, from_model, to_model
+from hlo2onnx.verification.compare import Comparison, compare
+from hlo2onnx.verification.inputs import random_array
+from hlo2onnx.verification.ort import OrtProgram, check_model
+from hlo2onnx.verification.verify import reference
+from hlo2onnx.verification.xla import XlaProgram
+
+
+class Run:
+    """A translated program with the results of XLA and of ORT (optimised and plain)."""
+
+    def __init__(self, text: str, inputs: Sequence[Any] | None, **options: Any) -> None:
+        self.text = text
+        self.program = hlo2onnx.translate(text, **options)
+        signature = self.program._source.signature
+        if inputs is None:
+            rng = np.random.default_rng(0)
+            inputs = [random_array(port, rng) for port in signature.inputs]
+        self.inputs = flatten_arguments(signature, inputs, {})
+        check_model(self.program.model_proto)
+        self.expected = reference(self.program._source)(self.inputs)
+        content = self.program.model_proto.SerializeToString()
+        feeds = to_model(self.program.input_names, self.inputs)
+        self.actual = [
+            from_model(signature.outputs, OrtProgram(content, optimize=optimize, threads=2)(feeds))
+            for optimize in (True, False)
+        ]
+
+    @property
+    def nodes(self) -> Counter[str]:
+        """How often each ONNX operator stands in the model, subgraphs included."""
+        return self.program.report.nodes
+
+    def bit_exact(self) -> Run:
+        """Asserts equal bits: for ops that only move data, and integers. NaN payloads count as
+        equal; the sign of zero does not."""
+        for outputs in self.actual:
+            for got, want in zip(outputs, self.expected, strict=True):
+                assert got.dtype == want.dtype
+                assert got.shape == want.shape
+                same = (_bits(got) == _bits(want)).all(-1) | (_is_nan(got) & _is_nan(want))
+                assert same.all(), self._mismatch(got, want, ~same)
+        return self
+
+    def close(self) -> Run:
+        """Asserts the tolerance of each output's type, or twice XLA's own error to an f64
+        evaluation of the same program."""
+        exact = self._in_f64() if not self._within_tolerance() else None
+        for outputs in self.actual:
+            for index, (got, want) in enumerate(zip(outputs, self.expected, strict=True)):
+                truth = None if exact is None else exact[index]
+                result = compare(f"result {index}", got, want, truth)
+                assert result.ok, f"{result}\n{self._mismatch(got, want, np.not_equal(got, want))}"
+        return self
+
+    def graph_is(self, *op_types: str) -> Run:
+        """Asserts that the model consists of exactly these operators."""
+        assert sorted(self.nodes.elements()) == sorted(op_types), self.program.model
+        return self
+
+    def has_no(self, *op_types: str) -> Run:
+        """Asserts that none of these operators stands in the model."""
+        found = [op_type for op_type in op_types if self.nodes[op_type]]
+        assert not found, f"{found} in\n{self.program.model}"
+        return self
+
+    def _within_tolerance(self) -> bool:
+        pairs: list[Comparison] = [
+            compare("", got, want)
+            for outputs in self.actual
+            for got, want in zip(outputs, self.expected, strict=True)
+        ]
+        return all(item.ok for item in pairs)
+
+    def _in_f64(self) -> list[np.ndarray] | None:
+        inputs = [_widen(array) for array in self.inputs]
+        return XlaProgram(widened(self.text).encode())(inputs)
+
+    def _mismatch(self, got: np.ndarray, want: np.ndarray, where: np.ndarray) -> str:
+        index = tuple(axis[:8] for axis in np.nonzero(where))
+        return (
+            f"ORT {got[index] if index else got} != XLA {want[index] if index else want}"
+            f" at {index} of {want.dtype}{want.shape}\n{self.text}\n{self.program.model}"
+        )
+
+
+def against_xla(text: str, *inputs: Any, **options: Any) -> Run:
+    """Translates and runs a module; random inputs are made where none are given."""
+    parameters = len(re.findall(r"%arg\d+:", text.split("->")[0]))
+    return Run(text, None if parameters and not inputs else inputs, **options)
+
+
+def widened(text: str) -> str:
+    """The module with every float type made f64 (and complex<f64>)."""
+
+    def constant(match: re.Match[str]) -> str:
+        element = match.group(3)
+        return f"dense<{_hex_to_text(match.group(1), element)}> : tensor<{match.group(2)}{element}>"
+
+    text = re.sub(r"dense<(0x[0-9A-Fa-f]+)> : tensor<([0-9x]*)(f32|f16|bf16)>", constant, text)
+    return re.sub(r"(?<=[x<])(?:f32|f16|bf16|f8\w+)(?=>)", "f64", text)
+
+
+def _hex_to_text(digits: str, element: str) -> str:
+    if element == "f32":
+        number = struct.unpack("<f", struct.pack("<I", int(digits, 16)))[0]
+    elif element == "f16":
+        number = struct.unpack("<e", struct.pack("<H", int(digits, 16)))[0]
+    else:
+        number = float(np.uint16(int(digits, 16)).view(ml_dtypes.bfloat16))
+    return "0x" + struct.pack(">d", number).hex().upper()
+
+
+def _widen(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128)
+    if array.dtype.kind in "biu" or "int" in array.dtype.name:
+        return array
+    return array.astype(np.float64)
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat.reshape(*array.shape, array.dtype.itemsize)
+
+
+def _is_nan(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind in "biu" or "int" in array.dtype.name:
+        return np.zeros(array.shape, bool)
+    return np.isnan(array.astype(np.complex128 if array.dtype.kind == "c" else np.float64))

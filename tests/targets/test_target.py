@@ -1,0 +1,187 @@
+"""The kernel table of ONNX Runtime's CPU provider, the schema target, and the keys into both."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx_ir as ir
+import pytest
+
+from hlo2onnx.targets import Target, load_target
+from hlo2onnx.targets.target import KEY_ATTRIBUTES, main_dtype, node_key, op_key
+
+ROOT = Path(__file__).parents[2]
+PROBER = ROOT / "tools" / "probe_kernels.py"
+TABLE = ROOT / "hlo2onnx" / "targets" / "ort_cpu.json"
+OPSET = 23
+SPOT_OPS = "Abs,Add,BitwiseAnd,Conv,CumSum,MatMul,Max,Mod,Pad,ReduceSum,ScatterND,Where,Pow"
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Target:
+    return load_target("ort-cpu")
+
+
+def dtype(short_name: str) -> ir.DataType:
+    return ir.DataType.from_short_name(short_name)
+
+
+def run_python(*arguments: object) -> subprocess.CompletedProcess[str]:
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        timeout=300,
+        check=False,
+    )
+
+
+def test_limits(cpu: Target) -> None:
+    assert cpu.name == "ort-cpu"
+    assert (cpu.min_opset, cpu.max_opset, cpu.max_ir_version) == (18, 26, 13)
+    assert load_target("ort-cpu") is cpu
+
+
+@pytest.mark.parametrize(
+    "key, short_name, runs",
+    [
+        ("Add", "f32", True),
+        ("Add", "bf16", False),
+        ("Conv", "f32", True),
+        ("Conv", "f64", False),
+        ("Erf", "f64", False),
+        ("MatMul", "f64", True),
+        ("MatMul", "i8", False),
+        ("Identity", "bf16", True),
+        ("LSTM", "f64", False),  # loads, refuses to run
+        ("LSTM[layout=1]", "f32", False),
+        ("Where", "b8", False),
+        ("ScatterND[add]", "f32", True),
+        ("ScatterND[add]", "f16", False),  # loads, refuses to run
+        ("Mod", "f32", False),
+        ("Mod[fmod=1]", "f32", True),
+        ("Gather.indices", "i32", True),
+        ("RandomUniform", "f32", False),  # until opset 21 only
+        ("Cast", "f32", True),
+        ("BitCast", "f32", False),  # from opset 26
+        ("Loop", "f32", False),  # never probed
+    ],
+)
+def test_known_facts(cpu: Target, key: str, short_name: str, runs: bool) -> None:
+    assert cpu.supports(key, dtype(short_name), OPSET) is runs
+
+
+def test_support_depends_on_opset(cpu: Target) -> None:
+    assert cpu.supports("RandomUniform", dtype("f32"), 21)
+    assert cpu.supports("BitCast", dtype("f32"), 26)
+    assert not cpu.supports("Add", dtype("f32"), cpu.max_opset + 1)
+
+
+def test_pairs(cpu: Target) -> None:
+    assert cpu.supports_cast(dtype("f32"), dtype("bf16"), OPSET)
+    assert cpu.supports_cast(dtype("f8e5m2"), dtype("i4"), OPSET)
+    assert not cpu.supports_cast(dtype("f32"), dtype("f8e8m0"), OPSET)
+    assert cpu.supports_cast(dtype("f32"), dtype("f8e8m0"), 24)
+    assert cpu.supports_pair("BitCast", dtype("f32"), dtype("u32"), 26)
+    assert not cpu.supports_pair("BitCast", dtype("f32"), dtype("f64"), 26)
+    with pytest.raises(ValueError, match="'Add' has no pair table"):
+        cpu.supports_pair("Add", dtype("f32"), dtype("f32"), OPSET)
+
+
+@pytest.mark.parametrize("key", ["Bdd", "Bdd[add]", "Bdd.indices", ""])
+@pytest.mark.parametrize("name", ["ort-cpu", "onnx"])
+def test_names_that_are_no_operator(name: str, key: str) -> None:
+    with pytest.raises(ValueError, match="no operator"):
+        load_target(name).supports(key, dtype("f32"), OPSET)
+
+
+def test_unknown_target_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="unknown target 'tpu'; known targets: onnx, ort-cpu"):
+        load_target("tpu")
+
+
+def test_schema_target_allows_what_the_standard_allows() -> None:
+    standard = load_target("onnx")
+    assert standard.supports("Conv", dtype("f64"), OPSET)
+    assert standard.supports("Conv", dtype("bf16"), 22)
+    assert not standard.supports("Conv", dtype("bf16"), 21)
+    assert not standard.supports("Conv", dtype("i32"), OPSET)
+    assert standard.supports("ScatterND[add]", dtype("f16"), OPSET)
+    assert standard.supports("Gather.indices", dtype("i32"), OPSET)
+    assert not standard.supports("Gather.indices", dtype("i8"), OPSET)
+    assert standard.supports_cast(dtype("f32"), dtype("f8e8m0"), 24)
+    assert not standard.supports_cast(dtype("f32"), dtype("f8e8m0"), 23)
+    assert not standard.supports("Upsample", dtype("f32"), OPSET)  # deprecated
+
+
+def test_what_runs_is_in_the_standard(cpu: Target) -> None:
+    standard = load_target("onnx")
+    for key, row in json.loads(TABLE.read_text())["ops"].items():
+        for name in " ".join(row.values()).split():
+            for opset in range(cpu.min_opset, cpu.max_opset + 1):
+                if cpu.supports(key, dtype(name), opset):
+                    assert standard.supports(key, dtype(name), opset), (key, name, opset)
+
+
+def test_keys() -> None:
+    assert op_key("Add", {}) == "Add"
+    assert op_key("ScatterND", {"reduction": "none"}) == "ScatterND"
+    assert op_key("ScatterND", {"reduction": "add"}) == "ScatterND[add]"
+    assert op_key("Mod", {"fmod": 1}) == "Mod[fmod=1]"
+    assert op_key("Resize", {"antialias": 1, "mode": "cubic"}) == "Resize[cubic,antialias=1]"
+
+
+def test_keys_and_types_of_nodes() -> None:
+    flag, x = ir.val("flag", dtype("b8")), ir.val("x", dtype("f16"))
+    where = ir.node("Where", [flag, x, x])
+    assert (node_key(where), main_dtype(where)) == ("Where", dtype("f16"))
+    pad = ir.node("Pad", [x, ir.val("pads", dtype("i64"))], {"mode": "edge"})
+    assert (node_key(pad), main_dtype(pad)) == ("Pad[edge]", dtype("f16"))
+    eye = ir.node("EyeLike", [x], outputs=[ir.val("y", dtype("i32"))])
+    assert main_dtype(eye) == dtype("i32")
+    assert main_dtype(ir.node("Relu", [None])) is None
+
+
+def test_operators_with_key_attributes_are_in_the_table(cpu: Target) -> None:
+    assert all(cpu.supports(op_type, dtype("f32"), 24) for op_type in KEY_ATTRIBUTES.keys() - {
+        "BitShift", "Mod", "RoiAlign",
+    })  # fmt: skip
+    assert cpu.skipped.keys() >= {"If", "Loop", "Scan"}
+
+
+def test_import_leaves_the_runtime_alone() -> None:
+    code = "import sys, hlo2onnx.targets; sys.exit('onnxruntime' in sys.modules)"
+    assert run_python("-c", code).returncode == 0
+
+
+def test_table_is_of_the_installed_runtime(cpu: Target) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    installed, probed = (v.split(".")[:2] for v in (runtime.__version__, cpu.runtime_version))
+    assert installed == probed, (
+        f"the kernel table was made with onnxruntime {cpu.runtime_version}, installed is "
+        f"{runtime.__version__}: run `python tools/probe_kernels.py` and look at the difference"
+    )
+
+
+def test_spot_probe_equals_the_table() -> None:
+    pytest.importorskip("onnxruntime")
+    done = run_python(PROBER, "--check", "--ops", SPOT_OPS, "--dtypes", "f32,f64,bf16,u16")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_check_finds_a_wrong_line(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    table = json.loads(TABLE.read_text())
+    table["ops"]["Erf"] = {"18-26": "f32 f64"}
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(json.dumps(table))
+    done = run_python(PROBER, "--check", "--ops", "Erf", "--opsets", "23", "--output", wrong)
+    assert done.returncode == 1
+    assert "Erf f64 opset 23: does not run" in done.stdout
+    assert "Erf f16 opset 23: runs" in done.stdout
