@@ -19,6 +19,7 @@ def translate(
     target: str = "ort-cpu",
     function: str | None = None,
     nan: str = "default",
+    half: str = "xla",
     without: frozenset[str] | set[str] | list[str] | tuple[str, ...] = (),
     dump: str | Path | None = None,
     **kwargs: Any,
@@ -35,6 +36,7 @@ def translate(
             standard.
         function: Function of a module with several; by default `main`.
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
+        half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
         without: Names of raising rules to leave out.
         dump: Folder that receives the program after each stage; by default $HLO2ONNX_DUMP.
 
@@ -47,7 +49,13 @@ def translate(
         UsageError: An option has no such value.
     """
     options = Options(
-        opset, target, function, nan, frozenset(without), None if dump is None else Path(dump)
+        opset=opset,
+        target=target,
+        function=function,
+        nan=nan,
+        half=half,
+        without=frozenset(without),
+        dump=None if dump is None else Path(dump),
     ).with_environment()
     start = time.perf_counter()
     loaded = load(source, args, kwargs, function)

@@ -10,12 +10,13 @@ from hlo2onnx.errors import UsageError
 
 DEFAULT_OPSET = 23
 IR_VERSION = 10
-"""ONNX IR version of every model up to opset 23; newer opsets need newer ones (see `ir_version`)."""
+"""ONNX IR version of models up to opset 23; newer opsets need newer ones (see `ir_version`)."""
 
 BITCAST_OPSET = 26
 """First opset with BitCast."""
 
 NAN_POLICIES = ("default", "xla", "runtime")
+HALF_POLICIES = ("xla", "fast")
 DUMP_VARIABLE = "HLO2ONNX_DUMP"
 
 
@@ -30,6 +31,8 @@ class Options:
         nan: Who wins when max, min and arg-reductions meet NaN. "default": as in XLA wherever it
             is cheap (reductions and arg-reductions), the runtime's own for pooling; "xla": as in
             XLA everywhere; "runtime": no guards.
+        half: How f16 is computed. "xla": every op rounds once, as XLA does on the CPU; "fast": the
+            runtime's own f16 kernels, which skip roundings between ops.
         without: Names of raising rules that are switched off.
         dump: Folder that receives the module or graph after each stage; None writes nothing.
     """
@@ -38,12 +41,15 @@ class Options:
     target: str = "ort-cpu"
     function: str | None = None
     nan: str = "default"
+    half: str = "xla"
     without: frozenset[str] = frozenset()
     dump: Path | None = None
 
     def __post_init__(self) -> None:
         if self.nan not in NAN_POLICIES:
             raise UsageError(f"nan={self.nan!r} is not one of {', '.join(NAN_POLICIES)}")
+        if self.half not in HALF_POLICIES:
+            raise UsageError(f"half={self.half!r} is not one of {', '.join(HALF_POLICIES)}")
 
     def with_environment(self) -> Options:
         """The options with HLO2ONNX_DUMP filled in where `dump` is not given."""

@@ -63,9 +63,9 @@ def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
     if op_type == "Concat":
         return Range(min(r.low for r in operands), max(r.high for r in operands))
     if len(operands) == 3 and op_type == "Clip":
-        low, high = operands[1], operands[2]
+        _, least, most = operands
         return Range(
-            min(max(first.low, low.low), high.low), min(max(first.high, low.high), high.high)
+            min(max(first.low, least.low), most.low), min(max(first.high, least.high), most.high)
         )
     if len(operands) != 2:
         return None

@@ -32,17 +32,37 @@ class GraphBuilder:
     Args:
         graph: The main graph; constants become its initializers wherever they are used.
         opset: Version of the default ONNX domain that the graph will declare.
+
+    Attributes:
+        names: Names taken in the model.
+        made: The nodes made so far, in order; whoever wants to know empties it first.
+        scope: Name of the next node; made unique.
+        metadata: Metadata of the next node.
     """
 
-    def __init__(self, graph: oir.Graph, names: Names, opset: int) -> None:
+    def __init__(self, graph: oir.Graph, opset: int) -> None:
         self.main_graph = graph
         self.graph = graph
-        self.names = names
+        self.names = Names()
+        self.made: list[oir.Node] = []
         self.opset = opset
         self.scope = ""
         self.metadata: Mapping[str, str] = {}
         self._insert_before: oir.Node | None = None
         self._constants: dict[tuple[Any, ...], oir.Value] = {}
+
+    def adopt(self, graph: oir.Graph) -> None:
+        """Learns the names and constants of a graph that another builder made."""
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, oir.Tensor):
+                self._constants.setdefault(self._key(value.const_value.numpy()), value)
+            self.names.unique(str(value.name))
+        for value in graph.inputs:
+            self.names.unique(str(value.name))
+        for node in graph.all_nodes():
+            self.names.unique(str(node.name))
+            for output in node.outputs:
+                self.names.unique(str(output.name))
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if not op_type[0].isupper():
@@ -95,7 +115,12 @@ class GraphBuilder:
             metadata_props=dict(self.metadata),
         )
         self._place(node)
+        self.made.append(node)
         return outputs[0] if n_outputs == 1 else tuple(outputs)
+
+    def _one(self, op_type: str, *inputs: oir.Value | None, **attributes: Any) -> oir.Value:
+        output: oir.Value = self.op(op_type, *inputs, **attributes)
+        return output
 
     def _place(self, node: oir.Node) -> None:
         if self._insert_before is not None:
@@ -190,34 +215,34 @@ class GraphBuilder:
         """Cast, or x itself when it has that type; f8 targets do not saturate (as in XLA)."""
         if dtype_of(x) == dtype:
             return x
-        saturate = 0 if "FLOAT8" in dtype.name else None
-        return self.Cast(x, to=dtype, saturate=saturate)
+        saturate = 0 if dtype.name.startswith(("FLOAT8E4", "FLOAT8E5")) else None
+        return self._one("Cast", x, to=dtype, saturate=saturate)
 
     def reshape(self, x: oir.Value, dims: Sequence[int]) -> oir.Value:
         """Reshape to static extents, or x itself when it has them."""
         if shape_of(x) == tuple(dims):
             return x
-        return self.Reshape(x, self.i64(list(dims)), allowzero=1 if 0 in dims else None)
+        return self._one("Reshape", x, self.i64(list(dims)), allowzero=1 if 0 in dims else None)
 
     def transpose(self, x: oir.Value, perm: Sequence[int]) -> oir.Value:
         """Transpose, or x itself when the permutation is the identity."""
         if list(perm) == list(range(len(perm))):
             return x
-        return self.Transpose(x, perm=tuple(perm))
+        return self._one("Transpose", x, perm=tuple(perm))
 
     def expand(self, x: oir.Value, dims: Sequence[int]) -> oir.Value:
         """Expand to static extents (numpy broadcasting), or x itself when it has them."""
         if shape_of(x) == tuple(dims):
             return x
-        return self.Expand(x, self.i64(list(dims)))
+        return self._one("Expand", x, self.i64(list(dims)))
 
     def unsqueeze(self, x: oir.Value, axes: Sequence[int]) -> oir.Value:
         """Inserts axes of extent 1 at these positions of the result."""
-        return self.Unsqueeze(x, self.i64(list(axes))) if axes else x
+        return self._one("Unsqueeze", x, self.i64(list(axes))) if axes else x
 
     def squeeze(self, x: oir.Value, axes: Sequence[int]) -> oir.Value:
         """Removes these axes of extent 1."""
-        return self.Squeeze(x, self.i64(list(axes))) if axes else x
+        return self._one("Squeeze", x, self.i64(list(axes))) if axes else x
 
     def slice(
         self,
@@ -244,11 +269,11 @@ class GraphBuilder:
         inputs = [self.i64(start), self.i64(limit), self.i64(axis)]
         if any(item != 1 for item in step):
             inputs.append(self.i64(step))
-        return self.Slice(x, *inputs)
+        return self._one("Slice", x, *inputs)
 
     def concat(self, parts: Sequence[oir.Value], axis: int) -> oir.Value:
         """Concat along `axis`, or the part itself when there is only one."""
-        return parts[0] if len(parts) == 1 else self.Concat(*parts, axis=axis)
+        return parts[0] if len(parts) == 1 else self._one("Concat", *parts, axis=axis)
 
 
 def _label(array: np.ndarray) -> str:

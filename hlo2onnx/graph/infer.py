@@ -17,7 +17,7 @@ from hlo2onnx.graph.values import Dim, Shape, dtype_of, shape_of
 ValueType = tuple[oir.DataType, Shape]
 Inputs = Sequence[oir.Value | None]
 Attributes = Mapping[str, Any]
-Rule = Callable[[Inputs, Attributes, int], Sequence[ValueType]]
+Rule = Callable[[Inputs, Attributes, int], list[ValueType]]
 
 RULES: dict[str, Rule] = {}
 
@@ -45,7 +45,7 @@ def infer(op_type: str, inputs: Inputs, attributes: Attributes, n_outputs: int) 
     if known is None:
         raise InternalError(f"no type rule for {op_type}; make the node with types=")
     try:
-        return list(known(inputs, attributes, n_outputs))
+        return known(inputs, attributes, n_outputs)
     except InternalError as error:
         shown = ", ".join("-" if x is None else f"{x.dtype}{x.shape}" for x in inputs)
         raise InternalError(f"{op_type}({shown}): {error}") from error

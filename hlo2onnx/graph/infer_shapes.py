@@ -30,6 +30,12 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank if rank else 0
 
 
+def _size(dims: Sequence[Dim]) -> int | None:
+    """Number of elements, None when an extent is dynamic."""
+    static = [dim for dim in dims if isinstance(dim, int)]
+    return math.prod(static) if len(static) == len(dims) else None
+
+
 @rule("Reshape")
 def _reshape(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     x = operand(inputs, 0)
@@ -37,12 +43,11 @@ def _reshape(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Val
     if not attributes.get("allowzero"):
         shape = [shape_of(x)[axis] if dim == 0 else dim for axis, dim in enumerate(shape)]
     if -1 in shape:
-        known = [dim for dim in shape if dim != -1]
-        need(all(isinstance(dim, int) for dim in [*known, *shape_of(x)]), "-1 needs static shapes")
-        total = math.prod(int(dim) for dim in shape_of(x))  # type: ignore[arg-type]
-        shape[shape.index(-1)] = total // max(math.prod(int(dim) for dim in known), 1)  # type: ignore[arg-type]
-    if all(isinstance(dim, int) for dim in (*shape, *shape_of(x))):
-        need(math.prod(shape) == math.prod(shape_of(x)), f"cannot reshape to {shape}")  # type: ignore[arg-type]
+        total, known = _size(shape_of(x)), _size([dim for dim in shape if dim != -1])
+        need(total is not None and known is not None, "-1 needs static shapes")
+        shape[shape.index(-1)] = (total or 0) // max(known or 0, 1)
+    sizes = {_size(shape), _size(shape_of(x))} - {None}
+    need(len(sizes) <= 1, f"cannot reshape to {shape}")
     return [(dtype_of(x), tuple(shape))]
 
 
@@ -277,7 +282,7 @@ def _shape(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Value
 
 
 @rule("Size")
-def _size(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+def _size_of(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     return [(oir.DataType.INT64, ())]
 
 

@@ -74,4 +74,4 @@ def bind_outputs(
 def _joined(em: Emitter, real: oir.Value, imaginary: oir.Value) -> oir.Value:
     axis = rank_of(real)
     assert dtype_of(real) == dtype_of(imaginary)
-    return em.Concat(em.unsqueeze(real, [axis]), em.unsqueeze(imaginary, [axis]), axis=axis)
+    return em.concat([em.unsqueeze(real, [axis]), em.unsqueeze(imaginary, [axis])], axis)

@@ -10,7 +10,6 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.names import Names
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.types import TensorType, parts_of, shape_of
@@ -53,7 +52,7 @@ class Emitter(GraphBuilder):
         report: Report,
         constants: Constants,
     ) -> None:
-        super().__init__(graph, Names(), opset)
+        super().__init__(graph, opset)
         self.options = options
         self.target = target
         self.report = report

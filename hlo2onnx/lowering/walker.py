@@ -128,7 +128,7 @@ class Walker:
             for operand, parts in whole.items():
                 environment[operand] = (parts[index],) if len(parts) == 2 else parts
             try:
-                returned = handler.function(self.em, op, **attributes)
+                returned: Any = handler.function(self.em, op, **attributes)
             finally:
                 environment.update(whole)
             halves.append([returned] if isinstance(returned, oir.Value) else list(returned))

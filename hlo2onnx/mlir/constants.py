@@ -101,13 +101,13 @@ def _dense(mlir_type: Any, digits: str, name: str) -> Any:
     content = np.frombuffer(bytes.fromhex(digits[_ALIGNMENT_DIGITS:]), np.uint8)
     tensor = ir.RankedTensorType(mlir_type)
     (part,) = parts_of(mlir_type)
-    dims = shape_of(mlir_type)
+    dims = [dim or 0 for dim in shape_of(mlir_type)]
     dtype = part.dtype.numpy()
-    if content.size != math.prod(dim or 0 for dim in dims) * dtype.itemsize:
+    if content.size != math.prod(dims) * dtype.itemsize:
         raise LoadError(f"the resource {name} does not have the size of {mlir_type}")
     array = content.view(_CARRIER.get(dtype.name, dtype)).reshape(dims)
     with mlir_type.context:
-        return ir.DenseElementsAttr.get(array, type=tensor.element_type, shape=list(dims))
+        return ir.DenseElementsAttr.get(array, type=tensor.element_type, shape=dims)
 
 
 _CARRIER = {"bool": np.dtype(bool), "bfloat16": np.dtype(np.uint16)}

@@ -6,6 +6,11 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
 
+from hlo2onnx.errors import UsageError
+from hlo2onnx.graph.edit import remove_unused
+from hlo2onnx.raising.cse import eliminate_common_subexpressions
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules import RULES
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
 
@@ -15,4 +20,19 @@ __all__ = ["raise_model"]
 def raise_model(
     model: oir.Model, target: Target, without: AbstractSet[str], report: Report
 ) -> None:
-    """Applies every rule until none fires."""
+    """Applies every rule that is not switched off until none fires, and shares equal nodes.
+
+    Raises:
+        UsageError: `without` names a rule that does not exist.
+    """
+    unknown = without - {rule.name for rule in RULES}
+    if unknown:
+        known = ", ".join(sorted(rule.name for rule in RULES))
+        raise UsageError(f"no rule named {', '.join(sorted(unknown))}; the rules are {known}")
+    rules = [rule for rule in RULES if rule.name not in without]
+    remove_unused(model.graph)
+    report.rules += apply_rules(model, rules, target)
+    # Sharing equal nodes can enable rules that count readers, so both run until nothing changes.
+    while eliminate_common_subexpressions(model.graph):
+        report.rules += apply_rules(model, rules, target)
+    remove_unused(model.graph)

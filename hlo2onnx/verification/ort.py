@@ -54,7 +54,7 @@ class OrtProgram:
         )
         try:
             self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # noqa: BLE001  (ORT has no common base class of its errors)
+        except Exception as error:
             raise VerificationError(f"ONNX Runtime does not load the model: {error}") from error
         self._ort = ort
         self._outputs = [output.name for output in self.session.get_outputs()]
@@ -68,7 +68,7 @@ class OrtProgram:
         values = {name: self._to_ort(array) for name, array in inputs.items()}
         try:
             results = self.session.run_with_ort_values(self._outputs, values)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
         return [_from_ort(result) for result in results]
 

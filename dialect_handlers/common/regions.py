@@ -1,0 +1,216 @@
+"""Scalar regions by name: which well-known function of two values a region computes.
+
+A region of reduce, reduce_window, scatter or select_and_scatter takes the arguments
+(lhs_0 … lhs_n-1, rhs_0 … rhs_n-1) and returns n values. Whoever translates such an op asks
+
+    recognise(em, block)       the name of the whole region, None if it has none
+    recognise_each(em, block)  one name per result, for regions that combine n pairs independently
+    neutral(combiner, dtype)   e with combine(e, x) == x for every x
+    is_neutral(em, combiner, init)   whether `init` is provably that element
+
+and applies what has no name through `em.scalar_function(block)`. Regions are matched on structure:
+equal expressions get equal numbers, whatever the order of commutative operands, and calls of
+private functions are looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import FLOATS, dtype_of
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.mlir.types import element_type
+
+
+class Combiner(StrEnum):
+    """A function of two values. On booleans add and maximum are OR, multiply and minimum AND.
+
+    MAXIMUM and MINIMUM let NaN win, as StableHLO does. ARGMAX and ARGMIN are regions over two
+    pairs (value, index): equal values go to the lower index and the first NaN wins (JAX). The LAST
+    two are the same without a rule for NaN, whose outcome depends on the order of evaluation
+    (TensorFlow, PyTorch/XLA).
+    """
+
+    ADD = "add"
+    MULTIPLY = "multiply"
+    MINIMUM = "minimum"
+    MAXIMUM = "maximum"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    LHS = "lhs"
+    RHS = "rhs"
+    ARGMAX = "argmax"
+    ARGMIN = "argmin"
+    ARGMAX_NAN_UNDEFINED = "argmax, NaN undefined"
+    ARGMIN_NAN_UNDEFINED = "argmin, NaN undefined"
+
+
+def recognise(em: Emitter, block: Any) -> Combiner | None:
+    """The name of a region over one pair, or over (value, index) pairs; None if it has none."""
+    each = recognise_each(em, block)
+    if len(each) == 1:
+        return each[0]
+    return _arg_extreme(em, block) if len(each) == 2 else None
+
+
+def recognise_each(em: Emitter, block: Any) -> list[Combiner | None]:
+    """For each result k the name of the function of arguments k and n + k that it is, or None."""
+    expressions = _Expressions(em)
+    results = expressions.of_block(block)
+    names: list[Combiner | None] = []
+    for k, result in enumerate(results):
+        lhs, rhs = expressions.argument(k), expressions.argument(len(results) + k)
+        known = {
+            lhs: Combiner.LHS,
+            rhs: Combiner.RHS,
+            **{expressions.node(name, lhs, rhs): Combiner(name) for name in _BINARY},
+        }
+        name = known.get(result)
+        boolean = element_type(block.arguments[k].type) == "i1"
+        names.append(_ON_BOOLEANS.get(name, name) if boolean and name else name)
+    return names
+
+
+def neutral(combiner: Combiner, dtype: oir.DataType) -> np.generic:
+    """The e of this type with combine(e, x) == x == combine(x, e) for every x, bit for bit.
+
+    Defined for ADD, MULTIPLY, MINIMUM, MAXIMUM, AND, OR and XOR.
+    """
+    scalar = dtype.numpy().type
+    lowest, highest = _limits(dtype)
+    element: Any = {
+        Combiner.ADD: -0.0 if dtype in FLOATS else 0,
+        Combiner.MULTIPLY: 1,
+        Combiner.MINIMUM: highest,
+        Combiner.MAXIMUM: lowest,
+        Combiner.AND: ~np.zeros((), dtype.numpy()) if dtype not in FLOATS else None,
+        Combiner.OR: 0,
+        Combiner.XOR: 0,
+    }[combiner]
+    result: np.generic = scalar(element)
+    return result
+
+
+def is_neutral(em: Emitter, combiner: Combiner, init: oir.Value) -> bool:
+    """Whether every element of `init` provably is the neutral element; the sign of zero is free."""
+    elements = em.facts.constant(init)
+    return elements is not None and bool((elements == neutral(combiner, dtype_of(init))).all())
+
+
+def _limits(dtype: oir.DataType) -> tuple[Any, Any]:
+    """The least and the greatest element, infinities where the type has them."""
+    if dtype == oir.DataType.BOOL:
+        return False, True
+    if dtype not in FLOATS:
+        info = ml_dtypes.iinfo(dtype.numpy())
+        return info.min, info.max
+    infinity = np.array(np.inf).astype(dtype.numpy())
+    if np.isinf(infinity):
+        return -infinity, infinity
+    limits = ml_dtypes.finfo(dtype.numpy())
+    return limits.min, limits.max
+
+
+_BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
+_COMMUTATIVE = frozenset({*_BINARY, "compare EQ", "compare NE"})
+_ON_BOOLEANS: dict[Combiner, Combiner] = {
+    Combiner.ADD: Combiner.OR,
+    Combiner.MAXIMUM: Combiner.OR,
+    Combiner.MULTIPLY: Combiner.AND,
+    Combiner.MINIMUM: Combiner.AND,
+}
+
+
+def _arg_extreme(em: Emitter, block: Any) -> Combiner | None:
+    """The region as an argmax or argmin over (value, index) pairs."""
+    expressions = _Expressions(em)
+    found = tuple(expressions.of_block(block))
+    node = expressions.node
+    x, i, y, j = (expressions.argument(k) for k in range(4))
+    equal = node("compare EQ", x, y)
+    for largest in (True, False):
+        wins = node("compare GT" if largest else "compare LT", x, y)
+        wins_or_nan = node("or", wins, node("compare NE", x, x))
+        first = node("and", equal, node("compare LT", i, j))
+        jax_form = (
+            node("select", wins_or_nan, x, y),
+            node("select", node("or", wins_or_nan, first), i, j),
+        )
+        at_least = node("compare GE" if largest else "compare LE", x, y)
+        picked = node("select", at_least, i, j)
+        xla_form = (
+            node("select", at_least, x, y),
+            node("select", equal, node("minimum", i, j), picked),
+        )
+        if found == jax_form:
+            return Combiner.ARGMAX if largest else Combiner.ARGMIN
+        if found == xla_form:
+            return Combiner.ARGMAX_NAN_UNDEFINED if largest else Combiner.ARGMIN_NAN_UNDEFINED
+    return None
+
+
+class _Expressions:
+    """Value numbering: structurally equal expressions have equal numbers."""
+
+    def __init__(self, em: Emitter) -> None:
+        self._em = em
+        self._numbers: dict[Any, int] = {}
+
+    def _number(self, *key: Any) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def argument(self, index: int) -> int:
+        """The region's argument at `index`."""
+        return self._number("argument", index)
+
+    def node(self, name: str, *operands: int) -> int:
+        """An op applied to numbered operands; `name` holds all that distinguishes the op."""
+        mirrored = {"compare GT": "compare LT", "compare GE": "compare LE"}
+        for more, less in mirrored.items():
+            if name.startswith(more):
+                return self.node(name.replace(more, less), *reversed(operands))
+        if name in _COMMUTATIVE:
+            operands = tuple(sorted(operands))
+        return self._number(name, *operands)
+
+    def of_block(self, block: Any, arguments: Sequence[int] | None = None) -> list[int]:
+        """The numbers of what a block returns, its own arguments first in line by default."""
+        if arguments is None:
+            arguments = [self.argument(index) for index in range(len(block.arguments))]
+        known = dict(zip(block.arguments, arguments, strict=True))
+        operations = [Op(operation.operation) for operation in block.operations]
+        for op in operations:
+            operands = [
+                known[operand] if operand in known else self._number("captured", operand)
+                for operand in op.operands
+            ]
+            known.update(zip(op.results, self._of_op(op, operands), strict=True))
+        return [
+            known[value] if value in known else self._number("captured", value)
+            for value in operations[-1].operands
+        ]
+
+    def _of_op(self, op: Op, operands: list[int]) -> Iterator[int]:
+        if op.name == "func.call":
+            function = self._em.walker.functions.get(op.attribute("callee"))
+            if function is not None and function.regions[0].blocks:
+                return iter(self.of_block(function.regions[0].blocks[0], operands))
+        if op.name == "stablehlo.convert" and op.operands[0].type == op.results[0].type:
+            return iter(operands)
+        name = op.name.removeprefix("stablehlo.")
+        if name == "compare":
+            total = op.operation.attributes  # TOTALORDER tells -0 from 0 and NaNs apart
+            name += f" {op.attribute('comparison_direction')}"
+            if "compare_type" in total and op.attribute("compare_type") == "TOTALORDER":
+                name += " TOTALORDER"
+        elif name not in (*_BINARY, "select"):
+            return (self._number("opaque", result) for result in op.results)
+        return iter([self.node(name, *operands)])

@@ -1,0 +1,102 @@
+"""Changing a graph in place: replacing nodes, finding users, removing what nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.graph.values import dtype_of, rank_of
+
+
+def replace(node: oir.Node, values: Sequence[oir.Value]) -> None:
+    """Makes everything that read the node's outputs read `values` instead and removes the node.
+
+    A graph output keeps its name, which the new value takes over.
+
+    Raises:
+        InternalError: A value differs in element type or rank from the output it replaces.
+    """
+    graph = node.graph
+    if graph is None:
+        raise InternalError(f"{node.name} is already removed")
+    for old, new in zip(node.outputs, values, strict=True):
+        if dtype_of(old) != dtype_of(new) or rank_of(old) != rank_of(new):
+            raise InternalError(
+                f"{node.op_type} {node.name}: {old.dtype}{old.shape} replaced by"
+                f" {new.dtype}{new.shape}"
+            )
+        _replace_value(old, new)
+    graph.remove(node, safe=True)
+
+
+def can_replace(old: oir.Value, new: oir.Value) -> bool:
+    """Whether `new` may stand for `old`: a graph output must be made by a node of its own graph
+    and have one role."""
+    if not old.is_graph_output():
+        return True
+    producer = new.producer()
+    owner = old.producer()
+    if producer is None or owner is None or new.is_graph_output() or new.is_graph_input():
+        return False
+    return producer.graph is owner.graph
+
+
+def _replace_value(old: oir.Value, new: oir.Value) -> None:
+    was_output = old.is_graph_output()
+    if was_output and not can_replace(old, new):
+        raise InternalError(f"{new.name} cannot be the output {old.name}")
+    oir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    if was_output:
+        name = old.name
+        old.name = f"{name}:replaced"
+        new.name = name
+
+
+def all_nodes(graph: oir.Graph) -> Iterator[oir.Node]:
+    """Every node of the graph and its subgraphs, outer before inner, safe against removal."""
+    for node in list(graph):
+        yield node
+        for subgraph in subgraphs(node):
+            yield from all_nodes(subgraph)
+
+
+def subgraphs(node: oir.Node) -> list[oir.Graph]:
+    """The node's own subgraphs (Loop and Scan bodies, If branches)."""
+    return [
+        attribute.as_graph()
+        for attribute in node.attributes.values()
+        if attribute.type == oir.AttributeType.GRAPH
+    ]
+
+
+def remove_unused(graph: oir.Graph) -> int:
+    """Removes nodes nobody reads, and initializers left over; returns how many nodes went.
+
+    No operator that we emit has side effects.
+    """
+    count = _remove_unused_nodes(graph)
+    for name, value in list(graph.initializers.items()):
+        if not value.uses() and not value.is_graph_output():
+            del graph.initializers[name]
+    return count
+
+
+def _remove_unused_nodes(graph: oir.Graph) -> int:
+    count = 0
+    for node in reversed(list(graph)):
+        if any(output.uses() or output.is_graph_output() for output in node.outputs):
+            count += sum(_remove_unused_nodes(subgraph) for subgraph in subgraphs(node))
+            continue
+        for subgraph in subgraphs(node):
+            _detach(subgraph)
+        graph.remove(node, safe=True)
+        count += 1
+    return count
+
+
+def _detach(graph: oir.Graph) -> None:
+    """Lets go of everything a removed subgraph captured."""
+    graph.outputs.clear()
+    _remove_unused_nodes(graph)

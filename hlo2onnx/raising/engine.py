@@ -1,0 +1,150 @@
+"""The rewrite engine: rules anchored on operators, applied until none fires."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.errors import InternalError
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.edit import all_nodes, can_replace, replace
+from hlo2onnx.targets import Target
+
+MAX_FIRINGS_PER_NODE = 50
+"""A rule set that rewrites more often than this per node of the graph does not terminate."""
+
+
+class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
+    """A rule does not apply; says why and to which value or node."""
+
+    def __init__(self, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
+        super().__init__(reason)
+        self.culprit = culprit
+
+
+def need(condition: object, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
+    """Refuses the rewrite unless the condition holds."""
+    if not condition:
+        raise Refusal(reason, culprit)
+
+
+class Rewriter(GraphBuilder):
+    """The builder rules use, with the facts and the target they may ask about.
+
+    New nodes are placed before the node being rewritten and inherit its name and provenance.
+    """
+
+    def __init__(self, model: oir.Model, target: Target) -> None:
+        super().__init__(model.graph, model.graph.opset_imports[""])
+        self.adopt(model.graph)
+        self.target = target
+        self.facts = Facts()
+
+    def supports(self, op_type: str, dtype: oir.DataType) -> bool:
+        """Whether the target runs this operator on this element type."""
+        return self.target.supports(op_type, dtype, self.opset)
+
+
+class Rule(ABC):
+    """One rewrite.
+
+    The docstring's first line shows it with an arrow, before -> after; what follows states the
+    condition under which it is legal.
+
+    Attributes:
+        name: What users switch it off by.
+        anchors: Operator types of the node the rule looks at first: the last one of the pattern.
+    """
+
+    name: ClassVar[str]
+    anchors: ClassVar[frozenset[str]]
+
+    @abstractmethod
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
+        """The values that replace the node's outputs.
+
+        Raises:
+            Refusal: The rule does not apply here (through `need`); the graph must be unchanged
+                but for nodes nobody reads.
+        """
+
+
+def apply_rules(model: oir.Model, rules: Iterable[Rule], target: Target) -> Counter[str]:
+    """Applies the rules to every node until none fires; returns how often each one did.
+
+    Raises:
+        InternalError: Two rules undo each other.
+    """
+    by_anchor: dict[str, list[Rule]] = {}
+    for rule in rules:
+        for anchor in rule.anchors:
+            by_anchor.setdefault(anchor, []).append(rule)
+    rewriter = Rewriter(model, target)
+    fired: Counter[str] = Counter()
+    pending = deque(all_nodes(model.graph))
+    queued = set(pending)
+    budget = MAX_FIRINGS_PER_NODE * (len(pending) + 1)
+    while pending:
+        node = pending.popleft()
+        queued.discard(node)
+        if node.graph is None:
+            continue
+        winner = _fire(node, by_anchor.get(node.op_type, ()), rewriter, pending, queued)
+        if winner is None:
+            continue
+        fired[winner.name] += 1
+        budget -= 1
+        if budget < 0:
+            raise InternalError(f"the rules do not terminate; the last one was {winner.name}")
+    return fired
+
+
+def _fire(
+    node: oir.Node,
+    rules: Iterable[Rule],
+    rewriter: Rewriter,
+    pending: deque[oir.Node],
+    queued: set[oir.Node],
+) -> Rule | None:
+    """Applies the first rule that takes the node, and queues everything it may have enabled."""
+    for rule in rules:
+        inputs = [x for x in node.inputs if x is not None]
+        rewriter.made.clear()
+        try:
+            with rewriter.before(node):
+                result = rule.rewrite(node, rewriter)
+        except Refusal:
+            continue
+        values = [result] if isinstance(result, oir.Value) else list(result)
+        if not all(map(can_replace, node.outputs, values)):
+            continue
+        names = [output.name for output in node.outputs]
+        replace(node, values)
+        _inherit_names(node, names, values, rewriter.made)
+        enabled = [user for value in values for user in value.consumers()]
+        enabled += [user for value in inputs for user in value.consumers()]
+        enabled += [made for made in rewriter.made if made.graph is not None]
+        for other in enabled:
+            if other not in queued:
+                queued.add(other)
+                pending.append(other)
+        return rule
+    return None
+
+
+def _inherit_names(
+    old: oir.Node, names: Sequence[str | None], values: Sequence[oir.Value], made: list[oir.Node]
+) -> None:
+    """New nodes that stand for the old one take its name and those of its outputs."""
+    for name, old_output, value in zip(names, old.outputs, values, strict=True):
+        producer = value.producer()
+        if producer in made and not value.is_graph_output():
+            old_output.name, value.name = value.name, name
+    first = values[0].producer() if values else None
+    if first is not None and first in made:
+        old.name, first.name = first.name, old.name

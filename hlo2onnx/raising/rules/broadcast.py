@@ -1,0 +1,99 @@
+"""Broadcasting is left to the consumers that broadcast by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.graph.infer import broadcast_shapes
+from hlo2onnx.graph.ops import BROADCASTING, UNARY
+from hlo2onnx.graph.values import Shape, shape_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shape import adds_leading_axes_only, source_of
+
+
+def _rebuild(node: oir.Node, b: Rewriter, inputs: Sequence[oir.Value | None]) -> oir.Value:
+    """The same node over other operands."""
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    value: oir.Value = b.op(node.op_type, *inputs, **attributes)
+    return value
+
+
+def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
+    try:
+        return broadcast_shapes(*map(shape_of, values))
+    except InternalError:  # whether symbolic extents broadcast is not known
+        return None
+
+
+class ImplicitBroadcast(Rule):
+    """Add(Expand(x), y) -> Add(x, y), for every operator that broadcasts by itself
+
+    Legal when the remaining operands still broadcast to the same shape.
+    """
+
+    name = "implicit-broadcast"
+    anchors = BROADCASTING
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        changed = False
+        for index, x in enumerate(inputs):
+            source = source_of(x, "Expand")
+            if source is None:
+                continue
+            fewer = [*inputs[:index], source, *inputs[index + 1 :]]
+            if _broadcast(fewer) == shape_of(node.outputs[0]):
+                inputs, changed = fewer, True
+        need(changed, "every Expand among its operands decides the shape", node)
+        return _rebuild(node, b, inputs)
+
+
+class LateBroadcast(Rule):
+    """Exp(Expand(x)) -> Expand(Exp(x)); Add(Expand(x), Expand(y)) -> Expand(Add(x, y))
+
+    Legal for elementwise operators: they give equal results for equal elements. The Expand moves
+    on until a consumer takes it in or needs it. An Expand that others read too stays where it is.
+    """
+
+    name = "late-broadcast"
+    anchors = BROADCASTING | UNARY
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        sources = [source_of(x, "Expand") for x in inputs]
+        need(any(source is not None for source in sources), "no operand is expanded", node)
+        smaller = [
+            x if source is None else source for x, source in zip(inputs, sources, strict=True)
+        ]
+        output = shape_of(node.outputs[0])
+        shape = _broadcast(smaller)
+        need(shape is not None and shape != output, "its operands decide the shape", node)
+        dims = [dim for dim in output if isinstance(dim, int)]
+        need(len(dims) == len(output), "its shape is dynamic", node)
+        return b.expand(_rebuild(node, b, smaller), dims)
+
+
+class ImplicitLeadingAxes(Rule):
+    """Add(Reshape(x, (1, n)), y) -> Add(x, y) where the Reshape only puts axes of 1 in front
+
+    Legal when another operand has the full rank, so that the result keeps its shape.
+    """
+
+    name = "implicit-leading-axes"
+    anchors = BROADCASTING
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        changed = False
+        for index, x in enumerate(inputs):
+            source = source_of(x, "Reshape", "Unsqueeze")
+            if source is None or not adds_leading_axes_only(shape_of(source), shape_of(x)):
+                continue
+            fewer = [*inputs[:index], source, *inputs[index + 1 :]]
+            if source is not x and _broadcast(fewer) == shape_of(node.outputs[0]):
+                inputs, changed = fewer, True
+        need(changed, "no operand has axes to spare", node)
+        return _rebuild(node, b, inputs)

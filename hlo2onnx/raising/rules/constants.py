@@ -1,0 +1,130 @@
+"""Constant folding with a bound on what it may store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import FLOATS, const_of, dtype_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+
+SMALL_ELEMENTS = 1024
+"""Folding may always make a constant of up to this many elements."""
+
+Evaluate = Callable[[oir.Node, list[np.ndarray]], np.ndarray]
+
+
+def _reshape(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return inputs[0].reshape(static_shape(node.outputs[0]) or ())
+
+
+def _transpose(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.ascontiguousarray(inputs[0].transpose(node.attributes["perm"].as_ints()))
+
+
+def _expand(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.array(np.broadcast_to(inputs[0], static_shape(node.outputs[0]) or ()))
+
+
+def _concat(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(inputs, node.attributes["axis"].as_int())
+
+
+def _slice(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    x, starts, ends, *rest = inputs
+    axes = rest[0] if rest else np.arange(starts.size)
+    steps = rest[1] if len(rest) > 1 else np.ones(starts.size, np.int64)
+    index: list[slice] = [slice(None)] * x.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        stop = None if end < -x.shape[axis] else int(end)
+        index[int(axis)] = slice(int(start), stop, int(step))
+    return np.ascontiguousarray(x[tuple(index)])
+
+
+def _exact_cast(source: oir.DataType, target: oir.DataType) -> bool:
+    """Whether the cast loses nothing, wraps, or rounds once in numpy too.
+
+    A float to integer cast depends on the runtime out of range, and ml_dtypes rounds f64 to
+    bf16 and f8 twice.
+    """
+    if source in FLOATS:
+        return target in FLOATS and (
+            target.bitwidth > source.bitwidth or source == oir.DataType.FLOAT
+        )
+    return target not in FLOATS or target in _EXACT
+
+
+MOVES: dict[str, Evaluate] = {
+    "Concat": _concat,
+    "Expand": _expand,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Squeeze": _reshape,
+    "Transpose": _transpose,
+    "Unsqueeze": _reshape,
+}
+"""Operators that only move data: folded in every element type."""
+
+ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
+    "Add": np.add,
+    "Mul": np.multiply,
+    "Neg": np.negative,
+    "Sub": np.subtract,
+}
+"""Operators whose one correctly rounded (or wrapping) result numpy and every runtime share."""
+
+
+_EXACT = frozenset(
+    {oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.INT32, oir.DataType.INT64}
+    | {oir.DataType.INT8, oir.DataType.INT16, oir.DataType.UINT8, oir.DataType.UINT16}
+    | {oir.DataType.UINT32, oir.DataType.UINT64}
+)
+"""Element types in which numpy computes as every runtime does."""
+
+
+class FoldConstants(Rule):
+    """Op(constants) -> constant
+
+    Legal for data movement, casts that numpy gets right, and the arithmetic that IEEE 754 and
+    two's complement define exactly. Bounded: the result has at most 1,024 elements, or is no larger than a
+    constant operand that only this node reads (a weight that is transposed once, here).
+    """
+
+    name = "fold-constants"
+    anchors = frozenset(MOVES) | frozenset(ARITHMETIC) | {"Cast"}
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        arrays = [const_of(x) for x in node.inputs if x is not None]
+        inputs = [array for array in arrays if array is not None]
+        need(len(inputs) == len(arrays), "an operand is computed at run time", node)
+        dims = static_shape(node.outputs[0])
+        need(dims is not None, "its shape is dynamic", node)
+        need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
+        name = node.name if np.prod(dims or ()) > SMALL_ELEMENTS else None
+        return b.const(self._evaluate(node, inputs), name=name or "")
+
+    def _affordable(self, node: oir.Node, elements: int) -> bool:
+        if elements <= SMALL_ELEMENTS:
+            return True
+        x = node.inputs[0]
+        array = const_of(x)
+        return (
+            node.op_type in MOVES
+            and x is not None
+            and array is not None
+            and len(x.uses()) == 1
+            and elements <= array.size
+        )
+
+    def _evaluate(self, node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+        if node.op_type in MOVES:
+            return MOVES[node.op_type](node, inputs)
+        source, target = dtype_of(node.inputs[0]), dtype_of(node.outputs[0])  # type: ignore[arg-type]
+        if node.op_type == "Cast":
+            need(_exact_cast(source, target), "numpy's cast may not be the runtime's", node)
+            return inputs[0].astype(target.numpy())
+        need(target in _EXACT, "numpy's arithmetic in this type is not the runtime's", node)
+        with np.errstate(all="ignore"):
+            return ARITHMETIC[node.op_type](*inputs)

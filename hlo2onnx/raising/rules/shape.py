@@ -1,0 +1,124 @@
+"""Reshape, Transpose and Expand among themselves."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import Shape, dtype_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+
+_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+
+
+def source_of(value: oir.Value, *op_types: str) -> oir.Value | None:
+    """The first operand of the node that makes `value`, when that is one of these operators."""
+    node = value.producer()
+    if node is None or node.op_type not in op_types or node.domain:
+        return None
+    return node.inputs[0]
+
+
+def first(node: oir.Node) -> oir.Value:
+    """The first operand, which every operator here has."""
+    x = node.inputs[0]
+    assert x is not None
+    return x
+
+
+class DropIdentity(Rule):
+    """Identity(x), Cast to x's own type, Reshape, Transpose, Expand that change nothing -> x
+
+    A Reshape or Expand changes nothing when its output has x's static shape; a Transpose when its
+    permutation is the identity; a Concat when it has one operand.
+    """
+
+    name = "drop-identity"
+    anchors = frozenset(
+        {"Cast", "Concat", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+    )
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = first(node)
+        y = node.outputs[0]
+        need(dtype_of(x) == dtype_of(y), "it changes the type", y)
+        if node.op_type == "Transpose":
+            perm = node.attributes["perm"].as_ints()
+            need(list(perm) == list(range(len(perm))), "it permutes axes", node)
+        elif node.op_type == "Concat":
+            need(len(node.inputs) == 1, "it joins several tensors", node)
+        elif node.op_type != "Identity":
+            need(shape_of(x) == shape_of(y), "it changes the shape", node)
+        return x
+
+
+class ComposeReshapes(Rule):
+    """Reshape(Reshape(x)) -> Reshape(x); so for Squeeze and Unsqueeze, whose shapes are static"""
+
+    name = "compose-reshapes"
+    anchors = _RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = source_of(first(node), *_RESHAPES)
+        need(x is not None, "its operand is not reshaped", node)
+        dims = static_shape(node.outputs[0])
+        need(dims is not None, "its shape is dynamic", node)
+        assert x is not None
+        assert dims is not None
+        return b.reshape(x, dims)
+
+
+class ComposeTransposes(Rule):
+    """Transpose(Transpose(x, p), q) -> Transpose(x, p after q)"""
+
+    name = "compose-transposes"
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inner = first(node).producer()
+        need(inner is not None and inner.op_type == "Transpose", "its operand is no Transpose")
+        assert inner is not None
+        before, after = inner.attributes["perm"].as_ints(), node.attributes["perm"].as_ints()
+        return b.transpose(first(inner), [before[axis] for axis in after])
+
+
+class ComposeExpands(Rule):
+    """Expand(Expand(x)) -> Expand(x)"""
+
+    name = "compose-expands"
+    anchors = frozenset({"Expand"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = source_of(first(node), "Expand")
+        need(x is not None, "its operand is not expanded", node)
+        assert x is not None
+        expanded: oir.Value = b.Expand(
+            x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))]
+        )
+        return expanded
+
+
+class UnitTransposeToReshape(Rule):
+    """Transpose(x) that moves only axes of extent 1 -> Reshape(x)
+
+    Legal because the elements keep their order in memory; a Reshape is free at run time and
+    composes with its neighbours.
+    """
+
+    name = "unit-transpose-to-reshape"
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = first(node)
+        dims = static_shape(node.outputs[0])
+        need(dims is not None, "its shape is dynamic", node)
+        assert dims is not None
+        perm = node.attributes["perm"].as_ints()
+        moved = [axis for axis in perm if shape_of(x)[axis] != 1]
+        need(moved == sorted(moved), "it moves an axis with elements", node)
+        return b.reshape(x, dims)
+
+
+def adds_leading_axes_only(x: Shape, y: Shape) -> bool:
+    """Whether y is x with axes of extent 1 in front."""
+    extra = len(y) - len(x)
+    return extra >= 0 and y[extra:] == x and all(dim == 1 for dim in y[:extra])

@@ -1,0 +1,83 @@
+"""In which other element types an operator gives the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import FLOATS, INTEGERS
+
+T = oir.DataType
+
+MOVES = frozenset(
+    {"Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements",
+     "GatherND", "Identity", "OneHot", "Pad", "Reshape", "ReverseSequence", "ScatterElements",
+     "ScatterND", "Slice", "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile",
+     "Transpose", "Trilu", "Unsqueeze", "Where"}
+)  # fmt: skip
+"""Operators that only move elements: any type that holds the bits will do. (A scatter with a
+reduction moves and computes; its reductions wrap or compare, which the carriers of equal or larger
+width keep right.)"""
+
+WRAPS = frozenset(
+    {"Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "CumSum", "Einsum", "MatMul",
+     "Mul", "Neg", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Sub", "Sum"}
+)  # fmt: skip
+"""Integer operators whose low bits depend on the operands' low bits only: they may run in any
+type at least as wide, and the cast back wraps."""
+
+EXACT_IN_HALF = MOVES | frozenset(
+    {"Abs", "ArgMax", "ArgMin", "BitCast", "Cast", "Ceil", "Clip", "Constant", "Equal", "Floor",
+     "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Max", "MaxPool", "Min",
+     "Neg", "ReduceMax", "ReduceMin", "Relu", "Round", "Shape", "Sign", "Size", "TopK"}
+)  # fmt: skip
+"""Operators that never round: f16 kernels of the runtime give the right bits."""
+
+_SAME_WIDTH_FIRST = {
+    T.BOOL: (T.UINT8, T.INT8, T.INT32, T.INT64),
+    T.INT2: (T.INT8, T.INT32, T.INT64),
+    T.UINT2: (T.UINT8, T.INT32, T.INT64),
+    T.INT4: (T.INT8, T.INT32, T.INT64),
+    T.UINT4: (T.UINT8, T.INT32, T.INT64),
+    T.INT8: (T.UINT8, T.INT32, T.INT64),
+    T.UINT8: (T.INT8, T.INT32, T.INT64),
+    T.INT16: (T.UINT16, T.INT32, T.INT64),
+    T.UINT16: (T.INT16, T.INT32, T.INT64),
+    T.INT32: (T.UINT32, T.INT64),
+    T.UINT32: (T.INT32, T.UINT64, T.INT64),
+    T.INT64: (T.UINT64,),
+    T.UINT64: (T.INT64,),
+}
+"""Integer types that keep all bits of a type; casts between them wrap."""
+
+_WIDER = {
+    T.BOOL: (T.UINT8, T.INT32, T.INT64),
+    T.INT2: (T.INT8, T.INT32, T.INT64),
+    T.UINT2: (T.UINT8, T.INT32, T.INT64),
+    T.INT4: (T.INT8, T.INT32, T.INT64),
+    T.UINT4: (T.UINT8, T.INT32, T.INT64),
+    T.INT8: (T.INT32, T.INT64),
+    T.UINT8: (T.INT32, T.INT64, T.UINT32),
+    T.INT16: (T.INT32, T.INT64),
+    T.UINT16: (T.INT32, T.INT64, T.UINT32),
+    T.INT32: (T.INT64,),
+    T.UINT32: (T.INT64, T.UINT64),
+}
+"""Integer types that keep all values of a type."""
+
+
+def carriers_of(op_type: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
+    """Types an operator may run in instead of `dtype`, cheapest first.
+
+    Floats below f32 go through f32, whose result is rounded once, as XLA does on the CPU; f32 and
+    f64 have no carrier, since a wider type would not round as they do and a narrower one loses
+    digits. f32 may move through any type that holds its bits only by a bit cast, so it does not.
+    """
+    if dtype in FLOATS:
+        return (T.FLOAT,) if dtype.bitwidth < 32 else ()
+    if dtype not in INTEGERS and dtype != T.BOOL:
+        return ()
+    if op_type in MOVES or (op_type in WRAPS and dtype != T.BOOL):
+        return _SAME_WIDTH_FIRST.get(dtype, ())
+    return _WIDER.get(dtype, ())

@@ -1,0 +1,102 @@
+"""Casts: detours for pairs without a kernel, and the removal of pairs that cancel."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.edit import all_nodes, can_replace, replace
+from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, dtype_of
+from hlo2onnx.targets.target import Target
+
+T = oir.DataType
+
+# significand bits (hidden one included), smallest normal exponent, largest exponent
+_FORMAT = {
+    T.DOUBLE: (53, -1022, 1023),
+    T.FLOAT: (24, -126, 127),
+    T.FLOAT16: (11, -14, 15),
+    T.BFLOAT16: (8, -126, 127),
+    T.FLOAT8E4M3FN: (4, -6, 8),
+    T.FLOAT8E4M3FNUZ: (4, -7, 7),
+    T.FLOAT8E5M2: (3, -14, 15),
+    T.FLOAT8E5M2FNUZ: (3, -15, 15),
+    T.FLOAT8E8M0: (1, -127, 127),
+    T.FLOAT4E2M1: (2, 0, 2),
+}
+
+_DETOURS = (T.INT32, T.INT64, T.UINT8, T.FLOAT, T.DOUBLE)
+
+
+def holds(wide: oir.DataType, narrow: oir.DataType) -> bool:
+    """Whether every value of `narrow`, NaN and infinities included, is exact in `wide`."""
+    if wide == narrow:
+        return True
+    if narrow == T.BOOL:
+        return wide in INTEGERS or wide in (T.FLOAT, T.DOUBLE)
+    if narrow in INTEGERS:
+        bits = narrow.bitwidth - (narrow not in UNSIGNED)
+        if wide in INTEGERS:
+            room = wide.bitwidth - (wide not in UNSIGNED)
+            return room >= bits and not (wide in UNSIGNED and narrow not in UNSIGNED)
+        return wide in _FORMAT and _FORMAT[wide][0] >= bits and _FORMAT[wide][2] >= bits
+    if wide not in _FORMAT or narrow not in _FORMAT or wide.bitwidth <= narrow.bitwidth:
+        return False
+    (digits, low, high), (least, lowest, highest) = _FORMAT[wide], _FORMAT[narrow]
+    # subnormals of the narrow type must be exact too
+    return digits >= least and low - digits <= lowest - least and high >= highest
+
+
+def cast_path(node: oir.Node, target: Target, opset: int) -> oir.DataType | None:
+    """A type through which a Cast without a kernel can go and give the same result.
+
+    The detour must hold every value of the source, so that only the second cast rounds or wraps.
+    """
+    source, result = _ends(node)
+    for detour in _DETOURS:
+        if (
+            holds(detour, source)
+            and not (source in FLOATS and detour not in FLOATS)
+            and target.supports_cast(source, detour, opset)
+            and target.supports_cast(detour, result, opset)
+        ):
+            return detour
+    return None
+
+
+def cast_through(node: oir.Node, detour: oir.DataType, builder: GraphBuilder) -> None:
+    """Replaces a Cast by two."""
+    x = node.inputs[0]
+    assert x is not None
+    with builder.before(node):
+        value = builder.cast(builder.cast(x, detour), _ends(node)[1])
+    replace(node, [value])
+
+
+def _ends(node: oir.Node) -> tuple[oir.DataType, oir.DataType]:
+    x = node.inputs[0]
+    assert x is not None
+    return dtype_of(x), dtype_of(node.outputs[0])
+
+
+def collapse_casts(graph: oir.Graph) -> int:
+    """Removes Cast pairs that widen and narrow back: Cast(Cast(x: a -> b) -> a) -> x when b holds
+    a. A pair that narrows first is a rounding and stays. Returns how many pairs went."""
+    count = 0
+    for node in all_nodes(graph):
+        if node.op_type != "Cast" or node.graph is None:
+            continue
+        middle = node.inputs[0]
+        inner = middle.producer() if middle is not None else None
+        if inner is None or inner.op_type != "Cast":
+            continue
+        origin, (wide, result) = inner.inputs[0], _ends(node)
+        assert origin is not None
+        if (
+            dtype_of(origin) == result
+            and holds(wide, result)
+            and can_replace(node.outputs[0], origin)
+        ):
+            replace(node, [origin])
+            count += 1
+    return count

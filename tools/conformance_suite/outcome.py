@@ -1,0 +1,90 @@
+"""What a case is, and what can become of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+STATUSES: dict[str, str] = {
+    "pass": "every output agrees with XLA",
+    "skipped": "JAX itself does not implement the case on the CPU",
+    "jax-error": "JAX fails although it declares no limitation",
+    "refused": "hlo2onnx raises a TranslationError",
+    "error": "hlo2onnx raises anything else: a bug",
+    "invalid": "the full ONNX checker rejects the model",
+    "load-error": "ONNX Runtime does not load the model",
+    "run-error": "ONNX Runtime does not run the model",
+    "mismatch": "an output differs from XLA's",
+    "crash": "the process died",
+    "timeout": "the case took too long",
+}
+"""In the order of the way of a case."""
+
+REASON_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class Case:
+    """One harness.
+
+    Attributes:
+        name: Its full name, unique.
+        group: Its group, most often the name of a JAX primitive.
+        dtype: The element type it is about ("f32", "ui8" is "u8"); "" where it names none.
+    """
+
+    name: str
+    group: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        status: A key of `STATUSES`.
+        reason: One line.
+        detail: Traceback or differing values.
+        seconds: Time per phase.
+    """
+
+    name: str
+    status: str
+    reason: str = ""
+    detail: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the case is part of the total: JAX's own gaps are not."""
+        return self.status != "skipped"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the case is neither passed nor skipped."""
+        return self.status not in ("pass", "skipped")
+
+    @property
+    def line(self) -> str:
+        """Status and reason."""
+        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+    @classmethod
+    def from_json(cls, answer: Mapping[str, Any]) -> Outcome:
+        """The outcome a worker sent.
+
+        Raises:
+            ValueError: It has no known status.
+        """
+        outcome = cls(**answer)
+        if outcome.status not in STATUSES:
+            raise ValueError(f"{outcome.name} has the unknown status {outcome.status!r}")
+        return outcome
+
+
+def one_line(text: str, length: int = REASON_LENGTH) -> str:
+    """The text on one line, shortened."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 1] + "…"
