@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+SHARDINGS_DROPPED = "shardings are dropped: the model runs on one device"
+
 
 @dataclass
 class Report:

@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import FLOATS, dtype_of
+from hlo2onnx.graph.values import FLOATS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.types import element_type
@@ -84,18 +84,17 @@ def neutral(combiner: Combiner, dtype: oir.DataType) -> np.generic:
 
     Defined for ADD, MULTIPLY, MINIMUM, MAXIMUM, AND, OR and XOR.
     """
-    scalar = dtype.numpy().type
     lowest, highest = _limits(dtype)
-    element: Any = {
+    elements: dict[Combiner, Any] = {
         Combiner.ADD: -0.0 if dtype in FLOATS else 0,
         Combiner.MULTIPLY: 1,
         Combiner.MINIMUM: highest,
         Combiner.MAXIMUM: lowest,
-        Combiner.AND: ~np.zeros((), dtype.numpy()) if dtype not in FLOATS else None,
+        Combiner.AND: highest if dtype in UNSIGNED or dtype == oir.DataType.BOOL else -1,
         Combiner.OR: 0,
         Combiner.XOR: 0,
-    }[combiner]
-    result: np.generic = scalar(element)
+    }
+    result: np.generic = dtype.numpy().type(elements[combiner])
     return result
 
 
@@ -121,6 +120,12 @@ def _limits(dtype: oir.DataType) -> tuple[Any, Any]:
 
 _BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
 _COMMUTATIVE = frozenset({*_BINARY, "compare EQ", "compare NE"})
+_MIRRORED = {
+    "compare GT": "compare LT",
+    "compare GE": "compare LE",
+    "compare GT TOTALORDER": "compare LT TOTALORDER",
+    "compare GE TOTALORDER": "compare LE TOTALORDER",
+}
 _ON_BOOLEANS: dict[Combiner, Combiner] = {
     Combiner.ADD: Combiner.OR,
     Combiner.MAXIMUM: Combiner.OR,
@@ -173,10 +178,8 @@ class _Expressions:
 
     def node(self, name: str, *operands: int) -> int:
         """An op applied to numbered operands; `name` holds all that distinguishes the op."""
-        mirrored = {"compare GT": "compare LT", "compare GE": "compare LE"}
-        for more, less in mirrored.items():
-            if name.startswith(more):
-                return self.node(name.replace(more, less), *reversed(operands))
+        if name in _MIRRORED:
+            name, operands = _MIRRORED[name], operands[::-1]
         if name in _COMMUTATIVE:
             operands = tuple(sorted(operands))
         return self._number(name, *operands)
@@ -207,9 +210,9 @@ class _Expressions:
             return iter(operands)
         name = op.name.removeprefix("stablehlo.")
         if name == "compare":
-            total = op.operation.attributes  # TOTALORDER tells -0 from 0 and NaNs apart
             name += f" {op.attribute('comparison_direction')}"
-            if "compare_type" in total and op.attribute("compare_type") == "TOTALORDER":
+            # The total order tells -0 from 0 and NaNs apart; the other types follow the elements'.
+            if _TOTAL_ORDER in str(op.operation.attributes):
                 name += " TOTALORDER"
         elif name not in (*_BINARY, "select"):
             return (self._number("opaque", result) for result in op.results)

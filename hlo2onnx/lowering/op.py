@@ -24,10 +24,20 @@ class Op:
         self.operands: list[Any] = list(operation.operands)
         self.results: list[Any] = list(operation.results)
 
+    @property
+    def key(self) -> str:
+        """What the op's handler is registered under."""
+        return self.name
+
     @cached_property
-    def attribute_names(self) -> list[str]:
-        """Names of the attributes present."""
+    def mlir_names(self) -> list[str]:
+        """Names of all MLIR attributes present."""
         return [a if isinstance(a, str) else a.name for a in self.operation.attributes]
+
+    @property
+    def attribute_names(self) -> list[str]:
+        """Names of the attributes a handler has to know."""
+        return [name for name in self.mlir_names if "." not in name]
 
     def attribute(self, name: str) -> Any:
         """One attribute as a Python value; KeyError if it is absent."""
@@ -60,3 +70,59 @@ class Op:
     def result_shape(self, index: int = 0) -> tuple[Dim, ...]:
         """Extents of a tensor result; None for a dynamic one."""
         return shape_of(self.results[index].type)
+
+
+CUSTOM_CALL = "stablehlo.custom_call"
+
+
+def call_key(target: str) -> str:
+    """What the handler of a custom call is registered under."""
+    return f"{CUSTOM_CALL} @{target}"
+
+
+class CustomCall(Op):
+    """A `stablehlo.custom_call`; its handler goes by the target it calls.
+
+    Its attributes are the entries of its configuration: those of a `backend_config` dictionary,
+    or of `mhlo.backend_config` and `mhlo.attributes`, where older versions keep them. A text that
+    is not empty is the single entry "backend_config"; functions it calls are "called_computations".
+
+    The other attributes say how the call is made, not what it computes, and no handler reads
+    them: api_version, has_side_effect, operand_layouts, result_layouts, output_operand_aliases.
+    """
+
+    @cached_property
+    def target(self) -> str:
+        """The name of the function it calls."""
+        return str(super().attribute("call_target_name"))
+
+    @property
+    def key(self) -> str:
+        """What the call's handler is registered under."""
+        return call_key(self.target)
+
+    @cached_property
+    def configuration(self) -> dict[str, Any]:
+        """The entries of the call's configuration, as Python values."""
+        entries: dict[str, Any] = {}
+        for name in ("backend_config", "mhlo.backend_config", "mhlo.attributes"):
+            if name in self.mlir_names and (content := super().attribute(name)):
+                entries |= content if isinstance(content, dict) else {"backend_config": content}
+        if "called_computations" in self.mlir_names:
+            called = super().attribute("called_computations")
+            entries |= {"called_computations": called} if called else {}
+        return entries
+
+    @property
+    def attribute_names(self) -> list[str]:
+        """Names of the entries of the configuration."""
+        return list(self.configuration)
+
+    def attribute(self, name: str) -> Any:
+        """One entry of the configuration; KeyError if it is absent."""
+        return self.configuration[name]
+
+
+def op_of(operation: Any) -> Op:
+    """The view of an MLIR operation."""
+    return CustomCall(operation) if operation.name == CUSTOM_CALL else Op(operation)

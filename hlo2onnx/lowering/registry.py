@@ -11,12 +11,14 @@ from importlib.metadata import entry_points
 from typing import Any, Literal
 
 from hlo2onnx.errors import InternalError
+from hlo2onnx.lowering.op import call_key
 
-Form = Literal["real", "complex", "parts"]
+Form = Literal["real", "complex", "parts", "any"]
 """What values a handler takes: tensors of real (int, bool, float) elements; complex ones as
-(re, im) pairs; or "parts": it only moves data and is applied to re and im in turn."""
+(re, im) pairs; "parts": it only moves data and is applied to re and im in turn; or "any": it
+hands on whole values, whatever parts they have (see `Emitter.parts`)."""
 
-_OP_NAME = re.compile(r"[a-z_][\w]*\.[\w.-]+")
+_OP_NAME = re.compile(r"[a-z_][\w]*\.[\w.-]+( @.+)?")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Registry:
         """
         if not _OP_NAME.fullmatch(handler.op):
             raise InternalError(f"{handler.op!r} is not a qualified op name")
-        forms = ("real", "complex") if handler.form == "parts" else (handler.form,)
+        forms = (handler.form,) if handler.form in ("real", "complex") else ("real", "complex")
         for form in forms:
             if (handler.op, form) in self._handlers:
                 raise InternalError(f"{handler.op} has two handlers for {form} values")
@@ -91,6 +93,17 @@ def handles(
         return function
 
     return register
+
+
+def handles_call(
+    *targets: str, form: Form = "real", ignores: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a function as the handler of `stablehlo.custom_call`s of these targets.
+
+    As `handles`, with the entries of the call's configuration in the place of attributes; see
+    `hlo2onnx.lowering.op.CustomCall`.
+    """
+    return handles(*map(call_key, targets), form=form, ignores=ignores)
 
 
 def _describe(

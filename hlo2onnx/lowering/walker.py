@@ -11,10 +11,12 @@ from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.expansion import Expansions
-from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.registry import Handler, Registry
 from hlo2onnx.mlir.locations import Origin, origin_of
+from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
+from hlo2onnx.report import SHARDINGS_DROPPED
 
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "chlo.return"})
 
@@ -48,7 +50,7 @@ class Walker:
         for operation in block.operations:
             if operation.operation.name in TERMINATORS:
                 return [environment[operand] for operand in operation.operation.operands]
-            self.op(Op(operation.operation))
+            self.op(op_of(operation.operation))
         raise InternalError("a block without terminator")
 
     def call(self, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
@@ -58,6 +60,8 @@ class Walker:
         function = self.functions.get(symbol)
         if function is None or not function.regions[0].blocks:
             raise UnsupportedOp(f"the module has no function @{symbol} with a body")
+        if not SHARDINGS.isdisjoint(boundary_attributes(function)):
+            self.em.report.note(SHARDINGS_DROPPED)
         saved = (self._prefix, self.em.scope, self.em.metadata)
         self._prefix = self.em.scope
         self._calls.append(symbol)
@@ -94,6 +98,8 @@ class Walker:
         outer = (em.scope, em.metadata)
         em.scope = self._scope(op, origin)
         em.metadata = {"jax.source": origin.source} if origin.source else {}
+        if not SHARDINGS.isdisjoint(op.mlir_names):
+            em.report.note(SHARDINGS_DROPPED)
         try:
             results = self._apply(op)
         except UnsupportedOp as refusal:
@@ -108,12 +114,11 @@ class Walker:
         return f"{self._prefix}/{scope}" if self._prefix else scope
 
     def _apply(self, op: Op) -> list[Parts]:
-        handler = self.registry.find(op.name, op.touches_complex)
+        handler = self.registry.find(op.key, op.touches_complex)
         if handler is None:
             if self.expansions.knows(op):
                 return self.expansion(op)
-            kind = "complex numbers" if op.touches_complex else "this op"
-            raise UnsupportedOp(f"hlo2onnx has no handler for {kind}")
+            raise _no_handler(op)
         attributes = _attributes(handler, op)
         if handler.form == "parts" and op.touches_complex:
             return self._each_part(handler, op, attributes)
@@ -198,6 +203,17 @@ class Walker:
         )
 
 
+def _no_handler(op: Op) -> UnsupportedOp:
+    kind = "complex numbers" if op.touches_complex else "this op"
+    if not isinstance(op, CustomCall):
+        return UnsupportedOp(f"hlo2onnx has no handler for {kind}")
+    return UnsupportedOp(
+        f"@{op.target} is code outside the program, and no handler of it takes {kind}",
+        f"register one with hlo2onnx.lowering.registry.handles_call({op.target!r}); where the call"
+        " belongs to another platform, lower the function for the CPU",
+    )
+
+
 def _attributes(handler: Handler, op: Op) -> dict[str, Any]:
     """The attributes the handler reads, as Python values.
 
@@ -208,8 +224,8 @@ def _attributes(handler: Handler, op: Op) -> dict[str, Any]:
     for name in op.attribute_names:
         if name in handler.reads:
             values[name] = op.attribute(name)
-        elif name not in handler.ignores and "." not in name:
-            raise UnsupportedOp(f"attribute {name} = {op.operation.attributes[name]} is not known")
+        elif name not in handler.ignores:
+            raise UnsupportedOp(f"attribute {name} = {op.attribute(name)} is not known")
     missing = handler.required - values.keys()
     if missing:
         raise UnsupportedOp(f"attribute {', '.join(sorted(missing))} is missing")

@@ -88,8 +88,8 @@ class FoldConstants(Rule):
     """Op(constants) -> constant
 
     Legal for data movement, casts that numpy gets right, and the arithmetic that IEEE 754 and
-    two's complement define exactly. Bounded: the result has at most 1,024 elements, or is no larger than a
-    constant operand that only this node reads (a weight that is transposed once, here).
+    two's complement define exactly. Bounded: the result has at most 1,024 elements, or is no
+    larger than a constant operand that only this node reads (a weight transposed once, here).
     """
 
     name = "fold-constants"

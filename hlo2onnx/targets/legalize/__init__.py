@@ -54,7 +54,7 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
         pending = made
     if refusals:
         raise TranslationError(refusals)
-    collapse_casts(model.graph)
+    collapse_casts(model.graph, opset)
     remove_unused(model.graph)
 
 

@@ -6,7 +6,9 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import all_nodes, can_replace, replace
-from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, dtype_of
+from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
+from hlo2onnx.targets.legalize.carriers import MOVES
+from hlo2onnx.targets.legalize.schema import same_type_inputs
 from hlo2onnx.targets.target import Target
 
 T = oir.DataType
@@ -79,9 +81,13 @@ def _ends(node: oir.Node) -> tuple[oir.DataType, oir.DataType]:
     return dtype_of(x), dtype_of(node.outputs[0])
 
 
-def collapse_casts(graph: oir.Graph) -> int:
-    """Removes Cast pairs that widen and narrow back: Cast(Cast(x: a -> b) -> a) -> x when b holds
-    a. A pair that narrows first is a rounding and stays. Returns how many pairs went."""
+def collapse_casts(graph: oir.Graph, opset: int) -> int:
+    """Removes pairs of Casts that change nothing; returns how many pairs went.
+
+    Cast(Cast(x: a -> b) -> a) -> x when b holds every value of a (widen and back), or when every
+    element of x is known to be a value of b (narrow and back, after mere data movement). Any
+    other pair that narrows first is a rounding and stays.
+    """
     count = 0
     for node in all_nodes(graph):
         if node.op_type != "Cast" or node.graph is None:
@@ -90,13 +96,36 @@ def collapse_casts(graph: oir.Graph) -> int:
         inner = middle.producer() if middle is not None else None
         if inner is None or inner.op_type != "Cast":
             continue
-        origin, (wide, result) = inner.inputs[0], _ends(node)
+        origin, (between, result) = inner.inputs[0], _ends(node)
         assert origin is not None
         if (
             dtype_of(origin) == result
-            and holds(wide, result)
+            and (holds(between, result) or _lies_in(origin, between, opset))
             and can_replace(node.outputs[0], origin)
         ):
             replace(node, [origin])
             count += 1
     return count
+
+
+_SELECTS = (MOVES - {"OneHot"}) | {"Abs", "Clip", "Max", "Min", "Neg", "Relu"}
+"""Operators whose every result element is an element of an operand, up to its sign."""
+_MAX_DEPTH = 8
+
+
+def _lies_in(value: oir.Value, narrow: oir.DataType, opset: int, depth: int = 0) -> bool:
+    """Whether every element of a float value is a value of the narrower float type."""
+    node = value.producer()
+    if narrow not in FLOATS or dtype_of(value) not in FLOATS or depth > _MAX_DEPTH:
+        return False
+    array = const_of(value)
+    if array is not None:
+        return bool((array.astype(narrow.numpy()).astype(array.dtype) == array).all())
+    if node is None or node.domain:
+        return False
+    if node.op_type == "Cast":
+        return holds(narrow, _ends(node)[0])
+    if node.op_type not in _SELECTS or "reduction" in node.attributes:
+        return False
+    sources = [node.inputs[index] for index in same_type_inputs(node, opset)]
+    return all(x is None or _lies_in(x, narrow, opset, depth + 1) for x in sources)

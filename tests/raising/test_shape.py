@@ -1,0 +1,105 @@
+"""Each Reshape/Transpose/Expand rule where it fires and where it must not."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.shape import (
+    ComposeExpands,
+    ComposeReshapes,
+    ComposeTransposes,
+    DropIdentity,
+    UnitTransposeToReshape,
+)
+
+CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize("op_type", ["Reshape", "Expand"])
+def test_drop_identity(op_type: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.op(op_type, x, b.i64([2, 3, 4])))
+
+    Rewrite(build, {"x": CUBE}, DropIdentity()).gives("Neg")
+
+
+def test_drop_identity_transpose() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.Transpose(x, perm=(0, 1, 2)))
+
+    Rewrite(build, {"x": CUBE}, DropIdentity()).gives("Neg")
+
+
+def test_drop_identity_keeps_square_transposes() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.Transpose(x, perm=(1, 0)))
+
+    square = np.arange(9, dtype=np.float32).reshape(3, 3)
+    Rewrite(build, {"x": square}, DropIdentity()).nothing()
+
+
+def test_drop_identity_keeps_what_makes_an_output_of_an_input() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Identity(x)
+
+    Rewrite(build, {"x": CUBE}, DropIdentity()).nothing()
+
+
+def test_compose_reshapes() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.unsqueeze(b.reshape(x, (6, 4)), [0]))
+
+    Rewrite(build, {"x": CUBE}, ComposeReshapes()).gives("Neg", "Reshape")
+
+
+def test_compose_reshapes_needs_neighbours() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.reshape(b.Transpose(b.reshape(x, (6, 4)), perm=(1, 0)), (24,))
+
+    Rewrite(build, {"x": CUBE}, ComposeReshapes()).nothing()
+
+
+def test_compose_transposes() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Transpose(b.Transpose(x, perm=(1, 2, 0)), perm=(1, 2, 0))
+
+    Rewrite(build, {"x": CUBE}, ComposeTransposes()).gives("Transpose")
+
+
+def test_inverse_transposes_vanish() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.Transpose(b.Transpose(x, perm=(1, 2, 0)), perm=(2, 0, 1)))
+
+    Rewrite(build, {"x": CUBE}, ComposeTransposes()).gives("Neg")
+
+
+def test_a_single_transpose_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Transpose(x, perm=(1, 2, 0))
+
+    Rewrite(build, {"x": CUBE}, ComposeTransposes(), UnitTransposeToReshape()).nothing()
+
+
+def test_compose_expands() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.expand(b.expand(x, (2, 3)), (4, 2, 3))
+
+    Rewrite(build, {"x": np.ones((1, 3), np.float32)}, ComposeExpands()).gives("Expand")
+
+
+def test_compose_expands_needs_two() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.expand(x, (4, 2, 3))
+
+    Rewrite(build, {"x": np.ones((1, 3), np.float32)}, ComposeExpands()).nothing()
+
+
+def test_unit_transpose_to_reshape() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.Transpose(x, perm=(1, 2, 0)))
+
+    Rewrite(build, {"x": CUBE[:1]}, UnitTransposeToReshape()).gives("Neg", "Reshape")

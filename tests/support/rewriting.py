@@ -1,0 +1,69 @@
+"""Small ONNX graphs for testing rules alone: built, rewritten, run before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.edit import remove_unused
+from hlo2onnx.raising.engine import Rule, apply_rules
+from hlo2onnx.targets import load_target
+from hlo2onnx.verification.ort import OrtProgram, check_model
+
+Inputs = Mapping[str, np.ndarray]
+Build = Callable[..., oir.Value | Sequence[oir.Value]]
+
+
+def model_of(build: Build, inputs: Inputs, opset: int = 23) -> oir.Model:
+    """A model whose graph `build(builder, **values)` makes over inputs of these types."""
+    graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": opset})
+    builder = GraphBuilder(graph, opset)
+    values = {}
+    for name, array in inputs.items():
+        dtype = oir.DataType.from_numpy(array.dtype)
+        values[name] = builder.value(name, dtype, array.shape)
+        graph.inputs.append(values[name])
+    made = build(builder, **values)
+    graph.outputs.extend([made] if isinstance(made, oir.Value) else made)
+    return oir.Model(graph, ir_version=10)
+
+
+class Rewrite:
+    """What one or more rules make of a graph.
+
+    Attributes:
+        fired: How often each rule fired.
+        nodes: Operators of the rewritten model.
+    """
+
+    def __init__(self, build: Build, inputs: Inputs, *rules: Rule) -> None:
+        model = model_of(build, inputs)
+        before = _run(model, inputs)
+        self.fired = apply_rules(model, rules, load_target("ort-cpu"))
+        remove_unused(model.graph)
+        self.model = model
+        self.nodes = Counter(node.op_type for node in model.graph.all_nodes())
+        for old, new in zip(before, _run(model, inputs), strict=True):
+            np.testing.assert_array_equal(old, new)
+        assert not apply_rules(model, rules, load_target("ort-cpu")), "the rules are not idempotent"
+
+    def gives(self, *op_types: str) -> None:
+        """Asserts that the rules fired and exactly these operators are left."""
+        assert self.fired, self.model
+        assert sorted(self.nodes.elements()) == sorted(op_types), self.model
+
+    def nothing(self) -> None:
+        """Asserts that no rule fired."""
+        assert not self.fired, self.model
+
+
+def _run(model: oir.Model, inputs: Inputs) -> list[np.ndarray]:
+    proto = oir.to_proto(model)
+    check_model(proto)
+    names = {str(value.name) for value in model.graph.inputs}
+    feeds = {name: array for name, array in inputs.items() if name in names}
+    return OrtProgram(proto.SerializeToString(), optimize=False)(feeds)

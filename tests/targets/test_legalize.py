@@ -1,0 +1,107 @@
+"""Legalization: every detour gives the bits the operator itself would."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import model_of
+
+from hlo2onnx.errors import TranslationError
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.report import Report
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.legalize import legalize
+from hlo2onnx.targets.legalize.casts import holds
+from hlo2onnx.verification.ort import OrtProgram, check_model
+
+T = oir.DataType
+
+
+def run(build, inputs, half: str = "xla"):  # type: ignore[no-untyped-def]
+    model = model_of(build, inputs)
+    legalize(model, load_target("ort-cpu"), half, Report())
+    check_model(oir.to_proto(model))
+    outputs = OrtProgram(oir.to_proto(model).SerializeToString())(inputs)
+    return outputs[0], Counter(node.op_type for node in model.graph)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16, np.uint32, np.uint64])
+@pytest.mark.parametrize("op_type", ["Add", "Mul", "Max", "Sub"])
+def test_integers(op_type: str, dtype: type) -> None:
+    info = np.iinfo(dtype)
+    x = np.array([0, 1, info.max, info.min, 100], dtype)
+    y = np.array([1, info.max, info.max, info.max, 3], dtype)
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.op(op_type, x, y)
+
+    with np.errstate(over="ignore"):
+        want = {"Add": np.add, "Mul": np.multiply, "Max": np.maximum, "Sub": np.subtract}
+        expected = want[op_type](x, y)
+    np.testing.assert_array_equal(run(build, {"x": x, "y": y})[0], expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_rounds_after_every_op(dtype: type) -> None:
+    x = np.linspace(-3, 3, 257).astype(dtype)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Mul(b.Add(x, b.scalar_like(0.1, x)), x)
+
+    got, nodes = run(build, {"x": x})
+    np.testing.assert_array_equal(got, (x + dtype(0.1)) * x)
+    assert nodes["Cast"] >= 3, "the inner rounding must stay"
+
+
+def test_fast_half_keeps_the_runtimes_kernels() -> None:
+    x = np.ones(4, np.float16)
+    _, nodes = run(lambda b, x: b.Add(x, x), {"x": x}, half="fast")
+    assert nodes == Counter(Add=1)
+
+
+def test_widening_pairs_collapse() -> None:
+    x = np.ones((1, 4), ml_dtypes.bfloat16)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.expand(b.expand(x, (2, 4)), (3, 2, 4))
+
+    assert run(build, {"x": x})[1] == Counter(Cast=2, Expand=2)
+
+
+def test_where_on_bool() -> None:
+    c = np.array([True, False, True, False])
+    x = np.array([True, True, False, False])
+    got, _ = run(lambda b, c, x: b.Where(c, x, b.Not(x)), {"c": c, "x": x})
+    np.testing.assert_array_equal(got, np.where(c, x, ~x))
+
+
+def test_what_nobody_runs_is_refused() -> None:
+    x = np.ones((1, 1, 4, 4), np.float64)
+    build = lambda b, x: b.LRN(x, size=3)  # noqa: E731
+    with pytest.raises(TranslationError, match="LRN"):
+        run(build, {"x": x})
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "exact"),
+    [
+        (T.FLOAT, T.BFLOAT16, True),
+        (T.FLOAT16, T.BFLOAT16, False),
+        (T.BFLOAT16, T.FLOAT16, False),
+        (T.FLOAT, T.INT32, False),
+        (T.FLOAT, T.INT16, True),
+        (T.DOUBLE, T.UINT32, True),
+        (T.INT64, T.UINT32, True),
+        (T.INT32, T.UINT32, False),
+        (T.UINT32, T.INT8, False),
+        (T.FLOAT16, T.FLOAT8E5M2, True),
+        (T.FLOAT, T.FLOAT8E4M3FN, True),
+        (T.INT8, T.BOOL, True),
+    ],
+)
+def test_holds(wide: oir.DataType, narrow: oir.DataType, exact: bool) -> None:
+    assert holds(wide, narrow) is exact

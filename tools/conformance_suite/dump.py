@@ -1,0 +1,64 @@
+"""Everything needed to look at one case without the harnesses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_REPRO = '''\
+"""{name}"""
+
+import ml_dtypes  # noqa: F401  (numpy learns its types)
+import numpy as np
+
+import hlo2onnx
+
+with np.load("arrays.npz") as arrays:
+    inputs = [arrays[f"input{{i}}"].view(dtype) for i, dtype in enumerate({dtypes})]
+program = hlo2onnx.translate(open("module.mlir").read())
+print(program.model)
+print(program.verify(*inputs))
+'''
+
+
+class Dump:
+    """Writes the files of a case to a folder of its own, or nothing.
+
+    Attributes:
+        stages: Folder for hlo2onnx's own stage dumps; None if nothing is written.
+    """
+
+    def __init__(self, folder: str | None, name: str) -> None:
+        self._name = name
+        self._folder = None if folder is None else Path(folder) / re.sub(r"\W+", "_", name)[:150]
+        self.stages = self._folder and self._folder / "stages"
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def program(
+        self, lowered: Any, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]
+    ) -> None:
+        """Writes module.mlir, arrays.npz (inputs and XLA's results) and repro.py."""
+        if self._folder is None:
+            return
+        arrays = {f"input{index}": _plain(array) for index, array in enumerate(inputs)}
+        arrays |= {f"xla{index}": _plain(array) for index, array in enumerate(expected)}
+        np.savez(self._folder / "arrays.npz", **arrays)  # type: ignore[arg-type]
+        (self._folder / "module.mlir").write_text(lowered.as_text(debug_info=True))
+        dtypes = [array.dtype.name for array in inputs]
+        (self._folder / "repro.py").write_text(_REPRO.format(name=self._name, dtypes=dtypes))
+
+    def model(self, content: bytes) -> None:
+        """Writes model.onnx."""
+        if self._folder is not None:
+            (self._folder / "model.onnx").write_bytes(content)
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array in a type that npz files know."""
+    known = array.dtype.isbuiltin == 1
+    return array if known else array.view(f"u{array.dtype.itemsize}")
