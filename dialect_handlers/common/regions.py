@@ -15,7 +15,7 @@ private functions are looked into.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -51,6 +51,15 @@ class Combiner(StrEnum):
     ARGMIN = "argmin"
     ARGMAX_NAN_UNDEFINED = "argmax, NaN undefined"
     ARGMIN_NAN_UNDEFINED = "argmin, NaN undefined"
+
+
+ARG_EXTREMES = {
+    Combiner.ARGMAX: Combiner.MAXIMUM,
+    Combiner.ARGMAX_NAN_UNDEFINED: Combiner.MAXIMUM,
+    Combiner.ARGMIN: Combiner.MINIMUM,
+    Combiner.ARGMIN_NAN_UNDEFINED: Combiner.MINIMUM,
+}
+"""The regions over (value, index) pairs, with what each does to the values."""
 
 
 def recognise(em: Emitter, block: Any) -> Combiner | None:
@@ -100,6 +109,8 @@ def neutral(combiner: Combiner, dtype: oir.DataType) -> np.generic:
 
 def is_neutral(em: Emitter, combiner: Combiner, init: oir.Value) -> bool:
     """Whether every element of `init` provably is the neutral element; the sign of zero is free."""
+    if combiner not in _MONOIDS:
+        return False
     elements = em.facts.constant(init)
     return elements is not None and bool((elements == neutral(combiner, dtype_of(init))).all())
 
@@ -118,6 +129,17 @@ def _limits(dtype: oir.DataType) -> tuple[Any, Any]:
     return limits.min, limits.max
 
 
+_MONOIDS = frozenset(
+    {
+        Combiner.ADD,
+        Combiner.MULTIPLY,
+        Combiner.MINIMUM,
+        Combiner.MAXIMUM,
+        Combiner.AND,
+        Combiner.OR,
+        Combiner.XOR,
+    }
+)
 _BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
 _COMMUTATIVE = frozenset({*_BINARY, "compare EQ", "compare NE"})
 _MIRRORED = {
@@ -168,6 +190,7 @@ class _Expressions:
     def __init__(self, em: Emitter) -> None:
         self._em = em
         self._numbers: dict[Any, int] = {}
+        self._calls: list[str] = []
 
     def _number(self, *key: Any) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -201,19 +224,35 @@ class _Expressions:
             for value in operations[-1].operands
         ]
 
-    def _of_op(self, op: Op, operands: list[int]) -> Iterator[int]:
-        if op.name == "func.call":
-            function = self._em.walker.functions.get(op.attribute("callee"))
-            if function is not None and function.regions[0].blocks:
-                return iter(self.of_block(function.regions[0].blocks[0], operands))
-        if op.name == "stablehlo.convert" and op.operands[0].type == op.results[0].type:
-            return iter(operands)
+    def _of_op(self, op: Op, operands: list[int]) -> Sequence[int]:
         name = op.name.removeprefix("stablehlo.")
+        if name == "func.call":
+            return self._of_call(op, operands)
+        if name == "convert" and op.operands[0].type == op.results[0].type:
+            return operands
+        if name in _BINARY or name == "select":
+            return [self.node(name, *operands)]
         if name == "compare":
-            name += f" {op.attribute('comparison_direction')}"
-            # The total order tells -0 from 0 and NaNs apart; the other types follow the elements'.
-            if _TOTAL_ORDER in str(op.operation.attributes):
-                name += " TOTALORDER"
-        elif name not in (*_BINARY, "select"):
-            return (self._number("opaque", result) for result in op.results)
-        return iter([self.node(name, *operands)])
+            return [self.node(_comparison(op), *operands)]
+        return self._opaque(op, operands)
+
+    def _of_call(self, op: Op, operands: list[int]) -> Sequence[int]:
+        """A call is its callee's body; one that is missing or calls itself stays opaque."""
+        symbol = op.attribute("callee")
+        function = self._em.walker.functions.get(symbol)
+        if function is None or symbol in self._calls or not function.regions[0].blocks:
+            return self._opaque(op, operands)
+        self._calls.append(symbol)
+        results = self.of_block(function.regions[0].blocks[0], operands)
+        self._calls.pop()
+        return results
+
+    def _opaque(self, op: Op, operands: list[int]) -> list[int]:
+        return [self._number("opaque", result, *operands) for result in op.results]
+
+
+def _comparison(op: Op) -> str:
+    """The direction of a compare; the total order, which tells -0 from 0, is another operation."""
+    direction: str = op.attribute("comparison_direction")
+    total = "compare_type" in op.attribute_names and op.attribute("compare_type") == "TOTALORDER"
+    return f"compare {direction}{' TOTALORDER' if total else ''}"

@@ -19,24 +19,25 @@ from hlo2onnx.sources.signature import Port
 
 def bind_inputs(em: Emitter, function: Any, ports: Sequence[Port]) -> list[Parts]:
     """Creates the graph's inputs; returns the parts of each argument of the MLIR function."""
-    parts: list[list[oir.Value]] = [[] for _ in function.regions[0].blocks[0].arguments]
+    arguments = function.regions[0].blocks[0].arguments
+    parts: list[list[oir.Value]] = [[] for _ in arguments]
     for port in ports:
-        parts[port.position] += _input(em, port, function)
+        values = parts[port.position]
+        # The members of a tuple are ports of their own.
+        values += _input(em, port, parts_of(arguments[port.position].type)[len(values)].dtype)
     return [tuple(values) for values in parts]
 
 
-def _input(em: Emitter, port: Port, function: Any) -> Parts:
-    argument = function.regions[0].blocks[0].arguments[port.position]
-    first = parts_of(argument.type)[0]
+def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
     dims: list[Dim] = [
         oir.SymbolicDim(f"{port.name}_dim{axis}") if dim is None else dim
         for axis, dim in enumerate(port.shape)
     ]
     if not port.element.startswith("complex"):
-        value = em.value(port.name, first.dtype, dims)
+        value = em.value(port.name, dtype, dims)
         em.main_graph.inputs.append(value)
         return (value,)
-    value = em.value(port.name, first.dtype, [*dims, 2])
+    value = em.value(port.name, dtype, [*dims, 2])
     em.main_graph.inputs.append(value)
     em.scope = f"{port.name}/parts"
     return tuple(em.Gather(value, em.i64(index), axis=len(dims)) for index in (0, 1))

@@ -121,7 +121,8 @@ class Emitter(GraphBuilder):
         """A region over scalars (of reduce, map, ...) as a function over tensors of any shape.
 
         Every op such a region may hold is elementwise, so that its ONNX translation acts on
-        whole tensors as it stands.
+        whole tensors as it stands. An argument is a tensor, or the parts of a complex one; the
+        results' parts come in one flat list.
         """
         return self.walker.scalar_function(block)
 

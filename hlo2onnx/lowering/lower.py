@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as oir
 
-from hlo2onnx.errors import TranslationError
+from hlo2onnx.errors import LoadError, TranslationError
 from hlo2onnx.lowering.boundary import bind_inputs, bind_outputs, reserve_names
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
 from hlo2onnx.lowering.registry import load_handlers
@@ -32,8 +32,11 @@ def lower(
     The opset is the wanted one, or the default raised to what the program turns out to need.
 
     Raises:
+        LoadError: The function has no results.
         TranslationError: Ops that cannot be translated, all of them.
     """
+    if not signature.outputs:
+        raise LoadError("the program returns nothing, and no runtime loads a model without outputs")
     constants = Constants(module_operation)
     opset = options.opset or min(DEFAULT_OPSET, target.max_opset)
     try:

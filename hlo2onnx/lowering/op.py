@@ -52,6 +52,12 @@ class Op:
         """The single block of a region."""
         return self.operation.regions[region].blocks[0]
 
+    @property
+    def reader(self) -> Op | None:
+        """The op that alone reads the op's single result, once; None if there is no such op."""
+        owners = [use.owner for result in self.results for use in result.uses]
+        return Op(owners[0].operation) if len(owners) == len(self.results) == 1 else None
+
     @cached_property
     def touches_complex(self) -> bool:
         """Whether an operand or a result is a tensor of complex numbers."""

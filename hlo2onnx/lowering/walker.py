@@ -37,6 +37,7 @@ class Walker:
         self.refusals: list[Refusal] = []
         self.expansions = Expansions()
         self._prefix = ""
+        self._origin = Origin()
         self._calls: list[str] = []
         em.walker = self
 
@@ -74,10 +75,11 @@ class Walker:
     def scalar_function(self, block: Any) -> Callable[..., list[oir.Value]]:
         """See `Emitter.scalar_function`."""
 
-        def apply(*tensors: oir.Value) -> list[oir.Value]:
+        def apply(*tensors: oir.Value | Parts) -> list[oir.Value]:
             saved, self._whole_tensors = self._whole_tensors, True
+            arguments = [item if isinstance(item, tuple) else (item,) for item in tensors]
             try:
-                results = self.block(block, [(tensor,) for tensor in tensors])
+                results = self.block(block, arguments)
             finally:
                 self._whole_tensors = saved
             return [part for parts in results for part in parts]
@@ -94,9 +96,11 @@ class Walker:
         that one run finds every unsupported op."""
         em = self.em
         em.report.ops[op.name] += 1
-        origin = origin_of(op.operation.location)
-        outer = (em.scope, em.metadata)
-        em.scope = self._scope(op, origin)
+        outer = (em.scope, em.metadata, self._origin)
+        # What an expansion consists of has no location of its own: it is the expanded op's.
+        own = origin_of(op.operation.location)
+        origin = self._origin = own or self._origin
+        em.scope = self._scope(op, own)
         em.metadata = {"jax.source": origin.source} if origin.source else {}
         if not SHARDINGS.isdisjoint(op.mlir_names):
             em.report.note(SHARDINGS_DROPPED)
@@ -106,7 +110,7 @@ class Walker:
             self._refuse(op, origin, refusal)
             results = [self._placeholder(value) for value in op.results]
         finally:
-            em.scope, em.metadata = outer
+            em.scope, em.metadata, self._origin = outer
         em.environment.update(zip(op.results, results, strict=True))
 
     def _scope(self, op: Op, origin: Origin) -> str:

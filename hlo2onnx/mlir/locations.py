@@ -27,6 +27,9 @@ class Origin:
     scope: str = ""
     source: str = ""
 
+    def __bool__(self) -> bool:
+        return bool(self.scope or self.source)
+
     def __str__(self) -> str:
         return "  ".join(text for text in (self.source, self.scope) if text) or "unknown location"
 

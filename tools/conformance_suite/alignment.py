@@ -89,7 +89,7 @@ def _svd(got: Arrays, want: Arrays) -> Arrays:
 
 def _rotated(basis: np.ndarray, want: np.ndarray) -> np.ndarray:
     """The projection of `want` on what an orthonormal basis spans: `want` if that is the same."""
-    return basis @ (basis.conj().T @ want)
+    return np.matmul(basis, np.matmul(basis.conj().T, want))
 
 
 _RULES: dict[str, Callable[[Arrays, Arrays], Arrays]] = {"eigh": _eigh, "eig": _eig, "svd": _svd}

@@ -20,7 +20,7 @@ import hlo2onnx
 from conformance_suite.alignment import align
 from conformance_suite.dump import Dump
 from conformance_suite.exact import exact_results
-from conformance_suite.outcome import Outcome, one_line
+from conformance_suite.outcome import REASON_SEPARATOR, Outcome, one_line
 from hlo2onnx.calling import flatten_arguments, from_model, to_model
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.sources import load
@@ -165,17 +165,18 @@ def _translate_and_compare(
     Raises:
         Disagreement: The results differ.
     """
-    signature = load(lowered).signature
-    inputs = flatten_arguments(signature, arguments, {})
-    with clock("xla"):
-        results = lowered.compile()(*arguments)
-        expected = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(results)]
-    dump.program(lowered, inputs, expected)
     with clock("translate"):
+        signature = load(lowered).signature
+        inputs = flatten_arguments(signature, arguments, {})
+        dump.program(lowered, inputs)
         program = hlo2onnx.translate(lowered, dump=dump.stages)
         proto = program.model_proto
         content = proto.SerializeToString()
     dump.model(content)
+    with clock("xla"):
+        results = lowered.compile()(*arguments)
+        expected = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(results)]
+    dump.expected(expected)
     with clock("check"):
         check_model(proto)
     feeds = to_model(program.input_names, inputs)
@@ -241,5 +242,7 @@ def _shown(array: np.ndarray) -> str:
 
 
 def _refusals(error: TranslationError) -> str:
-    reasons = dict.fromkeys(f"{refusal.op}: {refusal.why}" for refusal in error.refusals)
-    return one_line("; ".join(reasons))
+    reasons = dict.fromkeys(
+        f"{refusal.op}: {refusal.why}".replace(REASON_SEPARATOR, ", ") for refusal in error.refusals
+    )
+    return one_line(REASON_SEPARATOR.join(reasons))

@@ -17,8 +17,8 @@ import numpy as np
 
 import hlo2onnx
 
-with np.load("arrays.npz") as arrays:
-    inputs = [arrays[f"input{{i}}"].view(dtype) for i, dtype in enumerate({dtypes})]
+with np.load("inputs.npz") as arrays:
+    inputs = [arrays[str(i)].view(dtype) for i, dtype in enumerate({dtypes})]
 program = hlo2onnx.translate(open("module.mlir").read())
 print(program.model)
 print(program.verify(*inputs))
@@ -39,23 +39,28 @@ class Dump:
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
 
-    def program(
-        self, lowered: Any, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]
-    ) -> None:
-        """Writes module.mlir, arrays.npz (inputs and XLA's results) and repro.py."""
-        if self._folder is None:
-            return
-        arrays = {f"input{index}": _plain(array) for index, array in enumerate(inputs)}
-        arrays |= {f"xla{index}": _plain(array) for index, array in enumerate(expected)}
-        np.savez(self._folder / "arrays.npz", **arrays)  # type: ignore[arg-type]
-        (self._folder / "module.mlir").write_text(lowered.as_text(debug_info=True))
-        dtypes = [array.dtype.name for array in inputs]
-        (self._folder / "repro.py").write_text(_REPRO.format(name=self._name, dtypes=dtypes))
+    def program(self, lowered: Any, inputs: Sequence[np.ndarray]) -> None:
+        """Writes module.mlir, inputs.npz and repro.py."""
+        if self._folder is not None:
+            (self._folder / "module.mlir").write_text(lowered.as_text(debug_info=True))
+            dtypes = [array.dtype.name for array in inputs]
+            (self._folder / "repro.py").write_text(_REPRO.format(name=self._name, dtypes=dtypes))
+            self._arrays("inputs", inputs)
 
     def model(self, content: bytes) -> None:
         """Writes model.onnx."""
         if self._folder is not None:
             (self._folder / "model.onnx").write_bytes(content)
+
+    def expected(self, results: Sequence[np.ndarray]) -> None:
+        """Writes xla.npz."""
+        if self._folder is not None:
+            self._arrays("xla", results)
+
+    def _arrays(self, stem: str, arrays: Sequence[np.ndarray]) -> None:
+        assert self._folder is not None
+        numbered = {str(index): _plain(array) for index, array in enumerate(arrays)}
+        np.savez(self._folder / f"{stem}.npz", **numbered)  # type: ignore[arg-type]
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

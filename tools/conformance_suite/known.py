@@ -1,7 +1,7 @@
 """The known failures: a file with one line per case that only ever gets shorter.
 
-    name<TAB>reason              fails in every JAX version
-    name<TAB>reason<TAB>jax<0.11     fails there; passes, or does not exist, elsewhere
+name<TAB>reason              fails in every JAX version
+name<TAB>reason<TAB>jax<0.11     fails there; passes, or does not exist, elsewhere
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def side_of(jax_version: str) -> str:
 class KnownFailures:
     """Reasons by case name, for each side."""
 
-    reasons: dict[str, dict[str, str]] = field(
-        default_factory=lambda: {side: {} for side in SIDES}
-    )
+    reasons: dict[str, dict[str, str]] = field(default_factory=lambda: {side: {} for side in SIDES})
 
     @classmethod
     def read(cls, path: Path) -> KnownFailures:

@@ -22,6 +22,8 @@ STATUSES: dict[str, str] = {
 """In the order of the way of a case."""
 
 REASON_LENGTH = 300
+REASON_SEPARATOR = "; "
+"""Between the reasons of a refused case, one for each op."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -38,11 +39,11 @@ class Worker:
     """A child process that answers each line of JSON with one.
 
     Raises:
-        WorkerDied: It does not start.
+        WorkerDied, WorkerHangs: It does not start.
     """
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (until close)
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -52,7 +53,11 @@ class Worker:
         )
         self._pending = b""
         self.served = 0
-        self.greeting = self._receive(START_SECONDS)
+        try:
+            self._receive(START_SECONDS)
+        except (WorkerDied, WorkerHangs):
+            self.close()
+            raise
 
     def ask(self, request: Mapping[str, Any], timeout: float) -> Any:
         """Sends a request and waits for the answer.
@@ -76,10 +81,8 @@ class Worker:
         self._process.wait()
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdout.close()
-        try:
+        with contextlib.suppress(BrokenPipeError):  # what is unwritten has no reader any more
             self._process.stdin.close()
-        except BrokenPipeError:
-            pass  # what was still to be written has no reader any more
         self._log.close()
 
     def _receive(self, timeout: float) -> Any:
@@ -135,6 +138,7 @@ class Pool:
     ) -> None:
         self._timeout, self._recycle, self._command = timeout, recycle, command
         self._chunks: queue.SimpleQueue[list[_Task] | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
         for thread in self._threads:
             thread.start()
@@ -149,10 +153,8 @@ class Pool:
         return [future for _, _, future in tasks]
 
     def close(self) -> None:
-        """Ends the workers when the chunks they are at are done; drops what is still queued."""
-        while not self._chunks.empty():
-            for _, _, future in self._chunks.get() or []:
-                future.cancel()
+        """Ends the workers when the cases they are at are done; cancels the others."""
+        self._closing.set()
         for _ in self._threads:
             self._chunks.put(None)
         for thread in self._threads:
@@ -162,15 +164,23 @@ class Pool:
         worker: Worker | None = None
         while (chunk := self._chunks.get()) is not None:
             for name, options, future in chunk:
+                if self._closing.is_set():
+                    future.cancel()
+                    continue
+                future.set_running_or_notify_cancel()
                 try:
-                    if worker is None:
-                        worker = Worker(self._command)
-                    answer = worker.ask({"case": name, **options}, self._timeout)
-                    outcome = Outcome.from_json(answer)
+                    worker = worker or Worker(self._command)
+                except (WorkerDied, WorkerHangs) as end:
+                    future.set_exception(end)  # no case's fault
+                    continue
+                try:
+                    outcome = Outcome.from_json(
+                        worker.ask({"case": name, **options}, self._timeout)
+                    )
                     done = worker.served >= self._recycle
                 except (WorkerDied, WorkerHangs) as end:
                     outcome, done = _lost(name, end), True
-                if done and worker is not None:
+                if done:
                     worker.close()
                     worker = None
                 future.set_result(outcome)

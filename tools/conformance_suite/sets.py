@@ -12,8 +12,8 @@ FAMILIES: dict[str, str] = {
     "elementwise": """
         abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp cos cosh div eq
         erf erfc exp exp2 expm1 floor ge gt integer_pow is_finite le log log1p log2 logistic lt max
-        min mul ne neg nextafter not or population_count clz pow rem round rsqrt select_n shift_left
-        shift_right_arithmetic shift_right_logical sign sin sinh sqrt square sub tan tanh xor""",
+        min mul ne neg nextafter or population_count pow rem round rsqrt select_n shift_left
+        shift_right_arithmetic shift_right_logical sign sin sinh sqrt sub tan tanh xor""",
     "types": "bitcast_convert_type convert_element_type reduce_precision",
     "movement": """
         broadcast_in_dim concatenate device_put iota pad reshape rev slice squeeze stop_gradient

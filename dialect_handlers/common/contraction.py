@@ -1,0 +1,240 @@
+"""Products of two tensors that are linear in each: contraction as MatMul, accumulation types,
+complex numbers as four real products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import onnx_ir as oir
+
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of, static_shape
+from hlo2onnx.lowering.emitter import Emitter, Parts
+
+T = oir.DataType
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of a contraction; its k-th batch and contracting axes pair with the other's."""
+
+    value: oir.Value
+    batch: tuple[int, ...]
+    contracting: tuple[int, ...]
+
+    @property
+    def free(self) -> tuple[int, ...]:
+        """The axes that are neither batch nor contracting, in order."""
+        taken = {*self.batch, *self.contracting}
+        return tuple(axis for axis in range(len(shape_of(self.value))) if axis not in taken)
+
+    def dims(self, axes: Sequence[int]) -> tuple[Dim, ...]:
+        """Extents of these axes."""
+        return tuple(shape_of(self.value)[axis] for axis in axes)
+
+
+def contract(
+    em: Emitter, lhs: Operand, rhs: Operand, readers_perm: Sequence[int] | None = None
+) -> oir.Value:
+    """The contraction, with axes batch + free of lhs + free of rhs.
+
+    Among the MatMuls that compute it (either operand on the left, contracting axes in the order
+    of either operand) the one with the fewest transposes is emitted.
+
+    Args:
+        lhs: Left operand.
+        rhs: Right operand, of the same element type.
+        readers_perm: The permutation with which the program goes on to transpose the result; a
+            transpose of the result here and that one become one.
+    """
+    dims = lhs.dims(lhs.batch) + lhs.dims(lhs.free) + rhs.dims(rhs.free)
+    if 0 in (*dims, *lhs.dims(lhs.contracting)):
+        return zeros(em, dtype_of(lhs.value), _static(dims))
+    if not lhs.contracting:
+        return _outer(em, lhs, rhs)
+    plans = [
+        plan
+        for order in _orders(lhs, rhs)
+        for plan in (_Plan(lhs, rhs, order, False), _Plan(rhs, lhs, order, True))
+    ]
+    readers_perm = range(len(dims)) if readers_perm is None else readers_perm
+    return min(plans, key=lambda plan: plan.transposes(em, readers_perm)).emit(em)
+
+
+def zeros(em: Emitter, dtype: oir.DataType, dims: Sequence[int]) -> oir.Value:
+    """A tensor of zeros, which an empty sum gives."""
+    return em.expand(em.scalar(0, dtype), dims)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """MatMul(left as batch + free + contracting, right as batch + contracting + free).
+
+    `order` lists the pairs of contracting axes in the order in which they are joined; `swapped`
+    says that left is the rhs of the contraction.
+    """
+
+    left: Operand
+    right: Operand
+    order: tuple[int, ...]
+    swapped: bool
+
+    def _contracting(self, operand: Operand) -> tuple[int, ...]:
+        return tuple(operand.contracting[pair] for pair in self.order)
+
+    @property
+    def left_perm(self) -> tuple[int, ...]:
+        return self.left.batch + self.left.free + self._contracting(self.left)
+
+    @property
+    def right_perm(self) -> tuple[int, ...]:
+        return self.right.batch + self._contracting(self.right) + self.right.free
+
+    @property
+    def result_perm(self) -> tuple[int, ...]:
+        """From batch + free of left + free of right to the contraction's own order."""
+        batch, rows, columns = (
+            len(axes) for axes in (self.left.batch, self.left.free, self.right.free)
+        )
+        axes = tuple(range(batch + rows + columns))
+        if not self.swapped:
+            return axes
+        return axes[:batch] + axes[batch + rows :] + axes[batch : batch + rows]
+
+    def transposes(self, em: Emitter, readers_perm: Sequence[int]) -> int:
+        """How many tensors computed at run time this plan moves around."""
+        result = self.left.dims(self.left.batch + self.left.free) + self.right.dims(self.right.free)
+        final = [self.result_perm[axis] for axis in readers_perm]
+        return (
+            (_moves(shape_of(self.left.value), self.left_perm) and _runtime(em, self.left))
+            + (_moves(shape_of(self.right.value), self.right_perm) and _runtime(em, self.right))
+            + _moves(result, final)
+        )
+
+    def emit(self, em: Emitter) -> oir.Value:
+        """The nodes.
+
+        The rows of left stay several axes where MatMul takes them, which is without batch axes:
+        then right is a matrix and MatMul broadcasts it.
+        """
+        batch, rows, columns = self.left.batch, self.left.free, self.right.free
+        row_groups = [1] * len(rows) if rows and not batch else [len(rows)]
+        pairs, singles = len(self.order), [1] * len(batch)
+        left = em.transpose(self.left.value, self.left_perm)
+        left = _join(em, left, [*singles, *row_groups, pairs])
+        right = em.transpose(self.right.value, self.right_perm)
+        right = _join(em, right, [*singles, pairs, len(columns)])
+        product = _part(
+            em,
+            em.MatMul(left, right),
+            [*singles, *row_groups, len(columns)],
+            self.left.dims(batch + rows) + self.right.dims(columns),
+        )
+        return em.transpose(product, self.result_perm)
+
+
+def _orders(lhs: Operand, rhs: Operand) -> list[tuple[int, ...]]:
+    """Orders of the contracting pairs in which an operand's axes ascend; first that of lhs, where
+    activations tend to be, so that among equals the transpose falls on the weights."""
+    pairs = range(len(lhs.contracting))
+    return [tuple(sorted(pairs, key=operand.contracting.__getitem__)) for operand in (lhs, rhs)]
+
+
+def _runtime(em: Emitter, operand: Operand) -> bool:
+    return em.facts.constant(operand.value) is None
+
+
+def _moves(dims: Sequence[Dim], perm: Sequence[int]) -> bool:
+    """Whether the permutation changes the order of elements in memory."""
+    moved = [axis for axis in perm if dims[axis] != 1]
+    return moved != sorted(moved)
+
+
+def _join(em: Emitter, x: oir.Value, groups: Sequence[int]) -> oir.Value:
+    """Joins adjacent axes, `groups` saying how many make up each of the result; none make a 1."""
+    if all(size <= 1 for size in groups):
+        return em.unsqueeze(x, [axis for axis, size in enumerate(groups) if size == 0])
+    dims = iter(_static(shape_of(x)))
+    return em.reshape(x, [math.prod(islice(dims, size)) for size in groups])
+
+
+def _part(em: Emitter, x: oir.Value, groups: Sequence[int], dims: Sequence[Dim]) -> oir.Value:
+    """The inverse of `_join`: the axes of `dims` again."""
+    if all(size <= 1 for size in groups):
+        return em.squeeze(x, [axis for axis, size in enumerate(groups) if size == 0])
+    return em.reshape(x, _static(dims))
+
+
+def _outer(em: Emitter, lhs: Operand, rhs: Operand) -> oir.Value:
+    """No axis to sum over: Mul (And for booleans) with broadcasting."""
+    batch, rows, columns = len(lhs.batch), len(lhs.free), len(rhs.free)
+    left = em.transpose(lhs.value, lhs.batch + lhs.free)
+    left = em.unsqueeze(left, range(batch + rows, batch + rows + columns))
+    right = em.transpose(rhs.value, rhs.batch + rhs.free)
+    right = em.unsqueeze(right, range(batch, batch + rows))
+    product: oir.Value = em.Mul(left, right)
+    return product
+
+
+def _static(dims: Sequence[Dim]) -> tuple[int, ...]:
+    static = tuple(dim for dim in dims if isinstance(dim, int))
+    if len(static) != len(dims):
+        raise UnsupportedOp(
+            "several axes, some of them dynamic, would become one axis of a MatMul",
+            "lower the function for static shapes",
+        )
+    return static
+
+
+# -- element types ----------------------------------------------------------------------------
+
+
+def accumulate(
+    em: Emitter,
+    product: Callable[[oir.Value, oir.Value], oir.Value],
+    lhs: oir.Value,
+    rhs: oir.Value,
+    result: oir.DataType,
+) -> oir.Value:
+    """product(lhs, rhs) in an element type that loses nothing that XLA keeps, then in `result`.
+
+    Integers wrap in the result's type. Sums of booleans are OR: a count in f32 that is not 0.
+    Floats of unlike types meet in the widest and are rounded once, at the end.
+    """
+    if result == T.BOOL and dtype_of(lhs) not in FLOATS and dtype_of(rhs) not in FLOATS:
+        lhs, rhs = (em.cast(em.cast(x, T.BOOL), T.FLOAT) for x in (lhs, rhs))
+        return em.cast(product(lhs, rhs), T.BOOL)
+    types = {dtype_of(lhs), dtype_of(rhs), result}
+    if result not in FLOATS:
+        if types & FLOATS:
+            raise UnsupportedOp(
+                "a sum of products of floats has an integer result",
+                "keep a float result type (preferred_element_type) and convert it afterwards",
+            )
+        common = result
+    elif len(types) == 1:
+        common = result
+    else:
+        common = T.DOUBLE if T.DOUBLE in types else T.FLOAT
+    return em.cast(product(em.cast(lhs, common), em.cast(rhs, common)), result)
+
+
+def complex_product(
+    em: Emitter, product: Callable[[oir.Value, oir.Value], oir.Value], lhs: Parts, rhs: Parts
+) -> Parts:
+    """The product of two real tensors, or of two complex ones:
+    (a + bi)(c + di) = ac - bd + (ad + bc)i."""
+    if len(lhs) != len(rhs):
+        raise UnsupportedOp(
+            "one operand is complex and the other real", "make both operands complex"
+        )
+    if len(lhs) == 1:
+        return (product(lhs[0], rhs[0]),)
+    (a, b), (c, d) = lhs, rhs
+    return (
+        em.Sub(product(a, c), product(b, d)),
+        em.Add(product(a, d), product(b, c)),
+    )

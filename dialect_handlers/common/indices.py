@@ -1,0 +1,93 @@
+"""Start indices of gathers and dynamic slices, and the windows they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import Range, range_of_type
+from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.lowering.emitter import Emitter
+
+INT32, INT64, UINT64 = oir.DataType.INT32, oir.DataType.INT64, oir.DataType.UINT64
+
+
+def clamped(em: Emitter, starts: oir.Value, limits: Sequence[int]) -> oir.Value:
+    """Starts clamped to [0, limit], as i32 or i64.
+
+    The last axis of `starts` holds one start per limit; with a single limit any shape will do.
+    What is proven to lie inside is not clamped: negative indices would count from the end in
+    ONNX, and the others fail there.
+    """
+    ranges = _column_ranges(em, starts, len(limits))
+    below = any(known.low < 0 for known in ranges)
+    above = any(known.high > limit for known, limit in zip(ranges, limits, strict=True))
+    if dtype_of(starts) == UINT64 and above:
+        # As i64 the upper half of u64 would be negative.
+        starts, above = em.Min(starts, _bounds(em, limits, UINT64)), False
+    fits_i32 = dtype_of(starts) == INT32 and max(limits) <= range_of_type(INT32).high
+    starts = em.cast(starts, INT32 if fits_i32 else INT64)
+    highest = _bounds(em, limits, dtype_of(starts))
+    if below and above and rank_of(highest) == 0:
+        return em.Clip(starts, em.scalar_like(0, starts), highest)
+    if below:
+        starts = em.Max(starts, em.scalar_like(0, starts))
+    return em.Min(starts, highest) if above else starts
+
+
+def _bounds(em: Emitter, limits: Sequence[int], dtype: oir.DataType) -> oir.Value:
+    if len(set(limits)) == 1:
+        return em.scalar(limits[0], dtype)
+    return em.const(np.array(limits, dtype.numpy()))
+
+
+def _column_ranges(em: Emitter, starts: oir.Value, count: int) -> list[Range]:
+    """What is known about each start; columns that were joined are looked at one by one."""
+    node = starts.producer()
+    if count > 1 and node is not None and node.op_type == "Concat":
+        columns = [x for x in node.inputs if x is not None]
+        last = rank_of(starts) - 1
+        if node.attributes.get_int("axis", 0) == last and len(columns) == count:
+            return [_range(em, column) for column in columns]
+    return [_range(em, starts)] * count
+
+
+def _range(em: Emitter, value: oir.Value) -> Range:
+    return em.facts.int_range(value) or range_of_type(dtype_of(value))
+
+
+def constant_starts(em: Emitter, starts: oir.Value) -> np.ndarray | None:
+    """The elements of starts that are known, in their shape."""
+    array, dims = const_of(starts), static_shape(starts)
+    if array is None and dims is not None:
+        array = em.facts.constant(starts)
+        array = np.broadcast_to(array.reshape(()), dims) if _is_splat(array) else None
+    return array
+
+
+def _is_splat(array: np.ndarray | None) -> bool:
+    return array is not None and array.size == 1
+
+
+def clamped_constant(starts: np.ndarray, limits: Sequence[int]) -> np.ndarray:
+    """The same as `clamped` for starts that are known, as i64."""
+    if starts.dtype.kind == "u":
+        return np.minimum(starts.astype(np.uint64), np.array(limits, np.uint64)).astype(np.int64)
+    return np.clip(starts.astype(np.int64), 0, np.array(limits, np.int64))
+
+
+def window(
+    em: Emitter, x: oir.Value, axes: Sequence[int], starts: oir.Value, sizes: Sequence[int]
+) -> oir.Value:
+    """x[start : start + size] along each of `axes`; starts of shape (len(axes),) in bounds."""
+    dims = list(shape_of(x))
+    for axis, size in zip(axes, sizes, strict=True):
+        dims[axis] = size
+    dtype = dtype_of(starts)
+    ends = em.Add(starts, em.const(np.array(sizes, dtype.numpy())))
+    result: oir.Value = em.Slice(
+        x, starts, ends, em.const(np.array(axes, dtype.numpy())), types=[(dtype_of(x), tuple(dims))]
+    )
+    return result

@@ -1,0 +1,1 @@
+"""Handlers of `stablehlo.custom_call`, one file per library of targets."""

@@ -1,0 +1,1 @@
+"""Handlers of the Shardy dialect."""

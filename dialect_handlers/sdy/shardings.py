@@ -1,0 +1,73 @@
+"""Shardy ops: the values are whole tensors, the model runs on one device."""
+
+from __future__ import annotations
+
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+from hlo2onnx.mlir.shardings import manual_axes
+from hlo2onnx.report import SHARDINGS_DROPPED
+
+PLACEMENT = "says where the tensor lies, not what it holds"
+
+MOVES_BETWEEN_DEVICES = {
+    "sdy.sharding_constraint": ("sharding",),
+    "sdy.reshard": ("sharding",),
+    "sdy.propagation_barrier": ("allowed_direction",),
+    "sdy.data_flow_edge": ("sharding",),
+    "sdy.all_gather": ("gathering_axes", "out_sharding"),
+    "sdy.all_slice": ("slicing_axes", "out_sharding"),
+    "sdy.all_to_all": ("params", "out_sharding"),
+    "sdy.collective_permute": ("out_sharding",),
+}
+"""Ops whose result is their operand laid out over the devices in another way."""
+
+
+def _same(em: Emitter, op: Op) -> list[Parts]:
+    """op(x) -> x"""
+    em.report.note(SHARDINGS_DROPPED)
+    return [em.parts(operand) for operand in op.operands]
+
+
+for _name, _attributes in MOVES_BETWEEN_DEVICES.items():
+    handles(_name, form="any", ignores=dict.fromkeys(_attributes, PLACEMENT))(_same)
+
+
+@handles("sdy.sharding_group", form="any", ignores={"group_id": PLACEMENT})
+def sharding_group(em: Emitter, op: Op) -> list[Parts]:
+    """sharding_group x -> nothing; it says that some tensors are sharded alike."""
+    em.report.note(SHARDINGS_DROPPED)
+    return []
+
+
+@handles(
+    "sdy.named_computation",
+    form="any",
+    ignores={"name": "a label", "in_shardings": PLACEMENT, "out_shardings": PLACEMENT},
+)
+def named_computation(em: Emitter, op: Op) -> list[Parts]:
+    """named_computation "name" (args) { body } -> the body, inlined."""
+    return em.inline(op.block(0), [em.parts(operand) for operand in op.operands])
+
+
+@handles(
+    "sdy.manual_computation",
+    form="any",
+    ignores=dict.fromkeys(("in_shardings", "out_shardings", "manual_axes"), PLACEMENT),
+)
+def manual_computation(em: Emitter, op: Op) -> list[Parts]:
+    """manual_computation(args) { body } -> the body, inlined: one device holds the only shard.
+
+    `jax.shard_map` is lowered to it. Over several devices the body sees shards, and its
+    collectives exchange data that one device does not have.
+    """
+    spread = {axis: size for axis, size in manual_axes(op.operation).items() if size > 1}
+    if spread:
+        shown = ", ".join(f"{axis} of {size}" for axis, size in spread.items())
+        raise UnsupportedOp(
+            f"each device runs this on its own shard (mesh axis {shown})",
+            "lower the function with a mesh of one device",
+        )
+    em.report.note(SHARDINGS_DROPPED)
+    return em.inline(op.block(0), [em.parts(operand) for operand in op.operands])

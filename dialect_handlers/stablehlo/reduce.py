@@ -1,0 +1,132 @@
+"""reduce: sums, products, extremes, arg-extremes, and any other region."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dialect_handlers.common.reductions import (
+    combine,
+    first_extreme,
+    halve,
+    has_reducer,
+    reduce_axes,
+)
+from dialect_handlers.common.regions import (
+    ARG_EXTREMES,
+    Combiner,
+    is_neutral,
+    recognise,
+    recognise_each,
+)
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.graph.values import INTEGERS, dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+from hlo2onnx.mlir.types import parts_of
+from hlo2onnx.mlir.values import defining_operation
+
+
+@handles("stablehlo.reduce", form="real")
+@handles("stablehlo.reduce", form="complex")
+def reduce(em: Emitter, op: Op, *, dimensions: tuple[int, ...]) -> list[Parts]:
+    """reduce(inputs, inits) -> the body over `dimensions`; then body(inits, that), left out where
+    the inits are provably neutral."""
+    count = len(op.operands) // 2
+    inputs = [em.parts(value) for value in op.operands[:count]]
+    inits = [em.parts(value) for value in op.operands[count:]]
+    if any(shape_of(inputs[0][0])[axis] == 0 for axis in dimensions):
+        dims = em.result_dims(op)
+        return [tuple(em.expand(part, dims) for part in init) for init in inits]
+    combiner = recognise(em, op.block(0))
+    if combiner in ARG_EXTREMES and _counts_along(op.operands[1], dimensions):
+        reduced = _by_arg_extreme(em, combiner, inputs, dimensions[0])
+        names: list[Combiner | None] = [ARG_EXTREMES[combiner], Combiner.ADD]
+    else:
+        names = _names(em, op, inputs)
+        reduced = _by_reducers(em, names, inputs, dimensions) or _by_halving(
+            em, op, inputs, dimensions
+        )
+    if all(map(_is_neutral, [em] * count, names, inits)):
+        return reduced
+    return combine(em, em.scalar_function(op.block(0)), inits, reduced)
+
+
+def _is_neutral(em: Emitter, combiner: Combiner | None, init: Parts) -> bool:
+    return combiner is not None and all(is_neutral(em, combiner, part) for part in init)
+
+
+# -- regions that ONNX has a reducer for -------------------------------------------------------
+
+
+def _names(em: Emitter, op: Op, inputs: Sequence[Parts]) -> list[Combiner | None]:
+    """The combiner of each operand; of complex ones only the sum acts on re and im separately."""
+    return [
+        name if len(parts) == 1 or name == Combiner.ADD else None
+        for name, parts in zip(recognise_each(em, op.block(0)), inputs, strict=True)
+    ]
+
+
+def _by_reducers(
+    em: Emitter,
+    names: Sequence[Combiner | None],
+    inputs: Sequence[Parts],
+    dimensions: Sequence[int],
+) -> list[Parts] | None:
+    """One ONNX reduction an operand; None if one of the combiners has none."""
+    reduced: list[Parts] = []
+    for name, parts in zip(names, inputs, strict=True):
+        if name is None or not has_reducer(name, dtype_of(parts[0])):
+            return None
+        reduced.append(tuple(reduce_axes(em, name, part, dimensions) for part in parts))
+    return reduced
+
+
+# -- argmax and argmin -------------------------------------------------------------------------
+
+
+def _counts_along(value: Any, dimensions: Sequence[int]) -> bool:
+    """Whether a tensor of indices holds 0, 1, 2, ... along the one dimension reduced."""
+    operation = defining_operation(value)
+    if operation is None or operation.name != "stablehlo.iota" or len(dimensions) != 1:
+        return False
+    (part,) = parts_of(value.type)
+    extent = part.shape[dimensions[0]]
+    return (
+        Op(operation).attribute("iota_dimension") == dimensions[0]
+        and part.dtype in INTEGERS
+        and extent is not None
+        and extent - 1 <= range_of_type(part.dtype).high
+    )
+
+
+def _by_arg_extreme(
+    em: Emitter, combiner: Combiner, inputs: Sequence[Parts], axis: int
+) -> list[Parts]:
+    """ArgMax or ArgMin, and the value found there."""
+    (x,), (indices,) = inputs
+    index = first_extreme(em, combiner, x, axis)
+    value = em.GatherElements(x, em.unsqueeze(index, [axis]), axis=axis)
+    return [(em.squeeze(value, [axis]),), (em.cast(index, dtype_of(indices)),)]
+
+
+# -- any other region --------------------------------------------------------------------------
+
+
+def _by_halving(
+    em: Emitter, op: Op, inputs: Sequence[Parts], dimensions: Sequence[int]
+) -> list[Parts]:
+    """The reduced dimensions as one leading axis, halved until it is 1."""
+    dims = em.static_dims(op.operands[0].type)
+    kept = [axis for axis in range(len(dims)) if axis not in dimensions]
+    order = [*sorted(dimensions), *kept]
+    rows = math.prod(dims[axis] for axis in dimensions)
+    kept_dims = [dims[axis] for axis in kept]
+    leading = [
+        tuple(em.reshape(em.transpose(part, order), [rows, *kept_dims]) for part in parts)
+        for parts in inputs
+    ]
+    halved = halve(em, em.scalar_function(op.block(0)), leading, rows)
+    return [tuple(em.reshape(part, kept_dims) for part in parts) for parts in halved]

@@ -1,0 +1,103 @@
+"""Cumulative windows: window i holds everything up to element i, or from it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as oir
+
+from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
+from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+
+Combine = Callable[[Sequence[Parts], Sequence[Parts]], list[Parts]]
+"""combine(earlier, later): a region over tuples of tensors."""
+
+CUMSUM_TYPES = frozenset(
+    {
+        oir.DataType.FLOAT,
+        oir.DataType.DOUBLE,
+        oir.DataType.FLOAT16,
+        oir.DataType.BFLOAT16,
+        oir.DataType.INT32,
+        oir.DataType.INT64,
+        oir.DataType.UINT32,
+        oir.DataType.UINT64,
+    }
+)
+"""Element types that ONNX defines CumSum for."""
+
+LONGEST_CUMSUM = 4096
+"""Longest axis of floats for one CumSum. It adds one by one, so that its error grows with the
+length: 0.5 of the f32 tolerance at 10,000 elements, 4 at 100,000. Sums of blocks of about sqrt(n)
+stay below 0.4 up to 1,000,000 and take the same time."""
+
+
+def doubling_scan(
+    em: Emitter, combine: Combine, tensors: Sequence[Parts], axis: int, *, reverse: bool
+) -> list[Parts]:
+    """Inclusive scan by any associative function in log2(n) steps: after the step of distance d
+    element i holds the 2d elements that end (start, if reverse) with it."""
+    extent = _extent(tensors[0][0], axis)
+    distance = 1
+    while distance < extent:
+        before = _cut(em, tensors, axis, 0, extent - distance)
+        after = _cut(em, tensors, axis, distance, extent)
+        pairs = combine(before, after)
+        done = (
+            _cut(em, tensors, axis, extent - distance, extent)
+            if reverse
+            else _cut(em, tensors, axis, 0, distance)
+        )
+        tensors = [
+            tuple(
+                em.concat([pair, rest] if reverse else [rest, pair], axis)
+                for pair, rest in zip(new, old, strict=True)
+            )
+            for new, old in zip(pairs, done, strict=True)
+        ]
+        distance *= 2
+    return list(tensors)
+
+
+def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.Value:
+    """CumSum; over long axes of floats, CumSum in blocks plus the CumSum of the blocks' sums.
+
+    Precondition: the element type is one of CUMSUM_TYPES.
+    """
+    extent = _extent(x, axis)
+    if extent <= LONGEST_CUMSUM or dtype_of(x) not in FLOATS:
+        return _cum_sum(em, x, axis, prefix)
+    block = 1 << (extent.bit_length() // 2)
+    blocks = -(-extent // block)
+    dims = list(shape_of(x))
+    if blocks * block > extent:
+        x = em.Pad(x, em.i64([0, blocks * block - extent]), em.scalar_like(0, x), em.i64([axis]))
+    x = em.reshape(x, [*dims[:axis], blocks, block, *dims[axis + 1 :]])  # type: ignore[list-item]
+    sums = em.ReduceSum(x, em.i64([axis + 1]), keepdims=1)
+    others = _cum_sum(em, sums, axis, Prefix(prefix.reverse, exclusive=True))
+    x = em.Add(_cum_sum(em, x, axis + 1, prefix), others)
+    x = em.reshape(x, [*dims[:axis], blocks * block, *dims[axis + 1 :]])  # type: ignore[list-item]
+    return em.slice(x, [0], [extent], axes=[axis])
+
+
+def _cum_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.Value:
+    summed: oir.Value = em.CumSum(
+        x, em.i64(axis), reverse=int(prefix.reverse), exclusive=int(prefix.exclusive)
+    )
+    return summed
+
+
+def _cut(
+    em: Emitter, tensors: Sequence[Parts], axis: int, start: int, limit: int
+) -> list[Parts]:
+    return [
+        tuple(em.slice(part, [start], [limit], axes=[axis]) for part in parts)
+        for parts in tensors
+    ]
+
+
+def _extent(x: oir.Value, axis: int) -> int:
+    extent = shape_of(x)[axis]
+    assert isinstance(extent, int)
+    return extent

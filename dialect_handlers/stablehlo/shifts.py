@@ -1,0 +1,41 @@
+"""shift_left, shift_right_arithmetic, shift_right_logical."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from dialect_handlers.common import integers
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+
+@handles("stablehlo.shift_left")
+def shift_left(em: Emitter, op: Op) -> oir.Value:
+    """shift_left(x, amount) = x << amount, 0 when all bits leave."""
+    x, amount = em.operands(op)
+    known = integers.known_amount(em, x, amount)
+    if known is not None:
+        return integers.shift_left(em, x, known)
+    return integers.shift_logical(em, x, amount, "LEFT")
+
+
+@handles("stablehlo.shift_right_logical")
+def shift_right_logical(em: Emitter, op: Op) -> oir.Value:
+    """shift_right_logical(x, amount) = x >> amount, zeros moving in."""
+    x, amount = em.operands(op)
+    known = integers.known_amount(em, x, amount)
+    if known is not None:
+        return integers.shift_right_logical(em, x, known)
+    return integers.shift_logical(em, x, amount, "RIGHT")
+
+
+@handles("stablehlo.shift_right_arithmetic")
+def shift_right_arithmetic(em: Emitter, op: Op) -> oir.Value:
+    """shift_right_arithmetic(x, amount) = x >> amount, the sign bit moving in, also on unsigned
+    types."""
+    x, amount = em.operands(op)
+    known = integers.known_amount(em, x, amount)
+    if known is not None:
+        return integers.shift_right_arithmetic(em, x, known)
+    return integers.shift_arithmetic(em, x, amount)

@@ -1,0 +1,200 @@
+"""Conv and ConvTranspose as MatMul over windows: for element types that have no Conv.
+
+Every function takes and gives what the ONNX operator of that name does, in any element type that
+Pad, Slice, Gather and MatMul have, and for any number of spatial axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
+from hlo2onnx.graph.values import static_shape
+
+_SLICES = 16
+"""Up to this many windows are cut out one by one; more of them by one Gather."""
+
+
+def conv_as_matmul(
+    builder: GraphBuilder,
+    x: oir.Value,
+    w: oir.Value,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    group: int = 1,
+) -> oir.Value:
+    """Conv(x, w): windows of x are laid out once, spatial axis by spatial axis, then multiplied.
+
+    Windows are stacked by kernel positions or by output positions, whichever are fewer: a weight
+    gradient has a kernel as large as an image and an output as small as a kernel.
+
+    Args:
+        x: (batch, channels, spatial...).
+        w: (outputs, channels / group, kernel...).
+        strides, dilations: One per spatial axis.
+        pads: All low edges, then all high edges; negative ones crop.
+        group: Number of channel groups.
+    """
+    x = pad_spatial(builder, x, pads)
+    batch, channels, *spatial = _dims(x)
+    outputs, _, *kernel = _dims(w)
+    windows = [
+        (extent - (size - 1) * dilation - 1) // stride + 1
+        for extent, size, dilation, stride in zip(spatial, kernel, dilations, strides, strict=True)
+    ]
+    by_kernel = sum(kernel) <= sum(windows)
+    depth = channels // group * math.prod(kernel)
+    groups = [group] if group > 1 else []
+    x = builder.reshape(x, [batch, *groups, channels // group, *spatial])
+    channel_axis = 1 + len(groups)
+    for inner in reversed(range(len(spatial))):
+        # Each axis done puts its stack in front of the spatial axes and its windows at the end.
+        axis = channel_axis + len(spatial)
+        by_size = (kernel[inner], dilations[inner])
+        by_window = (windows[inner], strides[inner])
+        if by_kernel:
+            x = _stack_windows(builder, x, axis, channel_axis + 1, by_size, by_window)
+        else:
+            x = _stack_windows(builder, x, axis, channel_axis, by_window, by_size)
+    positions = math.prod(windows)
+    w = builder.reshape(w, [*groups, outputs // group, depth])
+    if by_kernel:
+        product = builder.MatMul(w, builder.reshape(x, [batch, *groups, depth, positions]))
+    else:
+        x = builder.reshape(x, [batch, *groups, positions, depth])
+        product = builder.MatMul(x, _swap_last_two(builder, w))
+        product = _swap_last_two(builder, product)
+    return builder.reshape(product, [batch, outputs, *windows])
+
+
+def conv_transpose_as_matmul(
+    builder: GraphBuilder,
+    x: oir.Value,
+    w: oir.Value,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    group: int = 1,
+    output_padding: Sequence[int] | None = None,
+) -> oir.Value:
+    """ConvTranspose(x, w): the Conv of x spread out by the strides with the mirrored kernel.
+
+    Args:
+        x: (batch, channels, spatial...).
+        w: (channels, outputs / group, kernel...).
+        strides, dilations: One per spatial axis.
+        pads: What is cut off the output: all low edges, then all high edges.
+        group: Number of channel groups.
+        output_padding: What is added to the high edges of the output.
+    """
+    channels, outputs, *kernel = _dims(w)
+    rank = len(kernel)
+    w = swap_channels(builder, w, group)
+    w = builder.slice(w, [-1] * rank, [INT64_MIN] * rank, [-1] * rank, range(2, 2 + rank))
+    reach = [(size - 1) * dilation for size, dilation in zip(kernel, dilations, strict=True)]
+    extra = output_padding or [0] * rank
+    edges = [room - cut for room, cut in zip(reach, pads[:rank], strict=True)]
+    edges += [r - cut + e for r, cut, e in zip(reach, pads[rank:], extra, strict=True)]
+    return conv_as_matmul(
+        builder,
+        spread(builder, x, strides),
+        w,
+        strides=[1] * rank,
+        pads=edges,
+        dilations=dilations,
+        group=group,
+    )
+
+
+def swap_channels(builder: GraphBuilder, w: oir.Value, group: int) -> oir.Value:
+    """The kernel of a ConvTranspose as that of a Conv, or the other way round:
+    (group * a, b, kernel...) -> (group * b, a, kernel...)."""
+    rows, columns, *kernel = _dims(w)
+    kernel_axes = range(2, 2 + len(kernel))
+    if group == 1:
+        return builder.transpose(w, (1, 0, *kernel_axes))
+    w = builder.reshape(w, [group, rows // group, columns, *kernel])
+    w = builder.transpose(w, (0, 2, 1, *(axis + 1 for axis in kernel_axes)))
+    return builder.reshape(w, [group * columns, rows // group, *kernel])
+
+
+def spread(builder: GraphBuilder, x: oir.Value, factors: Sequence[int]) -> oir.Value:
+    """Puts factor - 1 zeros between neighbours along each spatial axis."""
+    if all(factor == 1 for factor in factors):
+        return x
+    batch, channels, *spatial = _dims(x)
+    columns = [extent for pair in zip(spatial, [1] * len(spatial), strict=True) for extent in pair]
+    x = builder.reshape(x, [batch, channels, *columns])
+    gaps = [gap for factor in factors for gap in (0, factor - 1)]
+    x = builder.Pad(x, builder.i64([0] * (4 + len(gaps)) + gaps))
+    wide = [extent * factor for extent, factor in zip(spatial, factors, strict=True)]
+    x = builder.reshape(x, [batch, channels, *wide])
+    limits = [extent - factor + 1 for extent, factor in zip(wide, factors, strict=True)]
+    return builder.slice(x, [0] * len(wide), limits, axes=range(2, 2 + len(wide)))
+
+
+def pad_spatial(builder: GraphBuilder, x: oir.Value, pads: Sequence[int]) -> oir.Value:
+    """Zeros around the spatial axes: all low edges, then all high edges; negative ones crop."""
+    rank = len(pads) // 2
+    low, high = pads[:rank], pads[rank:]
+    extents = _dims(x)[2:]
+    x = builder.slice(
+        x,
+        [max(-edge, 0) for edge in low],
+        [extent + min(edge, 0) for extent, edge in zip(extents, high, strict=True)],
+        axes=range(2, 2 + rank),
+    )
+    added = [max(edge, 0) for edge in pads]
+    if not any(added):
+        return x
+    padded: oir.Value = builder.Pad(
+        x, builder.i64([0, 0, *added[:rank], 0, 0, *added[rank:]])
+    )
+    return padded
+
+
+def _stack_windows(
+    builder: GraphBuilder,
+    x: oir.Value,
+    axis: int,
+    stack_axis: int,
+    stack: tuple[int, int],
+    window: tuple[int, int],
+) -> oir.Value:
+    """Windows of `axis`, stacked along a new axis in front of it.
+
+    `stack` is (how many windows, distance between their starts), `window` (how many elements,
+    distance between them).
+    """
+    (count, gap), (length, step) = stack, window
+    if count > _SLICES:
+        indices = gap * np.arange(count)[:, None] + step * np.arange(length)
+        x = builder.Gather(x, builder.const(indices), axis=axis)
+        others = [other for other in range(len(_dims(x))) if other != axis]
+        return builder.transpose(x, [*others[:stack_axis], axis, *others[stack_axis:]])
+    span = (length - 1) * step + 1
+    windows = [
+        builder.slice(x, [gap * index], [gap * index + span], [step], [axis])
+        for index in range(count)
+    ]
+    return builder.concat([builder.unsqueeze(one, [stack_axis]) for one in windows], stack_axis)
+
+
+def _swap_last_two(builder: GraphBuilder, x: oir.Value) -> oir.Value:
+    *lead, last, first = range(len(_dims(x)))
+    return builder.transpose(x, (*lead, first, last))
+
+
+def _dims(x: oir.Value) -> tuple[int, ...]:
+    dims = static_shape(x)
+    if dims is None:
+        raise InternalError(f"{x.name} has a dynamic shape")
+    return dims

@@ -1,0 +1,334 @@
+"""The machinery that runs JAX's harnesses, without hlo2onnx's handlers."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conformance_suite import table
+from conformance_suite.alignment import align
+from conformance_suite.exact import _is_evaluation_of
+from conformance_suite.known import SIDES, KnownFailures, KnownFailuresError, judge, side_of
+from conformance_suite.known import vanished as vanished_lines
+from conformance_suite.outcome import Case, Outcome, one_line
+from conformance_suite.pool import Pool, WorkerDied, list_cases
+from conformance_suite.sets import FAMILIES, SETS, Selection, groups_of
+
+FAKE = (sys.executable, str(Path(__file__).parent / "fake_worker.py"))
+
+
+def run_fake(names: list[str], **options: object) -> list[Outcome]:
+    pool = Pool(command=FAKE, **{"jobs": 1, "timeout": 30.0, **options})  # type: ignore[arg-type]
+    try:
+        return [future.result(60) for future in pool.submit(names)]
+    finally:
+        pool.close()
+
+
+# --- workers ------------------------------------------------------------------------------------
+
+
+def test_a_dead_worker_costs_one_case() -> None:
+    before, dead, after = run_fake(["pass 1", "abort", "pass 2"])
+    assert (before.status, after.status) == ("pass", "pass")
+    assert before.reason != after.reason, "a new process must have taken over"
+    assert dead == Outcome(
+        "abort", "crash", "SIGABRT the runtime says goodbye", "the runtime says goodbye"
+    )
+
+
+def test_a_worker_that_exits_is_a_crash_too() -> None:
+    [outcome] = run_fake(["exit"])
+    assert outcome.line == "crash: exit code 7"
+
+
+def test_a_case_that_hangs_is_ended() -> None:
+    hanging, after = run_fake(["hang", "pass"], timeout=1.5)
+    assert hanging.line == "timeout: no answer in 1.5 s"
+    assert after.status == "pass"
+
+
+def test_an_exception_is_an_outcome() -> None:
+    failed, after = run_fake(["raise", "pass"])
+    assert failed.line == "error: ValueError: no such thing"
+    assert "Traceback" in failed.detail
+    assert after.status == "pass"
+
+
+def test_what_libraries_print_does_not_disturb() -> None:
+    assert [outcome.status for outcome in run_fake(["noise", "pass"])] == ["pass", "pass"]
+
+
+def test_workers_are_recycled() -> None:
+    outcomes = run_fake([f"pass {index}" for index in range(5)], recycle=2)
+    assert len({outcome.reason for outcome in outcomes}) == 3
+
+
+def test_several_workers_share_the_cases() -> None:
+    outcomes = run_fake([f"pass {index}" for index in range(200)], jobs=2)
+    assert [outcome.name for outcome in outcomes] == [f"pass {index}" for index in range(200)]
+
+
+def test_a_worker_that_does_not_start_is_no_cases_fault() -> None:
+    pool = Pool(jobs=1, command=(*FAKE, "broken"))
+    [future] = pool.submit(["pass"])
+    with pytest.raises(WorkerDied, match="exit code 1"):
+        future.result(60)
+    pool.close()
+
+
+def test_closing_cancels_what_is_queued() -> None:
+    pool = Pool(jobs=1, command=FAKE, timeout=1.0)
+    hanging, queued = pool.submit(["hang", "pass"])
+    while not hanging.running():
+        time.sleep(0.01)
+    pool.close()
+    assert hanging.result().status == "timeout"
+    assert queued.cancelled()
+
+
+def test_the_list_of_cases() -> None:
+    assert list_cases(FAKE) == ([Case("noise", "a", "f32"), Case("other", "b", "")], "0.10.2")
+
+
+def test_unknown_statuses_are_refused() -> None:
+    with pytest.raises(ValueError, match="unknown status 'fine'"):
+        Outcome.from_json({"name": "x", "status": "fine"})
+
+
+# --- known failures -----------------------------------------------------------------------------
+
+ODD_NAMES = ["# a", "tab\there", "new\nline", "100%", " spaces ", "é", "a[b](c)=:;", "\r", "%23 a"]
+
+
+def known(*lines: str, folder: Path) -> KnownFailures:
+    path = folder / "known.txt"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return KnownFailures.read(path)
+
+
+def test_names_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "known.txt"
+    written = KnownFailures({side: dict.fromkeys(ODD_NAMES, "a reason") for side in SIDES})
+    written.write(path)
+    assert KnownFailures.read(path) == written
+    lines = path.read_text().split("\n")
+    assert len([line for line in lines if line and not line.startswith("#")]) == len(ODD_NAMES)
+
+
+def test_no_file_is_an_empty_one(tmp_path: Path) -> None:
+    assert KnownFailures.read(tmp_path / "absent.txt") == KnownFailures()
+
+
+def test_the_third_column_restricts_a_line(tmp_path: Path) -> None:
+    old, new = SIDES
+    file = known("# why", "", "a\tbroken", f"b\tbroken there\t{old}", folder=tmp_path)
+    assert file.reasons[old] == {"a": "broken", "b": "broken there"}
+    assert file.reasons[new] == {"a": "broken"}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("just a name", "not 'name<TAB>reason"),
+        ("a\t", "not 'name<TAB>reason"),
+        ("a\tb\tjax<0.11\tc", "not 'name<TAB>reason"),
+        ("a\tb\tjax<1", "'jax<1' is none of jax<0.11, jax>=0.11"),
+        ("twice\tagain\tjax<0.11", "twice stands in the file twice"),
+    ],
+)
+def test_bad_lines(line: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(KnownFailuresError) as caught:
+        known("twice\tonce", line, folder=tmp_path)
+    assert message in str(caught.value)
+    assert "known.txt:2" in str(caught.value)
+
+
+def test_sides() -> None:
+    versions = ("0.10.2", "0.11.0", "0.12.0.1", "1.0.0")
+    assert [side_of(version) for version in versions] == [SIDES[0], *[SIDES[1]] * 3]
+
+
+def test_the_file_only_shrinks() -> None:
+    listed = {"old": "mismatch: …", "fixed": "refused: …", "gone": "…", "now skipped": "…"}
+    problems = judge(
+        listed,
+        [
+            Outcome("old", "mismatch", "relative error 1"),
+            Outcome("fixed", "pass"),
+            Outcome("new", "crash", "SIGFPE"),
+            Outcome("now skipped", "skipped", "JAX: unimplemented"),
+            Outcome("fine", "pass"),
+        ],
+    )
+    assert [problem.split()[:2] for problem in problems] == [
+        ["pass,", "though"],
+        ["new", "failure"],
+        ["skipped,", "though"],
+    ]
+    assert "crash: SIGFPE" in problems[1]
+    assert "delete its line" in problems[0]
+    assert vanished_lines(listed, ["old", "fixed", "now skipped"]) == ["gone"]
+
+
+def test_update_changes_one_side_and_only_what_ran(tmp_path: Path) -> None:
+    old, new = SIDES
+    file = known(
+        "both\tfails", "not run\tfails", f"other side\tfails\t{old}", "gone\tfails", folder=tmp_path
+    )
+    outcomes = [
+        Outcome("both", "pass"),
+        Outcome("fresh", "mismatch", "by\tfar"),
+        Outcome("other side", "pass"),
+    ]
+    file.update(new, outcomes, ["both", "not run", "fresh", "other side"])
+    assert file.lines() == [
+        f"both\tfails\t{old}",
+        f"fresh\tmismatch: by far\t{new}",
+        f"gone\tfails\t{old}",
+        "not run\tfails",
+        f"other side\tfails\t{old}",
+    ]
+
+
+# --- selections ---------------------------------------------------------------------------------
+
+CASES = [
+    Case(f"{group}_{dtype}_{index}", group, dtype)
+    for group in ("add", "dot_general", "gather")
+    for dtype in ("f32", "u8", "")
+    for index in range(4)
+]
+
+
+def test_groups_and_dtypes_select() -> None:
+    chosen = Selection(("add", "dot_*"), ("f32",)).of(CASES)
+    assert {(case.group, case.dtype) for case in chosen} == {
+        (group, dtype) for group in ("add", "dot_general") for dtype in ("f32", "")
+    }
+
+
+def test_samples_take_from_every_group() -> None:
+    sample = Selection(every=5).of(reversed(CASES))
+    assert [sum(case.group == group for case in sample) for group in ("add", "gather")] == [3, 3]
+
+
+def test_shards_are_a_partition() -> None:
+    shards = [Selection(every=2, shard=(index, 3)).of(CASES) for index in (1, 2, 3)]
+    joined = sorted(case.name for shard in shards for case in shard)
+    assert joined == sorted(case.name for case in Selection(every=2).of(CASES))
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def test_tables() -> None:
+    cases = [Case("a1", "a", ""), Case("a2", "a", ""), Case("b1", "b", ""), Case("b2", "b", "")]
+    outcomes = {
+        "a1": Outcome("a1", "pass", seconds={"run": 0.5}),
+        "a2": Outcome("a2", "refused", "x.y: no 3; z.w: no handler", seconds={"run": 1.5}),
+        "b1": Outcome("b1", "skipped", "JAX: unimplemented"),
+        "b2": Outcome("b2", "refused", "x.y: no 4"),
+    }
+    rows = table.by_group(cases, outcomes).splitlines()
+    assert rows[1].split() == ["a", "1", "2", "50.0%", "1", "refused"]
+    assert rows[2].split() == ["b", "0", "1", "0.0%", "1", "skipped,", "1", "refused"]
+    assert rows[3].split()[:4] == ["all", "1", "3", "33.3%"]
+    causes = table.by_cause(list(outcomes.values()))
+    assert causes.splitlines()[0].split() == ["2", "refused:", "x.y:", "no", "3"]
+    assert "    refused: x.y: no 4" in table.failures(list(outcomes.values()))
+    assert table.by_phase(list(outcomes.values())) == "time: run 2.0 s (1000 ms)"
+
+
+def test_long_reasons_are_cut() -> None:
+    assert one_line("a\n  b\tc") == "a b c"
+    assert one_line("x" * 400)[-1] == "…" and len(one_line("x" * 400)) == 300
+
+
+# --- comparing ----------------------------------------------------------------------------------
+
+
+def unitary(size: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    matrix = rng.standard_normal((2, size, size))
+    return np.linalg.qr(matrix[0] + 1j * matrix[1])[0]
+
+
+def test_phases_of_eigenvectors_are_free() -> None:
+    vectors, values = unitary(4, 0)[None], np.arange(4.0)[None]
+    turned = vectors * np.exp(1j * np.array([0, 1, 2, 3]))
+    [same_values, aligned] = align("eigh", [values, turned], [values, vectors])
+    np.testing.assert_allclose(aligned, vectors, atol=1e-14)
+    np.testing.assert_array_equal(same_values, values)
+    [_, scaled] = align("eigh", [values, 2 * turned], [values, vectors])
+    np.testing.assert_allclose(scaled, 2 * vectors, atol=1e-14)
+    [_, swapped] = align("eigh", [values, turned[:, :, ::-1]], [values, vectors])
+    assert np.abs(swapped - vectors).max() > 0.1
+    [_, other_group] = align("qr", [values, turned], [values, vectors])
+    np.testing.assert_array_equal(other_group, turned)
+
+
+def test_the_order_of_general_eigenvalues_is_free() -> None:
+    values, vectors = np.array([1 + 1j, 1 - 1j, 3]), unitary(3, 1)
+    order = [2, 0, 1]
+    got = [values[order], -vectors[:, order], 1j * vectors[:, order]]
+    aligned = align("eig", got, [values, vectors, vectors])
+    for array, want in zip(aligned, [values, vectors, vectors], strict=True):
+        np.testing.assert_allclose(array, want, atol=1e-14)
+
+
+def test_singular_vectors_share_a_phase() -> None:
+    u, v, values = unitary(5, 2), unitary(3, 3), np.array([3.0, 2.0, 1.0])
+    phases = np.exp(1j * np.arange(3))
+    rest = u[:, 3:] @ unitary(2, 4)
+    got_u = np.concatenate([u[:, :3] * phases, rest], 1)
+    got = [values, got_u, (v * phases).conj().T]
+    for array, want in zip(
+        align("svd", got, [values, u, v.conj().T]), [values, u, v.conj().T], strict=True
+    ):
+        np.testing.assert_allclose(array, want, atol=1e-13)
+    alone = [values, got_u, v.conj().T]
+    [_, _, vt] = align("svd", alone, [values, u, v.conj().T])
+    assert np.abs(vt - v.conj().T).max() > 0.1, "u and v must turn together"
+    outside = [values, np.concatenate([u[:, :3] * phases, 2 * rest], 1), got[2]]
+    [_, wrong, _] = align("svd", outside, [values, u, v.conj().T])
+    assert np.abs(wrong - u).max() > 0.1, "what is no orthonormal basis must not pass"
+
+
+def test_only_the_same_function_is_an_evaluation() -> None:
+    want = np.array([1.0, 2.0, np.inf], np.float32)
+    assert _is_evaluation_of(np.array([1.00001, 2.0, np.inf]), want)
+    assert _is_evaluation_of(np.array([1.0, 2.0, 1e300]), want)
+    assert not _is_evaluation_of(np.array([1.5, 2.0, np.inf]), want)
+    assert not _is_evaluation_of(want, want), "an f32 evaluation tells nothing"
+    assert not _is_evaluation_of(np.array([1.0, 2.0]), want)
+
+
+# --- the harnesses' own groups ------------------------------------------------------------------
+
+
+def test_families_do_not_overlap() -> None:
+    groups = groups_of(tuple(FAMILIES))
+    assert sorted(groups) == sorted(set(groups))
+
+
+def test_every_group_of_harnesses_is_in_a_family() -> None:
+    cases, version = list_cases()
+    names = [case.name for case in cases]
+    assert len(set(names)) == len(names) > 7000
+    new = {"exp2", "log2"} if side_of(version) == SIDES[0] else set()
+    assert {case.group for case in cases} == set(groups_of(tuple(FAMILIES))) - new
+    assert {case.dtype for case in cases} <= {"bf16", "bool", "c64", "c128"} | {
+        f"{kind}{bits}" for kind in "fiu" for bits in (8, 16, 32, 64)
+    }
+    assert SETS["all"].of(cases) == sorted(cases, key=lambda case: (case.group, case.name))
+
+
+def test_jax_limitations_are_skipped() -> None:
+    pool = Pool(jobs=1)
+    [future] = pool.submit(["clamp_dtypes_min_bool_operand_bool_2_3_max_bool_"])
+    assert future.result(200).line == "skipped: JAX: unimplemented"
+    pool.close()

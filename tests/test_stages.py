@@ -1,0 +1,78 @@
+"""The stages as a whole: dumps, options, errors that list everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import hlo2onnx
+from hlo2onnx.options import DUMP_VARIABLE
+
+X = np.ones((2, 3), np.float32)
+
+
+def test_dump_writes_every_stage(tmp_path: Path) -> None:
+    hlo2onnx.translate(jax.jit(lambda x: x + 1).lower(X), dump=tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [
+        "00_load.mlir",
+        "01_normalize.mlir",
+        "02_lower.txt",
+        "03_raise.txt",
+        "04_legalize.txt",
+    ]
+    assert all(path.read_text() for path in tmp_path.iterdir())
+
+
+def test_dump_by_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DUMP_VARIABLE, str(tmp_path / "dump"))
+    hlo2onnx.translate(jax.jit(lambda x: x + 1).lower(X))
+    assert (tmp_path / "dump" / "00_load.mlir").exists()
+
+
+def test_every_unsupported_op_is_listed_with_its_source() -> None:
+    def model(x):  # type: ignore[no-untyped-def]
+        y = jax.lax.all_gather(x, "i")
+        return jax.lax.psum(y, "i")
+
+    mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec()
+    mapped = jax.shard_map(model, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    with pytest.raises(hlo2onnx.TranslationError) as caught:
+        hlo2onnx.translate(jax.jit(mapped).lower(X))
+    ops = {refusal.op for refusal in caught.value.refusals}
+    assert ops == {"stablehlo.all_gather", "stablehlo.all_reduce"}
+    assert str(caught.value).count("tests/test_stages.py:") == 2
+
+
+@pytest.mark.parametrize("opset", [17, 99])
+def test_opsets_outside_the_range_are_refused(opset: int) -> None:
+    with pytest.raises(hlo2onnx.UsageError, match="opset"):
+        hlo2onnx.translate(jax.jit(lambda x: x + 1).lower(X), opset=opset)
+
+
+@pytest.mark.parametrize("opset", range(18, 27))
+def test_every_opset_of_the_target(opset: int) -> None:
+    program = hlo2onnx.translate(jax.jit(lambda x: jax.numpy.tanh(x) + 1).lower(X), opset=opset)
+    assert program.model.graph.opset_imports[""] == opset
+    assert program.verify().ok
+
+
+def test_unknown_options() -> None:
+    lowered = jax.jit(lambda x: x + 1).lower(X)
+    for wrong in ({"target": "abacus"}, {"nan": "never"}, {"half": "slow"}, {"without": ["nix"]}):
+        with pytest.raises(hlo2onnx.UsageError):
+            hlo2onnx.translate(lowered, **wrong)  # type: ignore[arg-type]
+
+
+def test_the_users_lowering_stays_usable() -> None:
+    lowered = jax.jit(lambda x: jax.lax.erf_inv(x)).lower(X / 2)
+    before = lowered.as_text()
+    hlo2onnx.translate(lowered)
+    assert lowered.as_text() == before
+    np.testing.assert_allclose(lowered.compile()(X / 2), jax.lax.erf_inv(X / 2))
+
+
