@@ -140,7 +140,7 @@ def _report(
     print(table.by_group(cases, outcomes))
     print(f"\n{table.by_phase(found)}")
     if any(outcome.status != "pass" for outcome in found):
-        print(f"\n{table.by_cause(found)}")
+        print(f"\n{table.by_cause(cases, outcomes)}")
     if not options.brief and any(outcome.failed for outcome in found):
         print(f"\n{table.failures(found)}")
 

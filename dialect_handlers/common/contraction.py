@@ -11,7 +11,7 @@ from itertools import islice
 import onnx_ir as oir
 
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of, static_shape
+from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 T = oir.DataType
@@ -201,12 +201,14 @@ def accumulate(
 ) -> oir.Value:
     """product(lhs, rhs) in an element type that loses nothing that XLA keeps, then in `result`.
 
-    Integers wrap in the result's type. Sums of booleans are OR: a count in f32 that is not 0.
+    Integers wrap in the result's type. Sums of booleans are OR: a count in f32, at least 1.
     Floats of unlike types meet in the widest and are rounded once, at the end.
     """
     if result == T.BOOL and dtype_of(lhs) not in FLOATS and dtype_of(rhs) not in FLOATS:
         lhs, rhs = (em.cast(em.cast(x, T.BOOL), T.FLOAT) for x in (lhs, rhs))
-        return em.cast(product(lhs, rhs), T.BOOL)
+        count = product(lhs, rhs)
+        some: oir.Value = em.Greater(count, em.scalar_like(0.5, count))
+        return some
     types = {dtype_of(lhs), dtype_of(rhs), result}
     if result not in FLOATS:
         if types & FLOATS:

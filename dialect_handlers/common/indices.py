@@ -11,7 +11,8 @@ from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
 
-INT32, INT64, UINT64 = oir.DataType.INT32, oir.DataType.INT64, oir.DataType.UINT64
+INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
+WIDE_UNSIGNED = frozenset({oir.DataType.UINT32, oir.DataType.UINT64})
 
 
 def clamped(em: Emitter, starts: oir.Value, limits: Sequence[int]) -> oir.Value:
@@ -24,14 +25,15 @@ def clamped(em: Emitter, starts: oir.Value, limits: Sequence[int]) -> oir.Value:
     ranges = _column_ranges(em, starts, len(limits))
     below = any(known.low < 0 for known in ranges)
     above = any(known.high > limit for known, limit in zip(ranges, limits, strict=True))
-    if dtype_of(starts) == UINT64 and above:
+    if dtype_of(starts) in WIDE_UNSIGNED and above:
         # As i64 the upper half of u64 would be negative.
-        starts, above = em.Min(starts, _bounds(em, limits, UINT64)), False
+        starts, above = em.Min(starts, _bounds(em, limits, dtype_of(starts))), False
     fits_i32 = dtype_of(starts) == INT32 and max(limits) <= range_of_type(INT32).high
     starts = em.cast(starts, INT32 if fits_i32 else INT64)
     highest = _bounds(em, limits, dtype_of(starts))
     if below and above and rank_of(highest) == 0:
-        return em.Clip(starts, em.scalar_like(0, starts), highest)
+        inside: oir.Value = em.Clip(starts, em.scalar_like(0, starts), highest)
+        return inside
     if below:
         starts = em.Max(starts, em.scalar_like(0, starts))
     return em.Min(starts, highest) if above else starts
@@ -61,14 +63,12 @@ def _range(em: Emitter, value: oir.Value) -> Range:
 def constant_starts(em: Emitter, starts: oir.Value) -> np.ndarray | None:
     """The elements of starts that are known, in their shape."""
     array, dims = const_of(starts), static_shape(starts)
-    if array is None and dims is not None:
-        array = em.facts.constant(starts)
-        array = np.broadcast_to(array.reshape(()), dims) if _is_splat(array) else None
-    return array
-
-
-def _is_splat(array: np.ndarray | None) -> bool:
-    return array is not None and array.size == 1
+    if array is not None or dims is None:
+        return array
+    elements = em.facts.constant(starts)
+    if elements is None or elements.size != 1:
+        return None
+    return np.broadcast_to(elements.reshape(()), dims)
 
 
 def clamped_constant(starts: np.ndarray, limits: Sequence[int]) -> np.ndarray:

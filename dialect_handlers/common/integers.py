@@ -13,18 +13,18 @@ from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.graph.values import INTEGERS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 
-_UNSIGNED_OF = {dtype.bitwidth: dtype for dtype in UNSIGNED}
-_SIGNED_OF = {dtype.bitwidth: dtype for dtype in INTEGERS - UNSIGNED}
+_UNSIGNED = {dtype.bitwidth: dtype for dtype in UNSIGNED}
+_SIGNED = {dtype.bitwidth: dtype for dtype in INTEGERS - UNSIGNED}
 
 
-def unsigned_of(dtype: oir.DataType) -> oir.DataType:
-    """The unsigned integer type of this type's width."""
-    return _UNSIGNED_OF[dtype.bitwidth]
+def unsigned_type(width: int) -> oir.DataType:
+    """The unsigned integer type of so many bits."""
+    return _UNSIGNED[width]
 
 
-def signed_of(dtype: oir.DataType) -> oir.DataType:
-    """The signed integer type of this type's width."""
-    return _SIGNED_OF[dtype.bitwidth]
+def signed_type(width: int) -> oir.DataType:
+    """The signed integer type of so many bits."""
+    return _SIGNED[width]
 
 
 def is_unsigned(x: oir.Value) -> bool:
@@ -34,7 +34,7 @@ def is_unsigned(x: oir.Value) -> bool:
 
 def as_unsigned(em: Emitter, x: oir.Value) -> oir.Value:
     """The bits of x as an unsigned integer."""
-    return em.cast(x, unsigned_of(dtype_of(x)))
+    return em.cast(x, unsigned_type(dtype_of(x).bitwidth))
 
 
 def uniform(em: Emitter, x: oir.Value) -> int | None:
@@ -97,7 +97,7 @@ def shift_right_arithmetic(em: Emitter, x: oir.Value, amount: int) -> oir.Value:
     if not amount:
         return x
     if is_unsigned(x):
-        shifted = shift_right_arithmetic(em, em.cast(x, signed_of(dtype_of(x))), amount)
+        shifted = shift_right_arithmetic(em, em.cast(x, signed_type(dtype_of(x).bitwidth)), amount)
         return em.cast(shifted, dtype_of(x))
     if amount == dtype_of(x).bitwidth - 1:
         return sign(em, x)

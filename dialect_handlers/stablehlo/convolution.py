@@ -18,7 +18,7 @@ from dialect_handlers.common.contraction import (
 )
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.builder import INT64_MIN
-from hlo2onnx.graph.values import FLOATS, dtype_of, static_shape
+from hlo2onnx.graph.values import FLOATS, dtype_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -27,24 +27,23 @@ from hlo2onnx.targets.decompositions.convolution import (
     conv_as_matmul,
     conv_transpose_as_matmul,
     pad_spatial,
+    static_dims,
     swap_channels,
 )
 
 
 @dataclass(frozen=True)
 class Window:
-    """How the window moves over one spatial axis, in the spec's terms.
+    """How the window moves along one spatial axis, in the spec's terms.
 
     Attributes:
         extent: Of the input.
         size: Of the kernel.
-        result: Extent of the result.
         low, high: Padding around the dilated input; negative cuts.
     """
 
     extent: int
     size: int
-    result: int
     stride: int
     low: int
     high: int
@@ -53,26 +52,37 @@ class Window:
     reversed: bool
 
     @property
-    def dilated(self) -> int:
-        """Extent of the dilated input."""
-        return (self.extent - 1) * self.lhs_dilation + 1
-
-    @property
     def reach(self) -> int:
-        """Distance from the first to the last element of a window."""
+        """Distance from the first to the last element under the window."""
         return (self.size - 1) * self.rhs_dilation
 
     @property
-    def blind(self) -> bool:
-        """Whether padding cuts off every element, or there is none."""
-        return 0 in (self.extent, self.size, self.result) or min(self.low, self.high) <= -self.dilated
+    def cut_low(self) -> int:
+        """How much of the low end of a full ConvTranspose (where every output that an input
+        reaches is kept) is cut off; negative where zeros are added."""
+        return self.reach - self.low
+
+    @property
+    def cut_high(self) -> int:
+        """The same at the high end."""
+        return self.reach - self.high
+
+    @property
+    def sees_padding_only(self) -> bool:
+        """Whether negative padding cuts off every element of the input."""
+        return min(self.low, self.high) <= -((self.extent - 1) * self.lhs_dilation + 1)
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution: layouts, windows by spatial axis, groups, and the result's extents."""
+    """A convolution of real tensors: axes, windows by spatial axis, groups, extents of the result.
 
-    numbers: Any
+    Attributes:
+        layout: StableHLO's dimension numbers.
+        windows: One per spatial axis.
+    """
+
+    layout: Any
     windows: tuple[Window, ...]
     feature_groups: int
     batch_groups: int
@@ -80,40 +90,168 @@ class Convolution:
 
     @property
     def group(self) -> int:
-        """ONNX's group count: batch groups are made feature groups."""
+        """ONNX's group count; see `_input` for batch groups."""
         return max(self.feature_groups, self.batch_groups)
 
     def apply(self, em: Emitter, lhs: oir.Value, rhs: oir.Value) -> oir.Value:
-        """The convolution of two real tensors of one element type."""
-        if any(window.blind for window in self.windows) or 0 in (*_dims(lhs), *_dims(rhs)):
+        """The convolution of two tensors of one element type."""
+        empty = 0 in (*static_dims(lhs), *static_dims(rhs), *self.dims)
+        if empty or any(window.sees_padding_only for window in self.windows):
             return zeros(em, dtype_of(lhs), self.dims)
-        x, w = self._input(em, lhs), self._kernel(em, rhs)
+        transposed = any(window.lhs_dilation > 1 for window in self.windows)
+        x, w = self._input(em, lhs), self._kernel(em, rhs, mirrored=transposed)
         if not self.windows:
-            y = _grouped_matmul(em, x, w, self.group)
-        elif all(window.lhs_dilation == 1 for window in self.windows):
-            y = self._conv(em, x, w)
+            y = _matmul(em, x, w, self.group)
+        elif transposed:
+            y = _conv_transpose(em, x, w, self.windows, self.group)
         else:
-            y = self._conv_transpose(em, x, w)
-        layout = (
-            self.numbers.output_batch_dimension,
-            self.numbers.output_feature_dimension,
-            *self.numbers.output_spatial_dimensions,
-        )
-        return em.transpose(y, np.argsort(layout).tolist())
+            y = _conv(em, x, w, self.windows, self.group)
+        layout = self.layout
+        axes = (layout.output_batch_dimension, layout.output_feature_dimension)
+        return em.transpose(y, np.argsort((*axes, *layout.output_spatial_dimensions)).tolist())
 
     def _input(self, em: Emitter, lhs: oir.Value) -> oir.Value:
-        """(batch, features, spatial...); a batch group is a feature group of a smaller batch."""
-        batch = self.numbers.input_batch_dimension
-        axes = (self.numbers.input_feature_dimension, *self.numbers.input_spatial_dimensions)
+        """lhs as (batch, features, spatial...).
+
+        Batch group g of the input meets kernel group g, and both make feature group g of the
+        result: what a feature group of a smaller batch does.
+        """
+        batch = self.layout.input_batch_dimension
+        axes = (self.layout.input_feature_dimension, *self.layout.input_spatial_dimensions)
         if self.batch_groups == 1:
             return em.transpose(lhs, (batch, *axes))
-        dims = _dims(lhs)
-        per_group = dims[batch] // self.batch_groups
-        x = em.reshape(lhs, [*dims[:batch], self.batch_groups, per_group, *dims[batch + 1 :]])
-        x = em.transpose(x, [axis + (axis > batch) for axis in (batch + 1, batch, *axes)]
-        )
-        return x
+        dims = static_dims(lhs)
+        size = dims[batch] // self.batch_groups
+        x = em.reshape(lhs, [*dims[:batch], self.batch_groups, size, *dims[batch + 1 :]])
+        x = em.transpose(x, [batch + 1, batch, *(axis + (axis > batch) for axis in axes)])
+        _, groups, features, *spatial = static_dims(x)
+        return em.reshape(x, [size, groups * features, *spatial])
 
-    def _kernel(self, em: Emitter, rhs: oir.Value) -> oir.Value:
-        """(outputs, inputs per group, kernel...), reversed where the window is."""
-        raise NotImplementedError
+    def _kernel(self, em: Emitter, rhs: oir.Value, *, mirrored: bool) -> oir.Value:
+        """rhs as (outputs, inputs per group, kernel...), reversed where the window is, and where
+        it is not if `mirrored`."""
+        layout = self.layout
+        axes = [
+            axis
+            for axis, window in zip(layout.kernel_spatial_dimensions, self.windows, strict=True)
+            if window.reversed != mirrored and window.size > 1
+        ]
+        count = len(axes)
+        w = em.slice(rhs, [-1] * count, [INT64_MIN] * count, [-1] * count, axes)
+        channels = (layout.kernel_output_feature_dimension, layout.kernel_input_feature_dimension)
+        return em.transpose(w, (*channels, *layout.kernel_spatial_dimensions))
+
+
+def _matmul(em: Emitter, x: oir.Value, w: oir.Value, group: int) -> oir.Value:
+    """A convolution without spatial axes: MatMul of (batch, features) and (outputs, inputs)."""
+    if group == 1:
+        return contract(em, Operand(x, (), (1,)), Operand(w, (), (1,)))
+    (batch, features), (outputs, inputs) = static_dims(x), static_dims(w)
+    x = em.reshape(x, [batch, group, features // group])
+    w = em.reshape(w, [group, outputs // group, inputs])
+    y = contract(em, Operand(x, (1,), (2,)), Operand(w, (0,), (2,)))
+    return em.reshape(em.transpose(y, (1, 0, 2)), [batch, outputs])
+
+
+def _conv(
+    em: Emitter, x: oir.Value, w: oir.Value, windows: Sequence[Window], group: int
+) -> oir.Value:
+    pads = [window.low for window in windows] + [window.high for window in windows]
+    x = pad_spatial(em, x, [min(edge, 0) for edge in pads])
+    attributes = {
+        "dilations": [window.rhs_dilation for window in windows],
+        "pads": [max(edge, 0) for edge in pads],
+        "strides": [window.stride for window in windows],
+    }
+    if dtype_of(x) not in FLOATS:
+        return conv_as_matmul(em, x, w, group=group, **attributes)
+    kernel_shape = [window.size for window in windows]
+    y: oir.Value = em.Conv(x, w, group=group, kernel_shape=kernel_shape, **attributes)
+    return y
+
+
+def _conv_transpose(
+    em: Emitter, x: oir.Value, w: oir.Value, windows: Sequence[Window], group: int
+) -> oir.Value:
+    """A convolution over a dilated input: ConvTranspose with the mirrored kernel and the dilation
+    as stride computes it for window stride 1; of more, every stride-th result is kept."""
+    cuts = [window.cut_low for window in windows] + [window.cut_high for window in windows]
+    output_padding = [
+        -window.cut_high if 0 < -window.cut_high < window.lhs_dilation else 0 for window in windows
+    ]
+    attributes: dict[str, Any] = {
+        "dilations": [window.rhs_dilation for window in windows],
+        "output_padding": output_padding if any(output_padding) else None,
+        "pads": [max(cut, 0) for cut in cuts],
+        "strides": [window.lhs_dilation for window in windows],
+    }
+    w = swap_channels(em, w, group)
+    if dtype_of(x) not in FLOATS:
+        y = conv_transpose_as_matmul(em, x, w, group=group, **attributes)
+    else:
+        kernel_shape = [window.size for window in windows]
+        y = em.ConvTranspose(x, w, group=group, kernel_shape=kernel_shape, **attributes)
+    missing = [max(-cut, 0) for cut in cuts]
+    for axis, extra in enumerate(output_padding, len(windows)):
+        missing[axis] -= extra
+    y = pad_spatial(em, y, missing)
+    extents = static_dims(y)[2:]
+    return em.slice(
+        y,
+        [0] * len(windows),
+        extents,
+        [
+            window.stride if extent > 1 else 1
+            for window, extent in zip(windows, extents, strict=True)
+        ],
+        range(2, 2 + len(windows)),
+    )
+
+
+IGNORES = {"precision_config": "XLA computes at full precision on the CPU, whatever it says"}
+
+
+@handles("stablehlo.convolution", ignores=IGNORES)
+@handles("stablehlo.convolution", form="complex", ignores=IGNORES)
+def convolution(
+    em: Emitter,
+    op: Op,
+    *,
+    dimension_numbers: Any,
+    feature_group_count: int,
+    batch_group_count: int,
+    window_strides: Sequence[int] = (),
+    padding: Any = None,
+    lhs_dilation: Sequence[int] = (),
+    rhs_dilation: Sequence[int] = (),
+    window_reversal: Sequence[bool] = (),
+) -> Parts:
+    """convolution(lhs, rhs) -> Conv or ConvTranspose between Transposes to ONNX's layout."""
+    lhs_dims, rhs_dims = (em.static_dims(operand.type) for operand in op.operands)
+    types = parts_of(op.results[0].type)
+    lhs, rhs = (em.parts(operand) for operand in op.operands)
+    if len(types) != len(lhs):
+        raise UnsupportedOp("complex operands and a real result, or the other way round")
+    rank = len(dimension_numbers.input_spatial_dimensions)
+    edges = np.zeros((rank, 2), np.int64) if padding is None else np.reshape(padding, (rank, 2))
+    windows = tuple(
+        Window(*row)
+        for row in zip(
+            [lhs_dims[axis] for axis in dimension_numbers.input_spatial_dimensions],
+            [rhs_dims[axis] for axis in dimension_numbers.kernel_spatial_dimensions],
+            window_strides or (1,) * rank,
+            *edges.T.tolist(),
+            lhs_dilation or (1,) * rank,
+            rhs_dilation or (1,) * rank,
+            window_reversal or (False,) * rank,
+            strict=True,
+        )
+    )
+    conv = Convolution(
+        dimension_numbers, windows, feature_group_count, batch_group_count, em.result_dims(op)
+    )
+
+    def product(x: oir.Value, y: oir.Value) -> oir.Value:
+        return accumulate(em, lambda a, b: conv.apply(em, a, b), x, y, types[0].dtype)
+
+    return complex_product(em, product, lhs, rhs)

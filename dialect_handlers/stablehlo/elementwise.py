@@ -1,35 +1,126 @@
-"""Elementwise ops that are one ONNX operator in every element type: rows of a table."""
+"""Elementwise arithmetic and transcendental ops: mostly rows of tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import ml_dtypes
 import onnx_ir as oir
 
+from dialect_handlers.common.elementwise import one_formula, one_operator
+from hlo2onnx.graph import mathematics
+from hlo2onnx.graph.values import INTEGERS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 
-ACCURACY = {"result_accuracy": "every kernel of the target is at least as accurate as the default"}
+one_operator(
+    {
+        "stablehlo.abs": "Abs",
+        "stablehlo.ceil": "Ceil",
+        "stablehlo.cosine": "Cos",
+        "stablehlo.exponential": "Exp",
+        "stablehlo.floor": "Floor",
+        "stablehlo.log": "Log",
+        "stablehlo.round_nearest_even": "Round",
+        "stablehlo.sine": "Sin",
+        "stablehlo.sqrt": "Sqrt",
+        "stablehlo.subtract": "Sub",
+        "stablehlo.tan": "Tan",
+        "stablehlo.tanh": "Tanh",
+    }
+)
 
-ONE_TO_ONE = {
-    "stablehlo.abs": "Abs",
-    "stablehlo.add": "Add",
-    "stablehlo.subtract": "Sub",
-    "stablehlo.multiply": "Mul",
-    "stablehlo.exponential": "Exp",
-    "stablehlo.tanh": "Tanh",
-    "stablehlo.sqrt": "Sqrt",
-}
+one_formula(
+    {
+        "stablehlo.atan2": mathematics.atan2,
+        "stablehlo.cbrt": mathematics.cbrt,
+        "stablehlo.exponential_minus_one": mathematics.expm1,
+        "stablehlo.log_plus_one": mathematics.log1p,
+        "stablehlo.logistic": mathematics.logistic,
+        "stablehlo.round_nearest_afz": mathematics.round_half_away,
+        "stablehlo.rsqrt": mathematics.rsqrt,
+    }
+)
 
 
-def _one_to_one(onnx_op: str) -> Callable[[Emitter, Op], oir.Value]:
+def _number_or_bool(number: str, boolean: str) -> Callable[[Emitter, Op], oir.Value]:
     def handler(em: Emitter, op: Op) -> oir.Value:
-        result: oir.Value = em.op(onnx_op, *em.operands(op))
+        x, y = em.operands(op)
+        result: oir.Value = em.op(boolean if dtype_of(x) == oir.DataType.BOOL else number, x, y)
         return result
 
     return handler
 
 
-for _name, _onnx_op in ONE_TO_ONE.items():
-    handles(_name, ignores=ACCURACY)(_one_to_one(_onnx_op))
+for _name, _number, _boolean in (
+    ("stablehlo.add", "Add", "Or"),
+    ("stablehlo.multiply", "Mul", "And"),
+    ("stablehlo.maximum", "Max", "Or"),
+    ("stablehlo.minimum", "Min", "And"),
+):
+    handles(_name)(_number_or_bool(_number, _boolean))
+
+
+@handles("stablehlo.negate")
+def negate(em: Emitter, op: Op) -> oir.Value:
+    """negate(x) -> Neg, which ONNX does not have for unsigned integers: 0 - x wraps."""
+    x = em.operand(op)
+    unsigned = dtype_of(x) in UNSIGNED
+    result: oir.Value = em.Sub(em.scalar_like(0, x), x) if unsigned else em.Neg(x)
+    return result
+
+
+@handles("stablehlo.sign")
+def sign(em: Emitter, op: Op) -> oir.Value:
+    """sign(x) -> Sign; of the floats -0 and NaN are their own sign."""
+    x = em.operand(op)
+    if dtype_of(x) in INTEGERS:
+        result: oir.Value = em.Sign(x)
+        return result
+    return mathematics.rounded_once(em, mathematics.sign, x)
+
+
+@handles("stablehlo.is_finite")
+def is_finite(em: Emitter, op: Op) -> oir.Value:
+    """is_finite(x) -> |x| <= the largest number, which infinity and NaN are not."""
+    x = em.operand(op)
+    largest = em.scalar_like(ml_dtypes.finfo(dtype_of(x).numpy()).max, x)
+    result: oir.Value = em.LessOrEqual(em.Abs(x), largest)
+    return result
+
+
+@handles("stablehlo.power")
+def power(em: Emitter, op: Op) -> oir.Value:
+    """power(x, y) -> Pow; of integers by repeated squaring."""
+    x, y = em.operands(op)
+    if dtype_of(x) in INTEGERS:
+        return _integer_power(em, x, y)
+    return mathematics.rounded_once(em, mathematics.power, x, y)
+
+
+_EXPONENT_BITS = 6
+
+
+def _integer_power(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:
+    """x ** y in wrapping arithmetic, where the runtime's Pow would go through double.
+
+    A negative power is 0 unless x is 1 or -1. Like XLA, it looks at the low 6 bits of y only,
+    beyond which the powers of an even x are 0 (and those of an odd x not what they should be).
+    """
+    bounds = em.facts.int_range(y)
+    assert bounds is not None
+    zero, one, two = (em.scalar_like(number, x) for number in (0, 1, 2))
+    result, square, rest = one, x, y
+    for bit in range(min(_EXPONENT_BITS, max(bounds.high.bit_length(), 1))):
+        if bit:
+            square, rest = em.Mul(square, square), em.Div(rest, two)
+        is_set = em.Equal(em.Mod(rest, two), one)
+        result = em.Where(is_set, em.Mul(result, square), result)
+    if bounds.high >> _EXPONENT_BITS:
+        is_large = em.GreaterOrEqual(y, em.scalar_like(1 << _EXPONENT_BITS, y))
+        result = em.Where(is_large, em.Mul(result, em.Mod(x, two)), result)
+    if bounds.low < 0:
+        is_unit = em.cast(em.Equal(em.Abs(x), one), dtype_of(x))
+        result = em.Where(em.Less(y, zero), em.Mul(result, is_unit), result)
+    return result

@@ -33,13 +33,20 @@ from hlo2onnx.mlir.values import defining_operation
 @handles("stablehlo.reduce", form="complex")
 def reduce(em: Emitter, op: Op, *, dimensions: tuple[int, ...]) -> list[Parts]:
     """reduce(inputs, inits) -> the body over `dimensions`; then body(inits, that), left out where
-    the inits are provably neutral."""
+    the inits are provably neutral.
+
+    Like XLA, takes inits for neutral where there is nothing to reduce: a single element per result
+    is the result.
+    """
     count = len(op.operands) // 2
     inputs = [em.parts(value) for value in op.operands[:count]]
     inits = [em.parts(value) for value in op.operands[count:]]
-    if any(shape_of(inputs[0][0])[axis] == 0 for axis in dimensions):
+    extents = [shape_of(inputs[0][0])[axis] for axis in dimensions]
+    if 0 in extents:
         dims = em.result_dims(op)
         return [tuple(em.expand(part, dims) for part in init) for init in inits]
+    if all(extent == 1 for extent in extents):
+        return [tuple(em.squeeze(part, dimensions) for part in parts) for parts in inputs]
     combiner = recognise(em, op.block(0))
     if combiner in ARG_EXTREMES and _counts_along(op.operands[1], dimensions):
         reduced = _by_arg_extreme(em, combiner, inputs, dimensions[0])

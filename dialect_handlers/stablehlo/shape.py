@@ -32,10 +32,10 @@ def broadcast_in_dim(em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int]
     Expand adds leading axes itself; without one to widen, the Reshape is all there is.
     """
     dims = em.result_dims(op)
-    order = sorted(range(len(broadcast_dimensions)), key=lambda axis: broadcast_dimensions[axis])
-    x = em.transpose(em.operand(op), order)
-    placed = dict(zip(sorted(broadcast_dimensions), shape_of(x), strict=True))
-    aligned = [int(placed.get(axis, 1)) for axis in range(len(dims))]
+    extents = em.static_dims(op.operands[0].type)
+    placed = dict(zip(broadcast_dimensions, extents, strict=True))
+    x = em.transpose(em.operand(op), [broadcast_dimensions.index(axis) for axis in sorted(placed)])
+    aligned = [placed.get(axis, 1) for axis in range(len(dims))]
     if aligned == list(dims):
         return em.reshape(x, dims)
     first = min(placed, default=len(dims))

@@ -12,8 +12,9 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
 from hlo2onnx.analysis.ranges import Range, range_of_node, range_of_type
-from hlo2onnx.graph.values import FLOATS, INTEGERS, const_of, dtype_of
+from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
 
 _T = TypeVar("_T")
 
@@ -21,6 +22,9 @@ _MOVES_DATA = frozenset(
     {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",
      "Gather", "GatherElements", "GatherND", "Split"}
 )  # fmt: skip
+_BOUNDED_BELOW = frozenset(
+    {"Abs", "Cos", "Erf", "Exp", "Relu", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"}
+)
 _FOLD_LIMIT = 1 << 16
 """Constants above this many elements are not examined for their range."""
 
@@ -30,7 +34,9 @@ class Facts:
 
     def __init__(self) -> None:
         self._ranges: dict[oir.Value, Range | None] = {}
+        self._float_ranges: dict[oir.Value, FloatRange] = {}
         self._nan_free: dict[oir.Value, bool] = {}
+        self._above_minus_infinity: dict[oir.Value, bool] = {}
 
     def constant(self, value: oir.Value) -> np.ndarray | None:
         """The elements of a value known at translation time, up to broadcasting.
@@ -57,11 +63,21 @@ class Facts:
             return None
         return self._memo(self._ranges, value, self._int_range)
 
+    def float_range(self, value: oir.Value) -> FloatRange:
+        """Inclusive bounds of those elements of a float value that are not NaN."""
+        return self._memo(self._float_ranges, value, self._float_range)
+
     def nan_free(self, value: oir.Value) -> bool:
         """Whether no element can be NaN, whatever the inputs are."""
         if dtype_of(value) not in FLOATS:
             return True
         return self._memo(self._nan_free, value, self._is_nan_free)
+
+    def above_minus_infinity(self, value: oir.Value) -> bool:
+        """Whether no element can be -inf, whatever the inputs are; NaN may come."""
+        if dtype_of(value) not in FLOATS:
+            return True
+        return self._memo(self._above_minus_infinity, value, self._is_above_minus_infinity)
 
     def _memo(
         self, table: dict[oir.Value, _T], value: oir.Value, compute: Callable[[oir.Value], _T]
@@ -83,6 +99,21 @@ class Facts:
             return self.int_range(node.inputs[0])
         return range_of_node(node, dtype_of(value), self.int_range)
 
+    def _float_range(self, value: oir.Value) -> FloatRange:
+        array = const_of(value)
+        if array is not None:
+            if array.size > _FOLD_LIMIT:
+                return ANYTHING
+            numbers = array.astype(np.float64)
+            numbers = numbers[~np.isnan(numbers)]
+            return FloatRange(float(numbers.min()), float(numbers.max())) if numbers.size else ANYTHING
+        node = value.producer()
+        if node is None:
+            return ANYTHING
+        if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
+            return self.float_range(node.inputs[0])
+        return float_range_of_node(node, dtype_of(value), self.int_range, self.float_range)
+
     def _is_nan_free(self, value: oir.Value) -> bool:
         array = const_of(value)
         if array is not None:
@@ -100,3 +131,23 @@ class Facts:
         if node.op_type == "Where":
             return all(map(self.nan_free, inputs[1:]))
         return False
+
+    def _is_above_minus_infinity(self, value: oir.Value) -> bool:
+        array = const_of(value)
+        if array is not None:
+            return array.size <= _FOLD_LIMIT and not np.isneginf(array.astype(np.float64)).any()
+        node = value.producer()
+        if node is None:
+            return False
+        inputs = [x for x in node.inputs if x is not None]
+        if node.op_type in _MOVES_DATA:
+            return self.above_minus_infinity(inputs[0])
+        if node.op_type == "Cast":
+            return dtype_of(inputs[0]) in UNSIGNED or dtype_of(inputs[0]) == oir.DataType.BOOL
+        if node.op_type == "Max":
+            return any(map(self.above_minus_infinity, inputs))
+        if node.op_type in ("Concat", "Min", "MaxPool"):
+            return all(map(self.above_minus_infinity, inputs))
+        if node.op_type == "Where":
+            return all(map(self.above_minus_infinity, inputs[1:]))
+        return node.op_type in _BOUNDED_BELOW

@@ -46,7 +46,8 @@ def range_of_node(node: oir.Node, dtype: oir.DataType, range_of: RangeOf) -> Ran
             min(operands[1].low, operands[2].low), max(operands[1].high, operands[2].high)
         )
     elif all(operand is not None for operand in operands) and operands:
-        found = _arithmetic(node.op_type, [operand for operand in operands if operand])
+        known = [operand for operand in operands if operand]
+        found = _arithmetic(node.op_type, known) or _digits(node, known)
     # A result outside the type would have wrapped, so nothing is known about it.
     return found if found is not None and found.within(*everything) else everything
 
@@ -79,6 +80,29 @@ def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
         "Min": Range(min(first.low, second.low), min(first.high, second.high)),
     }
     return table.get(op_type)
+
+
+def _digits(node: oir.Node, operands: list[Range]) -> Range | None:
+    """Division by positive numbers and operations on bits, of numbers that are not negative."""
+    if len(operands) != 2:
+        return None
+    first, second = operands
+    natural = [operand.high for operand in operands if operand.low >= 0]
+    if node.op_type == "BitwiseAnd" and natural:
+        return Range(0, min(natural))
+    if len(natural) < 2:
+        return None
+    if node.op_type in ("BitwiseOr", "BitwiseXor"):
+        return Range(0, (1 << max(natural).bit_length()) - 1)
+    if node.op_type == "BitShift" and node.attributes.get_string("direction") == "RIGHT":
+        return Range(first.low >> second.high, first.high >> second.low)
+    if second.low == 0:
+        return None
+    if node.op_type == "Div":
+        return Range(first.low // second.high, first.high // second.low)
+    if node.op_type == "Mod":
+        return Range(0, min(first.high, second.high - 1))
+    return None
 
 
 def _arg_range(node: oir.Node) -> Range | None:

@@ -126,9 +126,13 @@ class Emitter(GraphBuilder):
         """
         return self.walker.scalar_function(block)
 
-    def expansion(self, op: Op) -> list[Parts]:
-        """Translates the op through its expansion into simpler StableHLO ops."""
-        return self.walker.expansion(op)
+    def expansion(self, op: Op, operands: Sequence[Parts] | None = None) -> list[Parts]:
+        """Translates the op through its expansion into simpler StableHLO ops.
+
+        Args:
+            operands: What to apply an elementwise op to where not to its operands as they are.
+        """
+        return self.walker.expansion(op, operands)
 
     # -- policies -----------------------------------------------------------------------------
 

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from jaxlib.mlir import ir
 
+from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.passes import EXPAND_CHLO, run_pipeline
 
+_ON_WHOLE_TENSORS = frozenset(
+    {"chlo.constant", "chlo.constant_like", "chlo.ragged_dot", "chlo.scan", "chlo.top_k"}
+)
+"""The CHLO ops that are not elementwise."""
+
+
+def is_elementwise(op: Op) -> bool:
+    """Whether the expansion is over scalars, to be applied to tensors of any shape.
+
+    That keeps the constants in it scalars, and serves operands that broadcast.
+    """
+    return op.name not in _ON_WHOLE_TENSORS
+
 
 class Expansions:
-    """One expanded function per (op, operand types, attributes), kept for the translation."""
+    """One expanded function per (op, element or operand types, attributes)."""
 
     def __init__(self) -> None:
         self._functions: dict[tuple[str, ...], Any] = {}
@@ -22,22 +37,42 @@ class Expansions:
         return op.name.startswith("chlo.") and not op.block_count
 
     def function(self, op: Op) -> Any:
-        """The expansion as a func.func operation whose arguments are the op's operands."""
-        key = (op.name, op.types(), str(op.operation.attributes))
+        """The expansion as a func.func operation whose arguments are the op's operands.
+
+        Raises:
+            UnsupportedOp: MLIR has none for these types.
+        """
+        attributes = {name: op.operation.attributes[name] for name in op.attribute_names}
+        types = [value.type for value in (*op.operands, *op.results)]
+        if is_elementwise(op):
+            attributes.pop("broadcast_dimensions", None)
+            types = [_scalar(mlir_type) for mlir_type in types]
+        key = (op.name, *map(str, types), *(f"{name}={attributes[name]}" for name in attributes))
         if key not in self._functions:
-            module = _module_of(op)
-            run_pipeline(module.operation, EXPAND_CHLO)
+            module = _module_of(
+                op, types[: len(op.operands)], types[len(op.operands) :], attributes
+            )
+            try:
+                run_pipeline(module.operation, EXPAND_CHLO)
+            except ir.MLIRError as error:
+                raise UnsupportedOp(
+                    "ONNX has no such operator, and MLIR no expansion of it for these types"
+                ) from error
             self._modules.append(module)
             self._functions[key] = module.body.operations[0].operation
         return self._functions[key]
 
 
-def _module_of(op: Op) -> Any:
-    """A module whose main applies a copy of the op to its arguments."""
-    operand_types = [value.type for value in op.operands]
-    result_types = [value.type for value in op.results]
-    context = op.operation.context
-    with context, ir.Location.unknown():
+def _scalar(mlir_type: Any) -> Any:
+    with mlir_type.context, ir.Location.unknown():
+        return ir.RankedTensorType.get([], ir.RankedTensorType(mlir_type).element_type)
+
+
+def _module_of(
+    op: Op, operand_types: list[Any], result_types: list[Any], attributes: Mapping[str, Any]
+) -> Any:
+    """A module whose main applies the op, on these types, to its arguments."""
+    with op.operation.context, ir.Location.unknown() as unknown:
         module = ir.Module.create()
         function_type = ir.FunctionType.get(operand_types, result_types)
         with ir.InsertionPoint(module.body):
@@ -49,17 +84,15 @@ def _module_of(op: Op) -> Any:
                 },
                 regions=1,
             )
-        unknown = ir.Location.unknown()
         block = function.regions[0].blocks.append(
             *operand_types, arg_locs=[unknown] * len(operand_types)
         )
-        names = [a if isinstance(a, str) else a.name for a in op.operation.attributes]
         with ir.InsertionPoint(block):
             copy = ir.Operation.create(
                 op.name,
                 results=result_types,
                 operands=list(block.arguments),
-                attributes={name: op.operation.attributes[name] for name in names},
+                attributes=dict(attributes),
             )
             ir.Operation.create("func.return", operands=list(copy.results))
     return module

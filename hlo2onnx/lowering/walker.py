@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
-from hlo2onnx.lowering.expansion import Expansions
+from hlo2onnx.lowering.expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.registry import Handler, Registry
 from hlo2onnx.mlir.locations import Origin, origin_of
@@ -144,16 +144,19 @@ class Walker:
         flat = [part for pair in zip(*halves, strict=True) for part in pair]
         return self._checked(op, flat)
 
-    def expansion(self, op: Op) -> list[Parts]:
-        """Translates the op through the StableHLO that MLIR's own passes expand it to."""
+    def expansion(self, op: Op, operands: Sequence[Parts] | None = None) -> list[Parts]:
+        """See `Emitter.expansion`."""
         function = self.expansions.function(op)
-        arguments = [self.em.parts(operand) for operand in op.operands]
-        saved = self._prefix
+        if operands is None:
+            operands = [self.em.parts(operand) for operand in op.operands]
+        saved = (self._prefix, self._whole_tensors)
         self._prefix = self.em.scope
+        self._whole_tensors = self._whole_tensors or is_elementwise(op)
         try:
-            return self.block(function.regions[0].blocks[0], arguments)
+            results = self.block(function.regions[0].blocks[0], operands)
         finally:
-            self._prefix = saved
+            self._prefix, self._whole_tensors = saved
+        return self._checked(op, results)
 
     # -- results ------------------------------------------------------------------------------
 

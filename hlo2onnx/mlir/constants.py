@@ -32,13 +32,17 @@ class Splat:
 class Constants:
     """Reads constant attributes; those the bindings cannot convert are evaluated by XLA.
 
-    bf16, f4/f8, i2/i4 and complex elements have no numpy view in
-    jaxlib's bindings (`densify` deals with resources). All of them that a program holds are compiled into one XLA module and
-    fetched in one run.
+    bf16, f4/f8, i2/i4 and complex elements have no numpy view in jaxlib's bindings (`densify`
+    deals with resources). All of them that a module holds are compiled into one XLA module and
+    fetched in one run. Besides the program there are the modules that its ops expand into; theirs
+    are fetched when the first of them is read.
     """
 
     def __init__(self, module_operation: Any) -> None:
         self._evaluated: dict[Any, np.ndarray] = {}
+        self._add(module_operation)
+
+    def _add(self, module_operation: Any) -> None:
         odd = [op for op in _constant_ops(module_operation) if not _viewable(op)]
         if odd:
             for op, array in zip(odd, _evaluate(odd), strict=True):
@@ -46,6 +50,8 @@ class Constants:
 
     def read(self, operation: Any) -> np.ndarray | Splat:
         """The content of a `stablehlo.constant`; views keep the MLIR attribute's memory."""
+        if operation.results[0] not in self._evaluated and not _viewable(operation):
+            self._add(_root(operation))
         array = self._evaluated.get(operation.results[0])
         if array is None:
             attribute = operation.attributes["value"]
@@ -56,6 +62,13 @@ class Constants:
         if splat and array.size > 1:
             return Splat(array[(0,) * array.ndim], tuple(array.shape))
         return array
+
+
+def _root(operation: Any) -> Any:
+    """The module an operation stands in."""
+    while operation.parent is not None:
+        operation = operation.parent.operation
+    return operation
 
 
 def densify(module_operation: Any) -> None:

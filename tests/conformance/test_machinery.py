@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from conformance_suite import table
 from conformance_suite.alignment import align
-from conformance_suite.exact import _is_evaluation_of
+from conformance_suite.exact import is_evaluation_of
 from conformance_suite.known import SIDES, KnownFailures, KnownFailuresError, judge, side_of
 from conformance_suite.known import vanished as vanished_lines
 from conformance_suite.outcome import Case, Outcome, one_line
 from conformance_suite.pool import Pool, WorkerDied, list_cases
-from conformance_suite.sets import FAMILIES, SETS, Selection, groups_of
+from conformance_suite.sets import EXACT, FAMILIES, SETS, Selection, groups_of
+from conformance_suite.verdict import describe, mistakes
 
 FAKE = (sys.executable, str(Path(__file__).parent / "fake_worker.py"))
 
@@ -237,7 +238,7 @@ def test_tables() -> None:
     assert rows[1].split() == ["a", "1", "2", "50.0%", "1", "refused"]
     assert rows[2].split() == ["b", "0", "1", "0.0%", "1", "skipped,", "1", "refused"]
     assert rows[3].split()[:4] == ["all", "1", "3", "33.3%"]
-    causes = table.by_cause(list(outcomes.values()))
+    causes = table.by_cause(cases, outcomes)
     assert causes.splitlines()[0].split() == ["2", "refused:", "x.y:", "no", "3"]
     assert "    refused: x.y: no 4" in table.failures(list(outcomes.values()))
     assert table.by_phase(list(outcomes.values())) == "time: run 2.0 s (1000 ms)"
@@ -298,13 +299,65 @@ def test_singular_vectors_share_a_phase() -> None:
     assert np.abs(wrong - u).max() > 0.1, "what is no orthonormal basis must not pass"
 
 
+TWO_RUNS = ("optimized", "plain")
+ULP = np.float32(2**-23)
+
+
+def judged(group: str, want: np.ndarray, *got: np.ndarray, exact: np.ndarray | None = None) -> str:
+    """The head of the description, or "" where the results are right."""
+    actual = {label: [array] for label, array in zip(TWO_RUNS, got, strict=True)}
+    bad = mistakes(group, actual, [want], [exact])
+    return describe(bad, actual, [want], [exact]).split("\n")[0] if bad else ""
+
+
+def test_wrong_results_are_found() -> None:
+    want = np.array([1, 2, np.nan], np.float32)
+    wrong = np.array([1, 2.5, np.nan], np.float32)
+    assert judged("exp", want, want, want) == ""
+    assert judged("exp", want, wrong, wrong) == "result 0 float32[3]: relative error 2.5e-01"
+    assert ", plain only: " in judged("exp", want, want, wrong)
+    assert ", optimized only: " in judged("exp", want, wrong, want)
+    lost = np.nan_to_num(want)
+    assert judged("exp", want, lost, lost).endswith(", 1 NaN/inf disagree")
+    wide = want.astype(np.float64)
+    assert judged("exp", want, wide, wide) == "result 0 float64[3] should be float32[3]"
+    long = np.zeros((3, 1), np.float32)
+    assert judged("exp", want, long, long) == "result 0 float32[3, 1] should be float32[3]"
+    integers = np.array([1, 2, 3])
+    assert judged("add", integers, integers + (integers == 2), integers)
+
+
+def test_what_computes_nothing_must_be_equal() -> None:
+    want = np.ones(3, np.float32)
+    near = want + ULP
+    assert judged("exp", want, near, near) == ""
+    assert judged("gather", want, want, near) == (
+        "result 0 float32[3], plain only: relative error 1.2e-07"
+    )
+
+
+def test_twice_xlas_own_error_is_allowed() -> None:
+    want, truth = np.float32([1, 100]), np.array([1.0001, 100])
+    got, beyond = np.float32([1.0002, 100]), np.float32([1.0004, 100])
+    assert judged("exp", want, got, got)
+    assert judged("exp", want, got, got, exact=truth) == ""
+    assert judged("exp", want, beyond, beyond, exact=truth)
+
+
+def test_an_overflow_of_xla_excuses_no_other_number() -> None:
+    want, truth = np.float32([np.inf, 1]), np.array([3.0, 1])
+    right, wrong = np.float32([3, 1]), np.float32([5, 1])
+    assert judged("exp", want, right, right, exact=truth) == ""
+    assert judged("exp", want, wrong, wrong, exact=truth)
+
+
 def test_only_the_same_function_is_an_evaluation() -> None:
     want = np.array([1.0, 2.0, np.inf], np.float32)
-    assert _is_evaluation_of(np.array([1.00001, 2.0, np.inf]), want)
-    assert _is_evaluation_of(np.array([1.0, 2.0, 1e300]), want)
-    assert not _is_evaluation_of(np.array([1.5, 2.0, np.inf]), want)
-    assert not _is_evaluation_of(want, want), "an f32 evaluation tells nothing"
-    assert not _is_evaluation_of(np.array([1.0, 2.0]), want)
+    assert is_evaluation_of(np.array([1.00001, 2.0, np.inf]), want)
+    assert is_evaluation_of(np.array([1.0, 2.0, 1e300]), want)
+    assert not is_evaluation_of(np.array([1.5, 2.0, np.inf]), want)
+    assert not is_evaluation_of(want, want), "an f32 evaluation tells nothing"
+    assert not is_evaluation_of(np.array([1.0, 2.0]), want)
 
 
 # --- the harnesses' own groups ------------------------------------------------------------------
@@ -313,6 +366,7 @@ def test_only_the_same_function_is_an_evaluation() -> None:
 def test_families_do_not_overlap() -> None:
     groups = groups_of(tuple(FAMILIES))
     assert sorted(groups) == sorted(set(groups))
+    assert set(groups) > EXACT
 
 
 def test_every_group_of_harnesses_is_in_a_family() -> None:

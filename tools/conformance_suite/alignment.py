@@ -19,26 +19,25 @@ Arrays = list[np.ndarray]
 
 
 def align(
-    group: str, outputs: Sequence[np.ndarray | None], reference: Sequence[np.ndarray]
-) -> list[np.ndarray | None]:
+    group: str, outputs: Sequence[np.ndarray], reference: Sequence[np.ndarray]
+) -> list[np.ndarray]:
     """The outputs of a harness of a group with their free choices made as in the reference.
 
-    Outputs that do not have the reference's shapes, or are not there, come back as they are.
+    Outputs that do not have the reference's shapes come back as they are.
     """
     rule = _RULES.get(group)
-    arrays = [output for output in outputs if output is not None]
-    same = len(arrays) == len(reference) and all(
-        one.shape == two.shape for one, two in zip(arrays, reference, strict=True)
+    same = len(outputs) == len(reference) and all(
+        one.shape == two.shape for one, two in zip(outputs, reference, strict=True)
     )
     if rule is None or not same or not reference[0].size:
         return list(outputs)
     batch = reference[0].shape[:-1]
-    aligned = [array.copy() for array in arrays]
+    aligned = [array.copy() for array in outputs]
     for index in np.ndindex(*batch):
-        parts = rule([array[index] for array in arrays], [array[index] for array in reference])
+        parts = rule([array[index] for array in outputs], [array[index] for array in reference])
         for array, part in zip(aligned, parts, strict=True):
             array[index] = part
-    return list(aligned)
+    return aligned
 
 
 def _phases(got: np.ndarray, want: np.ndarray) -> np.ndarray:
@@ -89,7 +88,8 @@ def _svd(got: Arrays, want: Arrays) -> Arrays:
 
 def _rotated(basis: np.ndarray, want: np.ndarray) -> np.ndarray:
     """The projection of `want` on what an orthonormal basis spans: `want` if that is the same."""
-    return np.matmul(basis, np.matmul(basis.conj().T, want))
+    projected: np.ndarray = basis @ (basis.conj().T @ want)
+    return projected
 
 
 _RULES: dict[str, Callable[[Arrays, Arrays], Arrays]] = {"eigh": _eigh, "eig": _eig, "svd": _svd}

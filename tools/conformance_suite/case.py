@@ -21,10 +21,11 @@ from conformance_suite.alignment import align
 from conformance_suite.dump import Dump
 from conformance_suite.exact import exact_results
 from conformance_suite.outcome import REASON_SEPARATOR, Outcome, one_line
+from conformance_suite.sets import EXACT
+from conformance_suite.verdict import describe, mistakes
 from hlo2onnx.calling import flatten_arguments, from_model, to_model
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.sources import load
-from hlo2onnx.verification.compare import Comparison, compare
 from hlo2onnx.verification.ort import OrtProgram, check_model
 
 STATUS_OF_PHASE = {
@@ -188,57 +189,14 @@ def _translate_and_compare(
             runs[label] = from_model(signature.outputs, session(feeds))
     with clock("compare"):
         actual = {label: align(harness.group_name, run, expected) for label, run in runs.items()}
-        exact: Sequence[np.ndarray | None] = [None] * len(expected)
-        if all(item.ok for item in _compare(actual, expected, exact).values()):
-            return
-    with clock("exact"):
-        exact = exact_results(harness, lowered, arguments, inputs, expected)
-        exact = align(harness.group_name, exact, expected)
-        found = _compare(actual, expected, exact)
-    bad = {place: item for place, item in found.items() if not item.ok}
+        exact: list[np.ndarray | None] = [None] * len(expected)
+        bad = mistakes(harness.group_name, actual, expected, exact)
+    if bad and harness.group_name not in EXACT:
+        with clock("exact"):
+            exact = exact_results(harness, lowered, arguments, inputs, expected)
+            bad = mistakes(harness.group_name, actual, expected, exact)
     if bad:
-        raise Disagreement(_differences(bad, actual, expected, exact))
-
-
-_Place = tuple[str, int]
-
-
-def _compare(
-    actual: Mapping[str, Sequence[Any]], expected: Sequence[Any], exact: Sequence[Any]
-) -> dict[_Place, Comparison]:
-    return {
-        (label, index): compare(f"result {index}", got, want, truth)
-        for label, run in actual.items()
-        for index, (got, want, truth) in enumerate(zip(run, expected, exact, strict=True))
-    }
-
-
-def _differences(
-    bad: Mapping[_Place, Comparison],
-    actual: Mapping[str, Sequence[Any]],
-    expected: Sequence[Any],
-    exact: Sequence[Any],
-) -> str:
-    (label, index), first = next(iter(bad.items()))
-    which = "" if len({label for label, _ in bad}) == 2 else f" ({label} only)"
-    what = f"{first.dtype}{list(first.shape)}"
-    want = expected[index]
-    if first.dtype != str(want.dtype) or first.shape != want.shape:
-        head = f"{first.name} is {what}, not {want.dtype}{list(want.shape)}"
-    else:
-        head = f"{first.name} {what}{which}: relative error {first.max_rel:.1e}"
-        head += f", {first.nonfinite} NaN/inf disagree" if first.nonfinite else ""
-    lines = [head]
-    for label, index in bad:
-        lines += [f"{label} result {index}", f"  ORT   {_shown(actual[label][index])}"]
-        lines += [f"  XLA   {_shown(expected[index])}"]
-        if exact[index] is not None:
-            lines.append(f"  exact {_shown(exact[index])}")
-    return "\n".join(lines)
-
-
-def _shown(array: np.ndarray) -> str:
-    return np.array2string(array, threshold=64, prefix="  exact ")
+        raise Disagreement(describe(bad, actual, expected, exact))
 
 
 def _refusals(error: TranslationError) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class Dump:
 
     def __init__(self, folder: str | None, name: str) -> None:
         self._name = name
-        self._folder = None if folder is None else Path(folder) / re.sub(r"\W+", "_", name)[:150]
+        self._folder = None if folder is None else Path(folder) / _file_name(name)
         self.stages = self._folder and self._folder / "stages"
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -61,6 +62,12 @@ class Dump:
         assert self._folder is not None
         numbered = {str(index): _plain(array) for index, array in enumerate(arrays)}
         np.savez(self._folder / f"{stem}.npz", **numbered)  # type: ignore[arg-type]
+
+
+def _file_name(name: str) -> str:
+    """A file name for a case: long names differ at their ends."""
+    text = re.sub(r"\W+", "_", name).strip("_")
+    return text if len(text) <= 120 else f"{text[:110]}_{zlib.crc32(name.encode()):08x}"
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

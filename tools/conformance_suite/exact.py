@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from against_xla import widened
 
+from conformance_suite.alignment import align
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.verification.xla import XlaProgram
 
@@ -37,16 +38,18 @@ def exact_results(
         inputs: Of the lowered module.
     """
     exact: list[np.ndarray | None] = [None] * len(expected)
-    for evaluate in (
+    evaluations: list[Callable[[], list[np.ndarray] | None]] = [
         lambda: _called_wide(harness, arguments),
         lambda: _rewritten(lowered, inputs),
-    ):
+    ]
+    for evaluate in evaluations:
         todo = [i for i, want in enumerate(expected) if exact[i] is None and _narrow(want)]
         found = evaluate() if todo else None
         if found is not None and len(found) == len(expected):
+            aligned = align(harness.group_name, found, expected)
             for index in todo:
-                if _is_evaluation_of(found[index], expected[index]):
-                    exact[index] = found[index]
+                if is_evaluation_of(aligned[index], expected[index]):
+                    exact[index] = aligned[index]
     return exact
 
 
@@ -78,7 +81,7 @@ def _narrow(want: np.ndarray) -> bool:
     return want.dtype.name in _NEAR
 
 
-def _is_evaluation_of(found: np.ndarray, want: np.ndarray) -> bool:
+def is_evaluation_of(found: np.ndarray, want: np.ndarray) -> bool:
     """Whether an array is the wide evaluation of a result, rather than of something else."""
     wide = np.dtype(np.complex128 if want.dtype.kind == "c" else np.float64)
     if found.dtype != wide or found.shape != want.shape:

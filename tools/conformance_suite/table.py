@@ -33,29 +33,29 @@ def _row(name: str, outcomes: Sequence[Outcome], width: int) -> str:
     return f"{name:<{width}} {counts['pass']:>5} {total:>5} {rate}  {rest}".rstrip()
 
 
-def by_cause(outcomes: Sequence[Outcome]) -> str:
+def by_cause(cases: Sequence[Case], outcomes: Mapping[str, Outcome]) -> str:
     """One row per cause of failures and skips, the most frequent first, each with an example.
 
     A case that several ops are missing for counts for each of them.
     """
-    rows: dict[str, list[tuple[str, Outcome]]] = {}
-    for outcome in outcomes:
-        for reason in reasons(outcome):
-            rows.setdefault(_SPECIFIC.sub("*", reason), []).append((reason, outcome))
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for case in cases:
+        for reason in _reasons(case, outcomes[case.name]):
+            rows.setdefault(_SPECIFIC.sub("*", reason), []).append((reason, case.name))
     lines = []
     for found in sorted(rows.values(), key=len, reverse=True):
         reason, example = found[0]
-        lines.append(f"{len(found):>5}  {one_line(reason, 200)}")
-        lines.append(f"       {example.name}")
+        lines += [f"{len(found):>5}  {one_line(reason, 200)}", f"       {example}"]
     return "\n".join(lines)
 
 
-def reasons(outcome: Outcome) -> list[str]:
-    """The reasons why a case did not pass."""
+def _reasons(case: Case, outcome: Outcome) -> list[str]:
     if outcome.status == "pass":
         return []
     if outcome.status == "refused":
         return [f"refused: {reason}" for reason in outcome.reason.split(REASON_SEPARATOR)]
+    if outcome.status in ("mismatch", "crash", "timeout"):
+        return [f"{case.group} {outcome.line}"]  # their texts say little about the cause
     return [outcome.line]
 
 

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+SHORT = 4
+"""Windows up to this length are combined element by element, whatever else could be done."""
+
 
 class Prefix(NamedTuple):
     """Windows of which window i holds every element before (after, if reverse) element i, and
@@ -67,7 +70,7 @@ class Axis:
 
     @property
     def reach(self) -> int:
-        """Positions from the first element of the first window to that of the last, both counted."""
+        """Positions from where the first window begins to where the last one does, both counted."""
         return (self.count - 1) * self.stride + 1
 
     @property
@@ -87,6 +90,11 @@ class Axis:
             (-1, self.window): Prefix(reverse=True, exclusive=True),
         }
         return forms.get((self.low, self.high))
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether the windows are a scan's, and not so short that they better are taken apart."""
+        return self.prefix is not None and self.window > SHORT
 
     @cached_property
     def elements(self) -> np.ndarray:

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import onnx_ir as oir
 
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis
+from hlo2onnx.graph.values import shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
 
-def lay_out(em: Emitter, x: oir.Value, axes: Sequence[Axis], fill: oir.Value) -> oir.Value:
-    """x with base dilation and padding: what every position holds, `fill` in the holes.
+def lay_out(em: Emitter, x: oir.Value, axes: Mapping[int, Axis], fill: oir.Value) -> oir.Value:
+    """x with base dilation and padding on these axes: what each position holds, `fill` in holes.
 
     Precondition: each axis has a position that holds an element.
     """
-    x = _spread(em, x, axes, fill)
+    for number, axis in axes.items():
+        if axis.gap > 1:
+            x = _spread(em, x, number, axis, fill)
     # Spreading leaves a gap behind the last element too.
-    high = [axis.high - (axis.gap - 1) for axis in axes]
-    starts = [max(-axis.low, 0) for axis in axes]
+    edges = [(axis.low, axis.high - (axis.gap - 1)) for axis in axes.values()]
+    starts = [max(-low, 0) for low, _ in edges]
     limits = [
-        axis.extent * axis.gap + min(edge, 0) for axis, edge in zip(axes, high, strict=True)
+        axis.extent * axis.gap + min(high, 0)
+        for axis, (_, high) in zip(axes.values(), edges, strict=True)
     ]
-    x = em.slice(x, starts, limits)
-    pads = [max(edge, 0) for edge in [*(axis.low for axis in axes), *high]]
-    if any(pads):
-        x = em.Pad(x, em.i64(pads), fill)
+    x = em.slice(x, starts, limits, axes=list(axes))
+    grown = [number for number, edge in zip(axes, edges, strict=True) if max(edge) > 0]
+    if grown:
+        low, high = zip(*(edge for edge in edges if max(edge) > 0), strict=True)
+        pads = em.i64([max(edge, 0) for edge in (*low, *high)])
+        x = em.Pad(x, pads, fill, em.i64(grown))
     return x
 
 
-def _spread(em: Emitter, x: oir.Value, axes: Sequence[Axis], fill: oir.Value) -> oir.Value:
+def _spread(em: Emitter, x: oir.Value, number: int, axis: Axis, fill: oir.Value) -> oir.Value:
     """Each element followed by its gap: (n) -> (n, 1) -> Pad to (n, gap) -> (n · gap)."""
-    if all(axis.gap == 1 for axis in axes):
-        return x
-    pairs = [dim for axis in axes for dim in (axis.extent, 1)]
-    pads = [pad for axis in axes for pad in (0, axis.gap - 1)]
-    x = em.Pad(em.reshape(x, pairs), em.i64([0] * len(pads) + pads), fill)
-    return em.reshape(x, [axis.extent * axis.gap for axis in axes])
+    dims: list[int] = list(shape_of(x))  # type: ignore[arg-type]
+    x = em.unsqueeze(x, [number + 1])
+    x = em.Pad(x, em.i64([0, axis.gap - 1]), fill, em.i64([number + 1]))
+    return em.reshape(x, [*dims[:number], axis.extent * axis.gap, *dims[number + 1 :]])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as oir
 
 from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
-from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
+from hlo2onnx.graph.values import FLOATS, dtype_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 Combine = Callable[[Sequence[Parts], Sequence[Parts]], list[Parts]]
@@ -38,7 +38,7 @@ def doubling_scan(
 ) -> list[Parts]:
     """Inclusive scan by any associative function in log2(n) steps: after the step of distance d
     element i holds the 2d elements that end (start, if reverse) with it."""
-    extent = _extent(tensors[0][0], axis)
+    extent = _dims(tensors[0][0])[axis]
     distance = 1
     while distance < extent:
         before = _cut(em, tensors, axis, 0, extent - distance)
@@ -65,19 +65,19 @@ def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.
 
     Precondition: the element type is one of CUMSUM_TYPES.
     """
-    extent = _extent(x, axis)
+    dims = _dims(x)
+    extent = dims[axis]
     if extent <= LONGEST_CUMSUM or dtype_of(x) not in FLOATS:
         return _cum_sum(em, x, axis, prefix)
     block = 1 << (extent.bit_length() // 2)
     blocks = -(-extent // block)
-    dims = list(shape_of(x))
     if blocks * block > extent:
         x = em.Pad(x, em.i64([0, blocks * block - extent]), em.scalar_like(0, x), em.i64([axis]))
-    x = em.reshape(x, [*dims[:axis], blocks, block, *dims[axis + 1 :]])  # type: ignore[list-item]
+    x = em.reshape(x, [*dims[:axis], blocks, block, *dims[axis + 1 :]])
     sums = em.ReduceSum(x, em.i64([axis + 1]), keepdims=1)
     others = _cum_sum(em, sums, axis, Prefix(prefix.reverse, exclusive=True))
     x = em.Add(_cum_sum(em, x, axis + 1, prefix), others)
-    x = em.reshape(x, [*dims[:axis], blocks * block, *dims[axis + 1 :]])  # type: ignore[list-item]
+    x = em.reshape(x, [*dims[:axis], blocks * block, *dims[axis + 1 :]])
     return em.slice(x, [0], [extent], axes=[axis])
 
 
@@ -88,16 +88,13 @@ def _cum_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.Value:
     return summed
 
 
-def _cut(
-    em: Emitter, tensors: Sequence[Parts], axis: int, start: int, limit: int
-) -> list[Parts]:
+def _cut(em: Emitter, tensors: Sequence[Parts], axis: int, start: int, limit: int) -> list[Parts]:
     return [
-        tuple(em.slice(part, [start], [limit], axes=[axis]) for part in parts)
-        for parts in tensors
+        tuple(em.slice(part, [start], [limit], axes=[axis]) for part in parts) for parts in tensors
     ]
 
 
-def _extent(x: oir.Value, axis: int) -> int:
-    extent = shape_of(x)[axis]
-    assert isinstance(extent, int)
-    return extent
+def _dims(x: oir.Value) -> tuple[int, ...]:
+    dims = static_shape(x)
+    assert dims is not None
+    return dims

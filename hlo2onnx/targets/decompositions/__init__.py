@@ -7,8 +7,14 @@ from collections.abc import Callable, Mapping
 import onnx_ir as oir
 
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
+from hlo2onnx.targets.decompositions.elementwise import F64_FUNCTIONS, decompose_f64_function
 
 Decompose = Callable[[GraphBuilder, oir.Node], oir.Value]
 
-DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {}
+DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
+    ("Conv", oir.DataType.DOUBLE): decompose_conv,
+    ("ConvTranspose", oir.DataType.DOUBLE): decompose_conv_transpose,
+    **{(op_type, oir.DataType.DOUBLE): decompose_f64_function for op_type in F64_FUNCTIONS},
+}
 """What a node of an operator and main element type is replaced by when the target cannot run it."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
-from hlo2onnx.graph.values import static_shape
+from hlo2onnx.graph.values import rank_of, static_shape
 
 _SLICES = 16
 """Up to this many windows are cut out one by one; more of them by one Gather."""
@@ -43,8 +44,8 @@ def conv_as_matmul(
         group: Number of channel groups.
     """
     x = pad_spatial(builder, x, pads)
-    batch, channels, *spatial = _dims(x)
-    outputs, _, *kernel = _dims(w)
+    batch, channels, *spatial = static_dims(x)
+    outputs, _, *kernel = static_dims(w)
     windows = [
         (extent - (size - 1) * dilation - 1) // stride + 1
         for extent, size, dilation, stride in zip(spatial, kernel, dilations, strides, strict=True)
@@ -95,7 +96,7 @@ def conv_transpose_as_matmul(
         group: Number of channel groups.
         output_padding: What is added to the high edges of the output.
     """
-    channels, outputs, *kernel = _dims(w)
+    kernel = static_dims(w)[2:]
     rank = len(kernel)
     w = swap_channels(builder, w, group)
     w = builder.slice(w, [-1] * rank, [INT64_MIN] * rank, [-1] * rank, range(2, 2 + rank))
@@ -117,7 +118,7 @@ def conv_transpose_as_matmul(
 def swap_channels(builder: GraphBuilder, w: oir.Value, group: int) -> oir.Value:
     """The kernel of a ConvTranspose as that of a Conv, or the other way round:
     (group * a, b, kernel...) -> (group * b, a, kernel...)."""
-    rows, columns, *kernel = _dims(w)
+    rows, columns, *kernel = static_dims(w)
     kernel_axes = range(2, 2 + len(kernel))
     if group == 1:
         return builder.transpose(w, (1, 0, *kernel_axes))
@@ -130,7 +131,7 @@ def spread(builder: GraphBuilder, x: oir.Value, factors: Sequence[int]) -> oir.V
     """Puts factor - 1 zeros between neighbours along each spatial axis."""
     if all(factor == 1 for factor in factors):
         return x
-    batch, channels, *spatial = _dims(x)
+    batch, channels, *spatial = static_dims(x)
     columns = [extent for pair in zip(spatial, [1] * len(spatial), strict=True) for extent in pair]
     x = builder.reshape(x, [batch, channels, *columns])
     gaps = [gap for factor in factors for gap in (0, factor - 1)]
@@ -145,7 +146,7 @@ def pad_spatial(builder: GraphBuilder, x: oir.Value, pads: Sequence[int]) -> oir
     """Zeros around the spatial axes: all low edges, then all high edges; negative ones crop."""
     rank = len(pads) // 2
     low, high = pads[:rank], pads[rank:]
-    extents = _dims(x)[2:]
+    extents = static_dims(x)[2:]
     x = builder.slice(
         x,
         [max(-edge, 0) for edge in low],
@@ -155,9 +156,7 @@ def pad_spatial(builder: GraphBuilder, x: oir.Value, pads: Sequence[int]) -> oir
     added = [max(edge, 0) for edge in pads]
     if not any(added):
         return x
-    padded: oir.Value = builder.Pad(
-        x, builder.i64([0, 0, *added[:rank], 0, 0, *added[rank:]])
-    )
+    padded: oir.Value = builder.Pad(x, builder.i64([0, 0, *added[:rank], 0, 0, *added[rank:]]))
     return padded
 
 
@@ -178,7 +177,7 @@ def _stack_windows(
     if count > _SLICES:
         indices = gap * np.arange(count)[:, None] + step * np.arange(length)
         x = builder.Gather(x, builder.const(indices), axis=axis)
-        others = [other for other in range(len(_dims(x))) if other != axis]
+        others = [other for other in range(len(static_dims(x))) if other != axis]
         return builder.transpose(x, [*others[:stack_axis], axis, *others[stack_axis:]])
     span = (length - 1) * step + 1
     windows = [
@@ -189,12 +188,55 @@ def _stack_windows(
 
 
 def _swap_last_two(builder: GraphBuilder, x: oir.Value) -> oir.Value:
-    *lead, last, first = range(len(_dims(x)))
+    *lead, last, first = range(len(static_dims(x)))
     return builder.transpose(x, (*lead, first, last))
 
 
-def _dims(x: oir.Value) -> tuple[int, ...]:
+def static_dims(x: oir.Value) -> tuple[int, ...]:
+    """The extents of a value, all of which are static."""
     dims = static_shape(x)
     if dims is None:
         raise InternalError(f"{x.name} has a dynamic shape")
     return dims
+
+
+# -- the same for nodes of a graph ------------------------------------------------------------
+
+
+def decompose_conv(builder: GraphBuilder, node: oir.Node) -> oir.Value:
+    """A Conv node's output from other operators."""
+    x, w = node.inputs[:2]
+    assert x is not None and w is not None
+    rank = rank_of(x) - 2
+    y = conv_as_matmul(builder, x, w, **_attributes(node, rank))
+    return _add_bias(builder, y, node)
+
+
+def decompose_conv_transpose(builder: GraphBuilder, node: oir.Node) -> oir.Value:
+    """A ConvTranspose node's output from other operators."""
+    x, w = node.inputs[:2]
+    assert x is not None and w is not None
+    rank = rank_of(x) - 2
+    extra = node.attributes.get_ints("output_padding", [0] * rank)
+    y = conv_transpose_as_matmul(builder, x, w, output_padding=extra, **_attributes(node, rank))
+    return _add_bias(builder, y, node)
+
+
+def _attributes(node: oir.Node, rank: int) -> dict[str, Any]:
+    attributes = node.attributes
+    if attributes.get_string("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in attributes:
+        raise InternalError(f"{node.op_type} {node.name} has implicit pads, which we never emit")
+    return {
+        "strides": attributes.get_ints("strides", [1] * rank),
+        "pads": attributes.get_ints("pads", [0] * 2 * rank),
+        "dilations": attributes.get_ints("dilations", [1] * rank),
+        "group": attributes.get_int("group", 1),
+    }
+
+
+def _add_bias(builder: GraphBuilder, y: oir.Value, node: oir.Node) -> oir.Value:
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if bias is None:
+        return y
+    biased: oir.Value = builder.Add(y, builder.unsqueeze(bias, range(1, rank_of(y) - 1)))
+    return biased

@@ -7,6 +7,7 @@ coefficients. The errors behind the formulas are the largest found in ONNX Runti
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx_ir as oir
@@ -44,8 +45,10 @@ def acos_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     return result
 
 
-# pi/2 as a sum: with the first two parts of 33 bits their products by k < 2**20 are exact.
-_HALF_PI = (float.fromhex("0x1.921fb544p+0"), float.fromhex("0x1.0b4611a6p-34"), 2.0222662487959506e-21)
+_HALF_PI = tuple(
+    map(float.fromhex, ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69"))
+)
+"""pi/2 as a sum whose first two parts have 33 bits: their products by k < 2**20 are exact."""
 
 
 def tan_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -62,8 +65,8 @@ def tan_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
         r = b.Sub(r, b.Mul(k, b.scalar_like(part, x)))
     sin, cos = b.Sin(r), b.Cos(r)
     pairs = b.Mul(k, half)
-    is_even = b.Equal(b.Round(pairs), pairs)
-    result: oir.Value = b.Where(is_even, b.Div(sin, cos), b.Neg(b.Div(cos, sin)))
+    is_odd = b.cast(b.Sub(pairs, b.Round(pairs)), oir.DataType.BOOL)
+    result: oir.Value = b.Where(is_odd, b.Neg(b.Div(cos, sin)), b.Div(sin, cos))
     return result
 
 
@@ -75,7 +78,7 @@ def sinh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     series = [1 / math.factorial(2 * n + 3) for n in range(9)]
     near = b.Add(x, b.Mul(b.Mul(x, square), polynomial(b, square, series)))
     far = b.Mul(b.Sign(x), b.Sub(grown, shrunk))
-    result: oir.Value = b.Where(b.Less(size, one), near, far)
+    result: oir.Value = b.Where(b.GreaterOrEqual(size, one), far, near)
     return result
 
 
@@ -165,3 +168,25 @@ def polynomial(b: GraphBuilder, x: oir.Value, coefficients: list[float]) -> oir.
     for coefficient in reversed(coefficients[:-1]):
         result = b.Add(b.Mul(result, x), b.scalar_like(coefficient, x))
     return result
+
+
+F64_FUNCTIONS: Mapping[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
+    "Acos": acos_f64,
+    "Acosh": acosh_f64,
+    "Asin": asin_f64,
+    "Asinh": asinh_f64,
+    "Atan": atan_f64,
+    "Atanh": atanh_f64,
+    "Cosh": cosh_f64,
+    "Erf": erf_f64,
+    "Sinh": sinh_f64,
+    "Tan": tan_f64,
+}
+"""The function above that an ONNX operator stands for."""
+
+
+def decompose_f64_function(builder: GraphBuilder, node: oir.Node) -> oir.Value:
+    """A node of one of these operators, as the nodes of its function."""
+    x = node.inputs[0]
+    assert x is not None
+    return F64_FUNCTIONS[node.op_type](builder, x)

@@ -1,0 +1,56 @@
+"""CHLO ops that broadcast their operands, as ONNX operators do by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import rank_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+_BINARY = [
+    f"chlo.broadcast_{name}"
+    for name in (
+        "add", "and", "atan2", "compare", "complex", "divide", "maximum", "minimum", "multiply",
+        "next_after", "or", "polygamma", "power", "remainder", "shift_left",
+        "shift_right_arithmetic", "shift_right_logical", "subtract", "xor", "zeta",
+    )
+]  # fmt: skip
+_IN_EXPANSION = {
+    "comparison_direction": "the expansion has it",
+    "compare_type": "the expansion has it",
+}
+
+
+@handles(*_BINARY, ignores=_IN_EXPANSION)
+@handles(*_BINARY, form="complex", ignores=_IN_EXPANSION)
+def broadcast(
+    em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int] | None = None
+) -> list[Parts]:
+    """broadcast_x(a, b) -> the scalar op x on tensors whose axes are aligned from the right.
+
+    The axes of the operand of lower rank are the axes broadcast_dimensions of the other, by
+    default the last ones.
+    """
+    operands = [em.parts(operand) for operand in op.operands]
+    if broadcast_dimensions is not None:
+        operands = [_placed(em, parts, op, broadcast_dimensions) for parts in operands]
+    return em.expansion(op, operands)
+
+
+def _placed(em: Emitter, parts: Parts, op: Op, axes: Sequence[int]) -> Parts:
+    rank = len(op.result_shape())
+    if rank_of(parts[0]) == rank:
+        return parts
+    others = [axis for axis in range(rank) if axis not in axes]
+    return tuple(em.unsqueeze(part, others) for part in parts)
+
+
+@handles("chlo.broadcast_select", form="parts")
+def broadcast_select(em: Emitter, op: Op) -> oir.Value:
+    """broadcast_select(p, a, b) -> Where, which broadcasts as numpy does."""
+    result: oir.Value = em.Where(*em.operands(op))
+    return result

@@ -1,0 +1,106 @@
+"""Conversions between element types with StableHLO's rounding, wrapping and saturation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.graph.values import FLOATS, dtype_of
+from hlo2onnx.lowering.emitter import Emitter
+
+T = oir.DataType
+
+
+def convert(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    """x as `dtype`, as stablehlo.convert does it.
+
+    Integers wrap, floats round to nearest even, float to integer truncates, saturates and makes 0
+    of NaN, anything but 0 is true. Where that is what ONNX's Cast does, it is one Cast; an integer
+    on its way to bf16, and f64 to f16 or bf16, is rounded to f32 first, as XLA does on the CPU.
+    """
+    source = dtype_of(x)
+    if source in FLOATS and source.bitwidth < 16:
+        x = em.cast(x, T.FLOAT)  # exact, and the kernels of 8 bits take -0 for true
+    if dtype in _OVERFLOW and source in _ABOVE_F8:
+        return em.cast(_overflowing(em, _narrowed(em, x), dtype), dtype)
+    if dtype == T.FLOAT8E8M0:
+        nearest: oir.Value = em.Cast(x, to=dtype, saturate=0, round_mode="nearest")
+        return nearest
+    if dtype.name.startswith("FLOAT8"):
+        return em.cast(_narrowed(em, x), dtype)
+    if source in FLOATS and dtype not in FLOATS and dtype != T.BOOL:
+        return _to_integer(em, x, dtype)
+    return em.cast(x, dtype)
+
+
+# -- float to integer ---------------------------------------------------------------------------
+
+
+def _to_integer(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    """Cast, whose result outside the type's range is undefined, on clipped values only.
+
+    The integer type's maximum may lie between two floats: then everything from the power of two
+    above it on is replaced after the Cast.
+    """
+    if dtype_of(x).bitwidth < 32:
+        x = em.cast(x, T.FLOAT)
+    low, high = range_of_type(dtype)
+    top = _largest_within(high, dtype_of(x))
+    bounds = em.facts.float_range(x)
+    if not em.facts.nan_free(x):
+        x = em.Where(em.IsNaN(x), em.scalar_like(0, x), x)
+    # Truncation brings what lies less than 1 outside back in.
+    inside = low - 1 < bounds.low and bounds.high < high + 1
+    clipped = x if inside else em.Clip(x, em.scalar_like(low, x), em.scalar_like(top, x))
+    result = em.cast(clipped, dtype)
+    if top < high and not bounds.high <= top:
+        above = em.GreaterOrEqual(x, em.scalar_like(high + 1, x))
+        result = em.Where(above, em.scalar(high, dtype), result)
+    return result
+
+
+def _largest_within(high: int, dtype: oir.DataType) -> int:
+    """The largest integer up to `high` that is a value of the float type."""
+    digits = np.finfo(dtype.numpy()).nmant + 1
+    spare = max(high.bit_length() - digits, 0)
+    return high >> spare << spare
+
+
+# -- float to 8-bit float -----------------------------------------------------------------------
+
+_OVERFLOW = {
+    T.FLOAT8E4M3FN: 464.0,
+    T.FLOAT8E5M2: float(np.nextafter(np.float32(61440), np.float32(0))),
+}
+"""The largest f32 that rounds to a finite number. ORT's casts take only what lies above the type's
+whole range, not what rounds there, for overflow."""
+_ABOVE_F8 = frozenset(
+    {T.FLOAT, T.DOUBLE, T.BFLOAT16, T.FLOAT16, T.INT16, T.INT32, T.INT64}
+    | {T.UINT16, T.UINT32, T.UINT64}
+)
+"""Types with values above those limits that are not infinite."""
+
+
+def _overflowing(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    """x with what rounds above the largest number of `dtype` made infinite."""
+    above = em.Greater(em.Abs(x), em.scalar_like(_OVERFLOW[dtype], x))
+    infinite: oir.Value = em.Where(above, em.Mul(x, em.scalar_like(math.inf, x)), x)
+    return infinite
+
+
+def _narrowed(em: Emitter, x: oir.Value) -> oir.Value:
+    """x in f32 so that a second rounding, to 8 bits, gives what one rounding of x would.
+
+    An f64 is rounded to the 8 digits of bf16; what that drops leaves a trace far below them, which
+    breaks ties as the full number would.
+    """
+    if dtype_of(x) != T.DOUBLE:
+        return em.cast(x, T.FLOAT)
+    bounded = em.Clip(x, em.scalar_like(-1e30, x), em.scalar_like(1e30, x))
+    short = em.cast(em.cast(bounded, T.BFLOAT16), T.DOUBLE)
+    grows = em.Sign(em.Mul(em.Sub(bounded, short), short))
+    factor = em.Add(em.Mul(grows, em.scalar_like(2.0**-20, x)), em.scalar_like(1, x))
+    return em.cast(em.Mul(short, factor), T.FLOAT)

@@ -1,0 +1,182 @@
+"""The bits of floats as integers, and back.
+
+`to_bits` and `from_bits` are BitCast where the opset has it. Where it has not (an explicit opset
+below 26), and for floats of 8 bits or fewer, whose BitCast runtimes lack, both are exact
+arithmetic, except that the sign and payload of a NaN are lost: it becomes the quiet NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as oir
+
+from dialect_handlers.common.integers import mask, shift_right_logical, signed_type, wrapped
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.lowering.emitter import Emitter
+
+T = oir.DataType
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a float type encodes numbers.
+
+    Attributes:
+        digits: Bits of the stored mantissa.
+        least: Exponent of the smallest normal number.
+        signed: Whether the highest bit is the sign.
+    """
+
+    digits: int
+    least: int
+    signed: bool = True
+
+
+FORMATS = {
+    T.DOUBLE: Format(52, -1022),
+    T.FLOAT: Format(23, -126),
+    T.FLOAT16: Format(10, -14),
+    T.BFLOAT16: Format(7, -126),
+    T.FLOAT8E4M3FN: Format(3, -6),
+    T.FLOAT8E4M3FNUZ: Format(3, -7),
+    T.FLOAT8E5M2: Format(2, -14),
+    T.FLOAT8E5M2FNUZ: Format(2, -15),
+    # 2^-127, whose code is 0, stands where other formats have their subnormals.
+    T.FLOAT8E8M0: Format(0, -126, signed=False),
+    T.FLOAT4E2M1: Format(1, 0),
+}
+
+
+def to_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    """The bits of a float as an integer of type `dtype`, which has its width."""
+    if _bit_casts(em, dtype_of(x)):
+        return _bit_cast(em, x, dtype)
+    return em.cast(_encode(em, x), dtype)
+
+
+def from_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    """The float of type `dtype` with the bits of an integer of its width."""
+    if _bit_casts(em, dtype):
+        return _bit_cast(em, x, dtype)
+    return _look_up(em, x, dtype) if dtype.bitwidth <= 8 else _decode(em, x, dtype)
+
+
+def total_order_key(em: Emitter, x: oir.Value) -> oir.Value:
+    """Signed integers ordered as the floats of x are in total order:
+    -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+    dtype = signed_type(dtype_of(x).bitwidth)
+    coded = to_bits(em, x, dtype)
+    # Negative codes grow with the magnitude: all bits but the sign are inverted.
+    mirrored = em.BitwiseXor(coded, em.scalar_like(range_of_type(dtype).high, coded))
+    key: oir.Value = em.Where(em.Less(coded, em.scalar_like(0, coded)), mirrored, coded)
+    return key
+
+
+def _bit_cast(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    result: oir.Value = em.BitCast(x, to=dtype)
+    return result
+
+
+def _bit_casts(em: Emitter, dtype: oir.DataType) -> bool:
+    if dtype.bitwidth > 8 and em.has_bitcast:
+        return True
+    em.report.note("bits of floats are computed without BitCast: NaN becomes the quiet NaN")
+    return False
+
+
+def _carrier(dtype: oir.DataType) -> tuple[oir.DataType, oir.DataType]:
+    """A float type and a signed integer type to compute in that hold all of `dtype`."""
+    return (T.DOUBLE, T.INT64) if dtype == T.DOUBLE else (T.FLOAT, T.INT32)
+
+
+def _encode(em: Emitter, x: oir.Value) -> oir.Value:
+    """The code of each element: (m + E - least) · 2^digits for |x| = m · 2^E, m in [1, 2), which
+    is right for subnormals too, E then being least and m less than 1."""
+    dtype, form = dtype_of(x), FORMATS[dtype_of(x)]
+    real, integer = _carrier(dtype)
+    nan, infinity = _codes(dtype)
+    x = em.cast(x, real)
+    finite = em.Where(em.IsNaN(x), em.scalar(1, real), x)
+    largest = float(np.finfo(real.numpy()).max)
+    magnitude = em.Min(em.Abs(finite), em.scalar(largest, real))
+    fraction, exponent = _split(em, magnitude, form.least)
+    scaled = em.cast(em.Mul(fraction, em.scalar(2.0**form.digits, real)), integer)
+    step = em.scalar(1 << form.digits, integer)
+    code = em.Add(scaled, em.Mul(em.cast(exponent, integer), step))
+    if infinity is not None:
+        code = em.Where(em.IsInf(x), em.scalar(infinity, integer), code)
+    if form.signed:
+        zero = em.scalar(0, real)
+        # 1 / -0 is -inf
+        negative = em.Or(em.Less(x, zero), em.Less(em.Div(em.scalar(1, real), x), zero))
+        sign_bit = em.scalar(wrapped(1 << dtype.bitwidth - 1, integer), integer)
+        code = em.Where(negative, em.Add(code, sign_bit), code)
+    if nan is not None:
+        code = em.Where(em.IsNaN(x), em.scalar(nan, integer), code)
+    return code
+
+
+def _split(em: Emitter, magnitude: oir.Value, least: int) -> tuple[oir.Value, oir.Value]:
+    """m and E - least with magnitude = m · 2^E, m in [1, 2) or E = least and m in [0, 1).
+
+    The logarithm only guesses E, from below; powers of two from a table then divide exactly, and a
+    quotient of 2 or more says that E is one more.
+    """
+    real = dtype_of(magnitude).numpy()
+    most = math.frexp(float(np.finfo(real).max))[1] - 1
+    powers = em.const(np.ldexp(real.type(1), np.arange(least, most + 1)))
+    normal = em.Max(magnitude, em.scalar_like(2.0**least, magnitude))
+    guess = em.Mul(em.Log(normal), em.scalar_like(1 / math.log(2), magnitude))
+    # 2^-9 is more than the logarithm's error and leaves the guess at most one too low.
+    offset = em.Floor(em.Sub(guess, em.scalar_like(least + 2.0**-9, magnitude)))
+    offset = em.Max(offset, em.scalar_like(0, magnitude))
+    fraction = em.Div(magnitude, em.Gather(powers, em.cast(offset, T.INT32)))
+    low = em.GreaterOrEqual(fraction, em.scalar_like(2, magnitude))
+    one, half = em.scalar_like(1, magnitude), em.scalar_like(0.5, magnitude)
+    return (
+        em.Where(low, em.Mul(fraction, half), fraction),
+        em.Where(low, em.Add(offset, one), offset),
+    )
+
+
+def _codes(dtype: oir.DataType) -> tuple[int | None, int | None]:
+    """The codes of NaN and of +infinity; None where the type has none."""
+    special = np.array([np.nan, np.inf]).astype(dtype.numpy())
+    nan, infinity = (int(code) for code in special.view(f"u{special.itemsize}"))
+    if dtype == T.FLOAT4E2M1:
+        return None, None
+    return nan, infinity if np.isinf(special[1]) else None
+
+
+def _decode(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    """The number of each code: (mantissa · 2^-digits + hidden bit) · 2^E."""
+    form = FORMATS[dtype]
+    real, integer = _carrier(dtype)
+    x = em.cast(x, signed_type(dtype.bitwidth))
+    negative = em.Less(x, em.scalar_like(0, x))
+    code = em.cast(mask(em, x, range_of_type(dtype_of(x)).high), integer)
+    exponent = shift_right_logical(em, code, form.digits)
+    mantissa = em.cast(mask(em, code, (1 << form.digits) - 1), real)
+    hidden = em.cast(em.Min(exponent, em.scalar(1, integer)), real)
+    fraction = em.Add(em.Mul(mantissa, em.scalar(2.0**-form.digits, real)), hidden)
+    count = 1 << dtype.bitwidth - 1 - form.digits
+    powers = np.ldexp(real.numpy().type(1), np.arange(count - 1) - 1 + form.least)
+    powers[0] *= 2
+    scale = em.Gather(em.const(np.append(powers, powers.dtype.type(np.inf))), exponent)
+    infinity = em.scalar((count - 1) << form.digits, integer)
+    number = em.Mul(fraction, scale)
+    number = em.Where(em.Greater(code, infinity), em.scalar(np.nan, real), number)
+    return em.cast(em.Where(negative, em.Neg(number), number), dtype)
+
+
+def _look_up(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+    """The number of each code of 8 bits or fewer, from a table."""
+    codes = np.arange(1 << dtype.bitwidth).astype(np.uint8)
+    # 2^-127 of f8E8M0 is no normal f32.
+    numbers = em.const(codes.view(dtype.numpy()).astype(np.float64))
+    index = mask(em, em.cast(x, T.INT32), len(codes) - 1)
+    return em.cast(em.Gather(numbers, index), dtype)

@@ -1,0 +1,83 @@
+"""compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import onnx_ir as oir
+
+from dialect_handlers.common.float_bits import total_order_key
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.values import FLOATS, UNSIGNED, dtype_of
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+Compare = Callable[[Emitter, oir.Value, oir.Value], oir.Value]
+
+NUMBERS: Mapping[str, Compare] = {
+    "EQ": lambda em, a, b: em.Equal(a, b),
+    "NE": lambda em, a, b: em.Not(em.Equal(a, b)),
+    "LT": lambda em, a, b: em.Less(a, b),
+    "LE": lambda em, a, b: em.LessOrEqual(a, b),
+    "GT": lambda em, a, b: em.Greater(a, b),
+    "GE": lambda em, a, b: em.GreaterOrEqual(a, b),
+}
+"""With NaN only NE is true, as in StableHLO."""
+
+BOOLEANS: Mapping[str, Compare] = {
+    "EQ": lambda em, a, b: em.Equal(a, b),
+    "NE": lambda em, a, b: em.Xor(a, b),
+    "LT": lambda em, a, b: em.And(em.Not(a), b),
+    "LE": lambda em, a, b: em.Or(em.Not(a), b),
+    "GT": lambda em, a, b: em.And(a, em.Not(b)),
+    "GE": lambda em, a, b: em.Or(a, em.Not(b)),
+}
+"""false < true; ONNX orders numbers only."""
+
+COMPLEX: Mapping[str, Callable[..., oir.Value]] = {
+    "EQ": lambda em, re, im: em.And(re, im),
+    "NE": lambda em, re, im: em.Or(re, im),
+}
+"""How the comparison of the real parts and that of the imaginary parts join."""
+
+
+@handles("stablehlo.compare")
+def compare(
+    em: Emitter, op: Op, *, comparison_direction: str, compare_type: str = "NOTYPE"
+) -> oir.Value:
+    """compare(lhs, rhs) -> Equal, Less, ...; TOTALORDER compares the floats' bits as integers."""
+    lhs, rhs = em.operands(op)
+    _check_type(dtype_of(lhs), compare_type)
+    if compare_type == "TOTALORDER":
+        lhs, rhs = total_order_key(em, lhs), total_order_key(em, rhs)
+    table = BOOLEANS if dtype_of(lhs) == oir.DataType.BOOL else NUMBERS
+    return table[comparison_direction](em, lhs, rhs)
+
+
+@handles("stablehlo.compare", form="complex")
+def compare_complex(
+    em: Emitter, op: Op, *, comparison_direction: str, compare_type: str = "NOTYPE"
+) -> oir.Value:
+    """compare EQ or NE of complex numbers: that of the real and that of the imaginary parts."""
+    join = COMPLEX.get(comparison_direction)
+    if join is None or compare_type == "TOTALORDER":
+        raise UnsupportedOp(
+            f"complex numbers have no order ({comparison_direction}, {compare_type})",
+            "compare the real and imaginary parts, or the absolute values",
+        )
+    (re_l, im_l), (re_r, im_r) = (em.parts(operand) for operand in op.operands)
+    parts = NUMBERS[comparison_direction]
+    return join(em, parts(em, re_l, re_r), parts(em, im_l, im_r))
+
+
+def _check_type(dtype: oir.DataType, compare_type: str) -> None:
+    """StableHLO's constraint C3, which its verifier leaves to the compiler."""
+    if dtype in FLOATS:
+        allowed = ("NOTYPE", "FLOAT", "TOTALORDER")
+    elif dtype in UNSIGNED or dtype == oir.DataType.BOOL:
+        allowed = ("NOTYPE", "UNSIGNED")
+    else:
+        allowed = ("NOTYPE", "SIGNED")
+    if compare_type not in allowed:
+        raise UnsupportedOp(f"compare_type {compare_type} does not fit elements of type {dtype}")

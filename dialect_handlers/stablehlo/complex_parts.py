@@ -1,0 +1,40 @@
+"""complex, real, imag."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+
+@handles("stablehlo.complex", form="complex")
+def make_complex(em: Emitter, op: Op) -> list[Parts]:
+    """complex(re, im) -> the pair of them."""
+    return [(em.operand(op, 0), em.operand(op, 1))]
+
+
+@handles("stablehlo.real", form="complex")
+def real(em: Emitter, op: Op) -> oir.Value:
+    """real(x) -> the first part."""
+    return em.parts(op.operands[0])[0]
+
+
+@handles("stablehlo.imag", form="complex")
+def imag(em: Emitter, op: Op) -> oir.Value:
+    """imag(x) -> the second part."""
+    return em.parts(op.operands[0])[1]
+
+
+@handles("stablehlo.real")
+def real_of_real(em: Emitter, op: Op) -> oir.Value:
+    """real(x) of a real x -> x."""
+    return em.operand(op)
+
+
+@handles("stablehlo.imag")
+def imag_of_real(em: Emitter, op: Op) -> oir.Value:
+    """imag(x) of a real x -> zeros of its shape."""
+    x = em.operand(op)
+    return em.expand(em.scalar_like(0, x), em.result_dims(op))

@@ -1,0 +1,29 @@
+"""convert."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from dialect_handlers.common.casts import convert as convert_value
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+from hlo2onnx.mlir.types import parts_of
+
+
+@handles("stablehlo.convert")
+def convert(em: Emitter, op: Op) -> oir.Value:
+    """convert(x) -> Cast, with what StableHLO defines and Cast does not around it."""
+    return convert_value(em, em.operand(op), em.result_type(op).dtype)
+
+
+@handles("stablehlo.convert", form="complex")
+def convert_complex(em: Emitter, op: Op) -> list[Parts]:
+    """convert of complex numbers: part by part; a real number has imaginary part 0, and a complex
+    one loses its imaginary part when the result is real."""
+    parts, types = em.parts(op.operands[0]), parts_of(op.results[0].type)
+    converted = [convert_value(em, x, t.dtype) for x, t in zip(parts, types, strict=False)]
+    if len(types) > len(parts):
+        re = converted[0]
+        converted.append(em.expand(em.scalar_like(0, re), em.result_dims(op)))
+    return [tuple(converted)]

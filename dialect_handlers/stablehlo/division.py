@@ -1,0 +1,81 @@
+"""divide and remainder of real numbers."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from dialect_handlers.common.integers import bits, in_range, is_unsigned
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.graph.values import FLOATS, dtype_of
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+
+@handles("stablehlo.divide", ignores={"result_accuracy": "Div is correctly rounded"})
+def divide(em: Emitter, op: Op) -> oir.Value:
+    """divide(x, y) -> Div; integers truncate, x / 0 = -1 (all ones), INT_MIN / -1 = INT_MIN."""
+    x, y = em.operands(op)
+    quotient: oir.Value
+    if dtype_of(x) in FLOATS:
+        quotient = em.Div(x, y)
+        return quotient
+    zero = _is_zero(em, y)
+    quotient = em.Div(x, _safe_divisor(em, x, y, zero))
+    return quotient if zero is None else em.Where(zero, bits(em, -1, x), quotient)
+
+
+@handles("stablehlo.remainder")
+def remainder(em: Emitter, op: Op) -> oir.Value:
+    """remainder(x, y) = x - trunc(x / y) · y, which has the sign of x; x rem 0 = x on integers.
+
+    On floats that is Mod(fmod=1), which is exact; its integer kernels go through doubles. Mod(fmod=0)
+    is the same where no operand is negative.
+    """
+    x, y = em.operands(op)
+    result: oir.Value
+    if dtype_of(x) in FLOATS:
+        result = em.Mod(x, y, fmod=1)
+        return result
+    zero = _is_zero(em, y)
+    highest = range_of_type(dtype_of(x)).high
+    if in_range(em, x, 0, highest) and in_range(em, y, 0, highest):
+        result = em.Mod(x, _safe_divisor(em, x, y, zero))
+        return result if zero is None else em.Where(zero, x, result)
+    # A divisor that is unsafe was replaced by 1 in the quotient only: x - x · 0 = x, and
+    # INT_MIN - INT_MIN · -1 wraps to 0.
+    quotient = em.Div(x, _safe_divisor(em, x, y, zero))
+    result = em.Sub(x, em.Mul(quotient, y))
+    return result
+
+
+def _is_zero(em: Emitter, y: oir.Value) -> oir.Value | None:
+    """Where y is 0; None if nowhere."""
+    low, high = range_of_type(dtype_of(y))
+    if in_range(em, y, 1, high) or in_range(em, y, low, -1):
+        return None
+    zero: oir.Value = em.Equal(y, em.scalar_like(0, y))
+    return zero
+
+
+def _safe_divisor(em: Emitter, x: oir.Value, y: oir.Value, zero: oir.Value | None) -> oir.Value:
+    """y with 1 where x / y would trap: y = 0, and y = -1 with x the least integer."""
+    traps = [zero, _overflows(em, x, y)]
+    unsafe = [trap for trap in traps if trap is not None]
+    if not unsafe:
+        return y
+    condition = unsafe[0] if len(unsafe) == 1 else em.Or(*unsafe)
+    safe: oir.Value = em.Where(condition, em.scalar_like(1, y), y)
+    return safe
+
+
+def _overflows(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value | None:
+    """Where x / y exceeds the type; None if nowhere. Below 32 bits it wraps, like a product."""
+    low, high = range_of_type(dtype_of(x))
+    if is_unsigned(x) or dtype_of(x).bitwidth < 32 or in_range(em, x, low + 1, high):
+        return None
+    if in_range(em, y, 0, high) or in_range(em, y, low, -2):
+        return None
+    least = em.Equal(x, em.scalar_like(low, x))
+    overflow: oir.Value = em.And(least, em.Equal(y, em.scalar_like(-1, y)))
+    return overflow

@@ -1,0 +1,1 @@
+"""gather: `numbers` reads the dimension numbers, `strategies` are the ways to translate it."""

@@ -1,0 +1,115 @@
+"""reduce_window: the choice of a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as oir
+
+from dialect_handlers.common.reductions import combine
+from dialect_handlers.common.regions import Combiner, is_neutral, neutral, recognise_each
+from dialect_handlers.stablehlo.reduce_window.fold import Fold
+from dialect_handlers.stablehlo.reduce_window.geometry import Axis, axes_of
+from dialect_handlers.stablehlo.reduce_window.pooling import extreme_pool, sum_pool
+from dialect_handlers.stablehlo.reduce_window.separable import NAMED, Region, separable
+from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+from hlo2onnx.mlir.types import parts_of
+
+
+@handles("stablehlo.reduce_window", form="real")
+@handles("stablehlo.reduce_window", form="complex")
+def reduce_window(
+    em: Emitter,
+    op: Op,
+    *,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None = None,
+    base_dilations: Sequence[int] | None = None,
+    window_dilations: Sequence[int] | None = None,
+    padding: Any = None,
+) -> list[Parts]:
+    """reduce_window(inputs, inits) -> region(inits, the region over each window's elements)."""
+    inputs, inits = _operands(em, op)
+    axes = axes_of(
+        em.static_dims(op.operands[0].type),
+        window_dimensions,
+        window_strides,
+        base_dilations,
+        window_dilations,
+        padding,
+    )
+    if 0 in em.result_dims(op) or not all(axis.elements.any() for axis in axes):
+        dims = em.result_dims(op)
+        return [tuple(em.expand(part, dims) for part in parts) for parts in inits]
+    function = em.scalar_function(op.block(0))
+    combiners = _combiners(em, op, inputs)
+    if combiners is None:
+        return Fold(em, function, axes)(inits, inputs)
+    holes = [
+        tuple(_hole(em, combiner, init) for init in parts)
+        for combiner, parts in zip(combiners, inits, strict=True)
+    ]
+    reduced = _pooled(em, combiners, inits, inputs, axes)
+    if reduced is None:
+        reduced = separable(Region(em, function, combiners, holes), inputs, axes)
+    return reduced if holes == inits else combine(em, function, inits, reduced)
+
+
+def _hole(em: Emitter, combiner: Combiner, init: oir.Value) -> oir.Value:
+    """What to fill holes with: the init value where it is provably neutral."""
+    if is_neutral(em, combiner, init):
+        return init
+    return em.scalar(neutral(combiner, dtype_of(init)), dtype_of(init))
+
+
+def _operands(em: Emitter, op: Op) -> tuple[list[Parts], list[Parts]]:
+    """The inputs and the init values, promoted to the element types that the region takes."""
+    types = [parts_of(argument.type) for argument in op.block(0).arguments]
+    promoted = [
+        tuple(em.cast(part, kind.dtype) for part, kind in zip(em.parts(value), kinds, strict=True))
+        for value, kinds in zip(op.operands, types, strict=True)
+    ]
+    count = len(promoted) // 2
+    return promoted[:count], promoted[count:]
+
+
+def _combiners(em: Emitter, op: Op, inputs: Sequence[Parts]) -> list[Combiner] | None:
+    """The region's name on each operand; None unless all have one that re-association leaves
+    intact. Of the combiners of complex numbers, the sum acts on re and im separately."""
+    names: list[Combiner] = []
+    for name, parts in zip(recognise_each(em, op.block(0)), inputs, strict=True):
+        if name not in NAMED or (len(parts) > 1 and name != Combiner.ADD):
+            return None
+        names.append(name)
+    return names
+
+
+def _pooled(
+    em: Emitter,
+    combiners: Sequence[Combiner],
+    inits: Sequence[Parts],
+    inputs: Sequence[Parts],
+    axes: Sequence[Axis],
+) -> list[Parts] | None:
+    """One pooling node for each part of a single operand; None if there is none for it."""
+    if len(inputs) > 1:
+        return None
+    pooled: list[oir.Value] = []
+    for init, part in zip(inits[0], inputs[0], strict=True):
+        node = _pool(em, combiners[0], init, part, axes)
+        if node is None:
+            return None
+        pooled.append(node)
+    return [tuple(pooled)]
+
+
+def _pool(
+    em: Emitter, combiner: Combiner, init: oir.Value, x: oir.Value, axes: Sequence[Axis]
+) -> oir.Value | None:
+    if combiner == Combiner.ADD:
+        return sum_pool(em, x, axes)
+    return extreme_pool(em, x, axes, combiner, init)

@@ -1,0 +1,277 @@
+"""gather over its dimension numbers, and what each shape of it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from against_xla import Run, against_xla
+from edge_values import edge_values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hlo2onnx import TranslationError, translate
+from hlo2onnx.verification.inputs import numpy_type
+
+MODULE = """
+module {{ func.func public @main(%arg0: {operand}, %arg1: {starts}) -> {result} {{
+  %0 = "stablehlo.gather"(%arg0, %arg1) <{{
+    dimension_numbers = #stablehlo.gather<{numbers}>,
+    indices_are_sorted = false, slice_sizes = array<i64{sizes}>}}> :
+    ({operand}, {starts}) -> {result}
+  return %0 : {result}
+}} }}
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One gather; `batching` pairs operand axes with axes of the start indices."""
+
+    operand: tuple[int, ...]
+    starts: tuple[int, ...]
+    result: tuple[int, ...]
+    sizes: tuple[int, ...]
+    start_map: tuple[int, ...]
+    vector: int
+    offset: tuple[int, ...] = ()
+    collapsed: tuple[int, ...] = ()
+    batching: tuple[tuple[int, int], ...] = ()
+
+    def text(self, element: str = "f32", index: str = "i32") -> str:
+        numbers = {
+            "offset_dims": self.offset,
+            "collapsed_slice_dims": self.collapsed,
+            "operand_batching_dims": [axis for axis, _ in self.batching],
+            "start_indices_batching_dims": [axis for _, axis in self.batching],
+            "start_index_map": self.start_map,
+        }
+        fields = [f"{name} = {list(axes)}" for name, axes in numbers.items() if len(axes)]
+        return MODULE.format(
+            operand=tensor(self.operand, element),
+            starts=tensor(self.starts, index),
+            result=tensor(self.result, element),
+            numbers=", ".join([*fields, f"index_vector_dim = {self.vector}"]),
+            sizes=": " + ", ".join(map(str, self.sizes)) if self.sizes else "",
+        )
+
+    def run(self, starts: Any = None, element: str = "f32", index: str = "i32") -> Run:
+        """The gather of distinct elements, with starts inside and outside of the operand."""
+        x = filled(self.operand, element)
+        if starts is None:
+            rng = np.random.default_rng(0)
+            starts = rng.integers(-3, 2 + max(self.operand, default=0), self.starts)
+            starts = starts if numpy_type(index).kind == "i" else np.abs(starts)
+        run = against_xla(self.text(element, index), x, np.asarray(starts, numpy_type(index)))
+        return run.bit_exact()
+
+
+def tensor(dims: Sequence[int], element: str) -> str:
+    return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
+
+
+def filled(dims: Sequence[int], element: str) -> np.ndarray:
+    """Elements that differ from each other as far as the type allows, extremes and NaN among
+    them."""
+    count = int(np.prod(dims))
+    if element == "f32":
+        return np.arange(count, dtype=np.float32).reshape(dims)
+    return np.resize(edge_values(element), count).reshape(dims)
+
+
+ROWS = Case((7, 3), (5, 1), (5, 3), (1, 3), (0,), 1, offset=(1,), collapsed=(0,))
+COLUMNS = Case((3, 7), (5, 1), (3, 5), (3, 1), (1,), 1, offset=(0,), collapsed=(1,))
+SCALAR = Case((7, 3), (1,), (3,), (1, 3), (0,), 0, offset=(0,), collapsed=(0,))
+IMPLICIT = Case((7, 3), (2, 5), (2, 5, 3), (1, 3), (0,), 2, offset=(2,), collapsed=(0,))
+KEPT = Case((7, 3), (5, 1), (5, 1, 3), (1, 3), (0,), 1, offset=(1, 2))
+PAIRS = Case((4, 5, 3), (6, 2), (6, 3), (1, 1, 3), (0, 1), 1, offset=(1,), collapsed=(0, 1))
+SWAPPED = Case((4, 5, 3), (6, 2), (6, 3), (1, 1, 3), (1, 0), 1, offset=(1,), collapsed=(0, 1))
+PIXELS = Case((3, 4, 5), (6, 2), (3, 6), (3, 1, 1), (1, 2), 1, offset=(0,), collapsed=(1, 2))
+APART = Case((4, 3, 5), (6, 2), (6, 3), (1, 3, 1), (0, 2), 1, offset=(1,), collapsed=(0, 2))
+ALONG = Case((4, 5), (4, 2, 1), (4, 2), (1, 1), (1,), 2, collapsed=(1,), batching=((0, 0),))
+ALONG_FIRST = Case(
+    (5, 2, 4), (4, 3, 2), (4, 3, 2), (1, 1, 1), (0,), 3, collapsed=(0,), batching=((1, 2), (2, 0))
+)
+BATCHED_ROWS = Case(
+    (4, 5, 3), (4, 2, 1), (4, 2, 3), (1, 1, 3), (1,), 2, (2,), (1,), batching=((0, 0),)
+)
+FRAMES = Case((9, 2), (4, 1), (4, 3, 2), (3, 2), (0,), 1, offset=(1, 2))
+PATCHES = Case((6, 7, 2), (4, 2), (4, 3, 2, 2), (3, 2, 2), (0, 1), 1, offset=(1, 2, 3))
+INNER_PATCHES = Case((2, 6, 7), (4, 2), (4, 2, 3, 2), (2, 3, 2), (1, 2), 1, offset=(1, 2, 3))
+BATCHED_WINDOW = Case((4, 9), (4, 1), (4, 3), (1, 3), (1,), 1, offset=(1,), batching=((0, 0),))
+WINDOW = Case((6, 7), (2,), (3, 2), (3, 2), (0, 1), 0, offset=(0, 1))
+CORNER = Case((4, 5), (3, 1), (3, 2), (1, 2), (0,), 1, offset=(1,), collapsed=(0,))
+WHOLE = Case((4, 5), (3, 1), (3, 4, 5), (4, 5), (1,), 1, offset=(1, 2))
+
+CASES = {
+    "rows": ROWS,
+    "columns": COLUMNS,
+    "scalar": SCALAR,
+    "implicit index vector": IMPLICIT,
+    "kept axis": KEPT,
+    "pairs": PAIRS,
+    "swapped pairs": SWAPPED,
+    "pixels": PIXELS,
+    "axes apart": APART,
+    "along": ALONG,
+    "along the first": ALONG_FIRST,
+    "batched rows": BATCHED_ROWS,
+    "frames": FRAMES,
+    "patches": PATCHES,
+    "inner patches": INNER_PATCHES,
+    "batched window": BATCHED_WINDOW,
+    "window": WINDOW,
+    "corner": CORNER,
+    "whole": WHOLE,
+    "index vector first": Case((4, 5), (2, 3), (3,), (1, 1), (0, 1), 0, collapsed=(0, 1)),
+    "index vector between": Case(
+        (4, 5, 2), (3, 2, 4), (3, 2, 4), (1, 1, 2), (1, 0), 1, offset=(1,), collapsed=(0, 1)
+    ),
+    "no index": Case((2,), (3, 0), (3, 2), (2,), (), 1, offset=(1,)),
+    "no starts": Case((7, 3), (0, 1), (0, 3), (1, 3), (0,), 1, offset=(1,), collapsed=(0,)),
+    "empty slices": Case((7, 3), (5, 1), (5, 0), (1, 0), (0,), 1, offset=(1,), collapsed=(0,)),
+    "empty operand": Case((0, 3), (5, 1), (5, 0, 3), (0, 3), (0,), 1, offset=(1, 2)),
+    "one start still": Case((1, 4), (3, 2), (3, 2), (1, 2), (0, 1), 1, (1,), (0,)),
+    "batch of one": Case(
+        (1, 5, 3), (1, 2, 1), (1, 2, 3), (1, 1, 3), (1,), 2, (2,), (1,), batching=((0, 0),)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name: str) -> None:
+    CASES[name].run()
+
+
+@pytest.mark.parametrize("case", [ROWS, PAIRS, ALONG, PATCHES, WINDOW], ids=repr)
+@pytest.mark.parametrize(
+    "element",
+    ["f16", "bf16", "f64", "i1", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64",
+     "f8E4M3FN", "f8E5M2", "complex<f32>", "complex<f64>"],
+)  # fmt: skip
+def test_element_types(case: Case, element: str) -> None:
+    case.run(element=element)
+
+
+@pytest.mark.parametrize("index", ["i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64"])
+def test_extreme_starts_are_clamped(index: str) -> None:
+    info = np.iinfo(numpy_type(index))
+    edges = [info.min, info.max, info.max // 2 + 1, 6, 7]
+    ROWS.run(np.array(edges, info.dtype)[:, None], index=index)
+    edges = [0, info.max, info.max, 0, info.min, 3, info.max // 2 + 1, 5]
+    PATCHES.run(np.array(edges, info.dtype).reshape(4, 2), index=index)
+
+
+@pytest.mark.parametrize("index", ["i8", "ui8"])
+def test_narrow_starts_reach_into_long_axes(index: str) -> None:
+    case = Case((300,), (4, 1), (4,), (1,), (0,), 1, collapsed=(0,))
+    case.run(np.array([[127], [0], [100], [np.iinfo(numpy_type(index)).max]]), index=index)
+
+
+CONSTANT = """
+module {{ func.func public @main(%arg0: tensor<6x7xf32>) -> {result} {{
+  %starts = stablehlo.constant dense<{starts}> : {type}
+  %0 = "stablehlo.gather"(%arg0, %starts) <{{
+    dimension_numbers = #stablehlo.gather<{numbers}>, slice_sizes = array<i64: {sizes}>}}> :
+    (tensor<6x7xf32>, {type}) -> {result}
+  return %0 : {result}
+}} }}
+"""
+
+
+def test_constant_start_is_a_slice() -> None:
+    numbers = "offset_dims = [0, 1], start_index_map = [0, 1]"
+    for starts in ("[4, -1]", "[2, 3]", "2", "100"):
+        text = CONSTANT.format(
+            starts=starts, numbers=numbers, sizes="3, 2", type="tensor<2xi32>",
+            result="tensor<3x2xf32>",
+        )  # fmt: skip
+        against_xla(text).bit_exact().graph_is("Slice")
+
+
+def test_constant_starts_need_no_clamp() -> None:
+    numbers = "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+    text = CONSTANT.format(
+        starts="[[3], [-4], [9], [18446744073709551615]]", sizes="1, 7", type="tensor<4x1xui64>",
+        numbers=numbers + "index_vector_dim = 1", result="tensor<4x7xf32>",
+    )  # fmt: skip
+    text = text.replace("-4", "4")
+    against_xla(text).bit_exact().graph_is("Gather")
+
+
+@pytest.mark.parametrize(
+    ("case", "nodes"),
+    [
+        (ROWS, ["Reshape", "Clip", "Gather"]),
+        (COLUMNS, ["Reshape", "Clip", "Gather"]),
+        (SCALAR, ["Reshape", "Clip", "Gather"]),
+        (IMPLICIT, ["Clip", "Gather"]),
+        (KEPT, ["Reshape", "Clip", "Gather", "Reshape"]),
+        (PAIRS, ["Cast", "Max", "Min", "GatherND"]),
+        (ALONG, ["Reshape", "Clip", "GatherElements"]),
+        (BATCHED_ROWS, ["Clip", "Cast", "GatherND"]),
+        (WINDOW, ["Max", "Min", "Add", "Slice"]),
+        (FRAMES, ["Reshape", "Clip", "Unsqueeze", "Add", "Gather"]),
+    ],
+    ids=repr,
+)
+def test_graph(case: Case, nodes: list[str]) -> None:
+    case.run().graph_is(*nodes)
+
+
+def test_proven_starts_are_not_clamped() -> None:
+    """u8 starts cannot leave an axis of 256 elements."""
+    case = Case((256,), (4,), (4,), (1,), (0,), 1, collapsed=(0,))
+    case.run(np.array([0, 255, 7, 128]), index="ui8").graph_is("Cast", "Gather")
+
+
+def test_collapsed_empty_slice_is_refused() -> None:
+    case = Case((0,), (2, 1), (2,), (0,), (0,), 1, collapsed=(0,))
+    with pytest.raises(TranslationError, match="extent 0"):
+        translate(case.text())
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Case, str]:
+    def some(items: Sequence[int], least: int, most: int) -> list[int]:
+        return list(draw(st.permutations(items))[: draw(st.integers(min(least, most), most))])
+
+    rank, batch_rank = draw(st.integers(1, 4)), draw(st.integers(0, 3))
+    extents = st.sampled_from([1, 2, 3, 4, 4, 5])
+    batch = [draw(extents) for _ in range(batch_rank)]
+    along = some(range(batch_rank), 0, min(batch_rank, rank - 1))
+    batching = sorted(draw(st.permutations(range(rank)))[: len(along)])
+    free = [axis for axis in range(rank) if axis not in batching]
+    start_map = some(free, 1, len(free))
+    collapsed = [axis for axis in free if draw(st.booleans())]
+    operand = [draw(extents) for _ in range(rank)]
+    for axis, run in zip(batching, along, strict=True):
+        operand[axis] = batch[run]
+    sizes = [
+        1 if axis in (*collapsed, *batching) else draw(st.integers(1, operand[axis]))
+        for axis in range(rank)
+    ]
+    kept = [sizes[axis] for axis in free if axis not in collapsed]
+    result_rank = batch_rank + len(kept)
+    offset = sorted(draw(st.permutations(range(result_rank)))[: len(kept)])
+    implicit = len(start_map) == 1 and draw(st.booleans())
+    vector = batch_rank if implicit else draw(st.integers(0, batch_rank))
+    starts = [*batch] if implicit else [*batch[:vector], len(start_map), *batch[vector:]]
+    shifted = [run + (run >= vector) for run in along]
+    slices, batches = iter(kept), iter(batch)
+    result = [next(slices) if axis in offset else next(batches) for axis in range(result_rank)]
+    case = Case(
+        tuple(operand), tuple(starts), tuple(result), tuple(sizes), tuple(start_map), vector,
+        tuple(offset), tuple(collapsed), tuple(zip(batching, shifted, strict=True)),
+    )  # fmt: skip
+    return case, draw(st.sampled_from(["i32", "i64", "ui8", "i16"]))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(cases())
+def test_any_dimension_numbers(drawn: tuple[Case, str]) -> None:
+    case, index = drawn
+    case.run(index=index)
