@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hlo2onnx.api import translate
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from hlo2onnx.errors import (
     Hlo2OnnxError,
     LoadError,
@@ -12,8 +14,11 @@ from hlo2onnx.errors import (
     UsageError,
     VerificationError,
 )
-from hlo2onnx.program import OnnxProgram
-from hlo2onnx.verification.compare import Verification
+
+if TYPE_CHECKING:
+    from hlo2onnx.api import translate
+    from hlo2onnx.program import OnnxProgram
+    from hlo2onnx.verification.compare import Verification
 
 __version__ = "0.1.0"
 
@@ -30,3 +35,17 @@ __all__ = [
     "__version__",
     "translate",
 ]
+
+_HOMES = {
+    "OnnxProgram": "hlo2onnx.program",
+    "Verification": "hlo2onnx.verification.compare",
+    "translate": "hlo2onnx.api",
+}
+"""Names whose modules import JAX; the command's help and the child that reads damaged files do
+without it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -52,7 +52,7 @@ def contract(
     """
     dims = lhs.dims(lhs.batch) + lhs.dims(lhs.free) + rhs.dims(rhs.free)
     if 0 in (*dims, *lhs.dims(lhs.contracting)):
-        return zeros(em, dtype_of(lhs.value), _static(dims))
+        return zeros(em, dtype_of(lhs.value), dims)
     if not lhs.contracting:
         return _outer(em, lhs, rhs)
     plans = [
@@ -64,9 +64,9 @@ def contract(
     return min(plans, key=lambda plan: plan.transposes(em, readers_perm)).emit(em)
 
 
-def zeros(em: Emitter, dtype: oir.DataType, dims: Sequence[int]) -> oir.Value:
+def zeros(em: Emitter, dtype: oir.DataType, dims: Sequence[Dim | None]) -> oir.Value:
     """A tensor of zeros, which an empty sum gives."""
-    return em.expand(em.scalar(0, dtype), dims)
+    return em.expand(em.scalar(0, dtype), _static(dims, "an empty sum has a dynamic shape"))
 
 
 @dataclass(frozen=True)
@@ -127,12 +127,11 @@ class _Plan:
         left = _join(em, left, [*singles, *row_groups, pairs])
         right = em.transpose(self.right.value, self.right_perm)
         right = _join(em, right, [*singles, pairs, len(columns)])
-        product = _part(
-            em,
-            em.MatMul(left, right),
-            [*singles, *row_groups, len(columns)],
-            self.left.dims(batch + rows) + self.right.dims(columns),
-        )
+        # The program knows dynamic extents of left and right to be equal; inference does not.
+        shape = (*shape_of(left)[:-1], shape_of(right)[-1])
+        product = em.MatMul(left, right, types=[(dtype_of(left), shape)])
+        dims = self.left.dims(batch + rows) + self.right.dims(columns)
+        product = _part(em, product, [*singles, *row_groups, len(columns)], dims)
         return em.transpose(product, self.result_perm)
 
 
@@ -157,7 +156,7 @@ def _join(em: Emitter, x: oir.Value, groups: Sequence[int]) -> oir.Value:
     """Joins adjacent axes, `groups` saying how many make up each of the result; none make a 1."""
     if all(size <= 1 for size in groups):
         return em.unsqueeze(x, [axis for axis, size in enumerate(groups) if size == 0])
-    dims = iter(_static(shape_of(x)))
+    dims = iter(_static(shape_of(x), _JOINED))
     return em.reshape(x, [math.prod(islice(dims, size)) for size in groups])
 
 
@@ -165,7 +164,7 @@ def _part(em: Emitter, x: oir.Value, groups: Sequence[int], dims: Sequence[Dim])
     """The inverse of `_join`: the axes of `dims` again."""
     if all(size <= 1 for size in groups):
         return em.squeeze(x, [axis for axis, size in enumerate(groups) if size == 0])
-    return em.reshape(x, _static(dims))
+    return em.reshape(x, _static(dims, _JOINED))
 
 
 def _outer(em: Emitter, lhs: Operand, rhs: Operand) -> oir.Value:
@@ -179,13 +178,13 @@ def _outer(em: Emitter, lhs: Operand, rhs: Operand) -> oir.Value:
     return product
 
 
-def _static(dims: Sequence[Dim]) -> tuple[int, ...]:
+_JOINED = "several axes, some of them dynamic, would become one axis of a MatMul"
+
+
+def _static(dims: Sequence[Dim | None], why: str) -> tuple[int, ...]:
     static = tuple(dim for dim in dims if isinstance(dim, int))
     if len(static) != len(dims):
-        raise UnsupportedOp(
-            "several axes, some of them dynamic, would become one axis of a MatMul",
-            "lower the function for static shapes",
-        )
+        raise UnsupportedOp(why, "lower the function for static shapes")
     return static
 
 

@@ -106,7 +106,7 @@ def _encode(em: Emitter, x: oir.Value) -> oir.Value:
     fraction, exponent = _split(em, magnitude, form.least)
     scaled = em.cast(em.Mul(fraction, em.scalar(2.0**form.digits, real)), integer)
     step = em.scalar(1 << form.digits, integer)
-    code = em.Add(scaled, em.Mul(em.cast(exponent, integer), step))
+    code: oir.Value = em.Add(scaled, em.Mul(em.cast(exponent, integer), step))
     if infinity is not None:
         code = em.Where(em.IsInf(x), em.scalar(infinity, integer), code)
     if form.signed:
@@ -157,7 +157,7 @@ def _decode(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     form = FORMATS[dtype]
     real, integer = _carrier(dtype)
     x = em.cast(x, signed_type(dtype.bitwidth))
-    negative = em.Less(x, em.scalar_like(0, x))
+    positive = em.GreaterOrEqual(x, em.scalar_like(0, x))
     code = em.cast(mask(em, x, range_of_type(dtype_of(x)).high), integer)
     exponent = shift_right_logical(em, code, form.digits)
     mantissa = em.cast(mask(em, code, (1 << form.digits) - 1), real)
@@ -170,7 +170,8 @@ def _decode(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     infinity = em.scalar((count - 1) << form.digits, integer)
     number = em.Mul(fraction, scale)
     number = em.Where(em.Greater(code, infinity), em.scalar(np.nan, real), number)
-    return em.cast(em.Where(negative, em.Neg(number), number), dtype)
+    # ORT's Where makes +0 of a -0 in its second operand, not in its third.
+    return em.cast(em.Where(positive, number, em.Neg(number)), dtype)
 
 
 def _look_up(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:

@@ -7,14 +7,17 @@ halve(em, function, tensors)         any associative function, over the leading 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import onnx_ir as oir
 
+from dialect_handlers.common.integer_reductions import (
+    extreme_of_wide_integers,
+    order_as_int64,
+    sum_integers,
+)
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
-from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.values import FLOATS, INTEGERS, dtype_of, shape_of, static_shape
+from hlo2onnx.graph.values import FLOATS, INTEGERS, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 Function = Callable[..., list[oir.Value]]
@@ -28,11 +31,8 @@ _REDUCERS = {
 }
 _BOOLEAN_REDUCERS = {Combiner.AND: "ReduceMin", Combiner.OR: "ReduceMax", Combiner.XOR: "ReduceSum"}
 
-_SUM_LIMITS = {oir.DataType.INT32: 1 << 31, oir.DataType.INT64: 1 << 53}
-"""Below these ONNX Runtime's ReduceSum is exact: it adds integers in f64 and saturates."""
-
-_ANY_EXTENT = 1 << 31
-"""More elements than a dynamic extent stands for."""
+_EXTREMES = (Combiner.MAXIMUM, Combiner.MINIMUM)
+_WIDE_INTEGERS = (oir.DataType.UINT32, oir.DataType.INT64, oir.DataType.UINT64)
 
 
 def has_reducer(combiner: Combiner | None, dtype: oir.DataType) -> bool:
@@ -52,59 +52,18 @@ def reduce_axes(
     if dtype_of(x) == oir.DataType.BOOL:
         return _reduce_booleans(em, combiner, x, axes, keepdims)
     if combiner == Combiner.ADD and dtype_of(x) in INTEGERS:
-        return _sum_integers(em, x, axes, keepdims)
+        return sum_integers(em, x, axes, keepdims)
+    if combiner in _EXTREMES and dtype_of(x) in _WIDE_INTEGERS:
+        largest = combiner == Combiner.MAXIMUM
+        return extreme_of_wide_integers(em, x, axes, keepdims, largest)
     reduced = _node(em, _REDUCERS[combiner], x, axes, keepdims)
-    if combiner not in (Combiner.MAXIMUM, Combiner.MINIMUM):
-        return reduced
-    if em.facts.nan_free(x) or not em.guards_nan:
+    if combiner not in _EXTREMES or em.facts.nan_free(x) or not em.guards_nan:
         return reduced
     # The runtime's maximum loses NaN. A sum of non-negative numbers is NaN for no other reason
     # than a NaN among them: no infinities cancel and overflow gives +inf.
     witness = _node(em, "ReduceSum", em.Relu(x), axes, keepdims)
     result: oir.Value = em.Where(em.IsNaN(witness), witness, reduced)
     return result
-
-
-def _sum_integers(em: Emitter, x: oir.Value, axes: Sequence[int], keepdims: bool) -> oir.Value:
-    """A sum that wraps: ReduceSum where it provably stays below the limit, else a product with
-    ones, since ONNX Runtime's MatMul wraps (and is several times faster)."""
-    dtype = dtype_of(x)
-    bounds = em.facts.int_range(x)
-    assert bounds is not None
-    extents = [shape_of(x)[axis] for axis in axes]
-    count = math.prod(extent if isinstance(extent, int) else _ANY_EXTENT for extent in extents)
-    largest = max(-bounds.low, bounds.high) * count
-    for carrier, limit in _SUM_LIMITS.items():
-        if largest < limit and carrier.bitwidth >= dtype.bitwidth:
-            return em.cast(_node(em, "ReduceSum", em.cast(x, carrier), axes, keepdims), dtype)
-    wide = em.cast(x, oir.DataType.INT32) if dtype.bitwidth < 32 else x
-    return em.cast(_sum_by_matmul(em, wide, sorted(axes), keepdims), dtype)
-
-
-def _sum_by_matmul(em: Emitter, x: oir.Value, axes: Sequence[int], keepdims: bool) -> oir.Value:
-    """The reduced axes, as one between an outer and an inner axis, contracted with ones."""
-    dims = static_shape(x)
-    if dims is None:
-        raise UnsupportedOp(
-            f"a sum of {dtype_of(x).name} over a dynamic shape may leave the range that ONNX"
-            " Runtime adds exactly",
-            "lower the function for static shapes, or sum a narrower integer type",
-        )
-    kept = [axis for axis in range(len(dims)) if axis not in axes]
-    if axes[-1] - axes[0] >= len(axes):
-        x, inner = em.transpose(x, [*kept, *axes]), 1
-    else:
-        inner = math.prod(dims[axes[-1] + 1 :])
-    count = math.prod(dims[axis] for axis in axes)
-    outer = math.prod(dims[axis] for axis in kept) // max(inner, 1)
-    one = em.scalar_like(1, x)
-    if inner == 1:
-        total = em.MatMul(em.reshape(x, [outer, count]), em.expand(one, [count, 1]))
-    else:
-        total = em.MatMul(em.expand(one, [1, count]), em.reshape(x, [outer, count, inner]))
-    if keepdims:
-        return em.reshape(total, [1 if axis in axes else dim for axis, dim in enumerate(dims)])
-    return em.reshape(total, [dims[axis] for axis in kept])
 
 
 def _reduce_booleans(
@@ -133,6 +92,8 @@ def first_extreme(em: Emitter, combiner: Combiner, x: oir.Value, axis: int) -> o
     arg_reducer = "ArgMax" if bound == Combiner.MAXIMUM else "ArgMin"
     if dtype_of(x) == oir.DataType.BOOL:
         x = em.cast(x, oir.DataType.UINT8)
+    if dtype_of(x) == oir.DataType.UINT64:
+        x = order_as_int64(em, x)
     nan_wins = combiner in (Combiner.ARGMAX, Combiner.ARGMIN) and em.guards_nan
     if nan_wins and not em.facts.nan_free(x):
         x, arg_reducer = _ranks(em, bound, x, axis), "ArgMax"

@@ -33,8 +33,8 @@ class Combiner(StrEnum):
     """A function of two values. On booleans add and maximum are OR, multiply and minimum AND.
 
     MAXIMUM and MINIMUM let NaN win, as StableHLO does. ARGMAX and ARGMIN are regions over two
-    pairs (value, index): equal values go to the lower index and the first NaN wins (JAX). The LAST
-    two are the same without a rule for NaN, whose outcome depends on the order of evaluation
+    pairs (value, index): equal values go to the lower index and the first NaN wins (JAX). The
+    NAN_UNDEFINED ones have no rule for NaN: its outcome depends on the order of evaluation
     (TensorFlow, PyTorch/XLA).
     """
 
@@ -129,18 +129,8 @@ def _limits(dtype: oir.DataType) -> tuple[Any, Any]:
     return limits.min, limits.max
 
 
-_MONOIDS = frozenset(
-    {
-        Combiner.ADD,
-        Combiner.MULTIPLY,
-        Combiner.MINIMUM,
-        Combiner.MAXIMUM,
-        Combiner.AND,
-        Combiner.OR,
-        Combiner.XOR,
-    }
-)
 _BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
+_MONOIDS = frozenset(map(Combiner, _BINARY))
 _COMMUTATIVE = frozenset({*_BINARY, "compare EQ", "compare NE"})
 _MIRRORED = {
     "compare GT": "compare LT",

@@ -100,7 +100,9 @@ def _join(em: Emitter, x: oir.Value, width: int) -> oir.Value:
     arithmetic, whereas ReduceSum may go through doubles.
     """
     carrier = unsigned_type(max(width, 32))
-    part = dtype_of(x).bitwidth
-    weights = [1 << at for at in range(0, width, part)]
-    joined = em.MatMul(em.cast(x, carrier), em.const(np.array(weights, np.uint64), carrier))
-    return em.cast(joined, unsigned_type(width))
+    weights = [[1 << at] for at in range(0, width, dtype_of(x).bitwidth)]
+    x, dropped = em.cast(x, carrier), [rank_of(x) - 1]
+    if dropped == [0]:
+        x, dropped = em.unsqueeze(x, [0]), [0, 1]
+    joined = em.MatMul(x, em.const(np.array(weights, np.uint64), carrier))
+    return em.cast(em.squeeze(joined, dropped), unsigned_type(width))

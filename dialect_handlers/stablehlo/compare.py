@@ -74,10 +74,10 @@ def compare_complex(
 def _check_type(dtype: oir.DataType, compare_type: str) -> None:
     """StableHLO's constraint C3, which its verifier leaves to the compiler."""
     if dtype in FLOATS:
-        allowed = ("NOTYPE", "FLOAT", "TOTALORDER")
+        fits = compare_type in ("NOTYPE", "FLOAT", "TOTALORDER")
     elif dtype in UNSIGNED or dtype == oir.DataType.BOOL:
-        allowed = ("NOTYPE", "UNSIGNED")
+        fits = compare_type in ("NOTYPE", "UNSIGNED")
     else:
-        allowed = ("NOTYPE", "SIGNED")
-    if compare_type not in allowed:
+        fits = compare_type in ("NOTYPE", "SIGNED")
+    if not fits:
         raise UnsupportedOp(f"compare_type {compare_type} does not fit elements of type {dtype}")

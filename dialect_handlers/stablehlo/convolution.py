@@ -18,7 +18,7 @@ from dialect_handlers.common.contraction import (
 )
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.builder import INT64_MIN
-from hlo2onnx.graph.values import FLOATS, dtype_of
+from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -27,6 +27,7 @@ from hlo2onnx.targets.decompositions.convolution import (
     conv_as_matmul,
     conv_transpose_as_matmul,
     pad_spatial,
+    spatial_dims,
     static_dims,
     swap_channels,
 )
@@ -86,7 +87,7 @@ class Convolution:
     windows: tuple[Window, ...]
     feature_groups: int
     batch_groups: int
-    dims: tuple[int, ...]
+    dims: tuple[int | None, ...]
 
     @property
     def group(self) -> int:
@@ -95,7 +96,7 @@ class Convolution:
 
     def apply(self, em: Emitter, lhs: oir.Value, rhs: oir.Value) -> oir.Value:
         """The convolution of two tensors of one element type."""
-        empty = 0 in (*static_dims(lhs), *static_dims(rhs), *self.dims)
+        empty = 0 in (*shape_of(lhs), *shape_of(rhs), *self.dims)
         if empty or any(window.sees_padding_only for window in self.windows):
             return zeros(em, dtype_of(lhs), self.dims)
         transposed = any(window.lhs_dilation > 1 for window in self.windows)
@@ -195,7 +196,7 @@ def _conv_transpose(
     for axis, extra in enumerate(output_padding, len(windows)):
         missing[axis] -= extra
     y = pad_spatial(em, y, missing)
-    extents = static_dims(y)[2:]
+    extents = spatial_dims(y)
     return em.slice(
         y,
         [0] * len(windows),
@@ -227,7 +228,6 @@ def convolution(
     window_reversal: Sequence[bool] = (),
 ) -> Parts:
     """convolution(lhs, rhs) -> Conv or ConvTranspose between Transposes to ONNX's layout."""
-    lhs_dims, rhs_dims = (em.static_dims(operand.type) for operand in op.operands)
     types = parts_of(op.results[0].type)
     lhs, rhs = (em.parts(operand) for operand in op.operands)
     if len(types) != len(lhs):
@@ -237,8 +237,8 @@ def convolution(
     windows = tuple(
         Window(*row)
         for row in zip(
-            [lhs_dims[axis] for axis in dimension_numbers.input_spatial_dimensions],
-            [rhs_dims[axis] for axis in dimension_numbers.kernel_spatial_dimensions],
+            _extents(lhs[0], dimension_numbers.input_spatial_dimensions),
+            _extents(rhs[0], dimension_numbers.kernel_spatial_dimensions),
             window_strides or (1,) * rank,
             *edges.T.tolist(),
             lhs_dilation or (1,) * rank,
@@ -248,10 +248,19 @@ def convolution(
         )
     )
     conv = Convolution(
-        dimension_numbers, windows, feature_group_count, batch_group_count, em.result_dims(op)
+        dimension_numbers, windows, feature_group_count, batch_group_count, op.result_shape()
     )
 
     def product(x: oir.Value, y: oir.Value) -> oir.Value:
         return accumulate(em, lambda a, b: conv.apply(em, a, b), x, y, types[0].dtype)
 
     return complex_product(em, product, lhs, rhs)
+
+
+def _extents(x: oir.Value, axes: Sequence[int]) -> list[int]:
+    dims = [dim for axis in axes if isinstance(dim := shape_of(x)[axis], int)]
+    if len(dims) != len(axes):
+        raise UnsupportedOp(
+            "a spatial axis is dynamic", "lower the function for static spatial shapes"
+        )
+    return dims

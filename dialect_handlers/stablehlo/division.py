@@ -29,8 +29,8 @@ def divide(em: Emitter, op: Op) -> oir.Value:
 def remainder(em: Emitter, op: Op) -> oir.Value:
     """remainder(x, y) = x - trunc(x / y) · y, which has the sign of x; x rem 0 = x on integers.
 
-    On floats that is Mod(fmod=1), which is exact; its integer kernels go through doubles. Mod(fmod=0)
-    is the same where no operand is negative.
+    On floats that is Mod(fmod=1), which is exact there; on integers it goes through doubles. Mod
+    with fmod=0 is the same where no operand is negative.
     """
     x, y = em.operands(op)
     result: oir.Value

@@ -21,22 +21,25 @@ def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Val
     dims, result = em.static_dims(op.operands[0].type), em.result_dims(op)
     if 0 in result:
         return em.const(np.empty(result), dtype_of(x))
-    moving = []
-    for axis, (dim, size, start) in enumerate(zip(dims, slice_sizes, starts, strict=True)):
-        known = constant_starts(em, start)
-        if dim == size:
-            continue  # clamped, the start can only be 0
-        if known is None:
-            moving.append(axis)
-        else:
-            first = int(clamped_constant(known, [dim - size]).item())
-            x = em.slice(x, [first], [first + size], axes=[axis])
+    limits = [dim - size for dim, size in zip(dims, slice_sizes, strict=True)]
+    known = {axis: _known(em, starts[axis], limit) for axis, limit in enumerate(limits)}
+    still = {axis: first for axis, first in known.items() if first is not None}
+    ends = [first + slice_sizes[axis] for axis, first in still.items()]
+    x = em.slice(x, list(still.values()), ends, axes=list(still))
+    moving = [axis for axis in known if axis not in still]
     if not moving:
         return x
-    limits = [dims[axis] - slice_sizes[axis] for axis in moving]
     if len(moving) == 1 and slice_sizes[moving[0]] == 1:
-        start = clamped(em, starts[moving[0]], limits)
+        start = clamped(em, starts[moving[0]], [limits[moving[0]]])
         return em.reshape(em.Gather(x, start, axis=moving[0]), result)
     joined = em.concat([em.reshape(starts[axis], [1]) for axis in moving], axis=0)
     sizes = [slice_sizes[axis] for axis in moving]
-    return window(em, x, moving, clamped(em, joined, limits), sizes)
+    return window(em, x, moving, clamped(em, joined, [limits[axis] for axis in moving]), sizes)
+
+
+def _known(em: Emitter, start: oir.Value, limit: int) -> int | None:
+    """The clamped start, if it is known; a slice as long as its axis starts at 0."""
+    if limit == 0:
+        return 0
+    known = constant_starts(em, start)
+    return None if known is None else int(clamped_constant(known, [limit]).item())

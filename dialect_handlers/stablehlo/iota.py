@@ -12,8 +12,10 @@ from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.mlir.types import parts_of
 
-CONSTANT_ELEMENTS = 1 << 16
-"""A longer count is made by Range: half a megabyte in the file is enough for a simpler graph."""
+CONSTANT_BYTES = 1 << 18
+"""A longer count is made by Range: a quarter of a megabyte is enough for a simpler graph. But one
+of bytes, which is pointless from 256 elements on, is stored at any length: the runtime's casts to
+f8 are off where they overflow."""
 
 
 @handles("stablehlo.iota")
@@ -33,7 +35,7 @@ def complex_iota(em: Emitter, op: Op, *, iota_dimension: int) -> list[Parts]:
 def _iota(em: Emitter, dims: Sequence[int], axis: int, dtype: oir.DataType) -> oir.Value:
     count = dims[axis]
     column = [count, *(1 for _ in dims[axis + 1 :])]
-    if count <= CONSTANT_ELEMENTS:
+    if dtype.bitwidth <= 8 or count * dtype.bitwidth <= 8 * CONSTANT_BYTES:
         # What does not fit the type wraps, or becomes what the type has for "too large".
         with np.errstate(over="ignore"):
             counted = np.arange(count).astype(dtype.numpy()).reshape(column)

@@ -27,7 +27,7 @@ def reduce_precision(em: Emitter, op: Op, *, exponent_bits: int, mantissa_bits: 
     x = em.operand(op)
     dtype = dtype_of(x)
     if dtype.bitwidth == 8:
-        wide = em.cast(x, T.FLOAT)
+        wide = em.cast(x, T.FLOAT16)  # as XLA does
         return convert(em, _reduced(em, wide, exponent_bits, mantissa_bits), dtype)
     return _reduced(em, x, exponent_bits, mantissa_bits)
 
@@ -64,9 +64,10 @@ def _reduced(em: Emitter, x: oir.Value, exponent_bits: int, mantissa_bits: int) 
 def _flushed(
     em: Emitter, x: oir.Value, rounded: oir.Value, limit: float, *, by: oir.Value
 ) -> oir.Value:
-    """`rounded` with zero of the sign of x where |by| is below the limit."""
-    below = em.Less(em.Abs(by), em.scalar_like(limit, x))
-    result: oir.Value = em.Where(below, em.Mul(x, em.scalar_like(0, x)), rounded)
+    """`rounded` with zero of the sign of x where |by| is below the limit; NaN stays."""
+    # ORT's Where makes +0 of a -0 in its second operand, not in its third.
+    kept = em.GreaterOrEqual(em.Abs(by), em.scalar_like(limit, x))
+    result: oir.Value = em.Where(kept, rounded, em.Mul(x, em.scalar_like(0, x)))
     return result
 
 

@@ -25,6 +25,11 @@ _MOVES_DATA = frozenset(
 _BOUNDED_BELOW = frozenset(
     {"Abs", "Cos", "Erf", "Exp", "Relu", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"}
 )
+_KEEPS_NUMBERS = frozenset(
+    {"Abs", "Ceil", "Clip", "Concat", "Erf", "Exp", "Floor", "Max", "Min", "Neg", "Relu", "Round",
+     "Sigmoid", "Tanh"}
+)  # fmt: skip
+"""Operators that make NaN of NaN only."""
 _FOLD_LIMIT = 1 << 16
 """Constants above this many elements are not examined for their range."""
 
@@ -106,7 +111,9 @@ class Facts:
                 return ANYTHING
             numbers = array.astype(np.float64)
             numbers = numbers[~np.isnan(numbers)]
-            return FloatRange(float(numbers.min()), float(numbers.max())) if numbers.size else ANYTHING
+            if not numbers.size:
+                return ANYTHING
+            return FloatRange(float(numbers.min()), float(numbers.max()))
         node = value.producer()
         if node is None:
             return ANYTHING
@@ -126,7 +133,7 @@ class Facts:
             return self.nan_free(inputs[0])
         if node.op_type == "Cast":
             return dtype_of(inputs[0]) not in FLOATS or self.nan_free(inputs[0])
-        if node.op_type in ("Relu", "Neg", "Abs", "Concat", "Max", "Min", "Exp", "Tanh", "Erf"):
+        if node.op_type in _KEEPS_NUMBERS:
             return all(map(self.nan_free, inputs))
         if node.op_type == "Where":
             return all(map(self.nan_free, inputs[1:]))

@@ -76,9 +76,7 @@ def _extreme(node: oir.Node, float_range: FloatRangeOf) -> FloatRange:
     if node.op_type == "Min":
         return FloatRange(min(r.low for r in ranges), min(r.high for r in ranges))
     x, least, most = ranges
-    return FloatRange(
-        min(max(x.low, least.low), most.low), min(max(x.high, least.high), most.high)
-    )
+    return FloatRange(min(max(x.low, least.low), most.low), min(max(x.high, least.high), most.high))
 
 
 def _cast_range(

@@ -68,6 +68,9 @@ def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
         return Range(
             min(max(first.low, least.low), most.low), min(max(first.high, least.high), most.high)
         )
+    if len(operands) == 3 and op_type == "Range":
+        _, limit, step = operands
+        return Range(first.low, max(limit.high - 1, first.low)) if step.low > 0 else None
     if len(operands) != 2:
         return None
     second = operands[1]

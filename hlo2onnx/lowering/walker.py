@@ -109,6 +109,11 @@ class Walker:
         except UnsupportedOp as refusal:
             self._refuse(op, origin, refusal)
             results = [self._placeholder(value) for value in op.results]
+        except InternalError:
+            if not self.refusals:
+                raise
+            # A placeholder, scalar within a scalar region, does not fit what reads it.
+            results = [self._placeholder(value) for value in op.results]
         finally:
             em.scope, em.metadata, self._origin = outer
         em.environment.update(zip(op.results, results, strict=True))

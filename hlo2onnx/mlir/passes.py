@@ -17,6 +17,12 @@ EXPAND_CHLO = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 NORMALIZE = "builtin.module(func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false}))"
 """dot, einsum, broadcast, create_token, ... as the ops that replaced them."""
 
+FROM_VHLO = (
+    f"builtin.module(vhlo-to-version{{target={stablehlo.get_current_version()}}},"
+    "vhlo-legalize-to-stablehlo)"
+)
+"""VHLO of any version this jaxlib knows as StableHLO; leaves other dialects alone."""
+
 
 @cache
 def _register() -> None:

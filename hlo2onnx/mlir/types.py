@@ -64,7 +64,7 @@ def element_type(mlir_type: Any) -> str:
 
 def is_tensor(mlir_type: Any) -> bool:
     """Whether the type is a ranked tensor."""
-    return isinstance(mlir_type, ir.RankedTensorType) or ir.RankedTensorType.isinstance(mlir_type)
+    return isinstance(mlir_type, ir.RankedTensorType)
 
 
 def is_token(mlir_type: Any) -> bool:

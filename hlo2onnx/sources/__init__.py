@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
+import jax.export
+from jaxlib.mlir import ir
 
-from hlo2onnx.errors import LoadError
-from hlo2onnx.sources.files import from_module, from_text
-from hlo2onnx.sources.lowered import from_lowered
+from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.sources.exported import from_exported
+from hlo2onnx.sources.files import from_bytes, from_module, from_path, from_string
+from hlo2onnx.sources.lowered import from_function, from_lowered, unwrapped
 from hlo2onnx.sources.source import Source
 
 __all__ = ["Source", "load"]
@@ -21,15 +26,55 @@ def load(
     kwargs: Mapping[str, Any] | None = None,
     function: str | None = None,
 ) -> Source:
-    """Makes a `Source` of whatever is given.
+    """Makes a `Source` of whatever is given; `hlo2onnx.translate` lists the kinds.
+
+    Args:
+        source: The program.
+        args, kwargs: Example arguments of a function.
+        function: Name of the function of a module with several.
 
     Raises:
         LoadError: It is not a program.
+        UsageError: Arguments are given that this kind of source does not take.
     """
-    if isinstance(source, jax.stages.Lowered):
-        return from_lowered(source)
+    made_here = _from_jax(source, args, kwargs or {})
+    if made_here is not None:
+        if function not in (None, "main"):
+            raise UsageError("function= chooses one of a module's functions; this source has one")
+        return made_here
+    if args or kwargs:
+        raise UsageError(
+            f"example arguments go with a function; a {type(source).__name__} has its own types"
+        )
     if isinstance(source, str):
-        return from_text(source, "the given text", function)
-    if hasattr(source, "operation") and hasattr(source, "context"):
+        return from_string(source, function)
+    if isinstance(source, os.PathLike):
+        return from_path(Path(source), function)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return from_bytes(bytes(source), "the given bytes", function)
+    if isinstance(source, ir.Module):
         return from_module(source, "the given module", function)
-    raise LoadError(f"cannot translate a {type(source).__name__}")
+    raise LoadError(f"cannot translate a {type(source).__name__}: {_ADVICE}")
+
+
+def _from_jax(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Source | None:
+    """The program of a JAX object that knows its calling convention; None for other sources."""
+    if isinstance(source, jax.stages.Traced):
+        source = source.lower()
+    if isinstance(source, jax.export.Exported) or unwrapped(source) is not None:
+        if args or kwargs:
+            raise UsageError("example arguments go with a function; this program has its own")
+        if isinstance(source, jax.export.Exported):
+            return from_exported(source)
+        return from_lowered(unwrapped(source))
+    if isinstance(source, jax.stages.Compiled):
+        raise LoadError("XLA has compiled this program: pass what jit(f).lower(...) returned")
+    if callable(source):
+        return from_function(source, args, kwargs)
+    return None
+
+
+_ADVICE = (
+    "pass a jax.stages.Lowered, a jax.export.Exported, a path, StableHLO text or bytecode, an MLIR"
+    " module of jaxlib, or a function with example arguments"
+)

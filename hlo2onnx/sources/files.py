@@ -1,22 +1,125 @@
-"""Programs that come as text or bytes."""
+"""Programs that come as text, as bytes or in files."""
 
 from __future__ import annotations
 
-from hlo2onnx.mlir.context import parse_module
+import codecs
+import os
+from pathlib import Path
+from typing import Any
+
+from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.context import BYTECODE_MAGIC, clone_module, is_vhlo, upgrade_vhlo
+from hlo2onnx.mlir.isolated import read_untrusted
+from hlo2onnx.sources.exported import from_serialized
 from hlo2onnx.sources.signature import signature_of
 from hlo2onnx.sources.source import Source, find_function
 
+SUFFIXES = frozenset({".mlir", ".mlirbc", ".bc", ".stablehlo", ".vhlo", ".txt", ".jax_export"})
+"""What file names of programs end in."""
 
-def from_text(text: str | bytes, what: str, function: str | None) -> Source:
+_OTHER_FORMATS = {
+    "HloModule": "is XLA's HLO text; lower(...).as_text() gives StableHLO",
+    "<": "looks like a web page; was the download redirected?",
+    "version https://git-lfs": "is a Git LFS pointer; `git lfs pull` fetches the file itself",
+    '{"': "looks like JSON",
+}
+"""How text begins that people take for StableHLO, and what to tell them."""
+
+
+def from_path(path: Path, function: str | None) -> Source:
+    """Loads a file of any kind: text, MLIR bytecode, portable artifact, serialized Exported.
+
+    Raises:
+        LoadError: The file cannot be read, or what is in it.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise LoadError(f"no such file: {path}") from None
+    except OSError as error:
+        raise LoadError(f"cannot read {path}: {error.strerror}") from error
+    return from_bytes(content, path.name, function)
+
+
+def from_string(text: str, function: str | None) -> Source:
+    """Loads the file that a string names, or else the string as StableHLO text.
+
+    Raises:
+        LoadError: It names no file, or is not valid text.
+    """
+    single_line = text.strip() and "\n" not in text
+    if single_line and (_exists(text) or _looks_like_path(text)):
+        return from_path(Path(text), function)
+    return from_text(text, "the given text", function)
+
+
+def from_bytes(content: bytes, what: str, function: str | None) -> Source:
+    """Loads StableHLO text, MLIR bytecode, a portable artifact or a serialized Exported.
+
+    Raises:
+        LoadError: It is none of these, or damaged.
+    """
+    if content.startswith(BYTECODE_MAGIC):
+        return from_module(read_untrusted(content, what), what, function)
+    text = _decoded(content)
+    if text is not None:
+        return from_text(text, what, function)
+    return from_serialized(content, what)
+
+
+def from_text(text: str, what: str, function: str | None) -> Source:
     """Loads StableHLO text.
 
     Raises:
         LoadError: It does not parse, or has no function to translate.
     """
-    return from_module(parse_module(text, what), what, function)
+    start = text.lstrip()
+    if not start:
+        raise LoadError(f"{what} is empty")
+    # MLIR takes a NUL for the end of the text and says nothing about what follows.
+    if "\0" in text:
+        raise LoadError(f"{what} is damaged: it holds NUL characters")
+    for beginning, advice in _OTHER_FORMATS.items():
+        if start.startswith(beginning):
+            raise LoadError(f"{what} is not StableHLO: it {advice}")
+    return from_module(read_untrusted(text, what), what, function)
 
 
-def from_module(module: object, what: str, function: str | None) -> Source:
-    """Loads an `ir.Module`."""
-    found = find_function(module.operation, function, what)  # type: ignore[attr-defined]
+def from_module(module: Any, what: str, function: str | None) -> Source:
+    """Loads an `ir.Module`.
+
+    Raises:
+        LoadError: It has no function to translate.
+    """
+    if is_vhlo(module):
+        module = clone_module(module)
+        upgrade_vhlo(module, what)
+    found = find_function(module.operation, function, what)
     return Source(module, found.attributes["sym_name"].value, signature_of(found), what)
+
+
+def _decoded(content: bytes) -> str | None:
+    """The content as text, if it is text: UTF-8, or UTF-16 as PowerShell redirects it."""
+    marked = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = content.decode("utf-16" if marked else "utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # too long or odd for a path
+        return False
+
+
+def _looks_like_path(text: str) -> bool:
+    """Whether a single line means a file rather than a program, which has braces and blanks."""
+    if Path(text).suffix in SUFFIXES:
+        return True
+    if any(char in text for char in "{}()"):
+        return False
+    separators = [os.sep, *([os.altsep] if os.altsep else [])]
+    return any(char in text for char in separators) or not any(map(str.isspace, text))

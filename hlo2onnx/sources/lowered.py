@@ -1,17 +1,24 @@
-"""Programs that come from JAX in this process: `jax.stages.Lowered` and jitted functions."""
+"""Programs that come from JAX in this process: `jax.stages.Lowered` and functions.
+
+JAX tells nowhere in public which arguments jit pruned, which constants it made arguments, for
+which platforms it lowered and which arguments are static; this file alone reads it in private.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from hlo2onnx.errors import LoadError
-from hlo2onnx.sources.signature import Leaf, Signature, Trees, signature_of
-from hlo2onnx.sources.source import Source, find_function
+from hlo2onnx.sources.signature import Statics, with_trees
+from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 
 
-def from_lowered(lowered: Any) -> Source:
+def from_lowered(lowered: Any, statics: Statics = Statics()) -> Source:
     """Loads a `jax.stages.Lowered`.
 
     Raises:
@@ -20,26 +27,72 @@ def from_lowered(lowered: Any) -> Source:
     module = lowered.compiler_ir("stablehlo")
     if module is None:
         raise LoadError("this Lowered holds no StableHLO module")
-    function = find_function(module.operation, "main", "the lowered function")
-    signature = signature_of(function)
-    return Source(
-        module,
-        "main",
-        _with_trees(signature, lowered),
-        module.operation.attributes["sym_name"].value,
+    name = module.operation.attributes["sym_name"].value
+    lowering = lowered._lowering
+    constants = lowering.const_args
+    module = bind_added_arguments(module, lowering._platforms, constants)
+    kept = [index - len(constants) for index in lowering.compile_args["kept_var_idx"]]
+    signature = with_trees(
+        find_function(module.operation, "main", name),
+        lowered.in_tree,
+        jax.tree_util.tree_leaves(lowered.args_info),
+        [index for index in kept if index >= 0],
+        lowered.out_tree,
+        lowering.compile_args["global_out_avals"],
+        statics,
     )
+    return Source(module, "main", signature, name)
 
 
-def _with_trees(signature: Signature, lowered: Any) -> Signature:
-    avals = [leaf for leaf in jax.tree_util.tree_leaves(lowered.in_avals)]
-    kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
-    # Dimension variables and the platform index lead the arguments of polymorphic modules.
-    extra = len(signature.inputs) - len(kept)
-    if extra < 0:
-        raise LoadError("the lowered module has fewer arguments than its signature")
-    port_of = {leaf: extra + index for index, leaf in enumerate(kept)}
-    in_leaves = tuple(Leaf(aval, port_of.get(index)) for index, aval in enumerate(avals))
-    out_avals = jax.tree_util.tree_leaves(lowered.out_info)
-    out_leaves = tuple(Leaf(aval, index) for index, aval in enumerate(out_avals))
-    trees = Trees(lowered.in_tree, in_leaves, lowered.out_tree, out_leaves)
-    return Signature(signature.inputs, signature.outputs, trees)
+def from_function(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Source:
+    """Lowers a jitted or plain function for example arguments, and loads that.
+
+    Raises:
+        LoadError: The function's `lower` gives no `jax.stages.Lowered`.
+    """
+    if not isinstance(function, jax.stages.Wrapped):
+        function = jax.jit(_named(function))
+    lowered = unwrapped(function.lower(*args, **kwargs))
+    if lowered is None:
+        raise LoadError(f"lowering a {type(function).__name__} gives no jax.stages.Lowered")
+    return from_lowered(lowered, _statics(function, args, kwargs))
+
+
+def unwrapped(lowered: Any) -> Any:
+    """The `jax.stages.Lowered` in what `.lower()` of a jit gives; None if there is none.
+
+    Those of flax.nnx and equinox keep it in their attribute `lowered`.
+    """
+    if isinstance(lowered, jax.stages.Lowered):
+        return lowered
+    inner = getattr(lowered, "lowered", None)
+    return inner if isinstance(inner, jax.stages.Lowered) else None
+
+
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same as a function proper: jit takes only what it can hash, an `equinox.Module` with
+    weights is not; the parameters' names stay."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    functools.update_wrapper(call, function, updated=())
+    call.__name__ = getattr(function, "__name__", type(function).__name__)
+    return call
+
+
+_JITTED = type(jax.jit(lambda: None))
+
+
+def _statics(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Statics:
+    if not isinstance(jitted, _JITTED):
+        return Statics()
+    info = jitted._jit_info
+    positions = {index % len(args) for index in info.static_argnums if -len(args) <= index < len(args)}
+    return Statics(
+        len(args),
+        {index: args[index] for index in sorted(positions)},
+        {name: kwargs[name] for name in info.static_argnames if name in kwargs},
+    )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax
+from jaxlib.mlir import ir
+
+from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.locations import argument_name
-from hlo2onnx.mlir.types import is_token, shape_of
+from hlo2onnx.mlir.types import is_tensor, is_token, shape_of
 
-_KEY = re.compile(
-    r"\[(?P<quote>['\"]?)(?:<flat index )?(?P<item>.*?)>?(?P=quote)\]|\.(?P<name>\w+)"
-)
+_KEY = re.compile(r"\[(['\"]?)(?:<flat index )?(?P<item>.*?)>?\1\]|\.(?P<name>\w+)")
 
 
 @dataclass(frozen=True)
@@ -40,20 +42,38 @@ class Leaf:
     Attributes:
         aval: Its abstract value (`.shape`, `.dtype`; the dtype may be a PRNG key type or float0).
         port: Index of the input (output) that carries it; None for an argument that jit pruned.
+        name: Path of the leaf, as in `Port`.
     """
 
     aval: Any
     port: int | None
+    name: str
+
+
+@dataclass(frozen=True)
+class Statics:
+    """Static arguments, which are part of the program and no inputs of it.
+
+    Attributes:
+        count: How many positional arguments the function was lowered with, static ones included.
+        positional: Values by position.
+        keywords: Values by name.
+    """
+
+    count: int = 0
+    positional: Mapping[int, Any] = field(default_factory=dict)
+    keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Trees:
-    """The JAX function's own calling convention."""
+    """The JAX function's own calling convention: `in_tree` is that of `(args, kwargs)`."""
 
     in_tree: Any
     in_leaves: tuple[Leaf, ...]
     out_tree: Any
     out_leaves: tuple[Leaf, ...]
+    statics: Statics = Statics()
 
 
 @dataclass(frozen=True)
@@ -70,26 +90,13 @@ class Signature:
     outputs: tuple[Port, ...]
     trees: Trees | None = None
 
-    def with_names(self, inputs: Sequence[str], outputs: Sequence[str]) -> Signature:
-        """The signature with other names."""
-        return replace(
-            self,
-            inputs=tuple(replace(p, name=n) for p, n in zip(self.inputs, inputs, strict=True)),
-            outputs=tuple(replace(p, name=n) for p, n in zip(self.outputs, outputs, strict=True)),
-        )
-
-
-def path_name(text: str) -> str:
-    """JAX's spelling of a pytree leaf as a path: "params['a'][0].w" -> "params/a/0/w"."""
-    head = re.match(r"\w*", text)
-    parts = [head.group()] if head and head.group() else []
-    for key in _KEY.finditer(text):
-        parts.append(key.group("name") or key.group("item"))
-    return "/".join(parts)
-
 
 def signature_of(function: Any) -> Signature:
-    """The signature of a `func.func`, named by its argument locations and `jax.result_info`."""
+    """The signature of a `func.func`, named by its argument locations and `jax.result_info`.
+
+    Raises:
+        LoadError: An argument or result is no tensor.
+    """
     block = function.regions[0].blocks[0]
     inputs = _ports(
         (argument.type for argument in block.arguments),
@@ -99,6 +106,97 @@ def signature_of(function: Any) -> Signature:
     result_types = list(to_python(function.attributes["function_type"]).results)
     outputs = _ports(result_types, _result_names(function, len(result_types)), "result")
     return Signature(inputs, outputs)
+
+
+def with_trees(
+    function: Any,
+    in_tree: Any,
+    in_avals: Sequence[Any],
+    kept: Iterable[int],
+    out_tree: Any,
+    out_avals: Sequence[Any],
+    statics: Statics = Statics(),
+) -> Signature:
+    """The signature of a `func.func` that JAX made, with its pytrees.
+
+    Args:
+        function: The `func.func`.
+        in_tree: Tree of `(args, kwargs)`.
+        in_avals: One per leaf of it.
+        kept: Indices of the leaves that are arguments of the function; jit pruned the others.
+        out_tree: Tree of the results.
+        out_avals: One per leaf of it.
+        statics: Static arguments, where they are known.
+
+    Raises:
+        LoadError: The function's inputs and outputs are not those of the trees.
+    """
+    bare = signature_of(function)
+    port_of = {leaf: port for port, leaf in enumerate(sorted(kept))}
+    if len(bare.inputs) != len(port_of) or len(bare.outputs) != len(out_avals):
+        raise LoadError(
+            f"the program has {len(bare.inputs)} inputs and {len(bare.outputs)} outputs, its"
+            f" pytrees have {len(port_of)} and {len(out_avals)}: functions that take mutable"
+            " arrays (jax.Ref) cannot be translated"
+        )
+    block = function.regions[0].blocks[0]
+    in_leaves = []
+    for index, (path, aval) in enumerate(_paths(in_tree, in_avals)):
+        port = port_of.get(index)
+        location = None if port is None else block.arguments[bare.inputs[port].position].location
+        name = _input_name(path, "" if location is None else argument_name(location))
+        in_leaves.append(Leaf(aval, port, name))
+    out_leaves = [
+        Leaf(aval, index, "/".join(["result", *map(_key_name, path)]))
+        for index, (path, aval) in enumerate(_paths(out_tree, out_avals))
+    ]
+    trees = Trees(in_tree, tuple(in_leaves), out_tree, tuple(out_leaves), statics)
+    inputs, outputs = _renamed(bare.inputs, in_leaves), _renamed(bare.outputs, out_leaves)
+    return Signature(inputs, outputs, trees)
+
+
+def path_name(text: str) -> str:
+    """JAX's spelling of a pytree leaf as a path: "params['a'][0].w" -> "params/a/0/w".
+
+    Names that are not spelled so, as other producers of StableHLO have them, stay as they are.
+    """
+    parts = [re.match(r"[^\[.]*", text).group()]  # type: ignore[union-attr]
+    end = len(parts[0])
+    while key := _KEY.match(text, end):
+        parts.append(key.group("name") or key.group("item"))
+        end = key.end()
+    return "/".join(parts) if end == len(text) else text
+
+
+def _paths(tree: Any, avals: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """The key path of each leaf of a tree, with its abstract value."""
+    filled = jax.tree_util.tree_unflatten(tree, avals)
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
+    return list(zip(paths, avals, strict=True))
+
+
+def _input_name(path: Sequence[Any], location: str) -> str:
+    """Path of an argument's leaf: the parameter's name, then the keys within it.
+
+    The parameter's name stands in the argument's location ("params['w']"), if at all; keys are
+    taken from the pytree, since the location does not tell a key "a.b" from attribute b of a.
+    """
+    kind, parameter, *rest = path
+    suffix = jax.tree_util.keystr(tuple(rest))
+    if location.endswith(suffix) and len(location) > len(suffix):
+        head = path_name(location.removesuffix(suffix))
+    else:
+        head = _key_name(parameter) if kind.idx == 1 else f"arg{_key_name(parameter)}"
+    return "/".join([head, *map(_key_name, rest)])
+
+
+def _key_name(key: Any) -> str:
+    return str(jax.tree_util.keystr((key,), simple=True))
+
+
+def _renamed(ports: Sequence[Port], leaves: Iterable[Leaf]) -> tuple[Port, ...]:
+    names = {leaf.port: leaf.name for leaf in leaves}
+    return tuple(_unique(replace(port, name=names[index]) for index, port in enumerate(ports)))
 
 
 def _ports(types: Iterable[Any], names: Sequence[str], default: str) -> tuple[Port, ...]:
@@ -115,20 +213,26 @@ def _ports(types: Iterable[Any], names: Sequence[str], default: str) -> tuple[Po
 def _members(mlir_type: Any, suffix: str = "") -> list[tuple[Any, str]]:
     if is_token(mlir_type):
         return []
-    if hasattr(mlir_type, "num_types"):
+    if is_tensor(mlir_type):
+        return [(mlir_type, suffix)]
+    if isinstance(mlir_type, ir.TupleType):
         return [
             member
             for index in range(mlir_type.num_types)
             for member in _members(mlir_type.get_type(index), f"{suffix}/{index}")
         ]
-    return [(mlir_type, suffix)]
+    raise LoadError(f"an argument or result has the type {mlir_type}, which is no ranked tensor")
 
 
 def _unique(ports: Iterable[Port]) -> Iterable[Port]:
-    seen: dict[str, int] = {}
+    seen: set[str] = set()
     for port in ports:
-        count = seen[port.name] = seen.get(port.name, 0) + 1
-        yield port if count == 1 else replace(port, name=f"{port.name}_{count - 1}")
+        name, count = port.name, 0
+        while name in seen:
+            count += 1
+            name = f"{port.name}_{count}"
+        seen.add(name)
+        yield replace(port, name=name)
 
 
 def _result_names(function: Any, count: int) -> list[str]:

@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
+import hlo2onnx
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.verification.ort import OrtProgram
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,25 @@ def test_refusals() -> None:
         against_xla(text)
 
 
+def test_dynamic_batch() -> None:
+    """A batch size known at run time only changes no node."""
+    for case in (WINDOWS["NHWC"], WINDOWS["lhs dilation, output padding"]):
+        lhs, _, result = ("x".join(map(str, dims)) for dims in case.shapes)
+        run = case.run().close()
+        text = case.text.replace(f"<{lhs}x", f"<?{lhs[1:]}x").replace(result, f"?{result[1:]}")
+        program = hlo2onnx.translate(text)
+        assert program.report.nodes == run.nodes
+        content = program.model_proto.SerializeToString()
+        outputs = OrtProgram(content)(dict(zip(program.input_names, run.inputs, strict=True)))
+        np.testing.assert_array_equal(outputs[0], run.actual[0][0])
+
+
+def test_a_dynamic_spatial_axis_is_refused() -> None:
+    text = WINDOWS["plain"].text.replace("2x3x6x7x", "2x3x6x?x").replace("2x4x4x6", "2x4x4x?")
+    with pytest.raises(TranslationError, match="spatial axis is dynamic"):
+        hlo2onnx.translate(text)
+
+
 # -- what JAX makes of its own convolutions and their gradients -------------------------------
 
 
@@ -339,7 +360,6 @@ def convolutions(draw: st.DrawFn) -> Case:
     groups = draw(st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2)]))
     digits = "".join(map(str, range(rank)))
     names = ("bf" + digits, "oi" + digits, "bf" + digits)
-    element = draw(st.sampled_from(["f32", "i32"]))
     small = st.integers(1, 3)
     return Case(
         spatial=each(st.integers(1, 5)),
@@ -355,14 +375,15 @@ def convolutions(draw: st.DrawFn) -> Case:
         feature_groups=groups[0],
         batch_groups=groups[1],
         layouts=tuple("".join(draw(st.permutations(layout))) for layout in names),
-        elements=(element,) * 3,
     )
 
 
 @given(convolutions())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 def test_any_convolution(case: Case) -> None:
-    """In small whole numbers, of which every sum is exact."""
+    """In small whole numbers, of which every sum is exact, against XLA's integer convolution: its
+    f32 one reads outside the input for some negative pads (1-D, jaxlib 0.10; 0.12 is right)."""
+    whole = replace(case, elements=("i32",) * 3).run(wide=False).bit_exact()
     run = case.run(wide=False)
     for outputs in run.actual:
-        np.testing.assert_array_equal(outputs[0], run.expected[0])
+        np.testing.assert_array_equal(outputs[0], whole.expected[0])

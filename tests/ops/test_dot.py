@@ -14,8 +14,10 @@ from edge_values import edge_values, pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hlo2onnx
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.verification.ort import OrtProgram
 
 Dims = Sequence[int]
 
@@ -225,6 +227,26 @@ def test_precision_is_full_whatever_is_asked_for(attributes: str) -> None:
 def test_refusals(types: tuple[str, str, str], why: str) -> None:
     with pytest.raises(TranslationError, match=why):
         against_xla(module(*types, "contracting_dims = [1] x [0]"))
+
+
+@pytest.mark.parametrize("name", ["dense", "batch", "vectors"])
+def test_dynamic_extents(name: str) -> None:
+    """An extent known at run time only, a batch size or a number of rows, changes no node."""
+    lhs, rhs, *axes = AXES[name]
+    text = dot(lhs, rhs, *axes)
+    run = against_xla(text).close()
+    leading = f"{lhs[0]}x"
+    program = hlo2onnx.translate(text.replace(f"<{leading}", "<?x"))
+    assert program.report.nodes == run.nodes
+    content = program.model_proto.SerializeToString()
+    outputs = OrtProgram(content)(dict(zip(program.input_names, run.inputs, strict=True)))
+    np.testing.assert_array_equal(outputs[0], run.actual[0][0])
+
+
+def test_joining_dynamic_axes_is_refused() -> None:
+    text = dot(*AXES["batch, two rows"]).replace("tensor<2x", "tensor<?x")
+    with pytest.raises(TranslationError, match="some of them dynamic"):
+        hlo2onnx.translate(text)
 
 
 # -- the shape of the graph -------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from against_xla import Run, against_xla
 from edge_values import edge_values
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hlo2onnx
@@ -82,23 +82,37 @@ class Case:
 
     @property
     def text(self) -> str:
-        x, y = tensor(self.shape, self.element), tensor(self.results, self.element)
-        e = tensor((), self.element)
-        init = spelt(self.init or INIT[self.region], self.element)
-        return f"""
-module {{ func.func public @main(%arg0: {x}) -> {y} {{
-  %init = stablehlo.constant dense<{init}> : {e}
-  %0 = "stablehlo.reduce_window"(%arg0, %init) ({{
-  ^bb0(%a: {e}, %b: {e}):
-    {REGIONS.get(self.region, f"%r = stablehlo.{self.region} %a, %b : @").replace("@", e)}
-    stablehlo.return %r : {e}
-  }}) {{ {self.attributes} }} : ({x}, {e}) -> {y}
-  return %0 : {y}
-}} }}
-"""
+        return program(self)
 
     def run(self, *inputs: Any, **options: Any) -> Run:
         return against_xla(self.text, *inputs, **options)
+
+
+def program(*cases: Case) -> str:
+    """A module of these ops, all of them on its one argument."""
+    x = tensor(cases[0].shape, cases[0].element)
+    types = ", ".join(tensor(case.results, case.element) for case in cases)
+    ops = "".join(_op(case, f"%{number}") for number, case in enumerate(cases))
+    results = ", ".join(f"%{number}" for number in range(len(cases)))
+    return f"""
+module {{ func.func public @main(%arg0: {x}) -> ({types}) {{{ops}
+  return {results} : {types}
+}} }}
+"""
+
+
+def _op(case: Case, name: str) -> str:
+    x, y = tensor(case.shape, case.element), tensor(case.results, case.element)
+    e = tensor((), case.element)
+    region = REGIONS.get(case.region, f"%r = stablehlo.{case.region} %a, %b : @")
+    init = spelt(case.init or INIT[case.region], case.element)
+    return f"""
+  %init{name[1:]} = stablehlo.constant dense<{init}> : {e}
+  {name} = "stablehlo.reduce_window"(%arg0, %init{name[1:]}) ({{
+  ^bb0(%a: {e}, %b: {e}):
+    {region.replace("@", e)}
+    stablehlo.return %r : {e}
+  }}) {{ {case.attributes} }} : ({x}, {e}) -> {y}"""
 
 
 REGIONS = {
@@ -161,7 +175,7 @@ def edges(case: Case, seed: int = 0) -> np.ndarray:
     pool = edge_values(case.element)
     if case.element in FLOATS:
         if case.region in ("add", "multiply"):
-            pool = pool[(np.abs(pool) < 4) & (np.abs(pool) > 0.1) | ~np.isfinite(pool)]
+            pool = np.concatenate([pool[:5], pool[-3:]])
         pool = np.concatenate([pool, pool[-3:], pool[-3:]])  # the infinities and NaN
     return rng.choice(pool, case.shape)
 
@@ -233,6 +247,17 @@ def test_geometry_of_an_unnamed_region(name: str) -> None:
     case.run(values(case)).close()
 
 
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_counts(name: str) -> None:
+    """Sums of ones are known from the geometry alone."""
+    for element in ("i32", "f16"):
+        case = _like(GEOMETRIES[name], element=element, init="2")
+        ones = f"stablehlo.constant dense<{spelt('1', element)}> : {tensor(case.shape, element)}"
+        text = case.text.replace("{\n", f"{{\n  %ones = {ones}\n", 1).replace('"(%arg0', '"(%ones')
+        run = against_xla(text, values(case)).bit_exact()
+        run.has_no("Conv", "CumSum", "Slice", "Pad")
+
+
 @pytest.mark.parametrize("name", sorted(set(GEOMETRIES) - {"rank 0", "whole", "whole, wide"}))
 def test_order(name: str) -> None:
     """Subtraction is not associative; XLA subtracts in row-major order (but of whole operands)."""
@@ -266,22 +291,21 @@ def test_element_types(element: str, form: str) -> None:
     regions = ["add", "multiply", "maximum", "minimum"]
     if element not in FLOATS:
         regions += ["and", "or", "xor"]
-    for region in regions:
-        case = _like(FORMS[form], element=element, region=region)
-        run = case.run(values(case), nan="xla")
-        if element in FLOATS and region == "multiply":
-            run.close()  # 2 ** 23 is no f16
-        else:
-            run.bit_exact()
+    cases = [_like(FORMS[form], element=element, region=region) for region in regions]
+    run = against_xla(program(*cases), values(cases[0]), nan="xla")
+    if element in FLOATS:
+        run.close()  # a product may be 2 ** 23, which is no f16
+    else:
+        run.bit_exact()
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("element", [*FLOATS, "i8", "i32", "ui8"])
 def test_edge_values(element: str, form: str) -> None:
     """NaN wins, infinities count, integers wrap."""
-    for region in ("add", "multiply", "maximum", "minimum"):
-        case = _like(FORMS[form], element=element, region=region)
-        run = case.run(edges(case), nan="xla")
+    for regions in (["add", "multiply"], ["maximum", "minimum"]):
+        cases = [_like(FORMS[form], element=element, region=region) for region in regions]
+        run = against_xla(program(*cases), edges(cases[0]), nan="xla")
         if element in FLOATS:
             run.close()
         else:
@@ -292,10 +316,11 @@ def test_edge_values(element: str, form: str) -> None:
 @pytest.mark.parametrize("region", ["add", "multiply", "maximum", "minimum"])
 def test_init_counts_once(region: str, form: str) -> None:
     """An init value that is not neutral is one more element of each window; holes are none."""
-    for element, init in (("f32", "1.5"), ("i32", "2"), ("i32", "-1"), ("f32", "-1.5")):
-        case = _like(FORMS[form], element=element, region=region, init=init)
-        if form != "cumulative" or region in ("maximum", "minimum"):
-            case.run(values(case)).close()
+    if form == "cumulative" and region in ("add", "multiply"):
+        form = "doubled"  # of these XLA takes the init value more than once
+    for element, inits in (("f32", ("1.5", "-1.5")), ("i32", ("2", "-1"))):
+        cases = [_like(FORMS[form], element=element, region=region, init=init) for init in inits]
+        against_xla(program(*cases), values(cases[0])).close()
 
 
 def test_init_of_a_cumulative_sum_counts_once() -> None:
@@ -308,7 +333,7 @@ def test_init_of_a_cumulative_sum_counts_once() -> None:
 
 def test_init_is_an_argument() -> None:
     text = Case([4, 6], [2, 3], region="maximum", padding=[(1, 1), (0, 0)]).text
-    text = text.replace("%arg0: tensor<4x6xf32>", "%arg0: tensor<4x6xf32>, %init: tensor<f32>")
+    text = text.replace("%arg0: tensor<4x6xf32>", "%arg0: tensor<4x6xf32>, %init0: tensor<f32>")
     text = "\n".join(line for line in text.splitlines() if "constant" not in line)
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
     for init in (0.0, 12.5, -np.inf, np.nan):
@@ -356,7 +381,7 @@ def test_pooling_what_has_no_nan_is_plain_and_without_note(policy: str) -> None:
     wide, narrow = tensor(POOL.shape, "f32"), tensor(POOL.shape, "ui8")
     convert = f"%x = stablehlo.convert %arg0 : ({narrow}) -> {wide}"
     text = _like(POOL, region="maximum").text.replace(f"%arg0: {wide}", f"%arg0: {narrow}")
-    text = text.replace("%init =", f"{convert}\n  %init =").replace('"(%arg0', '"(%x')
+    text = text.replace("%init0 =", f"{convert}\n  %init0 =").replace('"(%arg0', '"(%x')
     run = against_xla(text, nan=policy).bit_exact()
     run.graph_is("Cast", "MaxPool")
     assert not run.program.report.notes
@@ -453,6 +478,7 @@ BOTH = """
         Case([1, 8, 8, 3], [1, 3, 3, 1], [1, 2, 2, 1], padding=[(0, 0), (0, 1), (1, 1), (0, 0)]),
         Case([12, 13], [9, 9], padding=[(4, 4), (4, 4)]),
         Case([12, 13], [9, 9]),
+        Case([12, 13, 2], [9, 8, 1], [2, 1, 1], padding=[(3, 5), (0, 0), (0, 0)]),
         Case([3, 25], [1, 25], padding=[(0, 0), (24, 0)]),
     ],
 )
@@ -522,7 +548,7 @@ def test_jax_average_pool_of_counts() -> None:
 
     x = np.random.default_rng(0).standard_normal((2, 9, 8, 16)).astype(np.float32)
     run = against_xla(jax.jit(average).lower(x).as_text(), x).close()
-    assert run.nodes["Conv"] == 2
+    assert run.nodes["Conv"] == 1  # the counts are constants
     gradient = jax.jit(jax.grad(lambda x: (average(x) ** 2).sum()))
     against_xla(gradient.lower(x).as_text(), x).close()
 
@@ -561,6 +587,7 @@ def cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(cases())
 def test_any_windows(case: Case) -> None:
+    assume(max(case.window) > 1)  # XLA's simplifier aborts on some windows of 1
     run = case.run(values(case))
     if case.element in FLOATS and case.region == "multiply":
         run.close()  # products of many twos leave f32

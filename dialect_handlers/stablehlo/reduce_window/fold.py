@@ -121,7 +121,7 @@ class Fold:
     def _looped(self, inits: Sequence[Parts], held: Sequence[Parts], size: int) -> list[Parts]:
         """The same with one trip of a Loop for each element of a window."""
         em = self.em
-        valid = self._mask({number: axis.elements for number, axis in self.axes.items()})
+        valid = self._valid()
         states = [
             tuple(em.value("folded", dtype_of(part), shape_of(part)) for part in parts)
             for parts in inits
@@ -143,6 +143,15 @@ class Fold:
         )  # fmt: skip
         final = iter([outputs] if len(types) == 1 else outputs)
         return each(lambda _: next(final), inits)
+
+    def _valid(self) -> oir.Value | None:
+        """Which positions hold an element; None for all of them."""
+        valid = self._mask({number: axis.elements for number, axis in self.axes.items()})
+        dims = [
+            self.axes[number].padded if number in self.axes else 1
+            for number in range(len(self.counts))
+        ]
+        return None if valid is None else self.em.expand(valid, dims)
 
     def _starts(self, trip: oir.Value) -> oir.Value:
         """The positions of element `trip`, counted in row-major order, of the first window."""

@@ -109,10 +109,16 @@ class Axis:
         start = index * self.step
         return self.elements[start : start + self.reach : self.stride]
 
-    @property
-    def every_window_reads(self) -> bool:
-        """Whether each window holds an element."""
-        return bool(np.any([self.reads(index) for index in range(self.window)], axis=0).all())
+    @cached_property
+    def held(self) -> np.ndarray:
+        """How many elements each window holds: differences of sums over every step-th position."""
+        rows = -(-self.elements.size // self.step)
+        table = np.zeros((rows + 1, self.step), np.int64)
+        table[1:].reshape(-1)[: self.elements.size] = self.elements
+        sums = table.cumsum(0).reshape(-1)
+        starts = np.arange(self.count) * self.stride
+        held: np.ndarray = sums[starts + self.window * self.step] - sums[starts]
+        return held
 
 
 def axes_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.reductions import combine
@@ -111,5 +112,20 @@ def _pool(
     em: Emitter, combiner: Combiner, init: oir.Value, x: oir.Value, axes: Sequence[Axis]
 ) -> oir.Value | None:
     if combiner == Combiner.ADD:
-        return sum_pool(em, x, axes)
+        counts = _counted(em, x, axes)
+        return sum_pool(em, x, axes) if counts is None else counts
     return extreme_pool(em, x, axes, combiner, init)
+
+
+def _counted(em: Emitter, x: oir.Value, axes: Sequence[Axis]) -> oir.Value | None:
+    """The sum of a constant 1: how many elements each window holds, by which average pooling
+    divides."""
+    elements = em.facts.constant(x)
+    if elements is None or not (elements == 1).all():
+        return None
+    counts = np.ones([1] * len(axes), np.int64)
+    for number, axis in enumerate(axes):
+        held = axis.held if (axis.held != axis.held[0]).any() else axis.held[:1]
+        others = [other for other in range(len(axes)) if other != number]
+        counts = counts * np.expand_dims(held, others)
+    return em.expand(em.const(counts, dtype_of(x)), [axis.count for axis in axes])

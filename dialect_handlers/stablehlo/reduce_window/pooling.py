@@ -67,7 +67,7 @@ def extreme_pool(
         and 1 <= len(pooled) <= 3
         and _size(axes) <= LARGEST_MAX_POOL
         and all(axis.gap == 1 and max(axis.low, axis.high) < axis.window for axis in axes)
-        and all(axis.every_window_reads and not axis.accumulates for axis in axes)
+        and all(axis.held.all() and not axis.accumulates for axis in axes)
     )
     if not fits or not _plain_pool_is_right(em, x, init, largest):
         return None

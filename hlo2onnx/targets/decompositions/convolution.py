@@ -15,7 +15,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
-from hlo2onnx.graph.values import rank_of, static_shape
+from hlo2onnx.graph.values import rank_of, shape_of
 
 _SLICES = 16
 """Up to this many windows are cut out one by one; more of them by one Gather."""
@@ -146,7 +146,7 @@ def pad_spatial(builder: GraphBuilder, x: oir.Value, pads: Sequence[int]) -> oir
     """Zeros around the spatial axes: all low edges, then all high edges; negative ones crop."""
     rank = len(pads) // 2
     low, high = pads[:rank], pads[rank:]
-    extents = static_dims(x)[2:]
+    extents = spatial_dims(x)
     x = builder.slice(
         x,
         [max(-edge, 0) for edge in low],
@@ -194,8 +194,17 @@ def _swap_last_two(builder: GraphBuilder, x: oir.Value) -> oir.Value:
 
 def static_dims(x: oir.Value) -> tuple[int, ...]:
     """The extents of a value, all of which are static."""
-    dims = static_shape(x)
-    if dims is None:
+    return _static(x, 0)
+
+
+def spatial_dims(x: oir.Value) -> tuple[int, ...]:
+    """The spatial extents of (batch, channels, spatial...), all of which are static."""
+    return _static(x, 2)
+
+
+def _static(x: oir.Value, first: int) -> tuple[int, ...]:
+    dims = tuple(dim for dim in shape_of(x)[first:] if isinstance(dim, int))
+    if len(dims) != rank_of(x) - first:
         raise InternalError(f"{x.name} has a dynamic shape")
     return dims
 

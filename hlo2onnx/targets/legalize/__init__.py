@@ -18,7 +18,7 @@ from hlo2onnx.report import Report
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS
 from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
 from hlo2onnx.targets.legalize.casts import cast_path, cast_through, collapse_casts
-from hlo2onnx.targets.legalize.schema import same_type_inputs, same_type_outputs
+from hlo2onnx.targets.legalize.schema import carried_inputs, carried_outputs
 from hlo2onnx.targets.target import Target, main_dtype, node_key
 
 __all__ = ["legalize"]
@@ -112,11 +112,11 @@ def _in_carrier(
     inputs = list(node.inputs)
     before = len(builder.made)
     with builder.before(node):
-        for index in same_type_inputs(node, builder.opset):
+        for index in carried_inputs(node, builder.opset):
             x = inputs[index]
             if x is not None and dtype_of(x) == dtype:
                 inputs[index] = builder.cast(x, carrier)
-        carried = same_type_outputs(node, builder.opset)
+        carried = carried_outputs(node, builder.opset)
         types: list[ValueType] = [
             (carrier if index in carried else dtype_of(value), shape_of(value))
             for index, value in enumerate(node.outputs)

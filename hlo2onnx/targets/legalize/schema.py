@@ -8,7 +8,8 @@ from typing import Any
 import onnx
 import onnx_ir as oir
 
-from hlo2onnx.targets.target import MAIN_PARAMETER, OUTPUT
+from hlo2onnx.graph.values import FLOATS
+from hlo2onnx.targets.target import MAIN_PARAMETER, OUTPUT, main_dtype
 
 
 @cache
@@ -34,13 +35,40 @@ def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
     ]
 
 
-def same_type_outputs(node: oir.Node, opset: int) -> list[int]:
-    """Positions of the outputs whose type variable is the operator's main one."""
+def carried_inputs(node: oir.Node, opset: int) -> list[int]:
+    """Positions of the inputs that change type when the node is carried: those of the main type
+    variable, and floats of the same type under another one (the exponent of Pow, the scale of
+    BatchNormalization), which no kernel takes beside a wider main operand."""
     schema = _schema(node.op_type, opset)
-    variable = _main_variable(schema)
+    variables = _carried_variables(node, schema)
+    last = len(schema.inputs) - 1
+    return [
+        index
+        for index in range(len(node.inputs))
+        if str(schema.inputs[min(index, last)].type_str) in variables
+    ]
+
+
+def carried_outputs(node: oir.Node, opset: int) -> list[int]:
+    """Positions of the outputs of those type variables."""
+    schema = _schema(node.op_type, opset)
+    variables = _carried_variables(node, schema)
     last = len(schema.outputs) - 1
     return [
         index
         for index in range(len(node.outputs))
-        if str(schema.outputs[min(index, last)].type_str) == variable
+        if str(schema.outputs[min(index, last)].type_str) in variables
     ]
+
+
+def _carried_variables(node: oir.Node, schema: Any) -> set[str]:
+    variables = {_main_variable(schema)}
+    dtype = main_dtype(node)
+    if dtype in FLOATS:
+        last = len(schema.inputs) - 1
+        variables |= {
+            str(schema.inputs[min(index, last)].type_str)
+            for index, x in enumerate(node.inputs)
+            if x is not None and x.dtype == dtype
+        }
+    return variables

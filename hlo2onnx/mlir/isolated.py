@@ -1,0 +1,166 @@
+"""Reading programs that nobody vouches for.
+
+MLIR's bytecode reader crashes the process on damaged input, hangs on it, or corrupts the heap;
+its text parser overflows the stack on deep nesting. Such input is read by a child process, which
+hands back bytecode that MLIR itself has just written; this process never sees the original.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+
+from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.context import parse_module
+
+SECONDS = 60
+"""How long reading a small input may take; bigger ones get a second more for every 4 MB."""
+
+DEPTH = 200
+"""Text nested no deeper than this is parsed without a child. MLIR stands some thousand levels."""
+
+
+def read_untrusted(content: str | bytes, what: str) -> Any:
+    """Parses text or bytecode that may be damaged into an `ir.Module`.
+
+    Args:
+        content: As for `hlo2onnx.mlir.context.parse_module`.
+        what: How to name the source in an error ("model.mlir", "the given text").
+
+    Raises:
+        LoadError: It does not parse, does not verify, or brings MLIR down.
+    """
+    if isinstance(content, str) and is_harmless(content):
+        return parse_module(content, what)
+    return parse_module(_rewritten(content, what), what)
+
+
+def is_harmless(text: str) -> bool:
+    """Whether text cannot crash MLIR's parser: it is not deeply nested, and no name in it is
+    written with escapes, which could spell bytes that are not UTF-8."""
+    if "vhlo." in text or _ESCAPE.search(text):
+        return False
+    brackets = _NOT_NESTING.sub("", text).encode().translate(None, _NOT_BRACKETS)
+    steps = np.isin(np.frombuffer(brackets, np.uint8), _OPENING) * 2 - 1
+    return int(np.cumsum(steps).max(initial=0)) <= DEPTH
+
+
+_ESCAPE = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
+_NOT_NESTING = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->')
+_OPENING = np.frombuffer(b"([{<", np.uint8)
+_NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"([{<)]}>")))
+
+
+def _rewritten(content: str | bytes, what: str) -> bytes:
+    """What the child makes of the content: clean StableHLO bytecode."""
+    kind = "text" if isinstance(content, str) else "bytecode"
+    data = content.encode() if isinstance(content, str) else content
+    command = [sys.executable, "-P", "-m", "hlo2onnx.mlir.isolated", kind, what]
+    limit = SECONDS + len(data) / 2**22
+    try:
+        child = subprocess.run(
+            command, input=data, capture_output=True, timeout=limit, env=_environment()
+        )
+    except subprocess.TimeoutExpired:
+        raise LoadError(f"{what} is damaged: MLIR does not finish reading it") from None
+    except OSError as error:
+        raise LoadError(f"cannot start Python to read {what}: {error}") from error
+    if child.returncode < 0:
+        raise LoadError(f"{what} is damaged: MLIR crashes on it ({_cause_of_death(child)})")
+    if child.returncode > 0:
+        raise LoadError(f"{what} cannot be read: {_last_line(child) or 'MLIR crashes on it'}")
+    header, _, bytecode = child.stdout.partition(b"\n")
+    refusal = json.loads(header)
+    if refusal is not None:
+        raise LoadError(refusal)
+    return bytecode
+
+
+def _environment() -> dict[str, str]:
+    """An environment in which the child finds the same packages as this process."""
+    path = os.pathsep.join(entry or "." for entry in sys.path)
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def _cause_of_death(child: subprocess.CompletedProcess[bytes]) -> str:
+    last = _last_line(child)
+    if last.startswith("LLVM ERROR: "):
+        return last.removeprefix("LLVM ERROR: ")
+    return signal.strsignal(-child.returncode) or f"signal {-child.returncode}"
+
+
+def _last_line(child: subprocess.CompletedProcess[bytes]) -> str:
+    lines = child.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+# -- in the child -----------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Reads a module from stdin; writes null and its bytecode, or why it cannot, to stdout."""
+    _leave_no_core()
+    kind, what = sys.argv[1:]
+    data = sys.stdin.buffer.read()
+    bytecode, refusal = b"", None
+    try:
+        module = parse_module(data.decode() if kind == "text" else data, what)
+        _check_names(module, what)
+        bytecode = _bytecode(module)
+    except LoadError as error:
+        refusal = str(error)
+    sys.stdout.buffer.write(json.dumps(refusal).encode() + b"\n" + bytecode)
+
+
+def _leave_no_core() -> None:
+    """A crash is expected here and must not litter the user's folder."""
+    try:
+        import resource
+    except ImportError:  # Windows, which writes none
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _check_names(module: Any, what: str) -> None:
+    """Refuses names that are not UTF-8: the bindings kill the process when they meet one.
+
+    Raises:
+        LoadError: There is such a name.
+    """
+    text = module.operation.get_asm(
+        enable_debug_info=True, large_elements_limit=16, large_resource_limit=16
+    )
+    for name in _NAME.finditer(text):
+        try:
+            _ESCAPED.sub(_byte, name.group()).encode("latin-1").decode()
+        except UnicodeDecodeError:
+            raise LoadError(f"{what} is damaged: the name {name.group()} is not UTF-8") from None
+
+
+_NAME = re.compile(r'(?<=[@(])"(?:[^"\\]|\\.)*"|"(?:[^"\\]|\\.)*"(?=\(| =)')
+"""Symbols, locations, and quoted names of ops and attributes in MLIR's own printing, which
+escapes whatever is not ASCII. Strings that are values may hold any bytes."""
+
+_ESCAPED = re.compile(r"\\(?:([0-9A-F]{2})|.)")
+
+
+def _byte(escape: re.Match[str]) -> str:
+    return chr(int(escape.group(1), 16)) if escape.group(1) else "\\"
+
+
+def _bytecode(module: Any) -> bytes:
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Programs exported with `jax.export`: the object and its serialized form."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import jax.export
+
+from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.mlir.isolated import read_untrusted
+from hlo2onnx.sources.signature import with_trees
+from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
+
+
+def from_exported(exported: Any) -> Source:
+    """Loads a `jax.export.Exported`."""
+    what = f"jit_{exported.fun_name}"
+    return _source(exported, parse_module(exported.mlir_module_serialized, what), what)
+
+
+def from_serialized(content: bytes, what: str) -> Source:
+    """Loads what `jax.export.Exported.serialize` wrote.
+
+    Raises:
+        LoadError: The bytes are something else or damaged.
+    """
+    try:
+        exported = jax.export.deserialize(bytearray(content))
+    except _DAMAGE as error:
+        raise LoadError(
+            f"{what} is neither StableHLO text, nor MLIR bytecode, nor a serialized"
+            f" jax.export.Exported that this JAX can read: {error}"
+        ) from error
+    module = read_untrusted(bytes(exported.mlir_module_serialized), what)
+    return _source(exported, module, what)
+
+
+_DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What JAX's reader raises on bytes that are no Exported: it checks nothing beforehand."""
+
+
+def _source(exported: Any, module: Any, what: str) -> Source:
+    module = bind_added_arguments(module, exported.platforms, ())
+    signature = with_trees(
+        find_function(module.operation, "main", what),
+        exported.in_tree,
+        exported.in_avals,
+        exported.module_kept_var_idx,
+        exported.out_tree,
+        exported.out_avals,
+    )
+    return Source(module, "main", signature, what)

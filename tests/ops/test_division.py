@@ -1,0 +1,144 @@
+"""divide and remainder of real numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from against_xla import against_xla
+from edge_values import pairs
+from elementwise_text import elementwise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hlo2onnx.verification.inputs import numpy_type
+
+INTEGERS = ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
+FLOATS = ["f32", "f64", "f16", "bf16"]
+OPS = ["divide", "remainder"]
+
+BY_CONSTANT = """
+module {{ func.func public @main(%arg0: tensor<{n}x{type}>) -> tensor<{n}x{type}> {{
+  %0 = stablehlo.constant dense<{divisor}> : tensor<{n}x{type}>
+  %1 = stablehlo.{op} %arg0, %0 : tensor<{n}x{type}>
+  return %1 : tensor<{n}x{type}>
+}} }}
+"""
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("type", INTEGERS)
+def test_integers(op: str, type: str) -> None:
+    """All pairs of edges: division by 0, INT_MIN / -1, every pair of signs."""
+    x, y = pairs(type)
+    against_xla(elementwise(op, [type, type], type, f"{len(x)}"), x, y).bit_exact()
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("type", FLOATS)
+def test_floats(op: str, type: str) -> None:
+    x, y = pairs(type)
+    run = against_xla(elementwise(op, [type, type], type, f"{len(x)}"), x, y).close()
+    run.graph_is(*({"divide": ["Div"], "remainder": ["Mod"]}[op] + run_casts(type)))
+
+
+def run_casts(type: str) -> list[str]:
+    """Half-precision arithmetic goes through f32."""
+    return ["Cast"] * 3 if type in ("f16", "bf16") else []
+
+
+@pytest.mark.parametrize("shape", ["", "0", "2x0x3", "1"])
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("type", ["i32", "ui8", "f32"])
+def test_edge_shapes(op: str, type: str, shape: str) -> None:
+    dims = [int(dim) for dim in shape.split("x") if dim]
+    x, y = np.full(dims, 7, numpy_type(type)), np.full(dims, 2, numpy_type(type))
+    against_xla(elementwise(op, [type, type], type, shape), x, y).bit_exact()
+
+
+@pytest.mark.parametrize(
+    ("divisor", "nodes"),
+    [
+        ("10", {"divide": ["Div"], "remainder": ["Div", "Mul", "Sub"]}),
+        ("-3", {"divide": ["Div"], "remainder": ["Div", "Mul", "Sub"]}),
+        ("-1", None),
+        ("0", None),
+    ],
+)
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("type", ["i32", "i64", "i8"])
+def test_constant_divisor(
+    op: str, type: str, divisor: str, nodes: dict[str, list[str]] | None
+) -> None:
+    """A divisor that is neither 0 nor -1 needs no guard."""
+    x = np.unique(pairs(type)[0])
+    text = BY_CONSTANT.format(op=op, type=type, divisor=divisor, n=len(x))
+    run = against_xla(text, x).bit_exact()
+    if nodes is not None:
+        run.graph_is(*nodes[op])
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("type", ["ui8", "ui32", "ui64"])
+def test_unsigned_constant_divisor(op: str, type: str) -> None:
+    x = np.unique(pairs(type)[0])
+    run = against_xla(BY_CONSTANT.format(op=op, type=type, divisor="7", n=len(x)), x).bit_exact()
+    run.graph_is({"divide": "Div", "remainder": "Mod"}[op])
+
+
+CONSTANTS = """
+module {{ func.func public @main(%arg0: tensor<2xi32>) -> (tensor<2xi32>, tensor<2x{type}>, tensor<2x{type}>) {{
+  %0 = stablehlo.constant dense<[{least}, 5]> : tensor<2x{type}>
+  %1 = stablehlo.constant dense<[-1, 0]> : tensor<2x{type}>
+  %2 = stablehlo.divide %0, %1 : tensor<2x{type}>
+  %3 = stablehlo.remainder %0, %1 : tensor<2x{type}>
+  return %arg0, %2, %3 : tensor<2xi32>, tensor<2x{type}>, tensor<2x{type}>
+}} }}
+"""
+
+
+@pytest.mark.parametrize("type", ["i8", "i32", "i64"])
+def test_constants_that_trap(type: str) -> None:
+    """ORT folds constants when it loads a model: the traps must be guarded there too."""
+    least = np.iinfo(numpy_type(type)).min
+    against_xla(CONSTANTS.format(type=type, least=least)).bit_exact()
+
+
+NON_NEGATIVE = """
+module {{ func.func public @main(%arg0: tensor<9xui8>, %arg1: tensor<9xui8>) -> (tensor<9xi32>, tensor<9xi32>) {{
+  %0 = stablehlo.convert %arg0 : (tensor<9xui8>) -> tensor<9xi32>
+  %1 = stablehlo.convert %arg1 : (tensor<9xui8>) -> tensor<9xi32>
+  %2 = stablehlo.divide %0, %1 : tensor<9xi32>
+  %3 = stablehlo.remainder %0, %1 : tensor<9xi32>
+  return %2, %3 : tensor<9xi32>, tensor<9xi32>
+}} }}
+"""
+
+
+def test_operands_proven_non_negative() -> None:
+    """Only the zero is guarded, and the remainder is a Mod."""
+    x = np.array([0, 1, 2, 7, 9, 100, 128, 254, 255], np.uint8)
+    run = against_xla(NON_NEGATIVE.format(), x, x[::-1].copy()).bit_exact()
+    run.has_no("And", "Or")
+    assert run.nodes["Mod"] == 1
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("type", ["i8", "i32", "i64", "ui32", "ui64", "f32", "f64"])
+def test_random(op: str, type: str) -> None:
+    count = 64
+    text = elementwise(op, [type, type], type, f"{count}")
+    dtype = numpy_type(type)
+    numbers = (
+        st.floats(width=dtype.itemsize * 8, allow_subnormal=False)
+        if dtype.kind == "f"
+        else st.integers(int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) | st.integers(0, 5)
+    )
+    arrays = hnp.arrays(dtype, count, elements=numbers)
+
+    @settings(max_examples=8, deadline=None, derandomize=True)
+    @given(x=arrays, y=arrays)
+    def check(x: np.ndarray, y: np.ndarray) -> None:
+        against_xla(text, x, y).close()
+
+    check()
