@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hlo2onnx.errors import UsageError
 from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.sources import load
@@ -14,23 +17,27 @@ from hlo2onnx.stages import run_stages
 
 def translate(
     source: Any,
+    /,
     *args: Any,
     opset: int | None = None,
     target: str = "ort-cpu",
     function: str | None = None,
     nan: str = "default",
     half: str = "xla",
-    without: frozenset[str] | set[str] | list[str] | tuple[str, ...] = (),
+    without: Iterable[str] = (),
     dump: str | Path | None = None,
     **kwargs: Any,
 ) -> OnnxProgram:
     """Translates a JAX function or StableHLO program to ONNX.
 
     Args:
-        source: A `jax.stages.Lowered`, a `jax.export.Exported`, an MLIR `ir.Module`, a path (or
-            str naming a file), StableHLO text, MLIR bytecode or portable-artifact bytes; or a
-            jitted or plain function, followed by example arguments.
+        source: A `jax.stages.Lowered` (or `Traced`), a `jax.export.Exported` or its serialized
+            bytes, an MLIR `ir.Module`, a path (or str naming a file) or the text or bytes of a
+            StableHLO program: text, MLIR bytecode, portable artifact (VHLO). Or a jitted or plain
+            function, followed by example arguments.
         args, kwargs: Example arguments, only with a function: arrays or `jax.ShapeDtypeStruct`s.
+            A keyword that is one of the options below is that option; lower a function that has
+            such a parameter first: `translate(jax.jit(f).lower(x, target=y))`.
         opset: ONNX opset of the model; by default 23, or 26 where the program needs BitCast.
         target: Runtime whose kernels the model must fit: "ort-cpu", or "onnx" for the plain
             standard.
@@ -46,16 +53,20 @@ def translate(
     Raises:
         LoadError: The source is not a readable program.
         TranslationError: Ops that ONNX or the target cannot express, all of them at once.
-        UsageError: An option has no such value.
+        UsageError: An option has no such value, or is a parameter of the function as well.
     """
+    given = {"opset": opset, "target": target, "function": function, "nan": nan, "half": half}
+    _check_parameters(source, {**given, "without": without, "dump": dump})
+    rules = frozenset([without] if isinstance(without, str) else without)
+    folder = None if dump is None else Path(dump)
     options = Options(
         opset=opset,
         target=target,
         function=function,
         nan=nan,
         half=half,
-        without=frozenset(without),
-        dump=None if dump is None else Path(dump),
+        without=rules,
+        dump=folder,
     ).with_environment()
     start = time.perf_counter()
     loaded = load(source, args, kwargs, function)
@@ -63,3 +74,24 @@ def translate(
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}
     return OnnxProgram(model, loaded, report)
+
+
+def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
+    """Refuses an option that is also a parameter of the function.
+
+    Raises:
+        UsageError: It is.
+    """
+    defaults = translate.__kwdefaults__
+    given = {name for name, value in options.items() if value is not defaults[name]}
+    if not given or not callable(source):
+        return
+    try:
+        parameters = inspect.signature(source).parameters
+    except (TypeError, ValueError):  # of C functions
+        return
+    for name in sorted(given & parameters.keys()):
+        raise UsageError(
+            f"{name}= is an option of translate and a parameter of the function: pass"
+            f" jax.jit(f).lower(..., {name}=...) instead of the function"
+        )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import SignatureError
-from hlo2onnx.sources.signature import Port, Signature, Trees
+from hlo2onnx.sources.signature import Port, Signature, Statics, Trees, key_paths
 from hlo2onnx.verification.inputs import numpy_type
 
 
@@ -18,8 +20,9 @@ def flatten_arguments(
 ) -> list[np.ndarray]:
     """One array per input of the program, checked against its type.
 
-    Arguments that jit pruned are accepted and left out; typed PRNG keys become their data;
-    Python scalars take the input's type.
+    Arguments that jit pruned are accepted and left out; typed PRNG keys become their data.
+    Python scalars take the input's type. 64-bit arrays are narrowed where JAX would do so, which
+    is as long as `jax_enable_x64` is off; integers that do not fit are refused.
 
     Raises:
         SignatureError: Structure, shape or type of an argument does not fit.
@@ -27,47 +30,90 @@ def flatten_arguments(
     if signature.trees is None:
         if kwargs:
             raise SignatureError("a StableHLO program takes positional arguments only")
-        leaves = list(args)
+        if len(args) != len(signature.inputs):
+            raise SignatureError(
+                f"the program takes {len(signature.inputs)} arguments, not {len(args)}:"
+                f" {', '.join(map(_shown, signature.inputs)) or 'none'}"
+            )
+        pairs = [(leaf, None) for leaf in args]
     else:
-        leaves = _leaves(signature, signature.trees, args, kwargs)
-    if len(leaves) != len(signature.inputs):
-        raise SignatureError(
-            f"the program takes {len(signature.inputs)} arguments"
-            f" ({_shown(signature.inputs)}), not {len(leaves)}"
-        )
-    return [_array(leaf, port) for leaf, port in zip(leaves, signature.inputs, strict=True)]
+        pairs = _leaves(signature.trees, args, kwargs)
+    return [
+        _array(leaf, port, dtype)
+        for (leaf, dtype), port in zip(pairs, signature.inputs, strict=True)
+    ]
 
 
-def _leaves(
-    signature: Signature, trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> list[Any]:
-    given, tree = jax.tree_util.tree_flatten((tuple(args), dict(kwargs)))
+def _leaves(trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """The leaves that inputs carry, each with the dtype JAX has for it."""
+    dynamic = _without_statics(trees.statics, args, kwargs)
+    given, tree = jax.tree_util.tree_flatten(dynamic)
     if tree != trees.in_tree:
-        raise SignatureError(
-            "the arguments' structure is not the lowered function's (static arguments are part"
-            f" of the program and must be left out)\n  expected {trees.in_tree}\n  got      {tree}"
-        )
-    by_port = {
-        leaf.port: value
+        raise SignatureError(_difference(trees, tree, given))
+    # jit keeps the order of the leaves it does not prune.
+    return [
+        (value, leaf.aval.dtype)
         for leaf, value in zip(trees.in_leaves, given, strict=True)
         if leaf.port is not None
-    }
-    return [by_port[index] for index in sorted(by_port)]
+    ]
 
 
-def _array(leaf: Any, port: Port) -> np.ndarray:
+def _without_statics(
+    statics: Statics, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments without the static ones, which may be given or left out.
+
+    Raises:
+        SignatureError: A static argument has another value than the program was made with.
+    """
+    positional: Mapping[int, Any] = statics.positional if len(args) == statics.count else {}
+    for index, value in positional.items():
+        _check_static(f"argument {index}", args[index], value)
+    for name in statics.keywords.keys() & kwargs.keys():
+        _check_static(f"argument {name}", kwargs[name], statics.keywords[name])
+    return (
+        tuple(value for index, value in enumerate(args) if index not in positional),
+        {name: value for name, value in kwargs.items() if name not in statics.keywords},
+    )
+
+
+def _check_static(what: str, given: Any, value: Any) -> None:
+    if given != value:
+        raise SignatureError(
+            f"{what} is static: the program was made with {value!r} and cannot run with {given!r}"
+        )
+
+
+def _difference(trees: Trees, tree: Any, given: Sequence[Any]) -> str:
+    wanted = {_argument(path) for path in key_paths(trees.in_tree, trees.in_leaves)}
+    found = {_argument(path) for path in key_paths(tree, given)}
+    lines = ["the arguments do not have the structure the function was lowered with"]
+    if missing := sorted(wanted - found):
+        lines.append(f"  missing     {', '.join(missing)}")
+    if unexpected := sorted(found - wanted):
+        lines.append(f"  unexpected  {', '.join(unexpected)}")
+    if wanted == found:
+        lines += [f"  expected  {trees.in_tree}", f"  got       {tree}"]
+    lines.append("  static arguments are part of the program and are left out")
+    return "\n".join(lines)
+
+
+def _argument(path: Sequence[Any]) -> str:
+    """How a user writes the argument at a key path: "args[0]['w']", "scale"."""
+    kind, parameter, *rest = path
+    suffix = jax.tree_util.keystr(tuple(rest))
+    return f"args[{parameter.idx}]{suffix}" if kind.idx == 0 else f"{parameter.key}={suffix}"
+
+
+# -- one argument -----------------------------------------------------------------------------
+
+
+def _array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
     wanted = numpy_type(port.element)
-    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    if isinstance(leaf, bool | int | float | complex):
-        array = np.asarray(leaf)
-        if array.dtype.kind not in _FROM_SCALAR[wanted.kind if wanted.kind in "biuc" else "f"]:
-            raise SignatureError(f"argument {port.name} must be {wanted}, not {leaf!r}")
-        array = array.astype(wanted)
+    if type(leaf) in (bool, int, float, complex):
+        array = _from_scalar(leaf, wanted, port)
     else:
-        array = np.asarray(leaf)
-        if array.dtype == jax.dtypes.float0:
-            array = np.zeros(array.shape, bool)
+        array = _narrowed(_from_array(leaf, port, dtype), wanted, port)
     if array.dtype != wanted:
         raise SignatureError(f"argument {port.name} must be {wanted}, not {array.dtype}")
     fits = len(array.shape) == len(port.shape) and all(
@@ -75,20 +121,83 @@ def _array(leaf: Any, port: Port) -> np.ndarray:
     )
     if not fits:
         raise SignatureError(
-            f"argument {port.name} must have shape {port.shape}, not {array.shape}"
+            f"argument {port.name} must have shape {_dims(port)}, not {list(array.shape)}"
         )
     return array
 
 
-_FROM_SCALAR = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
-"""Which kinds of Python scalars an input of a kind takes."""
+def _from_scalar(value: Any, wanted: np.dtype, port: Port) -> np.ndarray:
+    """A Python scalar in the input's type, as JAX's weak types would have it."""
+    kinds = "bifc"
+    if kinds.index(_kind(wanted)) < kinds.index(_kind(np.asarray(value).dtype)):
+        raise SignatureError(f"argument {port.name} must be {wanted}, not {value!r}")
+    if _kind(wanted) == "i":
+        _check_range(value, value, wanted, port)
+    with np.errstate(over="ignore"):
+        return np.asarray(value).astype(wanted)
 
 
-def _shown(ports: Sequence[Port]) -> str:
-    return ", ".join(
-        f"{port.name}: {port.element}[{','.join('?' if d is None else str(d) for d in port.shape)}]"
-        for port in ports
-    )
+def _from_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
+    if isinstance(leaf, jax.core.Tracer):
+        raise SignatureError("an OnnxProgram runs in ONNX Runtime: JAX cannot trace it")
+    if isinstance(leaf, jax.Array) and _is_key(leaf.dtype):
+        if _is_key(dtype) and leaf.dtype != dtype:
+            raise SignatureError(f"argument {port.name} must be of type {dtype}, not {leaf.dtype}")
+        leaf = jax.random.key_data(leaf)
+    try:
+        array = np.asarray(leaf)
+    except (TypeError, ValueError) as error:
+        raise SignatureError(f"argument {port.name} is no array: {error}") from error
+    if array.dtype == jax.dtypes.float0:
+        return np.zeros(array.shape, bool)
+    return array
+
+
+_NARROW = {
+    np.dtype(np.float64): np.dtype(np.float32),
+    np.dtype(np.complex128): np.dtype(np.complex64),
+    np.dtype(np.int64): np.dtype(np.int32),
+    np.dtype(np.uint64): np.dtype(np.uint32),
+}
+
+
+def _narrowed(array: np.ndarray, wanted: np.dtype, port: Port) -> np.ndarray:
+    """A 64-bit array in 32 bits, if that is wanted and JAX would do it too."""
+    if _NARROW.get(array.dtype) != wanted or jax.config.jax_enable_x64:
+        return array
+    if _kind(wanted) == "i" and array.size:
+        _check_range(int(array.min()), int(array.max()), wanted, port)
+    with np.errstate(over="ignore"):
+        return array.astype(wanted)
+
+
+def _check_range(lowest: int, highest: int, wanted: np.dtype, port: Port) -> None:
+    info = ml_dtypes.iinfo(wanted)
+    if lowest < info.min or highest > info.max:
+        value = lowest if lowest < info.min else highest
+        raise SignatureError(f"argument {port.name} is {wanted} and cannot hold {value}")
+
+
+def _kind(dtype: np.dtype) -> str:
+    """b, i (signed or not), f or c; numpy itself knows only V for the types of ml_dtypes."""
+    if dtype.kind in "bfc":
+        return dtype.kind
+    return "i" if dtype.kind in "iu" or "int" in dtype.name else "f"
+
+
+def _is_key(dtype: Any) -> bool:
+    return dtype is not None and bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+def _shown(port: Port) -> str:
+    return f"{port.name}: {port.element}{_dims(port)}"
+
+
+def _dims(port: Port) -> str:
+    return f"[{', '.join('?' if dim is None else str(dim) for dim in port.shape)}]"
+
+
+# -- the model's side -------------------------------------------------------------------------
 
 
 def to_model(names: Sequence[str], arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
@@ -117,15 +226,27 @@ def unflatten_results(signature: Signature, arrays: Sequence[np.ndarray]) -> Any
     if signature.trees is None:
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
     leaves = [
-        _result(leaf.aval, arrays[leaf.port]) if leaf.port is not None else None
-        for leaf in signature.trees.out_leaves
+        _result(leaf.aval.dtype, array)
+        for leaf, array in zip(signature.trees.out_leaves, arrays, strict=True)
     ]
     return jax.tree_util.tree_unflatten(signature.trees.out_tree, leaves)
 
 
-def _result(aval: Any, array: np.ndarray) -> Any:
-    if aval.dtype == jax.dtypes.float0:
+def _result(dtype: Any, array: np.ndarray) -> Any:
+    if dtype == jax.dtypes.float0:
         return np.zeros(array.shape, jax.dtypes.float0)
-    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(array, impl=jax.random.key_impl(aval))
+    if _is_key(dtype):
+        return jax.random.wrap_key_data(array, impl=_key_impl(dtype))
     return array
+
+
+@functools.cache
+def _key_impl(dtype: Any) -> Any:
+    """The implementation of a key type: JAX names it for keys only, not for their type."""
+    found: list[Any] = []
+
+    def look(key: Any) -> None:
+        found.append(jax.random.key_impl(key))
+
+    jax.eval_shape(look, jax.ShapeDtypeStruct((), dtype))
+    return found[0]

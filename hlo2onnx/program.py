@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,8 @@ import numpy as np
 import onnx
 import onnx_ir as oir
 
-from hlo2onnx.calling import flatten_arguments, unflatten_results
+from hlo2onnx.calling import flatten_arguments, from_model, to_model, unflatten_results
+from hlo2onnx.errors import UsageError
 from hlo2onnx.report import Report
 from hlo2onnx.sources import Source
 from hlo2onnx.verification.compare import Verification
@@ -53,31 +55,50 @@ class OnnxProgram:
         """The model as an `onnx.ModelProto`."""
         return oir.to_proto(self.model)
 
-    def save(self, path: str | Path) -> None:
-        """Writes the model; weights of more than 1 GB in total go to `<name>.data` beside it."""
+    @property
+    def _is_large(self) -> bool:
+        constants = (value.const_value for value in self.model.graph.initializers.values())
+        return sum(item.nbytes for item in constants if item is not None) > EXTERNAL_DATA_BYTES
+
+    def save(self, path: str | Path, *, external_data: bool | None = None) -> None:
+        """Writes the model.
+
+        Args:
+            path: Of the model file; its folder must exist.
+            external_data: Whether weights go to `<name>.data` beside the model; by default when
+                they are more than 1 GB in total.
+
+        Raises:
+            UsageError: The folder does not exist.
+            OSError: The file cannot be written.
+        """
         path = Path(path)
-        size = sum(
-            value.const_value.nbytes
-            for value in self.model.graph.initializers.values()
-            if value.const_value is not None
-        )
-        external = f"{path.name}.data" if size > EXTERNAL_DATA_BYTES else None
-        oir.save(self.model, path, external_data=external)
+        if not path.parent.is_dir():
+            raise UsageError(f"cannot save {path}: there is no folder {path.parent}")
+        external = self._is_large if external_data is None else external_data
+        oir.save(self.model, path, external_data=f"{path.name}.data" if external else None)
 
     @cached_property
     def _runtime(self) -> OrtProgram:
-        return OrtProgram(self.model_proto.SerializeToString())
+        if not self._is_large:
+            return OrtProgram(self.model_proto.SerializeToString())
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            self.save(path)
+            return OrtProgram(str(path))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model in ONNX Runtime.
 
         Args:
-            args, kwargs: As the JAX function takes them (static arguments left out); for a bare
-                StableHLO program one array per input.
+            args, kwargs: As the JAX function takes them; for a bare StableHLO program one array
+                per input. Static arguments are left out, as in JAX's `Compiled`; where
+                `translate` lowered the function itself they may be given if they are the same.
+                Typed PRNG keys and Python scalars are taken as by JAX.
 
         Returns:
             As the JAX function returns it; for a bare StableHLO program the array, or a tuple of
-            arrays.
+            arrays. Leaves are numpy arrays, typed PRNG keys are JAX arrays.
 
         Raises:
             SignatureError: The arguments do not fit.
@@ -85,16 +106,12 @@ class OnnxProgram:
         """
         signature = self._source.signature
         arrays = flatten_arguments(signature, args, kwargs)
-        results = self.run(arrays)
-        return unflatten_results(signature, results)
+        return unflatten_results(signature, self.run(arrays))
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the model on flat arrays, one per input, complex ones as complex arrays."""
-        from hlo2onnx.calling import from_model, to_model
-
-        signature = self._source.signature
         feeds = to_model(self.input_names, arrays)
-        return from_model(signature.outputs, self._runtime(feeds))
+        return from_model(self._source.signature.outputs, self._runtime(feeds))
 
     def verify(self, *args: Any, seed: int = 0, **kwargs: Any) -> Verification:
         """Compares the model in ONNX Runtime with XLA on the CPU running the original module.

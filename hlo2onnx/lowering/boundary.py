@@ -40,7 +40,9 @@ def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
     value = em.value(port.name, dtype, [*dims, 2])
     em.main_graph.inputs.append(value)
     em.scope = f"{port.name}/parts"
-    return tuple(em.Gather(value, em.i64(index), axis=len(dims)) for index in (0, 1))
+    parts = tuple(em.Gather(value, em.i64(index), axis=len(dims)) for index in (0, 1))
+    em.scope = ""
+    return parts
 
 
 def reserve_names(em: Emitter, ports: Sequence[Port]) -> list[str]:

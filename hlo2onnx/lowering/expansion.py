@@ -9,12 +9,18 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.passes import EXPAND_CHLO, run_pipeline
+from hlo2onnx.mlir.passes import EXPAND_CHLO, EXPAND_COMPLEX, run_pipeline
 
 _ON_WHOLE_TENSORS = frozenset(
     {"chlo.constant", "chlo.constant_like", "chlo.ragged_dot", "chlo.scan", "chlo.top_k"}
 )
 """The CHLO ops that are not elementwise."""
+
+
+_COMPLEX = frozenset(
+    {"stablehlo.exponential", "stablehlo.log", "stablehlo.log_plus_one", "stablehlo.sqrt"}
+)
+"""The StableHLO ops whose complex form MLIR expands, as XLA does."""
 
 
 def is_elementwise(op: Op) -> bool:
@@ -33,7 +39,10 @@ class Expansions:
         self._modules: list[Any] = []
 
     def knows(self, op: Op) -> bool:
-        """Whether there is an expansion: every CHLO op without regions has one."""
+        """Whether there is an expansion: every CHLO op without regions has one, and some
+        StableHLO ops on complex numbers."""
+        if op.touches_complex and op.name in _COMPLEX:
+            return True
         return op.name.startswith("chlo.") and not op.block_count
 
     def function(self, op: Op) -> Any:
@@ -53,7 +62,9 @@ class Expansions:
                 op, types[: len(op.operands)], types[len(op.operands) :], attributes
             )
             try:
-                run_pipeline(module.operation, EXPAND_CHLO)
+                run_pipeline(
+                    module.operation, EXPAND_COMPLEX if op.name in _COMPLEX else EXPAND_CHLO
+                )
             except ir.MLIRError as error:
                 raise UnsupportedOp(
                     "ONNX has no such operator, and MLIR no expansion of it for these types"

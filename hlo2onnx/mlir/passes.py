@@ -14,6 +14,9 @@ from jaxlib.mlir.passmanager import PassManager
 EXPAND_CHLO = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 """CHLO ops without an ONNX counterpart, as StableHLO arithmetic."""
 
+EXPAND_COMPLEX = "builtin.module(func.func(stablehlo-complex-math-expander))"
+"""exponential, log, log_plus_one and sqrt of complex numbers, in terms of their parts."""
+
 NORMALIZE = "builtin.module(func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false}))"
 """dot, einsum, broadcast, create_token, ... as the ops that replaced them."""
 

@@ -16,8 +16,8 @@ from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 
 def from_exported(exported: Any) -> Source:
     """Loads a `jax.export.Exported`."""
-    what = f"jit_{exported.fun_name}"
-    return _source(exported, parse_module(exported.mlir_module_serialized, what), what)
+    module = parse_module(exported.mlir_module_serialized, exported.fun_name)
+    return _source(exported, module, module.operation.attributes["sym_name"].value)
 
 
 def from_serialized(content: bytes, what: str) -> Source:

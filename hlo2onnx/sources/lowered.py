@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from hlo2onnx.errors import LoadError
-from hlo2onnx.sources.signature import Statics, with_trees
+from hlo2onnx.sources.signature import NO_STATICS, Statics, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 
 
-def from_lowered(lowered: Any, statics: Statics = Statics()) -> Source:
+def from_lowered(lowered: Any, statics: Statics = NO_STATICS) -> Source:
     """Loads a `jax.stages.Lowered`.
 
     Raises:
@@ -52,12 +51,13 @@ def from_function(
     Raises:
         LoadError: The function's `lower` gives no `jax.stages.Lowered`.
     """
+    jitted: Any = function
     if not isinstance(function, jax.stages.Wrapped):
-        function = jax.jit(_named(function))
-    lowered = unwrapped(function.lower(*args, **kwargs))
+        jitted = jax.jit(_named(function))
+    lowered = unwrapped(jitted.lower(*args, **kwargs))
     if lowered is None:
-        raise LoadError(f"lowering a {type(function).__name__} gives no jax.stages.Lowered")
-    return from_lowered(lowered, _statics(function, args, kwargs))
+        raise LoadError(f"lowering a {type(jitted).__name__} gives no jax.stages.Lowered")
+    return from_lowered(lowered, _statics(jitted, args, kwargs))
 
 
 def unwrapped(lowered: Any) -> Any:
@@ -88,11 +88,11 @@ _JITTED = type(jax.jit(lambda: None))
 
 def _statics(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Statics:
     if not isinstance(jitted, _JITTED):
-        return Statics()
-    info = jitted._jit_info
-    positions = {index % len(args) for index in info.static_argnums if -len(args) <= index < len(args)}
+        return NO_STATICS
+    info, count = jitted._jit_info, len(args)
+    positions = [index % count for index in info.static_argnums if -count <= index < count]
     return Statics(
-        len(args),
-        {index: args[index] for index in sorted(positions)},
+        count,
+        {index: args[index] for index in positions},
         {name: kwargs[name] for name in info.static_argnames if name in kwargs},
     )

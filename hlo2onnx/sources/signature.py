@@ -42,12 +42,10 @@ class Leaf:
     Attributes:
         aval: Its abstract value (`.shape`, `.dtype`; the dtype may be a PRNG key type or float0).
         port: Index of the input (output) that carries it; None for an argument that jit pruned.
-        name: Path of the leaf, as in `Port`.
     """
 
     aval: Any
     port: int | None
-    name: str
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,9 @@ class Statics:
     keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
+NO_STATICS = Statics()
+
+
 @dataclass(frozen=True)
 class Trees:
     """The JAX function's own calling convention: `in_tree` is that of `(args, kwargs)`."""
@@ -73,7 +74,7 @@ class Trees:
     in_leaves: tuple[Leaf, ...]
     out_tree: Any
     out_leaves: tuple[Leaf, ...]
-    statics: Statics = Statics()
+    statics: Statics = NO_STATICS
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def with_trees(
     kept: Iterable[int],
     out_tree: Any,
     out_avals: Sequence[Any],
-    statics: Statics = Statics(),
+    statics: Statics = NO_STATICS,
 ) -> Signature:
     """The signature of a `func.func` that JAX made, with its pytrees.
 
@@ -139,19 +140,19 @@ def with_trees(
             f" pytrees have {len(port_of)} and {len(out_avals)}: functions that take mutable"
             " arrays (jax.Ref) cannot be translated"
         )
-    block = function.regions[0].blocks[0]
-    in_leaves = []
-    for index, (path, aval) in enumerate(_paths(in_tree, in_avals)):
-        port = port_of.get(index)
-        location = None if port is None else block.arguments[bare.inputs[port].position].location
-        name = _input_name(path, "" if location is None else argument_name(location))
-        in_leaves.append(Leaf(aval, port, name))
-    out_leaves = [
-        Leaf(aval, index, "/".join(["result", *map(_key_name, path)]))
-        for index, (path, aval) in enumerate(_paths(out_tree, out_avals))
+    arguments = function.regions[0].blocks[0].arguments
+    paths = key_paths(in_tree, in_avals)
+    input_names = [
+        _input_name(paths[leaf], argument_name(arguments[port.position].location))
+        for leaf, port in zip(sorted(port_of), bare.inputs, strict=True)
     ]
+    output_names = [
+        "/".join(["result", *map(_key_name, path)]) for path in key_paths(out_tree, out_avals)
+    ]
+    in_leaves = [Leaf(aval, port_of.get(index)) for index, aval in enumerate(in_avals)]
+    out_leaves = [Leaf(aval, index) for index, aval in enumerate(out_avals)]
     trees = Trees(in_tree, tuple(in_leaves), out_tree, tuple(out_leaves), statics)
-    inputs, outputs = _renamed(bare.inputs, in_leaves), _renamed(bare.outputs, out_leaves)
+    inputs, outputs = _renamed(bare.inputs, input_names), _renamed(bare.outputs, output_names)
     return Signature(inputs, outputs, trees)
 
 
@@ -168,11 +169,10 @@ def path_name(text: str) -> str:
     return "/".join(parts) if end == len(text) else text
 
 
-def _paths(tree: Any, avals: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """The key path of each leaf of a tree, with its abstract value."""
-    filled = jax.tree_util.tree_unflatten(tree, avals)
-    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
-    return list(zip(paths, avals, strict=True))
+def key_paths(tree: Any, leaves: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The key path of each leaf of a tree; the leaves are put there to find them."""
+    filled = jax.tree_util.tree_unflatten(tree, leaves)
+    return [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
 
 
 def _input_name(path: Sequence[Any], location: str) -> str:
@@ -194,9 +194,9 @@ def _key_name(key: Any) -> str:
     return str(jax.tree_util.keystr((key,), simple=True))
 
 
-def _renamed(ports: Sequence[Port], leaves: Iterable[Leaf]) -> tuple[Port, ...]:
-    names = {leaf.port: leaf.name for leaf in leaves}
-    return tuple(_unique(replace(port, name=names[index]) for index, port in enumerate(ports)))
+def _renamed(ports: Sequence[Port], names: Sequence[str]) -> tuple[Port, ...]:
+    renamed = (replace(port, name=name) for port, name in zip(ports, names, strict=True))
+    return tuple(_unique(renamed))
 
 
 def _ports(types: Iterable[Any], names: Sequence[str], default: str) -> tuple[Port, ...]:

@@ -82,3 +82,23 @@ def test_nothing_is_known_of_inputs() -> None:
     model = model_of(lambda b, x: b.Exp(x), {"x": np.zeros(3, np.float32)})
     assert not Facts().nan_free(model.graph.outputs[0])
     assert Facts().constant(model.graph.outputs[0]) is None
+
+
+def test_above_minus_infinity_holds() -> None:
+    """Each operator of which the fact is claimed gives no -inf; the others are not proven."""
+    x = np.array([-np.inf, np.nan, -0.0, -3e38, 3e38, np.inf], np.float32)
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        zero = b.scalar(0, T.FLOAT)
+        proven = [b.op(op_type, x) for op_type in ("Abs", "Exp", "Relu", "Sqrt", "Tanh", "Erf")]
+        proven += [b.Max(x, zero), b.Cast(b.IsNaN(x), to=T.FLOAT)]
+        proven += [b.Where(b.IsNaN(x), b.Relu(x), zero), b.Min(b.Relu(x), b.Exp(x))]
+        proven.append(b.Unsqueeze(b.Concat(b.Relu(x), b.Abs(x), axis=0), b.i64([0])))
+        return [*proven, b.Identity(x), b.Neg(x), b.Min(x, zero), b.Add(b.Relu(x), x)]
+
+    model = model_of(build, {"x": x})
+    claims = list(map(Facts().above_minus_infinity, model.graph.outputs))
+    assert claims == [True] * 11 + [False] * 4
+    content = oir.to_proto(model).SerializeToString()
+    for claim, result in zip(claims, OrtProgram(content)({"x": x}), strict=True):
+        assert not (claim and np.isneginf(result).any())

@@ -1,8 +1,9 @@
-"""reduce_window: one file per strategy, `handler` chooses among them.
+"""reduce_window: `handler` chooses among strategies, one file each, cheapest first.
 
-geometry   windows along one axis: what they read, and which of that is padding
-pooling    maximum, minimum and sum over small windows: MaxPool and Conv
-separable  named combiners over any windows, one axis after the other
-scan       cumulative windows: CumSum, or doubling
-fold       any other region, in XLA's order
+    pooling    maximum, minimum and sum over small windows: MaxPool and Conv
+    separable  named combiners over any windows, one axis after the other
+    scan       cumulative windows along one axis: CumSum, or doubling
+    fold       any other region, in XLA's order
+
+`geometry` knows what the windows of an axis read, `positions` lays an operand out for them.
 """

@@ -116,7 +116,6 @@ class _Along:
     def _laid_out(self, tensors: Sequence[Parts]) -> list[Parts]:
         """The positions of this axis, holes filled with neutral elements."""
         em = self.region.em
-
         return [
             tuple(
                 lay_out(em, part, {self.number: self.axis}, hole)
@@ -159,18 +158,18 @@ class _Along:
 
     def _doubled(self, held: Sequence[Parts]) -> list[Parts]:
         """Windows of 1, 2, 4, ... elements at every position; the wanted ones are made of them."""
+        window = self.axis.window
+        largest = window.bit_length() - 1
         powers = [list(held)]
-        while 2 << (len(powers) - 1) <= self.axis.window:
-            powers.append(self._twice(powers[-1], 1 << (len(powers) - 1)))
-        result = self._shifted(powers[-1], 0)
-        covered = 1 << (len(powers) - 1)
-        idempotent = IDEMPOTENT.issuperset(self.region.combiners)
-        while covered < self.axis.window:
-            missing = self.axis.window - covered
-            size = len(powers) if idempotent else missing.bit_length()
-            start = self.axis.window - (1 << (size - 1)) if idempotent else covered
-            result = self.region(result, self._shifted(powers[size - 1], start))
-            covered = start + (1 << (size - 1))
+        for exponent in range(largest):
+            powers.append(self._twice(powers[exponent], 1 << exponent))
+        result, covered = self._shifted(powers[largest], 0), 1 << largest
+        may_overlap = IDEMPOTENT.issuperset(self.region.combiners)
+        while covered < window:
+            exponent = largest if may_overlap else (window - covered).bit_length() - 1
+            start = window - (1 << largest) if may_overlap else covered
+            result = self.region(result, self._shifted(powers[exponent], start))
+            covered = start + (1 << exponent)
         return result
 
     def _twice(self, windows: Sequence[Parts], size: int) -> list[Parts]:
