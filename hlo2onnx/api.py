@@ -82,7 +82,7 @@ def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
     Raises:
         UsageError: It is.
     """
-    defaults = translate.__kwdefaults__
+    defaults = translate.__kwdefaults__ or {}
     given = {name for name, value in options.items() if value is not defaults[name]}
     if not given or not callable(source):
         return

@@ -21,7 +21,7 @@ from hlo2onnx.verification.ort import OrtProgram
 from hlo2onnx.verification.verify import verify
 
 EXTERNAL_DATA_BYTES = 1 << 30
-"""Models with more weight bytes than this are saved with external data (a protobuf ends at 2 GB)."""
+"""Models with more weight bytes are saved with external data: a protobuf ends at 2 GB."""
 
 
 class OnnxProgram:

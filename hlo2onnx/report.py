@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 SHARDINGS_DROPPED = "shardings are dropped: the model runs on one device"
@@ -43,27 +45,46 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """The report as plain JSON data."""
-        return asdict(self)
+        return {
+            name: dict(value) if isinstance(value, Counter) else value
+            for name, value in vars(self).items()
+        }
 
     def to_json(self) -> str:
         """The report as JSON text."""
-        return json.dumps(self.as_dict(), indent=2, sort_keys=True)
+        return to_json(self.as_dict())
 
     def __str__(self) -> str:
-        total = sum(self.seconds.values())
         lines = [
             f"source   {self.source}",
             f"target   {self.target}, opset {self.opset}",
-            f"ops      {sum(self.ops.values())} StableHLO -> {sum(self.nodes.values())} ONNX nodes"
-            f" in {total:.2f} s",
-            f"nodes    {_counts(self.nodes)}",
+            f"ops      {sum(self.ops.values())} StableHLO -> {sum(self.nodes.values())} ONNX nodes",
+            f"nodes    {_counts(self.nodes) or 'none'}",
         ]
         if self.rules:
             lines.append(f"rules    {_counts(self.rules)}")
         if self.casts:
             lines.append(f"casts    {_counts(self.casts)}")
         lines += [f"note     {note}" for note in self.notes]
+        if self.seconds:
+            stages = ", ".join(f"{stage} {time:.2f}" for stage, time in self.seconds.items())
+            lines.append(f"seconds  {sum(self.seconds.values()):.2f}: {stages}")
         return "\n".join(lines)
+
+
+def to_json(data: Any) -> str:
+    """Data as JSON text; infinities and NaN, for which JSON has no numbers, as strings."""
+    return json.dumps(_without_nonfinite(data), indent=2, sort_keys=True)
+
+
+def _without_nonfinite(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if math.isfinite(data) else str(data)
+    if isinstance(data, Mapping):
+        return {key: _without_nonfinite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_without_nonfinite(item) for item in data]
+    return data
 
 
 def _counts(counter: Counter[str]) -> str:

@@ -21,14 +21,16 @@ def bitcast_convert(em: Emitter, op: Op) -> oir.Value:
     """bitcast_convert(x) -> the same bits as another type, the lowest first: a wide element becomes
     a trailing axis of narrow ones, or the other way round."""
     x, dtype = em.operand(op), em.result_type(op).dtype
-    wide, narrow = dtype_of(x).bitwidth, dtype.bitwidth
-    if wide == narrow:
-        return _same_width(em, x, dtype)
+    if dtype_of(x) == dtype:
+        return x
     if T.BOOL in (dtype_of(x), dtype):
         raise UnsupportedOp(
             "XLA keeps a boolean in a whole byte, StableHLO in one bit",
             "shift and mask the integer instead",
         )
+    wide, narrow = dtype_of(x).bitwidth, dtype.bitwidth
+    if wide == narrow:
+        return _same_width(em, x, dtype)
     change = _split if wide > narrow else _join
     return _same_width(em, change(em, _integer(em, x), narrow), dtype)
 

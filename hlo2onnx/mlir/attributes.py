@@ -42,13 +42,16 @@ _RECORD = re.compile(r"#(?:stablehlo|chlo|mhlo)\.(\w+)<")
 def to_python(attribute: Any) -> Any:
     """The Python value of an attribute.
 
-    Integers, floats, booleans and strings become themselves; arrays become tuples; dense elements
+    Integers, floats, booleans and strings become themselves (bytes of strings that are not UTF-8
+    are escaped); arrays become tuples; dense elements
     numpy arrays (shape kept); dictionaries dicts; enums of StableHLO and CHLO their name
     ("LT", "THREE_FRY"); dimension numbers the bindings' own record with its fields; symbol
     references and types their text. What is none of these is returned unchanged.
     """
-    if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr | ir.StringAttr):
+    if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
         return attribute.value
+    if isinstance(attribute, ir.StringAttr):
+        return attribute.value_bytes.decode(errors="backslashreplace")
     if isinstance(attribute, _DENSE_ARRAYS):
         return tuple(attribute)
     if isinstance(attribute, ir.ArrayAttr):

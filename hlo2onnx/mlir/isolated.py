@@ -40,7 +40,7 @@ def read_untrusted(content: str | bytes, what: str) -> Any:
     """
     if isinstance(content, str) and is_harmless(content):
         return parse_module(content, what)
-    return parse_module(_rewritten(content, what), what)
+    return parse_module(_rewritten_by_child(content, what), what)
 
 
 def is_harmless(text: str) -> bool:
@@ -59,7 +59,7 @@ _OPENING = np.frombuffer(b"([{<", np.uint8)
 _NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"([{<)]}>")))
 
 
-def _rewritten(content: str | bytes, what: str) -> bytes:
+def _rewritten_by_child(content: str | bytes, what: str) -> bytes:
     """What the child makes of the content: clean StableHLO bytecode."""
     kind = "text" if isinstance(content, str) else "bytecode"
     data = content.encode() if isinstance(content, str) else content
@@ -112,12 +112,23 @@ def main() -> None:
     data = sys.stdin.buffer.read()
     bytecode, refusal = b"", None
     try:
-        module = parse_module(data.decode() if kind == "text" else data, what)
-        _check_names(module, what)
-        bytecode = _bytecode(module)
+        bytecode = rewrite(data.decode() if kind == "text" else data, what)
     except LoadError as error:
         refusal = str(error)
     sys.stdout.buffer.write(json.dumps(refusal).encode() + b"\n" + bytecode)
+
+
+def rewrite(content: str | bytes, what: str) -> bytes:
+    """Parses a module and writes it anew. May bring the process down.
+
+    Raises:
+        LoadError: It does not parse or verify, or the bindings could not take its names.
+    """
+    module = parse_module(content, what)
+    _check_names(module, what)
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    return stream.getvalue()
 
 
 def _leave_no_core() -> None:
@@ -154,12 +165,6 @@ _ESCAPED = re.compile(r"\\(?:([0-9A-F]{2})|.)")
 
 def _byte(escape: re.Match[str]) -> str:
     return chr(int(escape.group(1), 16)) if escape.group(1) else "\\"
-
-
-def _bytecode(module: Any) -> bytes:
-    stream = io.BytesIO()
-    module.operation.write_bytecode(stream)
-    return stream.getvalue()
 
 
 if __name__ == "__main__":

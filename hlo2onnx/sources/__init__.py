@@ -51,7 +51,7 @@ def load(
     if isinstance(source, os.PathLike):
         return from_path(Path(source), function)
     if isinstance(source, bytes | bytearray | memoryview):
-        return from_bytes(bytes(source), "the given bytes", function)
+        return from_bytes(bytes(source), "the input", function)
     if isinstance(source, ir.Module):
         return from_module(source, "the given module", function)
     raise LoadError(f"cannot translate a {type(source).__name__}: {_ADVICE}")

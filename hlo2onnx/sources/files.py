@@ -50,7 +50,7 @@ def from_string(text: str, function: str | None) -> Source:
     single_line = text.strip() and "\n" not in text
     if single_line and (_exists(text) or _looks_like_path(text)):
         return from_path(Path(text), function)
-    return from_text(text, "the given text", function)
+    return from_text(text, "the input", function)
 
 
 def from_bytes(content: bytes, what: str, function: str | None) -> Source:

@@ -49,6 +49,16 @@ EXACT = frozenset(
 )
 """Groups that compute nothing: their results must be equal, and not merely close."""
 
+WAITING = frozenset(
+    """
+    approx_top_k dynamic_update_slice scatter scatter_add scatter_max scatter_min scatter_mul
+    select_and_scatter_add sort top_k igamma igammac regularized_incomplete_beta
+    random_categorical random_gamma random_randint random_split random_uniform rng_bit_generator
+    cholesky custom_linear_solve eig eigh lu qr svd triangular_solve tridiagonal_solve fft
+    """.split()
+)
+"""Groups whose ops have no handlers yet, too many to list as known failures. It may only shrink."""
+
 SPINE = ("elementwise", "types", "movement", "contraction", "reduction", "window")
 SPINE_DTYPES = ("f32", "f64", "i32", "i64", "bool")
 
@@ -94,7 +104,8 @@ SETS: dict[str, Selection] = {
     "dtypes": Selection(groups_of(SPINE)),
     "indexing": Selection(groups_of(("indexing", "window"))),
     "all": Selection(),
+    "ready": Selection(tuple(g for g in groups_of(tuple(FAMILIES)) if g not in WAITING)),
     **{family: Selection(groups_of((family,))) for family in FAMILIES if family != "indexing"},
 }
-"""By name: `spine` in the common element types, `dtypes` the same in all, `indexing`, `all`, and
-each other family by its own name."""
+"""By name: `spine` in the common element types, `dtypes` the same in all, `indexing`, `all`,
+`ready` (all but what waits for its handlers), and each other family by its own name."""

@@ -1,0 +1,229 @@
+"""The command `hlo2onnx`: a StableHLO file in, an ONNX model out.
+
+JAX is imported only when there is something to translate, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hlo2onnx import __version__
+from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
+from hlo2onnx.options import DUMP_VARIABLE, NAN_POLICIES
+
+if TYPE_CHECKING:
+    import onnx_ir as oir
+
+    from hlo2onnx.program import OnnxProgram
+
+STDIN = "-"
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code: 0, 1 (cannot translate, verification failed) or 2
+    (usage)."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return _failure("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the summary has gone; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:  # the boundary: users see a message, no traceback
+        if arguments.debug:
+            raise
+        return _explained(error)
+
+
+def _explained(error: Exception) -> int:
+    if isinstance(error, UsageError):
+        return _failure(str(error), USAGE)
+    if isinstance(error, Hlo2OnnxError) and not isinstance(error, InternalError):
+        return _failure(str(error), FAILED)
+    if isinstance(error, OSError) and error.filename is not None:
+        return _failure(f"{error.filename}: {error.strerror}", FAILED)
+    kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
+    return _failure(
+        f"internal error: {kind}{error}\n"
+        "  This is a bug in hlo2onnx. Please report it with what the same command prints under"
+        " --debug.",
+        FAILED,
+    )
+
+
+def _failure(text: str, code: int) -> int:
+    print(f"hlo2onnx: {text}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hlo2onnx",
+        description="Translates a StableHLO program to ONNX.",
+        epilog="exit code: 0; 1 if the program cannot be translated or its verification fails;"
+        " 2 for a mistake in the command",
+    )
+    add = parser.add_argument
+    add(
+        "model",
+        help="StableHLO text, MLIR bytecode, portable artifact or serialized jax.export.Exported;"
+        " - reads it from standard input",
+    )
+    add("-o", "--output", type=Path, metavar="FILE", help="the model (default: <input>.onnx here)")
+    add("--opset", type=int, metavar="N", help="ONNX opset (default: 23, or 26 where needed)")
+    add("--target", default="ort-cpu", help="runtime to fit: ort-cpu (default) or onnx")
+    add("--function", metavar="NAME", help="function to translate (default: main)")
+    add(
+        "--nan",
+        choices=NAN_POLICIES,
+        default="default",
+        help="who decides what max and min make of NaN",
+    )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="leave out a raising rule (may be repeated)",
+    )
+    add("--verify", action="store_true", help="compare ONNX Runtime with XLA on random inputs")
+    add("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
+    add("--report", type=Path, metavar="FILE", help="write report and verification as JSON")
+    add(
+        "--dump",
+        type=Path,
+        metavar="DIR",
+        help=f"write the program after each stage (default: ${DUMP_VARIABLE})",
+    )
+    add("--debug", action="store_true", help="show a traceback when something fails")
+    add("--version", action="version", version=f"hlo2onnx {__version__}")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    output = _output(arguments)
+    source = _source(arguments.model)
+    facts: dict[str, Any] = {"report": None, "verification": None, "error": None, "refusals": []}
+    try:
+        return _translate(arguments, source, output, facts)
+    except Hlo2OnnxError as error:
+        facts["error"] = str(error)
+        if isinstance(error, TranslationError):
+            facts["refusals"] = [asdict(refusal) for refusal in error.refusals]
+        raise
+    finally:
+        if arguments.report:
+            _write_report(arguments.report, facts)
+
+
+def _translate(
+    arguments: argparse.Namespace, source: Path | bytes, output: Path | None, facts: dict[str, Any]
+) -> int:
+    # The reference is XLA on the CPU; other devices are not even to be started.
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    from hlo2onnx.api import translate
+
+    _progress(f"translating {arguments.model}")
+    program = translate(
+        source,
+        opset=arguments.opset,
+        target=arguments.target,
+        function=arguments.function,
+        nan=arguments.nan,
+        without=arguments.without,
+        dump=arguments.dump,
+    )
+    facts["report"] = program.report.as_dict()
+    if output is not None:
+        program.save(output)
+    print(_summary(program, output), flush=True)
+    if not arguments.verify:
+        return 0
+    _progress("verifying")
+    verification = program.verify(seed=arguments.seed)
+    facts["verification"] = {"ok": verification.ok, **asdict(verification)}
+    print(f"\n{verification}", flush=True)
+    if verification.ok:
+        return 0
+    return _failure("verification failed: ONNX Runtime and XLA disagree", FAILED)
+
+
+def _output(arguments: argparse.Namespace) -> Path | None:
+    """Where the model goes; None to verify it only.
+
+    Raises:
+        UsageError: Nothing can be written there.
+    """
+    if arguments.output is None and arguments.model == STDIN:
+        if arguments.verify:
+            return None
+        raise UsageError("a model from standard input needs -o FILE (or --verify alone)")
+    output: Path = arguments.output or Path(f"{Path(arguments.model).stem}.onnx")
+    for path in filter(None, (output, arguments.report)):
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder")
+        if not path.parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
+        if arguments.model != STDIN and path.exists() and path.samefile(arguments.model):
+            raise UsageError(f"{path} is the input itself")
+    return output
+
+
+def _source(model: str) -> Path | bytes:
+    """What to translate.
+
+    Raises:
+        UsageError: There is no such file.
+    """
+    if model == STDIN:
+        return sys.stdin.buffer.read()
+    path = Path(model)
+    if not path.exists():
+        raise UsageError(f"no such file: {path}")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder")
+    return path
+
+
+def _write_report(path: Path, facts: dict[str, Any]) -> None:
+    from hlo2onnx.report import to_json
+
+    path.write_text(to_json(facts) + "\n", encoding="utf-8")
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"{text} ...", file=sys.stderr)
+
+
+def _summary(program: OnnxProgram, output: Path | None) -> str:
+    graph = program.model.graph
+    width = max((len(str(value.name)) for value in (*graph.inputs, *graph.outputs)), default=0)
+    lines = ["inputs", *(f"  {value.name!s:<{width}}  {_type(value)}" for value in graph.inputs)]
+    lines += ["outputs", *(f"  {value.name!s:<{width}}  {_type(value)}" for value in graph.outputs)]
+    lines.append(str(program.report))
+    if output is not None:
+        lines.append(f"written  {output}, {_size(output.stat().st_size)}")
+    return "\n".join(lines)
+
+
+def _type(value: oir.Value) -> str:
+    assert value.dtype is not None and value.shape is not None
+    return f"{value.dtype.numpy()}[{', '.join(str(dim) for dim in value.shape)}]"
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

@@ -1,0 +1,115 @@
+"""Trials, and the numbers they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+Array = np.ndarray[Any, np.dtype[Any]]
+"""An array; element types that numpy lacks are those of ml_dtypes."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One node: its inputs and attributes, and the outputs that are right.
+
+    Attributes:
+        also: Outputs that are as good, where XLA itself rounds twice.
+        zero_signs: Whether -0 must come out as -0.
+    """
+
+    op_type: str
+    inputs: tuple[Array | None, ...]
+    expected: tuple[Array, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    also: tuple[Array, ...] | None = None
+    zero_signs: bool = False
+
+
+Trials = Callable[..., list[Trial]]
+"""Makes the trials of an operator from its element type or types."""
+
+VECTOR = 67
+"""Elements that fill vector registers several times, and a rest."""
+
+_POWERS = (7, 8, 15, 16, 23, 24, 31, 32, 52, 53, 62, 63)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether numbers of that type are floats, of 8 bits and less too."""
+    return dtype.kind == "f" or "float" in dtype.name or "bfloat" in dtype.name
+
+
+def edges(dtype: ir.DataType) -> Array:
+    """Numbers at which kernels go wrong: the ends of the type and of narrower ones, next to powers
+    of two, both zeros, ties of rounding. Finite ones only."""
+    numpy_type = dtype.numpy()
+    if dtype == ir.DataType.BOOL:
+        return np.array([False, True])
+    if is_float(numpy_type):
+        return _float_edges(numpy_type)
+    info = ml_dtypes.iinfo(numpy_type)
+    near = [sign * 2**k + step for k in _POWERS for sign in (1, -1) for step in (-1, 0, 1)]
+    ends = [info.min, info.min + 1, info.max - 1, info.max, int(info.max) // 3]
+    numbers = sorted({n for n in (*range(-3, 8), 100, -100, *near, *map(int, ends))})
+    return np.array([n for n in numbers if info.min <= n <= info.max]).astype(numpy_type)
+
+
+def _float_edges(numpy_type: np.dtype[Any]) -> Array:
+    info = ml_dtypes.finfo(numpy_type)
+    sizes = [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 5.5, 6.0]
+    sizes += [2.0**24 + 2, 4503599627370497.5, 0.49999999999999994, 1e30]
+    sizes += [float(info.max), float(info.smallest_normal)]
+    numbers = np.array([*sizes, *(-size for size in sizes)])
+    with np.errstate(over="ignore"):
+        narrow = numbers.astype(numpy_type)
+    return narrow[np.isfinite(narrow.astype(np.float64))]
+
+
+def specials(dtype: ir.DataType) -> Array:
+    """The edges, and for floats infinities, NaN and denormals, where the type has them."""
+    found = edges(dtype)
+    if not is_float(found.dtype):
+        return found
+    least = float(ml_dtypes.finfo(found.dtype).smallest_subnormal)
+    extra = np.array([np.inf, -np.inf, np.nan, least, -least]).astype(found.dtype)
+    return np.concatenate([found, extra])
+
+
+def spread(values: Array, *shape: int, seed: int = 0) -> Array:
+    """An array drawn from values."""
+    rng = np.random.default_rng(seed)
+    return values[rng.integers(len(values), size=shape)]
+
+
+def mixed(dtype: ir.DataType, *shape: int, seed: int = 0) -> Array:
+    """Edges and numbers of any bits (floats: edges only)."""
+    drawn = spread(edges(dtype), *shape, seed=seed)
+    if is_float(drawn.dtype) or dtype == ir.DataType.BOOL or dtype.bitwidth < 8:
+        return drawn
+    rng = np.random.default_rng(seed + 1)
+    size = int(np.prod(shape)) * drawn.itemsize
+    noise = rng.integers(256, size=size, dtype=np.uint8).view(drawn.dtype).reshape(shape)
+    return np.where(rng.random(shape) < 0.5, drawn, noise)
+
+
+def small(dtype: ir.DataType, *shape: int, seed: int = 0) -> Array:
+    """Whole numbers so small that no float sum or product of a few dozen is rounded."""
+    low = 0 if dtype.name.startswith("U") or dtype == ir.DataType.BOOL else -3
+    high = 2 if dtype == ir.DataType.BOOL else 4
+    return np.random.default_rng(seed).integers(low, high, size=shape).astype(dtype.numpy())
+
+
+def summands(dtype: ir.DataType, *shape: int, seed: int = 0) -> Array:
+    """Numbers to add up: integers that overflow, floats that are exact."""
+    make = small if is_float(dtype.numpy()) else mixed
+    return make(dtype, *shape, seed=seed)
+
+
+def i64(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
