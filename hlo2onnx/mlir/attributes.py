@@ -42,11 +42,11 @@ _RECORD = re.compile(r"#(?:stablehlo|chlo|mhlo)\.(\w+)<")
 def to_python(attribute: Any) -> Any:
     """The Python value of an attribute.
 
-    Integers, floats, booleans and strings become themselves (bytes of strings that are not UTF-8
-    are escaped); arrays become tuples; dense elements
-    numpy arrays (shape kept); dictionaries dicts; enums of StableHLO and CHLO their name
-    ("LT", "THREE_FRY"); dimension numbers the bindings' own record with its fields; symbol
-    references and types their text. What is none of these is returned unchanged.
+    Integers, floats, booleans and strings become themselves (what is not UTF-8 in a string is
+    escaped); arrays become tuples; dense elements numpy arrays (shape kept); dictionaries dicts;
+    enums of StableHLO and CHLO their name ("LT", "THREE_FRY"); dimension numbers the bindings'
+    own record with its fields; symbol references and types their text. What is none of these is
+    returned unchanged.
     """
     if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
         return attribute.value

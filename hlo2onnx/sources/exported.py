@@ -45,6 +45,7 @@ _DAMAGE = (
     MemoryError,
     NotImplementedError,
     RuntimeError,
+    StopIteration,
     TypeError,
     ValueError,
     struct.error,

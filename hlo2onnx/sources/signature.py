@@ -134,7 +134,12 @@ def with_trees(
     """
     bare = signature_of(function)
     port_of = {leaf: port for port, leaf in enumerate(sorted(kept))}
-    if len(bare.inputs) != len(port_of) or len(bare.outputs) != len(out_avals):
+    fits = (
+        len(bare.inputs) == len(port_of)
+        and len(bare.outputs) == len(out_avals) == out_tree.num_leaves
+        and len(in_avals) == in_tree.num_leaves > max(port_of, default=-1)
+    )
+    if not fits:
         raise LoadError(
             f"the program has {len(bare.inputs)} inputs and {len(bare.outputs)} outputs, its"
             f" pytrees have {len(port_of)} and {len(out_avals)}: functions that take mutable"

@@ -37,7 +37,9 @@ def test_not(type: str) -> None:
 def test_counts(op: str, type: str) -> None:
     """Edges, every single bit, every run of low bits."""
     width = numpy_type(type).itemsize * 8
-    unsigned = np.array([1 << bit for bit in range(width)] + [(1 << bit) - 1 for bit in range(width)])
+    unsigned = np.array(
+        [1 << bit for bit in range(width)] + [(1 << bit) - 1 for bit in range(width)]
+    )
     powers = unsigned.astype(np.uint64).astype(numpy_type(type))
     x = np.concatenate([edge_values(type), powers])
     against_xla(elementwise(op, [type], type, f"{len(x)}"), x).bit_exact()

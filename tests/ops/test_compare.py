@@ -136,7 +136,9 @@ def test_random_total_order(direction: str, type: str) -> None:
 def test_total_order_of_every_bf16() -> None:
     """Neighbouring codes compare as their order says, over the whole type."""
     codes = np.arange(1 << 16, dtype=np.uint16)
-    order = np.argsort(np.where(codes < 1 << 15, codes.astype(int), (1 << 15) - codes.astype(int) - 1))
+    order = np.argsort(
+        np.where(codes < 1 << 15, codes.astype(int), (1 << 15) - codes.astype(int) - 1)
+    )
     ordered = codes[order].view(ml_dtypes.bfloat16)
     text = compare("LT", "bf16", f"{len(ordered) - 1}", "TOTALORDER")
     run = against_xla(text, ordered[:-1].copy(), ordered[1:].copy()).bit_exact()

@@ -110,7 +110,8 @@ def test_constants_that_trap(type: str) -> None:
 
 
 NON_NEGATIVE = """
-module {{ func.func public @main(%arg0: tensor<9xui8>, %arg1: tensor<9xui8>) -> (tensor<9xi32>, tensor<9xi32>) {{
+module {{ func.func public @main(%arg0: tensor<9xui8>, %arg1: tensor<9xui8>)
+    -> (tensor<9xi32>, tensor<9xi32>) {{
   %0 = stablehlo.convert %arg0 : (tensor<9xui8>) -> tensor<9xi32>
   %1 = stablehlo.convert %arg1 : (tensor<9xui8>) -> tensor<9xi32>
   %2 = stablehlo.divide %0, %1 : tensor<9xi32>

@@ -83,7 +83,8 @@ CONSTANT_BOUNDS = """
 module {{ func.func public @main(%arg0: tensor<2x3x{type}>) -> tensor<2x3x{type}> {{
   %0 = stablehlo.constant dense<0{point}> : tensor<{type}>
   %1 = stablehlo.constant dense<6{point}> : tensor<{type}>
-  %2 = stablehlo.clamp %0, %arg0, %1 : (tensor<{type}>, tensor<2x3x{type}>, tensor<{type}>) -> tensor<2x3x{type}>
+  %2 = stablehlo.clamp %0, %arg0, %1
+      : (tensor<{type}>, tensor<2x3x{type}>, tensor<{type}>) -> tensor<2x3x{type}>
   return %2 : tensor<2x3x{type}>
 }} }}
 """

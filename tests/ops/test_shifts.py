@@ -46,7 +46,12 @@ def test_run_time_amount(op: str, type: str) -> None:
 def test_constant_amount(op: str, type: str, amount: str) -> None:
     dtype = numpy_type(type)
     width = dtype.itemsize * 8
-    number = {"half": width // 2, "width - 1": width - 1, "width": width, "max": np.iinfo(dtype).max}
+    number = {
+        "half": width // 2,
+        "width - 1": width - 1,
+        "width": width,
+        "max": np.iinfo(dtype).max,
+    }
     x = edge_values(type)
     text = BY_CONSTANT.format(op=op, type=type, amount=number.get(amount) or amount, n=len(x))
     against_xla(text, x).bit_exact()
@@ -116,7 +121,7 @@ module {{ func.func public @main(%arg0: tensor<256xi8>, %arg1: tensor<256xi8>) -
 
 @pytest.mark.parametrize("op", OPS)
 def test_four_bits(op: str) -> None:
-    """All pairs, against arithmetic on Python integers: XLA computes i4 in i8 and forgets to wrap."""
+    """All pairs, against Python's integers: XLA computes i4 in i8 and forgets to wrap."""
     x, by = (grid.reshape(-1).astype(np.int8) for grid in np.mgrid[-8:8, -8:8])
     run = against_xla(NIBBLES.format(op=op), x, by)
     expected = [_shifted(op, int(a), int(b)) for a, b in zip(x, by, strict=True)]

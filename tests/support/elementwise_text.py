@@ -6,7 +6,11 @@ from collections.abc import Sequence
 
 
 def elementwise(
-    op: str, elements: Sequence[str], result: str, shape: str | Sequence[str] = "", attributes: str = ""
+    op: str,
+    elements: Sequence[str],
+    result: str,
+    shape: str | Sequence[str] = "",
+    attributes: str = "",
 ) -> str:
     """`result = op(one argument per element type)`, in generic form.
 

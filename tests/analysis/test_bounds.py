@@ -1,0 +1,152 @@
+"""Bounds of floats, of operations on bits and of divisions: each must hold for every input."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rewriting import model_of
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange
+from hlo2onnx.analysis.ranges import Range
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.verification.ort import OrtProgram
+
+T = oir.DataType
+_BITS = ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "RIGHT", "LEFT", "Add"]
+_FLOATS = [
+    "Max",
+    "Min",
+    "Clip",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Relu",
+    "Tanh",
+    "Where",
+    "Concat",
+    "Cast",
+]
+
+
+def _on_bits(b: GraphBuilder, x: oir.Value, steps: list[tuple[str, int]]) -> oir.Value:
+    """Applies a chain of operators with small constants to x (rank 1, u32)."""
+    for op_type, item in steps:
+        k = b.const(np.array([item], np.uint32))
+        if op_type in ("RIGHT", "LEFT"):
+            x = b.BitShift(x, b.const(np.array([item % 32], np.uint32)), direction=op_type)
+        elif op_type in ("Div", "Mod"):
+            x = b.op(op_type, x, b.const(np.array([item + 1], np.uint32)))
+        else:
+            x = b.op(op_type, x, k)
+    return x
+
+
+def _on_floats(b: GraphBuilder, x: oir.Value, steps: list[tuple[str, float]]) -> oir.Value:
+    """Applies a chain of operators with constants to x (rank 1, f32)."""
+    for op_type, item in steps:
+        k = b.const(np.array([item], np.float32))
+        if op_type in ("Max", "Min"):
+            x = b.op(op_type, x, k)
+        elif op_type == "Clip":
+            x = b.Clip(x, b.scalar(min(item, 5), T.FLOAT), b.scalar(max(item, 5), T.FLOAT))
+        elif op_type == "Where":
+            x = b.Where(b.Less(x, k), x, k)
+        elif op_type == "Concat":
+            x = b.Concat(x, k, axis=0)
+        elif op_type == "Cast":
+            x = b.Cast(b.Cast(x, to=T.FLOAT16), to=T.FLOAT)
+        else:
+            x = b.op(op_type, x)
+    return x
+
+
+def _run(model: oir.Model, x: np.ndarray) -> np.ndarray:
+    content = oir.to_proto(model).SerializeToString()
+    return OrtProgram(content, optimize=False)({"x": x})[0]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(_BITS), st.integers(0, 300)), max_size=6),
+    values=st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=5),
+)
+def test_bit_ranges_hold(steps: list[tuple[str, int]], values: list[int]) -> None:
+    x = np.array(values, np.uint32)
+    model = model_of(lambda b, x: _on_bits(b, b.Identity(x), steps), {"x": x})
+    found = Facts().int_range(model.graph.outputs[0])
+    assert found is not None
+    result = _run(model, x)
+    assert found.low <= result.min()
+    assert result.max() <= found.high
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(_FLOATS), st.floats(-1e5, 1e5, width=32)), max_size=6),
+    values=st.lists(st.floats(width=32), min_size=1, max_size=5),
+)
+def test_float_ranges_hold(steps: list[tuple[str, float]], values: list[float]) -> None:
+    x = np.array(values, np.float32)
+    model = model_of(lambda b, x: _on_floats(b, b.Identity(x), steps), {"x": x})
+    facts = Facts()
+    found = facts.float_range(model.graph.outputs[0])
+    result = _run(model, x)
+    assert not (facts.nan_free(model.graph.outputs[0]) and np.isnan(result).any())
+    result = result[~np.isnan(result)]
+    assert not result.size or found.low <= result.min()
+    assert not result.size or result.max() <= found.high
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([("RIGHT", 9)], Range(0, (1 << 23) - 1)),
+        ([("RIGHT", 9), ("BitwiseOr", 0x80)], Range(0, (1 << 23) - 1)),
+        ([("BitwiseAnd", 255), ("BitwiseXor", 256)], Range(0, 511)),
+        ([("Mod", 9)], Range(0, 9)),
+        ([("BitwiseAnd", 100), ("Div", 9)], Range(0, 10)),
+        ([("LEFT", 1)], Range(0, 2**32 - 1)),
+    ],
+)
+def test_bit_ranges_are_useful(steps: list[tuple[str, int]], expected: Range) -> None:
+    x = np.zeros(1, np.uint32)
+    model = model_of(lambda b, x: _on_bits(b, b.Identity(x), steps), {"x": x})
+    assert Facts().int_range(model.graph.outputs[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([("Relu", 0)], FloatRange(0.0, math.inf)),
+        ([("Clip", -3.5), ("Floor", 0)], FloatRange(-4.0, 5.0)),
+        ([("Tanh", 0), ("Max", 0.25)], FloatRange(0.25, 1.0)),
+        ([("Min", 7.0), ("Concat", 9.0)], FloatRange(-math.inf, 9.0)),
+        ([("Cast", 0)], ANYTHING),
+        ([("Clip", 1e5), ("Cast", 0)], FloatRange(5.0, math.inf)),
+    ],
+)
+def test_float_ranges_are_useful(steps: list[tuple[str, float]], expected: FloatRange) -> None:
+    x = np.zeros(1, np.float32)
+    model = model_of(lambda b, x: _on_floats(b, b.Identity(x), steps), {"x": x})
+    assert Facts().float_range(model.graph.outputs[0]) == expected
+
+
+@pytest.mark.parametrize("source", [np.int8, np.uint16, bool])
+def test_cast_from_integers(source: type) -> None:
+    x = np.zeros(1, source)
+    model = model_of(lambda b, x: b.Cast(b.Identity(x), to=T.FLOAT), {"x": x})
+    low, high = (0, 1) if source is bool else (np.iinfo(source).min, np.iinfo(source).max)
+    assert Facts().float_range(model.graph.outputs[0]) == FloatRange(float(low), float(high))
+
+
+def test_constants() -> None:
+    facts, builder = Facts(), GraphBuilder(oir.Graph([], [], nodes=[]), 23)
+    assert facts.float_range(builder.const(np.array([1, -2.5, np.nan]))) == FloatRange(-2.5, 1.0)
+    assert facts.float_range(builder.const(np.array([np.nan]))) == ANYTHING
+    assert facts.float_range(builder.const(np.zeros(0))) == ANYTHING
