@@ -128,13 +128,15 @@ def _array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
 
 def _from_scalar(value: Any, wanted: np.dtype, port: Port) -> np.ndarray:
     """A Python scalar in the input's type, as JAX's weak types would have it."""
-    kinds = "bifc"
-    if kinds.index(_kind(wanted)) < kinds.index(_kind(np.asarray(value).dtype)):
+    if "bifc".index(_kind(wanted)) < (bool, int, float, complex).index(type(value)):
         raise SignatureError(f"argument {port.name} must be {wanted}, not {value!r}")
     if _kind(wanted) == "i":
         _check_range(value, value, wanted, port)
-    with np.errstate(over="ignore"):
-        return np.asarray(value).astype(wanted)
+    try:
+        with np.errstate(over="ignore"):
+            return np.asarray(value).astype(wanted)
+    except OverflowError as error:
+        raise SignatureError(f"argument {port.name}: {error}") from error
 
 
 def _from_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:

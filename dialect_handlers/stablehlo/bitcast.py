@@ -70,7 +70,8 @@ def _in_one_octave(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value 
         if code is None or not in_range(em, mantissa, 0, (1 << form.digits) - 1):
             continue
         exponent, rest = divmod(code, 1 << form.digits)
-        if rest or not 0 < exponent < (1 << dtype.bitwidth - 1 - form.digits) - 1:
+        infinite = (1 << dtype.bitwidth - 1 - form.digits) - 1
+        if rest or not form.digits < exponent < infinite:  # 2^(e - digits) must be normal
             continue
         power = exponent - 1 + form.least
         steps = em.Mul(em.cast(mantissa, dtype), em.scalar(2.0 ** (power - form.digits), dtype))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
+from dialect_handlers.common.filled import zeros_like
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -36,5 +37,4 @@ def real_of_real(em: Emitter, op: Op) -> oir.Value:
 @handles("stablehlo.imag")
 def imag_of_real(em: Emitter, op: Op) -> oir.Value:
     """imag(x) of a real x -> zeros of its shape."""
-    x = em.operand(op)
-    return em.expand(em.scalar_like(0, x), em.result_dims(op))
+    return zeros_like(em, em.operand(op))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from dialect_handlers.common.casts import convert as convert_value
+from dialect_handlers.common.filled import zeros_like
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -24,6 +25,5 @@ def convert_complex(em: Emitter, op: Op) -> list[Parts]:
     parts, types = em.parts(op.operands[0]), parts_of(op.results[0].type)
     converted = [convert_value(em, x, t.dtype) for x, t in zip(parts, types, strict=False)]
     if len(types) > len(parts):
-        re = converted[0]
-        converted.append(em.expand(em.scalar_like(0, re), em.result_dims(op)))
+        converted.append(zeros_like(em, converted[0]))
     return [tuple(converted)]

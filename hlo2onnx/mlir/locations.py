@@ -92,6 +92,8 @@ def split_scope(scope: str) -> list[str]:
 def _relative(filename: str) -> str:
     """A path that says nothing about the machine: relative to the working directory, to the
     package root, or the bare file name."""
+    if filename == "-":  # MLIR's own position in text that carries no locations
+        return "input"
     path = Path(filename)
     if not path.is_absolute():
         return filename

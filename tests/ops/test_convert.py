@@ -202,6 +202,16 @@ def test_four_bits(source: str, narrow: str, back: str) -> None:
         np.testing.assert_array_equal(result, wrapped.astype(numpy_type(back)))
 
 
+@pytest.mark.parametrize(("narrow", "low"), [("i2", -2), ("ui2", 0)])
+def test_two_bits(narrow: str, low: int) -> None:
+    """Types of ONNX since opset 25."""
+    x = np.arange(-9, 10).astype(np.int32)
+    text = NIBBLES.format(source="i32", narrow=narrow, back="i32", n=len(x))
+    run = against_xla(text, x, opset=26)
+    for (result,) in run.actual:
+        np.testing.assert_array_equal(result, (x - low) % 4 + low)
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [("f32", "i32"), ("f64", "i64"), ("f32", "ui8"), ("f64", "f8E4M3FN"), ("i64", "f32")],

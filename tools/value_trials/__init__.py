@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from value_trials import casts, elementwise, movement, products, reductions
+from value_trials import casts, elementwise, movement, products, quantization, reductions
 from value_trials.data import Trial
 
 __all__ = ["Trial", "trials_of"]
 
-_FAMILIES = (elementwise.TRIALS, movement.TRIALS, products.TRIALS, reductions.TRIALS, casts.TRIALS)
+_FAMILIES = (
+    elementwise.TRIALS,
+    movement.TRIALS,
+    products.TRIALS,
+    reductions.TRIALS,
+    casts.TRIALS,
+    quantization.TRIALS,
+)
 
 
 def trials_of(key: str, dtypes: tuple[ir.DataType, ...]) -> list[Trial]:

@@ -14,15 +14,15 @@ import numpy as np
 import onnx_ir as ir
 from value_trials.data import VECTOR, Array, Trial, Trials, edges, is_float, specials, spread
 
-_F8 = ("FLOAT8E4", "FLOAT8E5")
-
 
 def _cast(source: ir.DataType, result: ir.DataType) -> list[Trial]:
     x = _inputs(source, result)
     long = np.concatenate([x, spread(x, VECTOR)])
     attributes: dict[str, Any] = {"to": result.value}
-    if result.name.startswith(_F8):
+    if result.name.startswith("FLOAT8"):
         attributes["saturate"] = 0
+    if result == ir.DataType.FLOAT8E8M0:
+        attributes["round_mode"] = "nearest"
     trials = []
     for values in (long, long[:3], long[1]):
         right, also = _cast_values(np.asarray(values), result)
@@ -33,17 +33,17 @@ def _cast(source: ir.DataType, result: ir.DataType) -> list[Trial]:
 
 
 def _inputs(source: ir.DataType, result: ir.DataType) -> Array:
-    """Edges of the source, and for a float result numbers on and next to its ties."""
-    to, has_ties = result.numpy(), is_float(source.numpy()) and is_float(result.numpy())
-    x = specials(source) if is_float(to) or result == ir.DataType.BOOL else edges(source)
-    if has_ties and result.bitwidth < source.bitwidth:
-        x = np.concatenate([x, _ties(source, result)])
-    if not is_float(source.numpy()):
-        x = x[_fits(x, result)] if is_float(to) else x
-        return x
-    if is_float(to):
-        return x[_fits(x, result)]
-    return x[_truncates_into(x, result)]
+    """Edges of the source, and for a narrower float numbers on and next to its ties."""
+    x = edges(source)
+    if not is_float(result.numpy()):
+        if result == ir.DataType.BOOL:
+            return specials(source)
+        return x[_truncates_into(x, result)] if is_float(x.dtype) else x
+    if is_float(x.dtype):
+        x = specials(source)
+        if result.bitwidth < source.bitwidth:
+            x = np.concatenate([x, _ties(source, result)])
+    return x[_fits(x, result)]
 
 
 def _ties(source: ir.DataType, result: ir.DataType) -> Array:
@@ -58,25 +58,15 @@ def _ties(source: ir.DataType, result: ir.DataType) -> Array:
 
 
 def _fits(x: Array, result: ir.DataType) -> Array:
-    """Below what a float type rounds up to infinity; infinities and NaN where it has them."""
-    to = result.numpy()
-    info = ml_dtypes.finfo(to)
-    if not is_float(x.dtype):
-        return np.abs(x.astype(np.float64)) <= float(info.max)
+    """Up to the largest number; infinities from 16 bits on; of f8e8m0 its values only."""
     wide = x.astype(np.float64)
-    odd = ~np.isfinite(wide)
-    if result.bitwidth < 16:
-        least = float(info.smallest_normal)
-        keeps = (np.abs(wide) <= float(info.max)) & ((np.abs(wide) >= least) | (wide == 0))
-        if result in (ir.DataType.FLOAT8E8M0, ir.DataType.FLOAT4E2M1):
-            return keeps & (wide > 0 if result == ir.DataType.FLOAT8E8M0 else True)
-        return keeps | np.isnan(wide)
-    return odd | (np.abs(wide) <= float(info.max))
+    if result == ir.DataType.FLOAT8E8M0:
+        return np.asarray((wide > 2.0**-127) & (np.frexp(wide)[0] == 0.5))
+    fits = np.abs(wide) <= float(ml_dtypes.finfo(result.numpy()).max)
+    return np.asarray(fits | np.isnan(wide) | (np.isinf(wide) & (result.bitwidth >= 16)))
 
 
 def _truncates_into(x: Array, result: ir.DataType) -> Array:
-    if result == ir.DataType.BOOL:
-        return np.ones(x.shape, bool)
     info = ml_dtypes.iinfo(result.numpy())
     whole = np.trunc(x.astype(np.longdouble))
     return (whole >= int(info.min)) & (whole <= int(info.max))
@@ -117,4 +107,23 @@ def _rounded(x: Array, to: np.dtype[Any]) -> Array:
     return np.asarray(exact.astype(np.float64).astype(to)).reshape(x.shape)
 
 
-TRIALS: Mapping[str, Trials] = {"Cast": _cast}
+def _cast_like(source: ir.DataType, result: ir.DataType) -> list[Trial]:
+    return [
+        Trial(
+            "CastLike",
+            (*trial.inputs, np.ones(1, result.numpy())),
+            trial.expected,
+            {name: item for name, item in trial.attributes.items() if name != "to"},
+            trial.also,
+            trial.zero_signs,
+        )
+        for trial in _cast(source, result)
+    ]
+
+
+def _bit_cast(source: ir.DataType, result: ir.DataType) -> list[Trial]:
+    x = spread(specials(source), 5, VECTOR)
+    return [Trial("BitCast", (x,), (x.view(result.numpy()),), {"to": result.value})]
+
+
+TRIALS: Mapping[str, Trials] = {"BitCast": _bit_cast, "Cast": _cast, "CastLike": _cast_like}

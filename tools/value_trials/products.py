@@ -81,6 +81,20 @@ def _conv_integer(left: ir.DataType, right: ir.DataType) -> list[Trial]:
     return [Trial("ConvInteger", (x, w), (right_sum.astype(np.int32),))]
 
 
+def _conv(dtype: ir.DataType) -> list[Trial]:
+    x, w, bias = small(dtype, 2, 4, 9, VECTOR), small(dtype, 6, 2, 3, 2, seed=1), small(dtype, 6)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 2), axis=(2, 3))
+    groups = windows.reshape(2, 2, 2, *windows.shape[2:])
+    weights = w.reshape(2, 3, 2, 3, 2)
+    right = np.einsum("ngchwij,gfcij->ngfhw", groups, weights).reshape(2, 6, *windows.shape[2:4])
+    right = right + bias[:, None, None]
+    thinned = np.ascontiguousarray(right[:, :, ::2, ::3])
+    return [
+        Trial("Conv", (x, w, bias), (right,), {"group": 2}),
+        Trial("Conv", (x, w, bias), (thinned,), {"group": 2, "strides": [2, 3]}),
+    ]
+
+
 def _max_pool(dtype: ir.DataType) -> list[Trial]:
     """Finite numbers; windows plain, strided and apart, padded."""
     x = spread(edges(dtype), 2, 3, 9, VECTOR)
@@ -111,6 +125,7 @@ def _mean(dtype: ir.DataType) -> list[Trial]:
 
 
 TRIALS: Mapping[str, Trials] = {
+    "Conv": _conv,
     "ConvInteger.w": _conv_integer,
     "Einsum": _einsum,
     "Gemm": _gemm,

@@ -1,0 +1,17 @@
+"""Tensors of one number."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import dtype_of, shape_of, static_shape
+from hlo2onnx.lowering.emitter import Emitter
+
+
+def zeros_like(em: Emitter, x: oir.Value) -> oir.Value:
+    """Zeros of the type and the shape of x, which may be dynamic."""
+    zero, dims = em.scalar_like(0, x), static_shape(x)
+    if dims is not None:
+        return em.expand(zero, dims)
+    filled: oir.Value = em.op("Expand", zero, em.Shape(x), types=[(dtype_of(x), shape_of(x))])
+    return filled

@@ -1,0 +1,32 @@
+"""Children of the test run that find the same hlo2onnx, installed or not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import hlo2onnx
+
+ROOT = Path(hlo2onnx.__file__).parent.parent
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This environment, with the repository on the module path and more variables."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
+    return {**os.environ, "PYTHONPATH": path, **variables}
+
+
+def run_python(script: str, **variables: str) -> str:
+    """Runs a script in a fresh interpreter; returns what it prints."""
+    child = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        env=environment(**variables),
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout

@@ -1,0 +1,228 @@
+"""Builds a program op by op: picks operands among the values there are, or makes new leaves."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from fuzzing.elements import (
+    ALL,
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    GRID_BITS,
+    GRID_BOUND,
+    INTEGERS,
+    MANTISSA,
+    NUMPY,
+    PART,
+    SMALL_FLOATS,
+    SMALL_INTEGERS,
+    random_array,
+)
+from fuzzing.program import Grid, Program, Quality, Step, Type, Value
+
+MAX_SIZE = 150
+MAX_INPUTS = 4
+
+
+class Unsuitable(Exception):  # noqa: N818  (not an error: another op is tried)
+    """The op drawn does not fit the values there are."""
+
+
+class Builder:
+    """A program in the making.
+
+    Args:
+        exact: Whether floats stay on grids where every op is exact, so that steps can follow each
+            other without end; otherwise leaves hold special values, and what rounds ends a chain.
+    """
+
+    def __init__(self, rng: random.Random, exact: bool) -> None:
+        self.rng = rng
+        self.exact = exact
+        self.steps: list[Step] = []
+        self.values: dict[int, Value] = {}
+
+    def program(self) -> Program:
+        """Everything built, with every value that a step computed a result."""
+        steps = sorted(self.steps, key=lambda step: bool(step.name))
+        program = Program(tuple(steps), dict(self.values), ())
+        outputs = [
+            index
+            for index in program.computed()
+            if program.producers[index].name not in ("constant", "iota")
+        ]
+        return program.restricted(outputs)
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def step(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[tuple[Type, Quality, Grid | None]],
+        attributes: str = "",
+        region: str = "",
+        scale: float = 0.0,
+        moderate: bool = False,
+        array: np.ndarray | None = None,
+    ) -> list[Value]:
+        """Appends an op; returns its results."""
+        made = []
+        for type_, quality, grid in results:
+            value = Value(len(self.values), type_, quality, grid, scale, moderate)
+            self.values[value.index] = value
+            made.append(value)
+        read = tuple(operand.index for operand in operands)
+        written = tuple(value.index for value in made)
+        self.steps.append(Step(name, read, written, attributes, region, array))
+        return made
+
+    def result(self, element: str, shape: Sequence[int], grid: Grid | None, inexact: bool = False):
+        """What a step's result is: exact if its grid fits the element type, or if it is no float.
+
+        Args:
+            inexact: The op rounds floats that are on no grid.
+
+        Raises:
+            Unsuitable: It would round, where floats are to stay exact.
+        """
+        type_ = Type(element, tuple(shape))
+        if math.prod(shape) > MAX_SIZE:
+            raise Unsuitable
+        if element not in FLOATS and element not in COMPLEX:
+            return type_, Quality.BITS, None
+        if grid is not None and fits(grid, element):
+            return type_, Quality.EQUAL, grid
+        if not inexact:
+            return type_, Quality.EQUAL, None
+        if self.exact and self.rng.random() < 0.85:
+            raise Unsuitable
+        return type_, Quality.CLOSE, None
+
+    # -- operands -------------------------------------------------------------------------------
+
+    def shape(self, rank: int | None = None) -> tuple[int, ...]:
+        """A random shape."""
+        if rank is None:
+            rank = self.rng.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
+        extents = [1, 1, 2, 2, 3, 3, 4, 5, 8]
+        if self.rng.random() < 0.06:
+            extents.append(0)
+        shape = tuple(self.rng.choice(extents) for _ in range(rank))
+        return shape if math.prod(shape) <= MAX_SIZE // 2 else self.shape(rank)
+
+    def element(self, elements: Sequence[str] = ALL) -> str:
+        """A random element type; narrow floats and integers now and then where all will do."""
+        if elements is ALL and self.rng.random() < 0.04:
+            return self.rng.choice(SMALL_FLOATS)
+        return self.rng.choice(elements)
+
+    def pick(
+        self,
+        fits_value: Callable[[Value], bool],
+        new: Callable[[], Value],
+        fresh: float = 0.25,
+    ) -> Value:
+        """A value there is, with the later ones more likely; or a new one."""
+        found = [value for value in self.values.values() if fits_value(value)]
+        if not found or self.rng.random() < fresh:
+            return new()
+        weights = [1 + 3 * (value.index >= len(self.values) - 3) for value in found]
+        return self.rng.choices(found, weights)[0]
+
+    def operand(
+        self,
+        elements: Sequence[str] = ALL,
+        ranks: Sequence[int] = range(9),
+        quality: Quality = Quality.EQUAL,
+        moderate: bool = False,
+    ) -> Value:
+        """A value of one of these element types and ranks, and at least this quality."""
+
+        def usable(value: Value) -> bool:
+            return (
+                value.type.element in elements
+                and len(value.type.shape) in ranks
+                and value.quality >= quality
+                and (not moderate or is_tame(value))
+            )
+
+        def new() -> Value:
+            rank = None if len(ranks) == 9 else self.rng.choice(ranks)
+            kind = "moderate" if moderate else None
+            return self.leaf(Type(self.element(elements), self.shape(rank)), kind)
+
+        return self.pick(usable, new)
+
+    def like(
+        self, type_: Type, quality: Quality = Quality.EQUAL, moderate: bool = False
+    ) -> Value:
+        """A value of this very type."""
+        return self.pick(
+            lambda value: (
+                value.type == type_
+                and value.quality >= quality
+                and (not moderate or is_tame(value))
+            ),
+            lambda: self.leaf(type_, "moderate" if moderate else None),
+            fresh=0.4,
+        )
+
+    def leaf(self, type_: Type, kind: str | None = None) -> Value:
+        """A new input or constant, or an iota or a broadcast scalar."""
+        kind = "grid" if self.exact else kind or "special"
+        if type_.element in SMALL_INTEGERS:
+            wide = self.leaf(Type("i8" if type_.element == "i4" else "ui8", type_.shape), "small")
+            return self.step("convert", [wide], [(type_, Quality.BITS, None)])[0]
+        choice = self.rng.random()
+        inputs = sum(not step.name for step in self.steps)
+        moderate = kind != "special"
+        grid = Grid(GRID_BOUND, GRID_BITS) if kind == "grid" and has_grid(type_.element) else None
+        if choice < 0.1 and type_.shape and type_.element not in (*BOOL, *SMALL_FLOATS):
+            return self._iota(type_)
+        if choice < 0.2 and type_.shape:
+            scalar = self.leaf(Type(type_.element, ()), kind)
+            made = [(type_, scalar.quality, scalar.grid)]
+            text = "broadcast_dimensions = array<i64>"
+            return self.step("broadcast_in_dim", [scalar], made, text, moderate=scalar.moderate)[0]
+        shape = () if self.rng.random() < 0.3 else type_.shape
+        is_constant = choice < 0.4 or inputs >= MAX_INPUTS
+        array = random_array(self.rng, type_.element, shape if is_constant else type_.shape, kind)
+        array = np.broadcast_to(array, type_.shape)
+        name = "constant" if is_constant else ""
+        return self.step(
+            name, [], [(type_, Quality.BITS, grid)], moderate=moderate, array=array
+        )[0]
+
+    def _iota(self, type_: Type) -> Value:
+        axis = self.rng.randrange(len(type_.shape))
+        grid = Grid(8, 0) if has_grid(type_.element) else None
+        made = [(type_, Quality.BITS, grid)]
+        return self.step("iota", [], made, f"iota_dimension = {axis} : i64", moderate=True)[0]
+
+
+def has_grid(element: str) -> bool:
+    return element in FLOATS or element in COMPLEX
+
+
+def is_tame(value: Value) -> bool:
+    """Whether sums over a value neither overflow nor, in XLA or elsewhere, cancel extremes."""
+    if value.grid is not None:
+        return value.grid.bound <= 64
+    return value.moderate or value.type.element in (*INTEGERS, *BOOL)
+
+
+def fits(grid: Grid, element: str) -> bool:
+    """Whether an element type holds every number of a grid."""
+    mantissa = MANTISSA[PART.get(element, element)]
+    if element == "f8E4M3FN" and grid.bound > 256:
+        return False
+    return grid.bound * 2.0**grid.bits <= 2.0**mantissa and grid.bits <= 6 and grid.bound <= 2**15
+
+
+def numpy_type(element: str) -> np.dtype:
+    return NUMPY[element]

@@ -1,0 +1,166 @@
+"""Steps that only move data: what they read keeps its quality."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fuzzing.builder import MAX_SIZE, Builder, Unsuitable
+from fuzzing.elements import ALL, SIGNED, SMALL_FLOATS, UNSIGNED
+from fuzzing.elementwise import _together
+from fuzzing.program import Quality, Type, Value
+
+ANY = ALL + SMALL_FLOATS
+
+
+def _moved(
+    b: Builder,
+    name: str,
+    operands: Sequence[Value],
+    shape: Sequence[int],
+    attributes: str = "",
+    indices: Sequence[Value] = (),
+) -> None:
+    if math.prod(shape) > MAX_SIZE:
+        raise Unsuitable
+    quality, grid, moderate = _together(*operands)
+    type_ = Type(operands[0].type.element, tuple(shape))
+    scale = max(operand.scale for operand in operands)
+    made = [(type_, quality, grid)]
+    b.step(name, [*operands, *indices], made, attributes, scale=scale, moderate=moderate)
+
+
+def ints(numbers: Sequence[int]) -> str:
+    """A dense array attribute."""
+    return f"array<i64: {', '.join(map(str, numbers))}>" if numbers else "array<i64>"
+
+
+def _source(b: Builder, ranks: Sequence[int] = range(9)) -> Value:
+    return b.operand(ANY if b.rng.random() < 0.1 else ALL, ranks, quality=Quality.CLOSE)
+
+
+def reshape(b: Builder) -> None:
+    x = _source(b)
+    size = math.prod(x.type.shape)
+    dims: list[int] = []
+    while size > 1 and len(dims) < 4:
+        divisors = [d for d in range(2, size + 1) if size % d == 0]
+        dims.append(b.rng.choice(divisors))
+        size //= dims[-1]
+    if size != 1:
+        dims.append(size)
+    for _ in range(b.rng.choice([0, 0, 1, 2])):
+        dims.insert(b.rng.randint(0, len(dims)), 1)
+    _moved(b, "reshape", [x], dims)
+
+
+def transpose(b: Builder) -> None:
+    x = _source(b, range(1, 9))
+    order = list(range(len(x.type.shape)))
+    b.rng.shuffle(order)
+    shape = [x.type.shape[axis] for axis in order]
+    _moved(b, "transpose", [x], shape, f"permutation = {ints(order)}")
+
+
+def broadcast_in_dim(b: Builder) -> None:
+    x = _source(b)
+    rank = len(x.type.shape) + b.rng.choice([0, 1, 1, 2])
+    axes = b.rng.sample(range(rank), len(x.type.shape))
+    if b.rng.random() < 0.7:
+        axes.sort()
+    shape = list(b.shape(rank))
+    for axis, extent in zip(axes, x.type.shape, strict=True):
+        if extent != 1 or b.rng.random() < 0.4:
+            shape[axis] = extent
+    text = f"broadcast_dimensions = {ints(axes)}"
+    _moved(b, "broadcast_in_dim", [x], shape, text)
+
+
+def slice_(b: Builder) -> None:
+    x = _source(b)
+    starts, limits, strides = [], [], []
+    for extent in x.type.shape:
+        whole = b.rng.random() < 0.4
+        starts.append(0 if whole else b.rng.randint(0, extent))
+        limits.append(extent if whole else b.rng.randint(starts[-1], extent))
+        strides.append(b.rng.choice([1, 1, 2, 3]))
+    shape = [-(-(hi - lo) // by) for lo, hi, by in zip(starts, limits, strides, strict=True)]
+    text = (
+        f"start_indices = {ints(starts)}, limit_indices = {ints(limits)},"
+        f" strides = {ints(strides)}"
+    )
+    _moved(b, "slice", [x], shape, text)
+
+
+def concatenate(b: Builder) -> None:
+    x = _source(b, range(1, 9))
+    axis = b.rng.randrange(len(x.type.shape))
+    parts = [x]
+    for _ in range(b.rng.choice([0, 1, 1, 2])):
+        shape = list(x.type.shape)
+        if b.rng.random() < 0.5:
+            shape[axis] = b.rng.randint(0, 3)
+        parts.append(b.like(Type(x.type.element, tuple(shape)), Quality.CLOSE))
+    b.rng.shuffle(parts)
+    shape = list(x.type.shape)
+    shape[axis] = sum(part.type.shape[axis] for part in parts)
+    _moved(b, "concatenate", parts, shape, f"dimension = {axis} : i64")
+
+
+def pad(b: Builder) -> None:
+    x = _source(b)
+    fill = b.like(Type(x.type.element, ()), Quality.CLOSE)
+    low, high, gaps, shape = [], [], [], []
+    for extent in x.type.shape:
+        gaps.append(b.rng.choice([0, 0, 0, 1, 2]))
+        dilated = extent + max(extent - 1, 0) * gaps[-1]
+        low.append(b.rng.choice([0, 0, 1, 2, -1]))
+        high.append(b.rng.choice([0, 0, 1, 2, -1, -2]))
+        shape.append(dilated + low[-1] + high[-1])
+    if any(extent < 0 for extent in shape):
+        raise Unsuitable
+    text = (
+        f"edge_padding_low = {ints(low)}, edge_padding_high = {ints(high)},"
+        f" interior_padding = {ints(gaps)}"
+    )
+    _moved(b, "pad", [x, fill], shape, text)
+
+
+def reverse(b: Builder) -> None:
+    x = _source(b, range(1, 9))
+    rank = len(x.type.shape)
+    axes = sorted(b.rng.sample(range(rank), b.rng.randint(1, rank)))
+    _moved(b, "reverse", [x], x.type.shape, f"dimensions = {ints(axes)}")
+
+
+def dynamic_slice(b: Builder) -> None:
+    x = _source(b, range(1, 9))
+    starts = _starts(b, len(x.type.shape))
+    shape = [b.rng.randint(min(extent, 1), extent) for extent in x.type.shape]
+    _moved(b, "dynamic_slice", [x], shape, f"slice_sizes = {ints(shape)}", starts)
+
+
+def dynamic_update_slice(b: Builder) -> None:
+    x = _source(b, range(1, 9))
+    starts = _starts(b, len(x.type.shape))
+    shape = tuple(b.rng.randint(min(extent, 1), extent) for extent in x.type.shape)
+    update = b.like(Type(x.type.element, shape), Quality.CLOSE)
+    _moved(b, "dynamic_update_slice", [x, update], x.type.shape, "", starts)
+
+
+def _starts(b: Builder, rank: int) -> list[Value]:
+    element = b.rng.choice(SIGNED + UNSIGNED)
+    return [b.like(Type(element, ())) for _ in range(rank)]
+
+
+STEPS = {
+    reshape: 3,
+    transpose: 3,
+    broadcast_in_dim: 4,
+    slice_: 3,
+    concatenate: 2,
+    pad: 2,
+    reverse: 1,
+    dynamic_slice: 1,
+    dynamic_update_slice: 1,
+}

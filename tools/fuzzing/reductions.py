@@ -1,0 +1,215 @@
+"""reduce and reduce_window."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fuzzing.builder import Builder, Unsuitable
+from fuzzing.elements import (
+    BOOL,
+    COMMON_FLOATS,
+    COMPLEX,
+    INTEGERS,
+    MODERATE,
+    NUMPY,
+    integer_range,
+)
+from fuzzing.movement import ints
+from fuzzing.program import Grid, Quality, Type, Value
+
+REAL = INTEGERS + COMMON_FLOATS
+_COMBINERS = {
+    "add": REAL + COMPLEX + BOOL,
+    "multiply": REAL + BOOL,
+    "maximum": REAL + BOOL,
+    "minimum": REAL + BOOL,
+    "and": INTEGERS + BOOL,
+    "or": INTEGERS + BOOL,
+    "xor": INTEGERS + BOOL,
+    "greater": INTEGERS,
+}
+
+
+def body(combiners: Sequence[str], elements: Sequence[str]) -> str:
+    """A block that combines each operand in its own way."""
+    types = [f"tensor<{element}>" for element in elements]
+    left = [f"%a{i}: {type_}" for i, type_ in enumerate(types)]
+    right = [f"%b{i}: {type_}" for i, type_ in enumerate(types)]
+    lines = [f"  ^bb0({', '.join(left + right)}):"]
+    for i, (combiner, type_) in enumerate(zip(combiners, types, strict=True)):
+        if combiner == "greater":
+            lines.append(
+                f"    %c{i} = stablehlo.compare GT, %a{i}, %b{i} : ({type_}, {type_}) ->"
+                f" tensor<i1>\n    %r{i} = stablehlo.select %c{i}, %a{i}, %b{i} :"
+                f" tensor<i1>, {type_}"
+            )
+        else:
+            lines.append(f"    %r{i} = stablehlo.{combiner} %a{i}, %b{i} : {type_}")
+    names = ", ".join(f"%r{i}" for i in range(len(types)))
+    lines.append(f"    stablehlo.return {names} : {', '.join(types)}")
+    return "\n".join(lines)
+
+
+def neutral(combiner: str, element: str) -> complex:
+    """The number that changes nothing."""
+    if element in COMPLEX:
+        return 0j
+    is_float = element in COMMON_FLOATS
+    low, high = (-np.inf, np.inf) if is_float else (0, 1)
+    if element in INTEGERS:
+        low, high = integer_range(element)
+    ones = -1 if integer_range(element)[0] < 0 else high if element in INTEGERS else 1
+    return {
+        "add": 0, "or": 0, "xor": 0, "multiply": 1, "maximum": low, "greater": low,
+        "minimum": high, "and": ones,
+    }[combiner]  # fmt: skip
+
+
+def _operand(b: Builder, combiner: str, shape: Sequence[int] | None, ranks: range) -> Value:
+    sums = combiner in ("add", "multiply")
+    elements = _COMBINERS[combiner]
+    if shape is None:
+        x = b.operand(elements, ranks, moderate=sums)
+    else:
+        x = b.like(Type(b.rng.choice(elements), tuple(shape)), moderate=sums)
+    if x.type.element in COMPLEX and x.grid is None:
+        x = b.leaf(x.type, "grid")
+    return x
+
+
+def _init(b: Builder, combiner: str, element: str) -> tuple[Value, bool]:
+    """The initial value, and whether it is neutral."""
+    type_ = Type(element, ())
+    if b.rng.random() < 0.7:
+        array = np.array(neutral(combiner, element)).astype(NUMPY[element])
+        made = [(type_, Quality.BITS, None)]
+        return b.step("constant", [], made, array=array, moderate=True)[0], True
+    return b.like(type_, moderate=combiner in ("add", "multiply")), False
+
+
+def _grid(combiner: str, x: Value, init: Value, is_neutral: bool, count: int) -> Grid | None:
+    if x.grid is None or not (is_neutral or init.grid):
+        return None
+    bound, bits = x.grid.bound, x.grid.bits
+    if init.grid:
+        bound, bits = max(bound, init.grid.bound), max(bits, init.grid.bits)
+    if combiner == "add":
+        return Grid((count + 1) * bound, bits)
+    if combiner == "multiply":
+        return Grid(max(1.0, bound) ** min(count + 1, 40), bits * (count + 1))
+    return Grid(bound, bits) if count else None
+
+
+def _result(
+    b: Builder, combiner: str, x: Value, init: tuple[Value, bool], shape: Sequence[int], count: int
+) -> tuple[Type, Quality, Grid | None]:
+    grid = _grid(combiner, x, *init, count)
+    return b.result(x.type.element, shape, grid, inexact=combiner in ("add", "multiply"))
+
+
+def _scale(combiner: str, count: int) -> float:
+    if combiner == "multiply":
+        return 0.0
+    return MODERATE * (count + 1) if combiner == "add" else 0.0
+
+
+def _operands(
+    b: Builder, ranks: range
+) -> tuple[list[str], list[Value], list[tuple[Value, bool]]]:
+    combiners = [b.rng.choice(list(_COMBINERS))]
+    xs = [_operand(b, combiners[0], None, ranks)]
+    while b.rng.random() < 0.15 and len(xs) < 3:
+        combiners.append(b.rng.choice(list(_COMBINERS)))
+        xs.append(_operand(b, combiners[-1], xs[0].type.shape, ranks))
+    inits = [_init(b, name, x.type.element) for name, x in zip(combiners, xs, strict=True)]
+    return combiners, xs, inits
+
+
+def reduce(b: Builder) -> None:
+    combiners, xs, inits = _operands(b, range(9))
+    dims = xs[0].type.shape
+    axes = sorted(b.rng.sample(range(len(dims)), b.rng.randint(0, len(dims))))
+    count = math.prod(dims[axis] for axis in axes)
+    shape = [dim for axis, dim in enumerate(dims) if axis not in axes]
+    made = [
+        _result(b, name, x, init, shape, count)
+        for name, x, init in zip(combiners, xs, inits, strict=True)
+    ]
+    region = body(combiners, [x.type.element for x in xs])
+    operands = [*xs, *(init for init, _ in inits)]
+    scale = max(_scale(name, count) for name in combiners)
+    b.step("reduce", operands, made, f"dimensions = {ints(axes)}", region, scale=scale)
+
+
+_ARG = """\
+  ^bb0(%a: tensor<{x}>, %i: tensor<{n}>, %b: tensor<{x}>, %j: tensor<{n}>):
+    %0 = stablehlo.compare {direction}, %a, %b : (tensor<{x}>, tensor<{x}>) -> tensor<i1>
+    %1 = stablehlo.compare NE, %a, %a : (tensor<{x}>, tensor<{x}>) -> tensor<i1>
+    %2 = stablehlo.or %0, %1 : tensor<i1>
+    %3 = stablehlo.compare EQ, %a, %b : (tensor<{x}>, tensor<{x}>) -> tensor<i1>
+    %4 = stablehlo.compare LT, %i, %j : (tensor<{n}>, tensor<{n}>) -> tensor<i1>
+    %5 = stablehlo.and %3, %4 : tensor<i1>
+    %6 = stablehlo.or %2, %5 : tensor<i1>
+    %7 = stablehlo.select %2, %a, %b : tensor<i1>, tensor<{x}>
+    %8 = stablehlo.select %6, %i, %j : tensor<i1>, tensor<{n}>
+    stablehlo.return %7, %8 : tensor<{x}>, tensor<{n}>"""
+
+
+def arg_extreme(b: Builder) -> None:
+    """argmax and argmin, as JAX writes them."""
+    x = b.operand(REAL, range(1, 9))
+    element, dims = x.type.element, x.type.shape
+    axis = b.rng.randrange(len(dims))
+    if dims[axis] == 0:
+        raise Unsuitable
+    index = b.rng.choice(["i32", "i32", "i64", "ui32", "i8", "ui8", "i16"])
+    largest = b.rng.random() < 0.5
+    made = [(Type(index, dims), Quality.BITS, None)]
+    (iota,) = b.step("iota", [], made, f"iota_dimension = {axis} : i64")
+    inits = []
+    worst = neutral("maximum" if largest else "minimum", element)
+    for kind, number in ((element, worst), (index, 0)):
+        made = [(Type(kind, ()), Quality.BITS, None)]
+        inits += b.step("constant", [], made, array=np.array(number).astype(NUMPY[kind]))
+    shape = (*dims[:axis], *dims[axis + 1 :])
+    made = [b.result(element, shape, x.grid), b.result(index, shape, None)]
+    region = _ARG.format(x=element, n=index, direction="GT" if largest else "LT")
+    b.step("reduce", [x, iota, *inits], made, f"dimensions = {ints([axis])}", region)
+
+
+def reduce_window(b: Builder) -> None:
+    combiners, xs, inits = _operands(b, range(1, 5))
+    rank = len(xs[0].type.shape)
+    sizes, strides, bases, dilations, padding, shape = [], [], [], [], [], []
+    for extent in xs[0].type.shape:
+        plain = b.rng.random() < 0.5
+        sizes.append(1 if b.rng.random() < 0.3 else b.rng.randint(1, max(1, extent)))
+        strides.append(b.rng.choice([1, 1, 2, 3]))
+        bases.append(1 if plain else b.rng.choice([1, 1, 1, 2]))
+        dilations.append(1 if plain else b.rng.choice([1, 1, 2]))
+        reach = (sizes[-1] - 1) * dilations[-1] + 1
+        pads = [0, 0, reach - 1, min(1, reach - 1)]
+        padding.append((b.rng.choice(pads), b.rng.choice(pads)))
+        dilated = (extent - 1) * bases[-1] + 1 if extent else 0
+        room = dilated + sum(padding[-1]) - reach
+        shape.append(room // strides[-1] + 1 if room >= 0 else 0)
+    count = math.prod(sizes)
+    made = [
+        _result(b, name, x, init, shape, count)
+        for name, x, init in zip(combiners, xs, inits, strict=True)
+    ]
+    text = (
+        f"window_dimensions = {ints(sizes)}, window_strides = {ints(strides)},"
+        f" base_dilations = {ints(bases)}, window_dilations = {ints(dilations)},"
+        f" padding = dense<{[list(pair) for pair in padding]}> : tensor<{rank}x2xi64>"
+    )
+    operands = [*xs, *(init for init, _ in inits)]
+    region = body(combiners, [x.type.element for x in xs])
+    scale = max(_scale(name, count) for name in combiners)
+    b.step("reduce_window", operands, made, text, region, scale=scale)
+
+
+STEPS = {reduce: 5, arg_extreme: 2, reduce_window: 3}
