@@ -11,6 +11,9 @@ Operator keys
                         `KEY_ATTRIBUTES`; `op_key` and `node_key` write it
     "Gather.indices"    a further parameter with an element type of its own, the others being usual
 Keys in `PAIR_PARAMETERS` have a matrix over two parameters, too: see `Target.supports_pair`.
+
+What a table says a runtime executes, it executes rightly as far as the prober knows. Kernels that
+run and give wrong numbers are listed apart: see `Target.is_wrong`.
 """
 
 from __future__ import annotations
@@ -66,6 +69,11 @@ PAIR_PARAMETERS: Final[Mapping[str, tuple[int, int]]] = {
 """The two parameters of `Target.supports_pair`: source and result of a cast or quantization,
 quantized and scale for DequantizeLinear, indices and values for OneHot, base and exponent for Pow,
 first input and the named one for the others."""
+
+_PAIRS_OF: Final[Mapping[str, list[tuple[str, tuple[int, int]]]]] = {
+    op_type: [(k, at) for k, at in PAIR_PARAMETERS.items() if k.partition(".")[0] == op_type]
+    for op_type in {key.partition(".")[0] for key in PAIR_PARAMETERS}
+}
 
 KEY_ATTRIBUTES: Final[Mapping[str, Mapping[str, str | int]]] = {
     "ArgMax": {"select_last_index": 0},
@@ -130,6 +138,22 @@ def main_dtype(node: ir.Node) -> ir.DataType | None:
     return None if value is None else value.dtype
 
 
+def node_pairs(node: ir.Node) -> list[tuple[str, ir.DataType, ir.DataType]]:
+    """Give the key and element types of each of the `PAIR_PARAMETERS` that the node has."""
+    found = []
+    for key, positions in _PAIRS_OF.get(node.op_type, ()):
+        first, second = (_value_at(node, position) for position in positions)
+        if first is not None and second is not None and first.dtype and second.dtype:
+            found.append((key, first.dtype, second.dtype))
+    return found
+
+
+def _value_at(node: ir.Node, position: int) -> ir.Value | None:
+    if position == OUTPUT:
+        return node.outputs[0]
+    return node.inputs[position] if position < len(node.inputs) else None
+
+
 def schema_dtypes(schema: Any, type_str: str) -> frozenset[ir.DataType]:
     """Give the tensor element types that a parameter of a schema allows.
 
@@ -164,6 +188,7 @@ class Target:
         max_ir_version: int,
         ops: Mapping[str, Support],
         pairs: Mapping[str, PairSupport],
+        wrong: Mapping[str, Support] | None = None,
         skipped: Mapping[str, str] | None = None,
         variants: bool = True,
     ) -> None:
@@ -175,6 +200,7 @@ class Target:
         self.skipped: Mapping[str, str] = dict(skipped or {})
         self._ops = dict(ops)
         self._pairs = dict(pairs)
+        self._wrong: Mapping[str, Support] = dict(wrong or {})
         self._variants = variants
         for key, firsts in self._pairs.items():
             self._ops.setdefault(key, _either(firsts, second="." in key))
@@ -209,6 +235,11 @@ class Target:
     def supports_cast(self, src: ir.DataType, dst: ir.DataType, opset: int) -> bool:
         """Say whether Cast runs from `src` to `dst`."""
         return self.supports_pair("Cast", src, dst, opset)
+
+    def is_wrong(self, op_key: str, dtype: ir.DataType, opset: int) -> bool:
+        """Say whether the operator runs on this element type but gives wrong numbers for some
+        operands, for which reason it is not supported."""
+        return opset in self._wrong.get(op_key, {}).get(dtype, _NOWHERE)
 
     def _row(self, op_key: str) -> Support:
         row = self._ops.get(op_key)
@@ -254,6 +285,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
             key: {ir.DataType.from_short_name(src): _parse_row(row) for src, row in rows.items()}
             for key, rows in table["pairs"].items()
         },
+        wrong={key: _parse_row(row) for key, row in table.get("wrong", {}).items()},
         skipped={op: reason for reason, ops in table["skipped"].items() for op in ops.split()},
     )
 

@@ -53,3 +53,10 @@ def test_float_to_integer_casts_are_left_to_the_runtime() -> None:
         return b.Mul(b.Cast(big, to=oir.DataType.FLOAT), x)
 
     Rewrite(build, {"x": X}, FoldConstants()).nothing()
+
+
+def test_one_element_is_left_to_broadcasting() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Mul(x, b.expand(b.const(np.float32(2)), (4, 4)))
+
+    Rewrite(build, {"x": X}, FoldConstants()).nothing()

@@ -13,6 +13,7 @@ from hlo2onnx.raising.rules.shape import (
     ComposeReshapes,
     ComposeTransposes,
     DropIdentity,
+    MoveOneElement,
     UnitTransposeToReshape,
 )
 
@@ -103,3 +104,17 @@ def test_unit_transpose_to_reshape() -> None:
         return b.Neg(b.Transpose(x, perm=(1, 2, 0)))
 
     Rewrite(build, {"x": CUBE[:1]}, UnitTransposeToReshape()).gives("Neg", "Reshape")
+
+
+def test_move_one_element() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.Transpose(b.reshape(b.expand(x, (2, 3)), (6, 1)), perm=(1, 0)))
+
+    Rewrite(build, {"x": np.ones((1, 1), np.float32)}, MoveOneElement()).gives("Expand", "Neg")
+
+
+def test_move_one_element_needs_one() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.reshape(b.expand(x, (2, 3)), (6, 1))
+
+    Rewrite(build, {"x": np.ones((1, 3), np.float32)}, MoveOneElement()).nothing()

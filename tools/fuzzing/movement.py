@@ -140,14 +140,6 @@ def dynamic_slice(b: Builder) -> None:
     _moved(b, "dynamic_slice", [x], shape, f"slice_sizes = {ints(shape)}", starts)
 
 
-def dynamic_update_slice(b: Builder) -> None:
-    x = _source(b, range(1, 9))
-    starts = _starts(b, len(x.type.shape))
-    shape = tuple(b.rng.randint(min(extent, 1), extent) for extent in x.type.shape)
-    update = b.like(Type(x.type.element, shape), Quality.CLOSE)
-    _moved(b, "dynamic_update_slice", [x, update], x.type.shape, "", starts)
-
-
 def _starts(b: Builder, rank: int) -> list[Value]:
     element = b.rng.choice(SIGNED + UNSIGNED)
     return [b.like(Type(element, ())) for _ in range(rank)]
@@ -162,5 +154,4 @@ STEPS = {
     pad: 2,
     reverse: 1,
     dynamic_slice: 1,
-    dynamic_update_slice: 1,
 }

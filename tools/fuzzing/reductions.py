@@ -61,7 +61,7 @@ def neutral(combiner: str, element: str) -> complex:
     low, high = (-np.inf, np.inf) if is_float else (0, 1)
     if element in INTEGERS:
         low, high = integer_range(element)
-    ones = -1 if integer_range(element)[0] < 0 else high if element in INTEGERS else 1
+    ones = -1 if low < 0 else high
     return {
         "add": 0, "or": 0, "xor": 0, "multiply": 1, "maximum": low, "greater": low,
         "minimum": high, "and": ones,

@@ -10,6 +10,7 @@ __all__ = ["RULES"]
 RULES: tuple[Rule, ...] = (
     constants.FoldConstants(),
     shape.DropIdentity(),
+    shape.MoveOneElement(),
     shape.ComposeReshapes(),
     shape.ComposeTransposes(),
     shape.ComposeExpands(),

@@ -89,7 +89,8 @@ class FoldConstants(Rule):
 
     Legal for data movement, casts that numpy gets right, and the arithmetic that IEEE 754 and
     two's complement define exactly. Bounded: the result has at most 1,024 elements, or is no
-    larger than a constant operand that only this node reads (a weight transposed once, here).
+    larger than a constant operand that only this node reads (a weight transposed once, here). A
+    single element that is expanded is left to rules and consumers that broadcast.
     """
 
     name = "fold-constants"
@@ -101,6 +102,8 @@ class FoldConstants(Rule):
         need(len(inputs) == len(arrays), "an operand is computed at run time", node)
         dims = static_shape(node.outputs[0])
         need(dims is not None, "its shape is dynamic", node)
+        is_splat = node.op_type == "Expand" and inputs[0].size == 1
+        need(not is_splat, "one element is best left to broadcasting", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
         name = node.name if np.prod(dims or ()) > SMALL_ELEMENTS else None
         return b.const(self._evaluate(node, inputs), name=name or "")

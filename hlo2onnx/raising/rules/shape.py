@@ -97,6 +97,25 @@ class ComposeExpands(Rule):
         return expanded
 
 
+class MoveOneElement(Rule):
+    """Reshape(Expand(x)) -> Expand(x), and so for Transpose and Slice, where x is one element
+
+    Legal because every element of the result is that element.
+    """
+
+    name = "move-one-element"
+    anchors = _RESHAPES | {"Slice", "Transpose"}
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = source_of(first(node), "Expand")
+        need(x is not None and all(dim == 1 for dim in shape_of(x)), "it moves several elements")
+        dims = static_shape(node.outputs[0])
+        need(dims is not None, "its shape is dynamic", node)
+        assert x is not None
+        assert dims is not None
+        return b.expand(b.reshape(x, (1,) * len(dims)), dims)
+
+
 class UnitTransposeToReshape(Rule):
     """Transpose(x) that moves only axes of extent 1 -> Reshape(x)
 

@@ -1,20 +1,24 @@
-"""Operators spelled with others, for targets that lack their kernel in some element type."""
+"""Operators spelled with others, for targets that lack their kernel in some element type or whose
+kernel gives wrong numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as oir
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
 from hlo2onnx.targets.decompositions.elementwise import F64_FUNCTIONS, decompose_f64_function
+from hlo2onnx.targets.decompositions.integers import INTEGER_OPERATORS
 
-Decompose = Callable[[GraphBuilder, oir.Node], oir.Value]
+Decompose = Callable[[GraphBuilder, oir.Node], oir.Value | Sequence[oir.Value] | None]
 
 DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("Conv", oir.DataType.DOUBLE): decompose_conv,
     ("ConvTranspose", oir.DataType.DOUBLE): decompose_conv_transpose,
     **{(op_type, oir.DataType.DOUBLE): decompose_f64_function for op_type in F64_FUNCTIONS},
+    **INTEGER_OPERATORS,
 }
-"""What a node of an operator and main element type is replaced by when the target cannot run it."""
+"""What a node of an operator and main element type is replaced by when the target cannot run it:
+its outputs, or None where the node is of a kind that has no such spelling."""

@@ -1,0 +1,318 @@
+"""The command line: what it writes, what it says, how it exits."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from processes import environment, run_python
+
+import hlo2onnx
+from hlo2onnx import cli
+
+MODEL = """
+func.func @main(%arg0: tensor<3xf32> loc("x"), %arg1: tensor<f32> loc("params['scale']"))
+    -> (tensor<3xf32> {jax.result_info = "result.y"}) {
+  %0 = stablehlo.tanh %arg0 : tensor<3xf32>
+  %1 = stablehlo.broadcast_in_dim %arg1, dims = [] : (tensor<f32>) -> tensor<3xf32>
+  %2 = stablehlo.multiply %0, %1 : tensor<3xf32>
+  return %2 : tensor<3xf32>
+}
+"""
+UNSUPPORTED = """
+#loc1 = loc("train.py":7:3)
+#loc2 = loc("train.py":9:3)
+func.func @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = stablehlo.custom_call @mystery(%arg0) : (tensor<3xf32>) -> tensor<3xf32> loc(#loc1)
+  %1 = stablehlo.custom_call @riddle(%0) : (tensor<3xf32>) -> tensor<3xf32> loc(#loc2)
+  return %1 : tensor<3xf32>
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Each test runs in an empty folder but for the models above."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "good.mlir").write_text(MODEL)
+    (models / "bad.mlir").write_text(UNSUPPORTED)
+    return tmp_path
+
+
+def _stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def _child(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hlo2onnx", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment(), check=False, **options
+    )
+
+
+# -- success ----------------------------------------------------------------------------------
+
+
+def test_writes_beside_nothing_else(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["models/good.mlir"]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["good.onnx", "models"]
+    onnx.checker.check_model(str(folder / "good.onnx"), full_check=True)
+    out, err = capsys.readouterr()
+    assert err == ""
+    for line in (
+        "  x             float32[3]",
+        "  params/scale  float32[]",
+        "  result/y      float32[3]",
+        "source   good.mlir",
+        "target   ort-cpu, opset 23",
+    ):
+        assert line in out.splitlines()
+    assert "1 Tanh" in out
+    assert "written  good.onnx, " in out
+    assert "verdict" not in out
+
+
+def test_output_and_opset(folder: Path) -> None:
+    assert cli.main(["models/good.mlir", "-o", "models/other.onnx", "--opset", "21"]) == 0
+    assert onnx.load(folder / "models" / "other.onnx").opset_import[0].version == 21
+    assert not (folder / "good.onnx").exists()
+
+
+def test_verify_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["models/good.mlir", "--verify", "--seed", "5", "--report", "report.json"]
+    assert cli.main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "result/y float32[3]" in out
+    assert "random inputs, seed 5" in out
+    report = json.loads((folder / "report.json").read_text())
+    assert report["error"] is None
+    assert report["report"]["nodes"]["Tanh"] == 1
+    assert report["report"]["ops"]["stablehlo.tanh"] == 1
+    assert report["verification"]["ok"] is True
+    assert report["verification"]["optimized"][0]["name"] == "result/y"
+
+
+def test_dump(folder: Path) -> None:
+    assert cli.main(["models/good.mlir", "--dump", "stages"]) == 0
+    names = sorted(path.name for path in (folder / "stages").iterdir())
+    assert names[0] == "00_load.mlir"
+    assert names[-1].endswith("_legalize.txt")
+
+
+def test_dump_variable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HLO2ONNX_DUMP", str(folder / "stages"))
+    assert cli.main(["models/good.mlir"]) == 0
+    assert (folder / "stages" / "00_load.mlir").exists()
+
+
+def test_function(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = MODEL + MODEL.replace("@main", "@other").replace("tanh", "negate")
+    (folder / "two.mlir").write_text(two)
+    assert cli.main(["two.mlir", "--function", "other"]) == 0
+    assert "1 Neg" in capsys.readouterr().out
+    assert cli.main(["two.mlir", "--function", "third"]) == 2
+    assert "it has @main, @other" in capsys.readouterr().err
+
+
+def test_options_reach_the_translation(folder: Path) -> None:
+    arguments = ["--target", "onnx", "--nan", "xla", "--without", "a", "--without", "b"]
+    given = cli._parser().parse_args(["model.mlir", *arguments])
+    assert (given.target, given.nan, given.without) == ("onnx", "xla", ["a", "b"])
+    assert cli.main(["models/good.mlir", "--target", "onnx", "--nan", "xla"]) == 0
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_standard_input(binary: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = MODEL.encode()
+    if binary:
+        from hlo2onnx.mlir.isolated import rewrite
+
+        content = rewrite(MODEL, "it")
+    _stdin(monkeypatch, content)
+    assert cli.main(["-", "-o", "piped.onnx"]) == 0
+    assert (folder / "piped.onnx").exists()
+
+
+def test_verify_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _stdin(monkeypatch, MODEL.encode())
+    assert cli.main(["-", "--verify"]) == 0
+    assert not list(folder.glob("*.onnx"))
+    assert "verdict" in capsys.readouterr().out
+
+
+def test_as_a_command(folder: Path) -> None:
+    child = _child("-", "-o", "piped.onnx", "--verify", input=MODEL)
+    assert (child.returncode, child.stderr) == (0, "")
+    assert "written  piped.onnx" in child.stdout
+    assert (folder / "piped.onnx").exists()
+
+
+# -- failure ----------------------------------------------------------------------------------
+
+
+def test_unsupported_ops_come_all_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["models/bad.mlir", "--report", "report.json"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("hlo2onnx: 2 ops of this program cannot be translated to ONNX\n")
+    assert err.count("(tensor<3xf32>) -> tensor<3xf32>") == 2
+    assert "train.py:7" in err
+    assert "train.py:9" in err
+    assert "Traceback" not in err
+    assert not (folder / "bad.onnx").exists()
+    report = json.loads((folder / "report.json").read_text())
+    assert [item["op"] for item in report["refusals"]] == ["stablehlo.custom_call"] * 2
+    assert "2 ops" in report["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required: model"),
+        (["a.mlir", "b.mlir"], "unrecognized arguments"),
+        (["models/good.mlir", "--opset", "many"], "invalid int"),
+        (["models/good.mlir", "--nan", "maybe"], "invalid choice"),
+        (["models/good.mlir", "--opset", "3"], "opset 3 is outside"),
+        (["models/good.mlir", "--target", "gameboy"], "gameboy"),
+        (["missing.mlir"], "no such file: missing.mlir"),
+        (["models"], "models is a folder"),
+        (["models/good.mlir", "-o", "models"], "models is a folder"),
+        (["models/good.mlir", "-o", "no/such/model.onnx"], "there is no folder no/such"),
+        (["models/good.mlir", "--report", "no/report.json"], "there is no folder no"),
+        (["models/good.mlir", "-o", "models/good.mlir"], "is the input itself"),
+        (["-"], "needs -o FILE"),
+    ],
+)
+def test_mistakes_in_the_command(
+    arguments: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: Any = cli.main(arguments)
+    except SystemExit as exit_of_argparse:
+        code = exit_of_argparse.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir()) == ["models"]
+
+
+def test_differing_numbers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(program: Any, inputs: Any) -> Any:
+        return [array + 1 for array in original(program, inputs)]
+
+    from hlo2onnx.verification.ort import OrtProgram
+
+    original = OrtProgram.__call__
+    monkeypatch.setattr(OrtProgram, "__call__", run)
+    assert cli.main(["models/good.mlir", "--verify"]) == 1
+    out, err = capsys.readouterr()
+    assert "DIFFERS" in out
+    assert err == "hlo2onnx: verification failed: ONNX Runtime and XLA disagree\n"
+
+
+def test_bugs_are_called_bugs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(hlo2onnx.api, "run_stages", broken)
+    assert cli.main(["models/good.mlir"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("hlo2onnx: internal error: ZeroDivisionError: oops\n")
+    assert "--debug" in err
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["models/good.mlir", "--debug"])
+
+
+def test_interruption(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hlo2onnx.api, "run_stages", interrupted)
+    assert cli.main(["models/good.mlir"]) == 130
+    assert capsys.readouterr().err == "hlo2onnx: interrupted\n"
+
+
+def test_debug_shows_a_traceback() -> None:
+    child = _child("models/bad.mlir", "--debug")
+    assert child.returncode == 1
+    assert child.stderr.startswith("Traceback")
+    assert "TranslationError: 2 ops" in child.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_full_disk() -> None:
+    child = _child("models/good.mlir", "-o", "/dev/full")
+    assert child.returncode == 1
+    assert child.stderr.startswith("hlo2onnx: ")
+    assert "No space left on device" in child.stderr
+    assert "bug" not in child.stderr
+
+
+def test_closed_pipe() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "hlo2onnx", "models/good.mlir"]
+    child = subprocess.run(
+        command, stdout=write, stderr=subprocess.PIPE, text=True, env=environment(), check=False
+    )
+    os.close(write)
+    assert (child.returncode, child.stderr) == (1, "")
+
+
+# -- start-up ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("option", "word"), [("--help", "usage: hlo2onnx"), ("--version", "0.")])
+def test_help_imports_no_jax(option: str, word: str) -> None:
+    out = run_python(
+        f"""
+        import sys
+        from hlo2onnx.cli import main
+        try:
+            main(["{option}"])
+        except SystemExit as exit:
+            print(exit.code, sorted({{"jax", "jaxlib", "onnx", "numpy"}} & sys.modules.keys()))
+        """
+    )
+    assert word in out
+    assert out.endswith("0 []\n")
+
+
+def test_import_is_light() -> None:
+    out = run_python(
+        """
+        import sys, time
+        import jax
+        start = time.process_time()
+        from hlo2onnx import OnnxProgram, Verification, translate
+        seconds = time.process_time() - start
+        heavy = {"flax", "equinox", "onnxruntime", "rich", "optax", "torch", "tensorflow"}
+        print(seconds < 1, sorted(heavy & sys.modules.keys()))
+        """
+    )
+    assert out == "True []\n"
+
+
+def test_unknown_names_of_the_package() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        hlo2onnx.nonsense  # noqa: B018
+    assert set(hlo2onnx.__all__) <= set(dir(hlo2onnx)) | {
+        "OnnxProgram",
+        "Verification",
+        "translate",
+    }
