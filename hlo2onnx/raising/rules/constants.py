@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import FLOATS, const_of, dtype_of, static_shape
+from hlo2onnx.graph.values import FLOATS, INTEGERS, const_of, dtype_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 
 SMALL_ELEMENTS = 1024
@@ -89,8 +89,8 @@ class FoldConstants(Rule):
 
     Legal for data movement, casts that numpy gets right, and the arithmetic that IEEE 754 and
     two's complement define exactly. Bounded: the result has at most 1,024 elements, or is no
-    larger than a constant operand that only this node reads (a weight transposed once, here). A
-    single element that is expanded is left to rules and consumers that broadcast.
+    larger than a constant operand that only this node reads (a weight transposed once, here).
+    Of expanded constants only indices are folded: consumers of floats broadcast by themselves.
     """
 
     name = "fold-constants"
@@ -102,8 +102,9 @@ class FoldConstants(Rule):
         need(len(inputs) == len(arrays), "an operand is computed at run time", node)
         dims = static_shape(node.outputs[0])
         need(dims is not None, "its shape is dynamic", node)
-        is_splat = node.op_type == "Expand" and inputs[0].size == 1
-        need(not is_splat, "one element is best left to broadcasting", node)
+        if node.op_type == "Expand":
+            is_index = inputs[0].size > 1 and dtype_of(node.outputs[0]) in INTEGERS
+            need(is_index, "a repeated float is best left to consumers that broadcast", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
         name = node.name if np.prod(dims or ()) > SMALL_ELEMENTS else None
         return b.const(self._evaluate(node, inputs), name=name or "")
