@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import hlo2onnx
@@ -17,6 +15,7 @@ from hlo2onnx.verification.compare import Comparison, compare
 from hlo2onnx.verification.inputs import random_array
 from hlo2onnx.verification.ort import OrtProgram, check_model
 from hlo2onnx.verification.verify import reference
+from hlo2onnx.verification.widen import widen, widened
 from hlo2onnx.verification.xla import XlaProgram
 
 
@@ -87,7 +86,7 @@ class Run:
         return all(item.ok for item in pairs)
 
     def _in_f64(self) -> list[np.ndarray] | None:
-        inputs = [_widen(array) for array in self.inputs]
+        inputs = [widen(array) for array in self.inputs]
         return XlaProgram(widened(self.text).encode())(inputs)
 
     def _mismatch(self, got: np.ndarray, want: np.ndarray, where: np.ndarray) -> str:
@@ -102,35 +101,6 @@ def against_xla(text: str, *inputs: Any, **options: Any) -> Run:
     """Translates and runs a module; random inputs are made where none are given."""
     parameters = len(re.findall(r"%arg\d+:", text.split("->")[0]))
     return Run(text, None if parameters and not inputs else inputs, **options)
-
-
-def widened(text: str) -> str:
-    """The module with every float type made f64 (and complex<f64>)."""
-
-    def constant(match: re.Match[str]) -> str:
-        element = match.group(3)
-        return f"dense<{_hex_to_text(match.group(1), element)}> : tensor<{match.group(2)}{element}>"
-
-    text = re.sub(r"dense<(0x[0-9A-Fa-f]+)> : tensor<([0-9x]*)(f32|f16|bf16)>", constant, text)
-    return re.sub(r"(?<=[x<])(?:f32|f16|bf16|f8\w+)(?=>)", "f64", text)
-
-
-def _hex_to_text(digits: str, element: str) -> str:
-    if element == "f32":
-        number = struct.unpack("<f", struct.pack("<I", int(digits, 16)))[0]
-    elif element == "f16":
-        number = struct.unpack("<e", struct.pack("<H", int(digits, 16)))[0]
-    else:
-        number = float(np.uint16(int(digits, 16)).view(ml_dtypes.bfloat16))
-    return "0x" + struct.pack(">d", number).hex().upper()
-
-
-def _widen(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind == "c":
-        return array.astype(np.complex128)
-    if array.dtype.kind in "biu" or "int" in array.dtype.name:
-        return array
-    return array.astype(np.float64)
 
 
 def _bits(array: np.ndarray) -> np.ndarray:

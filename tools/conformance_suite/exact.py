@@ -7,15 +7,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from against_xla import widened
 
 from conformance_suite.alignment import align
 from hlo2onnx.errors import VerificationError
+from hlo2onnx.verification.widen import NARROW_LIMITS, is_evaluation_of, widened
 from hlo2onnx.verification.xla import XlaProgram
-
-_NEAR = {"float16": 0.05, "bfloat16": 0.2, "float32": 1e-2, "complex64": 1e-2}
-"""How far XLA's results may be from an f64 evaluation, relative to their norm. What is farther
-off is another function: one that draws other random numbers in f64, for example."""
 
 _REFUSALS = (TypeError, ValueError, NotImplementedError, AssertionError, jax.errors.JaxRuntimeError)
 """What JAX raises for a function that does not take f64."""
@@ -78,15 +74,4 @@ def _widen(leaf: Any) -> Any:
 
 
 def _narrow(want: np.ndarray) -> bool:
-    return want.dtype.name in _NEAR
-
-
-def is_evaluation_of(found: np.ndarray, want: np.ndarray) -> bool:
-    """Whether an array is the wide evaluation of a result, rather than of something else."""
-    wide = np.dtype(np.complex128 if want.dtype.kind == "c" else np.float64)
-    if found.dtype != wide or found.shape != want.shape:
-        return False
-    both = np.isfinite(found) & np.isfinite(want.astype(wide))
-    truth = np.where(both, found, 0)
-    error = np.linalg.norm(np.where(both, want.astype(wide), 0) - truth)
-    return bool(error <= _NEAR[want.dtype.name] * np.linalg.norm(truth))
+    return want.dtype.name in NARROW_LIMITS

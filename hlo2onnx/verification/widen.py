@@ -1,0 +1,70 @@
+"""The same program in f64: the judge where XLA's own rounding is in question."""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+
+_FLOATS = {
+    "f32": np.dtype(np.float32),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+}
+_CONSTANT = re.compile(
+    r'dense<(?P<body>"0x[0-9A-Fa-f]*"|[^">]*)> : tensor<(?P<dims>[0-9x]*)'
+    r"(?P<open>(?:complex<)?)(?P<element>f32|f16|bf16)(?P<close>>{1,2})"
+)
+_BITS = re.compile(r"0x[0-9A-Fa-f]+")
+_TYPE = re.compile(r"(?<=[x<])(?:f32|f16|bf16|f8\w+)(?=>)")
+
+NARROW_LIMITS = {"float16": 0.05, "bfloat16": 0.2, "float32": 1e-2, "complex64": 1e-2}
+"""How far XLA's results may be from an f64 evaluation, relative to their norm. What is farther
+off is another function: one that draws other random numbers in f64, for example. Types that are
+not listed have no wider evaluation."""
+
+
+def widened(text: str) -> str:
+    """StableHLO text with every float type made f64, and complex<f32> complex<f64>.
+
+    Constants given as bits are rewritten. A program that reads the bits of its floats is another
+    program afterwards, or none.
+    """
+    return _TYPE.sub("f64", _CONSTANT.sub(_constant, text))
+
+
+def widen(array: np.ndarray) -> np.ndarray:
+    """An argument of the program as one of its widened form."""
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128)
+    if array.dtype.kind in "biu" or "int" in array.dtype.name:
+        return array
+    return array.astype(np.float64)
+
+
+def is_evaluation_of(found: np.ndarray, want: np.ndarray) -> bool:
+    """Whether an array is the wide evaluation of a result, rather than of something else."""
+    wide = np.dtype(np.complex128 if want.dtype.kind == "c" else np.float64)
+    if want.dtype.name not in NARROW_LIMITS or found.dtype != wide or found.shape != want.shape:
+        return False
+    both = np.isfinite(found) & np.isfinite(want.astype(wide))
+    truth = np.where(both, found, 0)
+    error = np.linalg.norm(np.where(both, want.astype(wide), 0) - truth)
+    return bool(error <= NARROW_LIMITS[want.dtype.name] * np.linalg.norm(truth))
+
+
+def _constant(match: re.Match[str]) -> str:
+    dtype = _FLOATS[match["element"]]
+    body = match["body"]
+    if body.startswith('"'):
+        narrow = np.frombuffer(bytes.fromhex(body[3:-1]), dtype)
+        body = f'"0x{narrow.astype(np.float64).tobytes().hex().upper()}"'
+    else:
+        body = _BITS.sub(lambda bits: _wide_bits(bits[0], dtype), body)
+    return f"dense<{body}> : tensor<{match['dims']}{match['open']}f64{match['close']}"
+
+
+def _wide_bits(digits: str, dtype: np.dtype[np.generic]) -> str:
+    narrow = np.array(int(digits, 16), f"u{dtype.itemsize}").view(dtype)
+    return f"0x{int(narrow.astype(np.float64).view(np.uint64)):016X}"
