@@ -167,7 +167,7 @@ class Walker:
 
     def _checked(self, op: Op, returned: Any) -> list[Parts]:
         """Checks a handler's values against the op's result types and stamps these on them."""
-        values = [returned] if isinstance(returned, oir.Value) else list(returned)
+        values: list[Any] = [returned] if isinstance(returned, oir.Value) else list(returned)
         if values and isinstance(values[0], tuple):
             values = [part for parts in values for part in parts]
         results: list[Parts] = []

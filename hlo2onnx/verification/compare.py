@@ -170,4 +170,5 @@ def _row(item: Comparison, label: str) -> str:
     verdict = "ok" if item.ok else "DIFFERS"
     if item.nonfinite:
         verdict += f", {item.nonfinite} NaN/inf disagree"
-    return f"{what:<28} {label:<9} {item.max_abs:9.2e} {item.max_rel:9.2e} {item.max_ulp:9.3g}  {verdict}"
+    errors = f"{item.max_abs:9.2e} {item.max_rel:9.2e} {item.max_ulp:9.3g}"
+    return f"{what:<28} {label:<9} {errors}  {verdict}"

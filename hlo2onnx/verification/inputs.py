@@ -39,3 +39,8 @@ def random_array(port: Port, rng: np.random.Generator) -> np.ndarray:
     if dtype.kind in "iu" or "int" in dtype.name:
         return rng.integers(0, min(8, int(ml_dtypes.iinfo(dtype).max) + 1), shape).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
+
+
+def is_float(array: np.ndarray) -> bool:
+    """Whether the elements are real floats, ml_dtypes' ones included."""
+    return array.dtype.kind not in "biuc" and "int" not in array.dtype.name

@@ -18,7 +18,7 @@ from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.sources.signature import Port
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.compare import Comparison, Verification, compare
-from hlo2onnx.verification.inputs import random_array
+from hlo2onnx.verification.inputs import is_float, random_array
 from hlo2onnx.verification.ort import OrtProgram, check_model
 from hlo2onnx.verification.widen import is_evaluation_of, widen, widened
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
@@ -45,14 +45,15 @@ def verify(
     seed: int,
 ) -> Verification:
     """Compares a model with the program it was made from; see `OnnxProgram.verify`."""
-    notes = []
-    if arrays is None:
-        rng = np.random.default_rng(seed)
-        arrays = [random_array(port, rng) for port in source.signature.inputs]
-        notes.append(f"random inputs, seed {seed}")
     check_model(model)
     outputs = source.signature.outputs
-    expected = reference(source)(arrays)
+    run = reference(source)
+    notes = []
+    if arrays is None:
+        arrays, expected, note = _random_run(source.signature.inputs, run, seed)
+        notes.append(note)
+    else:
+        expected = run(arrays)
     notes += _nan_notes(outputs, expected)
     feeds = to_model(input_names, arrays)
     content = model.SerializeToString()
@@ -70,6 +71,25 @@ def verify(
             which = "with" if two.ok else "without"
             notes.append(f"{one.name} differs only {which} ORT's graph optimisation")
     return Verification(optimized, plain, notes)
+
+
+def _random_run(
+    inputs: Sequence[Port], run: XlaProgram, seed: int
+) -> tuple[list[np.ndarray], list[np.ndarray], str]:
+    """Random inputs, XLA's results on them, and what kind of inputs they are.
+
+    Normal ones; but where XLA's result then holds NaN (variances and the like must not be
+    negative), their absolute values.
+    """
+    rng = np.random.default_rng(seed)
+    arrays = [random_array(port, rng) for port in inputs]
+    expected = run(arrays)
+    if any((want != want).any() for want in expected):
+        positive = [np.abs(a) if is_float(a) else a for a in arrays]
+        results = run(positive)
+        if not any((want != want).any() for want in results):
+            return positive, results, f"random inputs, seed {seed}, floats made positive"
+    return arrays, expected, f"random inputs, seed {seed}"
 
 
 def _compared(

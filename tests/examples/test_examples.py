@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import gallery
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gallery import Example, load_all, relative_error
 from jaxlib.mlir import ir
 
 import hlo2onnx
+from hlo2onnx.graph.ops import ELEMENTWISE
 
 EXAMPLES = load_all()
 
@@ -63,3 +67,64 @@ def test_weights_are_stored_once() -> None:
     assert len(contents) == len([array for array in stored if array.size > 1])
     weights = _constant_bytes(lowered.compiler_ir())
     assert sum(array.nbytes for array in stored) <= weights + 4096
+
+
+HALF = [
+    ("vit", "bfloat16"),
+    ("gpt2_prefill", "float16"),
+    ("decoder", "bfloat16"),
+    ("cnn", "float16"),
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), HALF)
+def test_half_precision(name: str, dtype: str) -> None:
+    """Each op rounds once, as in XLA: the error to an f64 evaluation is at most twice XLA's."""
+    (example,) = (example for example in EXAMPLES if example.name == name)
+    function, args = example.build(dtype=jnp.dtype(dtype), **example.small)
+    program = hlo2onnx.translate(jax.jit(function).lower(*args))
+    assert program.verify(*args).ok
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("opset", [18, 19, 20, 21, 22, 24, 25, 26])
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
+def test_every_opset(example: Example, opset: int) -> None:
+    function, args = example.build(**example.small)
+    program = hlo2onnx.translate(jax.jit(function).lower(*args), opset=opset)
+    assert program.model.graph.opset_imports[""] == opset
+    assert program.verify(*args).max_error <= example.tolerance
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
+def test_plain_standard(example: Example) -> None:
+    """target='onnx' makes valid ONNX too; in f32 it is even one that ORT runs."""
+    function, args = example.build(**example.small)
+    program = hlo2onnx.translate(jax.jit(function).lower(*args), target="onnx", opset=23)
+    assert program.verify(*args).max_error <= example.tolerance
+
+
+def test_the_shipped_modules_translate() -> None:
+    """examples/mlir holds a file for each example, and each verifies."""
+    folder = Path(gallery.__file__).parent / "mlir"
+    files = sorted(folder.glob("*.mlir"))
+    assert [file.stem for file in files] == sorted(example.name for example in EXAMPLES)
+    for file in files:
+        assert hlo2onnx.translate(file).verify().ok, file.name
+
+
+def test_no_expand_feeds_an_elementwise_operator() -> None:
+    (vit,) = (example for example in EXAMPLES if example.name == "vit")
+    function, args = vit.build(**vit.small)
+    program = hlo2onnx.translate(jax.jit(function).lower(*args))
+    for node in program.model.graph.all_nodes():
+        makers = [x.producer() for x in node.inputs if x is not None]
+        names = {maker.op_type for maker in makers if maker is not None}
+        if node.op_type in ELEMENTWISE:
+            assert "Expand" not in names, node
+        if node.op_type in ("Reshape", "Transpose"):
+            assert node.op_type not in names, node
+            assert tuple(node.inputs[0].shape) != tuple(node.outputs[0].shape) or (
+                node.op_type == "Transpose"
+            ), node
