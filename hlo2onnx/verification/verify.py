@@ -46,21 +46,19 @@ def verify(
 ) -> Verification:
     """Compares a model with the program it was made from; see `OnnxProgram.verify`."""
     check_model(model)
+    runner = _Runner(source, model, input_names)
     outputs = source.signature.outputs
-    run = reference(source)
-    notes = []
-    if arrays is None:
-        arrays, expected, note = _random_run(source.signature.inputs, run, seed)
-        notes.append(note)
+    notes: list[str] = []
+    if arrays is not None:
+        expected, results = runner(arrays)
     else:
-        expected = run(arrays)
+        for arrays, kind in _random_inputs(source, seed):
+            expected, results = runner(arrays)
+            notes = [kind]
+            if not any(_nan_count(array) for array in (*expected, *results[0])):
+                break
+    assert arrays is not None
     notes += _nan_notes(outputs, expected)
-    feeds = to_model(input_names, arrays)
-    content = model.SerializeToString()
-    results = [
-        from_model(outputs, OrtProgram(content, optimize=optimize)(feeds))
-        for optimize in (True, False)
-    ]
     unknown: list[np.ndarray | None] = [None] * len(outputs)
     optimized, plain = (_compared(outputs, actual, expected, unknown) for actual in results)
     if not all(item.ok for item in (*optimized, *plain)):
@@ -73,23 +71,36 @@ def verify(
     return Verification(optimized, plain, notes)
 
 
-def _random_run(
-    inputs: Sequence[Port], run: XlaProgram, seed: int
-) -> tuple[list[np.ndarray], list[np.ndarray], str]:
-    """Random inputs, XLA's results on them, and what kind of inputs they are.
+class _Runner:
+    """XLA and both ORT sessions of one program, ready to run."""
 
-    Normal ones; but where XLA's result then holds NaN (variances and the like must not be
-    negative), their absolute values.
+    def __init__(self, source: Source, model: onnx.ModelProto, input_names: Sequence[str]) -> None:
+        self._outputs = source.signature.outputs
+        self._names = input_names
+        self._xla = reference(source)
+        content = model.SerializeToString()
+        self._sessions = [OrtProgram(content, optimize=optimize) for optimize in (True, False)]
+
+    def __call__(
+        self, arrays: Sequence[np.ndarray]
+    ) -> tuple[list[np.ndarray], list[list[np.ndarray]]]:
+        """XLA's results, and ORT's with and without graph optimisation."""
+        feeds = to_model(self._names, arrays)
+        results = [from_model(self._outputs, session(feeds)) for session in self._sessions]
+        return self._xla(arrays), results
+
+
+def _random_inputs(source: Source, seed: int) -> list[tuple[Sequence[np.ndarray], str]]:
+    """Random inputs to try in turn until no result holds NaN, and what to call them.
+
+    Normal ones first; then their absolute values, since variances and the like must not be
+    negative, and what becomes of NaN in a network tells nothing.
     """
     rng = np.random.default_rng(seed)
-    arrays = [random_array(port, rng) for port in inputs]
-    expected = run(arrays)
-    if any((want != want).any() for want in expected):
-        positive = [np.abs(a) if is_float(a) else a for a in arrays]
-        results = run(positive)
-        if not any((want != want).any() for want in results):
-            return positive, results, f"random inputs, seed {seed}, floats made positive"
-    return arrays, expected, f"random inputs, seed {seed}"
+    arrays = [random_array(port, rng) for port in source.signature.inputs]
+    positive = [np.abs(array) if is_float(array) else array for array in arrays]
+    kind = f"random inputs, seed {seed}"
+    return [(arrays, kind), (positive, f"{kind}, floats made positive")]
 
 
 def _compared(
@@ -123,7 +134,11 @@ def _nan_notes(outputs: Sequence[Port], expected: Sequence[np.ndarray]) -> list[
     """Says where XLA's own result is not worth comparing with."""
     notes = []
     for port, want in zip(outputs, expected, strict=True):
-        nans = int((want != want).sum())
+        nans = _nan_count(want)
         if nans:
             notes.append(f"{port.name}: {nans} of {want.size} elements are NaN in XLA itself")
     return notes
+
+
+def _nan_count(array: np.ndarray) -> int:
+    return int((array != array).sum())
