@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo2onnx import __version__
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
-from hlo2onnx.options import DUMP_VARIABLE, NAN_POLICIES
+from hlo2onnx.options import DUMP_VARIABLE, HALF_POLICIES, NAN_POLICIES
 
 if TYPE_CHECKING:
     import onnx_ir as oir
@@ -49,8 +49,9 @@ def _explained(error: Exception) -> int:
         return _failure(str(error), USAGE)
     if isinstance(error, Hlo2OnnxError) and not isinstance(error, InternalError):
         return _failure(str(error), FAILED)
-    if isinstance(error, OSError) and error.filename is not None:
-        return _failure(f"{error.filename}: {error.strerror}", FAILED)
+    if isinstance(error, OSError):  # a full disk, a folder without permission
+        where = f"{error.filename}: " if error.filename else ""
+        return _failure(f"{where}{error.strerror or error}", FAILED)
     kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
     return _failure(
         f"internal error: {kind}{error}\n"
@@ -87,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=NAN_POLICIES,
         default="default",
         help="who decides what max and min make of NaN",
+    )
+    add(
+        "--half",
+        choices=HALF_POLICIES,
+        default="xla",
+        help="whether f16 rounds after every op as in XLA",
     )
     add(
         "--without",
@@ -139,6 +146,7 @@ def _translate(
         target=arguments.target,
         function=arguments.function,
         nan=arguments.nan,
+        half=arguments.half,
         without=arguments.without,
         dump=arguments.dump,
     )

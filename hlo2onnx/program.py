@@ -94,7 +94,8 @@ class OnnxProgram:
             args, kwargs: As the JAX function takes them; for a bare StableHLO program one array
                 per input. Static arguments are left out, as in JAX's `Compiled`; where
                 `translate` lowered the function itself they may be given if they are the same.
-                Typed PRNG keys and Python scalars are taken as by JAX.
+                Typed PRNG keys and Python scalars are taken as by JAX, and 64-bit arrays narrow
+                to 32 bits where JAX would narrow them: while `jax_enable_x64` is off.
 
         Returns:
             As the JAX function returns it; for a bare StableHLO program the array, or a tuple of

@@ -125,10 +125,11 @@ def test_function(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_options_reach_the_translation(folder: Path) -> None:
-    arguments = ["--target", "onnx", "--nan", "xla", "--without", "a", "--without", "b"]
-    given = cli._parser().parse_args(["model.mlir", *arguments])
-    assert (given.target, given.nan, given.without) == ("onnx", "xla", ["a", "b"])
-    assert cli.main(["models/good.mlir", "--target", "onnx", "--nan", "xla"]) == 0
+    given = ["--target", "onnx", "--nan", "xla", "--half", "fast"]
+    options = cli._parser().parse_args(["a.mlir", *given, "--without", "a", "--without", "b"])
+    assert (options.target, options.nan, options.half) == ("onnx", "xla", "fast")
+    assert options.without == ["a", "b"]
+    assert cli.main(["models/good.mlir", *given]) == 0
 
 
 @pytest.mark.parametrize("binary", [False, True])

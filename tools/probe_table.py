@@ -65,7 +65,7 @@ def _row(support: Mapping[ir.DataType, set[int]]) -> dict[str, str]:
 
 
 def encode(section: str, found: Found) -> dict[str, Any]:
-    """Write what was found as a section; only `ops` and `pairs` have rows for what holds nowhere."""
+    """Write what was found as a section; rows of what holds nowhere stand in `ops` and `pairs`."""
     if section not in (OPS, PAIRS):
         found = {fact: opsets for fact, opsets in found.items() if opsets}
     if section not in _OF_PAIRS:
@@ -115,10 +115,10 @@ def dump(table: Mapping[str, Any]) -> str:
         ]
         return "{\n" + ",\n".join(body) + "\n" + " " * (2 * depth - 2) + "}"
 
-    sections = [
-        f"  {json.dumps(k)}: {lines(v, 2, k in _OF_PAIRS) if isinstance(v, dict) else json.dumps(v)}"
-        for k, v in table.items()
-    ]
+    sections = []
+    for name, item in table.items():
+        text = lines(item, 2, name in _OF_PAIRS) if isinstance(item, dict) else json.dumps(item)
+        sections.append(f"  {json.dumps(name)}: {text}")
     return "{\n" + ",\n".join(sections) + "\n}\n"
 
 

@@ -83,6 +83,16 @@ def cosine(b: GraphBuilder, x: Pair) -> Pair:
     return b.Mul(b.Cos(a), b.Cosh(c)), b.Neg(b.Mul(b.Sin(a), b.Sinh(c)))
 
 
+def logistic(b: GraphBuilder, x: Pair) -> Pair:
+    """1 / (1 + exp(-x))"""
+    a, c = x
+    one, growth = _number(b, 1, a), b.Exp(b.Neg(a))
+    # exp of a real number is real, even where it is infinite
+    imaginary = b.Where(_is(b, c, 0), c, b.Mul(growth, b.Sin(c)))
+    bottom = (b.Add(one, b.Mul(growth, b.Cos(c))), b.Neg(imaginary))
+    return divide(b, (one, _number(b, 0, a)), bottom)
+
+
 def exponential_minus_one(b: GraphBuilder, x: Pair) -> Pair:
     """expm1(a) cos b + (cos b - 1) + exp(a) sin b i, without cancellation near 0"""
     a, c = x
@@ -218,6 +228,7 @@ _TABLE: dict[str, Callable[..., Pair | oir.Value]] = {
     "stablehlo.cosine": cosine,
     "stablehlo.divide": divide,
     "stablehlo.exponential_minus_one": exponential_minus_one,
+    "stablehlo.logistic": logistic,
     "stablehlo.multiply": multiply,
     "stablehlo.negate": negate,
     "stablehlo.power": power,

@@ -231,9 +231,15 @@ class GraphBuilder:
         return self._one("Transpose", x, perm=tuple(perm))
 
     def expand(self, x: oir.Value, dims: Sequence[int]) -> oir.Value:
-        """Expand to static extents (numpy broadcasting), or x itself when it has them."""
+        """Expand to static extents (numpy broadcasting), or x itself when it has them.
+
+        To nothing it is a constant: ONNX Runtime drops an Expand from 1 to 0 as one that changes
+        nothing.
+        """
         if shape_of(x) == tuple(dims):
             return x
+        if 0 in dims:
+            return self.const(np.zeros(dims, dtype_of(x).numpy()))
         return self._one("Expand", x, self.i64(list(dims)))
 
     def unsqueeze(self, x: oir.Value, axes: Sequence[int]) -> oir.Value:

@@ -75,8 +75,7 @@ def upgrade_vhlo(module: Any, what: str) -> None:
 def clone_module(module: Any) -> Any:
     """A copy of `module` in the same context; constants are shared, not copied."""
     with module.context:
-        clone = module.operation.clone()
-    return clone
+        return module.operation.clone()
 
 
 def newer_version(content: bytes) -> str:

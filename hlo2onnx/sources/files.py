@@ -82,6 +82,10 @@ def from_text(text: str, what: str, function: str | None) -> Source:
     for beginning, advice in _OTHER_FORMATS.items():
         if start.startswith(beginning):
             raise LoadError(f"{what} is not StableHLO: it {advice}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # half of a surrogate pair
+        raise LoadError(f"{what} is damaged: {error}") from error
     return from_module(read_untrusted(text, what), what, function)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from against_xla import Run
 
-UNARY = ["abs", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one", "negate",
-         "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"]  # fmt: skip
+UNARY = ["abs", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one",
+         "logistic", "negate", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"]  # fmt: skip
 BINARY = ["add", "subtract", "multiply", "divide", "power"]
 CHLO = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "square", "conj"]
 EDGES = [0.0, -0.0, 1.0, -1.5, -1e-30, 2.5, np.inf, -np.inf, np.nan]

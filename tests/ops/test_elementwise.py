@@ -198,7 +198,9 @@ def test_power_accuracy(element: str, limit: int) -> None:
 @pytest.mark.parametrize("op", ARITHMETIC)
 def test_integers_wrap(op: str, element: str) -> None:
     run = apply(op, element, *pairs(element)).bit_exact()
-    if element in ("i32", "i64", "ui8"):
+    if element == "i64" and op in ("maximum", "minimum"):
+        run.graph_is("Less", "Where")  # ORT's own are wrong beyond 32 bits
+    elif element in ("i32", "i64", "ui8"):
         run.graph_is(ARITHMETIC[op])
 
 
@@ -209,6 +211,9 @@ def test_integers_wrap(op: str, element: str) -> None:
 )  # fmt: skip
 def test_signs_of_integers(op: str, element: str) -> None:
     run = apply(op, element, edge_values(element)).bit_exact()
+    if (op, element) == ("sign", "i64"):  # ORT's own is wrong beyond 32 bits
+        run.graph_is("Greater", "Cast", "Less", "Cast", "Sub")
+        return
     run.graph_is({"abs": "Abs", "sign": "Sign"}.get(op, "Neg" if element in SIGNED else "Sub"))
 
 

@@ -165,11 +165,6 @@ def test_extreme_starts_are_clamped(index: str) -> None:
     PATCHES.run(np.array(edges, info.dtype).reshape(4, 2), index=index)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="ORT 1.31 takes Min(2**31 + 5, 6) of i64 for 2**31 + 5, and so in Max, Clip, ReduceMax,"
-    " ReduceMin, Sign: numbers whose high halves agree are compared by their low halves, signed",
-)
 def test_starts_beyond_i32_are_clamped() -> None:
     ROWS.run(np.array([2**31 + 5, 2**32 - 1, -(2**31) - 5, 2**32, 3])[:, None], index="i64")
 

@@ -94,7 +94,9 @@ module {{ func.func public @main(%arg0: tensor<2x3x{type}>) -> tensor<2x3x{type}
 def test_clamp_to_constants_is_clip(type: str) -> None:
     x = np.resize(edge_values(type), (2, 3))
     text = CONSTANT_BOUNDS.format(type=type, point=".0" if type[0] == "f" else "")
-    against_xla(text, x).close().graph_is("Clip")
+    # ORT's Clip of i64 is wrong beyond 32 bits.
+    clip = ["Clip"] if type != "i64" else ["Less", "Where"] * 2
+    against_xla(text, x).close().graph_is(*clip)
 
 
 @pytest.mark.parametrize("shape", ["", "0", "2x0x3"])

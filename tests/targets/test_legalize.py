@@ -79,6 +79,20 @@ def test_where_on_bool() -> None:
     np.testing.assert_array_equal(got, np.where(c, x, ~x))
 
 
+def test_floats_are_truncated_on_their_way_to_4_bits() -> None:
+    x = np.array([0.5, -0.75, 1.5, 2.5, -7.9, 7.9], np.float32)
+    got, nodes = run(lambda b, x: b.cast(b.cast(x, T.INT4), T.INT8), {"x": x})
+    np.testing.assert_array_equal(got, np.trunc(x).astype(np.int8))
+    assert nodes == Counter(Cast=3)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_minus_zero_is_false(dtype: type) -> None:
+    x = np.array([0.0, -0.0, 1, -2, np.nan]).astype(dtype)
+    got, _ = run(lambda b, x: b.cast(x, T.BOOL), {"x": x})
+    np.testing.assert_array_equal(got, [False, False, True, True, True])
+
+
 def test_what_nobody_runs_is_refused() -> None:
     x = np.ones((1, 1, 4, 4), np.float64)
     build = lambda b, x: b.LRN(x, size=3)  # noqa: E731

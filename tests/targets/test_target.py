@@ -8,17 +8,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
+import probe_table
+import probe_values
 import pytest
+from value_trials import TRIALS, Trial, trials_of
 
 from hlo2onnx.targets import Target, load_target
-from hlo2onnx.targets.target import KEY_ATTRIBUTES, main_dtype, node_key, op_key
+from hlo2onnx.targets.target import KEY_ATTRIBUTES, main_dtype, node_key, node_pairs, op_key
 
 ROOT = Path(__file__).parents[2]
 PROBER = ROOT / "tools" / "probe_kernels.py"
 TABLE = ROOT / "hlo2onnx" / "targets" / "ort_cpu.json"
 OPSET = 23
 SPOT_OPS = "Abs,Add,BitwiseAnd,Conv,CumSum,MatMul,Max,Mod,Pad,ReduceSum,ScatterND,Where,Pow"
+SPOT_DTYPES = "f32,f64,bf16,i64,u16"
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +64,7 @@ def test_limits(cpu: Target) -> None:
         ("MatMul", "f64", True),
         ("MatMul", "i8", False),
         ("Identity", "bf16", True),
+        ("Max", "i64", False),  # runs, and gives wrong numbers
         ("LSTM", "f64", False),  # loads, refuses to run
         ("LSTM[layout=1]", "f32", False),
         ("Where", "b8", False),
@@ -85,13 +91,39 @@ def test_support_depends_on_opset(cpu: Target) -> None:
 
 def test_pairs(cpu: Target) -> None:
     assert cpu.supports_cast(dtype("f32"), dtype("bf16"), OPSET)
-    assert cpu.supports_cast(dtype("f8e5m2"), dtype("i4"), OPSET)
+    assert cpu.supports_cast(dtype("f8e5m2"), dtype("u8"), OPSET)
     assert not cpu.supports_cast(dtype("f32"), dtype("f8e8m0"), OPSET)
     assert cpu.supports_cast(dtype("f32"), dtype("f8e8m0"), 24)
     assert cpu.supports_pair("BitCast", dtype("f32"), dtype("u32"), 26)
     assert not cpu.supports_pair("BitCast", dtype("f32"), dtype("f64"), 26)
     with pytest.raises(ValueError, match="'Add' has no pair table"):
         cpu.supports_pair("Add", dtype("f32"), dtype("f32"), OPSET)
+
+
+def test_wrong_kernels(cpu: Target) -> None:
+    assert cpu.is_wrong("Max", dtype("i64"), OPSET)
+    assert not cpu.is_wrong("Max", dtype("i32"), OPSET)
+    assert not cpu.is_wrong("Max", dtype("i16"), OPSET)  # there is none
+    assert not load_target("onnx").is_wrong("Max", dtype("i64"), OPSET)
+
+
+def test_no_kernel_is_both_right_and_wrong(cpu: Target) -> None:
+    table = json.loads(TABLE.read_text())
+    for right, wrong in (("ops", "wrong"), ("pairs", "wrong_pairs")):
+        facts = [probe_table.decode(section, table[section]) for section in (right, wrong)]
+        assert facts[1]
+        for fact, opsets in facts[1].items():
+            assert not opsets & facts[0].get(fact, set()), fact
+
+
+def test_sections_survive_being_written() -> None:
+    table = json.loads(TABLE.read_text())
+    for section in probe_table.SECTIONS:
+        found = probe_table.decode(section, table[section])
+        rows = {key: row for key, row in table[section].items() if row}
+        assert probe_table.encode(section, found) == rows
+    assert json.loads(probe_table.dump(table)) == table
+    assert probe_table.dump(table) == TABLE.read_text()
 
 
 @pytest.mark.parametrize("key", ["Bdd", "Bdd[add]", "Bdd.indices", ""])
@@ -148,6 +180,15 @@ def test_keys_and_types_of_nodes() -> None:
     assert main_dtype(ir.node("Relu", [None])) is None
 
 
+def test_pairs_of_nodes() -> None:
+    x, n = ir.val("x", dtype("f32")), ir.val("n", dtype("i8"))
+    assert node_pairs(ir.node("Pow", [x, n])) == [("Pow", dtype("f32"), dtype("i8"))]
+    cast = ir.node("Cast", [x], {"to": 3}, outputs=[ir.val("y", dtype("i8"))])
+    assert node_pairs(cast) == [("Cast", dtype("f32"), dtype("i8"))]
+    assert not node_pairs(ir.node("Add", [x, x]))
+    assert not node_pairs(ir.node("Attention", [x, x, x]))  # without a mask
+
+
 def test_operators_with_key_attributes_are_in_the_table(cpu: Target) -> None:
     assert all(cpu.supports(op_type, dtype("f32"), 24) for op_type in KEY_ATTRIBUTES.keys() - {
         "BitShift", "Mod", "RoiAlign",
@@ -171,7 +212,7 @@ def test_table_is_of_the_installed_runtime(cpu: Target) -> None:
 
 def test_spot_probe_equals_the_table() -> None:
     pytest.importorskip("onnxruntime")
-    done = run_python(PROBER, "--check", "--ops", SPOT_OPS, "--dtypes", "f32,f64,bf16,u16")
+    done = run_python(PROBER, "--check", "--ops", SPOT_OPS, "--dtypes", SPOT_DTYPES)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -185,3 +226,65 @@ def test_check_finds_a_wrong_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Erf f64 opset 23: does not run" in done.stdout
     assert "Erf f16 opset 23: runs" in done.stdout
+
+
+def test_check_finds_wrong_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    table = json.loads(TABLE.read_text())
+    table["ops"]["Max"] = {"18-26": "f32 f64 f16 i8 i32 i64 u8 u32 u64"}
+    table["wrong"]["Max"] = {"18-26": "u64"}
+    file = tmp_path / "wrong.json"
+    file.write_text(json.dumps(table))
+    only = ("--ops", "Max", "--opsets", "23", "--dtypes", "i64,u64")
+    done = run_python(PROBER, "--check", *only, "--output", file)
+    assert done.returncode == 1
+    assert sorted(done.stdout.splitlines()) == [
+        "Max i64 opset 23: does not run, unlike in the table",
+        "Max i64 opset 23: gives wrong numbers, unlike in the table",
+        "Max u64 opset 23: gives no wrong numbers, unlike in the table",
+    ]
+
+
+# -- trials ----------------------------------------------------------------------------------------
+
+
+def test_trials_are_of_operators_in_the_table(cpu: Target) -> None:
+    table = json.loads(TABLE.read_text())
+    assert TRIALS.keys() <= table["ops"].keys() | table["pairs"].keys()
+    assert TRIALS.keys() >= table["wrong"].keys() | table["wrong_pairs"].keys()
+    assert not trials_of("Gelu", (dtype("f32"),))
+
+
+def output(array: np.ndarray) -> probe_values.Output:
+    kind = ir.DataType.from_numpy(array.dtype)
+    return probe_values.Output(int(kind), array.shape, array.tobytes())
+
+
+@pytest.mark.parametrize(
+    "got, verdict",
+    [
+        ([0.0, -0.0, 1, np.nan], probe_values.RIGHT),
+        ([0.0, 0.0, 1, -np.nan], probe_values.ZEROS),
+        ([0.0, 0.0, 2, np.nan], probe_values.WRONG),
+        ([0.0, -0.0, np.nan, np.nan], probe_values.WRONG),
+        ([0.0, -0.0, 1], probe_values.WRONG),
+    ],
+)
+def test_verdicts(got: list[float], verdict: str) -> None:
+    right = np.array([0.0, -0.0, 1, np.nan], np.float32)
+    trial = Trial("Identity", (right,), (right,), zero_signs=True)
+    found, example = probe_values.judge([trial], [output(np.array(got, np.float32))])
+    assert found == verdict
+    assert bool(example) == (verdict != probe_values.RIGHT)
+
+
+def test_zeros_are_equal_unless_moved() -> None:
+    zero = np.zeros(1, np.float32)
+    trial = Trial("Add", (zero, -zero), (zero,))
+    assert probe_values.judge([trial], [output(-zero)]) == (probe_values.RIGHT, "")
+
+
+def test_outputs_of_less_than_a_byte() -> None:
+    numbers = ir.Tensor(np.array([1, -2, 7], dtype("i4").numpy()), dtype=dtype("i4"))
+    packed = probe_values.Output(int(dtype("i4")), (3,), numbers.tobytes())
+    assert probe_values.array_of(packed).tolist() == [1, -2, 7]

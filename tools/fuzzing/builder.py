@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
+
 from fuzzing.elements import (
     ALL,
     BOOL,
@@ -158,9 +159,7 @@ class Builder:
 
         return self.pick(usable, new)
 
-    def like(
-        self, type_: Type, quality: Quality = Quality.EQUAL, moderate: bool = False
-    ) -> Value:
+    def like(self, type_: Type, quality: Quality = Quality.EQUAL, moderate: bool = False) -> Value:
         """A value of this very type."""
         return self.pick(
             lambda value: (
@@ -174,7 +173,8 @@ class Builder:
 
     def leaf(self, type_: Type, kind: str | None = None) -> Value:
         """A new input or constant, or an iota or a broadcast scalar."""
-        kind = "grid" if self.exact else kind or "special"
+        if kind != "small":
+            kind = "grid" if self.exact else kind or "special"
         if type_.element in SMALL_INTEGERS:
             wide = self.leaf(Type("i8" if type_.element == "i4" else "ui8", type_.shape), "small")
             return self.step("convert", [wide], [(type_, Quality.BITS, None)])[0]
@@ -194,15 +194,22 @@ class Builder:
         array = random_array(self.rng, type_.element, shape if is_constant else type_.shape, kind)
         array = np.broadcast_to(array, type_.shape)
         name = "constant" if is_constant else ""
-        return self.step(
-            name, [], [(type_, Quality.BITS, grid)], moderate=moderate, array=array
-        )[0]
+        return self.step(name, [], [(type_, Quality.BITS, grid)], moderate=moderate, array=array)[0]
 
     def _iota(self, type_: Type) -> Value:
         axis = self.rng.randrange(len(type_.shape))
         grid = Grid(8, 0) if has_grid(type_.element) else None
+        return self.iota(type_, axis, grid)
+
+    def iota(self, type_: Type, axis: int, grid: Grid | None = None) -> Value:
+        """0, 1, 2, ... along an axis."""
+        column = np.arange(type_.shape[axis]).reshape(
+            [-1 if i == axis else 1 for i in range(len(type_.shape))]
+        )
+        array = np.broadcast_to(column, type_.shape).astype(NUMPY[type_.element])
         made = [(type_, Quality.BITS, grid)]
-        return self.step("iota", [], made, f"iota_dimension = {axis} : i64", moderate=True)[0]
+        text = f"iota_dimension = {axis} : i64"
+        return self.step("iota", [], made, text, moderate=True, array=array)[0]
 
 
 def has_grid(element: str) -> bool:
@@ -222,7 +229,3 @@ def fits(grid: Grid, element: str) -> bool:
     if element == "f8E4M3FN" and grid.bound > 256:
         return False
     return grid.bound * 2.0**grid.bits <= 2.0**mantissa and grid.bits <= 6 and grid.bound <= 2**15
-
-
-def numpy_type(element: str) -> np.dtype:
-    return NUMPY[element]

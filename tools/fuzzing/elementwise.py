@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from fuzzing.builder import Builder, Unsuitable, fits
 from fuzzing.elements import (
@@ -23,16 +24,11 @@ from fuzzing.program import Grid, Quality, Type, Value
 REAL = INTEGERS + COMMON_FLOATS
 NUMBERS = REAL + COMPLEX
 
-_UNARY_FLOAT = (
-    "cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan"
-    " tanh"
-).split()
-_UNARY_COMPLEX = (
-    "cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tanh abs"
-    " sign"
-).split()
-_ROUNDING = "ceil floor round_nearest_afz round_nearest_even".split()
-_SIGNED_ZERO_MATTERS = {"rsqrt", "log", "sqrt"}
+_UNARY_FLOAT = ["cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one",
+                "logistic", "rsqrt", "sine", "sqrt", "tan", "tanh"]  # fmt: skip
+_UNARY_COMPLEX = ["cosine", "exponential", "exponential_minus_one", "log", "log_plus_one",
+                  "logistic", "rsqrt", "sine", "sqrt", "tan", "tanh", "abs", "sign"]  # fmt: skip
+_ROUNDING = ["ceil", "floor", "round_nearest_afz", "round_nearest_even"]
 
 
 def _grid2(x: Value, y: Value, name: str) -> Grid | None:
@@ -51,14 +47,10 @@ def arithmetic(b: Builder) -> None:
     elements = NUMBERS if name == "subtract" or b.rng.random() < 0.9 else BOOL
     x = b.operand(elements)
     y = b.like(x.type)
-    if x.type.element in COMPLEX and name == "multiply" and not (_finite(x) and _finite(y)):
-        raise Unsuitable
+    if name == "multiply":
+        x, y = _away_from_edges(b, x), _away_from_edges(b, y)
     result = b.result(x.type.element, x.type.shape, _grid2(x, y, name), inexact=True)
     b.step(name, [x, y], [result])
-
-
-def _finite(x: Value) -> bool:
-    return x.grid is not None
 
 
 def extreme(b: Builder) -> None:
@@ -70,16 +62,28 @@ def extreme(b: Builder) -> None:
 
 
 def division(b: Builder) -> None:
-    name = b.rng.choice(["divide", "remainder"])
-    x = b.operand(REAL, quality=Quality.BITS)
-    y = b.like(x.type, Quality.BITS)
-    b.step(name, [x, y], [b.result(x.type.element, x.type.shape, None, inexact=True)])
+    name = b.rng.choice(["divide", "divide", "remainder"])
+    _inexact_pair(b, name, NUMBERS if name == "divide" else REAL)
 
 
 def power(b: Builder) -> None:
-    x = b.operand(REAL, quality=Quality.BITS)
+    _inexact_pair(b, "power", NUMBERS)
+
+
+def _inexact_pair(b: Builder, name: str, elements: Sequence[str]) -> None:
+    x = b.operand(elements, quality=Quality.BITS)
     y = b.like(x.type, Quality.BITS)
-    b.step("power", [x, y], [b.result(x.type.element, x.type.shape, None, inexact=True)])
+    if name == "power" and x.type.element in INTEGERS:
+        # XLA reads six bits of an exponent, and takes large unsigned ones for negative.
+        y = b.leaf(x.type, "small")
+    if x.type.element in COMPLEX:
+        x, y = _away_from_edges(b, x), _away_from_edges(b, y)
+    b.step(name, [x, y], [b.result(x.type.element, x.type.shape, None, inexact=True)])
+
+
+def _away_from_edges(b: Builder, x: Value) -> Value:
+    """Complex numbers on a grid: with infinities and NaN every formula gives something else."""
+    return x if x.grid is not None or x.type.element not in COMPLEX else b.leaf(x.type, "grid")
 
 
 def atan2(b: Builder) -> None:
@@ -121,8 +125,7 @@ def transcendental(b: Builder) -> None:
     is_complex = b.rng.random() < 0.15
     name = b.rng.choice(_UNARY_COMPLEX if is_complex else _UNARY_FLOAT)
     x = b.operand(COMPLEX if is_complex else COMMON_FLOATS, quality=Quality.BITS)
-    if is_complex and not x.grid:
-        x = b.leaf(x.type, "grid")
+    x = _away_from_edges(b, x)
     element = PART[x.type.element] if name == "abs" and is_complex else x.type.element
     b.step(name, [x], [b.result(element, x.type.shape, None, inexact=True)])
 
@@ -172,17 +175,16 @@ def select(b: Builder) -> None:
     scalar = b.rng.random() < 0.2
     predicate = b.like(Type("i1", () if scalar else x.type.shape))
     quality, grid, moderate = _together(x, y)
+    if x.type.element in FLOATS + COMPLEX:
+        quality = min(quality, Quality.EQUAL)  # the runtime's Where drops the sign of a zero
     scale = max(x.scale, y.scale)
-    b.step(
-        "select", [predicate, x, y], [(x.type, quality, grid)], scale=scale, moderate=moderate
-    )
+    b.step("select", [predicate, x, y], [(x.type, quality, grid)], scale=scale, moderate=moderate)
 
 
 def clamp(b: Builder) -> None:
     x = b.operand(REAL)
     low, high = (
-        b.like(Type(x.type.element, () if b.rng.random() < 0.4 else x.type.shape))
-        for _ in range(2)
+        b.like(Type(x.type.element, () if b.rng.random() < 0.4 else x.type.shape)) for _ in range(2)
     )
     _, grid, _ = _together(low, x, high)
     b.step("clamp", [low, x, high], [b.result(x.type.element, x.type.shape, grid)])

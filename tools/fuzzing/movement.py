@@ -86,8 +86,7 @@ def slice_(b: Builder) -> None:
         strides.append(b.rng.choice([1, 1, 2, 3]))
     shape = [-(-(hi - lo) // by) for lo, hi, by in zip(starts, limits, strides, strict=True)]
     text = (
-        f"start_indices = {ints(starts)}, limit_indices = {ints(limits)},"
-        f" strides = {ints(strides)}"
+        f"start_indices = {ints(starts)}, limit_indices = {ints(limits)}, strides = {ints(strides)}"
     )
     _moved(b, "slice", [x], shape, text)
 

@@ -85,14 +85,21 @@ def convolution(b: Builder) -> None:
         {"b": batch // groups if by_batch else batch, "f": features_out}
         | {str(i): w["out"] for i, w in enumerate(windows)},
     ]
-    shapes = [tuple(sizes[axis] for axis in names) for names, sizes in zip(layouts, extents)]
+    shapes = [
+        tuple(sizes[axis] for axis in names) for names, sizes in zip(layouts, extents, strict=True)
+    ]
     if any(math.prod(shape) > 300 for shape in shapes):
         raise Unsuitable
     x, y = (b.leaf(Type(element, shape), "finite") for shape in shapes[:2])
     count = kernel_in * math.prod(window["size"] for window in windows)
     made = _result(b, x, y, list(shapes[2]), count)
-    b.step("convolution", [x, y], [made], _attributes(windows, layouts, groups, by_batch),
-           scale=(count + 1) * MODERATE**2)
+    b.step(
+        "convolution",
+        [x, y],
+        [made],
+        _attributes(windows, layouts, groups, by_batch),
+        scale=(count + 1) * MODERATE**2,
+    )
 
 
 def _window(b: Builder) -> dict[str, int]:

@@ -9,6 +9,7 @@ from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
+
 from fuzzing.elements import FLOATS, NOT_AT_BOUNDARY, NUMPY
 
 
@@ -88,6 +89,7 @@ class Program:
 
     @property
     def inputs(self) -> list[Step]:
+        """The steps that are arguments."""
         return [step for step in self.steps if not step.name]
 
     @property
@@ -97,6 +99,7 @@ class Program:
 
     @cached_property
     def producers(self) -> dict[int, Step]:
+        """The step of each value."""
         return {index: step for step in self.steps for index in step.results}
 
     def computed(self) -> list[int]:
@@ -110,7 +113,7 @@ class Program:
         ]
 
     def blame(self, output: int) -> str:
-        """Op and element types of the step to blame for a value: the last that is no movement."""
+        """Name and element types of the step that computes a value."""
         step = self.producers[output]
         elements = [self.values[index].type.element for index in step.operands[:1]]
         elements += [self.values[index].type.element for index in step.results[:1]]
@@ -135,6 +138,15 @@ class Program:
         kept.reverse()
         kept.sort(key=lambda step: bool(step.name))
         return Program(tuple(kept), self.values, tuple(outputs))
+
+    def with_open_leaves(self) -> Program:
+        """The program with constants (and iotas, whose numbers are known) as inputs."""
+        leaves = {
+            step.results[0]: step.array for step in self.steps if step.name and not step.operands
+        }
+        return self.restricted(
+            self.outputs, {index: array for index, array in leaves.items() if array is not None}
+        )
 
     def widened(self) -> Program:
         """The program with every float an f64."""
@@ -219,8 +231,12 @@ def _nested(items: Sequence[str], shape: Sequence[int]) -> str:
 
 
 def _widened(text: str) -> str:
-    return re.sub(r"(?<![A-Za-z0-9])(?:f32|f16|bf16|f8E4M3FN|f8E5M2)(?![A-Za-z0-9])|"
-                  r"(?<=\dx)(?:f32|f16|bf16|f8E4M3FN|f8E5M2)(?=>)", "f64", text)
+    return re.sub(
+        r"(?<![A-Za-z0-9])(?:f32|f16|bf16|f8E4M3FN|f8E5M2)(?![A-Za-z0-9])|"
+        r"(?<=\dx)(?:f32|f16|bf16|f8E4M3FN|f8E5M2)(?=>)",
+        "f64",
+        text,
+    )
 
 
 def _widened_array(array: np.ndarray) -> np.ndarray:

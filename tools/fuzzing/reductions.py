@@ -116,9 +116,7 @@ def _scale(combiner: str, count: int) -> float:
     return MODERATE * (count + 1) if combiner == "add" else 0.0
 
 
-def _operands(
-    b: Builder, ranks: range
-) -> tuple[list[str], list[Value], list[tuple[Value, bool]]]:
+def _operands(b: Builder, ranks: range) -> tuple[list[str], list[Value], list[tuple[Value, bool]]]:
     combiners = [b.rng.choice(list(_COMBINERS))]
     xs = [_operand(b, combiners[0], None, ranks)]
     while b.rng.random() < 0.15 and len(xs) < 3:
@@ -167,8 +165,7 @@ def arg_extreme(b: Builder) -> None:
         raise Unsuitable
     index = b.rng.choice(["i32", "i32", "i64", "ui32", "i8", "ui8", "i16"])
     largest = b.rng.random() < 0.5
-    made = [(Type(index, dims), Quality.BITS, None)]
-    (iota,) = b.step("iota", [], made, f"iota_dimension = {axis} : i64")
+    iota = b.iota(Type(index, dims), axis)
     inits = []
     worst = neutral("maximum" if largest else "minimum", element)
     for kind, number in ((element, worst), (index, 0)):

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
+
 from value_trials.data import VECTOR, Array, Trial, Trials, edges, is_float, specials, spread
 
 
@@ -91,9 +92,12 @@ def _wrapped(x: Array, result: ir.DataType) -> Array:
     bits = result.bitwidth
     low = 0 if result.name.startswith("U") else -(1 << bits - 1)
     numbers = [(int(n) - low) % (1 << bits) + low for n in np.asarray(x).reshape(-1)]
-    return np.array(numbers, object).astype(np.int64 if low else np.uint64).astype(
-        result.numpy()
-    ).reshape(x.shape)
+    return (
+        np.array(numbers, object)
+        .astype(np.int64 if low else np.uint64)
+        .astype(result.numpy())
+        .reshape(x.shape)
+    )
 
 
 def _rounded(x: Array, to: np.dtype[Any]) -> Array:

@@ -56,7 +56,7 @@ def edges(dtype: ir.DataType) -> Array:
     info = ml_dtypes.iinfo(numpy_type)
     near = [sign * 2**k + step for k in _POWERS for sign in (1, -1) for step in (-1, 0, 1)]
     ends = [info.min, info.min + 1, info.max - 1, info.max, int(info.max) // 3]
-    numbers = sorted({n for n in (*range(-3, 8), 100, -100, *near, *map(int, ends))})
+    numbers = sorted({*range(-3, 8), 100, -100, *near, *map(int, ends)})
     inside = np.array([n for n in numbers if info.min <= n <= info.max], object)
     return inside.astype(np.int64 if info.min else np.uint64).astype(numpy_type)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+
 from value_trials.data import (
     VECTOR,
     Array,
@@ -105,10 +106,10 @@ def _exact_ints(function: Callable[[int, int], int]) -> Function:
 def _can_divide(x: Array, y: Array) -> Array:
     """Neither by zero nor the least integer by -1."""
     if is_float(x.dtype):
-        return y != 0
+        return np.asarray(y != 0)
     least = np.iinfo(x.dtype).min
     overflows = (x == least) & (y == -1) if least else np.zeros(x.shape, bool)
-    return (y != 0) & ~overflows
+    return np.asarray((y != 0) & ~overflows)
 
 
 def _quotient(x: Array, y: Array) -> Array:
@@ -257,9 +258,7 @@ TRIALS: Mapping[str, Trials] = {
     **{op: _unary(op, f, specials) for op, f in _ON_SPECIALS.items()},
     **{op: _binary(op, _in_type(f), lefts=edges) for op, f in _BINARY.items()},
     **{op: _binary(op, f, lefts=specials) for op, f in _COMPARISONS.items()},
-    "BitShift": _binary(
-        "BitShift", _in_type(np.left_shift), rights=_amounts, direction="LEFT"
-    ),
+    "BitShift": _binary("BitShift", _in_type(np.left_shift), rights=_amounts, direction="LEFT"),
     "BitShift[RIGHT]": _binary(
         "BitShift", _in_type(np.right_shift), rights=_amounts, direction="RIGHT"
     ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+
 from value_trials.data import (
     VECTOR,
     Array,

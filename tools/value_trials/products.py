@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as ir
+
 from value_trials.data import VECTOR, Array, Trial, Trials, edges, mixed, small, spread, summands
 
 
@@ -107,7 +108,9 @@ def _max_pool(dtype: ir.DataType) -> list[Trial]:
     return [*found, Trial("MaxPool", (line,), (right,), attributes)]
 
 
-def _max_pooled(x: Array, kernel: tuple[int, int], strides: tuple[int, int], apart: tuple[int, int]) -> Trial:
+def _max_pooled(
+    x: Array, kernel: tuple[int, int], strides: tuple[int, int], apart: tuple[int, int]
+) -> Trial:
     spans = tuple((size - 1) * step + 1 for size, step in zip(kernel, apart, strict=True))
     windows = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))
     windows = windows[:, :, :: strides[0], :: strides[1], :: apart[0], :: apart[1]]
@@ -119,7 +122,9 @@ def _mean(dtype: ir.DataType) -> list[Trial]:
     """Means of two and of four, which halve whole numbers."""
     many = [small(dtype, 4, VECTOR, seed=n) for n in range(4)]
     return [
-        Trial("Mean", tuple(many[:count]), (sum(many[1:count], many[0]) / many[0].dtype.type(count),))
+        Trial(
+            "Mean", tuple(many[:count]), (sum(many[1:count], many[0]) / many[0].dtype.type(count),)
+        )
         for count in (1, 2, 4)
     ]
 

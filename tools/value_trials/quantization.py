@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
+
 from value_trials.data import VECTOR, Array, Trial, Trials, edges, is_float, spread
 
 _LARGEST = 2000

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 import onnx_ir as ir
+
 from value_trials.data import (
     VECTOR,
     Array,
@@ -16,7 +16,6 @@ from value_trials.data import (
     i64,
     is_float,
     mixed,
-    small,
     spread,
     summands,
 )
@@ -49,15 +48,15 @@ def _reduction(op_type: str, function: Callable[..., Array], values: Values) -> 
             with np.errstate(all="ignore"):
                 right = np.asarray(function(x, axes, bool(keep)))
             inputs = (x,) if axes is None else (x, i64(*axes))
-            found.append(
-                Trial(op_type, inputs, (right.astype(x.dtype),), {"keepdims": keep})
-            )
+            found.append(Trial(op_type, inputs, (right.astype(x.dtype),), {"keepdims": keep}))
         return found
 
     return trials
 
 
-def _fold(function: np.ufunc, prepare: Callable[[Array], Array] | None = None) -> Callable[..., Array]:
+def _fold(
+    function: np.ufunc, prepare: Callable[[Array], Array] | None = None
+) -> Callable[..., Array]:
     """A ufunc along axes, in the element type itself."""
 
     def fold(x: Array, axes: tuple[int, ...] | None, keepdims: bool) -> Array:

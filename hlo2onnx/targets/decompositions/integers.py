@@ -14,6 +14,7 @@ from functools import partial, reduce
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.values import const_ints, dtype_of, rank_of, shape_of, static_shape
 
@@ -94,8 +95,10 @@ def reduced_axes(node: oir.Node) -> tuple[int, ...] | None:
 
 def _over_axes(
     function: Callable[[GraphBuilder, oir.Value, Sequence[int]], oir.Value | None],
+    identity: Callable[[oir.DataType], int],
 ) -> Decompose:
-    """A reduction made of function(b, x, axes), which keeps the reduced axes as 1."""
+    """A reduction made of function(b, x, axes), which keeps the reduced axes as 1; over no
+    elements it gives the identity."""
 
     def decompose(b: GraphBuilder, node: oir.Node) -> Outputs:
         x, axes = _first(node), reduced_axes(node)
@@ -104,8 +107,13 @@ def _over_axes(
         if not axes:
             same: oir.Value = b.Identity(x)
             return same
-        reduced = function(b, x, axes)
-        if reduced is None or node.attributes.get_int("keepdims", 1):
+        dims = static_shape(x)
+        reduced: oir.Value | None
+        if dims is not None and 0 in [dims[axis] for axis in axes]:
+            reduced = b.expand(b.scalar_like(identity(dtype_of(x)), x), _kept_as_one(dims, axes))
+        else:
+            reduced = function(b, x, axes)
+        if reduced is None or node.attributes.get_int("keepdims", True):
             return reduced
         return b.squeeze(reduced, axes)
 
@@ -152,8 +160,6 @@ def _product(b: GraphBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value | 
     if dims is None:
         return None
     x, count = _grouped(b, x, axes), _groups(dims, axes)[1]
-    if not count:
-        return b.expand(b.scalar_like(1, x), _kept_as_one(dims, axes))
     while count > 1:
         half = count // 2
         first, second, rest = (
@@ -218,9 +224,7 @@ def _as_int64(b: GraphBuilder, node: oir.Node) -> Outputs:
     types = [
         (T.INT64 if dtype_of(y) == T.UINT64 else dtype_of(y), shape_of(y)) for y in node.outputs
     ]
-    made = b.op(
-        node.op_type, x, *node.inputs[1:], n_outputs=len(types), types=types, **attributes
-    )
+    made = b.op(node.op_type, x, *node.inputs[1:], n_outputs=len(types), types=types, **attributes)
     return [
         b.cast(flipped(y), T.UINT64) if dtype_of(old) == T.UINT64 else y
         for y, old in zip([made] if len(types) == 1 else made, node.outputs, strict=True)
@@ -231,16 +235,16 @@ def _as_int64(b: GraphBuilder, node: oir.Node) -> Outputs:
 
 _SUMS: Mapping[str, Decompose] = {
     "ReduceL1": _sum_of(lambda b, x: b.Abs(x)),
-    "ReduceProd": _over_axes(_product),
-    "ReduceSum": _over_axes(_sum),
+    "ReduceProd": _over_axes(_product, lambda dtype: 1),
+    "ReduceSum": _over_axes(_sum, lambda dtype: 0),
     "ReduceSumSquare": _sum_of(lambda b, x: b.Mul(x, x)),
 }
 _COMPARISONS: Mapping[str, Decompose] = {
     "Clip": clip,
     "Max": maximum,
     "Min": minimum,
-    "ReduceMax": _over_axes(partial(_extreme, largest=True)),
-    "ReduceMin": _over_axes(partial(_extreme, largest=False)),
+    "ReduceMax": _over_axes(partial(_extreme, largest=True), lambda t: range_of_type(t).low),
+    "ReduceMin": _over_axes(partial(_extreme, largest=False), lambda t: range_of_type(t).high),
     "Relu": relu,
     "Sign": sign,
 }

@@ -1,14 +1,18 @@
-"""Legalization: makes every node one that the target can run.
+"""Legalization: makes every node one that the target can run and that gives the right numbers.
 
 For a node without a kernel: a decomposition, where one is listed; else casts to the cheapest
 carrier type in which the operator gives the same bits, and back. Then casts that cancel exactly
-are removed.
+are removed. A kernel that gives wrong numbers is none, except where the facts about its operands
+say that here it gives the right ones.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import onnx_ir as oir
 
+from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import Refusal, TranslationError
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import all_nodes, remove_unused, replace
@@ -17,9 +21,17 @@ from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS
 from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
-from hlo2onnx.targets.legalize.casts import cast_path, cast_through, collapse_casts
-from hlo2onnx.targets.legalize.schema import carried_inputs, carried_outputs
-from hlo2onnx.targets.target import Target, main_dtype, node_key
+from hlo2onnx.targets.legalize.casts import cast_path, cast_through, collapse_casts, holds
+from hlo2onnx.targets.legalize.limits import is_right_here
+from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
+from hlo2onnx.targets.target import (
+    OUTPUT,
+    PAIR_PARAMETERS,
+    Target,
+    main_dtype,
+    node_key,
+    node_pairs,
+)
 
 __all__ = ["legalize"]
 
@@ -39,15 +51,16 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
     opset = model.graph.opset_imports[""]
     builder = GraphBuilder(model.graph, opset)
     builder.adopt(model.graph)
+    kernels = _Kernels(target, opset, half, Facts())
     refusals = []
     pending = list(all_nodes(model.graph))
     while pending:
         made: list[oir.Node] = []
         for node in pending:
-            if node.domain or node.op_type in _STRUCTURAL or _runs(node, target, opset, half):
+            if node.domain or node.op_type in _STRUCTURAL or kernels.run(node):
                 continue
             builder.made.clear()
-            if _decompose(node, builder) or _carry(node, builder, target, report):
+            if _decompose(node, builder) or _carry(node, builder, kernels, report):
                 made += builder.made
             else:
                 refusals.append(_refusal(node, target))
@@ -58,20 +71,39 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
     remove_unused(model.graph)
 
 
-def _runs(node: oir.Node, target: Target, opset: int, half: str) -> bool:
-    """Whether the node can stay as it is.
+@dataclass(frozen=True)
+class _Kernels:
+    """What the target's kernels make of a node as it stands."""
 
-    The runtime's own f16 kernels skip roundings between ops, so that f16 arithmetic goes through
-    f32 and an explicit rounding, as bf16 does, unless `half` is "fast".
-    """
-    if node.op_type == "Cast":
-        source, result = node.inputs[0], node.outputs[0]
-        assert source is not None and source.dtype is not None and result.dtype is not None
-        return target.supports_cast(source.dtype, result.dtype, opset)
-    dtype = main_dtype(node)
-    if dtype == oir.DataType.FLOAT16 and half != "fast" and node.op_type not in EXACT_IN_HALF:
-        return False
-    return dtype is None or target.supports(node_key(node), dtype, opset)
+    target: Target
+    opset: int
+    half: str
+    facts: Facts
+
+    def run(self, node: oir.Node) -> bool:
+        """Whether the node can stay as it is."""
+        return self.take(node) and not self.unmatched(node)
+
+    def take(self, node: oir.Node) -> bool:
+        """Whether there is a kernel for the main element type that gives the right numbers here.
+
+        The runtime's own f16 kernels skip roundings between ops, so that f16 arithmetic goes
+        through f32 and an explicit rounding, as bf16 does, unless `half` is "fast".
+        """
+        dtype, key = main_dtype(node), node_key(node)
+        if dtype is None:
+            return True
+        if dtype == oir.DataType.FLOAT16 and self.half != "fast":
+            return node.op_type in EXACT_IN_HALF and self.target.supports(key, dtype, self.opset)
+        if self.target.supports(key, dtype, self.opset):
+            return True
+        return self.target.is_wrong(key, dtype, self.opset) and is_right_here(node, self.facts)
+
+    def unmatched(self, node: oir.Node) -> list[tuple[str, oir.DataType, oir.DataType]]:
+        """The `PAIR_PARAMETERS` whose element types no kernel takes together."""
+        return [
+            pair for pair in node_pairs(node) if not self.target.supports_pair(*pair, self.opset)
+        ]
 
 
 def _decompose(node: oir.Node, builder: GraphBuilder) -> bool:
@@ -81,26 +113,59 @@ def _decompose(node: oir.Node, builder: GraphBuilder) -> bool:
     if decompose is None:
         return False
     with builder.before(node):
-        value = decompose(builder, node)
-    replace(node, [value])
+        made = decompose(builder, node)
+    if made is None:
+        return False
+    replace(node, [made] if isinstance(made, oir.Value) else made)
     return True
 
 
-def _carry(node: oir.Node, builder: GraphBuilder, target: Target, report: Report) -> bool:
-    """Runs the node in a carrier type; False when there is none."""
+def _carry(node: oir.Node, builder: GraphBuilder, kernels: _Kernels, report: Report) -> bool:
+    """Runs the node on other element types; False when there are none."""
+    target, opset = kernels.target, kernels.opset
     if node.op_type == "Cast":
-        path = cast_path(node, target, builder.opset)
+        path = cast_path(node, target, opset)
         if path is not None:
             cast_through(node, path, builder)
         return path is not None
-    dtype = main_dtype(node)
+    if kernels.take(node):
+        return all(_match(node, *pair, builder, target) for pair in kernels.unmatched(node))
+    dtype, key = main_dtype(node), node_key(node)
     assert dtype is not None
-    key = node_key(node)
-    for carrier in carriers_of(node.op_type, dtype):
-        if target.supports(key, carrier, builder.opset):
-            replacement = _in_carrier(node, dtype, carrier, builder)
-            report.casts[f"{node.op_type} {dtype.short_name()}"] += replacement
-            return True
+    carriers = carriers_of(key, dtype)
+    ready = [carrier for carrier in carriers if target.supports(key, carrier, opset)]
+    # The node in its carrier is legalized in turn.
+    ready += [carrier for carrier in carriers if (node.op_type, carrier) in DECOMPOSITIONS]
+    if not ready:
+        return False
+    replacement = _in_carrier(node, dtype, ready[0], builder)
+    report.casts[f"{node.op_type} {dtype.short_name()}"] += replacement
+    return True
+
+
+_PARTNERS = (oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.INT32, oir.DataType.INT64)
+
+
+def _match(
+    node: oir.Node,
+    key: str,
+    first: oir.DataType,
+    second: oir.DataType,
+    builder: GraphBuilder,
+    target: Target,
+) -> bool:
+    """Casts the second of two parameters to a type that holds its values and that a kernel takes
+    beside the first (the exponent of Pow, the scale of BatchNormalization); False if none does."""
+    position = PAIR_PARAMETERS[key][1]
+    shared = [] if position == OUTPUT else apart_from_outputs(node, position, builder.opset)
+    for partner in (first, *_PARTNERS):
+        if holds(partner, second) and target.supports_pair(key, first, partner, builder.opset):
+            with builder.before(node):
+                for index in shared:
+                    x = node.inputs[index]
+                    assert x is not None
+                    node.replace_input_with(index, builder.cast(x, partner))
+            return bool(shared)
     return False
 
 

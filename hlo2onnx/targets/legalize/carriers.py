@@ -16,16 +16,19 @@ MOVES = frozenset(
      "ScatterND", "Slice", "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile",
      "Transpose", "Trilu", "Unsqueeze", "Where"}
 )  # fmt: skip
-"""Operators that only move elements: any type that holds the bits will do. (A scatter with a
-reduction moves and computes; its reductions wrap or compare, which the carriers of equal or larger
-width keep right.)"""
+"""Operators that only move elements: any type that holds the bits will do. (A scatter may also add
+or multiply, which wraps, or compare, see `_COMPARES`.)"""
+
+_COMPARES = ("[max]", "[min]")
+"""Ends of the keys of scatters for which the order of elements counts."""
 
 WRAPS = frozenset(
     {"Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "CumSum", "Einsum", "MatMul",
      "Mul", "Neg", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Sub", "Sum"}
 )  # fmt: skip
 """Integer operators whose low bits depend on the operands' low bits only: they may run in any
-type at least as wide, and the cast back wraps."""
+type at least as wide, and the cast back wraps. (Which kernels wrap is the target's affair: a
+carrier must have one that does.)"""
 
 EXACT_IN_HALF = MOVES | frozenset(
     {"Abs", "ArgMax", "ArgMin", "BitCast", "Cast", "Ceil", "Clip", "Constant", "Equal", "Floor",
@@ -67,7 +70,7 @@ _WIDER = {
 """Integer types that keep all values of a type."""
 
 
-def carriers_of(op_type: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
+def carriers_of(op_key: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
     """Types an operator may run in instead of `dtype`, cheapest first.
 
     Floats below f32 go through f32, whose result is rounded once, as XLA does on the CPU; f32 and
@@ -78,6 +81,8 @@ def carriers_of(op_type: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
         return (T.FLOAT,) if dtype.bitwidth < 32 else ()
     if dtype not in INTEGERS and dtype != T.BOOL:
         return ()
-    if op_type in MOVES or (op_type in WRAPS and dtype != T.BOOL):
+    op_type = op_key.partition("[")[0]
+    moves = op_type in MOVES and not op_key.endswith(_COMPARES)
+    if moves or (op_type in WRAPS and dtype != T.BOOL):
         return _SAME_WIDTH_FIRST.get(dtype, ())
     return _WIDER.get(dtype, ())

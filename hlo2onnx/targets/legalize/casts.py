@@ -50,20 +50,26 @@ def holds(wide: oir.DataType, narrow: oir.DataType) -> bool:
 
 
 def cast_path(node: oir.Node, target: Target, opset: int) -> oir.DataType | None:
-    """A type through which a Cast without a kernel can go and give the same result.
-
-    The detour must hold every value of the source, so that only the second cast rounds or wraps.
-    """
+    """A type through which a Cast without a kernel can go and give the same result."""
     source, result = _ends(node)
     for detour in _DETOURS:
         if (
-            holds(detour, source)
-            and not (source in FLOATS and detour not in FLOATS)
+            _leads_through(detour, source, result)
             and target.supports_cast(source, detour, opset)
             and target.supports_cast(detour, result, opset)
         ):
             return detour
     return None
+
+
+def _leads_through(detour: oir.DataType, source: oir.DataType, result: oir.DataType) -> bool:
+    """Whether a Cast by way of `detour` gives the same: it holds every value of the source, so that
+    only the second cast rounds or wraps; or it is an integer type that holds those of the result,
+    in which a float is truncated first (one outside the result's range becomes anything, in ONNX).
+    """
+    if source in FLOATS and detour not in FLOATS:
+        return result in INTEGERS and holds(detour, result)
+    return holds(detour, source)
 
 
 def cast_through(node: oir.Node, detour: oir.DataType, builder: GraphBuilder) -> None:

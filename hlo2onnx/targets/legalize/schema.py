@@ -35,6 +35,18 @@ def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
     ]
 
 
+def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
+    """Positions of the inputs that share the type variable of the input at `position`; none if an
+    output has that type variable, too, or if it is the operator's main one."""
+    schema = _schema(node.op_type, opset)
+    variables = [str(parameter.type_str) for parameter in schema.inputs]
+    variable = variables[position]
+    if variable in {_main_variable(schema), *(str(result.type_str) for result in schema.outputs)}:
+        return []
+    present = zip(variables, node.inputs, strict=False)
+    return [at for at, (other, x) in enumerate(present) if other == variable and x is not None]
+
+
 def carried_inputs(node: oir.Node, opset: int) -> list[int]:
     """Positions of the inputs that change type when the node is carried: those of the main type
     variable, and floats of the same type under another one (the exponent of Pow, the scale of

@@ -30,7 +30,11 @@ def split_long_sum(node: oir.Node, builder: GraphBuilder) -> bool:
     assert x is not None
     shape = static_shape(x)
     axes = _axes(node)
-    if shape is None or axes is None or dtype_of(x) not in (oir.DataType.FLOAT, oir.DataType.DOUBLE):
+    if (
+        shape is None
+        or axes is None
+        or dtype_of(x) not in (oir.DataType.FLOAT, oir.DataType.DOUBLE)
+    ):
         return False
     inner = axes == list(range(len(shape) - len(axes), len(shape)))
     count = math.prod(shape[axis] for axis in axes)
