@@ -11,10 +11,32 @@ from typing import Any
 
 import onnx_ir as oir
 
+from hlo2onnx.errors import Refusal, UnsupportedOp
 from hlo2onnx.graph.values import Dim, dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import parts_of
 from hlo2onnx.sources.signature import Port
+
+
+def boundary_refusals(function: Any, ports: Sequence[Port], kind: str) -> list[Refusal]:
+    """Inputs or outputs whose element type ONNX does not have.
+
+    Args:
+        kind: "argument" or "result".
+    """
+    function_type = to_python(function.attributes["function_type"])
+    types = function_type.inputs if kind == "argument" else function_type.results
+    refusals = []
+    for port in ports:
+        try:
+            parts_of(types[port.position])
+        except UnsupportedOp as error:
+            where = f"{kind} {port.name}"
+            refusals.append(
+                Refusal("func.func", str(types[port.position]), where, error.why, error.next)
+            )
+    return refusals
 
 
 def bind_inputs(em: Emitter, function: Any, ports: Sequence[Port]) -> list[Parts]:

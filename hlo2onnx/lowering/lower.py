@@ -8,7 +8,12 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import LoadError, TranslationError
-from hlo2onnx.lowering.boundary import bind_inputs, bind_outputs, reserve_names
+from hlo2onnx.lowering.boundary import (
+    bind_inputs,
+    bind_outputs,
+    boundary_refusals,
+    reserve_names,
+)
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
 from hlo2onnx.lowering.registry import load_handlers
 from hlo2onnx.lowering.walker import Walker
@@ -64,6 +69,10 @@ def _lower(
     em = Emitter(graph, opset, options, target, report, constants)
     functions = functions_of(module_operation)
     walker = Walker(em, functions, load_handlers())
+    refusals = boundary_refusals(functions[function], signature.inputs, "argument")
+    refusals += boundary_refusals(functions[function], signature.outputs, "result")
+    if refusals:
+        raise TranslationError(refusals)
     arguments = bind_inputs(em, functions[function], signature.inputs)
     output_names = reserve_names(em, signature.outputs)
     results = walker.call(function, arguments)

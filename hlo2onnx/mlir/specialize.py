@@ -45,6 +45,22 @@ def specialize(function: Any, values: Mapping[int, np.ndarray]) -> None:
             function.attributes["arg_attrs"] = ir.ArrayAttr.get([attributes[i] for i in kept])
 
 
+def make_main(module_operation: Any, symbol: str) -> None:
+    """Makes a function of a module its public @main, in place; another @main is renamed.
+
+    XLA runs no other function. Nothing may call either of the two.
+    """
+    if symbol == "main":
+        return
+    table = ir.SymbolTable(module_operation)
+    with module_operation.context:
+        if "main" in table:
+            ir.SymbolTable.set_symbol_name(table["main"], f"{symbol}.main")
+            ir.SymbolTable.set_visibility(table["main"], "private")
+        ir.SymbolTable.set_symbol_name(table[symbol], "main")
+        ir.SymbolTable.set_visibility(table[symbol], "public")
+
+
 def _dense(value: np.ndarray, mlir_type: Any) -> Any:
     element = ir.RankedTensorType(mlir_type).element_type
     # The bindings know no numpy type of ml_dtypes; they take its bits where told the type.

@@ -7,16 +7,18 @@ up to twice XLA's own is XLA's rounding, not ours.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import onnx
 
 from hlo2onnx.calling import from_model, to_model
-from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.errors import VerificationError
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
+from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.sources.signature import Port
-from hlo2onnx.sources.source import Source
+from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.verification.compare import Comparison, Verification, compare
 from hlo2onnx.verification.inputs import is_float, random_array
 from hlo2onnx.verification.ort import OrtProgram, check_model
@@ -24,17 +26,47 @@ from hlo2onnx.verification.widen import is_evaluation_of, widen, widened
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
 
-def reference(source: Source) -> XlaProgram:
-    """The program compiled by XLA.
+class Reference:
+    """A program compiled by XLA: the arbiter of what it computes.
 
     Raises:
         VerificationError: XLA does not compile it.
     """
-    if source.function != "main":
-        raise UsageError("only a module's @main can be verified: XLA runs no other function")
-    module = clone_module(source.module)
-    densify(module)
-    return XlaProgram(module_bytecode(module))
+
+    def __init__(self, source: Source) -> None:
+        module = clone_module(source.module)
+        densify(module)
+        make_main(module, source.function)
+        function = find_function(module, "main", source.description)
+        self._argument_count = len(function.regions[0].blocks[0].arguments)
+        self._signature = source.signature
+        self._program = XlaProgram(module_bytecode(module))
+        self._text = partial(module.get_asm, enable_debug_info=False)
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs on these inputs."""
+        return self._run(self._program, arrays)
+
+    def in_f64(
+        self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
+    ) -> list[np.ndarray | None]:
+        """The outputs of the program in f64; None for those without a believable evaluation."""
+        try:
+            program = XlaProgram(widened(self._text()).encode())
+            found = self._run(program, [widen(array) for array in arrays])
+        except VerificationError:
+            return [None] * len(expected)
+        return [
+            truth if is_evaluation_of(truth, want) else None
+            for truth, want in zip(found, expected, strict=True)
+        ]
+
+    def _run(self, program: XlaProgram, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        # Arguments without a port are tokens, whose place an empty array takes.
+        arguments = [np.zeros((0,), bool)] * self._argument_count
+        for port, array in zip(self._signature.inputs, arrays, strict=True):
+            arguments[port.position] = array
+        return program(arguments, [port.position for port in self._signature.outputs])
 
 
 def verify(
@@ -62,7 +94,7 @@ def verify(
     unknown: list[np.ndarray | None] = [None] * len(outputs)
     optimized, plain = (_compared(outputs, actual, expected, unknown) for actual in results)
     if not all(item.ok for item in (*optimized, *plain)):
-        exact = _in_f64(source, arrays, expected)
+        exact = runner.reference.in_f64(arrays, expected)
         optimized, plain = (_compared(outputs, actual, expected, exact) for actual in results)
     for one, two in zip(optimized, plain, strict=True):
         if one.ok != two.ok:
@@ -77,7 +109,7 @@ class _Runner:
     def __init__(self, source: Source, model: onnx.ModelProto, input_names: Sequence[str]) -> None:
         self._outputs = source.signature.outputs
         self._names = input_names
-        self._xla = reference(source)
+        self.reference = Reference(source)
         content = model.SerializeToString()
         self._sessions = [OrtProgram(content, optimize=optimize) for optimize in (True, False)]
 
@@ -87,7 +119,7 @@ class _Runner:
         """XLA's results, and ORT's with and without graph optimisation."""
         feeds = to_model(self._names, arrays)
         results = [from_model(self._outputs, session(feeds)) for session in self._sessions]
-        return self._xla(arrays), results
+        return self.reference(arrays), results
 
 
 def _random_inputs(source: Source, seed: int) -> list[tuple[Sequence[np.ndarray], str]]:
@@ -111,23 +143,6 @@ def _compared(
 ) -> list[Comparison]:
     rows = zip(outputs, actual, expected, exact, strict=True)
     return [compare(port.name, got, want, truth) for port, got, want, truth in rows]
-
-
-def _in_f64(
-    source: Source, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
-) -> list[np.ndarray | None]:
-    """The results of the program in f64; None for those it has no believable evaluation of."""
-    module = clone_module(source.module)
-    densify(module)
-    try:
-        run = XlaProgram(widened(module.get_asm()).encode())
-        found = run([widen(array) for array in arrays])
-    except VerificationError:
-        return [None] * len(expected)
-    return [
-        truth if is_evaluation_of(truth, want) else None
-        for truth, want in zip(found, expected, strict=True)
-    ]
 
 
 def _nan_notes(outputs: Sequence[Port], expected: Sequence[np.ndarray]) -> list[str]:

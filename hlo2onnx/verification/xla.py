@@ -35,8 +35,14 @@ class XlaProgram:
         except jax.errors.JaxRuntimeError as error:
             raise VerificationError(f"XLA does not compile this module: {error}") from error
 
-    def __call__(self, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Runs the program on arrays; returns one array per result, tokens left out.
+    def __call__(
+        self, arguments: Sequence[np.ndarray], wanted: Sequence[int] | None = None
+    ) -> list[np.ndarray]:
+        """Runs the program on arrays, with an empty bool array for a token.
+
+        Args:
+            wanted: Positions of the results to return; all of them by default. A token must not
+                be among them.
 
         Raises:
             VerificationError: XLA refuses to run it.
@@ -45,7 +51,8 @@ class XlaProgram:
         try:
             results = self._executable.execute_sharded(buffers)
             shards = results.disassemble_into_single_device_arrays()
-            return [np.asarray(shard[0]) for shard in shards]
+            positions = range(len(shards)) if wanted is None else wanted
+            return [np.asarray(shards[position][0]) for position in positions]
         except jax.errors.JaxRuntimeError as error:
             raise VerificationError(f"XLA does not run this module: {error}") from error
 

@@ -14,7 +14,7 @@ from hlo2onnx.calling import flatten_arguments, from_model, to_model
 from hlo2onnx.verification.compare import Comparison, compare
 from hlo2onnx.verification.inputs import random_array
 from hlo2onnx.verification.ort import OrtProgram, check_model
-from hlo2onnx.verification.verify import reference
+from hlo2onnx.verification.verify import Reference
 from hlo2onnx.verification.widen import widen, widened
 from hlo2onnx.verification.xla import XlaProgram
 
@@ -31,7 +31,7 @@ class Run:
             inputs = [random_array(port, rng) for port in signature.inputs]
         self.inputs = flatten_arguments(signature, inputs, {})
         check_model(self.program.model_proto)
-        self.expected = reference(self.program._source)(self.inputs)
+        self.expected = Reference(self.program._source)(self.inputs)
         content = self.program.model_proto.SerializeToString()
         feeds = to_model(self.program.input_names, self.inputs)
         self.actual = [

@@ -1,0 +1,102 @@
+"""Verification: what it compares, and what it says when something differs."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+
+import hlo2onnx
+from hlo2onnx.verification.widen import is_evaluation_of, widened
+
+X = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
+
+TWO_FUNCTIONS = """
+module {
+  func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.sine %arg0 : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func public @other(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = call @helper(%arg0) : (tensor<2xf32>) -> tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+  func.func private @helper(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.cosine %arg0 : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
+"""
+
+
+def test_a_wrong_model_fails() -> None:
+    program = hlo2onnx.translate(jax.jit(jnp.sin).lower(X))
+    (node,) = program.model.graph
+    node.op_type = "Cos"
+    verification = program.verify(X)
+    assert not verification.ok
+    assert not verification
+    assert "DIFFERS" in str(verification)
+
+
+def test_a_slightly_wrong_model_fails() -> None:
+    program = hlo2onnx.translate(jax.jit(lambda x: x * 3).lower(X))
+    for value in program.model.graph.initializers.values():
+        value.const_value = oir.Tensor(np.float32(3) + np.float32(1e-4), name=value.name)
+    assert not program.verify(X).ok
+
+
+def test_a_function_that_is_not_main() -> None:
+    assert hlo2onnx.translate(TWO_FUNCTIONS, function="other").verify().ok
+
+
+def test_tokens() -> None:
+    text = """
+module { func.func public @main(%arg0: !stablehlo.token, %arg1: tensor<2xf32>)
+    -> (!stablehlo.token, tensor<2xf32>) {
+  %0 = stablehlo.add %arg1, %arg1 : tensor<2xf32>
+  return %arg0, %0 : !stablehlo.token, tensor<2xf32>
+} }"""
+    program = hlo2onnx.translate(text)
+    assert program.input_names == ["arg1"]
+    assert program.verify().ok
+
+
+def test_random_inputs_avoid_nan() -> None:
+    verification = hlo2onnx.translate(jax.jit(jnp.sqrt).lower(X)).verify()
+    assert verification.ok
+    assert "positive" in verification.notes[0]
+
+
+def test_nan_in_xla_itself_is_noted() -> None:
+    verification = hlo2onnx.translate(jax.jit(jnp.sqrt).lower(X)).verify(-X)
+    assert verification.ok
+    assert "6 of 6 elements are NaN in XLA itself" in verification.notes[0]
+
+
+def test_types_onnx_does_not_have_are_refused_with_the_argument() -> None:
+    odd = "tensor<2xf8E3M4>"
+    text = f"module {{ func.func public @main(%x: {odd}) -> {odd} {{ return %x : {odd} }} }}"
+    with pytest.raises(hlo2onnx.TranslationError, match="argument") as caught:
+        hlo2onnx.translate(text)
+    assert len(caught.value.refusals) == 2
+
+
+def test_widened_text() -> None:
+    text = (
+        'dense<"0x0000803F00000040"> : tensor<2xf32> dense<0xFF800000> : tensor<f32>'
+        " dense<[1.5, 0x7FC0]> : tensor<2xbf16> tensor<4xcomplex<f32>> tensor<2xi32>"
+    )
+    assert widened(text) == (
+        'dense<"0x000000000000F03F0000000000000040"> : tensor<2xf64>'
+        " dense<0xFFF0000000000000> : tensor<f64>"
+        " dense<[1.5, 0x7FF8000000000000]> : tensor<2xf64> tensor<4xcomplex<f64>> tensor<2xi32>"
+    )
+
+
+def test_another_function_is_no_evaluation() -> None:
+    want = np.ones(8, np.float32)
+    assert is_evaluation_of(np.ones(8) + 1e-7, want)
+    assert not is_evaluation_of(-np.ones(8), want)
