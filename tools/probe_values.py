@@ -92,7 +92,7 @@ def _verdict(got: Sequence[Array], right: Sequence[Array], zero_signs: bool) -> 
             return WRONG
         same = _bits(one) == _bits(other)
         if is_float(one.dtype):
-            same |= np.isnan(one.astype(np.float64)) & np.isnan(other.astype(np.float64))
+            same |= _is_nan(one) & _is_nan(other)
         if not same.all():
             zeros = (one == 0) & (other == 0)
             if not (same | zeros).all():
@@ -104,6 +104,11 @@ def _verdict(got: Sequence[Array], right: Sequence[Array], zero_signs: bool) -> 
 def _bits(array: Array) -> Array:
     flat = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
     return flat.reshape(array.shape)
+
+
+def _is_nan(array: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # signalling NaN become quiet ones
+        return np.asarray(np.isnan(array.astype(np.float64)))
 
 
 def _example(trial: Trial, got: Sequence[Array]) -> str:

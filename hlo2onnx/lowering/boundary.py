@@ -19,8 +19,10 @@ from hlo2onnx.mlir.types import parts_of
 from hlo2onnx.sources.signature import Port
 
 
-def boundary_refusals(function: Any, ports: Sequence[Port], kind: str) -> list[Refusal]:
-    """Inputs or outputs whose element type ONNX does not have.
+def boundary_refusals(
+    em: Emitter, function: Any, ports: Sequence[Port], kind: str
+) -> list[Refusal]:
+    """Inputs or outputs whose element type ONNX, or the explicit opset, does not have.
 
     Args:
         kind: "argument" or "result".
@@ -30,7 +32,8 @@ def boundary_refusals(function: Any, ports: Sequence[Port], kind: str) -> list[R
     refusals = []
     for port in ports:
         try:
-            parts_of(types[port.position])
+            for part in parts_of(types[port.position]):
+                em.require_type(part.dtype)
         except UnsupportedOp as error:
             where = f"{kind} {port.name}"
             refusals.append(

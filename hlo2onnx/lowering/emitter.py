@@ -13,7 +13,7 @@ from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.types import TensorType, parts_of, shape_of
-from hlo2onnx.options import BITCAST_OPSET, Options
+from hlo2onnx.options import BITCAST_OPSET, TYPE_OPSETS, Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
 
@@ -27,9 +27,10 @@ Parts = tuple[oir.Value, ...]
 class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not an error)
     """The program needs a newer opset than the one being tried."""
 
-    def __init__(self, opset: int) -> None:
-        super().__init__(opset)
+    def __init__(self, opset: int, reason: str) -> None:
+        super().__init__(opset, reason)
         self.opset = opset
+        self.reason = reason
 
 
 class Emitter(GraphBuilder):
@@ -153,8 +154,24 @@ class Emitter(GraphBuilder):
         if self.opset >= BITCAST_OPSET:
             return True
         if self.options.opset is None and self.target.max_opset >= BITCAST_OPSET:
-            raise NeedsOpset(BITCAST_OPSET)
+            raise NeedsOpset(BITCAST_OPSET, "the program needs BitCast")
         return False
+
+    def require_type(self, dtype: oir.DataType) -> None:
+        """Makes sure that the model's opset has this element type.
+
+        Raises:
+            NeedsOpset: An automatic opset must be raised first.
+            UnsupportedOp: The explicit opset does not have it, or the target no such opset.
+        """
+        first = TYPE_OPSETS.get(dtype, 0)
+        if self.opset >= first:
+            return
+        if self.options.opset is None and self.target.max_opset >= first:
+            raise NeedsOpset(first, f"the program holds {dtype.name.lower()} values")
+        raise UnsupportedOp(
+            f"opset {self.opset} has no element type {dtype.name.lower()}", f"use opset {first}"
+        )
 
     def supports(self, op_type: str, dtype: oir.DataType) -> bool:
         """Whether the target runs this ONNX operator on this element type."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as oir
@@ -42,45 +43,60 @@ def lower(
     """
     if not signature.outputs:
         raise LoadError("the program returns nothing, and no runtime loads a model without outputs")
-    constants = Constants(module_operation)
+    lowering = _Lowering(
+        functions_of(module_operation),
+        function,
+        signature,
+        options,
+        target,
+        report,
+        Constants(module_operation),
+    )
     opset = options.opset or min(DEFAULT_OPSET, target.max_opset)
-    try:
-        return _lower(
-            module_operation, function, signature, options, target, report, opset, constants
-        )
-    except NeedsOpset as needed:
-        report.ops.clear()
-        report.note(f"opset {needed.opset} instead of {opset}: the program needs BitCast")
-        opset = needed.opset
-    return _lower(module_operation, function, signature, options, target, report, opset, constants)
+    while True:
+        try:
+            return lowering.attempt(opset)
+        except NeedsOpset as needed:
+            report.ops.clear()
+            report.note(f"opset {needed.opset} instead of {opset}: {needed.reason}")
+            opset = needed.opset
 
 
-def _lower(
-    module_operation: Any,
-    function: str,
-    signature: Signature,
-    options: Options,
-    target: Target,
-    report: Report,
-    opset: int,
-    constants: Constants,
-) -> oir.Model:
-    graph = oir.Graph([], [], nodes=[], name=function, opset_imports={"": opset})
-    em = Emitter(graph, opset, options, target, report, constants)
-    functions = functions_of(module_operation)
-    walker = Walker(em, functions, load_handlers())
-    refusals = boundary_refusals(functions[function], signature.inputs, "argument")
-    refusals += boundary_refusals(functions[function], signature.outputs, "result")
-    if refusals:
-        raise TranslationError(refusals)
-    arguments = bind_inputs(em, functions[function], signature.inputs)
-    output_names = reserve_names(em, signature.outputs)
-    results = walker.call(function, arguments)
-    if walker.refusals:
-        raise TranslationError(walker.refusals)
-    bind_outputs(em, results, signature.outputs, output_names)
-    report.opset = opset
-    return oir.Model(graph, ir_version=ir_version(opset), producer_name="hlo2onnx")
+@dataclass(frozen=True)
+class _Lowering:
+    """What stays the same when the lowering starts again with a newer opset."""
+
+    functions: Mapping[str, Any]
+    function: str
+    signature: Signature
+    options: Options
+    target: Target
+    report: Report
+    constants: Constants
+
+    def attempt(self, opset: int) -> oir.Model:
+        """The model in this opset.
+
+        Raises:
+            NeedsOpset: The program needs a newer one.
+            TranslationError: Ops that cannot be translated.
+        """
+        graph = oir.Graph([], [], nodes=[], name=self.function, opset_imports={"": opset})
+        em = Emitter(graph, opset, self.options, self.target, self.report, self.constants)
+        walker = Walker(em, self.functions, load_handlers())
+        function, signature = self.functions[self.function], self.signature
+        refusals = boundary_refusals(em, function, signature.inputs, "argument")
+        refusals += boundary_refusals(em, function, signature.outputs, "result")
+        if refusals:
+            raise TranslationError(refusals)
+        arguments = bind_inputs(em, function, signature.inputs)
+        output_names = reserve_names(em, signature.outputs)
+        results = walker.call(self.function, arguments)
+        if walker.refusals:
+            raise TranslationError(walker.refusals)
+        bind_outputs(em, results, signature.outputs, output_names)
+        self.report.opset = opset
+        return oir.Model(graph, ir_version=ir_version(opset), producer_name="hlo2onnx")
 
 
 def functions_of(module_operation: Any) -> dict[str, Any]:

@@ -184,6 +184,7 @@ class Walker:
         return results
 
     def _stamp(self, op: Op, value: oir.Value, expected: TensorType) -> None:
+        self.em.require_type(expected.dtype)
         if dtype_of(value) != expected.dtype:
             raise InternalError(f"{op.name}: got {value.dtype}, the program says {expected}")
         if self._whole_tensors:

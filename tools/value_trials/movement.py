@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,22 @@ def _scatters() -> dict[str, Trials]:
     return made
 
 
+def _with_indices(trials: Trials) -> Trials:
+    """The trials on f32 with indices, starts and the like of another type."""
+
+    def retyped(dtype: ir.DataType) -> list[Trial]:
+        return [
+            replace(trial, inputs=tuple(_as_index(array, dtype) for array in trial.inputs))
+            for trial in trials(ir.DataType.FLOAT)
+        ]
+
+    return retyped
+
+
+def _as_index(array: Array | None, dtype: ir.DataType) -> Array | None:
+    return array if array is None or array.dtype != np.int64 else array.astype(dtype.numpy())
+
+
 # -- tables ----------------------------------------------------------------------------------------
 
 
@@ -255,7 +272,7 @@ def _range(dtype: ir.DataType) -> list[Trial]:
 _IMAGE = (2, 4, 6, 8)
 _CUT = [i64(66, 4), i64(0, 0), i64(1, 0), i64(-3, -2)]
 
-TRIALS: Mapping[str, Trials] = {
+_TRIALS: Mapping[str, Trials] = {
     "Compress": _moves(
         "Compress",
         ((4, VECTOR), [np.array([1, 0, 1, 1], bool)], {"axis": 0}, lambda x: x[[0, 2, 3]]),
@@ -310,4 +327,12 @@ TRIALS: Mapping[str, Trials] = {
     ),
     "Unique": _unique,
     "Unsqueeze": _moves("Unsqueeze", ((9, 2), [i64(1)], {}, lambda x: x[:, None])),
+}
+
+TRIALS: Mapping[str, Trials] = {
+    **_TRIALS,
+    "Gather.indices": _with_indices(_TRIALS["Gather"]),
+    "GatherElements.indices": _with_indices(_TRIALS["GatherElements"]),
+    "ScatterElements.indices": _with_indices(_TRIALS["ScatterElements"]),
+    "Slice.starts": _with_indices(_TRIALS["Slice"]),
 }
