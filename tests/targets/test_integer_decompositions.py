@@ -129,6 +129,17 @@ def test_reductions(op_type: str, dtype: type, keep: bool) -> None:
             equal(run(build, x), np.full(shape, empty, dtype))
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.uint32])
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
+def test_extremes_of_equal_high_halves(op_type: str, dtype: type) -> None:
+    few = np.array([3, 2**31 - 1, 2**31, 2**31 + 5, 2**32 - 1], dtype)
+    for shape, axes in [((5, 67), 1), ((67, 5), 0), ((3, 40, 5), 1)]:
+        x = few[np.random.default_rng(0).integers(len(few), size=shape)]
+        x[..., 0] = np.minimum(x[..., 0], 2**31)
+        found = run(lambda b, x, at=axes: b.op(op_type, x, b.i64([at]), keepdims=0), x)
+        equal(found, REDUCTIONS[op_type](x, axes, False))
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint8, np.uint16])
 @pytest.mark.parametrize("op_type", REDUCTIONS)
 def test_narrow_reductions(op_type: str, dtype: type) -> None:
