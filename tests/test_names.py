@@ -41,7 +41,8 @@ def test_nodes_carry_scope_and_source() -> None:
     assert nodes["Tanh"].name == "encoder/tanh"
     source = nodes["Tanh"].metadata_props["jax.source"]
     assert source.startswith("tests/test_names.py:"), source
-    assert not any(value.startswith("/") for n in nodes.values() for value in n.metadata_props.values())
+    for node in nodes.values():
+        assert not any(value.startswith("/") for value in node.metadata_props.values())
 
 
 def test_scope_splits_outside_parentheses() -> None:

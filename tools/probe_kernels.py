@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import onnxruntime as ort
@@ -223,9 +224,30 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "min_opset": MIN_OPSET,
         "max_opset": prober.limits.max_opset,
         "max_ir_version": prober.limits.max_ir_version,
+        "naive_sums": adds_naively(),
         **{section: probe_table.encode(section, prober.found[section]) for section in SECTIONS},
         "skipped": SKIPPED,
     }
+
+
+def adds_naively() -> bool:
+    """Say whether a long f32 ReduceSum loses digits as a running sum does."""
+    x = np.full((100_000, 4), 0.1, np.float32)
+    node = helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)
+    graph = helper.make_graph(
+        [node],
+        "sum",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, x.shape[1:])],
+        [onnx.numpy_helper.from_array(np.array([0]), "axes")],
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", MIN_OPSET)], ir_version=10
+    )
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (got,) = session.run(None, {"x": x})
+    right = x.astype(np.float64).sum(0)
+    return bool((np.abs(got - right) > 1e-5 * right).any())
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -176,6 +176,7 @@ class Target:
         min_opset: oldest opset of the default domain in the table.
         max_opset: newest opset that the runtime loads.
         max_ir_version: newest ONNX IR version that the runtime loads.
+        naive_sums: whether float sums are running sums, which lose digits when they are long.
         skipped: operators that were not probed, with the reason. `supports` is False for them.
     """
 
@@ -190,6 +191,7 @@ class Target:
         pairs: Mapping[str, PairSupport],
         wrong: Mapping[str, Support] | None = None,
         skipped: Mapping[str, str] | None = None,
+        naive_sums: bool = False,
         variants: bool = True,
     ) -> None:
         """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
@@ -198,6 +200,7 @@ class Target:
         self.min_opset, self.max_opset = opsets
         self.max_ir_version = max_ir_version
         self.skipped: Mapping[str, str] = dict(skipped or {})
+        self.naive_sums = naive_sums
         self._ops = dict(ops)
         self._pairs = dict(pairs)
         self._wrong: Mapping[str, Support] = dict(wrong or {})
@@ -287,6 +290,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         },
         wrong={key: _parse_row(row) for key, row in table.get("wrong", {}).items()},
         skipped={op: reason for reason, ops in table["skipped"].items() for op in ops.split()},
+        naive_sums=table.get("naive_sums", False),
     )
 
 

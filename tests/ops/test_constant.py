@@ -7,7 +7,8 @@ import pytest
 from against_xla import against_xla
 
 DENSE = """
-module {{ func.func public @main(%arg0: tensor<{shape}{type}>) -> (tensor<{shape}{type}>, tensor<{shape}{type}>) {{
+module {{ func.func public @main(%arg0: tensor<{shape}{type}>)
+    -> (tensor<{shape}{type}>, tensor<{shape}{type}>) {{
   %0 = stablehlo.constant dense<{value}> : tensor<{shape}{type}>
   return %0, %arg0 : tensor<{shape}{type}>, tensor<{shape}{type}>
 }} }}

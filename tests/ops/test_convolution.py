@@ -340,7 +340,7 @@ def test_graph(case: Case, nodes: list[str]) -> None:
 
 
 def test_weights_are_laid_out_once_and_for_all() -> None:
-    kernel = np.ones((3, 3, 3, 4), np.float32)
+    kernel = np.arange(108, dtype=np.float32).reshape(3, 3, 3, 4)
     layout = ("NHWC", "HWIO", "NHWC")
     run = of_jax(
         lambda x: lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=layout),

@@ -3,7 +3,7 @@
 For a node without a kernel: a decomposition, where one is listed; else casts to the cheapest
 carrier type in which the operator gives the same bits, and back. Then casts that cancel exactly
 are removed. A kernel that gives wrong numbers is none, except where the facts about its operands
-say that here it gives the right ones.
+say that here it gives the right ones. Long float sums are split where the runtime adds naively.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
 from hlo2onnx.targets.legalize.casts import cast_path, cast_through, collapse_casts, holds
 from hlo2onnx.targets.legalize.limits import is_right_here
 from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
+from hlo2onnx.targets.legalize.sums import split_long_sum
 from hlo2onnx.targets.target import (
     OUTPUT,
     PAIR_PARAMETERS,
@@ -57,9 +58,12 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
     while pending:
         made: list[oir.Node] = []
         for node in pending:
+            builder.made.clear()
+            if target.naive_sums and node.op_type == "ReduceSum" and split_long_sum(node, builder):
+                made += builder.made
+                continue
             if node.domain or node.op_type in _STRUCTURAL or kernels.run(node):
                 continue
-            builder.made.clear()
             if _decompose(node, builder) or _carry(node, builder, kernels, report):
                 made += builder.made
             else:

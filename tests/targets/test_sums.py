@@ -1,0 +1,54 @@
+"""Long float sums keep their digits."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import model_of
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.report import Report
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.legalize import legalize
+from hlo2onnx.verification.ort import OrtProgram
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((100_003,), (0,)),  # a prime extent: padded with zeros
+        ((4, 5000), (1,)),
+        ((5000, 4), (0,)),
+        ((300, 400), (0, 1)),
+        ((8, 30, 30, 5), (0, 1, 2)),
+        ((8, 30, 5, 30), (1, 3)),
+    ],
+)
+def test_a_long_sum(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: int) -> None:
+    x = np.full(shape, 0.1, np.float32)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.ReduceSum(x, b.i64(list(axes)), keepdims=keepdims)
+
+    model = model_of(build, {"x": x})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    assert len([node for node in model.graph if node.op_type == "ReduceSum"]) > 1
+    (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
+    right = x.astype(np.float64).sum(axes, keepdims=bool(keepdims))
+    np.testing.assert_allclose(got, right, rtol=2e-6)
+
+
+def test_a_short_sum_stays() -> None:
+    x = np.ones((8, 768), np.float32)
+    model = model_of(lambda b, x: b.ReduceSum(x, b.i64([1])), {"x": x})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    assert [node.op_type for node in model.graph] == ["ReduceSum"]
+
+
+def test_the_standard_says_nothing_of_sums() -> None:
+    x = np.ones((100_000,), np.float32)
+    model = model_of(lambda b, x: b.ReduceSum(x, b.i64([0])), {"x": x})
+    legalize(model, load_target("onnx"), "fast", Report())
+    assert [node.op_type for node in model.graph] == ["ReduceSum"]
