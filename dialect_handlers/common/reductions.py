@@ -11,13 +11,8 @@ from collections.abc import Callable, Sequence
 
 import onnx_ir as oir
 
-from dialect_handlers.common.integer_reductions import (
-    extreme_of_wide_integers,
-    order_as_int64,
-    sum_integers,
-)
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
-from hlo2onnx.graph.values import FLOATS, INTEGERS, dtype_of, shape_of
+from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 Function = Callable[..., list[oir.Value]]
@@ -32,17 +27,11 @@ _REDUCERS = {
 _BOOLEAN_REDUCERS = {Combiner.AND: "ReduceMin", Combiner.OR: "ReduceMax", Combiner.XOR: "ReduceSum"}
 
 _EXTREMES = (Combiner.MAXIMUM, Combiner.MINIMUM)
-_WIDE_INTEGERS = (oir.DataType.UINT32, oir.DataType.INT64, oir.DataType.UINT64)
 
 
 def has_reducer(combiner: Combiner | None, dtype: oir.DataType) -> bool:
-    """Whether `reduce_axes` knows the combiner for this element type.
-
-    Not for products of integers, which ONNX Runtime computes in f64 and saturates.
-    """
-    if dtype == oir.DataType.BOOL:
-        return combiner in _BOOLEAN_REDUCERS
-    return combiner in _REDUCERS and (dtype in FLOATS or combiner != Combiner.MULTIPLY)
+    """Whether `reduce_axes` knows the combiner for this element type."""
+    return combiner in (_BOOLEAN_REDUCERS if dtype == oir.DataType.BOOL else _REDUCERS)
 
 
 def reduce_axes(
@@ -51,11 +40,6 @@ def reduce_axes(
     """The combiner over these axes of x, none of which is empty; `has_reducer` must hold."""
     if dtype_of(x) == oir.DataType.BOOL:
         return _reduce_booleans(em, combiner, x, axes, keepdims)
-    if combiner == Combiner.ADD and dtype_of(x) in INTEGERS:
-        return sum_integers(em, x, axes, keepdims)
-    if combiner in _EXTREMES and dtype_of(x) in _WIDE_INTEGERS:
-        largest = combiner == Combiner.MAXIMUM
-        return extreme_of_wide_integers(em, x, axes, keepdims, largest)
     reduced = _node(em, _REDUCERS[combiner], x, axes, keepdims)
     if combiner not in _EXTREMES or em.facts.nan_free(x) or not em.guards_nan:
         return reduced
@@ -92,8 +76,6 @@ def first_extreme(em: Emitter, combiner: Combiner, x: oir.Value, axis: int) -> o
     arg_reducer = "ArgMax" if bound == Combiner.MAXIMUM else "ArgMin"
     if dtype_of(x) == oir.DataType.BOOL:
         x = em.cast(x, oir.DataType.UINT8)
-    if dtype_of(x) == oir.DataType.UINT64:
-        x = order_as_int64(em, x)
     nan_wins = combiner in (Combiner.ARGMAX, Combiner.ARGMIN) and em.guards_nan
     if nan_wins and not em.facts.nan_free(x):
         x, arg_reducer = _ranks(em, bound, x, axis), "ArgMax"
