@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import onnx_ir as oir
-
 from hlo2onnx.errors import UsageError
 
 DEFAULT_OPSET = 23
@@ -16,20 +14,6 @@ IR_VERSION = 10
 
 BITCAST_OPSET = 26
 """First opset with BitCast."""
-
-TYPE_OPSETS = {
-    oir.DataType.FLOAT8E4M3FN: 19,
-    oir.DataType.FLOAT8E4M3FNUZ: 19,
-    oir.DataType.FLOAT8E5M2: 19,
-    oir.DataType.FLOAT8E5M2FNUZ: 19,
-    oir.DataType.INT4: 21,
-    oir.DataType.UINT4: 21,
-    oir.DataType.FLOAT4E2M1: 23,
-    oir.DataType.FLOAT8E8M0: 24,
-    oir.DataType.INT2: 25,
-    oir.DataType.UINT2: 25,
-}
-"""First opset in which Cast knows an element type, where that is not the oldest we emit."""
 
 NAN_POLICIES = ("default", "xla", "runtime")
 HALF_POLICIES = ("xla", "fast")

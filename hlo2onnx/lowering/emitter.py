@@ -12,8 +12,8 @@ from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
-from hlo2onnx.mlir.types import TensorType, parts_of, shape_of
-from hlo2onnx.options import BITCAST_OPSET, TYPE_OPSETS, Options
+from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, parts_of, shape_of
+from hlo2onnx.options import BITCAST_OPSET, Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
 

@@ -45,6 +45,21 @@ ELEMENT_TYPES: dict[str, oir.DataType] = {**_INTEGERS, **_FLOATS}
 unsigned; i1 is bool."""
 
 
+TYPE_OPSETS = {
+    oir.DataType.FLOAT8E4M3FN: 19,
+    oir.DataType.FLOAT8E4M3FNUZ: 19,
+    oir.DataType.FLOAT8E5M2: 19,
+    oir.DataType.FLOAT8E5M2FNUZ: 19,
+    oir.DataType.INT4: 21,
+    oir.DataType.UINT4: 21,
+    oir.DataType.FLOAT4E2M1: 23,
+    oir.DataType.FLOAT8E8M0: 24,
+    oir.DataType.INT2: 25,
+    oir.DataType.UINT2: 25,
+}
+"""First opset in which Cast knows an element type, where that is not the oldest we emit."""
+
+
 @dataclass(frozen=True)
 class TensorType:
     """Element type and shape of one ONNX tensor."""

@@ -119,9 +119,11 @@ def _fire(
             with rewriter.before(node):
                 result = rule.rewrite(node, rewriter)
         except Refusal:
+            _discard(rewriter.made)
             continue
         values = [result] if isinstance(result, oir.Value) else list(result)
         if not all(map(can_replace, node.outputs, values)):
+            _discard(rewriter.made)
             continue
         names = [output.name for output in node.outputs]
         replace(node, values)
@@ -135,6 +137,14 @@ def _fire(
                 pending.append(other)
         return rule
     return None
+
+
+def _discard(made: Sequence[oir.Node]) -> None:
+    """Removes what a rule made that then did not fire: equal leftovers of each attempt would keep
+    the search for common subexpressions finding something for ever."""
+    for node in reversed(made):
+        if node.graph is not None and not any(output.uses() for output in node.outputs):
+            node.graph.remove(node, safe=True)
 
 
 def _inherit_names(

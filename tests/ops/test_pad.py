@@ -69,7 +69,7 @@ CASES: list[tuple[list[Axis], list[str]]] = [
     ([(2, -1, 3, 2), (3, 2, -1, 1), (2, 0, 0, 0)], ["Reshape", "Pad", "Reshape", "Slice"]),
     ([(0, 2, 1, 0)], ["Expand"]),
     ([(0, 3, -1, 4), (2, 1, 0, 0)], ["Expand"]),
-    ([(0, 0, 0, 1)], ["Expand"]),
+    ([(0, 0, 0, 1)], ["Identity"]),  # of an empty constant
     ([], ["Identity"]),
 ]
 
