@@ -109,6 +109,14 @@ class OnnxProgram:
         arrays = flatten_arguments(signature, args, kwargs)
         return unflatten_results(signature, self.run(arrays))
 
+    def flatten(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
+        """The arguments of a call as flat arrays, one per input.
+
+        Raises:
+            SignatureError: The arguments do not fit.
+        """
+        return flatten_arguments(self._source.signature, args, kwargs)
+
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the model on flat arrays, one per input, complex ones as complex arrays."""
         feeds = to_model(self.input_names, arrays)
