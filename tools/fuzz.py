@@ -87,12 +87,28 @@ def _run(pool: Pool, options: argparse.Namespace) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for seeds in _batches(options, count):
         futures = pool.submit([str(seed) for seed in seeds])
-        outcomes += [future.result() for future in as_completed(futures)]
+        found = [judged(pool, future.result()) for future in as_completed(futures)]
+        outcomes += found
+        for outcome in found:
+            if outcome.failed and not known_limit(outcome):
+                print(f"{outcome.name} {outcome.line}", file=sys.stderr)
         failed = sum(outcome.failed for outcome in outcomes)
         print(f"{len(outcomes)} programs, {failed} fail", file=sys.stderr)
         if end is not None and time.monotonic() > end:
             break
     return sorted(outcomes, key=lambda outcome: int(outcome.name))
+
+
+def judged(pool: Pool, outcome: Outcome) -> Outcome:
+    """The outcome, or "skipped" where the process died of XLA (which divides zero by zero while it
+    compiles, for example).
+    """
+    if outcome.status not in ("crash", "timeout"):
+        return outcome
+    (future,) = pool.submit([outcome.name], {"xla": True})
+    if future.result().status == outcome.status:
+        return Outcome(outcome.name, "skipped", f"XLA's own {outcome.status}")
+    return outcome
 
 
 def _batches(options: argparse.Namespace, count: int | None) -> Iterator[list[int]]:
@@ -116,7 +132,7 @@ def find_failures(pool: Pool, outcomes: Sequence[Outcome]) -> list[Failure]:
         kind = outcome.status, outcome.reason.partition(":")[0]
         seen[kind] += 1
         ops, found = "", outcome
-        if seen[kind] <= REDUCED_PER_KIND:
+        if seen[kind] <= REDUCED_PER_KIND and outcome.status != "timeout":
             found, ops = reduced(pool, outcome)
         failures.append(
             Failure(int(found.name), found.status, ops or kind[1], found.reason, found.detail)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Rewrite, model_of
 
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.shape import (
     ComposeExpands,
     ComposeReshapes,
@@ -16,6 +17,7 @@ from hlo2onnx.raising.rules.shape import (
     MoveOneElement,
     UnitTransposeToReshape,
 )
+from hlo2onnx.targets import load_target
 
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -118,3 +120,16 @@ def test_move_one_element_needs_one() -> None:
         return b.reshape(b.expand(x, (2, 3)), (6, 1))
 
     Rewrite(build, {"x": np.ones((1, 3), np.float32)}, MoveOneElement()).nothing()
+
+
+def test_move_one_element_leaves_nothing_behind() -> None:
+    """A rule whose result cannot be the output must not leave nodes, which sharing equal nodes
+    would find again and again."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.slice(b.expand(x, (2, 3)), (1, 3), (1, 3))
+
+    model = model_of(build, {"x": np.ones(1, np.float32)})
+    count = len(list(model.graph))
+    assert not apply_rules(model, [MoveOneElement()], load_target("ort-cpu"))
+    assert len(list(model.graph)) == count

@@ -82,7 +82,9 @@ class Builder:
         self.steps.append(Step(name, read, written, attributes, region, array))
         return made
 
-    def result(self, element: str, shape: Sequence[int], grid: Grid | None, inexact: bool = False):
+    def result(
+        self, element: str, shape: Sequence[int], grid: Grid | None, inexact: bool = False
+    ) -> tuple[Type, Quality, Grid | None]:
         """What a step's result is: exact if its grid fits the element type, or if it is no float.
 
         Args:
@@ -170,6 +172,10 @@ class Builder:
             lambda: self.leaf(type_, "moderate" if moderate else None),
             fresh=0.4,
         )
+
+    def is_input(self, value: Value) -> bool:
+        """Whether it is an argument of the program."""
+        return any(value.index in step.results and not step.name for step in self.steps)
 
     def leaf(self, type_: Type, kind: str | None = None) -> Value:
         """A new input or constant, or an iota or a broadcast scalar."""

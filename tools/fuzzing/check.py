@@ -27,7 +27,7 @@ def run(name: str, program: Program) -> Outcome:
     except VerificationError as error:
         return Outcome(name, "skipped", one_line(str(error)))
     try:
-        translated = hlo2onnx.translate(program.text())
+        translated = hlo2onnx.translate(program.text(), nan="xla")
     except TranslationError as error:
         first = error.refusals[0]
         return Outcome(name, "refused", one_line(f"{first.op}: {first.why}"), str(error))
@@ -93,9 +93,9 @@ def differs(program: Program, index: int, got: np.ndarray, want: np.ndarray) -> 
     if value.quality == Quality.BITS and _is_inexact(want):
         same &= np.signbit(_parts(got)) == np.signbit(_parts(want))
     wrong = ~(same | nan)
-    if value.quality == Quality.CLOSE and wrong.any():
+    if value.quality == Quality.CLOSE and _is_inexact(want) and wrong.any():
         wrong = _is_far(program, value, got, want)
-    return wrong.any(-1) if want.dtype.kind == "c" else wrong
+    return np.asarray(wrong.any(-1) if want.dtype.kind == "c" else wrong)
 
 
 def _is_far(program: Program, value: Value, got: np.ndarray, want: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ def _is_far(program: Program, value: Value, got: np.ndarray, want: np.ndarray) -
     with np.errstate(all="ignore"):
         own = np.abs(_parts(want) - _parts(truth))
     own = np.where(np.isfinite(own), own, 0)
-    return far & _beyond(value, got, truth, want, 2 * own)
+    return np.asarray(far & _beyond(value, got, truth, want, 2 * own))
 
 
 def in_xla_widened(program: Program, value: Value) -> list[np.ndarray]:
@@ -140,7 +140,7 @@ def _beyond(
         limit = _largest(part)
         beyond = (np.abs(one) >= limit) & (np.abs(two) >= limit * (1 - relative))
         near |= beyond & (np.sign(one) == np.sign(two))
-    return ~(near | (one == two) | (np.isnan(one) & np.isnan(two)))
+    return np.asarray(~(near | (one == two) | (np.isnan(one) & np.isnan(two))))
 
 
 def _smallest(dtype: np.dtype) -> float:

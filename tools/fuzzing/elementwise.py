@@ -72,13 +72,17 @@ def power(b: Builder) -> None:
 
 def _inexact_pair(b: Builder, name: str, elements: Sequence[str]) -> None:
     x = b.operand(elements, quality=Quality.BITS)
-    y = b.like(x.type, Quality.BITS)
+    # Newer XLA takes x / x for 1 without a look at x.
+    y = b.leaf(x.type) if name == "divide" else b.like(x.type, Quality.BITS)
     if name == "power" and x.type.element in INTEGERS:
         # XLA reads six bits of an exponent, and takes large unsigned ones for negative.
         y = b.leaf(x.type, "small")
     if x.type.element in COMPLEX:
         x, y = _away_from_edges(b, x), _away_from_edges(b, y)
-    b.step(name, [x, y], [b.result(x.type.element, x.type.shape, None, inexact=True)])
+    type_, quality, grid = b.result(x.type.element, x.type.shape, None, inexact=True)
+    if name == "power":
+        quality = Quality.CLOSE  # XLA takes a / power(b, c) for a * power(b, -c), of integers too
+    b.step(name, [x, y], [(type_, quality, grid)])
 
 
 def _away_from_edges(b: Builder, x: Value) -> Value:

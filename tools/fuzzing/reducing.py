@@ -20,6 +20,12 @@ def reduced(pool: Pool, found: Outcome) -> tuple[Outcome, str]:
         if outcome.status == found.status:
             best, outputs = outcome, [output]
             break
+    else:
+        for output in list(outputs[1:]):
+            fewer = [index for index in outputs if index != output]
+            outcome = _run(pool, found.name, fewer, [])
+            if outcome.status == found.status:
+                best, outputs = outcome, fewer
     cuts: list[int] = []
     for index in sorted(_inner(program, outputs), reverse=True):
         outcome = _run(pool, found.name, outputs, [*cuts, index])

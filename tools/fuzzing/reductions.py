@@ -80,10 +80,16 @@ def _operand(b: Builder, combiner: str, shape: Sequence[int] | None, ranks: rang
     return x
 
 
-def _init(b: Builder, combiner: str, element: str) -> tuple[Value, bool]:
-    """The initial value, and whether it is neutral."""
+def _init(b: Builder, combiner: str, x: Value) -> tuple[Value, bool]:
+    """The initial value, and whether it is neutral.
+
+    It has to be where XLA may take a sum apart (that of a concatenation, say) and start each part
+    with it.
+    """
+    element = x.type.element
     type_ = Type(element, ())
-    if b.rng.random() < 0.7:
+    counts = combiner in ("add", "multiply", "xor") and not b.is_input(x)
+    if counts or b.rng.random() < 0.7:
         array = np.array(neutral(combiner, element)).astype(NUMPY[element])
         made = [(type_, Quality.BITS, None)]
         return b.step("constant", [], made, array=array, moderate=True)[0], True
@@ -122,7 +128,7 @@ def _operands(b: Builder, ranks: range) -> tuple[list[str], list[Value], list[tu
     while b.rng.random() < 0.15 and len(xs) < 3:
         combiners.append(b.rng.choice(list(_COMBINERS)))
         xs.append(_operand(b, combiners[-1], xs[0].type.shape, ranks))
-    inits = [_init(b, name, x.type.element) for name, x in zip(combiners, xs, strict=True)]
+    inits = [_init(b, name, x) for name, x in zip(combiners, xs, strict=True)]
     return combiners, xs, inits
 
 
@@ -169,8 +175,8 @@ def arg_extreme(b: Builder) -> None:
     inits = []
     worst = neutral("maximum" if largest else "minimum", element)
     for kind, number in ((element, worst), (index, 0)):
-        made = [(Type(kind, ()), Quality.BITS, None)]
-        inits += b.step("constant", [], made, array=np.array(number).astype(NUMPY[kind]))
+        scalar = [(Type(kind, ()), Quality.BITS, None)]
+        inits += b.step("constant", [], scalar, array=np.array(number).astype(NUMPY[kind]))
     shape = (*dims[:axis], *dims[axis + 1 :])
     made = [b.result(element, shape, x.grid), b.result(index, shape, None)]
     region = _ARG.format(x=element, n=index, direction="GT" if largest else "LT")
