@@ -15,7 +15,6 @@ private functions are looked into.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -23,9 +22,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
+from dialect_handlers.common.expressions import BINARY, Expressions
 from hlo2onnx.graph.values import FLOATS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.types import element_type
 
 
@@ -72,7 +71,7 @@ def recognise(em: Emitter, block: Any) -> Combiner | None:
 
 def recognise_each(em: Emitter, block: Any) -> list[Combiner | None]:
     """For each result k the name of the function of arguments k and n + k that it is, or None."""
-    expressions = _Expressions(em)
+    expressions = Expressions(em)
     results = expressions.of_block(block)
     names: list[Combiner | None] = []
     for k, result in enumerate(results):
@@ -80,7 +79,7 @@ def recognise_each(em: Emitter, block: Any) -> list[Combiner | None]:
         known = {
             lhs: Combiner.LHS,
             rhs: Combiner.RHS,
-            **{expressions.node(name, lhs, rhs): Combiner(name) for name in _BINARY},
+            **{expressions.node(name, lhs, rhs): Combiner(name) for name in BINARY},
         }
         name = known.get(result)
         boolean = element_type(block.arguments[k].type) == "i1"
@@ -129,15 +128,7 @@ def _limits(dtype: oir.DataType) -> tuple[Any, Any]:
     return limits.min, limits.max
 
 
-_BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
-_MONOIDS = frozenset(map(Combiner, _BINARY))
-_COMMUTATIVE = frozenset({*_BINARY, "compare EQ", "compare NE"})
-_MIRRORED = {
-    "compare GT": "compare LT",
-    "compare GE": "compare LE",
-    "compare GT TOTALORDER": "compare LT TOTALORDER",
-    "compare GE TOTALORDER": "compare LE TOTALORDER",
-}
+_MONOIDS = frozenset(map(Combiner, BINARY))
 _ON_BOOLEANS: dict[Combiner, Combiner] = {
     Combiner.ADD: Combiner.OR,
     Combiner.MAXIMUM: Combiner.OR,
@@ -148,7 +139,7 @@ _ON_BOOLEANS: dict[Combiner, Combiner] = {
 
 def _arg_extreme(em: Emitter, block: Any) -> Combiner | None:
     """The region as an argmax or argmin over (value, index) pairs."""
-    expressions = _Expressions(em)
+    expressions = Expressions(em)
     found = tuple(expressions.of_block(block))
     node = expressions.node
     x, i, y, j = (expressions.argument(k) for k in range(4))
@@ -172,77 +163,3 @@ def _arg_extreme(em: Emitter, block: Any) -> Combiner | None:
         if found == xla_form:
             return Combiner.ARGMAX_NAN_UNDEFINED if largest else Combiner.ARGMIN_NAN_UNDEFINED
     return None
-
-
-class _Expressions:
-    """Value numbering: structurally equal expressions have equal numbers."""
-
-    def __init__(self, em: Emitter) -> None:
-        self._em = em
-        self._numbers: dict[Any, int] = {}
-        self._calls: list[str] = []
-
-    def _number(self, *key: Any) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
-
-    def argument(self, index: int) -> int:
-        """The region's argument at `index`."""
-        return self._number("argument", index)
-
-    def node(self, name: str, *operands: int) -> int:
-        """An op applied to numbered operands; `name` holds all that distinguishes the op."""
-        if name in _MIRRORED:
-            name, operands = _MIRRORED[name], operands[::-1]
-        if name in _COMMUTATIVE:
-            operands = tuple(sorted(operands))
-        return self._number(name, *operands)
-
-    def of_block(self, block: Any, arguments: Sequence[int] | None = None) -> list[int]:
-        """The numbers of what a block returns, its own arguments first in line by default."""
-        if arguments is None:
-            arguments = [self.argument(index) for index in range(len(block.arguments))]
-        known = dict(zip(block.arguments, arguments, strict=True))
-        operations = [Op(operation.operation) for operation in block.operations]
-        for op in operations:
-            operands = [
-                known[operand] if operand in known else self._number("captured", operand)
-                for operand in op.operands
-            ]
-            known.update(zip(op.results, self._of_op(op, operands), strict=True))
-        return [
-            known[value] if value in known else self._number("captured", value)
-            for value in operations[-1].operands
-        ]
-
-    def _of_op(self, op: Op, operands: list[int]) -> Sequence[int]:
-        name = op.name.removeprefix("stablehlo.")
-        if name == "func.call":
-            return self._of_call(op, operands)
-        if name == "convert" and op.operands[0].type == op.results[0].type:
-            return operands
-        if name in _BINARY or name == "select":
-            return [self.node(name, *operands)]
-        if name == "compare":
-            return [self.node(_comparison(op), *operands)]
-        return self._opaque(op, operands)
-
-    def _of_call(self, op: Op, operands: list[int]) -> Sequence[int]:
-        """A call is its callee's body; one that is missing or calls itself stays opaque."""
-        symbol = op.attribute("callee")
-        function = self._em.walker.functions.get(symbol)
-        if function is None or symbol in self._calls or not function.regions[0].blocks:
-            return self._opaque(op, operands)
-        self._calls.append(symbol)
-        results = self.of_block(function.regions[0].blocks[0], operands)
-        self._calls.pop()
-        return results
-
-    def _opaque(self, op: Op, operands: list[int]) -> list[int]:
-        return [self._number("opaque", result, *operands) for result in op.results]
-
-
-def _comparison(op: Op) -> str:
-    """The direction of a compare; the total order, which tells -0 from 0, is another operation."""
-    direction: str = op.attribute("comparison_direction")
-    total = "compare_type" in op.attribute_names and op.attribute("compare_type") == "TOTALORDER"
-    return f"compare {direction}{' TOTALORDER' if total else ''}"

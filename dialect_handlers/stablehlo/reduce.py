@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from dialect_handlers.common.reductions import (
     combine,
@@ -20,13 +19,11 @@ from dialect_handlers.common.regions import (
     recognise,
     recognise_each,
 )
-from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import INTEGERS, dtype_of, shape_of
+from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.types import parts_of
-from hlo2onnx.mlir.values import defining_operation
+from hlo2onnx.mlir.values import counts_along
 
 
 @handles("stablehlo.reduce", form="real")
@@ -48,7 +45,11 @@ def reduce(em: Emitter, op: Op, *, dimensions: tuple[int, ...]) -> list[Parts]:
     if all(extent == 1 for extent in extents):
         return [tuple(em.squeeze(part, dimensions) for part in parts) for parts in inputs]
     combiner = recognise(em, op.block(0))
-    if combiner in ARG_EXTREMES and _counts_along(op.operands[1], dimensions):
+    if (
+        combiner in ARG_EXTREMES
+        and len(dimensions) == 1
+        and counts_along(op.operands[1], dimensions[0])
+    ):
         reduced = _by_arg_extreme(em, combiner, inputs, dimensions[0])
         names: list[Combiner | None] = [ARG_EXTREMES[combiner], Combiner.ADD]
     else:
@@ -92,21 +93,6 @@ def _by_reducers(
 
 
 # -- argmax and argmin -------------------------------------------------------------------------
-
-
-def _counts_along(value: Any, dimensions: Sequence[int]) -> bool:
-    """Whether a tensor of indices holds 0, 1, 2, ... along the one dimension reduced."""
-    operation = defining_operation(value)
-    if operation is None or operation.name != "stablehlo.iota" or len(dimensions) != 1:
-        return False
-    (part,) = parts_of(value.type)
-    extent = part.shape[dimensions[0]]
-    return (
-        Op(operation).attribute("iota_dimension") == dimensions[0]
-        and part.dtype in INTEGERS
-        and extent is not None
-        and extent - 1 <= range_of_type(part.dtype).high
-    )
 
 
 def _by_arg_extreme(

@@ -12,8 +12,10 @@ from typing import TypeVar
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.elements import known_elements
 from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
-from hlo2onnx.analysis.ranges import Range, range_of_node, range_of_type
+from hlo2onnx.analysis.ranges import RANGE, Range, range_of_node, range_of_type
+from hlo2onnx.analysis.uniqueness import distinct_rows
 from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
 
 _T = TypeVar("_T")
@@ -59,6 +61,15 @@ class Facts:
             value = source
         return array
 
+    def elements(self, value: oir.Value) -> np.ndarray | None:
+        """The elements of a small integer or boolean value, in its shape, if they follow from
+        constants: by more than the data movement that `constant` looks through."""
+        return known_elements(value)
+
+    def distinct_rows(self, value: oir.Value) -> bool:
+        """Whether no two vectors along the last axis of an integer value can be equal."""
+        return distinct_rows(value, self.int_range)
+
     def int_range(self, value: oir.Value) -> Range | None:
         """Inclusive bounds of an integer value's elements; None for other types.
 
@@ -99,7 +110,8 @@ class Facts:
             return Range(int(array.min()), int(array.max()))
         node = value.producer()
         if node is None:
-            return range_of_type(dtype_of(value))
+            known: Range = value.meta.get(RANGE) or range_of_type(dtype_of(value))
+            return known
         if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
             return self.int_range(node.inputs[0])
         return range_of_node(node, dtype_of(value), self.int_range)

@@ -21,6 +21,9 @@ class Range(NamedTuple):
         return low <= self.low and self.high <= high
 
 
+RANGE = "hlo2onnx.range"
+"""Key of `onnx_ir.Value.meta`: the `Range` of a subgraph input whose bounds its maker knows."""
+
 RangeOf = Callable[[oir.Value], Range | None]
 
 
@@ -42,9 +45,10 @@ def range_of_node(node: oir.Node, dtype: oir.DataType, range_of: RangeOf) -> Ran
     elif node.op_type == "Cast":
         found = _cast_range(node, operands)
     elif node.op_type == "Where" and operands[1] and operands[2]:
-        found = Range(
-            min(operands[1].low, operands[2].low), max(operands[1].high, operands[2].high)
-        )
+        branch = decided_branch(node, range_of)
+        taken = [operands[1], operands[2]] if branch is None else [range_of(branch)]
+        known = [operand for operand in taken if operand]
+        found = Range(min(r.low for r in known), max(r.high for r in known))
     elif all(operand is not None for operand in operands) and operands:
         known = [operand for operand in operands if operand]
         found = _arithmetic(node.op_type, known) or _digits(node, known)
@@ -122,3 +126,33 @@ def _cast_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
     if dtype_of(source) == oir.DataType.BOOL:
         return Range(0, 1)
     return operands[0] if dtype_of(source) in INTEGERS else None
+
+
+def decided_branch(node: oir.Node, range_of: RangeOf) -> oir.Value | None:
+    """The operand that a Where always takes, where a comparison of ranges decides that."""
+    condition, first, second = node.inputs
+    compare = condition.producer() if condition is not None else None
+    if compare is None or compare.op_type not in _DECIDE:
+        return None
+    ranges = [range_of(x) for x in compare.inputs if x is not None]
+    if len(ranges) != 2 or ranges[0] is None or ranges[1] is None:
+        return None
+    always, never = _DECIDE[compare.op_type](ranges[0], ranges[1])
+    return first if always else second if never else None
+
+
+def _less(a: Range, b: Range) -> tuple[bool, bool]:
+    return a.high < b.low, a.low >= b.high
+
+
+def _less_or_equal(a: Range, b: Range) -> tuple[bool, bool]:
+    return a.high <= b.low, a.low > b.high
+
+
+_DECIDE: dict[str, Callable[[Range, Range], tuple[bool, bool]]] = {
+    "Greater": lambda a, b: _less(b, a),
+    "GreaterOrEqual": lambda a, b: _less_or_equal(b, a),
+    "Less": _less,
+    "LessOrEqual": _less_or_equal,
+}
+"""By comparison: whether it always holds, and whether it never does."""

@@ -72,7 +72,8 @@ def subgraphs(node: oir.Node) -> list[oir.Graph]:
 
 
 def remove_unused(graph: oir.Graph) -> int:
-    """Removes nodes nobody reads, and initializers left over; returns how many nodes went.
+    """Removes nodes nobody reads, outputs of loops likewise, and initializers left over; returns
+    how many nodes went.
 
     No operator that we emit has side effects.
     """
@@ -86,7 +87,9 @@ def remove_unused(graph: oir.Graph) -> int:
 def _remove_unused_nodes(graph: oir.Graph) -> int:
     count = 0
     for node in reversed(list(graph)):
-        if any(output.uses() or output.is_graph_output() for output in node.outputs):
+        if any(map(_is_read, node.outputs)):
+            if node.op_type == "Loop":
+                node = _without_unread_outputs(node)
             count += sum(_remove_unused_nodes(subgraph) for subgraph in subgraphs(node))
             continue
         for subgraph in subgraphs(node):
@@ -100,3 +103,43 @@ def _detach(graph: oir.Graph) -> None:
     """Lets go of everything a removed subgraph captured."""
     graph.outputs.clear()
     _remove_unused_nodes(graph)
+
+
+def _is_read(value: oir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _without_unread_outputs(loop: oir.Node) -> oir.Node:
+    """The Loop without stacked outputs nobody reads, and without states that neither the body
+    nor anybody after the loop reads."""
+    body, graph = loop.attributes["body"].as_graph(), loop.graph
+    count = len(loop.inputs) - 2
+    kept = [
+        index
+        for index, output in enumerate(loop.outputs)
+        if _is_read(output) or (index < count and _is_read(body.inputs[index + 2]))
+    ]
+    if len(kept) == len(loop.outputs) or graph is None:
+        return loop
+    dropped = [index for index in range(len(loop.outputs)) if index not in kept]
+    for index in reversed(dropped):
+        body.outputs.pop(index + 1)
+        if index < count:
+            body.inputs.pop(index + 2)
+    inputs = [x for index, x in enumerate(loop.inputs) if index < 2 or index - 2 in kept]
+    old = [loop.outputs[index] for index in kept]
+    outputs = [oir.Value(name=value.name, type=value.type, shape=value.shape) for value in old]
+    smaller = oir.Node(
+        "",
+        "Loop",
+        inputs,
+        list(loop.attributes.values()),
+        outputs=outputs,
+        name=loop.name,
+        metadata_props=dict(loop.metadata_props),
+    )
+    graph.insert_before(loop, smaller)
+    for before, after in zip(old, outputs, strict=True):
+        _replace_value(before, after)
+    graph.remove(loop, safe=True)
+    return smaller

@@ -183,3 +183,4 @@ def _first_output_only(inputs: Inputs, attributes: Attributes, n_outputs: int) -
 
 
 from hlo2onnx.graph import infer_shapes as _infer_shapes  # noqa: E402, F401  (registers its rules)
+from hlo2onnx.graph import infer_subgraphs as _infer_subgraphs  # noqa: E402, F401  (as well)

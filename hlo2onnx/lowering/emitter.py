@@ -42,6 +42,8 @@ class Emitter(GraphBuilder):
         target: The runtime the model is for.
         report: Where notes go.
         constants: Contents of the module's constants.
+        rows: For the loops being translated, by the placeholder of a buffer that becomes a stack
+            of rows: the row written in a trip.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Emitter(GraphBuilder):
         self.constants = constants
         self.facts = Facts()
         self.environment: dict[Any, Parts] = {}
+        self.rows: dict[Parts, Parts] = {}
         self.walker: Walker
 
     # -- values of the program ----------------------------------------------------------------
@@ -118,14 +121,21 @@ class Emitter(GraphBuilder):
         """Translates the body of a function of the module in place."""
         return self.walker.call(symbol, arguments)
 
-    def scalar_function(self, block: Any) -> Callable[..., list[oir.Value]]:
+    def scalar_function(
+        self, block: Any, results: Sequence[Any] | None = None
+    ) -> Callable[..., list[oir.Value]]:
         """A region over scalars (of reduce, map, ...) as a function over tensors of any shape.
 
         Every op such a region may hold is elementwise, so that its ONNX translation acts on
         whole tensors as it stands. An argument is a tensor, or the parts of a complex one; the
         results' parts come in one flat list.
+
+        Args:
+            block: The region's block.
+            results: Values of the block to return in the place of what its terminator returns;
+                only what they depend on is translated.
         """
-        return self.walker.scalar_function(block)
+        return self.walker.scalar_function(block, results)
 
     def expansion(self, op: Op, operands: Sequence[Parts] | None = None) -> list[Parts]:
         """Translates the op through its expansion into simpler StableHLO ops.

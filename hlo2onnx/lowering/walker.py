@@ -16,6 +16,7 @@ from hlo2onnx.lowering.registry import Handler, Registry
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
+from hlo2onnx.mlir.values import leading_to
 from hlo2onnx.report import SHARDINGS_DROPPED
 
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "chlo.return"})
@@ -72,22 +73,42 @@ class Walker:
             self._calls.pop()
             self._prefix, self.em.scope, self.em.metadata = saved
 
-    def scalar_function(self, block: Any) -> Callable[..., list[oir.Value]]:
+    def values(self, block: Any, arguments: Sequence[Parts], wanted: Sequence[Any]) -> list[Parts]:
+        """Translates those ops of a block that some of its values depend on; returns the parts of
+        these values."""
+        environment = self.em.environment
+        for argument, parts in zip(block.arguments, arguments, strict=True):
+            environment[argument] = parts
+        for operation in leading_to(block, wanted):
+            self.op(op_of(operation))
+        return [environment[value] for value in wanted]
+
+    def scalar_function(
+        self, block: Any, results: Sequence[Any] | None = None
+    ) -> Callable[..., list[oir.Value]]:
         """See `Emitter.scalar_function`."""
 
         def apply(*tensors: oir.Value | Parts) -> list[oir.Value]:
             saved, self._whole_tensors = self._whole_tensors, True
             arguments = [item if isinstance(item, tuple) else (item,) for item in tensors]
             try:
-                results = self.block(block, arguments)
+                if results is None:
+                    returned = self.block(block, arguments)
+                else:
+                    returned = self.values(block, arguments, results)
             finally:
                 self._whole_tensors = saved
-            return [part for parts in results for part in parts]
+            return [part for parts in returned for part in parts]
 
         return apply
 
     _whole_tensors = False
     """Within a scalar region applied to tensors: results keep the tensors' shape."""
+
+    @property
+    def in_scalar_region(self) -> bool:
+        """Whether a scalar region is being applied to whole tensors."""
+        return self._whole_tensors
 
     # -- one op -------------------------------------------------------------------------------
 
@@ -123,6 +144,12 @@ class Walker:
         return f"{self._prefix}/{scope}" if self._prefix else scope
 
     def _apply(self, op: Op) -> list[Parts]:
+        if op.name == "stablehlo.dynamic_update_slice":
+            buffer = self.em.parts(op.operands[0])
+            if buffer in self.em.rows:
+                # The one write to a buffer that a loop returns as a stack of rows.
+                self.em.rows[buffer] = self.em.parts(op.operands[1])
+                return [buffer]
         handler = self.registry.find(op.key, op.touches_complex)
         if handler is None:
             if self.expansions.knows(op):

@@ -1,13 +1,48 @@
-"""MLIR values and the ops that make them."""
+"""MLIR values and the operations that make them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxlib.mlir import ir
+
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.graph.values import INTEGERS
+from hlo2onnx.mlir.types import parts_of
 
 
 def defining_operation(value: Any) -> Any:
     """The operation whose result the value is; None for the argument of a block."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def leading_to(block: Any, values: Sequence[Any]) -> list[Any]:
+    """The operations of a block that some of its values depend on, in order."""
+    read, found = set(values), []
+
+    def note_operands(operation: Any) -> Any:
+        read.update(operation.operands)
+        return ir.WalkResult.ADVANCE
+
+    for operation in reversed([item.operation for item in block.operations]):
+        if not read.isdisjoint(operation.results):
+            found.append(operation)
+            operation.walk(note_operands)
+    return found[::-1]
+
+
+def counts_along(value: Any, axis: int) -> bool:
+    """Whether a tensor holds 0, 1, 2, ... along the axis, in an integer type that has room."""
+    operation = defining_operation(value)
+    if operation is None or operation.name != "stablehlo.iota":
+        return False
+    (part, *_) = parts_of(value.type)
+    extent = part.shape[axis]
+    return (
+        operation.attributes["iota_dimension"].value == axis
+        and part.dtype in INTEGERS
+        and extent is not None
+        and extent - 1 <= range_of_type(part.dtype).high
+    )

@@ -8,6 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.graph.edit import remove_unused
+from hlo2onnx.graph.hoist import hoist_invariants
 from hlo2onnx.raising.cse import eliminate_common_subexpressions
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules import RULES
@@ -20,7 +21,8 @@ __all__ = ["raise_model"]
 def raise_model(
     model: oir.Model, target: Target, without: AbstractSet[str], report: Report
 ) -> None:
-    """Applies every rule that is not switched off until none fires, and shares equal nodes.
+    """Applies every rule that is not switched off until none fires, shares equal nodes and moves
+    them out of loops.
 
     Raises:
         UsageError: `without` names a rule that does not exist.
@@ -32,7 +34,8 @@ def raise_model(
     rules = [rule for rule in RULES if rule.name not in without]
     remove_unused(model.graph)
     report.rules += apply_rules(model, rules, target)
-    # Sharing equal nodes can enable rules that count readers, so both run until nothing changes.
-    while eliminate_common_subexpressions(model.graph):
+    # Sharing equal nodes can enable rules that count readers, and what left two loops may be equal,
+    # so all run until nothing changes.
+    while hoist_invariants(model.graph) + eliminate_common_subexpressions(model.graph):
         report.rules += apply_rules(model, rules, target)
     remove_unused(model.graph)

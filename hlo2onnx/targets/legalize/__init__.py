@@ -16,6 +16,7 @@ from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import Refusal, TranslationError
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import all_nodes, remove_unused, replace
+from hlo2onnx.graph.hoist import hoist_invariants
 from hlo2onnx.graph.infer import ValueType
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.report import Report
@@ -72,6 +73,7 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
     if refusals:
         raise TranslationError(refusals)
     collapse_casts(model.graph, opset)
+    hoist_invariants(model.graph)
     remove_unused(model.graph)
 
 

@@ -1,0 +1,168 @@
+"""Scalar regions as expressions: which of the values they compute are the same function.
+
+Equal expressions get equal numbers, whatever the order of commutative operands and the direction
+a comparison is written in; calls of private functions are looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.mlir.constants import Splat
+from hlo2onnx.mlir.types import element_type
+from hlo2onnx.mlir.values import defining_operation
+
+BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
+"""Ops whose expressions are spelled by their plain names; all are commutative."""
+
+_COMMUTATIVE = frozenset(
+    {*BINARY, "compare EQ", "compare NE", "compare EQ TOTALORDER", "compare NE TOTALORDER"}
+)
+_MIRRORED = {
+    "compare GT": "compare LT",
+    "compare GE": "compare LE",
+    "compare GT TOTALORDER": "compare LT TOTALORDER",
+    "compare GE TOTALORDER": "compare LE TOTALORDER",
+}
+_NO_FUNCTION = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator"})
+"""Ops that may give something else each time."""
+
+
+class Expressions:
+    """Value numbering: structurally equal expressions have equal numbers.
+
+    Attributes:
+        values: For each number that a value of the numbered block has, one such value.
+    """
+
+    def __init__(self, em: Emitter) -> None:
+        self._em = em
+        self._numbers: dict[tuple[Any, tuple[int, ...]], int] = {}
+        self._terms: list[tuple[Any, tuple[int, ...]]] = []
+        self._calls: list[str] = []
+        self.values: dict[int, Any] = {}
+
+    def _number(self, label: Any, operands: tuple[int, ...] = ()) -> int:
+        term = (label, operands)
+        if term not in self._numbers:
+            self._numbers[term] = len(self._terms)
+            self._terms.append(term)
+        return self._numbers[term]
+
+    # -- making expressions ---------------------------------------------------------------------
+
+    def argument(self, index: int) -> int:
+        """The region's argument at `index`."""
+        return self._number(("argument", index))
+
+    def constant(self, number: float, element: str) -> int:
+        """A real number of this element type; NaN and zeros differ by their sign."""
+        sign = "-" if np.signbit(np.float64(number)) else "+"
+        return self._number(("constant", element, sign, repr(abs(number))))
+
+    def node(self, label: Any, *operands: int) -> int:
+        """An op applied to numbered operands; the label holds all that distinguishes the op."""
+        if label in _MIRRORED:
+            label, operands = _MIRRORED[label], operands[::-1]
+        if label in _COMMUTATIVE:
+            operands = tuple(sorted(operands))
+        return self._number(label, operands)
+
+    # -- reading expressions --------------------------------------------------------------------
+
+    def term(self, number: int) -> tuple[Any, tuple[int, ...]]:
+        """The label and the operands of an expression."""
+        return self._terms[number]
+
+    def arguments_of(self, number: int) -> frozenset[int]:
+        """Which arguments of the region an expression reads."""
+        label, operands = self._terms[number]
+        if isinstance(label, tuple) and label[0] == "argument":
+            return frozenset({label[1]})
+        return frozenset().union(*map(self.arguments_of, operands))
+
+    def swapped(self, number: int) -> int:
+        """The expression with arguments 2k and 2k + 1 in each other's place."""
+        label, operands = self._terms[number]
+        if isinstance(label, tuple) and label[0] == "argument":
+            return self.argument(label[1] ^ 1)
+        return self.node(label, *map(self.swapped, operands))
+
+    # -- from MLIR --------------------------------------------------------------------------------
+
+    def of_block(self, block: Any, arguments: Sequence[int] | None = None) -> list[int]:
+        """The numbers of what a block returns, its own arguments first in line by default."""
+        outermost = arguments is None
+        if arguments is None:
+            arguments = [self.argument(index) for index in range(len(block.arguments))]
+        known = dict(zip(block.arguments, arguments, strict=True))
+        operations = [Op(operation.operation) for operation in block.operations]
+        for op in operations:
+            operands = [self._of_value(operand, known) for operand in op.operands]
+            known.update(zip(op.results, self._of_op(op, operands), strict=True))
+        if outermost:
+            self.values = {number: value for value, number in reversed(known.items())}
+        return [self._of_value(value, known) for value in operations[-1].operands]
+
+    def _of_value(self, value: Any, known: dict[Any, int]) -> int:
+        if value in known:
+            return known[value]
+        operation = defining_operation(value)
+        if operation is not None and operation.name == "stablehlo.constant":
+            return self._of_op(Op(operation), [])[0]
+        return self._number(("captured", value))
+
+    def _of_op(self, op: Op, operands: list[int]) -> Sequence[int]:
+        name = op.name.removeprefix("stablehlo.")
+        if name == "func.call":
+            return self._of_call(op, operands)
+        if name == "constant":
+            return [self._of_constant(op)]
+        if name == "convert" and op.operands[0].type == op.results[0].type:
+            return operands
+        if name in BINARY or name == "select":
+            return [self.node(name, *operands)]
+        if name == "compare":
+            return [self.node(_comparison(op), *operands)]
+        if op.block_count or op.name in _NO_FUNCTION:
+            return self._opaque(op, operands)
+        attributes = tuple(f"{a} = {op.operation.attributes[a]}" for a in op.attribute_names)
+        types = tuple(str(result.type) for result in op.results)
+        return [
+            self._number((op.name, attributes, types, index), tuple(operands))
+            for index in range(len(op.results))
+        ]
+
+    def _of_constant(self, op: Op) -> int:
+        content = self._em.constants.read(op.operation)
+        array = content.element if isinstance(content, Splat) else content
+        if array.shape == () and array.dtype.kind != "c":
+            number = int(array) if array.dtype.kind in "biu" else float(array)
+            return self.constant(number, element_type(op.results[0].type))
+        return self._number((op.name, op.results[0]))
+
+    def _of_call(self, op: Op, operands: list[int]) -> Sequence[int]:
+        """A call is its callee's body; one that is missing or calls itself stays opaque."""
+        symbol = op.attribute("callee")
+        function = self._em.walker.functions.get(symbol)
+        if function is None or symbol in self._calls or not function.regions[0].blocks:
+            return self._opaque(op, operands)
+        self._calls.append(symbol)
+        results = self.of_block(function.regions[0].blocks[0], operands)
+        self._calls.pop()
+        return results
+
+    def _opaque(self, op: Op, operands: list[int]) -> list[int]:
+        return [self._number(("opaque", result), tuple(operands)) for result in op.results]
+
+
+def _comparison(op: Op) -> str:
+    """The direction of a compare; the total order, which tells -0 from 0, is another operation."""
+    direction: str = op.attribute("comparison_direction")
+    total = "compare_type" in op.attribute_names and op.attribute("compare_type") == "TOTALORDER"
+    return f"compare {direction}{' TOTALORDER' if total else ''}"

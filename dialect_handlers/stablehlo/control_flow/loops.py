@@ -1,0 +1,202 @@
+"""while: Loop, in the leanest form that the program's loop allows.
+
+What a state becomes from trip to trip decides where it goes: one that stays what it is is captured
+by the body, not carried. Where the number of trips is known before the loop starts, there is no
+condition to evaluate; counters are computed from Loop's own iteration number; and a buffer of
+which each trip writes one row, and which nobody reads meanwhile, is a stacked output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import onnx_ir as oir
+
+from dialect_handlers.stablehlo.control_flow.subgraphs import (
+    flat,
+    grouped,
+    inputs_for,
+    known_integer,
+    set_outputs,
+)
+from hlo2onnx.analysis.loops import Limit, LoopForm, loop_form
+from hlo2onnx.analysis.ranges import RANGE, Range, range_of_type
+from hlo2onnx.errors import InternalError, UnsupportedOp
+from hlo2onnx.graph.builder import INT64_MIN
+from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+INT64 = oir.DataType.INT64
+
+
+@handles("stablehlo.while", form="any")
+def while_(em: Emitter, op: Op) -> list[Parts]:
+    """while(operands) -> Loop; nothing for no trip, the body alone for a single one."""
+    if em.walker.in_scalar_region:
+        raise UnsupportedOp(
+            "the elements of a tensor would loop each for itself",
+            "use a computation without loops in reduce, map, scatter, ...",
+        )
+    form = loop_form(op.operation, em.walker.functions, partial(known_integer, em))
+    initial = [em.parts(operand) for operand in op.operands]
+    if form.trips == 0:
+        return initial
+    if form.trips == 1:
+        return em.inline(op.block(1), initial)
+    if form.trips is None and form.limit is None:
+        return _conditional(em, op, form, initial)
+    return _counted(em, op, form, initial)
+
+
+def _conditional(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[Parts]:
+    """Loop with a condition, evaluated once before it and then at the end of the body."""
+    carried = [k for k, parts in enumerate(initial) if parts and k not in form.invariants]
+    if not carried:
+        return initial
+    (first,) = flat(em.inline(op.block(0), initial))
+    trip, going, states = _inputs(em, op, carried)
+    with em.subgraph([trip, going, *flat(states.values())], f"{em.scope}/body") as graph:
+        after = em.inline(op.block(1), _with(initial, states))
+        after = _with(initial, {k: after[k] for k in carried})
+        (again,) = flat(em.inline(op.block(0), after))
+        set_outputs(em, graph, [again, *flat(after[k] for k in carried)])
+    final, _ = _loop(em, op, (None, first), carried, graph)
+    return _with(initial, final)
+
+
+def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[Parts]:
+    """Loop with a number of trips and no condition."""
+    trips = _trips(em, form, initial) if form.limit else em.i64(form.trips or 0)
+    elsewhere = form.invariants | form.counters.keys() | form.stacks.keys()
+    carried = [k for k, parts in enumerate(initial) if parts and k not in elsewhere]
+    if not carried and not form.stacks:
+        return _with(initial, _counters(em, form, initial, trips))
+    trip, going, states = _inputs(em, op, carried)
+    trip.meta[RANGE] = _trip_range(em, form, initial)
+    buffers = {k: inputs_for(em, op.operands[k].type, f"{em.scope}/buffer") for k in form.stacks}
+    em.rows.update((buffer, ()) for buffer in buffers.values())
+    with em.subgraph([trip, going, *flat(states.values())], f"{em.scope}/body") as graph:
+        counters = _counters(em, form, initial, trip)
+        after = em.inline(op.block(1), _with(initial, {**states, **buffers, **counters}))
+        rows = [row for buffer in buffers.values() for row in _row(em, buffer)]
+        set_outputs(em, graph, [going, *flat(after[k] for k in carried), *rows])
+    final, stacked = _loop(em, op, (trips, None), carried, graph)
+    stacks = dict(
+        zip(buffers, grouped(stacked, [op.operands[k].type for k in buffers]), strict=True)
+    )
+    for k, stack in form.stacks.items():
+        if stack.reverse:
+            stacks[k] = tuple(em.slice(part, [-1], [INT64_MIN], [-1], [0]) for part in stacks[k])
+    return _with(initial, {**final, **stacks, **_counters(em, form, initial, trips)})
+
+
+def _row(em: Emitter, buffer: Parts) -> list[oir.Value]:
+    """The row that the body wrote, without the leading axis that the write gave it."""
+    row = em.rows.pop(buffer)
+    if len(row) != len(buffer):
+        raise InternalError("the write to a stack of rows was not translated")
+    return [_without_leading_axis(em, part) for part in row]
+
+
+def _without_leading_axis(em: Emitter, row: oir.Value) -> oir.Value:
+    """The row itself, where the program made the update of it by adding the axis."""
+    node = row.producer()
+    if node is not None and node.op_type in ("Reshape", "Unsqueeze"):
+        source = node.inputs[0]
+        if source is not None and shape_of(source) == shape_of(row)[1:]:
+            return source
+    return em.squeeze(row, [0])
+
+
+def _with(initial: Sequence[Parts], others: Mapping[int, Parts]) -> list[Parts]:
+    """The states, some of them replaced."""
+    return [others.get(k, parts) for k, parts in enumerate(initial)]
+
+
+def _inputs(
+    em: Emitter, op: Op, carried: Sequence[int]
+) -> tuple[oir.Value, oir.Value, dict[int, Parts]]:
+    """The inputs of a body: the iteration number, the condition, the states it carries."""
+    trip = em.value(f"{em.scope}/trip", INT64, [])
+    going = em.value(f"{em.scope}/going", oir.DataType.BOOL, [])
+    states = {k: inputs_for(em, op.operands[k].type, f"{em.scope}/state") for k in carried}
+    return trip, going, states
+
+
+def _loop(
+    em: Emitter,
+    op: Op,
+    limits: tuple[oir.Value | None, oir.Value | None],
+    carried: Sequence[int],
+    body: oir.Graph,
+) -> tuple[dict[int, Parts], list[oir.Value]]:
+    """The Loop; its final states and its stacked outputs."""
+    initial = flat(em.parts(op.operands[k]) for k in carried)
+    count = len(body.outputs) - 1
+    made = em.op("Loop", *limits, *initial, body=body, n_outputs=count)
+    values = [made] if count == 1 else list(made)
+    final = grouped(values[: len(initial)], [op.operands[k].type for k in carried])
+    return dict(zip(carried, final, strict=True)), values[len(initial) :]
+
+
+def _counters(
+    em: Emitter, form: LoopForm, initial: Sequence[Parts], trip: oir.Value
+) -> dict[int, Parts]:
+    """The counters at the start of a trip: start + trip * step, which wraps as they do."""
+    values: dict[int, Parts] = {}
+    for k, step in form.counters.items():
+        (start,) = initial[k]
+        value = em.cast(trip, dtype_of(start))
+        if step == -1:
+            value = em.Sub(start, value)
+        else:
+            if step != 1:
+                value = em.Mul(value, _wrapped(em, step, start))
+            if em.facts.constant(start) != 0:
+                value = em.Add(start, value)
+        values[k] = (value,)
+    return values
+
+
+def _wrapped(em: Emitter, item: int, like: oir.Value) -> oir.Value:
+    """An integer constant modulo the range of its type."""
+    return em.const(np.array(item % (1 << 64), np.uint64).astype(dtype_of(like).numpy()))
+
+
+def _trips(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> oir.Value:
+    """How often the counter, which steps by one towards its limit, stays inside; a bound that it
+    is past already counts as its start."""
+    limit = form.limit
+    assert limit is not None
+    start = em.cast(initial[limit.counter][0], INT64)
+    bound = em.cast(_bound(em, limit), INT64)
+    if limit.direction in ("LT", "LE"):
+        end = em.Add(bound, em.i64(1)) if limit.direction == "LE" else bound
+        rising: oir.Value = em.Sub(em.Max(end, start), start)
+        return rising
+    end = em.Sub(bound, em.i64(1)) if limit.direction == "GE" else bound
+    falling: oir.Value = em.Sub(start, em.Min(end, start))
+    return falling
+
+
+def _trip_range(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> Range:
+    """Bounds of the iteration number: the counter never leaves its type."""
+    if form.limit is None:
+        return Range(0, (form.trips or 1) - 1)
+    (counter,) = initial[form.limit.counter]
+    start, everything = em.facts.int_range(counter), range_of_type(dtype_of(counter))
+    start = start or everything
+    if form.limit.direction in ("LT", "LE"):
+        return Range(0, everything.high - start.low)
+    return Range(0, start.high - everything.low)
+
+
+def _bound(em: Emitter, limit: Limit) -> oir.Value:
+    if isinstance(limit.bound, np.ndarray):
+        return em.const(limit.bound)
+    (bound,) = em.parts(limit.bound)
+    return bound

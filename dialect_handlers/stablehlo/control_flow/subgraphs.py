@@ -1,0 +1,59 @@
+"""What loops and branches share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import Dim
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.mlir.types import parts_of
+
+
+def inputs_for(em: Emitter, mlir_type: Any, name: str) -> Parts:
+    """Inputs of a subgraph for a StableHLO value of this type."""
+    return tuple(
+        em.value(name, part.dtype, [_dim(dim) for dim in part.shape])
+        for part in parts_of(mlir_type)
+    )
+
+
+def _dim(dim: int | None) -> Dim:
+    return oir.SymbolicDim(None) if dim is None else dim
+
+
+def set_outputs(em: Emitter, graph: oir.Graph, values: Iterable[oir.Value]) -> None:
+    """Makes these values, in order, the outputs of the subgraph being built.
+
+    What a subgraph returns must be made in it, and one value is one output: the rest is copied.
+    """
+    for value in values:
+        node = value.producer()
+        if node is None or node.graph is not graph or value.is_graph_output():
+            value = em.Identity(value)
+        graph.outputs.append(value)
+
+
+def flat(parts: Iterable[Parts]) -> list[oir.Value]:
+    """All parts in one list."""
+    return [part for item in parts for part in item]
+
+
+def grouped(values: Sequence[oir.Value], like: Iterable[Any]) -> list[Parts]:
+    """The values as the parts of StableHLO values of these MLIR types."""
+    rest = iter(values)
+    return [tuple(next(rest) for _ in parts_of(mlir_type)) for mlir_type in like]
+
+
+def known_integer(em: Emitter, value: Any) -> np.ndarray | None:
+    """The content of a StableHLO value if it is an integer or boolean scalar known now."""
+    parts = em.parts(value)
+    if len(parts) != 1 or len(parts[0].shape or ()) or parts[0].dtype is None:
+        return None
+    content = em.facts.constant(parts[0])
+    if content is None or content.dtype.kind not in "iub":
+        return None
+    return content.reshape(())

@@ -1,0 +1,1 @@
+"""scatter: `numbers` reads the dimension numbers, `places` says where the elements go."""

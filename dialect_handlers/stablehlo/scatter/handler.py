@@ -1,0 +1,182 @@
+"""The handler of scatter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx_ir as oir
+
+from dialect_handlers.common.reductions import combine
+from dialect_handlers.common.regions import Combiner
+from dialect_handlers.common.scattering import Region, region_of, scatter_in_order, scatter_rows
+from dialect_handlers.common.windows import Start, read_window, write_window
+from dialect_handlers.stablehlo.scatter.blocks import rows_of_a_block, scatter_blocks
+from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers, Window, read_numbers
+from dialect_handlers.stablehlo.scatter.places import Places
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+from hlo2onnx.mlir.types import parts_of
+
+SORTED = {"indices_are_sorted": "a licence to be fast"}
+
+
+@handles("stablehlo.scatter", form="real", ignores=SORTED)
+@handles("stablehlo.scatter", form="complex", ignores=SORTED)
+def scatter(
+    em: Emitter, op: Op, *, scatter_dimension_numbers: Any, unique_indices: bool = False
+) -> list[Parts]:
+    """scatter(inputs, indices, updates) -> the inputs, each window of updates combined into them.
+
+    Windows are taken in order. One that does not lie inside the operand as a whole changes nothing
+    (XLA; the specification would combine the elements that lie inside).
+    """
+    count = len(op.results)
+    inputs, updates = _operands(em, op)
+    shapes = [em.static_dims(op.operands[index].type) for index in (0, count, count + 1)]
+    if any(0 in shape for shape in (shapes[0], shapes[2])):
+        return inputs
+    n = read_numbers(scatter_dimension_numbers, *shapes)
+    places = Places(em, n, em.operand(op, count), scatter_dimension_numbers.index_vector_dim)
+    region = region_of(em, op.block(0))
+    if math.prod(n.batch) == 1:
+        return _one_window(em, n, region, inputs, places, updates)
+    if unique_indices or places.are_distinct():
+        return _rows(em, n, region, inputs, places, updates)
+    return _in_order(em, n, region, inputs, places, updates)
+
+
+def _operands(em: Emitter, op: Op) -> tuple[list[Parts], list[Parts]]:
+    """The inputs and the updates, promoted to the element types that the region takes."""
+    count = len(op.results)
+    values = [*op.operands[:count], *op.operands[count + 1 :]]
+    promoted = [
+        tuple(
+            em.cast(part, kind.dtype)
+            for part, kind in zip(em.parts(value), parts_of(argument.type), strict=True)
+        )
+        for value, argument in zip(values, op.block(0).arguments, strict=True)
+    ]
+    return promoted[:count], promoted[count:]
+
+
+def _one_window(
+    em: Emitter,
+    n: Numbers,
+    region: Region,
+    inputs: Sequence[Parts],
+    places: Places,
+    updates: Sequence[Parts],
+) -> list[Parts]:
+    """One window: its old content is read, combined, and written back at the clamped start."""
+    valid, starts = places.valid, _starts(em, places)
+    if valid is not None:
+        if places.constant is not None:
+            return list(inputs)
+        valid = em.reshape(valid, [])
+    order = sorted(range(len(n.updates)), key=lambda place: _operand_axis(n.updates[place]))
+    news = [
+        tuple(em.reshape(em.transpose(part, order), n.sizes) for part in parts) for parts in updates
+    ]
+    overwrites = all(name == Combiner.RHS for name in region.combiners)
+    if not overwrites or valid is not None:
+        olds = [
+            tuple(read_window(em, part, list(n.sizes), starts) for part in parts)
+            for parts in inputs
+        ]
+    if not overwrites:
+        news = combine(em, region.function, olds, news)
+    if valid is not None:
+        news = [
+            tuple(em.Where(valid, new, old) for new, old in zip(*parts, strict=True))
+            for parts in zip(news, olds, strict=True)
+        ]
+    return [
+        tuple(write_window(em, x, new, starts) for x, new in zip(*parts, strict=True))
+        for parts in zip(inputs, news, strict=True)
+    ]
+
+
+def _operand_axis(axis: Axis) -> int:
+    return axis.axis if isinstance(axis, Window) else -1
+
+
+def _starts(em: Emitter, places: Places) -> dict[int, Start]:
+    """The clamped start of a single window along each axis."""
+    if places.constant is not None:
+        return dict(zip(places.axes, map(int, places.constant.reshape(-1)), strict=True))
+    vector = em.reshape(places.clamped, [len(places.axes)])
+    return {
+        axis: em.slice(vector, [column], [column + 1]) for column, axis in enumerate(places.axes)
+    }
+
+
+def _rows(
+    em: Emitter,
+    n: Numbers,
+    region: Region,
+    inputs: Sequence[Parts],
+    places: Places,
+    updates: Sequence[Parts],
+) -> list[Parts]:
+    """No two windows meet: the rows behind the last indexed axis are written at once."""
+    depth = n.indexed[-1] + 1 if n.indexed else 0
+    layout = [axis for axis in n.updates if isinstance(axis, Batch) or axis.axis < depth]
+    behind = [axis for axis in n.updates if axis not in layout]
+    behind.sort(key=_operand_axis)
+    order = [n.updates.index(axis) for axis in [*layout, *behind]]
+    count, rest = math.prod(n.extents(layout)), list(n.dims[depth:])
+    valid = places.valid
+    rows = [math.prod(n.dims[:depth]), *rest]
+    if valid is None and n.scatters_leading_rows:
+        index, rows = em.reshape(places.rows, [count, depth]), list(n.dims)
+    else:
+        index = em.reshape(places.index(layout, depth), [count, 1])
+    if valid is not None:
+        valid = em.expand(places.spread(valid, layout), n.extents(layout))
+        valid = em.reshape(valid, [count])
+    results = scatter_rows(
+        em,
+        region,
+        _each(inputs, lambda x: em.reshape(x, rows)),
+        index,
+        _each(updates, lambda x: em.reshape(em.transpose(x, order), [count, *rest])),
+        valid,
+    )
+    return _each(results, lambda x: em.reshape(x, n.dims))
+
+
+def _in_order(
+    em: Emitter,
+    n: Numbers,
+    region: Region,
+    inputs: Sequence[Parts],
+    places: Places,
+    updates: Sequence[Parts],
+) -> list[Parts]:
+    """Windows may meet: element by element, on the operand as one long axis."""
+    layout = list(n.updates)
+    if n.overlaps_shifted or None in region.combiners:
+        # Row-major order is then that of the windows.
+        first: list[Axis] = [Batch(axis) for axis in n.free]
+        layout = [*first, *(axis for axis in layout if axis not in first)]
+    order = [n.updates.index(axis) for axis in layout]
+    valid = places.valid
+    flat = _each(inputs, lambda x: em.reshape(x, [math.prod(n.dims)]))
+    news = _each(updates, lambda x: em.transpose(x, order))
+    spread = None if valid is None else places.spread(valid, layout)
+    rows = rows_of_a_block(n, layout)
+    if rows and places.constant is None and None not in region.combiners:
+        results = scatter_blocks(em, n, region, flat, places, layout, news, spread, rows)
+    else:
+        trips = math.prod(n.batch[axis] for axis in n.free)
+        index = places.index(layout, len(n.dims))
+        results = scatter_in_order(em, region, flat, index, news, spread, trips)
+    return _each(results, lambda x: em.reshape(x, n.dims))
+
+
+def _each(tensors: Sequence[Parts], action: Callable[[oir.Value], oir.Value]) -> list[Parts]:
+    """An action on every part by itself."""
+    return [tuple(action(part) for part in parts) for parts in tensors]

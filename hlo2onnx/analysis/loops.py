@@ -1,0 +1,205 @@
+"""What a `stablehlo.while` does from trip to trip.
+
+Its regions are run once on symbols instead of values, calls of private functions included. The
+symbols tell what a state becomes (itself, itself plus a step, itself with one row written), what
+the condition compares, and who reads a state. With a known number of trips the integers that
+follow from counters are then known for every trip at once, as arrays over the trips.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hlo2onnx.analysis.symbolic import Argument, Comparison, Outer, Step, Symbol, SymbolicRun, Write
+from hlo2onnx.mlir.types import element_type, shape_of
+
+LONGEST = 1 << 20
+"""Loops of more trips than this are not followed trip by trip."""
+
+Known = Callable[[Any], np.ndarray | None]
+"""The content of an MLIR value that is an integer scalar known at translation time."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The loop goes on while `counter <direction> bound`.
+
+    Attributes:
+        counter: Which state counts.
+        direction: "LT", "LE", "GT" or "GE", towards which the counter steps.
+        bound: An MLIR value from outside the loop, or an array of rank 0.
+    """
+
+    counter: int
+    direction: str
+    bound: Any
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A buffer that nobody reads in the loop and every row of which is written once.
+
+    Attributes:
+        reverse: Whether the rows are written from the last to the first.
+    """
+
+    reverse: bool
+
+
+@dataclass(frozen=True)
+class LoopForm:
+    """The form of a loop.
+
+    Attributes:
+        invariants: States that stay what they are.
+        counters: Integer scalars that grow by a constant, with that step.
+        trips: The number of trips, when it is known now.
+        limit: What tells the number of trips before the loop starts.
+        stacks: Buffers that are outputs of the trips, one row each.
+    """
+
+    invariants: frozenset[int] = frozenset()
+    counters: Mapping[int, int] = field(default_factory=dict)
+    trips: int | None = None
+    limit: Limit | None = None
+    stacks: Mapping[int, Stack] = field(default_factory=dict)
+
+
+def loop_form(operation: Any, functions: Mapping[str, Any], known: Known) -> LoopForm:
+    """The form of a `stablehlo.while` operation.
+
+    Args:
+        functions: The module's functions by symbol.
+        known: What is known about values from outside the loop.
+    """
+    condition, body = (region.blocks[0] for region in operation.regions)
+    states = list(operation.operands)
+    arguments: list[Symbol] = [Argument(k) for k in range(len(states))]
+    after = SymbolicRun(functions, known).block(body, arguments)
+    invariants = frozenset(
+        k for k, symbol in enumerate(after) if isinstance(symbol, Argument) and symbol.index == k
+    )
+    counters = {
+        k: symbol.step
+        for k, symbol in enumerate(after)
+        if isinstance(symbol, Step) and symbol.index == k
+    }
+    (going,) = SymbolicRun(functions, known).block(condition, arguments)
+    trips, limit = _count(going, states, counters, invariants, known)
+    stacks: Mapping[int, Stack] = {}
+    if trips is not None and 0 < trips <= LONGEST:
+        paths = _paths(states, counters, invariants, trips, known)
+        stacks = _stacks(body, states, paths, trips, SymbolicRun(functions, known))
+    return LoopForm(invariants, counters, trips, limit, stacks)
+
+
+# -- how many trips ---------------------------------------------------------------------------
+
+_MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "NE"}
+
+
+def _count(
+    going: Symbol,
+    states: Sequence[Any],
+    counters: Mapping[int, int],
+    invariants: frozenset[int],
+    known: Known,
+) -> tuple[int | None, Limit | None]:
+    """The number of trips, or what tells it."""
+    if not isinstance(going, Comparison):
+        return None, None
+    left, direction, right = going.lhs, going.direction, going.rhs
+    if not (isinstance(left, Argument) and left.index in counters):
+        left, direction, right = right, _MIRRORED[direction], left
+    if not (isinstance(left, Argument) and left.index in counters):
+        return None, None
+    counter, step = left.index, counters[left.index]
+    if isinstance(right, Argument) and right.index in invariants:
+        right = Outer(states[right.index])
+    bound = right if isinstance(right, np.ndarray) else None
+    if isinstance(right, Outer):
+        bound = known(right.value)
+    start = known(states[counter])
+    if start is not None and bound is not None:
+        return trip_count(start, step, direction, int(bound)), None
+    # With a longer step, or an inequality, the counter might jump past its bound and wrap.
+    towards = {"LT": 1, "LE": 1, "GT": -1, "GE": -1}.get(direction)
+    if step != towards or element_type(states[counter].type) == "ui64":
+        return None, None
+    if isinstance(right, Outer):
+        return None, Limit(counter, direction, right.value)
+    return None, None if bound is None else Limit(counter, direction, bound)
+
+
+def trip_count(start: np.ndarray, step: int, direction: str, bound: int) -> int | None:
+    """How often `counter <direction> bound` holds for a counter from `start` on; None if it
+    wraps before it no longer does, or for ever."""
+    first = int(start)
+    if direction in ("GT", "GE"):
+        count = _rising(-first, -step, -bound + (direction == "GE"))
+    elif direction in ("LT", "LE"):
+        count = _rising(first, step, bound + (direction == "LE"))
+    elif direction == "NE":
+        count = _until(first, step, bound)
+    else:
+        count = None if first == bound and not step else int(first == bound)
+    if count is None or count < 0:
+        return None
+    info = np.iinfo(start.dtype)
+    fits = count <= np.iinfo(np.int64).max and info.min <= first + step * count <= info.max
+    return count if fits else None
+
+
+def _until(first: int, step: int, bound: int) -> int | None:
+    if first == bound:
+        return 0
+    return (bound - first) // step if step and (bound - first) % step == 0 else None
+
+
+def _rising(first: int, step: int, bound: int) -> int | None:
+    if first >= bound:
+        return 0
+    return math.ceil((bound - first) / step) if step > 0 else None
+
+
+# -- what is known of every trip --------------------------------------------------------------
+
+
+def _paths(
+    states: Sequence[Any],
+    counters: Mapping[int, int],
+    invariants: frozenset[int],
+    trips: int,
+    known: Known,
+) -> list[Symbol]:
+    """The states at the start of every trip, as far as they are known."""
+    paths: list[Symbol] = [Argument(k) for k in range(len(states))]
+    for k in invariants | counters.keys():
+        start = known(states[k])
+        if start is not None:
+            steps = np.arange(trips, dtype=np.int64) * counters.get(k, 0)
+            with np.errstate(all="ignore"):
+                paths[k] = start + steps.astype(start.dtype)
+    return paths
+
+
+def _stacks(
+    body: Any, states: Sequence[Any], paths: Sequence[Symbol], trips: int, run: SymbolicRun
+) -> dict[int, Stack]:
+    stacks = {}
+    for k, symbol in enumerate(run.block(body, paths)):
+        if not isinstance(symbol, Write) or symbol.index != k or k in run.read:
+            continue
+        if shape_of(states[k].type)[0] != trips:
+            continue
+        ascending = np.arange(trips)
+        if (symbol.rows == ascending).all():
+            stacks[k] = Stack(reverse=False)
+        elif (symbol.rows == ascending[::-1]).all():
+            stacks[k] = Stack(reverse=True)
+    return stacks

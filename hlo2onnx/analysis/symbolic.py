@@ -1,0 +1,244 @@
+"""Running the regions of a loop on symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.types import ELEMENT_TYPES, element_type, is_tensor, shape_of
+
+TERMINATORS = frozenset({"func.return", "stablehlo.return"})
+
+
+@dataclass(frozen=True)
+class Argument:
+    """State `index`, as it was at the start of the trip."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """State `index` plus a constant."""
+
+    index: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A value from outside the loop."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`lhs <direction> rhs` of integer scalars."""
+
+    lhs: Symbol
+    direction: str
+    rhs: Symbol
+
+
+@dataclass(frozen=True, eq=False)
+class Write:
+    """State `index` with one row along the leading axis written, which one in every trip."""
+
+    index: int
+    rows: np.ndarray
+
+
+Symbol = Argument | Step | Outer | Comparison | Write | np.ndarray | None
+"""An array is an integer or boolean scalar known now, or for every trip; None is anything."""
+
+_COMPARE: Mapping[str, Callable[..., Any]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+_ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "stablehlo.add": np.add,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.multiply": np.multiply,
+    "stablehlo.negate": np.negative,
+    "stablehlo.maximum": np.maximum,
+    "stablehlo.minimum": np.minimum,
+    "stablehlo.select": np.where,
+    "stablehlo.clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+}
+
+
+class SymbolicRun:
+    """One run of a region.
+
+    Args:
+        functions: The module's functions by symbol.
+        known: The content of a value from outside that is an integer scalar known now.
+
+    Attributes:
+        read: The states that something reads, other than the one write of a row.
+    """
+
+    def __init__(
+        self, functions: Mapping[str, Any], known: Callable[[Any], np.ndarray | None]
+    ) -> None:
+        self.read: set[int] = set()
+        self._functions = functions
+        self._known = known
+        self._written: set[int] = set()
+        self._calls: list[str] = []
+
+    def block(self, block: Any, arguments: Sequence[Symbol]) -> list[Symbol]:
+        """Runs a block; returns what its terminator returns."""
+        symbols = dict(zip(block.arguments, arguments, strict=True))
+        for operation in block.operations:
+            operation = operation.operation
+            operands = [self._symbol(symbols, value) for value in operation.operands]
+            if operation.name in TERMINATORS:
+                return self._returned(operands)
+            results = self._apply(operation, operands)
+            if results is None:
+                self._read_by(operands)
+                self._read_within(operation, symbols)
+                results = [None] * len(operation.results)
+            symbols.update(zip(operation.results, results, strict=True))
+        raise InternalError("a block without terminator")
+
+    def _symbol(self, symbols: Mapping[Any, Symbol], value: Any) -> Symbol:
+        if value in symbols:
+            return symbols[value]
+        known = self._known(value)
+        return Outer(value) if known is None else known
+
+    def _returned(self, symbols: list[Symbol]) -> list[Symbol]:
+        """What is returned twice is read by whoever takes the second."""
+        seen: set[int] = set()
+        for symbol in symbols:
+            if isinstance(symbol, Write):
+                if symbol.index in seen:
+                    self.read.add(symbol.index)
+                seen.add(symbol.index)
+        return symbols
+
+    def _read_by(self, symbols: Sequence[Symbol]) -> None:
+        for symbol in symbols:
+            if isinstance(symbol, Argument | Write):
+                self.read.add(symbol.index)
+
+    def _read_within(self, operation: Any, symbols: Mapping[Any, Symbol]) -> None:
+        """Marks what the op's regions capture."""
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    inner = inner.operation
+                    captured = [symbols[value] for value in inner.operands if value in symbols]
+                    self._read_by(captured)
+                    self._read_within(inner, symbols)
+
+    # -- ops ----------------------------------------------------------------------------------
+
+    def _apply(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+        """The results; None for an op that nothing is known of."""
+        name = operation.name
+        if name == "func.call":
+            return self._call(operation, operands)
+        if name == "stablehlo.optimization_barrier":
+            return operands
+        if name == "stablehlo.dynamic_update_slice":
+            return self._write(operation, operands)
+        if len(operation.results) != 1 or not _is_integer_scalar(operation.results[0].type):
+            return None
+        if name == "stablehlo.constant":
+            content = np.array(to_python(operation.attributes["value"]))
+            return [content.astype(_dtype(operation.results[0].type))]
+        numbers = [operand for operand in operands if isinstance(operand, np.ndarray)]
+        if len(numbers) == len(operands):
+            return self._number(operation, numbers)
+        if name == "stablehlo.compare" and _is_integer_scalar(operation.operands[0].type):
+            return [Comparison(operands[0], _direction(operation), operands[1])]
+        return self._step(operation, operands)
+
+    def _call(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+        symbol = to_python(operation.attributes["callee"])
+        function = self._functions.get(symbol)
+        if function is None or symbol in self._calls or not function.regions[0].blocks:
+            return None
+        self._calls.append(symbol)
+        results = self.block(function.regions[0].blocks[0], operands)
+        self._calls.pop()
+        return results
+
+    def _write(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+        """An update of one whole row of a state that has not been written yet."""
+        buffer, update, *starts = operands
+        self._read_by([update])
+        dims, rows = (shape_of(operation.operands[index].type) for index in (0, 1))
+        if (
+            not isinstance(buffer, Argument)
+            or buffer.index in self._written
+            or not starts
+            or rows[0] != 1
+            or rows[1:] != dims[1:]
+            or not isinstance(starts[0], np.ndarray)
+        ):
+            return None
+        self._written.add(buffer.index)
+        self._read_by(starts)
+        return [Write(buffer.index, starts[0])]
+
+    def _number(self, operation: Any, numbers: list[np.ndarray]) -> list[Symbol] | None:
+        name = operation.name
+        dtype = _dtype(operation.results[0].type)
+        with np.errstate(all="ignore"):
+            if name == "stablehlo.compare":
+                return [_COMPARE[_direction(operation)](*numbers)]
+            if name == "stablehlo.convert":
+                is_true = dtype.kind == "b"
+                return [np.asarray(numbers[0] != 0 if is_true else numbers[0].astype(dtype))]
+            function = _ARITHMETIC.get(name)
+            # On booleans add and multiply are OR and AND, which nobody counts with.
+            if function is None or (dtype.kind == "b" and name != "stablehlo.select"):
+                return None
+            return [np.asarray(function(*numbers), dtype)]
+
+    def _step(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+        """x + constant or x - constant."""
+        if operation.name not in ("stablehlo.add", "stablehlo.subtract"):
+            return None
+        first, second = operands
+        if operation.name == "stablehlo.add" and isinstance(first, np.ndarray):
+            first, second = second, first
+        if not isinstance(first, Argument) or not isinstance(second, np.ndarray):
+            return None
+        if _dtype(operation.results[0].type).kind == "b" or second.ndim:
+            return None
+        sign = 1 if operation.name == "stablehlo.add" else -1
+        return [Step(first.index, sign * int(second))]
+
+
+def _direction(operation: Any) -> str:
+    return str(to_python(operation.attributes["comparison_direction"]))
+
+
+def _is_integer_scalar(mlir_type: Any) -> bool:
+    if not is_tensor(mlir_type) or shape_of(mlir_type):
+        return False
+    return element_type(mlir_type) in _WHOLE_BYTES
+
+
+_WHOLE_BYTES = frozenset(
+    {"i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"}
+)  # fmt: skip
+
+
+def _dtype(mlir_type: Any) -> np.dtype[Any]:
+    return ELEMENT_TYPES[element_type(mlir_type)].numpy()

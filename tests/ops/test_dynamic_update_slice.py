@@ -1,0 +1,141 @@
+"""dynamic_update_slice: known and computed starts, inside and outside of the operand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from against_xla import Run, against_xla
+from edge_values import edge_values
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scatter_case import tensor
+
+from hlo2onnx.verification.inputs import numpy_type
+
+Start = int | str
+"""A number is a constant of the program; "@3" is the input 3."""
+
+
+def updated(
+    dims: Sequence[int],
+    starts: Sequence[Start],
+    sizes: Sequence[int],
+    element: str = "f32",
+    index: str = "i32",
+) -> Run:
+    scalar = tensor([], index)
+    given = [int(start[1:]) for start in starts if isinstance(start, str)]
+    arguments = "".join(f", %arg{number}: {scalar}" for number in range(2, 2 + len(given)))
+    inputs = iter(range(2, 2 + len(given)))
+    names = [
+        f"%arg{next(inputs)}" if isinstance(start, str) else f"%c{axis}"
+        for axis, start in enumerate(starts)
+    ]
+    constants = "\n".join(
+        f"%c{axis} = stablehlo.constant dense<{start}> : {scalar}"
+        for axis, start in enumerate(starts)
+        if not isinstance(start, str)
+    )
+    operand, update = tensor(dims, element), tensor(sizes, element)
+    types = ", ".join([operand, update, *(scalar for _ in starts)])
+    text = f"""
+    module {{ func.func public @main(%arg0: {operand}, %arg1: {update}{arguments}) -> {operand} {{
+      {constants}
+      %0 = "stablehlo.dynamic_update_slice"({", ".join(["%arg0", "%arg1", *names])}) :
+        ({types}) -> {operand}
+      return %0 : {operand}
+    }} }}
+    """
+    x, y = (elements(extents, element, shift) for extents, shift in ((dims, 0), (sizes, 3)))
+    values: list[Any] = [np.asarray(start).astype(numpy_type(index)) for start in given]
+    return against_xla(text, x, y, *values).bit_exact()
+
+
+def elements(dims: Sequence[int], element: str, shift: int) -> np.ndarray:
+    """Edge values; distinct numbers in f32."""
+    count = int(np.prod(dims))
+    if element == "f32":
+        return (np.arange(count, dtype=np.float32) * 10 + shift).reshape(dims)
+    return np.resize(np.roll(edge_values(element), shift), count).reshape(dims)
+
+
+CASES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], list[str]]] = [
+    # the whole operand, wherever it would start
+    ((7, 3), ("@2", "@9"), (7, 3), ["Identity"]),
+    ((7, 3), (2, -1), (7, 3), ["Identity"]),
+    # a small window is scattered
+    ((70, 3), ("@2", "@0"), (1, 3), ["Clip", "Cast", "Reshape", "ScatterND"]),
+    ((70, 3), ("@-2", 5), (4, 3), ["Clip", "Cast", "Add", "ScatterND"]),
+    ((70, 3), (99, 5), (4, 3), ["ScatterND"]),
+    (
+        (4, 60, 8),
+        (0, "@59", 0),
+        (4, 1, 8),
+        ["Clip", "Cast", "Reshape", "Concat", "Add", "ScatterND"],
+    ),
+    # a large one is put between slices
+    ((7, 3), ("@2", 0), (4, 3), ["Clip", "Cast", "Reshape", "Slice", "Add", "Slice", "Concat"]),
+    ((7, 3), (2, 0), (4, 3), ["Slice", "Slice", "Concat"]),
+    ((7, 3), (-2, 0), (4, 3), ["Slice", "Concat"]),
+    ((7, 3), (9, 0), (4, 3), ["Slice", "Concat"]),
+    ((7, 5), (2, 1), (4, 3), ["Slice"] * 5 + ["Concat"] * 2),
+    ((), (), (), ["Identity"]),
+    ((0, 3), ("@1", "@1"), (0, 3), ["Identity"]),
+    ((5, 3), ("@1", "@1"), (0, 3), ["Identity"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_forms(
+    case: tuple[Sequence[int], Sequence[Start], Sequence[int], list[str]],
+) -> None:
+    dims, starts, sizes, nodes = case
+    updated(dims, starts, sizes).graph_is(*nodes)
+
+
+@pytest.mark.parametrize("start", [0, 1, 3, 4, 9, -1, -9])
+def test_computed_starts_are_clamped(start: int) -> None:
+    updated((7, 5), (f"@{start}", f"@{start}"), (4, 2))
+    updated((70, 5), (f"@{start + 60}", f"@{start}"), (4, 2))
+    updated((7, 5), (f"@{start}", start), (4, 2))
+
+
+@pytest.mark.parametrize("index", ["i8", "i16", "i64", "ui8", "ui16", "ui32", "ui64"])
+def test_index_types(index: str) -> None:
+    info = np.iinfo(numpy_type(index))
+    for start in (info.min, info.max, info.max - 1, info.max // 2 + 1, 3):
+        updated((70,), (f"@{start}",), (4,), "f32", index)
+        updated((7,), (f"@{start}",), (4,), "f32", index)
+        updated((7,), (start,), (4,), "f32", index)
+
+
+ELEMENTS = [
+    "f64", "f16", "bf16", "f8E4M3FN", "i8", "i16", "i64", "ui8", "ui16", "ui32", "ui64", "i1",
+    "complex<f32>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_element_types(element: str) -> None:
+    updated((70, 3), ("@2", "@0"), (1, 3), element)
+    updated((7, 3), ("@2", "@0"), (4, 2), element)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[int], list[Start], list[int]]:
+    dims = [draw(st.integers(1, 12)) for _ in range(draw(st.integers(1, 4)))]
+    sizes = [draw(st.integers(1, dim)) for dim in dims]
+    starts: list[Start] = []
+    for dim in dims:
+        start = draw(st.integers(-2, dim + 1))
+        starts.append(f"@{start}" if draw(st.booleans()) else start)
+    return dims, starts, sizes
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(cases())
+def test_any_window(drawn: tuple[list[int], list[Start], list[int]]) -> None:
+    updated(*drawn)

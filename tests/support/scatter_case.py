@@ -1,0 +1,115 @@
+"""StableHLO text of scatters, and values for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from against_xla import Run, against_xla
+from edge_values import edge_values
+
+from hlo2onnx.verification.inputs import numpy_type
+
+REGIONS = {
+    "set": "stablehlo.return %b : {s}",
+    "keep": "stablehlo.return %a : {s}",
+    **{
+        name: f"%c = stablehlo.{name} %a, %b : {{s}} stablehlo.return %c : {{s}}"
+        for name in ("add", "multiply", "minimum", "maximum", "and", "or", "xor", "subtract")
+    },
+    "doubling": """
+        %d = stablehlo.add %a, %a : {s}
+        %c = stablehlo.add %d, %b : {s}
+        stablehlo.return %c : {s}""",
+    "one": "%c = stablehlo.constant dense<1> : {s} stablehlo.return %c : {s}",
+}
+"""Bodies over the arguments %a (old) and %b (new) of type {s}."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One scatter; `batching` pairs operand axes with axes of the scatter indices."""
+
+    operand: tuple[int, ...]
+    indices: tuple[int, ...]
+    updates: tuple[int, ...]
+    scattered: tuple[int, ...]
+    vector: int
+    window: tuple[int, ...] = ()
+    inserted: tuple[int, ...] = ()
+    batching: tuple[tuple[int, int], ...] = ()
+    unique: bool = False
+
+    def text(
+        self, region: str = "set", element: str = "f32", index: str = "i32", known: str = ""
+    ) -> str:
+        """The module; `known` indices are a constant of it."""
+        numbers = {
+            "update_window_dims": self.window,
+            "inserted_window_dims": self.inserted,
+            "input_batching_dims": [axis for axis, _ in self.batching],
+            "scatter_indices_batching_dims": [axis for _, axis in self.batching],
+            "scatter_dims_to_operand_dims": self.scattered,
+        }
+        fields = [f"{name} = {list(axes)}" for name, axes in numbers.items() if len(axes)]
+        x, i, u = (
+            tensor(dims, kind)
+            for dims, kind in zip(
+                (self.operand, self.indices, self.updates), (element, index, element), strict=True
+            )
+        )
+        scalar = f"tensor<{element}>"
+        arguments = f"%arg0: {x}, %arg1: {u}" + ("" if known else f", %arg2: {i}")
+        constant = f"%i = stablehlo.constant dense<{known}> : {i}" if known else ""
+        return f"""
+        module {{ func.func public @main({arguments}) -> {x} {{
+          {constant}
+          %0 = "stablehlo.scatter"(%arg0, {"%i" if known else "%arg2"}, %arg1) <{{
+            scatter_dimension_numbers = #stablehlo.scatter<{
+            ", ".join([*fields, f"index_vector_dim = {self.vector}"])
+        }>,
+            indices_are_sorted = false, unique_indices = {str(self.unique).lower()} }}> ({{
+            ^bb0(%a: {scalar}, %b: {scalar}):
+              {REGIONS[region].format(s=scalar)}
+          }}) : ({x}, {i}, {u}) -> {x}
+          return %0 : {x}
+        }} }}
+        """
+
+    def run(
+        self,
+        indices: Any = None,
+        region: str = "set",
+        element: str = "f32",
+        index: str = "i32",
+        known: bool = False,
+        seed: int = 0,
+    ) -> Run:
+        """The scatter of numbers that are exact in every order, or of the type's edge values."""
+        x, updates = values(self.operand, element, seed), values(self.updates, element, seed + 7)
+        if indices is None:
+            rng = np.random.default_rng(seed)
+            indices = rng.integers(-2, 1 + max(self.operand, default=0), self.indices)
+            indices = indices if numpy_type(index).kind == "i" else np.abs(indices)
+        array = np.array(indices, numpy_type(index)).reshape(self.indices)
+        if known:
+            text = self.text(region, element, index, str(array.tolist()))
+            return against_xla(text, x, updates).bit_exact()
+        return against_xla(self.text(region, element, index), x, updates, array).bit_exact()
+
+    def with_unique(self) -> Case:
+        return replace(self, unique=True)
+
+
+def tensor(dims: Sequence[int], element: str) -> str:
+    return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
+
+
+def values(dims: Sequence[int], element: str, seed: int) -> np.ndarray:
+    count = int(np.prod(dims))
+    if element in ("f32", "f64"):
+        rng = np.random.default_rng(seed)
+        return rng.permutation(np.arange(1, count + 1)).reshape(dims).astype(numpy_type(element))
+    return np.resize(np.roll(edge_values(element), seed), count).reshape(dims)
