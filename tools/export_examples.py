@@ -26,7 +26,7 @@ MAX_TOTAL_BYTES = 3_000_000
 if str(EXAMPLES) not in sys.path:
     sys.path.insert(0, str(EXAMPLES))
 
-from gallery import Example, load_all  # noqa: E402
+from gallery import Example, load_all
 
 FILE_LOCATION = re.compile(r'loc\("(?P<file>[^"]*)":(?=\d)')
 

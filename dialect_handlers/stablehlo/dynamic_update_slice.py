@@ -6,21 +6,29 @@ import onnx_ir as oir
 
 from dialect_handlers.common.indices import clamped, clamped_constant, constant_starts
 from dialect_handlers.common.windows import Start, write_window
-from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 
 
-@handles("stablehlo.dynamic_update_slice", form="parts")
-def dynamic_update_slice(em: Emitter, op: Op) -> oir.Value:
+@handles("stablehlo.dynamic_update_slice", form="any")
+def dynamic_update_slice(em: Emitter, op: Op) -> list[Parts]:
     """dynamic_update_slice(x, update, starts) -> x with the update from the clamped starts on."""
-    x, update, *starts = em.operands(op)
+    x, update = em.parts(op.operands[0]), em.parts(op.operands[1])
+    if x in em.rows:
+        # The one write to a buffer that the loop around returns as a stack of rows.
+        em.rows[x] = update
+        return [x]
     dims, sizes = (em.static_dims(operand.type) for operand in op.operands[:2])
     if 0 in sizes:
-        return x
+        return [x]
     limits = [dim - size for dim, size in zip(dims, sizes, strict=True)]
-    places = {axis: _start(em, starts[axis], limit) for axis, limit in enumerate(limits) if limit}
-    return write_window(em, x, update, places)
+    places = {
+        axis: _start(em, em.operand(op, 2 + axis), limit)
+        for axis, limit in enumerate(limits)
+        if limit
+    }
+    return [tuple(write_window(em, *parts, places) for parts in zip(x, update, strict=True))]
 
 
 def _start(em: Emitter, start: oir.Value, limit: int) -> Start:

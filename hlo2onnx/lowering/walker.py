@@ -144,12 +144,6 @@ class Walker:
         return f"{self._prefix}/{scope}" if self._prefix else scope
 
     def _apply(self, op: Op) -> list[Parts]:
-        if op.name == "stablehlo.dynamic_update_slice":
-            buffer = self.em.parts(op.operands[0])
-            if buffer in self.em.rows:
-                # The one write to a buffer that a loop returns as a stack of rows.
-                self.em.rows[buffer] = self.em.parts(op.operands[1])
-                return [buffer]
         handler = self.registry.find(op.key, op.touches_complex)
         if handler is None:
             if self.expansions.knows(op):
