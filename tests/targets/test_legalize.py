@@ -72,6 +72,19 @@ def test_widening_pairs_collapse() -> None:
     assert run(build, {"x": x})[1] == Counter(Cast=2, Expand=2)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_matmul_of_transposed_batch_axes(dtype: type) -> None:
+    """ONNX Runtime 1.31 dies of Transpose, Cast, MatMul; the Cast goes first."""
+    x = np.arange(6).reshape(2, 1, 3).astype(dtype)
+    w = np.ones((2, 3), dtype)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.MatMul(b.Transpose(x, perm=(1, 2, 0)), b.const(w))
+
+    got, _ = run(build, {"x": x})
+    np.testing.assert_array_equal(got, np.transpose(x, (1, 2, 0)) @ w)
+
+
 def test_where_on_bool() -> None:
     c = np.array([True, False, True, False])
     x = np.array([True, True, False, False])

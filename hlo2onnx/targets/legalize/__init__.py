@@ -22,7 +22,13 @@ from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS
 from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
-from hlo2onnx.targets.legalize.casts import cast_path, cast_through, collapse_casts, holds
+from hlo2onnx.targets.legalize.casts import (
+    cast_path,
+    cast_through,
+    collapse_casts,
+    holds,
+    widen_before_transposing,
+)
 from hlo2onnx.targets.legalize.limits import is_right_here
 from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
 from hlo2onnx.targets.legalize.sums import split_long_sum
@@ -73,6 +79,7 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
     if refusals:
         raise TranslationError(refusals)
     collapse_casts(model.graph, opset)
+    widen_before_transposing(model.graph, builder)
     hoist_invariants(model.graph)
     remove_unused(model.graph)
 

@@ -135,3 +135,25 @@ def _lies_in(value: oir.Value, narrow: oir.DataType, opset: int, depth: int = 0)
         return False
     sources = [node.inputs[index] for index in same_type_inputs(node, opset)]
     return all(x is None or _lies_in(x, narrow, opset, depth + 1) for x in sources)
+
+
+def widen_before_transposing(graph: oir.Graph, builder: GraphBuilder) -> None:
+    """MatMul(Cast(Transpose(x))) -> MatMul(Transpose(Cast(x))), for casts of half floats to f32.
+
+    ONNX Runtime 1.31 ends the process when it loads the former with a Transpose of batch axes:
+    its fusion of Transpose into MatMul looks through the Cast.
+    """
+    for node in all_nodes(graph):
+        x = node.inputs[0] if node.op_type == "Cast" else None
+        transpose = x.producer() if x is not None else None
+        if transpose is None or transpose.op_type != "Transpose" or node.graph is None:
+            continue
+        source, (narrow, wide) = transpose.inputs[0], _ends(node)
+        readers = {reader.op_type for reader in node.outputs[0].consumers()}
+        if source is None or narrow.bitwidth != 16 or wide != T.FLOAT or "MatMul" not in readers:
+            continue
+        with builder.before(node):
+            perm = transpose.attributes["perm"].as_ints()
+            value = builder.transpose(builder.cast(source, wide), perm)
+        if can_replace(node.outputs[0], value):
+            replace(node, [value])
