@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_ir as oir
 
-from hlo2onnx.errors import UsageError
+from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
@@ -27,6 +27,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
     """Translates a loaded program.
 
     Raises:
+        LoadError: The program nests regions or calls too deeply.
         TranslationError: The program holds ops that cannot be translated.
         UsageError: The target or opset does not exist.
     """
@@ -39,13 +40,13 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         densify(module)
         run_pipeline(module, NORMALIZE)
     dump.module("normalize", module)
-    with _timed(report, "lower"):
+    with _timed(report, "lower"), _depth_limited():
         model = lower(module, source.function, source.signature, options, target, report)
     dump.model("lower", model)
-    with _timed(report, "raise"):
+    with _timed(report, "raise"), _depth_limited():
         raise_model(model, target, options.without, report)
     dump.model("raise", model)
-    with _timed(report, "legalize"):
+    with _timed(report, "legalize"), _depth_limited():
         # The plain standard says nothing about how a runtime rounds, so nothing is worked around.
         half = "fast" if target.name == "onnx" else options.half
         legalize(model, target, half, report)
@@ -73,6 +74,15 @@ def _timed(report: Report, stage: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     report.seconds[stage] = time.perf_counter() - start
+
+
+@contextmanager
+def _depth_limited() -> Iterator[None]:
+    """Makes an error of ours of Python's: nested regions and calls are walked recursively."""
+    try:
+        yield
+    except RecursionError:
+        raise LoadError("the program nests regions or calls too deeply to be translated") from None
 
 
 class _Dump:
