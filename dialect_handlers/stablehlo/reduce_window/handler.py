@@ -127,5 +127,5 @@ def _counted(em: Emitter, x: oir.Value, axes: Sequence[Axis]) -> oir.Value | Non
     for number, axis in enumerate(axes):
         held = axis.held if (axis.held != axis.held[0]).any() else axis.held[:1]
         others = [other for other in range(len(axes)) if other != number]
-        counts = counts * np.expand_dims(held, others)
+        counts = counts * np.expand_dims(held, tuple(others))
     return em.expand(em.const(counts, dtype_of(x)), [axis.count for axis in axes])
