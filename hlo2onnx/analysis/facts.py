@@ -32,6 +32,10 @@ _KEEPS_NUMBERS = frozenset(
      "Sigmoid", "Tanh"}
 )  # fmt: skip
 """Operators that make NaN of NaN only."""
+_WITH_INFINITY = frozenset(
+    {oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.FLOAT16, oir.DataType.BFLOAT16,
+     oir.DataType.FLOAT8E5M2}
+)  # fmt: skip
 _FOLD_LIMIT = 1 << 16
 """Constants above this many elements are not examined for their range."""
 
@@ -144,6 +148,8 @@ class Facts:
         if node.op_type in _MOVES_DATA:
             return self.nan_free(inputs[0])
         if node.op_type == "Cast":
+            if dtype_of(value) in FLOATS and dtype_of(value) not in _WITH_INFINITY:
+                return False  # what is beyond the range of such a type becomes NaN
             return dtype_of(inputs[0]) not in FLOATS or self.nan_free(inputs[0])
         if node.op_type in _KEEPS_NUMBERS:
             return all(map(self.nan_free, inputs))

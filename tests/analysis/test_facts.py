@@ -78,6 +78,12 @@ def test_nan_free_constants(array: list[float], free: bool) -> None:
     assert Facts().nan_free(model_of(build, {}).graph.outputs[0]) is free
 
 
+@pytest.mark.parametrize(("to", "free"), [(T.FLOAT16, True), (T.FLOAT8E4M3FN, False)])
+def test_casts_to_a_type_without_infinity_make_nan(to: oir.DataType, free: bool) -> None:
+    model = model_of(lambda b: b.Cast(b.const(np.array([1e30], np.float32)), to=to), {})
+    assert Facts().nan_free(model.graph.outputs[0]) is free
+
+
 def test_nothing_is_known_of_inputs() -> None:
     model = model_of(lambda b, x: b.Exp(x), {"x": np.zeros(3, np.float32)})
     assert not Facts().nan_free(model.graph.outputs[0])
