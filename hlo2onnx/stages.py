@@ -12,9 +12,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.lowering.lower import lower
-from hlo2onnx.mlir.constants import densify
-from hlo2onnx.mlir.context import clone_module
-from hlo2onnx.mlir.passes import NORMALIZE, run_pipeline
+from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.options import Options
 from hlo2onnx.raising import raise_model
 from hlo2onnx.report import Report
@@ -36,9 +34,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
     dump = _Dump(options.dump)
     dump.module("load", source.module.operation)
     with _timed(report, "normalize"):
-        module = clone_module(source.module)
-        densify(module)
-        run_pipeline(module, NORMALIZE)
+        module = normalized(source.module)
     dump.module("normalize", module)
     with _timed(report, "lower"), _depth_limited():
         model = lower(module, source.function, source.signature, options, target, report)

@@ -145,6 +145,25 @@ class Emitter(GraphBuilder):
         """
         return self.walker.expansion(op, operands)
 
+    def through_jax(
+        self, function: Callable[..., Any], *arguments: oir.Value | Parts, **keywords: Any
+    ) -> list[Parts]:
+        """Translates a function written in JAX, applied to these values, in place.
+
+        It is traced for their shapes and element types with 64-bit types enabled and lowered for
+        the CPU. It must be pure, and not call what is translated by calling it.
+
+        Args:
+            function: Takes and returns arrays, in any pytree.
+            arguments: What to apply it to; the two parts of a complex value are one argument.
+            keywords: What else it takes; hashable.
+
+        Raises:
+            UnsupportedOp: The shape of an argument is dynamic.
+        """
+        parts = [item if isinstance(item, tuple) else (item,) for item in arguments]
+        return self.walker.through_jax(function, parts, keywords)
+
     # -- policies -----------------------------------------------------------------------------
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
 from hlo2onnx.lowering.registry import load_handlers
 from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.constants import Constants
+from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.options import DEFAULT_OPSET, Options, ir_version
 from hlo2onnx.report import Report
 from hlo2onnx.sources.signature import Signature
@@ -97,13 +98,3 @@ class _Lowering:
         bind_outputs(em, results, signature.outputs, output_names)
         self.report.opset = opset
         return oir.Model(graph, ir_version=ir_version(opset), producer_name="hlo2onnx")
-
-
-def functions_of(module_operation: Any) -> dict[str, Any]:
-    """The functions of a module by symbol."""
-    operations: Sequence[Any] = list(module_operation.regions[0].blocks[0].operations)
-    return {
-        op.operation.attributes["sym_name"].value: op.operation
-        for op in operations
-        if op.operation.name == "func.func"
-    }

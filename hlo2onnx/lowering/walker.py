@@ -13,6 +13,7 @@ from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.registry import Handler, Registry
+from hlo2onnx.lowering.through_jax import array_types, lowered_function
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
@@ -39,7 +40,8 @@ class Walker:
         self.expansions = Expansions()
         self._prefix = ""
         self._origin = Origin()
-        self._calls: list[str] = []
+        self._calls: list[Any] = []
+        self._own_origins = True
         em.walker = self
 
     # -- blocks -------------------------------------------------------------------------------
@@ -57,16 +59,16 @@ class Walker:
 
     def call(self, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a function's body in place."""
-        if symbol in self._calls:
-            raise UnsupportedOp(f"@{symbol} calls itself; ONNX has no recursion")
         function = self.functions.get(symbol)
+        if function in self._calls:
+            raise UnsupportedOp(f"@{symbol} calls itself; ONNX has no recursion")
         if function is None or not function.regions[0].blocks:
             raise UnsupportedOp(f"the module has no function @{symbol} with a body")
         if not SHARDINGS.isdisjoint(boundary_attributes(function)):
             self.em.report.note(SHARDINGS_DROPPED)
         saved = (self._prefix, self.em.scope, self.em.metadata)
         self._prefix = self.em.scope
-        self._calls.append(symbol)
+        self._calls.append(function)
         try:
             return self.block(function.regions[0].blocks[0], arguments)
         finally:
@@ -119,7 +121,7 @@ class Walker:
         em.report.ops[op.name] += 1
         outer = (em.scope, em.metadata, self._origin)
         # What an expansion consists of has no location of its own: it is the expanded op's.
-        own = origin_of(op.operation.location)
+        own = origin_of(op.operation.location) if self._own_origins else Origin()
         origin = self._origin = own or self._origin
         em.scope = self._scope(op, own)
         em.metadata = {"jax.source": origin.source} if origin.source else {}
@@ -183,6 +185,22 @@ class Walker:
         finally:
             self._prefix, self._whole_tensors = saved
         return self._checked(op, results)
+
+    def through_jax(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[Parts],
+        keywords: Mapping[str, Any],
+    ) -> list[Parts]:
+        """See `Emitter.through_jax`."""
+        types = array_types(arguments)
+        lowered = lowered_function(function, types, tuple(sorted(keywords.items())))
+        saved = (self.functions, self._own_origins, self._whole_tensors)
+        self.functions, self._own_origins, self._whole_tensors = lowered.functions, False, False
+        try:
+            return self.call("main", arguments)
+        finally:
+            self.functions, self._own_origins, self._whole_tensors = saved
 
     # -- results ------------------------------------------------------------------------------
 

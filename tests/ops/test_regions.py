@@ -23,7 +23,7 @@ from dialect_handlers.common.regions import (
     recognise_each,
 )
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.lowering.lower import functions_of
+from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.lowering.registry import Registry
 from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.constants import Constants

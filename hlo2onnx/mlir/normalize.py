@@ -1,0 +1,30 @@
+"""The form of a module that the lowering walks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlo2onnx.mlir.constants import densify
+from hlo2onnx.mlir.context import clone_module
+from hlo2onnx.mlir.passes import NORMALIZE, run_pipeline
+
+
+def normalized(module: Any) -> Any:
+    """A copy of a module, as an operation, with dense constants and without deprecated ops.
+
+    Raises:
+        LoadError: A resource of a constant is missing or has the wrong size.
+    """
+    copy = clone_module(module)
+    densify(copy)
+    run_pipeline(copy, NORMALIZE)
+    return copy
+
+
+def functions_of(module_operation: Any) -> dict[str, Any]:
+    """The functions of a module by symbol."""
+    return {
+        op.operation.attributes["sym_name"].value: op.operation
+        for op in module_operation.regions[0].blocks[0].operations
+        if op.operation.name == "func.func"
+    }

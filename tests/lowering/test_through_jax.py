@@ -1,0 +1,75 @@
+"""Custom calls translated by functions written in JAX."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hlo2onnx
+from hlo2onnx.errors import TranslationError
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import CustomCall
+from hlo2onnx.lowering.registry import handles_call
+
+
+def _powers(x: jax.Array, *, count: int) -> tuple[jax.Array, jax.Array]:
+    """The sum of x^0 .. x^(count-1), and x^count: with a loop, a call and a constant of 64 bits."""
+
+    def step(
+        carry: tuple[jax.Array, jax.Array], _: None
+    ) -> tuple[tuple[jax.Array, jax.Array], None]:
+        total, power = carry
+        return (total + power, jnp.where(power == 0, power, power * x)), None
+
+    start = (jnp.zeros_like(x), jnp.ones_like(x))
+    return jax.lax.scan(step, start, length=count)[0]
+
+
+@handles_call("test.powers", form="any")
+def powers(em: Emitter, op: CustomCall, *, count: int) -> list[Parts]:
+    return em.through_jax(_powers, em.parts(op.operands[0]), count=count)
+
+
+def program(element: str) -> str:
+    type_ = f"tensor<2x2x{element}>"
+    return f"""
+      func.func public @main(%x: {type_}) -> ({type_}, {type_}) {{
+        %0:2 = stablehlo.custom_call @test.powers(%x) {{api_version = 4 : i32,
+          backend_config = {{count = 3 : i64}}}} : ({type_}) -> ({type_}, {type_})
+        %1:2 = stablehlo.custom_call @test.powers(%0#1) {{api_version = 4 : i32,
+          backend_config = {{count = 2 : i64}}}} : ({type_}) -> ({type_}, {type_})
+        return %0#0, %1#1 : {type_}, {type_}
+      }}"""
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype"),
+    [("f32", np.float32), ("f64", np.float64), ("i64", np.int64), ("complex<f64>", np.complex128)],
+)
+def test_custom_call_through_jax(element: str, dtype: type) -> None:
+    x = np.array([[0, 1], [-2, 3]]).astype(dtype)
+    total, power = hlo2onnx.translate(program(element))(x)
+    assert total.dtype == power.dtype == dtype
+    np.testing.assert_array_equal(total, 1 + x + x**2)
+    np.testing.assert_array_equal(power, x**6)
+
+
+def test_nodes_come_from_the_expanded_op() -> None:
+    """Neither the names nor the sources of our own functions appear in the model."""
+    text = str(hlo2onnx.translate(program("f32")).model_proto)
+    assert "test_through_jax" not in text
+    assert "_powers" not in text
+
+
+def test_dynamic_shapes_are_refused() -> None:
+    text = program("f32").replace("2x2x", "?x2x")
+    with pytest.raises(TranslationError, match="static"):
+        hlo2onnx.translate(text)
+
+
+def test_configuration_of_the_process_stays() -> None:
+    before = jax.config.jax_enable_x64
+    hlo2onnx.translate(program("f64"))
+    assert jax.config.jax_enable_x64 == before
