@@ -33,6 +33,20 @@ class Example:
     """Largest error allowed in an output, relative to the largest magnitude in that output."""
     small: Mapping[str, Any] = field(default_factory=dict)
     """Keywords for ``build`` that make a model small enough to be stored as text."""
+    gradient: tuple[int, ...] = ()
+    """Positions of the arguments that its gradient is taken by; the tests translate that too."""
+
+    def build_gradient(self, **keywords: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return the gradient of a number made of all float outputs, and its arguments."""
+        function, args = self.build(**keywords)
+
+        def loss(*args: Any) -> jax.Array:
+            outputs = [jnp.asarray(leaf) for leaf in jax.tree.leaves(function(*args))]
+            floats = [leaf for leaf in outputs if jnp.issubdtype(leaf.dtype, jnp.floating)]
+            # The sine makes the cotangents differ from element to element.
+            return jnp.sum(jnp.stack([jnp.sum(jnp.sin(leaf)) for leaf in floats]))
+
+        return jax.grad(loss, self.gradient), args
 
 
 def load_all() -> list[Example]:

@@ -73,6 +73,7 @@ EXAMPLE = Example(
     summary="Equinox MLP policy with an observation normaliser",
     build=build,
     small={"hidden": (64, 32)},
+    gradient=(0,),
 )
 
 if __name__ == "__main__":

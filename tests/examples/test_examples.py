@@ -34,6 +34,18 @@ def test_example(example: Example) -> None:
     assert jax.tree.structure(program(*args)) == jax.tree.structure(function(*args))
 
 
+DIFFERENTIABLE = [example for example in EXAMPLES if example.gradient]
+
+
+@pytest.mark.parametrize("example", DIFFERENTIABLE, ids=[item.name for item in DIFFERENTIABLE])
+def test_gradient(example: Example) -> None:
+    function, args = example.build_gradient(**example.small)
+    program = hlo2onnx.translate(jax.jit(function).lower(*args))
+    verification = program.verify(*args)
+    assert verification.ok, f"{verification}"
+    assert relative_error(jax.jit(function)(*args), program(*args)) <= 10 * example.tolerance
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
 def test_example_at_full_size(example: Example) -> None:
