@@ -4,6 +4,7 @@
     python tools/fuzz.py --count 2000 --seed 50000     ... from 50000 on
     python tools/fuzz.py --minutes 10                  as many as fit
     python tools/fuzz.py --replay 1234                 one seed (or several): text and values
+    python tools/fuzz.py --family loops                another kind of programs
 
 Odd seeds make long programs on numbers that every op takes exactly, so that XLA and ONNX Runtime
 must agree to the last bit; even seeds make short ones on special values (see `fuzzing`). A failing
@@ -26,6 +27,7 @@ from pathlib import Path
 
 from conformance_suite.outcome import Outcome, one_line
 from conformance_suite.pool import Pool
+from fuzzing.generate import FAMILIES, case_name
 from fuzzing.limits import known_limit
 from fuzzing.reducing import reduced
 
@@ -37,13 +39,14 @@ REDUCED_PER_KIND = 3
 
 @dataclass(frozen=True)
 class Failure:
-    """A failing seed, cut down.
+    """A failing program, cut down.
 
     Attributes:
+        name: Its family and seed.
         ops: The ops that are left.
     """
 
-    seed: int
+    name: str
     status: str
     ops: str
     reason: str
@@ -71,6 +74,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
+    add("--family", choices=FAMILIES, default="mixed", help="what the programs consist of")
     add("--count", type=int, metavar="N", help="programs; 500 unless --minutes says otherwise")
     add("--seed", type=int, default=0, metavar="S", help="the first seed")
     add("--minutes", type=float, metavar="M", help="run for so long")
@@ -86,7 +90,7 @@ def _run(pool: Pool, options: argparse.Namespace) -> list[Outcome]:
     count = options.count or (500 if end is None else None)
     outcomes: list[Outcome] = []
     for seeds in _batches(options, count):
-        futures = pool.submit([str(seed) for seed in seeds])
+        futures = pool.submit([case_name(options.family, seed) for seed in seeds])
         found = [judged(pool, future.result()) for future in as_completed(futures)]
         outcomes += found
         for outcome in found:
@@ -96,7 +100,7 @@ def _run(pool: Pool, options: argparse.Namespace) -> list[Outcome]:
         print(f"{len(outcomes)} programs, {failed} fail", file=sys.stderr)
         if end is not None and time.monotonic() > end:
             break
-    return sorted(outcomes, key=lambda outcome: int(outcome.name))
+    return sorted(outcomes, key=lambda outcome: int(outcome.name.rpartition("/")[2]))
 
 
 def judged(pool: Pool, outcome: Outcome) -> Outcome:
@@ -135,7 +139,7 @@ def find_failures(pool: Pool, outcomes: Sequence[Outcome]) -> list[Failure]:
         if seen[kind] <= REDUCED_PER_KIND and outcome.status != "timeout":
             found, ops = reduced(pool, outcome)
         failures.append(
-            Failure(int(found.name), found.status, ops or kind[1], found.reason, found.detail)
+            Failure(found.name, found.status, ops or kind[1], found.reason, found.detail)
         )
     return failures
 
@@ -153,14 +157,14 @@ def _report(
         print(f"XLA does not take {count}: {one_line(reason, 160)}")
     if verbose:
         for failure in failures:
-            print(f"\n{failure.seed} {failure.status} {failure.reason}\n{failure.detail}")
+            print(f"\n{failure.name} {failure.status} {failure.reason}\n{failure.detail}")
         return
     groups: dict[tuple[str, str], list[Failure]] = defaultdict(list)
     for failure in failures:
         groups[failure.status, failure.ops].append(failure)
     for (status, ops), group in sorted(groups.items()):
-        seeds = " ".join(str(failure.seed) for failure in group[:8])
-        print(f"\n== {status}: {ops}   {len(group)} times, seeds {seeds}")
+        names = " ".join(failure.name for failure in group[:8])
+        print(f"\n== {status}: {ops}   {len(group)} times, {names}")
         print(f"{group[0].reason}\n{group[0].detail}")
 
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 import fuzz
 import pytest
 from conformance_suite.pool import Pool
+from fuzzing.generate import case_name
 
-COUNT = 500
+COUNTS = {"mixed": 500}
 
 
-def failures(seeds: list[int]) -> str:
+def failures(names: list[str]) -> str:
     pool = Pool(jobs=2, timeout=60, command=fuzz.COMMAND)
     try:
-        futures = pool.submit([str(seed) for seed in seeds])
-        outcomes = [fuzz.judged(pool, future.result()) for future in futures]
+        outcomes = [fuzz.judged(pool, future.result()) for future in pool.submit(names)]
         found = fuzz.find_failures(pool, outcomes)
     finally:
         pool.close()
-    return "\n\n".join(f"{item.seed} {item.status} {item.reason}\n{item.detail}" for item in found)
+    return "\n\n".join(f"{item.name} {item.status} {item.reason}\n{item.detail}" for item in found)
 
 
 @pytest.mark.wide
-def test_random_programs() -> None:
-    found = failures(list(range(COUNT)))
+@pytest.mark.parametrize("family", COUNTS)
+def test_random_programs(family: str) -> None:
+    found = failures([case_name(family, seed) for seed in range(COUNTS[family])])
     assert not found, found

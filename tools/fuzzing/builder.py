@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from fuzzing.elements import (
     SMALL_INTEGERS,
     random_array,
 )
-from fuzzing.program import Grid, Program, Quality, Step, Type, Value
+from fuzzing.program import Block, Grid, Program, Quality, Step, Type, Value
 
 MAX_SIZE = 150
 MAX_INPUTS = 4
@@ -39,6 +41,13 @@ class Builder:
     Args:
         exact: Whether floats stay on grids where every op is exact, so that steps can follow each
             other without end; otherwise leaves hold special values, and what rounds ends a chain.
+
+    Attributes:
+        steps: Of the block in the making.
+        values: All there are.
+        visible: Those that the block in the making may read.
+        known: What is known of integer values: their elements.
+        depth: How many blocks are around the one in the making.
     """
 
     def __init__(self, rng: random.Random, exact: bool) -> None:
@@ -46,6 +55,11 @@ class Builder:
         self.exact = exact
         self.steps: list[Step] = []
         self.values: dict[int, Value] = {}
+        self.visible: list[Value] = []
+        self.known: dict[int, np.ndarray] = {}
+        self.depth = 0
+        self._main = self.steps
+        self._isolated = False
 
     def program(self) -> Program:
         """Everything built, with every value that a step computed a result."""
@@ -57,6 +71,59 @@ class Builder:
             if program.producers[index].name not in ("constant", "iota")
         ]
         return program.restricted(outputs)
+
+    def attempt(self, make: Callable[[Builder], None]) -> bool:
+        """Makes a step, if it fits; otherwise takes back the leaves it drew."""
+        lists: list[list[Step] | list[Value]] = [self.steps, self._main, self.visible]
+        lengths = [len(items) for items in lists]
+        count = len(self.values)
+        try:
+            make(self)
+        except Unsuitable:
+            for items, length in zip(lists, lengths, strict=True):
+                del items[length:]
+            for index in range(count, len(self.values)):
+                del self.values[index]
+                self.known.pop(index, None)
+            return False
+        return True
+
+    # -- blocks ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def block(self, arguments: Sequence[Value], isolated: bool = False) -> Iterator[list[Value]]:
+        """What is made meanwhile is part of a block, with arguments like these values.
+
+        Args:
+            isolated: It is a function's, which reads nothing from around it.
+
+        Yields:
+            The arguments.
+        """
+        saved = self.steps, self.visible, self.depth, self._isolated
+        made = [self._value(value) for value in arguments]
+        self.steps, self.visible = [], [*(() if isolated else self.visible), *made]
+        self.depth, self._isolated = self.depth + 1, self._isolated or isolated
+        try:
+            yield made
+        finally:
+            self.steps, self.visible, self.depth, self._isolated = saved
+
+    def ended(
+        self, arguments: Sequence[Value], results: Sequence[Value], symbol: str = ""
+    ) -> Block:
+        """The block in the making, which returns these values."""
+        return Block(
+            tuple(value.index for value in arguments),
+            tuple(self.steps),
+            tuple(value.index for value in results),
+            symbol,
+        )
+
+    def _value(self, like: Value) -> Value:
+        value = replace(like, index=len(self.values))
+        self.values[value.index] = value
+        return value
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -70,16 +137,20 @@ class Builder:
         scale: float = 0.0,
         moderate: bool = False,
         array: np.ndarray | None = None,
+        blocks: Sequence[Block] = (),
     ) -> list[Value]:
         """Appends an op; returns its results."""
-        made = []
-        for type_, quality, grid in results:
-            value = Value(len(self.values), type_, quality, grid, scale, moderate)
-            self.values[value.index] = value
-            made.append(value)
+        made = [
+            self._value(Value(-1, type_, quality, grid, scale, moderate))
+            for type_, quality, grid in results
+        ]
         read = tuple(operand.index for operand in operands)
         written = tuple(value.index for value in made)
-        self.steps.append(Step(name, read, written, attributes, region, array))
+        steps = self.steps if name else self._main
+        steps.append(Step(name, read, written, attributes, region, array, tuple(blocks)))
+        self.visible += made
+        if array is not None and array.dtype.kind in "iu":
+            self.known[written[0]] = array
         return made
 
     def result(
@@ -102,7 +173,8 @@ class Builder:
             return type_, Quality.EQUAL, grid
         if not inexact:
             return type_, Quality.EQUAL, None
-        if self.exact and self.rng.random() < 0.85:
+        # In a loop a difference would grow.
+        if self.depth or (self.exact and self.rng.random() < 0.85):
             raise Unsuitable
         return type_, Quality.CLOSE, None
 
@@ -131,7 +203,7 @@ class Builder:
         fresh: float = 0.25,
     ) -> Value:
         """A value there is, with the later ones more likely; or a new one."""
-        found = [value for value in self.values.values() if fits_value(value)]
+        found = [value for value in self.visible if fits_value(value)]
         if not found or self.rng.random() < fresh:
             return new()
         weights = [1 + 3 * (value.index >= len(self.values) - 3) for value in found]
@@ -175,7 +247,7 @@ class Builder:
 
     def is_input(self, value: Value) -> bool:
         """Whether it is an argument of the program."""
-        return any(value.index in step.results and not step.name for step in self.steps)
+        return any(value.index in step.results and not step.name for step in self._main)
 
     def leaf(self, type_: Type, kind: str | None = None) -> Value:
         """A new input or constant, or an iota or a broadcast scalar."""
@@ -185,7 +257,7 @@ class Builder:
             wide = self.leaf(Type("i8" if type_.element == "i4" else "ui8", type_.shape), "small")
             return self.step("convert", [wide], [(type_, Quality.BITS, None)])[0]
         choice = self.rng.random()
-        inputs = sum(not step.name for step in self.steps)
+        inputs = sum(not step.name for step in self._main)
         moderate = kind != "special"
         grid = Grid(GRID_BOUND, GRID_BITS) if kind == "grid" and has_grid(type_.element) else None
         if choice < 0.1 and type_.shape and type_.element not in (*BOOL, *SMALL_FLOATS):
@@ -196,7 +268,7 @@ class Builder:
             text = "broadcast_dimensions = array<i64>"
             return self.step("broadcast_in_dim", [scalar], made, text, moderate=scalar.moderate)[0]
         shape = () if self.rng.random() < 0.3 else type_.shape
-        is_constant = choice < 0.4 or inputs >= MAX_INPUTS
+        is_constant = choice < 0.4 or inputs >= MAX_INPUTS or self._isolated
         array = random_array(self.rng, type_.element, shape if is_constant else type_.shape, kind)
         array = np.broadcast_to(array, type_.shape)
         name = "constant" if is_constant else ""

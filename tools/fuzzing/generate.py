@@ -3,34 +3,54 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from fuzzing import elementwise, movement, products, reductions
-from fuzzing.builder import Builder, Unsuitable
+from fuzzing.builder import Builder
 from fuzzing.program import Program
 
-STEPS = {**elementwise.STEPS, **movement.STEPS, **reductions.STEPS, **products.STEPS}
-MAX_STEPS = 12
+Steps = Mapping[Callable[[Builder], None], int]
 
 
-def generate(seed: int) -> Program:
-    """The program of a seed: odd ones stay exact from end to end, even ones hold special values."""
+@dataclass(frozen=True)
+class Family:
+    """A kind of programs.
+
+    Attributes:
+        steps: What they consist of, with weights.
+        most: Steps of the longest one.
+    """
+
+    steps: Steps
+    most: int
+
+
+FAMILIES: Mapping[str, Family] = {
+    "mixed": Family(
+        {**elementwise.STEPS, **movement.STEPS, **reductions.STEPS, **products.STEPS}, 12
+    ),
+}
+"""The first one is the default."""
+
+
+def case_name(family: str, seed: int) -> str:
+    """What a program is called between processes."""
+    return f"{family}/{seed}"
+
+
+def generate(name: str) -> Program:
+    """The program of such a name.
+
+    Odd seeds stay exact from end to end, even ones hold special values.
+    """
+    family, _, digits = name.rpartition("/")
+    chosen, seed = FAMILIES[family or "mixed"], int(digits)
     rng = random.Random(seed)
     builder = Builder(rng, exact=bool(seed % 2))
-    count = rng.randint(1, MAX_STEPS if builder.exact else MAX_STEPS // 2)
+    count = rng.randint(1, chosen.most if builder.exact else chosen.most // 2)
     made = 0
     while made < count:
-        (step,) = rng.choices(list(STEPS), list(STEPS.values()))
-        length = len(builder.steps), len(builder.values)
-        try:
-            step(builder)
-            made += 1
-        except Unsuitable:
-            _undo(builder, *length)
+        (step,) = rng.choices(list(chosen.steps), list(chosen.steps.values()))
+        made += builder.attempt(step)
     return builder.program()
-
-
-def _undo(builder: Builder, steps: int, values: int) -> None:
-    """Takes back the leaves that an op drew before it turned out not to fit."""
-    del builder.steps[steps:]
-    for index in range(values, len(builder.values)):
-        del builder.values[index]

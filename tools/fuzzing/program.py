@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -66,9 +66,11 @@ class Step:
     """An op: operands and results are indices of values; an input has no name.
 
     Attributes:
+        name: Without the dialect where that is stablehlo.
         attributes: Text between the angle brackets of the generic form.
-        region: Text of its block.
+        region: Text of its block, where that holds scalar arithmetic only.
         array: Elements of an input or a constant.
+        blocks: Of control flow: blocks that read values from around them; of a call: the function.
     """
 
     name: str
@@ -77,6 +79,36 @@ class Step:
     attributes: str = ""
     region: str = ""
     array: np.ndarray | None = None
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def reads(self) -> set[int]:
+        """Its operands and what its blocks read from around them."""
+        return {*self.operands}.union(*(block.reads for block in self.blocks))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Steps of a region or of a function, with values of their own.
+
+    Attributes:
+        symbol: Of a function.
+    """
+
+    arguments: tuple[int, ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+    symbol: str = ""
+
+    @property
+    def used(self) -> set[int]:
+        """The values that its steps read or that it returns."""
+        return {*self.results}.union(*(step.reads for step in self.steps))
+
+    @property
+    def reads(self) -> set[int]:
+        """The values from around it that it uses."""
+        return self.used - {*self.arguments}.union(*(step.results for step in self.steps))
 
 
 @dataclass(frozen=True)
@@ -99,8 +131,8 @@ class Program:
 
     @cached_property
     def producers(self) -> dict[int, Step]:
-        """The step of each value."""
-        return {index: step for step in self.steps for index in step.results}
+        """The step of each value, those in blocks included."""
+        return {index: step for step in _all_steps(self.steps) for index in step.results}
 
     def computed(self) -> list[int]:
         """Values that are results of a step and can be results of a program."""
@@ -133,8 +165,8 @@ class Program:
             if step.name and wanted <= cuts.keys():
                 kept += [Step("", (), (index,), array=cuts[index]) for index in sorted(wanted)]
             else:
-                kept.append(step)
-                needed.update(step.operands)
+                kept.append(narrowed(step, wanted))
+                needed.update(kept[-1].reads)
         kept.reverse()
         kept.sort(key=lambda step: bool(step.name))
         return Program(tuple(kept), self.values, tuple(outputs))
@@ -150,15 +182,7 @@ class Program:
 
     def widened(self) -> Program:
         """The program with every float an f64."""
-        steps = tuple(
-            replace(
-                step,
-                attributes=_widened(step.attributes),
-                region=_widened(step.region),
-                array=None if step.array is None else _widened_array(step.array),
-            )
-            for step in self.steps
-        )
+        steps = tuple(map(_widened_step, self.steps))
         values = {
             index: replace(value, type=Type(_widened(value.type.element), value.type.shape))
             for index, value in self.values.items()
@@ -167,40 +191,123 @@ class Program:
 
     def text(self) -> str:
         """The module."""
-        arguments = ", ".join(
-            f"%v{step.results[0]}: {self.values[step.results[0]].type}" for step in self.inputs
-        )
-        types = ", ".join(str(self.values[index].type) for index in self.outputs)
-        lines = [self._line(step) for step in self.steps if step.name]
-        results = ", ".join(map(self._name, self.outputs))
+        inputs = tuple(step.results[0] for step in self.inputs)
+        body = tuple(step for step in self.steps if step.name)
+        called = [block for step in _all_steps(body) for block in step.blocks if block.symbol]
+        functions = {block.symbol: self._function("private", block) for block in called}
+        main = self._function("public", Block(inputs, body, self.outputs, "main"))
+        return "\n".join([main, *functions.values()])
+
+    def _function(self, visibility: str, block: Block) -> str:
+        types = ", ".join(self._types(block.results))
         return "\n".join(
             [
-                f"func.func public @main({arguments}) -> ({types}) {{",
-                *lines,
-                f"  return {results} : {types}",
+                f"func.func {visibility} @{block.symbol}({self._arguments(block)}) -> ({types}) {{",
+                *(self._line(step, "  ") for step in block.steps),
+                f"  return {self._names(block.results)} : {types}",
                 "}\n",
             ]
         )
 
-    def _line(self, step: Step) -> str:
-        first = step.results[0]
-        target = f"%v{first}" + (f":{len(step.results)}" if len(step.results) > 1 else "")
-        results = ", ".join(str(self.values[index].type) for index in step.results)
+    def _line(self, step: Step, indent: str) -> str:
+        results = self._types(step.results)
+        count = f":{len(results)}" if len(results) > 1 else ""
+        target = f"{indent}%v{step.results[0]}{count} ="
         if step.name == "constant":
             assert step.array is not None
-            return f"  {target} = stablehlo.constant {dense(step.array, results)}"
-        operands = ", ".join(map(self._name, step.operands))
-        types = ", ".join(str(self.values[index].type) for index in step.operands)
+            return f"{target} stablehlo.constant {dense(step.array, results[0])}"
+        operands = self._names(step.operands)
+        types = f"({', '.join(self._types(step.operands))}) -> ({', '.join(results)})"
+        if step.name == "func.call":
+            return f"{target} func.call @{step.blocks[0].symbol}({operands}) : {types}"
+        name = step.name if "." in step.name else f"stablehlo.{step.name}"
         properties = f" <{{{step.attributes}}}>" if step.attributes else ""
-        region = f" ({{\n{step.region}\n  }})" if step.region else ""
+        regions = [step.region] if step.region else [self._block(b, indent) for b in step.blocks]
+        inner = ", ".join(f"{{\n{region}\n{indent}}}" for region in regions)
         return (
-            f'  {target} = "stablehlo.{step.name}"({operands}){properties}{region}'
-            f" : ({types}) -> ({results})"
+            f'{target} "{name}"({operands}){properties}{f" ({inner})" if inner else ""} : {types}'
         )
 
+    def _block(self, block: Block, indent: str) -> str:
+        head = [f"{indent}^bb0({self._arguments(block)}):"] if block.arguments else []
+        lines = [self._line(step, f"{indent}  ") for step in block.steps]
+        types = ", ".join(self._types(block.results))
+        end = f"{indent}  stablehlo.return {self._names(block.results)} : {types}"
+        return "\n".join([*head, *lines, end])
+
+    def _arguments(self, block: Block) -> str:
+        return ", ".join(f"%v{index}: {self.values[index].type}" for index in block.arguments)
+
+    def _types(self, indices: Sequence[int]) -> list[str]:
+        return [str(self.values[index].type) for index in indices]
+
+    def _names(self, indices: Sequence[int]) -> str:
+        return ", ".join(map(self._name, indices))
+
     def _name(self, index: int) -> str:
-        results = self.producers[index].results
+        producer = self.producers.get(index)
+        if producer is None:  # the argument of a block
+            return f"%v{index}"
+        results = producer.results
         return f"%v{results[0]}" + (f"#{results.index(index)}" if len(results) > 1 else "")
+
+
+def _all_steps(steps: Iterable[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        for block in step.blocks:
+            yield from _all_steps(block.steps)
+
+
+def narrowed(step: Step, wanted: Collection[int]) -> Step:
+    """The step with only what its wanted results need: fewer states of a loop, fewer results of a
+    branch; the steps of its blocks that nothing needs go."""
+    if step.name == "while":
+        return _narrowed_loop(step, wanted)
+    kept = [place for place, index in enumerate(step.results) if index in wanted]
+    if step.name not in ("case", "if"):
+        kept = list(range(len(step.results)))
+    blocks = tuple(
+        replace(block, steps=_needed(block, picked), results=picked)
+        for block in step.blocks
+        for picked in [tuple(block.results[place] for place in kept)]
+    )
+    return replace(step, results=tuple(step.results[place] for place in kept), blocks=blocks)
+
+
+def _narrowed_loop(step: Step, wanted: Collection[int]) -> Step:
+    condition, body = step.blocks
+    condition = replace(condition, steps=_needed(condition, condition.results))
+    kept = {place for place, index in enumerate(step.results) if index in wanted}
+    kept |= {place for place, index in enumerate(condition.arguments) if index in condition.used}
+    while True:
+        results = tuple(body.results[place] for place in sorted(kept))
+        inner = replace(body, steps=_needed(body, results), results=results)
+        more = {place for place, index in enumerate(body.arguments) if index in inner.used}
+        if more <= kept:
+            break
+        kept |= more
+    places = sorted(kept)
+
+    def pick(items: Sequence[int]) -> tuple[int, ...]:
+        return tuple(items[place] for place in places)
+
+    blocks = (
+        replace(condition, arguments=pick(condition.arguments)),
+        replace(inner, arguments=pick(body.arguments)),
+    )
+    return replace(step, operands=pick(step.operands), results=pick(step.results), blocks=blocks)
+
+
+def _needed(block: Block, results: Collection[int]) -> tuple[Step, ...]:
+    """The steps of a block that these values of it need."""
+    needed, kept = set(results), []
+    for step in reversed(block.steps):
+        wanted = needed.intersection(step.results)
+        if wanted:
+            kept.append(narrowed(step, wanted))
+            needed |= kept[-1].reads
+    return tuple(reversed(kept))
 
 
 def dense(array: np.ndarray, type_text: str) -> str:
@@ -228,6 +335,18 @@ def _nested(items: Sequence[str], shape: Sequence[int]) -> str:
     size = len(items) // shape[0]
     rows = [_nested(items[i * size : (i + 1) * size], shape[1:]) for i in range(shape[0])]
     return f"[{', '.join(rows)}]"
+
+
+def _widened_step(step: Step) -> Step:
+    return replace(
+        step,
+        attributes=_widened(step.attributes),
+        region=_widened(step.region),
+        array=None if step.array is None else _widened_array(step.array),
+        blocks=tuple(
+            replace(block, steps=tuple(map(_widened_step, block.steps))) for block in step.blocks
+        ),
+    )
 
 
 def _widened(text: str) -> str:

@@ -13,7 +13,7 @@ from fuzzing.program import Program, Quality
 
 def reduced(pool: Pool, found: Outcome) -> tuple[Outcome, str]:
     """The outcome of the smallest part that fails in the same way, and the ops of that part."""
-    program = generate(int(found.name))
+    program = generate(found.name)
     best, outputs = found, list(program.outputs)
     for output in outputs:
         outcome = _run(pool, found.name, [output], [])

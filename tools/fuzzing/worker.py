@@ -18,11 +18,11 @@ def run_seed(name: str, options: Mapping[str, Any]) -> Outcome:
     """Runs the program of a seed.
 
     Args:
-        name: The seed.
+        name: Its family and seed (`generate.case_name`).
         options: "outputs" (values to be the program's results) and "cuts" (values to be its
             inputs, with XLA's numbers), if only part of it is to run; "xla" to run it in XLA only.
     """
-    program = generate(int(name))
+    program = generate(name)
     if options.get("xla"):
         in_xla(program)
         return Outcome(name, "pass")
