@@ -225,6 +225,7 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "max_opset": prober.limits.max_opset,
         "max_ir_version": prober.limits.max_ir_version,
         "naive_sums": adds_naively(),
+        "fuses_reciprocals": fuses_reciprocals(),
         **{section: probe_table.encode(section, prober.found[section]) for section in SECTIONS},
         "skipped": SKIPPED,
     }
@@ -234,20 +235,46 @@ def adds_naively() -> bool:
     """Say whether a long f32 ReduceSum loses digits as a running sum does."""
     x = np.full((100_000, 4), 0.1, np.float32)
     node = helper.make_node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)
+    got = run_nodes([node], {"x": x}, x[0], {"axes": np.array([0])})
+    right = x.astype(np.float64).sum(0)
+    return bool((np.abs(got - right) > 1e-5 * right).any())
+
+
+def fuses_reciprocals() -> bool:
+    """Say whether 1 / x * y is optimized to y / x on integers, where it is 0 for most x."""
+    x, y = np.array([5], np.int64), np.array([7], np.int64)
+    nodes = [
+        helper.make_node("Div", ["one", "x"], ["quotient"]),
+        helper.make_node("Mul", ["quotient", "y"], ["z"]),
+    ]
+    return bool(run_nodes(nodes, {"x": x, "y": y}, x, {"one": np.array([1])}).any())
+
+
+def run_nodes(
+    nodes: list[onnx.NodeProto],
+    inputs: dict[str, np.ndarray],
+    like: np.ndarray,
+    constants: dict[str, np.ndarray],
+) -> np.ndarray:
+    """Run nodes with all optimizations; the result has the type and shape of `like`."""
+
+    def described(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+        element = helper.np_dtype_to_tensor_dtype(array.dtype)
+        return helper.make_tensor_value_info(name, element, array.shape)
+
     graph = helper.make_graph(
-        [node],
-        "sum",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, x.shape[1:])],
-        [onnx.numpy_helper.from_array(np.array([0]), "axes")],
+        nodes,
+        "nodes",
+        [described(name, array) for name, array in inputs.items()],
+        [described(nodes[-1].output[0], like)],
+        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", MIN_OPSET)], ir_version=10
     )
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (got,) = session.run(None, {"x": x})
-    right = x.astype(np.float64).sum(0)
-    return bool((np.abs(got - right) > 1e-5 * right).any())
+    (result,) = session.run(None, inputs)
+    return np.asarray(result)
 
 
 def parse_arguments() -> argparse.Namespace:

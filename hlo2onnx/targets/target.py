@@ -177,6 +177,7 @@ class Target:
         max_opset: newest opset that the runtime loads.
         max_ir_version: newest ONNX IR version that the runtime loads.
         naive_sums: whether float sums are running sums, which lose digits when they are long.
+        fuses_reciprocals: whether 1 / x * y becomes y / x on integers too, where that is wrong.
         skipped: operators that were not probed, with the reason. `supports` is False for them.
     """
 
@@ -192,6 +193,7 @@ class Target:
         wrong: Mapping[str, Support] | None = None,
         skipped: Mapping[str, str] | None = None,
         naive_sums: bool = False,
+        fuses_reciprocals: bool = False,
         variants: bool = True,
     ) -> None:
         """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
@@ -201,6 +203,7 @@ class Target:
         self.max_ir_version = max_ir_version
         self.skipped: Mapping[str, str] = dict(skipped or {})
         self.naive_sums = naive_sums
+        self.fuses_reciprocals = fuses_reciprocals
         self._ops = dict(ops)
         self._pairs = dict(pairs)
         self._wrong: Mapping[str, Support] = dict(wrong or {})
@@ -291,6 +294,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         wrong={key: _parse_row(row) for key, row in table.get("wrong", {}).items()},
         skipped={op: reason for reason, ops in table["skipped"].items() for op in ops.split()},
         naive_sums=table.get("naive_sums", False),
+        fuses_reciprocals=table.get("fuses_reciprocals", False),
     )
 
 

@@ -134,6 +134,9 @@ def reverse(b: Builder) -> None:
 
 def dynamic_slice(b: Builder) -> None:
     x = _source(b, range(1, 9))
+    if any(step.name == "dynamic_slice" and x.index in step.results for step in b.steps):
+        # XLA makes one of the two by adding their starts, before it clamps either.
+        raise Unsuitable
     starts = _starts(b, len(x.type.shape))
     shape = [b.rng.randint(min(extent, 1), extent) for extent in x.type.shape]
     _moved(b, "dynamic_slice", [x], shape, f"slice_sizes = {ints(shape)}", starts)

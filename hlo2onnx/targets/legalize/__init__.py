@@ -30,6 +30,7 @@ from hlo2onnx.targets.legalize.casts import (
     widen_before_transposing,
 )
 from hlo2onnx.targets.legalize.limits import is_right_here
+from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
 from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
 from hlo2onnx.targets.legalize.sums import split_long_sum
 from hlo2onnx.targets.target import (
@@ -66,7 +67,7 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
         made: list[oir.Node] = []
         for node in pending:
             builder.made.clear()
-            if target.naive_sums and node.op_type == "ReduceSum" and split_long_sum(node, builder):
+            if _respelled(node, target, builder):
                 made += builder.made
                 continue
             if node.domain or node.op_type in _STRUCTURAL or kernels.run(node):
@@ -82,6 +83,15 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
     widen_before_transposing(model.graph, builder)
     hoist_invariants(model.graph)
     remove_unused(model.graph)
+
+
+def _respelled(node: oir.Node, target: Target, builder: GraphBuilder) -> bool:
+    """Spells a node differently that the target runs badly for what stands around it."""
+    if node.op_type == "ReduceSum" and target.naive_sums:
+        return split_long_sum(node, builder)
+    if node.op_type == "Div" and target.fuses_reciprocals:
+        return spell_out_reciprocal(node, builder)
+    return False
 
 
 @dataclass(frozen=True)

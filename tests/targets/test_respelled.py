@@ -1,4 +1,4 @@
-"""Long float sums keep their digits."""
+"""Nodes spelled differently for what the target makes of them: long sums, integer reciprocals."""
 
 from __future__ import annotations
 
@@ -52,3 +52,32 @@ def test_the_standard_says_nothing_of_sums() -> None:
     model = model_of(lambda b, x: b.ReduceSum(x, b.i64([0])), {"x": x})
     legalize(model, load_target("onnx"), "fast", Report())
     assert [node.op_type for node in model.graph] == ["ReduceSum"]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
+@pytest.mark.parametrize("ones", [(), (1,), (1, 1)])
+def test_an_integer_reciprocal(dtype: type[np.integer], ones: tuple[int, ...]) -> None:
+    """1 / x * y is not y / x, which ORT would make of it."""
+    x, y = np.array([1, -1, 5], np.int64).astype(dtype), np.array([7, 8, 9], dtype)
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Mul(b.Div(b.const(np.ones(ones, dtype)), x), y)
+
+    model = model_of(build, {"x": x, "y": y})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x, "y": y})
+    right = [7, 0 if dtype is np.uint32 else -8, 0]
+    np.testing.assert_array_equal(got.reshape(-1), np.array(right).astype(dtype))
+
+
+def test_other_quotients_stay() -> None:
+    """Neither floats nor a quotient that no Mul reads are touched."""
+    for x in (np.ones(3, np.float32), np.ones(3, np.int32)):
+
+        def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+            quotient = b.Div(b.scalar_like(1, x), x)
+            return b.Mul(quotient, x) if x.dtype == oir.DataType.FLOAT else b.Add(quotient, x)
+
+        model = model_of(build, {"x": x})
+        legalize(model, load_target("ort-cpu"), "xla", Report())
+        assert next(iter(model.graph)).op_type == "Div"
