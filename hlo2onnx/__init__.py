@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from hlo2onnx.custom_calls import CustomOp, custom_call, expand_custom_call
 from hlo2onnx.errors import (
     Hlo2OnnxError,
     LoadError,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CustomOp",
     "Hlo2OnnxError",
     "LoadError",
     "OnnxProgram",
@@ -33,6 +35,8 @@ __all__ = [
     "Verification",
     "VerificationError",
     "__version__",
+    "custom_call",
+    "expand_custom_call",
     "translate",
 ]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
 from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
@@ -26,6 +27,7 @@ def translate(
     half: str = "xla",
     without: Iterable[str] = (),
     dump: str | Path | None = None,
+    custom_calls: Mapping[str, Translation] | None = None,
     **kwargs: Any,
 ) -> OnnxProgram:
     """Translates a JAX function or StableHLO program to ONNX.
@@ -46,6 +48,9 @@ def translate(
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
         without: Names of raising rules to leave out.
         dump: Folder that receives the program after each stage; by default $HLO2ONNX_DUMP.
+        custom_calls: What calls of code outside the program become, by target: a JAX function, or
+            a `hlo2onnx.CustomOp`. They go before those that `hlo2onnx.expand_custom_call` and
+            `hlo2onnx.custom_call` have registered, and before those hlo2onnx knows.
 
     Returns:
         The program: the model, its report, and methods to run, verify and save it.
@@ -56,7 +61,8 @@ def translate(
         UsageError: An option has no such value, or is a parameter of the function as well.
     """
     given = {"opset": opset, "target": target, "function": function, "nan": nan, "half": half}
-    _check_parameters(source, {**given, "without": without, "dump": dump})
+    others = {"without": without, "dump": dump, "custom_calls": custom_calls}
+    _check_parameters(source, {**given, **others})
     rules = frozenset([without] if isinstance(without, str) else without)
     folder = None if dump is None else Path(dump)
     options = Options(
@@ -67,13 +73,14 @@ def translate(
         half=half,
         without=rules,
         dump=folder,
+        custom_calls=dict(custom_calls or {}),
     ).with_environment()
     start = time.perf_counter()
     loaded = load(source, args, kwargs, function)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}
-    return OnnxProgram(model, loaded, report)
+    return OnnxProgram(model, loaded, report, libraries_of(model, options.custom_calls))
 
 
 def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:

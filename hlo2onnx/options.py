@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from hlo2onnx.custom_calls import Translation, check_translations
 from hlo2onnx.errors import UsageError
 
 DEFAULT_OPSET = 23
@@ -35,6 +37,8 @@ class Options:
             runtime's own f16 kernels, which skip roundings between ops.
         without: Names of raising rules that are switched off.
         dump: Folder that receives the module or graph after each stage; None writes nothing.
+        custom_calls: What custom calls are translated to, by target, beside what
+            `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
     """
 
     opset: int | None = None
@@ -44,12 +48,14 @@ class Options:
     half: str = "xla"
     without: frozenset[str] = frozenset()
     dump: Path | None = None
+    custom_calls: Mapping[str, Translation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.nan not in NAN_POLICIES:
             raise UsageError(f"nan={self.nan!r} is not one of {', '.join(NAN_POLICIES)}")
         if self.half not in HALF_POLICIES:
             raise UsageError(f"half={self.half!r} is not one of {', '.join(HALF_POLICIES)}")
+        check_translations(self.custom_calls)
 
     def with_environment(self) -> Options:
         """The options with HLO2ONNX_DUMP filled in where `dump` is not given."""

@@ -33,11 +33,16 @@ class OnnxProgram:
     Attributes:
         model: The model, as `onnx_ir.Model`.
         report: What the translation did.
+        libraries: Paths of the shared libraries whose custom operators the model uses; sessions
+            made here load them, any other session has to (`register_custom_ops_library`).
     """
 
-    def __init__(self, model: oir.Model, source: Source, report: Report) -> None:
+    def __init__(
+        self, model: oir.Model, source: Source, report: Report, libraries: Sequence[str] = ()
+    ) -> None:
         self.model = model
         self.report = report
+        self.libraries = libraries
         self._source = source
 
     @property
@@ -81,11 +86,11 @@ class OnnxProgram:
     @cached_property
     def _runtime(self) -> OrtProgram:
         if not self._is_large:
-            return OrtProgram(self.model_proto.SerializeToString())
+            return OrtProgram(self.model_proto.SerializeToString(), libraries=self.libraries)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
             self.save(path)
-            return OrtProgram(str(path))
+            return OrtProgram(str(path), libraries=self.libraries)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model in ONNX Runtime.
@@ -141,7 +146,9 @@ class OnnxProgram:
         arrays = None
         if args or kwargs or not self._source.signature.inputs:
             arrays = flatten_arguments(self._source.signature, args, kwargs)
-        return verify(self._source, self.model_proto, self.input_names, arrays, seed)
+        return verify(
+            self._source, self.model_proto, self.input_names, arrays, seed, self.libraries
+        )
 
     def __repr__(self) -> str:
         return (

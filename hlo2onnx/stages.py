@@ -11,7 +11,9 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.graph.foreign import restore_names
 from hlo2onnx.lowering.lower import lower
+from hlo2onnx.mlir.effects import drop_effects
 from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.options import Options
 from hlo2onnx.raising import raise_model
@@ -35,6 +37,8 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
     dump.module("load", source.module.operation)
     with _timed(report, "normalize"):
         module = normalized(source.module)
+        for call in drop_effects(module):
+            report.note(f"calls of @{call} are left out: nothing reads what they return")
     dump.module("normalize", module)
     with _timed(report, "lower"), _depth_limited():
         model = lower(module, source.function, source.signature, options, target, report)
@@ -46,6 +50,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         # The plain standard says nothing about how a runtime rounds, so nothing is worked around.
         half = "fast" if target.name == "onnx" else options.half
         legalize(model, target, half, report)
+    restore_names(model.graph)
     dump.model("legalize", model)
     for node in model.graph.all_nodes():
         report.nodes[node.op_type] += 1

@@ -12,6 +12,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 T = oir.DataType
@@ -211,10 +212,7 @@ def accumulate(
     types = {dtype_of(lhs), dtype_of(rhs), result}
     if result not in FLOATS:
         if types & FLOATS:
-            raise UnsupportedOp(
-                "a sum of products of floats has an integer result",
-                "keep a float result type (preferred_element_type) and convert it afterwards",
-            )
+            raise unsupported("integer sum of float products")
         common = result
     elif len(types) == 1:
         common = result
@@ -229,9 +227,7 @@ def complex_product(
     """The product of two real tensors, or of two complex ones:
     (a + bi)(c + di) = ac - bd + (ad + bc)i."""
     if len(lhs) != len(rhs):
-        raise UnsupportedOp(
-            "one operand is complex and the other real", "make both operands complex"
-        )
+        raise unsupported("mixed parts")
     if len(lhs) == 1:
         return (product(lhs[0], rhs[0]),)
     (a, b), (c, d) = lhs, rhs

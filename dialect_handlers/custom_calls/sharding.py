@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
@@ -32,10 +32,7 @@ def sharding(em: Emitter, op: CustomCall) -> list[Parts]:
 def shard(em: Emitter, op: CustomCall) -> list[Parts]:
     """@SPMDFullToShardShape(x) -> x: the only shard is the whole tensor."""
     if [x.type for x in op.operands] != [x.type for x in op.results]:
-        raise UnsupportedOp(
-            f"@{op.target} cuts a tensor into the shards of several devices",
-            "lower the function with a mesh of one device",
-        )
+        raise unsupported("shards", f"@{op.target} cuts a tensor into those of several devices")
     em.report.note(SHARDINGS_DROPPED)
     return [em.parts(operand) for operand in op.operands]
 

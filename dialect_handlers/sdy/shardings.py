@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -65,9 +65,6 @@ def manual_computation(em: Emitter, op: Op) -> list[Parts]:
     spread = {axis: size for axis, size in manual_axes(op.operation).items() if size > 1}
     if spread:
         shown = ", ".join(f"{axis} of {size}" for axis, size in spread.items())
-        raise UnsupportedOp(
-            f"each device runs this on its own shard (mesh axis {shown})",
-            "lower the function with a mesh of one device",
-        )
+        raise unsupported("shards", f"mesh axis {shown}")
     em.report.note(SHARDINGS_DROPPED)
     return em.inline(op.block(0), [em.parts(operand) for operand in op.operands])

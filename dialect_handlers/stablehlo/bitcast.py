@@ -7,8 +7,8 @@ import onnx_ir as oir
 
 from dialect_handlers.common.float_bits import FORMATS, from_bits, to_bits
 from dialect_handlers.common.integers import in_range, uniform, unsigned_type
-from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.values import FLOATS, dtype_of, rank_of
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -24,10 +24,7 @@ def bitcast_convert(em: Emitter, op: Op) -> oir.Value:
     if dtype_of(x) == dtype:
         return x
     if T.BOOL in (dtype_of(x), dtype):
-        raise UnsupportedOp(
-            "XLA keeps a boolean in a whole byte, StableHLO in one bit",
-            "shift and mask the integer instead",
-        )
+        raise unsupported("bits of booleans")
     wide, narrow = dtype_of(x).bitwidth, dtype.bitwidth
     if wide == narrow:
         return _same_width(em, x, dtype)
@@ -39,10 +36,7 @@ def bitcast_convert(em: Emitter, op: Op) -> oir.Value:
 def bitcast_complex(em: Emitter, op: Op) -> list[Parts]:
     """bitcast_convert(x) of complex x -> x; XLA knows no other type for its bits."""
     if op.operands[0].type != op.results[0].type:
-        raise UnsupportedOp(
-            "XLA defines no other type for the bits of a complex number",
-            "bitcast the real and the imaginary part",
-        )
+        raise unsupported("bits of complex numbers")
     return [em.parts(op.operands[0])]
 
 

@@ -9,6 +9,7 @@ import onnx_ir as oir
 from dialect_handlers.common.float_bits import total_order_key
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.values import FLOATS, UNSIGNED, dtype_of
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -62,10 +63,7 @@ def compare_complex(
     """compare EQ or NE of complex numbers: that of the real and that of the imaginary parts."""
     join = COMPLEX.get(comparison_direction)
     if join is None or compare_type == "TOTALORDER":
-        raise UnsupportedOp(
-            f"complex numbers have no order ({comparison_direction}, {compare_type})",
-            "compare the real and imaginary parts, or the absolute values",
-        )
+        raise unsupported("order of complex numbers", f"{comparison_direction}, {compare_type}")
     (re_l, im_l), (re_r, im_r) = (em.parts(operand) for operand in op.operands)
     parts = NUMBERS[comparison_direction]
     return join(em, parts(em, re_l, re_r), parts(em, im_l, im_r))

@@ -19,6 +19,7 @@ from dialect_handlers.common.contraction import (
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.builder import INT64_MIN
 from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -231,7 +232,7 @@ def convolution(
     types = parts_of(op.results[0].type)
     lhs, rhs = (em.parts(operand) for operand in op.operands)
     if len(types) != len(lhs):
-        raise UnsupportedOp("complex operands and a real result, or the other way round")
+        raise unsupported("mixed parts")
     rank = len(dimension_numbers.input_spatial_dimensions)
     edges = np.zeros((rank, 2), np.int64) if padding is None else np.reshape(padding, (rank, 2))
     windows = tuple(

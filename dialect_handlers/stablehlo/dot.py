@@ -7,7 +7,7 @@ from typing import Any
 import onnx_ir as oir
 
 from dialect_handlers.common.contraction import Operand, accumulate, complex_product, contract
-from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -27,7 +27,7 @@ def dot_general(em: Emitter, op: Op, *, dot_dimension_numbers: Any) -> Parts:
     lhs, rhs = (em.parts(operand) for operand in op.operands)
     types = parts_of(op.results[0].type)
     if len(types) != len(lhs):
-        raise UnsupportedOp("complex operands and a real result, or the other way round")
+        raise unsupported("mixed parts")
     readers_perm = _readers_perm(op) if len(types) == 1 else None
 
     def contraction(x: oir.Value, y: oir.Value) -> oir.Value:

@@ -11,12 +11,17 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
+from hlo2onnx.graph.dims import at_most, canonical, is_positive, is_static
+from hlo2onnx.graph.extents import Extents
 from hlo2onnx.graph.infer import ValueType, infer
 from hlo2onnx.graph.names import Names
 from hlo2onnx.graph.values import Dim, dtype_of, rank_of, shape_of
 
 _SHARED_BYTES = 1024
 """Constants up to this size are shared by content; larger ones by identity of their memory."""
+
+DFT_AXIS_OPSET = 20
+"""From here on the axis of DFT is an input."""
 
 INT64_MAX = np.iinfo(np.int64).max
 INT64_MIN = np.iinfo(np.int64).min
@@ -48,7 +53,10 @@ class GraphBuilder:
         self.opset = opset
         self.scope = ""
         self.metadata: Mapping[str, str] = {}
+        self.extents = Extents(self)
         self._insert_before: oir.Node | None = None
+        self._insert_after: oir.Node | None = None
+        self._last_at_start: oir.Node | None = None
         self._constants: dict[tuple[Any, ...], oir.Value] = {}
 
     def adopt(self, graph: oir.Graph) -> None:
@@ -96,6 +104,18 @@ class GraphBuilder:
         attributes = {name: item for name, item in attributes.items() if item is not None}
         if types is None:
             types = infer(op_type, inputs, attributes, n_outputs)
+        outputs = self.node(op_type, inputs, attributes, types, domain)
+        return outputs[0] if n_outputs == 1 else tuple(outputs)
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[oir.Value | None],
+        attributes: Mapping[str, Any],
+        types: Sequence[ValueType],
+        domain: str = "",
+    ) -> list[oir.Value]:
+        """Makes one node with outputs of these types, whatever its attributes are called."""
         name = self.names.unique(self.scope or op_type)
         outputs = [
             oir.Value(
@@ -116,14 +136,17 @@ class GraphBuilder:
         )
         self._place(node)
         self.made.append(node)
-        return outputs[0] if n_outputs == 1 else tuple(outputs)
+        return outputs
 
     def _one(self, op_type: str, *inputs: oir.Value | None, **attributes: Any) -> oir.Value:
         output: oir.Value = self.op(op_type, *inputs, **attributes)
         return output
 
     def _place(self, node: oir.Node) -> None:
-        if self._insert_before is not None:
+        if self._insert_after is not None:
+            self.graph.insert_after(self._insert_after, node)
+            self._insert_after = node
+        elif self._insert_before is not None:
             self.graph.insert_before(self._insert_before, node)
         else:
             self.graph.append(node)
@@ -131,16 +154,39 @@ class GraphBuilder:
     @contextmanager
     def before(self, node: oir.Node) -> Iterator[None]:
         """Within the block nodes go right before `node`, under its name and metadata."""
-        saved = (self.graph, self._insert_before, self.scope, self.metadata)
         graph = node.graph
         if not isinstance(graph, oir.Graph):
             raise InternalError(f"node {node.name} is not part of a graph")
-        self.graph, self._insert_before = graph, node
-        self.scope, self.metadata = node.name or "", node.metadata_props
+        with self._elsewhere(graph, node.name or "", node.metadata_props):
+            self._insert_before = node
+            yield
+
+    @contextmanager
+    def at_start(self) -> Iterator[None]:
+        """Within the block nodes go to the start of the main graph, after those of earlier such
+        blocks."""
+        with self._elsewhere(self.main_graph, "", {}):
+            last = self._last_at_start
+            if last is not None and last.graph is self.main_graph:
+                self._insert_after = last
+            elif len(self.main_graph):
+                self._insert_before = self.main_graph[0]
+            made = len(self.made)
+            yield
+            if len(self.made) > made:
+                self._last_at_start = self.made[-1]
+
+    @contextmanager
+    def _elsewhere(
+        self, graph: oir.Graph, scope: str, metadata: Mapping[str, str]
+    ) -> Iterator[None]:
+        saved = (self.graph, self._insert_before, self._insert_after, self.scope, self.metadata)
+        self.graph, self._insert_before, self._insert_after = graph, None, None
+        self.scope, self.metadata = scope, metadata
         try:
             yield
         finally:
-            self.graph, self._insert_before, self.scope, self.metadata = saved
+            self.graph, self._insert_before, self._insert_after, self.scope, self.metadata = saved
 
     @contextmanager
     def subgraph(self, inputs: Sequence[oir.Value], name: str) -> Iterator[oir.Graph]:
@@ -148,13 +194,9 @@ class GraphBuilder:
 
         The caller appends the results to `graph.outputs` before it leaves the block.
         """
-        saved = (self.graph, self._insert_before)
-        self.graph = oir.Graph(inputs, [], nodes=[], name=self.names.unique(name))
-        self._insert_before = None
-        try:
-            yield self.graph
-        finally:
-            self.graph, self._insert_before = saved
+        graph = oir.Graph(inputs, [], nodes=[], name=self.names.unique(name))
+        with self._elsewhere(graph, self.scope, self.metadata):
+            yield graph
 
     def value(self, name: str, dtype: oir.DataType, shape: Sequence[Dim]) -> oir.Value:
         """A value without a producer: a graph or subgraph input."""
@@ -218,11 +260,18 @@ class GraphBuilder:
         saturate = 0 if dtype.name.startswith(("FLOAT8E4", "FLOAT8E5")) else None
         return self._one("Cast", x, to=dtype, saturate=saturate)
 
-    def reshape(self, x: oir.Value, dims: Sequence[int]) -> oir.Value:
-        """Reshape to static extents, or x itself when it has them."""
+    def reshape(self, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
+        """Reshape to these extents, or x itself when it has them."""
         if shape_of(x) == tuple(dims):
             return x
-        return self._one("Reshape", x, self.i64(list(dims)), allowzero=1 if 0 in dims else None)
+        if is_static(dims):
+            allowzero = 1 if 0 in dims else None
+            return self._one("Reshape", x, self.i64(list(dims)), allowzero=allowzero)  # type: ignore[arg-type]
+        types = [(dtype_of(x), tuple(dims))]
+        target = _reshape_target(shape_of(x), dims)
+        if target is not None:
+            return self._one("Reshape", x, self.i64(target), types=types)
+        return self._one("Reshape", x, self.extents.vector(dims), allowzero=1, types=types)
 
     def transpose(self, x: oir.Value, perm: Sequence[int]) -> oir.Value:
         """Transpose, or x itself when the permutation is the identity."""
@@ -230,17 +279,23 @@ class GraphBuilder:
             return x
         return self._one("Transpose", x, perm=tuple(perm))
 
-    def expand(self, x: oir.Value, dims: Sequence[int]) -> oir.Value:
-        """Expand to static extents (numpy broadcasting), or x itself when it has them.
+    def expand(self, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
+        """Expand to these extents (numpy broadcasting), or x itself when it has them.
 
         To nothing it is a constant: ONNX Runtime drops an Expand from 1 to 0 as one that changes
         nothing.
         """
         if shape_of(x) == tuple(dims):
             return x
-        if 0 in dims:
-            return self.const(np.zeros(dims, dtype_of(x).numpy()))
-        return self._one("Expand", x, self.i64(list(dims)))
+        if is_static(dims):
+            if 0 in dims:
+                return self.const(np.zeros(dims, dtype_of(x).numpy()))  # type: ignore[arg-type]
+            return self._one("Expand", x, self.i64(list(dims)))  # type: ignore[arg-type]
+        aligned = (1,) * (len(dims) - rank_of(x)) + shape_of(x)
+        # Where x has the extent already, 1 asks for nothing.
+        wanted = [1 if have == want else want for have, want in zip(aligned, dims, strict=True)]
+        shape = self.extents.vector(wanted)
+        return self._one("Expand", x, shape, types=[(dtype_of(x), tuple(dims))])
 
     def unsqueeze(self, x: oir.Value, axes: Sequence[int]) -> oir.Value:
         """Inserts axes of extent 1 at these positions of the result."""
@@ -254,13 +309,14 @@ class GraphBuilder:
         self,
         x: oir.Value,
         starts: Sequence[int],
-        limits: Sequence[int],
+        limits: Sequence[Dim],
         steps: Sequence[int] | None = None,
         axes: Sequence[int] | None = None,
     ) -> oir.Value:
         """x[starts:limits:steps] along `axes` (all by default); axes kept whole are left out.
 
-        A limit of `INT64_MIN` with a negative step means "past the first element".
+        A limit of `INT64_MIN` with a negative step means "past the first element". A symbolic
+        limit, or one along a symbolic axis, must not be greater than the extent.
         """
         axes = range(rank_of(x)) if axes is None else axes
         steps = [1] * len(axes) if steps is None else steps
@@ -272,14 +328,69 @@ class GraphBuilder:
         if not rows:
             return x
         start, limit, step, axis = (list(column) for column in zip(*rows, strict=True))
-        inputs = [self.i64(start), self.i64(limit), self.i64(axis)]
+        dims = list(shape_of(x))
+        for row in rows:
+            dims[row[3]] = _sliced(dims[row[3]], *row[:3])
+        # To the end is a number that is greater than any extent.
+        ends = [
+            INT64_MAX if last == shape_of(x)[place] and not isinstance(last, int) else last
+            for last, place in zip(limit, axis, strict=True)
+        ]
+        inputs = [self.i64(start), self.extents.vector(ends), self.i64(axis)]
         if any(item != 1 for item in step):
             inputs.append(self.i64(step))
-        return self._one("Slice", x, *inputs)
+        return self._one("Slice", x, *inputs, types=[(dtype_of(x), tuple(dims))])
 
     def concat(self, parts: Sequence[oir.Value], axis: int) -> oir.Value:
         """Concat along `axis`, or the part itself when there is only one."""
         return parts[0] if len(parts) == 1 else self._one("Concat", *parts, axis=axis)
+
+    def dft(
+        self,
+        x: oir.Value,
+        axis: int,
+        length: int | None = None,
+        *,
+        inverse: bool = False,
+        onesided: bool = False,
+    ) -> oir.Value:
+        """DFT of `length` points along an axis, which is an attribute before opset 20; the last
+        axis holds real and imaginary parts."""
+        points = None if length is None else self.i64(length)
+        flags = {"inverse": inverse or None, "onesided": onesided or None}
+        if self.opset < DFT_AXIS_OPSET:
+            return self._one("DFT", x, points, axis=axis, **flags)
+        return self._one("DFT", x, points, self.i64(axis), **flags)
+
+
+def _reshape_target(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
+    """The constant shape that Reshape takes for these extents, not all of which are numbers: 0
+    keeps the extent of an axis and one -1 is worked out; None where that does not suffice."""
+    target = [
+        dim if isinstance(dim, int) else 0 if have[axis : axis + 1] == (dim,) else -1
+        for axis, dim in enumerate(dims)
+    ]
+    if 0 in (dim for dim in dims if isinstance(dim, int)) or target.count(-1) > 1:
+        return None
+    kept = [dim for dim, item in zip(dims, target, strict=True) if item == 0]
+    if -1 in target and not all(map(is_positive, kept)):
+        return None
+    return target
+
+
+def _sliced(dim: Dim, start: int, limit: Dim, step: int) -> Dim:
+    """The extent that is left of one."""
+    if isinstance(dim, int) and isinstance(limit, int):
+        past = None if limit < -dim else limit
+        return len(range(*slice(start, past, step).indices(dim)))
+    if step < 0:
+        if (start, limit) != (-1, INT64_MIN):
+            raise InternalError("only the whole of a symbolic axis can be reversed")
+        return dim if step == -1 else (dim + (-step - 1)) // -step
+    if start < 0 or not at_most(start, limit):
+        raise InternalError(f"[{start}:{limit}] of a symbolic axis of {dim}")
+    length = limit - start
+    return length if step == 1 else (length + (step - 1)) // step
 
 
 def _label(array: np.ndarray) -> str:

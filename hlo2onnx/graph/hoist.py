@@ -11,6 +11,12 @@ RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLik
 """Operators that give another result each time."""
 
 
+def is_repeatable(node: oir.Node) -> bool:
+    """Whether the node gives the same whenever and however often it runs; nobody can tell of the
+    operators of other domains."""
+    return node.op_type not in RANDOM and not node.domain
+
+
 def hoist_invariants(graph: oir.Graph) -> int:
     """Moves nodes of Loop bodies that read nothing made in the body in front of the Loop; returns
     how many went.
@@ -33,7 +39,7 @@ def _empty(body: oir.Graph, loop: oir.Node, graph: oir.Graph) -> int:
     for node in list(body):
         fixed = not (
             subgraphs(node)
-            or node.op_type in RANDOM
+            or not is_repeatable(node)
             or inside.intersection(node.inputs)
             or any(output.is_graph_output() for output in node.outputs)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as oir
@@ -10,6 +10,8 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.foreign import qualified
+from hlo2onnx.graph.infer import ValueType
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, parts_of, shape_of
@@ -44,6 +46,7 @@ class Emitter(GraphBuilder):
         constants: Contents of the module's constants.
         rows: For the loops being translated, by the placeholder of a buffer that becomes a stack
             of rows: the row written in a trip.
+        random_keys: What generators of random bits were given as their keys.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Emitter(GraphBuilder):
         self.facts = Facts()
         self.environment: dict[Any, Parts] = {}
         self.rows: dict[Parts, Parts] = {}
+        self.random_keys: list[Parts] = []
         self.walker: Walker
 
     # -- values of the program ----------------------------------------------------------------
@@ -163,6 +167,24 @@ class Emitter(GraphBuilder):
         """
         parts = [item if isinstance(item, tuple) else (item,) for item in arguments]
         return self.walker.through_jax(function, parts, keywords)
+
+    def foreign(
+        self,
+        domain: str,
+        version: int,
+        op_type: str,
+        inputs: Sequence[oir.Value],
+        attributes: Mapping[str, Any],
+        types: Sequence[ValueType],
+    ) -> list[oir.Value]:
+        """Makes a node of an operator of any domain, with outputs of these types.
+
+        Outside of ONNX's own domain it goes by a qualified name until the model is finished (see
+        `hlo2onnx.graph.foreign`).
+        """
+        if domain:
+            self.main_graph.opset_imports[domain] = version
+        return self.node(qualified(domain, op_type), inputs, attributes, types, domain)
 
     # -- policies -----------------------------------------------------------------------------
 

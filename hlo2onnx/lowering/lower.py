@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as oir
 
+from hlo2onnx.custom_calls import known_translations
 from hlo2onnx.errors import LoadError, TranslationError
 from hlo2onnx.lowering.boundary import (
     bind_inputs,
@@ -16,7 +17,8 @@ from hlo2onnx.lowering.boundary import (
     reserve_names,
 )
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
-from hlo2onnx.lowering.registry import load_handlers
+from hlo2onnx.lowering.registry import Registry, load_handlers
+from hlo2onnx.lowering.user_calls import user_handler
 from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.normalize import functions_of
@@ -44,6 +46,7 @@ def lower(
     """
     if not signature.outputs:
         raise LoadError("the program returns nothing, and no runtime loads a model without outputs")
+    calls = known_translations(options.custom_calls)
     lowering = _Lowering(
         functions_of(module_operation),
         function,
@@ -52,6 +55,7 @@ def lower(
         target,
         report,
         Constants(module_operation),
+        load_handlers().with_own(user_handler(*item) for item in calls.items()),
     )
     opset = options.opset or min(DEFAULT_OPSET, target.max_opset)
     while True:
@@ -74,6 +78,7 @@ class _Lowering:
     target: Target
     report: Report
     constants: Constants
+    registry: Registry
 
     def attempt(self, opset: int) -> oir.Model:
         """The model in this opset.
@@ -84,7 +89,7 @@ class _Lowering:
         """
         graph = oir.Graph([], [], nodes=[], name=self.function, opset_imports={"": opset})
         em = Emitter(graph, opset, self.options, self.target, self.report, self.constants)
-        walker = Walker(em, self.functions, load_handlers())
+        walker = Walker(em, self.functions, self.registry)
         function, signature = self.functions[self.function], self.signature
         refusals = boundary_refusals(em, function, signature.inputs, "argument")
         refusals += boundary_refusals(em, function, signature.outputs, "result")

@@ -79,6 +79,7 @@ class Op:
 
 
 CUSTOM_CALL = "stablehlo.custom_call"
+CALLED = "called_computations"
 
 
 def call_key(target: str) -> str:
@@ -114,9 +115,8 @@ class CustomCall(Op):
         for name in ("backend_config", "mhlo.backend_config", "mhlo.attributes"):
             if name in self.mlir_names and (content := super().attribute(name)):
                 entries |= content if isinstance(content, dict) else {"backend_config": content}
-        if "called_computations" in self.mlir_names:
-            called = super().attribute("called_computations")
-            entries |= {"called_computations": called} if called else {}
+        if CALLED in self.mlir_names and (called := super().attribute(CALLED)):
+            entries[CALLED] = called
         return entries
 
     @property

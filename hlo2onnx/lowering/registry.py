@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
@@ -30,6 +30,7 @@ class Handler:
         reads: Names of the MLIR attributes it takes as keyword arguments.
         required: Those of them without a default.
         ignores: Attributes it leaves unread, each with the reason.
+        reads_rest: Whether it takes every other attribute as well.
     """
 
     op: str
@@ -38,6 +39,7 @@ class Handler:
     reads: frozenset[str]
     required: frozenset[str]
     ignores: Mapping[str, str] = field(default_factory=dict)
+    reads_rest: bool = False
 
 
 class Registry:
@@ -59,6 +61,14 @@ class Registry:
             if (handler.op, form) in self._handlers:
                 raise InternalError(f"{handler.op} has two handlers for {form} values")
             self._handlers[(handler.op, form)] = handler
+
+    def with_own(self, handlers: Iterable[Handler]) -> Registry:
+        """A registry with these handlers in front of those registered here."""
+        own = Registry()
+        for handler in handlers:
+            own.add(handler)
+        own._handlers = {**self._handlers, **own._handlers}
+        return own
 
     def find(self, op: str, complex_: bool) -> Handler | None:
         """The handler for an op on complex or on real values, None if there is none."""

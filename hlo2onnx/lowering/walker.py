@@ -9,6 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
@@ -150,7 +151,7 @@ class Walker:
         if handler is None:
             if self.expansions.knows(op):
                 return self.expansion(op)
-            raise _no_handler(op)
+            raise limitation_of(op.key) or _no_handler(op)
         attributes = _attributes(handler, op)
         if handler.form == "parts" and op.touches_complex:
             return self._each_part(handler, op, attributes)
@@ -242,7 +243,7 @@ class Walker:
             )
 
     def _refuse(self, op: Op, origin: Origin, refusal: UnsupportedOp) -> None:
-        self.refusals.append(Refusal(op.name, op.types(), str(origin), refusal.why, refusal.next))
+        self.refusals.append(Refusal(op.key, op.types(), str(origin), refusal.why, refusal.next))
 
     def _placeholder(self, value: Any) -> Parts:
         try:
@@ -256,13 +257,17 @@ class Walker:
 
 
 def _no_handler(op: Op) -> UnsupportedOp:
-    kind = "complex numbers" if op.touches_complex else "this op"
     if not isinstance(op, CustomCall):
+        kind = "complex numbers" if op.touches_complex else "this op"
         return UnsupportedOp(f"hlo2onnx has no handler for {kind}")
+    kind = "complex numbers" if op.touches_complex else "these types"
     return UnsupportedOp(
-        f"@{op.target} is code outside the program, and no handler of it takes {kind}",
-        f"register one with hlo2onnx.lowering.registry.handles_call({op.target!r}); where the call"
-        " belongs to another platform, lower the function for the CPU",
+        f"@{op.target} is code outside the program, and hlo2onnx has no translation of it that"
+        f" takes {kind}",
+        "register one: hlo2onnx.expand_custom_call(target, jax_function), or hlo2onnx.custom_call("
+        "target, domain=..., op_type=...) for an operator of a runtime, or"
+        " translate(..., custom_calls={target: ...}); where the call belongs to another platform,"
+        " lower the function for the CPU",
     )
 
 
@@ -274,7 +279,7 @@ def _attributes(handler: Handler, op: Op) -> dict[str, Any]:
     """
     values = {}
     for name in op.attribute_names:
-        if name in handler.reads:
+        if name in handler.reads or (handler.reads_rest and name not in handler.ignores):
             values[name] = op.attribute(name)
         elif name not in handler.ignores:
             raise UnsupportedOp(f"attribute {name} = {op.attribute(name)} is not known")

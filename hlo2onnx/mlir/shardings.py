@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
+import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
@@ -48,12 +51,9 @@ def _mesh_axes(operation: Any) -> dict[str, int]:
 
 def _symbol(operation: Any, name: str) -> Any:
     """An op of the enclosing module by its symbol; the verifier has made sure that it is there."""
-    module = operation
-    while module.name != "builtin.module":
-        module = module.parent.operation
     return next(
         item.operation
-        for item in module.regions[0].blocks[0].operations
+        for item in _root(operation).regions[0].blocks[0].operations
         if "sym_name" in _names(item.operation.attributes)
         and item.operation.attributes["sym_name"].value == name
     )
@@ -61,3 +61,48 @@ def _symbol(operation: Any, name: str) -> Any:
 
 def _names(attributes: Any) -> list[str]:
     return [item if isinstance(item, str) else item.name for item in attributes]
+
+
+def device_count(operation: Any) -> int:
+    """How many devices run the module that an operation stands in, each on data of its own."""
+    module = _root(operation)
+    present = _names(module.attributes)
+    counts = (
+        module.attributes[name].value
+        for name in ("mhlo.num_replicas", "mhlo.num_partitions")
+        if name in present
+    )
+    return math.prod(counts)
+
+
+def largest_group(operation: Any) -> int:
+    """The number of devices in the largest of a collective's `replica_groups`; all there are
+    where it lists no groups."""
+    groups = operation.attributes["replica_groups"]
+    if isinstance(groups, ir.DenseElementsAttr):
+        members = np.array(groups)
+        sizes = (members >= 0).sum(-1) if members.ndim == 2 else np.zeros(0, int)
+        return int(sizes.max()) if sizes.size else device_count(operation)
+    return math.prod(_group_axes(operation, str(groups)))
+
+
+_AXIS = re.compile(r'<name = "([^"]*)", size = (\d+)>')
+_AXIS_REF = re.compile(r'axis_ref<name = "([^"]*)"(?:, sub_axis_info = \(\d+\)(\d+))?>')
+_MESH_NAME = re.compile(r"mesh = @(\w+)")
+
+
+def _group_axes(operation: Any, groups: str) -> list[int]:
+    """Sizes of the mesh axes that span a group, from the text of a
+    `#stablehlo.replica_group_mesh_axes`; the bindings crash on an axis without sub-axes."""
+    if name := _MESH_NAME.search(groups):
+        mesh = sdy.MeshAttr(_symbol(operation, name[1]).attributes["mesh"])
+        sizes = {axis.name: axis.size for axis in map(sdy.MeshAxisAttr, mesh.axes)}
+    else:
+        sizes = {axis: int(size) for axis, size in _AXIS.findall(groups)}
+    return [int(part or sizes[axis]) for axis, part in _AXIS_REF.findall(groups)]
+
+
+def _root(operation: Any) -> Any:
+    while operation.name != "builtin.module":
+        operation = operation.parent.operation
+    return operation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +68,11 @@ class TensorType:
     dtype: oir.DataType
     shape: tuple[Dim, ...]
 
+    @property
+    def value_type(self) -> tuple[oir.DataType, tuple[int | oir.SymbolicDim, ...]]:
+        """Element type and shape as an ONNX value has them."""
+        return self.dtype, tuple(oir.SymbolicDim(None) if d is None else d for d in self.shape)
+
     def __str__(self) -> str:
         dims = "".join(f"{'?' if dim is None else dim}x" for dim in self.shape)
         return f"tensor<{dims}{self.dtype.short_name()}>"
@@ -85,6 +91,15 @@ def is_tensor(mlir_type: Any) -> bool:
 def is_token(mlir_type: Any) -> bool:
     """Whether the type is `!stablehlo.token`, which carries order and no data."""
     return str(mlir_type) == "!stablehlo.token"
+
+
+_FUTURE = re.compile(r"!stablehlo\.future<(.*)>")
+
+
+def _awaited(mlir_type: Any) -> Any | None:
+    """The types a `!stablehlo.future` stands for, as a tuple type; None for another type."""
+    match = _FUTURE.fullmatch(str(mlir_type))
+    return match and ir.Type.parse(f"tuple<{match[1]}>", mlir_type.context)
 
 
 def is_complex(mlir_type: Any) -> bool:
@@ -109,7 +124,7 @@ def parts_of(mlir_type: Any) -> tuple[TensorType, ...]:
     """The ONNX tensors that carry a StableHLO value of this type.
 
     One for a tensor, two (re, im) for a complex tensor, none for a token, and those of its
-    elements, in order, for a tuple.
+    elements, in order, for a tuple or a future.
 
     Raises:
         UnsupportedOp: ONNX has no such element type.
@@ -124,6 +139,7 @@ def parts_of(mlir_type: Any) -> tuple[TensorType, ...]:
         return (TensorType(_onnx_dtype(element), shape),)
     if is_token(mlir_type):
         return ()
+    mlir_type = _awaited(mlir_type) or mlir_type
     if isinstance(mlir_type, ir.TupleType):
         members = (mlir_type.get_type(index) for index in range(mlir_type.num_types))
         return tuple(part for member in members for part in parts_of(member))

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 import onnx_ir as oir
 
 from hlo2onnx.graph.edit import can_replace, replace, subgraphs
-from hlo2onnx.graph.hoist import RANDOM
+from hlo2onnx.graph.hoist import is_repeatable
 
 
 def eliminate_common_subexpressions(
@@ -23,7 +23,7 @@ def eliminate_common_subexpressions(
             count += sum(eliminate_common_subexpressions(subgraph, seen) for subgraph in inner)
             continue
         key = _key(node)
-        earlier = seen.setdefault(key, node) if node.op_type not in RANDOM else node
+        earlier = seen.setdefault(key, node) if is_repeatable(node) else node
         if earlier is node:
             continue
         if all(map(can_replace, node.outputs, earlier.outputs)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,20 @@ class OrtProgram:
         model: Serialized model, or the path of one with external data.
         optimize: Whether ORT may optimise the graph.
         threads: Number of intra-op threads; 0 leaves it to ORT.
+        libraries: Paths of shared libraries with custom operators.
 
     Raises:
-        VerificationError: ORT does not load the model.
+        VerificationError: ORT does not load the model or a library.
     """
 
-    def __init__(self, model: bytes | str, *, optimize: bool = True, threads: int = 0) -> None:
+    def __init__(
+        self,
+        model: bytes | str,
+        *,
+        optimize: bool = True,
+        threads: int = 0,
+        libraries: Sequence[str] = (),
+    ) -> None:
         ort = onnxruntime()
         options = ort.SessionOptions()
         options.log_severity_level = 4
@@ -52,6 +60,8 @@ class OrtProgram:
         options.graph_optimization_level = (
             level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
         )
+        for library in libraries:
+            _register(options, library)
         try:
             self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -81,6 +91,15 @@ class OrtProgram:
             return self._ort.OrtValue.ortvalue_from_numpy(array)
         carrier = array.view(np.uint8 if dtype.bitwidth == 8 else np.uint16)
         return self._ort.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, int(dtype))
+
+
+def _register(options: Any, library: str) -> None:
+    try:
+        options.register_custom_ops_library(library)
+    except Exception as error:
+        raise VerificationError(
+            f"ONNX Runtime does not load the custom operators in {library}: {error}"
+        ) from error
 
 
 _NATIVE = frozenset(

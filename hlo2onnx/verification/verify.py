@@ -16,6 +16,7 @@ from hlo2onnx.calling import from_model, to_model
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
+from hlo2onnx.mlir.effects import drop_effects
 from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.sources.signature import Port
 from hlo2onnx.sources.source import Source, find_function
@@ -36,6 +37,7 @@ class Reference:
     def __init__(self, source: Source) -> None:
         module = clone_module(source.module)
         densify(module)
+        drop_effects(module)
         make_main(module, source.function)
         function = find_function(module, "main", source.description)
         self._argument_count = len(function.regions[0].blocks[0].arguments)
@@ -75,10 +77,11 @@ def verify(
     input_names: Sequence[str],
     arrays: Sequence[np.ndarray] | None,
     seed: int,
+    libraries: Sequence[str] = (),
 ) -> Verification:
     """Compares a model with the program it was made from; see `OnnxProgram.verify`."""
     check_model(model)
-    runner = _Runner(source, model, input_names)
+    runner = _Runner(source, model, input_names, libraries)
     outputs = source.signature.outputs
     notes: list[str] = []
     if arrays is not None:
@@ -106,12 +109,21 @@ def verify(
 class _Runner:
     """XLA and both ORT sessions of one program, ready to run."""
 
-    def __init__(self, source: Source, model: onnx.ModelProto, input_names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        model: onnx.ModelProto,
+        input_names: Sequence[str],
+        libraries: Sequence[str],
+    ) -> None:
         self._outputs = source.signature.outputs
         self._names = input_names
         self.reference = Reference(source)
         content = model.SerializeToString()
-        self._sessions = [OrtProgram(content, optimize=optimize) for optimize in (True, False)]
+        self._sessions = [
+            OrtProgram(content, optimize=optimize, libraries=libraries)
+            for optimize in (True, False)
+        ]
 
     def __call__(
         self, arrays: Sequence[np.ndarray]

@@ -23,9 +23,10 @@ from dialect_handlers.stablehlo.control_flow.subgraphs import (
 )
 from hlo2onnx.analysis.loops import Limit, LoopForm, loop_form
 from hlo2onnx.analysis.ranges import RANGE, Range, range_of_type
-from hlo2onnx.errors import InternalError, UnsupportedOp
+from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import INT64_MIN
 from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -37,10 +38,7 @@ INT64 = oir.DataType.INT64
 def while_(em: Emitter, op: Op) -> list[Parts]:
     """while(operands) -> Loop; nothing for no trip, the body alone for a single one."""
     if em.walker.in_scalar_region:
-        raise UnsupportedOp(
-            "the elements of a tensor would loop each for itself",
-            "use a computation without loops in reduce, map, scatter, ...",
-        )
+        raise unsupported("loop in a scalar region")
     form = loop_form(op.operation, em.walker.functions, partial(known_integer, em))
     initial = [em.parts(operand) for operand in op.operands]
     if form.trips == 0:

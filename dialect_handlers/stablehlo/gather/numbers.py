@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.limitations import unsupported
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def read_numbers(
     batch_axes = [axis - (axis > vector) for axis in numbers.start_indices_batching_dims]
     inner = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     if any(sizes[axis] == 0 for axis in inner) and 0 not in batch:
-        raise UnsupportedOp("a slice of extent 0 is collapsed to one element")
+        raise unsupported("collapsed nothing")
     starts_at = {axis: column for column, axis in enumerate(numbers.start_index_map)}
     moving = [axis for axis in sorted(starts_at) if sizes[axis] < operand[axis]]
     batching = zip(numbers.operand_batching_dims, batch_axes, strict=True)

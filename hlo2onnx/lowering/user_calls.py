@@ -1,0 +1,112 @@
+"""Handlers of the custom calls that users translate themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.custom_calls import CustomOp, Translation
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import CALLED, CustomCall, call_key
+from hlo2onnx.lowering.registry import Handler
+from hlo2onnx.mlir.types import TensorType, parts_of
+
+
+def user_handler(target: str, translation: Translation) -> Handler:
+    """The handler of a target that the user says how to translate."""
+    make = _as_operator if isinstance(translation, CustomOp) else _as_expansion
+    return Handler(
+        call_key(target),
+        "any",
+        make(translation),  # type: ignore[arg-type]
+        frozenset(),
+        frozenset(),
+        {CALLED: "the user says what is computed"},
+        reads_rest=True,
+    )
+
+
+# -- written in JAX -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Configured:
+    """A function with the entries of a configuration; equal to another of equal text."""
+
+    function: Callable[..., Any]
+    text: str
+    configuration: Mapping[str, Any] = field(compare=False)
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.function(*arrays, **self.configuration)
+
+
+def _as_expansion(function: Callable[..., Any]) -> Callable[..., list[Parts]]:
+    def handler(em: Emitter, op: CustomCall, **configuration: Any) -> list[Parts]:
+        """@target(xs) -> function(xs), translated in place."""
+        text = str({name: str(item) for name, item in configuration.items()})
+        arguments = filter(None, (em.parts(operand) for operand in op.operands))
+        made = em.through_jax(_Configured(function, text, configuration), *arguments)
+        results = [parts_of(result.type) for result in op.results]
+        _check(op, made, [types for types in results if types])
+        remaining = iter(made)
+        return [next(remaining) if types else () for types in results]
+
+    return handler
+
+
+def _check(op: CustomCall, made: Sequence[Parts], wanted: Sequence[Sequence[TensorType]]) -> None:
+    found = [tuple(_type(part) for part in parts) for parts in made]
+    if [*map(tuple, wanted)] != found:
+        returned = ", ".join(str(types[0]) for types in found)
+        raise UnsupportedOp(
+            f"the function given for @{op.target} returns ({returned}) instead of its results",
+            "return one array for each result, of its shape and element type",
+        )
+
+
+def _type(part: oir.Value) -> TensorType:
+    dims = (dim if isinstance(dim, int) else None for dim in shape_of(part))
+    return TensorType(dtype_of(part), tuple(dims))
+
+
+# -- an operator --------------------------------------------------------------------------------
+
+
+def _as_operator(operator: CustomOp) -> Callable[..., list[Parts]]:
+    def handler(em: Emitter, op: CustomCall, **configuration: Any) -> list[Parts]:
+        """@target(xs) -> one node."""
+        if op.touches_complex:
+            raise UnsupportedOp(f"no operator takes complex numbers, as @{op.target} does")
+        inputs = [part for operand in op.operands for part in em.parts(operand)]
+        results = [parts_of(result.type) for result in op.results]
+        attributes = _representable(op, operator.node_attributes(configuration))
+        types = [part.value_type for parts in results for part in parts]
+        made = iter(
+            em.foreign(
+                operator.domain, operator.version, operator.op_type, inputs, attributes, types
+            )
+        )
+        return [tuple(next(made) for _ in parts) for parts in results]
+
+    return handler
+
+
+_KINDS = ({bool}, {int}, {float}, {str})
+
+
+def _representable(op: CustomCall, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name, item in attributes.items():
+        kinds = {type(part) for part in item} if isinstance(item, list | tuple) else {type(item)}
+        if not isinstance(item, np.ndarray) and kinds not in _KINDS:
+            raise UnsupportedOp(
+                f"attribute {name} of @{op.target} has no ONNX form: {item}",
+                "give the operator's attributes: CustomOp(..., attributes=...)",
+            )
+    return attributes
