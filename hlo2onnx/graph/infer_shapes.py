@@ -307,3 +307,23 @@ def _depth_to_space(inputs: Inputs, attributes: Attributes, n_outputs: int) -> l
     x, block = operand(inputs, 0), attributes["blocksize"]
     n, c, h, w = shape_of(x)
     return [(dtype_of(x), (n, c // (block * block), h * block, w * block))]  # type: ignore[operator]
+
+
+@rule("DFT")
+def _dft(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape = list(shape_of(x))
+    given = _ints(inputs, 2, "the axis")[0] if len(inputs) > 2 else attributes.get("axis", 1)
+    axis = _axis(given, len(shape))
+    inverse, onesided = bool(attributes.get("inverse")), bool(attributes.get("onesided"))
+    extent = shape[axis]
+    if len(inputs) > 1 and inputs[1] is not None:
+        extent = _ints(inputs, 1, "the length")[0]
+    elif inverse and onesided:
+        need(isinstance(extent, int), "the extent is dynamic; give types=")
+        extent = 2 * (int(extent) - 1)  # type: ignore[arg-type]
+    if onesided and not inverse:
+        need(isinstance(extent, int), "the extent is dynamic; give types=")
+        extent = int(extent) // 2 + 1  # type: ignore[arg-type]
+    shape[axis], shape[-1] = extent, 1 if inverse and onesided else 2
+    return [(dtype_of(x), tuple(shape))]

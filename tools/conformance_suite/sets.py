@@ -57,7 +57,6 @@ EXACT = _names(
 WAITING = _names(
     "rng_bit_generator",
     FAMILIES["linalg"],
-    FAMILIES["fft"],
 )
 """Groups whose ops have no handlers yet, too many to list as known failures. It may only shrink."""
 

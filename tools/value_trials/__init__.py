@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from value_trials import casts, elementwise, movement, products, quantization, reductions
+from value_trials import casts, elementwise, movement, products, quantization, reductions, spectra
 from value_trials.data import Trial, Trials
 
 __all__ = ["TRIALS", "Trial", "trials_of"]
@@ -24,6 +24,7 @@ TRIALS: Mapping[str, Trials] = {
     **reductions.TRIALS,
     **casts.TRIALS,
     **quantization.TRIALS,
+    **spectra.TRIALS,
 }
 """How to make the trials of an operator key."""
 

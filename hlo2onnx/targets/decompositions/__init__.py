@@ -9,6 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
+from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.elementwise import F64_FUNCTIONS, decompose_f64_function
 from hlo2onnx.targets.decompositions.integers import INTEGER_OPERATORS
 
@@ -17,6 +18,8 @@ Decompose = Callable[[GraphBuilder, oir.Node], oir.Value | Sequence[oir.Value] |
 DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("Conv", oir.DataType.DOUBLE): decompose_conv,
     ("ConvTranspose", oir.DataType.DOUBLE): decompose_conv_transpose,
+    ("DFT", oir.DataType.DOUBLE): decompose_dft,
+    ("DFT", oir.DataType.FLOAT): decompose_dft,
     **{(op_type, oir.DataType.DOUBLE): decompose_f64_function for op_type in F64_FUNCTIONS},
     **INTEGER_OPERATORS,
 }
