@@ -10,6 +10,7 @@ import argparse
 import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,13 @@ class Example:
     """Keywords for ``build`` that make a model small enough to be stored as text."""
     gradient: tuple[int, ...] = ()
     """Positions of the arguments that its gradient is taken by; the tests translate that too."""
+    x64: bool = False
+    """Whether it is made of 64-bit types, which JAX has only while they are enabled."""
+
+    def types(self) -> AbstractContextManager[Any]:
+        """Return the context in which to build, lower and run it, here and in JAX."""
+        context: AbstractContextManager[Any] = jax.enable_x64(self.x64)
+        return context
 
     def build_gradient(self, **keywords: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Return the gradient of a number made of all float outputs, and its arguments."""
@@ -89,11 +97,12 @@ def main(example: Example, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the ONNX model to FILE")
     options = parser.parse_args(argv)
 
-    function, args = example.build()
-    compiled = jax.jit(function)
-    program = hlo2onnx.translate(compiled.lower(*args))
-    verification = program.verify(*args)
-    error = relative_error(compiled(*args), program(*args))
+    with example.types():
+        function, args = example.build()
+        compiled = jax.jit(function)
+        program = hlo2onnx.translate(compiled.lower(*args))
+        verification = program.verify(*args)
+        error = relative_error(compiled(*args), program(*args))
     exact = error <= example.tolerance
     print(program.report)
     print(verification)

@@ -90,17 +90,18 @@ def measure(examples: Sequence[tuple[Example, str]]) -> list[Row]:
     """Times the examples in these float types, all of one name together."""
     rows, calls = [], []
     for example, dtype in examples:
-        function, args = example.build(**({"dtype": jnp.dtype(dtype)} if dtype else {}))
-        lowered = jax.jit(function).lower(*args)
-        start = time.perf_counter()
-        program = hlo2onnx.translate(lowered)
-        seconds = time.perf_counter() - start
-        compiled = lowered.compile()
-        session = OrtProgram(program.model_proto.SerializeToString(), threads=THREADS)
-        feeds = to_model(program.input_names, program.flatten(*args))
+        with example.types():
+            function, args = example.build(**({"dtype": jnp.dtype(dtype)} if dtype else {}))
+            lowered = jax.jit(function).lower(*args)
+            start = time.perf_counter()
+            program = hlo2onnx.translate(lowered)
+            seconds = time.perf_counter() - start
+            compiled = lowered.compile()
+            session = OrtProgram(program.model_proto.SerializeToString(), threads=THREADS)
+            feeds = to_model(program.input_names, program.flatten(*args))
+            error = program.verify(*args).max_error
         calls.append(partial(session, feeds))
         calls.append(partial(_xla_call, compiled, args))
-        error = program.verify(*args).max_error
         nodes = program.report.nodes
         name = f"{example.name} {dtype}".strip()
         rows.append((name, nodes.total(), nodes["Cast"], seconds, error))

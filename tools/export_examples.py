@@ -54,8 +54,9 @@ def export(example: Example) -> str:
     # Functions like jax.nn.relu are traced once and then keep the location of their first use,
     # which must not be in another example.
     jax.clear_caches()
-    function, args = example.build(**example.small)
-    text = jax.jit(function).lower(*args).as_text(debug_info=True)
+    with example.types():
+        function, args = example.build(**example.small)
+        text = jax.jit(function).lower(*args).as_text(debug_info=True)
     text = FILE_LOCATION.sub(lambda match: f'loc("{relative(match["file"])}":', text)
     for prefix in (str(ROOT), sys.prefix, str(Path.home())):
         if f"{prefix}/" in text:
