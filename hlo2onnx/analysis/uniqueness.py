@@ -23,7 +23,7 @@ def distinct_rows(value: oir.Value, range_of: RangeOf) -> bool:
         return True
     known = known_elements(value)
     if known is not None:
-        rows = known.reshape(-1, dims[-1])
+        rows = known.reshape(math.prod(dims[:-1]), dims[-1])
         return len(np.unique(rows, axis=0)) == len(rows)
     node = value.producer()
     if node is not None and node.op_type == "Concat":

@@ -162,6 +162,22 @@ class GraphBuilder:
             yield
 
     @contextmanager
+    def after(self, node: oir.Node) -> Iterator[None]:
+        """Within the block nodes go right after `node`, under its name and metadata."""
+        graph = node.graph
+        if not isinstance(graph, oir.Graph):
+            raise InternalError(f"node {node.name} is not part of a graph")
+        with self._elsewhere(graph, node.name or "", node.metadata_props):
+            self._insert_after = node
+            yield
+
+    @contextmanager
+    def at_end(self, graph: oir.Graph) -> Iterator[None]:
+        """Within the block nodes go to the end of an existing graph."""
+        with self._elsewhere(graph, self.scope, self.metadata):
+            yield
+
+    @contextmanager
     def at_start(self) -> Iterator[None]:
         """Within the block nodes go to the start of the main graph, after those of earlier such
         blocks."""

@@ -53,6 +53,7 @@ def test_inputs_and_large_values_are_not_known() -> None:
 
 DISTINCT: dict[str, Build] = {
     "one_row": lambda b, x: b.reshape(x, [1, 4]),
+    "no_rows": lambda b, x: b.i64(np.zeros((0, 2))),
     "constant": lambda b, x: b.i64([[3], [1], [2]]),
     "rows": lambda b, x: b.i64([[0, 1], [1, 0], [1, 1]]),
     "range": lambda b, x: b.reshape(counted(b), [100_000, 1]),
@@ -69,6 +70,7 @@ DISTINCT: dict[str, Build] = {
 NOT_PROVEN: dict[str, Build] = {
     "input": lambda b, x: x,
     "constant": lambda b, x: b.i64([[3], [1], [3]]),
+    "no_columns": lambda b, x: b.i64(np.zeros((3, 0))),
     "rows": lambda b, x: b.i64([[0, 1], [1, 0], [0, 1]]),
     "repeated": lambda b, x: b.reshape(
         b.expand(b.reshape(counted(b), [100_000, 1]), [100_000, 2]), [200_000, 1]

@@ -224,6 +224,43 @@ TOKENS = """func.func public @main(%arg0: tensor<f32>) -> tensor<f32> {
 }"""
 
 
+FOUR_BITS = """
+func.func public @main(%arg0: tensor<3xi8>, %arg1: tensor<i1>) -> (tensor<3xi8>, tensor<3xi8>) {{
+  %x = stablehlo.convert %arg0 : (tensor<3xi8>) -> tensor<3x{e}>
+  %n = stablehlo.constant dense<4> : tensor<i32>
+  %z = stablehlo.constant dense<0> : tensor<i32>
+  %k = stablehlo.constant dense<1> : tensor<i32>
+  %1:2 = "stablehlo.while"(%z, %x) ({{
+  ^bb0(%i: tensor<i32>, %a: tensor<3x{e}>):
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }}, {{
+  ^bb0(%i: tensor<i32>, %a: tensor<3x{e}>):
+    %j = stablehlo.add %i, %k : tensor<i32>
+    %b = stablehlo.add %a, %x : tensor<3x{e}>
+    stablehlo.return %j, %b : tensor<i32>, tensor<3x{e}>
+  }}) : (tensor<i32>, tensor<3x{e}>) -> (tensor<i32>, tensor<3x{e}>)
+  %2 = "stablehlo.if"(%arg1) ({{
+    stablehlo.return %1#1 : tensor<3x{e}>
+  }}, {{
+    %b = stablehlo.add %1#1, %x : tensor<3x{e}>
+    stablehlo.return %b : tensor<3x{e}>
+  }}) : (tensor<i1>) -> tensor<3x{e}>
+  %3 = stablehlo.convert %1#1 : (tensor<3x{e}>) -> tensor<3xi8>
+  %4 = stablehlo.convert %2 : (tensor<3x{e}>) -> tensor<3xi8>
+  return %3, %4 : tensor<3xi8>, tensor<3xi8>
+}}
+"""
+
+
+@pytest.mark.parametrize("element", ["i4", "ui4"])
+@pytest.mark.parametrize("predicate", [True, False])
+def test_four_bits_go_through_loops_and_branches(element: str, predicate: bool) -> None:
+    """The runtime's Loop and If do not carry them as they are."""
+    x = np.array([1, -8, 5], np.int8)
+    against_xla(FOUR_BITS.format(e=element), x, np.array(predicate)).bit_exact()
+
+
 def test_tokens_are_not_carried() -> None:
     run = hlo2onnx.translate(TOKENS)
     assert float(run(np.float32(1))) == 16

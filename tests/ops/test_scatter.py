@@ -56,6 +56,13 @@ def test_known_indices(name: str) -> None:
     CASES[name].run(region="add", known=True)
 
 
+def test_known_index_vectors_of_nothing() -> None:
+    """Each window starts at 0 along every axis; of several the last one stays."""
+    text = NOWHERE.text(known="[]").replace("dense<[]>", "dense<>")
+    x, u = np.arange(20, dtype=np.float32).reshape(4, 5), np.arange(6, dtype=np.float32)
+    against_xla(text, x, u.reshape(3, 2)).bit_exact()
+
+
 @pytest.mark.parametrize("index", ["i8", "i16", "i64", "ui8", "ui16", "ui32", "ui64"])
 def test_index_types(index: str) -> None:
     edges = [0, 6, 7, 100, 3] if index[0] == "u" else [0, 6, 7, -1, -7]

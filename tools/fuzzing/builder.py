@@ -48,6 +48,7 @@ class Builder:
         visible: Those that the block in the making may read.
         known: What is known of integer values: their elements.
         depth: How many blocks are around the one in the making.
+        isolated: Whether one of them is a function.
     """
 
     def __init__(self, rng: random.Random, exact: bool) -> None:
@@ -59,7 +60,7 @@ class Builder:
         self.known: dict[int, np.ndarray] = {}
         self.depth = 0
         self._main = self.steps
-        self._isolated = False
+        self.isolated = False
 
     def program(self) -> Program:
         """Everything built, with every value that a step computed a result."""
@@ -100,14 +101,14 @@ class Builder:
         Yields:
             The arguments.
         """
-        saved = self.steps, self.visible, self.depth, self._isolated
+        saved = self.steps, self.visible, self.depth, self.isolated
         made = [self._value(value) for value in arguments]
         self.steps, self.visible = [], [*(() if isolated else self.visible), *made]
-        self.depth, self._isolated = self.depth + 1, self._isolated or isolated
+        self.depth, self.isolated = self.depth + 1, self.isolated or isolated
         try:
             yield made
         finally:
-            self.steps, self.visible, self.depth, self._isolated = saved
+            self.steps, self.visible, self.depth, self.isolated = saved
 
     def ended(
         self, arguments: Sequence[Value], results: Sequence[Value], symbol: str = ""
@@ -245,6 +246,11 @@ class Builder:
             fresh=0.4,
         )
 
+    @property
+    def inputs(self) -> int:
+        """How many arguments the program has."""
+        return sum(not step.name for step in self._main)
+
     def is_input(self, value: Value) -> bool:
         """Whether it is an argument of the program."""
         return any(value.index in step.results and not step.name for step in self._main)
@@ -257,7 +263,6 @@ class Builder:
             wide = self.leaf(Type("i8" if type_.element == "i4" else "ui8", type_.shape), "small")
             return self.step("convert", [wide], [(type_, Quality.BITS, None)])[0]
         choice = self.rng.random()
-        inputs = sum(not step.name for step in self._main)
         moderate = kind != "special"
         grid = Grid(GRID_BOUND, GRID_BITS) if kind == "grid" and has_grid(type_.element) else None
         if choice < 0.1 and type_.shape and type_.element not in (*BOOL, *SMALL_FLOATS):
@@ -268,7 +273,7 @@ class Builder:
             text = "broadcast_dimensions = array<i64>"
             return self.step("broadcast_in_dim", [scalar], made, text, moderate=scalar.moderate)[0]
         shape = () if self.rng.random() < 0.3 else type_.shape
-        is_constant = choice < 0.4 or inputs >= MAX_INPUTS or self._isolated
+        is_constant = choice < 0.4 or self.inputs >= MAX_INPUTS or self.isolated
         array = random_array(self.rng, type_.element, shape if is_constant else type_.shape, kind)
         array = np.broadcast_to(array, type_.shape)
         name = "constant" if is_constant else ""

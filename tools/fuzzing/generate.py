@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fuzzing import elementwise, movement, products, reductions
+from fuzzing import elementwise, indexing, movement, products, reductions, sorting
 from fuzzing.builder import Builder
 from fuzzing.program import Program
 
@@ -29,6 +29,22 @@ class Family:
 FAMILIES: Mapping[str, Family] = {
     "mixed": Family(
         {**elementwise.STEPS, **movement.STEPS, **reductions.STEPS, **products.STEPS}, 12
+    ),
+    "indexing": Family(
+        {
+            **indexing.STEPS,
+            **sorting.STEPS,
+            elementwise.convert: 1,
+            elementwise.clamp: 1,
+            elementwise.select: 1,
+            movement.reshape: 1,
+            movement.transpose: 1,
+            movement.reverse: 1,
+            movement.concatenate: 1,
+            movement.broadcast_in_dim: 1,
+            reductions.arg_extreme: 1,
+        },
+        8,
     ),
 }
 """The first one is the default."""

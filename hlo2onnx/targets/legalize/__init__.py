@@ -32,6 +32,7 @@ from hlo2onnx.targets.legalize.casts import (
 from hlo2onnx.targets.legalize.limits import is_right_here
 from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
 from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
+from hlo2onnx.targets.legalize.states import carry_states
 from hlo2onnx.targets.legalize.sums import split_long_sum
 from hlo2onnx.targets.target import (
     OUTPUT,
@@ -45,7 +46,7 @@ from hlo2onnx.targets.target import (
 __all__ = ["legalize"]
 
 _STRUCTURAL = frozenset({"Constant", "If", "Loop", "Scan"})
-"""Operators that carry every type; what is inside them is legalized on its own."""
+"""Operators of every type (see `states`); what is inside them is legalized on its own."""
 
 
 def legalize(model: oir.Model, target: Target, half: str, report: Report) -> None:
@@ -62,6 +63,7 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
     builder.adopt(model.graph)
     kernels = _Kernels(target, opset, half, Facts())
     refusals = []
+    carry_states(model.graph, target, builder)
     pending = list(all_nodes(model.graph))
     while pending:
         made: list[oir.Node] = []

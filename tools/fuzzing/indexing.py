@@ -1,0 +1,380 @@
+"""gather, dynamic_slice, dynamic_update_slice, scatter, select_and_scatter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fuzzing.builder import MAX_SIZE, Builder, Unsuitable
+from fuzzing.elements import (
+    ALL,
+    BOOL,
+    COMMON_FLOATS,
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    MODERATE,
+    SMALL_FLOATS,
+    SMALL_INTEGERS,
+)
+from fuzzing.elementwise import _together
+from fuzzing.indices import index_tensor, start
+from fuzzing.movement import ints
+from fuzzing.program import Grid, Quality, Type, Value
+
+REAL = INTEGERS + COMMON_FLOATS
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Windows into an operand.
+
+    Attributes:
+        sizes: Extents of a window.
+        inner: Axes of extent 1 that windows lack: collapsed or inserted ones.
+        batching: By batching axis of the operand the axis of the batch that it runs along.
+        batch: Extents of the indices without their vectors.
+        starts: The axis that each place of an index vector is about.
+        vector: Where the index vectors are; the rank where the indices are no vectors.
+        implicit: Whether they are none.
+    """
+
+    sizes: tuple[int, ...]
+    inner: tuple[int, ...]
+    batching: dict[int, int]
+    batch: tuple[int, ...]
+    starts: tuple[int, ...]
+    vector: int
+    implicit: bool
+
+    @property
+    def window(self) -> list[int]:
+        """Extents of the axes that a window has."""
+        gone = {*self.inner, *self.batching}
+        return [size for axis, size in enumerate(self.sizes) if axis not in gone]
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Extents of the indices."""
+        if self.implicit:
+            return self.batch
+        return (*self.batch[: self.vector], len(self.starts), *self.batch[self.vector :])
+
+    @property
+    def index_batching(self) -> list[int]:
+        """Axes of the indices along which the operand's batching axes run."""
+        return [
+            along + (along >= self.vector and not self.implicit)
+            for _, along in sorted(self.batching.items())
+        ]
+
+    @property
+    def free(self) -> int:
+        """Windows for each batch of the operand."""
+        along = self.batching.values()
+        return math.prod(dim for axis, dim in enumerate(self.batch) if axis not in along)
+
+    def limits(self, dims: Sequence[int]) -> list[int]:
+        """The last start inside along each axis of an index vector."""
+        return [dims[axis] - self.sizes[axis] for axis in self.starts]
+
+
+def _layout(b: Builder, dims: Sequence[int]) -> Layout:
+    rng, axes = b.rng, range(len(dims))
+    count = rng.choice([0, 0, 0, 1, 1, 2])
+    batching = sorted(rng.sample(axes, min(count, len(dims))))
+    sizes, inner = [], []
+    for axis, dim in enumerate(dims):
+        small = rng.choice([1, 1, 2, rng.randint(0, dim)])
+        size = min(dim, rng.choice([dim, 1, small]))
+        if axis in batching:
+            size = min(dim, 1)
+        elif dim and rng.random() < 0.4:
+            size = 1
+            inner.append(axis)
+        sizes.append(size)
+    movable = [axis for axis in axes if axis not in batching]
+    starts = [
+        axis for axis in movable if rng.random() < (0.85 if sizes[axis] < dims[axis] else 0.2)
+    ]
+    if rng.random() < 0.5:
+        rng.shuffle(starts)
+    runs = [*batching, *(None for _ in range(rng.choice([0, 1, 1, 1, 2])))]
+    rng.shuffle(runs)
+    extents = [1, 2, 3, 3, 4, 5, 8, 0 if rng.random() < 0.1 else 6]
+    batch = [rng.choice(extents) if axis is None else dims[axis] for axis in runs]
+    along = {axis: place for place, axis in enumerate(runs) if axis is not None}
+    implicit = len(starts) == 1 and rng.random() < 0.3
+    vector = len(batch) if implicit else rng.randint(0, len(batch))
+    if math.prod(batch) * math.prod(sizes) > MAX_SIZE or math.prod(batch) > 40:
+        raise Unsuitable
+    return Layout(tuple(sizes), tuple(inner), along, tuple(batch), tuple(starts), vector, implicit)
+
+
+def _mixed_shape(b: Builder, layout: Layout) -> tuple[list[int], tuple[int, ...]]:
+    """Where the window's axes go among those of the batch; and the shape of both together."""
+    window, batch = layout.window, list(layout.batch)
+    rank = len(window) + len(batch)
+    places = sorted(b.rng.sample(range(rank), len(window)))
+    if b.rng.random() < 0.4:
+        places = list(range(len(batch), rank))
+    rest, inside = iter(batch), iter(window)
+    return places, tuple(next(inside) if i in places else next(rest) for i in range(rank))
+
+
+def _any(b: Builder, ranks: Sequence[int] = range(5)) -> Value:
+    choice = b.rng.random()
+    elements = SMALL_INTEGERS if choice < 0.04 else ALL + SMALL_FLOATS if choice < 0.15 else ALL
+    return b.operand(elements, ranks, quality=Quality.CLOSE)
+
+
+def _visible(b: Builder, made: Sequence[Value]) -> None:
+    """Four-bit integers are no results of a program as they are."""
+    for value in made:
+        if value.type.element in SMALL_INTEGERS:
+            b.step("convert", [value], [b.result("i32", value.type.shape, None)])
+
+
+# -- gather and slices ------------------------------------------------------------------------
+
+
+def gather(b: Builder) -> None:
+    x = _any(b)
+    layout = _layout(b, x.type.shape)
+    indices = index_tensor(b, layout.indices, layout.vector, layout.limits(x.type.shape))
+    offsets, shape = _mixed_shape(b, layout)
+    text = (
+        f"dimension_numbers = #stablehlo.gather<offset_dims = {offsets},"
+        f" collapsed_slice_dims = {list(layout.inner)},"
+        f" operand_batching_dims = {sorted(layout.batching)},"
+        f" start_indices_batching_dims = {layout.index_batching},"
+        f" start_index_map = {list(layout.starts)}, index_vector_dim = {layout.vector}>,"
+        f" slice_sizes = {ints(layout.sizes)},"
+        f" indices_are_sorted = {_are_sorted(b, layout, indices)}"
+    )
+    made = [(Type(x.type.element, shape), x.quality, x.grid)]
+    _visible(b, b.step("gather", [x, indices], made, text, scale=x.scale, moderate=x.moderate))
+
+
+def dynamic_slice(b: Builder) -> None:
+    x = _any(b, range(1, 5))
+    dims = x.type.shape
+    sizes = [b.rng.choice([dim, min(dim, 1), b.rng.randint(0, dim)]) for dim in dims]
+    starts = _starts(b, dims, sizes)
+    made = [(Type(x.type.element, tuple(sizes)), x.quality, x.grid)]
+    text = f"slice_sizes = {ints(sizes)}"
+    operands = [x, *starts]
+    _visible(b, b.step("dynamic_slice", operands, made, text, scale=x.scale, moderate=x.moderate))
+
+
+def dynamic_update_slice(b: Builder) -> None:
+    x = _any(b, range(1, 5))
+    dims = x.type.shape
+    sizes = [b.rng.choice([dim, min(dim, 1), b.rng.randint(0, dim)]) for dim in dims]
+    update = b.like(Type(x.type.element, tuple(sizes)), Quality.CLOSE)
+    quality, grid, moderate = _together(x, update)
+    operands = [x, update, *_starts(b, dims, sizes)]
+    scale = max(x.scale, update.scale)
+    made = [(x.type, quality, grid)]
+    _visible(b, b.step("dynamic_update_slice", operands, made, scale=scale, moderate=moderate))
+
+
+def _starts(b: Builder, dims: Sequence[int], sizes: Sequence[int]) -> list[Value]:
+    element = b.rng.choice(INTEGERS)
+    return [start(b, element, dim - size) for dim, size in zip(dims, sizes, strict=True)]
+
+
+# -- scatter ----------------------------------------------------------------------------------
+
+_BODIES = {
+    "set": "",
+    "keep": "",
+    "greater": """\
+    %c{i} = stablehlo.compare GT, %a{i}, %b{i} : ({t}, {t}) -> tensor<i1>
+    %r{i} = stablehlo.select %c{i}, %a{i}, %b{i} : tensor<i1>, {t}""",
+    "from": "    %r{i} = stablehlo.subtract %b{i}, %a{i} : {t}",
+    "twice": """\
+    %c{i} = stablehlo.add %a{i}, %a{i} : {t}
+    %r{i} = stablehlo.add %c{i}, %b{i} : {t}""",
+}
+"""Bodies that are more or less than one op."""
+_COMBINERS = {
+    "set": ALL + SMALL_FLOATS + SMALL_INTEGERS,
+    "keep": ALL,
+    "add": INTEGERS + COMMON_FLOATS + COMPLEX,
+    "subtract": INTEGERS + COMMON_FLOATS + COMPLEX,
+    "from": INTEGERS + COMMON_FLOATS,
+    "multiply": REAL + BOOL + COMPLEX,
+    "maximum": REAL + BOOL,
+    "minimum": REAL + BOOL,
+    "and": INTEGERS + BOOL,
+    "or": INTEGERS + BOOL,
+    "xor": INTEGERS + BOOL,
+    "greater": REAL,
+    "twice": INTEGERS,
+}
+_SUMS = ("add", "subtract", "from", "multiply")
+
+_WINNER = """\
+  ^bb0(%a: tensor<{x}>, %i: tensor<{n}>, %b: tensor<{x}>, %j: tensor<{n}>):
+    %0 = stablehlo.compare GT, %a, %b : (tensor<{x}>, tensor<{x}>) -> tensor<i1>
+    %1 = stablehlo.select %0, %a, %b : tensor<i1>, tensor<{x}>
+    %2 = stablehlo.select %0, %i, %j : tensor<i1>, tensor<{n}>
+    stablehlo.return %1, %2 : tensor<{x}>, tensor<{n}>"""
+"""Two operands, of which the first one decides for both."""
+
+
+def _region(combiners: Sequence[str], elements: Sequence[str]) -> str:
+    types = [f"tensor<{element}>" for element in elements]
+    left = [f"%a{i}: {type_}" for i, type_ in enumerate(types)]
+    right = [f"%b{i}: {type_}" for i, type_ in enumerate(types)]
+    lines, names = [f"  ^bb0({', '.join(left + right)}):"], []
+    for i, (combiner, type_) in enumerate(zip(combiners, types, strict=True)):
+        plain = f"    %r{{i}} = stablehlo.{combiner} %a{{i}}, %b{{i}} : {{t}}"
+        lines.append(_BODIES.get(combiner, plain).format(i=i, t=type_))
+        names.append({"set": f"%b{i}", "keep": f"%a{i}"}.get(combiner, f"%r{i}"))
+    lines.append(f"    stablehlo.return {', '.join(names)} : {', '.join(types)}")
+    return "\n".join(filter(None, lines))
+
+
+def scatter(b: Builder) -> None:
+    combiners = [b.rng.choice([*_COMBINERS, "set", "add", "add"])]
+    inputs = [_target(b, combiners[0], None)]
+    while b.rng.random() < 0.15 and len(inputs) < 3:
+        combiners.append(b.rng.choice(list(_COMBINERS)))
+        inputs.append(_target(b, combiners[-1], inputs[0].type.shape))
+    if len({x.type.element for x in inputs if x.type.element in FLOATS + COMPLEX}) > 1:
+        raise Unsuitable  # XLA does not take float types side by side
+    if len({x.index for x in inputs}) < len(inputs):
+        raise Unsuitable  # XLA writes into the one buffer of both
+    dims = inputs[0].type.shape
+    layout = _layout(b, dims)
+    if not layout.starts and layout.free > 1:
+        # XLA applies the last window only, or does not compile it.
+        raise Unsuitable
+    indices = index_tensor(b, layout.indices, layout.vector, layout.limits(dims))
+    places, shape = _mixed_shape(b, layout)
+    updates = [_update(b, name, x, shape) for name, x in zip(combiners, inputs, strict=True)]
+    count = math.prod(layout.batch)
+    made = [
+        _combined(b, name, x, update, count)
+        for name, x, update in zip(combiners, inputs, updates, strict=True)
+    ]
+    elements = [x.type.element for x in inputs]
+    region = _region(combiners, elements)
+    exact = all(quality >= Quality.EQUAL for _, quality, _ in made)
+    if len(inputs) == 2 and exact and elements[0] in REAL and b.rng.random() < 0.5:
+        # Which grid holds the second result, the first one no longer tells.
+        region = _WINNER.format(x=elements[0], n=elements[1])
+        made = [
+            b.result(x.type.element, dims, _together(x, update)[1])
+            for x, update in zip(inputs, updates, strict=True)
+        ]
+    text = (
+        f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = {places},"
+        f" inserted_window_dims = {list(layout.inner)},"
+        f" input_batching_dims = {sorted(layout.batching)},"
+        f" scatter_indices_batching_dims = {layout.index_batching},"
+        f" scatter_dims_to_operand_dims = {list(layout.starts)},"
+        f" index_vector_dim = {layout.vector}>,"
+        f" indices_are_sorted = {_are_sorted(b, layout, indices)},"
+        f" unique_indices = {_are_unique(b, layout, indices, dims)}"
+    )
+    scale = MODERATE * (count + 1) if {"add", "subtract", "from"} & {*combiners} else 0.0
+    operands = [*inputs, indices, *updates]
+    _visible(b, b.step("scatter", operands, made, text, region, scale=scale))
+
+
+def _target(b: Builder, combiner: str, shape: Sequence[int] | None) -> Value:
+    elements, sums = _COMBINERS[combiner], combiner in _SUMS
+    quality = Quality.CLOSE if combiner in ("set", "keep") else Quality.EQUAL
+    if shape is None:
+        x = b.operand(elements, range(5), quality, moderate=sums)
+    else:
+        x = b.like(Type(b.rng.choice(elements), tuple(shape)), quality, moderate=sums)
+    return _on_grid(b, x, sums)
+
+
+def _update(b: Builder, combiner: str, x: Value, shape: tuple[int, ...]) -> Value:
+    quality = Quality.CLOSE if combiner in ("set", "keep") else Quality.EQUAL
+    sums = combiner in _SUMS
+    return _on_grid(b, b.like(Type(x.type.element, shape), quality, moderate=sums), sums)
+
+
+def _on_grid(b: Builder, x: Value, sums: bool) -> Value:
+    """Complex numbers to be computed with; with infinities every formula gives something else."""
+    return b.leaf(x.type, "grid") if sums and x.type.element in COMPLEX and not x.grid else x
+
+
+def _combined(
+    b: Builder, combiner: str, x: Value, update: Value, count: int
+) -> tuple[Type, Quality, Grid | None]:
+    """The result's type, how exact it is, and the grid it is on."""
+    element, dims = x.type.element, x.type.shape
+    quality, grid, _ = _together(x, update)
+    if combiner in ("set", "keep"):
+        return x.type, quality, grid
+    if grid is not None and combiner in _SUMS:
+        if combiner == "multiply":
+            factor = 2 if element in COMPLEX else 1
+            bound = max(1.0, factor * grid.bound) ** min(count + 1, 40)
+            grid = Grid(bound, grid.bits * (count + 1))
+        else:
+            grid = Grid((count + 1) * grid.bound, grid.bits)
+    return b.result(element, dims, grid, inexact=combiner in _SUMS)
+
+
+# -- licences ---------------------------------------------------------------------------------
+
+
+def _vectors(b: Builder, layout: Layout, indices: Value) -> np.ndarray | None:
+    """The index vectors along the last axis, if they are known."""
+    known = b.known.get(indices.index)
+    if known is None:
+        return None
+    return known[..., None] if layout.implicit else np.moveaxis(known, layout.vector, -1)
+
+
+def _are_sorted(b: Builder, layout: Layout, indices: Value) -> str:
+    vectors = _vectors(b, layout, indices)
+    if vectors is None or b.rng.random() < 0.5:
+        return "false"
+    rows = [
+        tuple(row.tolist()) for row in vectors.reshape(math.prod(layout.batch), len(layout.starts))
+    ]
+    return str(rows == sorted(rows)).lower()
+
+
+def _are_unique(b: Builder, layout: Layout, indices: Value, dims: Sequence[int]) -> str:
+    vectors = _vectors(b, layout, indices)
+    if vectors is None or b.rng.random() < 0.4:
+        return "false"
+    seen: set[tuple[int, ...]] = set()
+    vectors_seen: set[tuple[int, ...]] = set()
+    for place in np.ndindex(*layout.batch):
+        vector = vectors[place].tolist()
+        first = [0] * len(dims)
+        for axis, at in zip(layout.starts, vector, strict=True):
+            first[axis] = at
+        for axis, along in layout.batching.items():
+            first[axis] = place[along]
+        ends = [at + size for at, size in zip(first, layout.sizes, strict=True)]
+        if tuple(first) in vectors_seen:
+            return "false"
+        vectors_seen.add(tuple(first))
+        if any(at < 0 or end > dim for at, end, dim in zip(first, ends, dims, strict=True)):
+            continue
+        window = {
+            tuple(at + i for at, i in zip(first, inside, strict=True))
+            for inside in np.ndindex(*layout.sizes)
+        }
+        if window & seen:
+            return "false"
+        seen |= window
+    return "true"
+
+
+STEPS = {gather: 6, scatter: 9, dynamic_slice: 2, dynamic_update_slice: 3}
