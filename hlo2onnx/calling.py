@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import SignatureError
+from hlo2onnx.graph.dims import evaluate, solve
 from hlo2onnx.sources.signature import Port, Signature, Statics, Trees, key_paths
 from hlo2onnx.verification.inputs import numpy_type
 
@@ -38,10 +39,40 @@ def flatten_arguments(
         pairs = [(leaf, None) for leaf in args]
     else:
         pairs = _leaves(signature.trees, args, kwargs)
-    return [
+    arrays = [
         _array(leaf, port, dtype)
         for (leaf, dtype), port in zip(pairs, signature.inputs, strict=True)
     ]
+    extents_of(signature, arrays)
+    return arrays
+
+
+def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, int]:
+    """What the symbols in the inputs' shapes stand for, given the inputs.
+
+    Raises:
+        SignatureError: An extent is not what the others say.
+    """
+    rows = [
+        (port, dim, have)
+        for port, array in zip(signature.inputs, arrays, strict=True)
+        for dim, have in zip(port.shape, array.shape, strict=True)
+        if not isinstance(dim, int)
+    ]
+    values: dict[str, int] = {}
+    for _, dim, have in rows:
+        solution = solve(dim, have)
+        if solution is not None:
+            values.setdefault(*solution)
+    for port, dim, have in rows:
+        wanted = evaluate(dim, values)
+        if wanted is not None and wanted != have:
+            known = ", ".join(f"{name} = {value}" for name, value in sorted(values.items()))
+            raise SignatureError(
+                f"argument {port.name} must have shape {_dims(port)}: {have} is not {dim}"
+                f" where {known}"
+            )
+    return values
 
 
 def _leaves(trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:
@@ -117,7 +148,8 @@ def _array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
     if array.dtype != wanted:
         raise SignatureError(f"argument {port.name} must be {wanted}, not {array.dtype}")
     fits = len(array.shape) == len(port.shape) and all(
-        want is None or have == want for have, want in zip(array.shape, port.shape, strict=True)
+        not isinstance(want, int) or have == want
+        for have, want in zip(array.shape, port.shape, strict=True)
     )
     if not fits:
         raise SignatureError(
@@ -196,7 +228,7 @@ def _shown(port: Port) -> str:
 
 
 def _dims(port: Port) -> str:
-    return f"[{', '.join('?' if dim is None else str(dim) for dim in port.shape)}]"
+    return f"[{', '.join(map(str, port.shape))}]"
 
 
 # -- the model's side -------------------------------------------------------------------------

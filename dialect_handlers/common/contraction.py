@@ -3,14 +3,13 @@ complex numbers as four real products."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import onnx_ir as oir
 
-from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.dims import product
 from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -65,9 +64,9 @@ def contract(
     return min(plans, key=lambda plan: plan.transposes(em, readers_perm)).emit(em)
 
 
-def zeros(em: Emitter, dtype: oir.DataType, dims: Sequence[Dim | None]) -> oir.Value:
+def zeros(em: Emitter, dtype: oir.DataType, dims: Sequence[Dim]) -> oir.Value:
     """A tensor of zeros, which an empty sum gives."""
-    return em.expand(em.scalar(0, dtype), _static(dims, "an empty sum has a dynamic shape"))
+    return em.expand(em.scalar(0, dtype), dims)
 
 
 @dataclass(frozen=True)
@@ -157,15 +156,15 @@ def _join(em: Emitter, x: oir.Value, groups: Sequence[int]) -> oir.Value:
     """Joins adjacent axes, `groups` saying how many make up each of the result; none make a 1."""
     if all(size <= 1 for size in groups):
         return em.unsqueeze(x, [axis for axis, size in enumerate(groups) if size == 0])
-    dims = iter(_static(shape_of(x), _JOINED))
-    return em.reshape(x, [math.prod(islice(dims, size)) for size in groups])
+    dims = iter(shape_of(x))
+    return em.reshape(x, [product(islice(dims, size)) for size in groups])
 
 
 def _part(em: Emitter, x: oir.Value, groups: Sequence[int], dims: Sequence[Dim]) -> oir.Value:
     """The inverse of `_join`: the axes of `dims` again."""
     if all(size <= 1 for size in groups):
         return em.squeeze(x, [axis for axis, size in enumerate(groups) if size == 0])
-    return em.reshape(x, _static(dims, _JOINED))
+    return em.reshape(x, dims)
 
 
 def _outer(em: Emitter, lhs: Operand, rhs: Operand) -> oir.Value:
@@ -177,16 +176,6 @@ def _outer(em: Emitter, lhs: Operand, rhs: Operand) -> oir.Value:
     right = em.unsqueeze(right, range(batch, batch + rows))
     product: oir.Value = em.Mul(left, right)
     return product
-
-
-_JOINED = "several axes, some of them dynamic, would become one axis of a MatMul"
-
-
-def _static(dims: Sequence[Dim | None], why: str) -> tuple[int, ...]:
-    static = tuple(dim for dim in dims if isinstance(dim, int))
-    if len(static) != len(dims):
-        raise UnsupportedOp(why, "lower the function for static shapes")
-    return static
 
 
 # -- element types ----------------------------------------------------------------------------

@@ -8,14 +8,15 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import Range, range_of_type
-from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.graph.dims import at_most, is_static
+from hlo2onnx.graph.values import Dim, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
 
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
 WIDE_UNSIGNED = frozenset({oir.DataType.UINT32, oir.DataType.UINT64})
 
 
-def clamped(em: Emitter, starts: oir.Value, limits: Sequence[int]) -> oir.Value:
+def clamped(em: Emitter, starts: oir.Value, limits: Sequence[Dim]) -> oir.Value:
     """Starts clamped to [0, limit], as i32 or i64.
 
     The last axis of `starts` holds one start per limit; with a single limit any shape will do.
@@ -24,25 +25,34 @@ def clamped(em: Emitter, starts: oir.Value, limits: Sequence[int]) -> oir.Value:
     """
     ranges = _column_ranges(em, starts, len(limits))
     below = any(known.low < 0 for known in ranges)
-    above = any(known.high > limit for known, limit in zip(ranges, limits, strict=True))
+    above = not all(at_most(known.high, limit) for known, limit in zip(ranges, limits, strict=True))
     if dtype_of(starts) in WIDE_UNSIGNED and above:
         # As i64 the upper half of u64 would be negative.
         starts, above = em.Min(starts, _bounds(em, limits, dtype_of(starts))), False
-    fits_i32 = dtype_of(starts) == INT32 and max(limits) <= range_of_type(INT32).high
+    # A symbolic limit is i64.
+    last = range_of_type(INT32).high
+    small = all(isinstance(limit, int) and limit <= last for limit in limits)
+    fits_i32 = dtype_of(starts) == INT32 and (small or not above)
     starts = em.cast(starts, INT32 if fits_i32 else INT64)
+    if not above:
+        return em.Max(starts, em.scalar_like(0, starts)) if below else starts  # type: ignore[no-any-return]
     highest = _bounds(em, limits, dtype_of(starts))
-    if below and above and rank_of(highest) == 0:
+    if below and rank_of(highest) == 0:
         inside: oir.Value = em.Clip(starts, em.scalar_like(0, starts), highest)
         return inside
     if below:
         starts = em.Max(starts, em.scalar_like(0, starts))
-    return em.Min(starts, highest) if above else starts
+    return em.Min(starts, highest)  # type: ignore[no-any-return]
 
 
-def _bounds(em: Emitter, limits: Sequence[int], dtype: oir.DataType) -> oir.Value:
-    if len(set(limits)) == 1:
+def _bounds(em: Emitter, limits: Sequence[Dim], dtype: oir.DataType) -> oir.Value:
+    if len(set(limits)) > 1:
+        if is_static(limits):
+            return em.const(np.array(limits, dtype.numpy()))
+        return em.cast(em.extents.vector(limits), dtype)
+    if isinstance(limits[0], int):
         return em.scalar(limits[0], dtype)
-    return em.const(np.array(limits, dtype.numpy()))
+    return em.cast(em.squeeze(em.extents.value(limits[0]), [0]), dtype)
 
 
 def _column_ranges(em: Emitter, starts: oir.Value, count: int) -> list[Range]:
@@ -71,22 +81,32 @@ def constant_starts(em: Emitter, starts: oir.Value) -> np.ndarray | None:
     return np.broadcast_to(elements.reshape(()), dims)
 
 
-def clamped_constant(starts: np.ndarray, limits: Sequence[int]) -> np.ndarray:
-    """The same as `clamped` for starts that are known, as i64."""
+def clamped_constant(starts: np.ndarray | None, limits: Sequence[Dim]) -> np.ndarray | None:
+    """The same as `clamped` for starts that are known, as i64; None where they, or what the
+    limits make of them, are not."""
+    if starts is None:
+        return None
+    if not is_static(limits):
+        # The least limit is 0.
+        inside = starts.dtype.kind == "u" or bool((starts >= 0).all())
+        return starts.astype(np.int64) if inside and not starts.any() else None
     if starts.dtype.kind == "u":
         return np.minimum(starts.astype(np.uint64), np.array(limits, np.uint64)).astype(np.int64)
     return np.clip(starts.astype(np.int64), 0, np.array(limits, np.int64))
 
 
 def window(
-    em: Emitter, x: oir.Value, axes: Sequence[int], starts: oir.Value, sizes: Sequence[int]
+    em: Emitter, x: oir.Value, axes: Sequence[int], starts: oir.Value, sizes: Sequence[Dim]
 ) -> oir.Value:
     """x[start : start + size] along each of `axes`; starts of shape (len(axes),) in bounds."""
     dims = list(shape_of(x))
     for axis, size in zip(axes, sizes, strict=True):
         dims[axis] = size
     dtype = dtype_of(starts)
-    ends = em.Add(starts, em.const(np.array(sizes, dtype.numpy())))
+    if is_static(sizes):
+        ends = em.Add(starts, em.const(np.array(sizes, dtype.numpy())))
+    else:
+        ends = em.Add(starts, em.cast(em.extents.vector(sizes), dtype))
     result: oir.Value = em.Slice(
         x, starts, ends, em.const(np.array(axes, dtype.numpy())), types=[(dtype_of(x), tuple(dims))]
     )

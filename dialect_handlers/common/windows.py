@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.graph.builder import INT64_MAX
+from hlo2onnx.graph.dims import at_most, product
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -28,12 +29,13 @@ def write_window(
     Args:
         starts: By axis; the other axes start at 0.
     """
-    dims, sizes = _dims(x), _dims(update)
-    partial = [axis for axis in range(len(dims)) if sizes[axis] < dims[axis]]
+    dims, sizes = shape_of(x), shape_of(update)
+    partial = [axis for axis in range(len(dims)) if sizes[axis] != dims[axis]]
     if not partial:
         return update
-    rows = math.prod(sizes[: partial[-1] + 1])
-    if math.prod(sizes) * SMALL_PART <= math.prod(dims) and rows <= MOST_ROWS:
+    rows = product(sizes[: partial[-1] + 1])
+    few = at_most(product((*sizes, SMALL_PART)), product(dims))
+    if few and isinstance(rows, int) and rows <= MOST_ROWS:
         return _scattered(em, x, update, starts, partial[-1] + 1)
     return _between(em, x, update, {axis: starts.get(axis, 0) for axis in partial})
 
@@ -43,7 +45,7 @@ def read_window(
 ) -> oir.Value:
     """The window of these sizes that begins at `starts`."""
     for axis, size in enumerate(sizes):
-        if size < shape_of(x)[axis]:  # type: ignore[operator]
+        if size != shape_of(x)[axis]:
             x = _cut(em, x, axis, starts.get(axis, 0), size)
     return x
 
@@ -52,8 +54,8 @@ def _scattered(
     em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start], depth: int
 ) -> oir.Value:
     """ScatterND of the rows along the first `depth` axes, all of them different."""
-    sizes = _dims(update)[:depth]
-    grid = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1).astype(np.int64)
+    counts = [np.arange(int(size)) for size in shape_of(update)[:depth]]  # type: ignore[arg-type]
+    grid = np.stack(np.meshgrid(*counts, indexing="ij"), -1).astype(np.int64)
     known = {axis: start for axis, start in starts.items() if isinstance(start, int)}
     grid = grid + np.array([known.get(axis, 0) for axis in range(depth)], np.int64)
     index = em.const(grid)
@@ -72,37 +74,36 @@ def _between(
 ) -> oir.Value:
     """Concat of what is before the window, the window, and what is behind it, axis by axis."""
     (axis, start), *others = starts.items()
-    dim, size = _dims(x)[axis], _dims(update)[axis]
+    dim, size = shape_of(x)[axis], shape_of(update)[axis]
     if others:
         band = _cut(em, x, axis, start, size)
         update = _between(em, band, update, dict(others))
     if isinstance(start, int):
         before = [em.slice(x, [0], [start], axes=[axis])] if start else []
-        end = start + size
-        behind = [em.slice(x, [end], [dim], axes=[axis])] if end < dim else []
-        return em.concat([*before, update, *behind], axis)
+        if isinstance(size, int):
+            end = start + size
+            behind = [em.slice(x, [end], [dim], axes=[axis])] if end != dim else []
+            return em.concat([*before, update, *behind], axis)
+        start = em.i64([start])
     dims: list[Dim] = list(shape_of(x))
     dims[axis] = oir.SymbolicDim(None)
     types = [(dtype_of(x), tuple(dims))]
-    first, last, along = em.i64([0]), em.i64([dim]), em.i64([axis])
+    first, last, along = em.i64([0]), em.i64([INT64_MAX]), em.i64([axis])
     parts = [
         em.op("Slice", x, first, start, along, types=types),
         update,
-        em.op("Slice", x, em.Add(start, em.i64([size])), last, along, types=types),
+        em.op("Slice", x, em.Add(start, em.extents.value(size)), last, along, types=types),
     ]
     result: oir.Value = em.op("Concat", *parts, axis=axis, types=[(dtype_of(x), shape_of(x))])
     return result
 
 
-def _cut(em: Emitter, x: oir.Value, axis: int, start: Start, size: int) -> oir.Value:
-    if isinstance(start, int):
+def _cut(em: Emitter, x: oir.Value, axis: int, start: Start, size: Dim) -> oir.Value:
+    if isinstance(start, int) and isinstance(size, int):
         return em.slice(x, [start], [start + size], axes=[axis])
-    dims = _dims(x)
+    dims = list(shape_of(x))
     dims[axis] = size
-    end, along = em.Add(start, em.i64([size])), em.i64([axis])
+    start = em.i64([start]) if isinstance(start, int) else start
+    end, along = em.Add(start, em.extents.value(size)), em.i64([axis])
     part: oir.Value = em.op("Slice", x, start, end, along, types=[(dtype_of(x), tuple(dims))])
     return part
-
-
-def _dims(x: oir.Value) -> list[int]:
-    return [int(dim) for dim in shape_of(x)]  # type: ignore[arg-type]

@@ -18,7 +18,8 @@ from dialect_handlers.common.contraction import (
 )
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.builder import INT64_MIN
-from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
+from hlo2onnx.graph.dims import canonical, product
+from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -44,7 +45,7 @@ class Window:
         low, high: Padding around the dilated input; negative cuts.
     """
 
-    extent: int
+    extent: Dim
     size: int
     stride: int
     low: int
@@ -72,6 +73,8 @@ class Window:
     @property
     def sees_padding_only(self) -> bool:
         """Whether negative padding cuts off every element of the input."""
+        if not isinstance(self.extent, int):
+            return False
         return min(self.low, self.high) <= -((self.extent - 1) * self.lhs_dilation + 1)
 
 
@@ -88,7 +91,7 @@ class Convolution:
     windows: tuple[Window, ...]
     feature_groups: int
     batch_groups: int
-    dims: tuple[int | None, ...]
+    dims: tuple[Dim, ...]
 
     @property
     def group(self) -> int:
@@ -122,12 +125,12 @@ class Convolution:
         axes = (self.layout.input_feature_dimension, *self.layout.input_spatial_dimensions)
         if self.batch_groups == 1:
             return em.transpose(lhs, (batch, *axes))
-        dims = static_dims(lhs)
-        size = dims[batch] // self.batch_groups
+        dims = shape_of(lhs)
+        size = canonical(dims[batch] // self.batch_groups)
         x = em.reshape(lhs, [*dims[:batch], self.batch_groups, size, *dims[batch + 1 :]])
         x = em.transpose(x, [batch + 1, batch, *(axis + (axis > batch) for axis in axes)])
-        _, groups, features, *spatial = static_dims(x)
-        return em.reshape(x, [size, groups * features, *spatial])
+        _, groups, features, *spatial = shape_of(x)
+        return em.reshape(x, [size, product((groups, features)), *spatial])
 
     def _kernel(self, em: Emitter, rhs: oir.Value, *, mirrored: bool) -> oir.Value:
         """rhs as (outputs, inputs per group, kernel...), reversed where the window is, and where
@@ -148,8 +151,8 @@ def _matmul(em: Emitter, x: oir.Value, w: oir.Value, group: int) -> oir.Value:
     """A convolution without spatial axes: MatMul of (batch, features) and (outputs, inputs)."""
     if group == 1:
         return contract(em, Operand(x, (), (1,)), Operand(w, (), (1,)))
-    (batch, features), (outputs, inputs) = static_dims(x), static_dims(w)
-    x = em.reshape(x, [batch, group, features // group])
+    (batch, features), (outputs, inputs) = shape_of(x), static_dims(w)
+    x = em.reshape(x, [batch, group, canonical(features // group)])
     w = em.reshape(w, [group, outputs // group, inputs])
     y = contract(em, Operand(x, (1,), (2,)), Operand(w, (0,), (2,)))
     return em.reshape(em.transpose(y, (1, 0, 2)), [batch, outputs])
@@ -203,7 +206,7 @@ def _conv_transpose(
         [0] * len(windows),
         extents,
         [
-            window.stride if extent > 1 else 1
+            window.stride if extent != 1 else 1
             for window, extent in zip(windows, extents, strict=True)
         ],
         range(2, 2 + len(windows)),
@@ -238,8 +241,8 @@ def convolution(
     windows = tuple(
         Window(*row)
         for row in zip(
-            _extents(lhs[0], dimension_numbers.input_spatial_dimensions),
-            _extents(rhs[0], dimension_numbers.kernel_spatial_dimensions),
+            (shape_of(lhs[0])[axis] for axis in dimension_numbers.input_spatial_dimensions),
+            _kernel_extents(rhs[0], dimension_numbers.kernel_spatial_dimensions),
             window_strides or (1,) * rank,
             *edges.T.tolist(),
             lhs_dilation or (1,) * rank,
@@ -248,20 +251,19 @@ def convolution(
             strict=True,
         )
     )
-    conv = Convolution(
-        dimension_numbers, windows, feature_group_count, batch_group_count, op.result_shape()
-    )
+    dims = tuple(oir.SymbolicDim(None) if dim is None else dim for dim in op.result_shape())
+    conv = Convolution(dimension_numbers, windows, feature_group_count, batch_group_count, dims)
 
-    def product(x: oir.Value, y: oir.Value) -> oir.Value:
+    def real_product(x: oir.Value, y: oir.Value) -> oir.Value:
         return accumulate(em, lambda a, b: conv.apply(em, a, b), x, y, types[0].dtype)
 
-    return complex_product(em, product, lhs, rhs)
+    return complex_product(em, real_product, lhs, rhs)
 
 
-def _extents(x: oir.Value, axes: Sequence[int]) -> list[int]:
-    dims = [dim for axis in axes if isinstance(dim := shape_of(x)[axis], int)]
+def _kernel_extents(w: oir.Value, axes: Sequence[int]) -> list[int]:
+    dims = [dim for axis in axes if isinstance(dim := shape_of(w)[axis], int)]
     if len(dims) != len(axes):
         raise UnsupportedOp(
-            "a spatial axis is dynamic", "lower the function for static spatial shapes"
+            "the kernel's extent is dynamic", "lower the function for a static kernel shape"
         )
     return dims

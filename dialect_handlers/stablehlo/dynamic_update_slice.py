@@ -6,6 +6,8 @@ import onnx_ir as oir
 
 from dialect_handlers.common.indices import clamped, clamped_constant, constant_starts
 from dialect_handlers.common.windows import Start, write_window
+from hlo2onnx.graph.dims import canonical
+from hlo2onnx.graph.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -19,20 +21,20 @@ def dynamic_update_slice(em: Emitter, op: Op) -> list[Parts]:
         # The one write to a buffer that the loop around returns as a stack of rows.
         em.rows[x] = update
         return [x]
-    dims, sizes = (em.static_dims(operand.type) for operand in op.operands[:2])
+    dims, sizes = shape_of(x[0]), shape_of(update[0])
     if 0 in sizes:
         return [x]
-    limits = [dim - size for dim, size in zip(dims, sizes, strict=True)]
+    limits = [canonical(dim - size) for dim, size in zip(dims, sizes, strict=True)]  # type: ignore[operator]
     places = {
         axis: _start(em, em.operand(op, 2 + axis), limit)
         for axis, limit in enumerate(limits)
-        if limit
+        if limit != 0
     }
     return [tuple(write_window(em, *parts, places) for parts in zip(x, update, strict=True))]
 
 
-def _start(em: Emitter, start: oir.Value, limit: int) -> Start:
-    known = constant_starts(em, start)
+def _start(em: Emitter, start: oir.Value, limit: Dim) -> Start:
+    known = clamped_constant(constant_starts(em, start), [limit])
     if known is not None:
-        return int(clamped_constant(known, [limit]).item())
+        return int(known.item())
     return em.reshape(em.cast(clamped(em, start, [limit]), oir.DataType.INT64), [1])

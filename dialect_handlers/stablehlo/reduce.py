@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from dialect_handlers.common.reductions import (
@@ -19,6 +18,8 @@ from dialect_handlers.common.regions import (
     recognise,
     recognise_each,
 )
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.dims import product
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -40,7 +41,8 @@ def reduce(em: Emitter, op: Op, *, dimensions: tuple[int, ...]) -> list[Parts]:
     inits = [em.parts(value) for value in op.operands[count:]]
     extents = [shape_of(inputs[0][0])[axis] for axis in dimensions]
     if 0 in extents:
-        dims = em.result_dims(op)
+        x = inputs[0][0]
+        dims = [dim for axis, dim in enumerate(shape_of(x)) if axis not in dimensions]
         return [tuple(em.expand(part, dims) for part in init) for init in inits]
     if all(extent == 1 for extent in extents):
         return [tuple(em.squeeze(part, dimensions) for part in parts) for parts in inputs]
@@ -112,10 +114,15 @@ def _by_halving(
     em: Emitter, op: Op, inputs: Sequence[Parts], dimensions: Sequence[int]
 ) -> list[Parts]:
     """The reduced dimensions as one leading axis, halved until it is 1."""
-    dims = em.static_dims(op.operands[0].type)
+    dims = shape_of(inputs[0][0])
     kept = [axis for axis in range(len(dims)) if axis not in dimensions]
     order = [*sorted(dimensions), *kept]
-    rows = math.prod(dims[axis] for axis in dimensions)
+    rows = product(dims[axis] for axis in dimensions)
+    if not isinstance(rows, int):
+        raise UnsupportedOp(
+            "a dynamic axis is reduced by a region that ONNX has no operator for",
+            "lower the function with a static extent there",
+        )
     kept_dims = [dims[axis] for axis in kept]
     leading = [
         tuple(em.reshape(em.transpose(part, order), [rows, *kept_dims]) for part in parts)

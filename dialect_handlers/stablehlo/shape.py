@@ -32,7 +32,7 @@ def broadcast_in_dim(em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int]
     Expand adds leading axes itself; without one to widen, the Reshape is all there is.
     """
     dims = em.result_dims(op)
-    extents = em.static_dims(op.operands[0].type)
+    extents = shape_of(em.operand(op))
     placed = dict(zip(broadcast_dimensions, extents, strict=True))
     x = em.transpose(em.operand(op), [broadcast_dimensions.index(axis) for axis in sorted(placed)])
     aligned = [placed.get(axis, 1) for axis in range(len(dims))]

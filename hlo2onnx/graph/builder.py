@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.dims import at_most, canonical, is_positive, is_static
+from hlo2onnx.graph.dims import canonical, is_positive, is_static
 from hlo2onnx.graph.extents import Extents
 from hlo2onnx.graph.infer import ValueType, infer
 from hlo2onnx.graph.names import Names
@@ -324,15 +324,15 @@ class GraphBuilder:
     def slice(
         self,
         x: oir.Value,
-        starts: Sequence[int],
+        starts: Sequence[Dim],
         limits: Sequence[Dim],
         steps: Sequence[int] | None = None,
         axes: Sequence[int] | None = None,
     ) -> oir.Value:
         """x[starts:limits:steps] along `axes` (all by default); axes kept whole are left out.
 
-        A limit of `INT64_MIN` with a negative step means "past the first element". A symbolic
-        limit, or one along a symbolic axis, must not be greater than the extent.
+        A limit of `INT64_MIN` with a negative step means "past the first element". Symbolic
+        starts and limits, and those along a symbolic axis, must lie inside, in this order.
         """
         axes = range(rank_of(x)) if axes is None else axes
         steps = [1] * len(axes) if steps is None else steps
@@ -352,7 +352,7 @@ class GraphBuilder:
             INT64_MAX if last == shape_of(x)[place] and not isinstance(last, int) else last
             for last, place in zip(limit, axis, strict=True)
         ]
-        inputs = [self.i64(start), self.extents.vector(ends), self.i64(axis)]
+        inputs = [self.extents.vector(start), self.extents.vector(ends), self.i64(axis)]
         if any(item != 1 for item in step):
             inputs.append(self.i64(step))
         return self._one("Slice", x, *inputs, types=[(dtype_of(x), tuple(dims))])
@@ -394,18 +394,16 @@ def _reshape_target(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | Non
     return target
 
 
-def _sliced(dim: Dim, start: int, limit: Dim, step: int) -> Dim:
+def _sliced(dim: Dim, start: Dim, limit: Dim, step: int) -> Dim:
     """The extent that is left of one."""
-    if isinstance(dim, int) and isinstance(limit, int):
+    if isinstance(dim, int) and isinstance(start, int) and isinstance(limit, int):
         past = None if limit < -dim else limit
         return len(range(*slice(start, past, step).indices(dim)))
     if step < 0:
         if (start, limit) != (-1, INT64_MIN):
             raise InternalError("only the whole of a symbolic axis can be reversed")
         return dim if step == -1 else (dim + (-step - 1)) // -step
-    if start < 0 or not at_most(start, limit):
-        raise InternalError(f"[{start}:{limit}] of a symbolic axis of {dim}")
-    length = limit - start
+    length = canonical(limit - start)  # type: ignore[operator]
     return length if step == 1 else (length + (step - 1)) // step
 
 

@@ -75,7 +75,15 @@ def broadcast_dims(first: Dim, second: Dim) -> Dim:
         return first
     if isinstance(second, int):
         return second
-    raise InternalError(f"whether {first} and {second} broadcast is not known; give types=")
+    # Operands of StableHLO's ops have equal extents, whatever their expressions.
+    return first
+
+
+def common_dim(first: Dim, second: Dim) -> Dim:
+    """The extent that two axes share which the program says are equal."""
+    if isinstance(first, int) and isinstance(second, int):
+        need(first == second, f"extents {first} and {second} differ")
+    return second if isinstance(second, int) else first
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:

@@ -12,6 +12,7 @@ from hlo2onnx.graph.infer import (
     Inputs,
     ValueType,
     broadcast_shapes,
+    common_dim,
     need,
     operand,
     rule,
@@ -116,9 +117,11 @@ def _concat(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Valu
     result = list(shapes[0])
     for index, shape in enumerate(shapes[1:], 1):
         need(dtype_of(operand(inputs, index)) == dtype_of(operand(inputs, 0)), "unlike types")
-        rest = shape[:axis] + shape[axis + 1 :]
-        need(rest == result[:axis] + result[axis + 1 :], f"shapes {shapes} do not concatenate")
-        result[axis] = result[axis] + shape[axis]  # type: ignore[operator]
+        need(len(shape) == len(result), f"shapes {shapes} do not concatenate")
+        result = [
+            one + two if place == axis else common_dim(one, two)  # type: ignore[operator]
+            for place, (one, two) in enumerate(zip(result, shape, strict=True))
+        ]
     return [(dtype_of(operand(inputs, 0)), tuple(result))]
 
 
@@ -207,7 +210,7 @@ def _matmul(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Valu
     left, right = shape_of(a), shape_of(b)
     need(dtype_of(a) == dtype_of(b), "operands of different types")
     need(len(left) >= 2 and len(right) >= 2, "MatMul is emitted for rank >= 2 only")
-    need(left[-1] == right[-2], "the contracted extents differ")
+    common_dim(left[-1], right[-2])
     batch = broadcast_shapes(left[:-2], right[:-2]) if len(left) + len(right) > 4 else ()
     return [(dtype_of(a), (*batch, left[-2], right[-1]))]
 

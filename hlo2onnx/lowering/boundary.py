@@ -12,11 +12,13 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import Refusal, UnsupportedOp
-from hlo2onnx.graph.values import Dim, dtype_of, rank_of
+from hlo2onnx.graph.dims import is_static
+from hlo2onnx.graph.values import dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import parts_of
-from hlo2onnx.sources.signature import Port
+from hlo2onnx.sources.signature import Port, Signature
 
 
 def boundary_refusals(
@@ -42,22 +44,23 @@ def boundary_refusals(
     return refusals
 
 
-def bind_inputs(em: Emitter, function: Any, ports: Sequence[Port]) -> list[Parts]:
+def bind_inputs(em: Emitter, function: Any, signature: Signature) -> list[Parts]:
     """Creates the graph's inputs; returns the parts of each argument of the MLIR function."""
     arguments = function.regions[0].blocks[0].arguments
     parts: list[list[oir.Value]] = [[] for _ in arguments]
-    for port in ports:
+    for port in signature.inputs:
         values = parts[port.position]
         # The members of a tuple are ports of their own.
         values += _input(em, port, parts_of(arguments[port.position].type)[len(values)].dtype)
+    em.has_symbols = not all(is_static(port.shape) for port in signature.inputs)
+    for position, dim in signature.dims.items():
+        (part,) = parts_of(arguments[position].type)
+        parts[position].append(value_of(em, extent_contents(dim), part.dtype))
     return [tuple(values) for values in parts]
 
 
 def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
-    dims: list[Dim] = [
-        oir.SymbolicDim(f"{port.name}_dim{axis}") if dim is None else dim
-        for axis, dim in enumerate(port.shape)
-    ]
+    dims = port.shape
     if not port.element.startswith("complex"):
         value = em.value(port.name, dtype, dims)
         em.main_graph.inputs.append(value)

@@ -46,6 +46,7 @@ class Emitter(GraphBuilder):
         constants: Contents of the module's constants.
         rows: For the loops being translated, by the placeholder of a buffer that becomes a stack
             of rows: the row written in a trip.
+        has_symbols: Whether an input has a symbolic extent.
         random_keys: What generators of random bits were given as their keys.
     """
 
@@ -66,6 +67,7 @@ class Emitter(GraphBuilder):
         self.facts = Facts()
         self.environment: dict[Any, Parts] = {}
         self.rows: dict[Parts, Parts] = {}
+        self.has_symbols = False
         self.random_keys: list[Parts] = []
         self.walker: Walker
 

@@ -95,7 +95,7 @@ class _Lowering:
         refusals += boundary_refusals(em, function, signature.outputs, "result")
         if refusals:
             raise TranslationError(refusals)
-        arguments = bind_inputs(em, function, signature.inputs)
+        arguments = bind_inputs(em, function, signature)
         output_names = reserve_names(em, signature.outputs)
         results = walker.call(self.function, arguments)
         if walker.refusals:

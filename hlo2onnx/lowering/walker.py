@@ -8,12 +8,14 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.dims import symbol
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.registry import Handler, Registry
+from hlo2onnx.lowering.shape_arithmetic import evaluated
 from hlo2onnx.lowering.through_jax import array_types, lowered_function
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
@@ -143,10 +145,13 @@ class Walker:
         em.environment.update(zip(op.results, results, strict=True))
 
     def _scope(self, op: Op, origin: Origin) -> str:
-        scope = origin.scope or op.name.split(".", 1)[1]
+        scope = origin.scope or op.label
         return f"{self._prefix}/{scope}" if self._prefix else scope
 
     def _apply(self, op: Op) -> list[Parts]:
+        known = evaluated(self.em, op)
+        if known is not None:
+            return self._checked(op, known)
         handler = self.registry.find(op.key, op.touches_complex)
         if handler is None:
             if self.expansions.knows(op):
@@ -238,9 +243,17 @@ class Walker:
             raise InternalError(f"{op.name}: got shape {shape}, the program says {expected}")
         if any(not isinstance(have, int) for have in shape):
             value.shape = oir.Shape(
-                have if want is None else want
-                for have, want in zip(shape, expected.shape, strict=True)
+                self._introduced(value, axis, have) if want is None else want
+                for axis, (have, want) in enumerate(zip(shape, expected.shape, strict=True))
             )
+
+    def _introduced(self, value: oir.Value, axis: int, dim: Dim) -> Dim:
+        """An extent that nothing is known of gets a symbol."""
+        if isinstance(dim, int) or dim.value is not None:
+            return dim
+        new = symbol(self.em.names.unique("extent"), positive=False)
+        self.em.extents.introduce(new, value, axis)
+        return new
 
     def _refuse(self, op: Op, origin: Origin, refusal: UnsupportedOp) -> None:
         self.refusals.append(Refusal(op.key, op.types(), str(origin), refusal.why, refusal.next))

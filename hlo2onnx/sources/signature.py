@@ -11,8 +11,12 @@ import jax
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.graph.dims import is_static, parse, symbol
+from hlo2onnx.graph.values import Dim
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.locations import argument_name
+from hlo2onnx.mlir.specialize import argument_attributes
+from hlo2onnx.mlir.quantization import stored_element
 from hlo2onnx.mlir.types import is_tensor, is_token, shape_of
 
 _KEY = re.compile(r"\[(['\"]?)(?:<flat index )?(?P<item>.*?)>?\1\]|\.(?P<name>\w+)")
@@ -24,14 +28,14 @@ class Port:
 
     Attributes:
         name: Path of the leaf: "x", "params/Dense_0/kernel", "result/logits".
-        element: MLIR element type: "f32", "ui8", "complex<f32>".
-        shape: Extents; None for a dynamic one.
+        element: MLIR element type: "f32", "ui8", "complex<f32>"; the storage type of a quantized one.
+        shape: Extents; symbolic where they are dynamic.
         position: Index among the arguments (or results) of the MLIR function.
     """
 
     name: str
     element: str
-    shape: tuple[int | None, ...]
+    shape: tuple[Dim, ...]
     position: int
 
 
@@ -85,11 +89,13 @@ class Signature:
         inputs: In the order of the MLIR arguments.
         outputs: In the order of the MLIR results.
         trees: Pytrees of the JAX function; None for a bare StableHLO module.
+        dims: Extents that are arguments of the MLIR function, by position; nobody passes them.
     """
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     trees: Trees | None = None
+    dims: Mapping[int, Dim] = field(default_factory=dict)
 
 
 def signature_of(function: Any) -> Signature:
@@ -99,14 +105,20 @@ def signature_of(function: Any) -> Signature:
         LoadError: An argument or result is no tensor.
     """
     block = function.regions[0].blocks[0]
+    dims = {
+        position: parse(names["jax.global_constant"])
+        for position, names in enumerate(argument_attributes(function))
+        if "jax.global_constant" in names
+    }
     inputs = _ports(
         (argument.type for argument in block.arguments),
         [path_name(argument_name(argument.location)) for argument in block.arguments],
         "arg",
     )
+    inputs = tuple(port for port in inputs if port.position not in dims)
     result_types = list(to_python(function.attributes["function_type"]).results)
     outputs = _ports(result_types, _result_names(function, len(result_types)), "result")
-    return Signature(inputs, outputs)
+    return Signature(inputs, outputs, dims=dims)
 
 
 def with_trees(
@@ -157,8 +169,9 @@ def with_trees(
     in_leaves = [Leaf(aval, port_of.get(index)) for index, aval in enumerate(in_avals)]
     out_leaves = [Leaf(aval, index) for index, aval in enumerate(out_avals)]
     trees = Trees(in_tree, tuple(in_leaves), out_tree, tuple(out_leaves), statics)
-    inputs, outputs = _renamed(bare.inputs, input_names), _renamed(bare.outputs, output_names)
-    return Signature(inputs, outputs, trees)
+    inputs = _renamed(bare.inputs, input_names, [in_avals[leaf] for leaf in sorted(port_of)])
+    outputs = _renamed(bare.outputs, output_names, out_avals)
+    return Signature(inputs, outputs, trees, bare.dims)
 
 
 def path_name(text: str) -> str:
@@ -199,9 +212,22 @@ def _key_name(key: Any) -> str:
     return str(jax.tree_util.keystr((key,), simple=True))
 
 
-def _renamed(ports: Sequence[Port], names: Sequence[str]) -> tuple[Port, ...]:
-    renamed = (replace(port, name=name) for port, name in zip(ports, names, strict=True))
+def _renamed(ports: Sequence[Port], names: Sequence[str], avals: Sequence[Any]) -> tuple[Port, ...]:
+    """The ports with the names of a JAX function, and with its extents where they are dynamic."""
+    rows = zip(ports, names, avals, strict=True)
+    renamed = (replace(port, name=name, shape=_named(port, aval)) for port, name, aval in rows)
     return tuple(_unique(renamed))
+
+
+def _named(port: Port, aval: Any) -> tuple[Dim, ...]:
+    if is_static(port.shape):
+        return port.shape
+    # The data of a typed key has axes that its aval has not.
+    spelled = [*aval.shape, *(None for _ in port.shape[len(aval.shape) :])]
+    return tuple(
+        dim if isinstance(dim, int) else parse(str(text))
+        for dim, text in zip(port.shape, spelled, strict=True)
+    )
 
 
 def _ports(types: Iterable[Any], names: Sequence[str], default: str) -> tuple[Port, ...]:
@@ -210,9 +236,16 @@ def _ports(types: Iterable[Any], names: Sequence[str], default: str) -> tuple[Po
     for position, (mlir_type, name) in enumerate(zip(types, names, strict=True)):
         for member, suffix in _members(mlir_type):
             wanted = (name or f"{default}{position}") + suffix
-            element = str(member.element_type)
-            ports.append(Port(wanted, element, shape_of(member), position))
+            element = stored_element(member.element_type)
+            ports.append(Port(wanted, element, _shape(member, wanted), position))
     return tuple(_unique(ports))
+
+
+def _shape(mlir_type: Any, name: str) -> tuple[Dim, ...]:
+    return tuple(
+        symbol(f"{name}_dim{axis}", positive=False) if dim is None else dim
+        for axis, dim in enumerate(shape_of(mlir_type))
+    )
 
 
 def _members(mlir_type: Any, suffix: str = "") -> list[tuple[Any, str]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
+from hlo2onnx.graph.dims import evaluate, free_symbols
 from hlo2onnx.mlir.types import ELEMENT_TYPES
 from hlo2onnx.sources.signature import Port
 
@@ -25,12 +28,22 @@ def numpy_type(element: str) -> np.dtype:
     return ELEMENT_TYPES[element].numpy()
 
 
-def random_array(port: Port, rng: np.random.Generator) -> np.ndarray:
+SIZE = 3
+"""What a dynamic extent is, where nothing is said."""
+
+
+def random_array(
+    port: Port, rng: np.random.Generator, sizes: Mapping[str, int] | None = None
+) -> np.ndarray:
     """An array for one input: normal floats, small non-negative integers, fair booleans.
 
     Integers stay in [0, 8), because most integer inputs are indices or keys.
+
+    Args:
+        sizes: What the symbols of the input's shape stand for; `SIZE` where they are missing.
     """
-    shape = tuple(1 if dim is None else dim for dim in port.shape)
+    known = dict.fromkeys(free_symbols(port.shape), SIZE) | dict(sizes or {})
+    shape = tuple(evaluate(dim, known) or 0 for dim in port.shape)
     dtype = numpy_type(port.element)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)

@@ -7,68 +7,17 @@ up to twice XLA's own is XLA's rounding, not ours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import onnx
 
 from hlo2onnx.calling import from_model, to_model
-from hlo2onnx.errors import VerificationError
-from hlo2onnx.mlir.constants import densify
-from hlo2onnx.mlir.context import clone_module
-from hlo2onnx.mlir.effects import drop_effects
-from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.sources.signature import Port
-from hlo2onnx.sources.source import Source, find_function
+from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.compare import Comparison, Verification, compare
 from hlo2onnx.verification.inputs import is_float, random_array
 from hlo2onnx.verification.ort import OrtProgram, check_model
-from hlo2onnx.verification.widen import is_evaluation_of, widen, widened
-from hlo2onnx.verification.xla import XlaProgram, module_bytecode
-
-
-class Reference:
-    """A program compiled by XLA: the arbiter of what it computes.
-
-    Raises:
-        VerificationError: XLA does not compile it.
-    """
-
-    def __init__(self, source: Source) -> None:
-        module = clone_module(source.module)
-        densify(module)
-        drop_effects(module)
-        make_main(module, source.function)
-        function = find_function(module, "main", source.description)
-        self._argument_count = len(function.regions[0].blocks[0].arguments)
-        self._signature = source.signature
-        self._program = XlaProgram(module_bytecode(module))
-        self._text = partial(module.get_asm, enable_debug_info=False)
-
-    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs on these inputs."""
-        return self._run(self._program, arrays)
-
-    def in_f64(
-        self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
-    ) -> list[np.ndarray | None]:
-        """The outputs of the program in f64; None for those without a believable evaluation."""
-        try:
-            program = XlaProgram(widened(self._text()).encode())
-            found = self._run(program, [widen(array) for array in arrays])
-        except VerificationError:
-            return [None] * len(expected)
-        return [
-            truth if is_evaluation_of(truth, want) else None
-            for truth, want in zip(found, expected, strict=True)
-        ]
-
-    def _run(self, program: XlaProgram, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        # Arguments without a port are tokens, whose place an empty array takes.
-        arguments = [np.zeros((0,), bool)] * self._argument_count
-        for port, array in zip(self._signature.inputs, arrays, strict=True):
-            arguments[port.position] = array
-        return program(arguments, [port.position for port in self._signature.outputs])
+from hlo2onnx.verification.reference import Reference
 
 
 def verify(

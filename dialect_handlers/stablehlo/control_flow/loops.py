@@ -57,6 +57,8 @@ def _conditional(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> l
         return initial
     (first,) = flat(em.inline(op.block(0), initial))
     trip, going, states = _inputs(em, op, carried)
+    for k, bounds in form.ranges.items():
+        states[k][0].meta[RANGE] = bounds
     with em.subgraph([trip, going, *flat(states.values())], f"{em.scope}/body") as graph:
         after = em.inline(op.block(1), _with(initial, states))
         after = _with(initial, {k: after[k] for k in carried})
@@ -75,7 +77,7 @@ def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[
         return _with(initial, _counters(em, form, initial, trips))
     trip, going, states = _inputs(em, op, carried)
     trip.meta[RANGE] = _trip_range(em, form, initial)
-    buffers = {k: inputs_for(em, op.operands[k].type, f"{em.scope}/buffer") for k in form.stacks}
+    buffers = {k: inputs_for(em, op.operands[k], f"{em.scope}/buffer") for k in form.stacks}
     em.rows.update((buffer, ()) for buffer in buffers.values())
     with em.subgraph([trip, going, *flat(states.values())], f"{em.scope}/body") as graph:
         counters = _counters(em, form, initial, trip)
@@ -121,7 +123,7 @@ def _inputs(
     """The inputs of a body: the iteration number, the condition, the states it carries."""
     trip = em.value(f"{em.scope}/trip", INT64, [])
     going = em.value(f"{em.scope}/going", oir.DataType.BOOL, [])
-    states = {k: inputs_for(em, op.operands[k].type, f"{em.scope}/state") for k in carried}
+    states = {k: inputs_for(em, op.operands[k], f"{em.scope}/state") for k in carried}
     return trip, going, states
 
 

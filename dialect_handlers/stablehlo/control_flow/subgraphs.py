@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.graph.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.mlir.types import parts_of
 
 
-def inputs_for(em: Emitter, mlir_type: Any, name: str) -> Parts:
-    """Inputs of a subgraph for a StableHLO value of this type."""
+def inputs_for(em: Emitter, initial: Any, name: str) -> Parts:
+    """Inputs of a subgraph for a StableHLO value that starts as this one; a dynamic extent is
+    that of the start."""
+    types = parts_of(initial.type)
     return tuple(
-        em.value(name, part.dtype, [_dim(dim) for dim in part.shape])
-        for part in parts_of(mlir_type)
+        em.value(name, type_.dtype, _dims(type_.shape, shape_of(part)))
+        for type_, part in zip(types, em.parts(initial), strict=True)
     )
 
 
-def _dim(dim: int | None) -> Dim:
-    return oir.SymbolicDim(None) if dim is None else dim
+def _dims(known: Iterable[int | None], start: Iterable[Dim]) -> list[Dim]:
+    return [own if dim is None else dim for dim, own in zip(known, start, strict=True)]
 
 
 def set_outputs(em: Emitter, graph: oir.Graph, values: Iterable[oir.Value]) -> None:

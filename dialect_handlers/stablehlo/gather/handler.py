@@ -5,32 +5,52 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.stablehlo.gather.numbers import Axis, Batch, Numbers, Offset, read_numbers
 from dialect_handlers.stablehlo.gather.starts import Starts
 from dialect_handlers.stablehlo.gather.strategies import STRATEGIES
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
+from hlo2onnx.lowering.shape_arithmetic import dims_of
+
+IGNORES = {"indices_are_sorted": "a licence to be fast"}
 
 
-@handles("stablehlo.gather", form="parts", ignores={"indices_are_sorted": "a licence to be fast"})
+@handles("stablehlo.gather", form="parts", ignores=IGNORES)
 def gather(em: Emitter, op: Op, *, dimension_numbers: Any, slice_sizes: Sequence[int]) -> oir.Value:
     """gather(x, starts) -> the slices of x that begin at the starts, by the cheapest strategy."""
     x, starts = em.operands(op)
-    dims = em.result_dims(op)
-    operand, indices = (em.static_dims(value.type) for value in op.operands)
-    n = read_numbers(dimension_numbers, slice_sizes, operand, indices)
+    return _gathered(em, x, starts, dimension_numbers, slice_sizes)
+
+
+@handles("stablehlo.dynamic_gather", form="parts", ignores=IGNORES)
+def dynamic_gather(em: Emitter, op: Op, *, dimension_numbers: Any) -> oir.Value:
+    """dynamic_gather(x, starts, sizes) -> gather of slices of sizes that may be symbolic."""
+    x, starts, sizes = em.operands(op)
+    known = dims_of(sizes)
+    if known is None:
+        raise UnsupportedOp(
+            "the sizes of the slices depend on data", "gather slices whose sizes follow from shapes"
+        )
+    return _gathered(em, x, starts, dimension_numbers, known)
+
+
+def _gathered(
+    em: Emitter, x: oir.Value, starts: oir.Value, numbers: Any, sizes: Sequence[Dim]
+) -> oir.Value:
+    n = read_numbers(numbers, sizes, shape_of(x), shape_of(starts))
+    dims = [n.extent(axis) for axis in n.result]
     if 0 in dims:
-        return em.const(np.empty(dims), dtype_of(x))
+        return em.expand(em.scalar_like(0, x), dims)
     reach = [n.sizes[axis] for axis in n.still]
     x = em.slice(x, [0] * len(reach), reach, axes=n.still)
     if not n.moving:
         return _arranged(em, n, dims, x, [_runs_over(n, axis) for axis in range(len(n.dims))])
-    first = Starts(em, n, starts, dimension_numbers.index_vector_dim)
+    first = Starts(em, n, starts, numbers.index_vector_dim)
     made = next(filter(None, (strategy(em, n, x, first) for strategy in STRATEGIES)))
     return _arranged(em, n, dims, *made)
 
@@ -40,12 +60,12 @@ def _runs_over(n: Numbers, axis: int) -> Axis:
 
 
 def _arranged(
-    em: Emitter, n: Numbers, dims: Sequence[int], x: oir.Value, axes: Sequence[Axis]
+    em: Emitter, n: Numbers, dims: Sequence[Dim], x: oir.Value, axes: Sequence[Axis]
 ) -> oir.Value:
     """Brings the axes of x into the result's order; axes of the result that x lacks are 1, or run
     over a batch that all share one slice."""
     places = [n.result.index(axis) if axis in n.result else len(dims) for axis in axes]
-    long = [place for place in places if place < len(dims) and dims[place] > 1]
+    long = [place for place in places if place < len(dims) and dims[place] != 1]
     if long != sorted(long):
         x = em.transpose(x, sorted(range(len(places)), key=lambda axis: places[axis]))
     own = [n.extent(axis) if axis in axes else 1 for axis in n.result]

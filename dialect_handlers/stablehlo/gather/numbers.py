@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hlo2onnx.graph.dims import canonical, product
+from hlo2onnx.graph.values import Dim
 from hlo2onnx.limitations import unsupported
 
 
@@ -43,23 +44,23 @@ class Numbers:
         result: What each axis of the result runs over.
     """
 
-    dims: tuple[int, ...]
-    sizes: tuple[int, ...]
-    batch: tuple[int, ...]
+    dims: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
+    batch: tuple[Dim, ...]
     moving: tuple[int, ...]
     columns: tuple[int, ...]
     batching: dict[int, int]
     result: tuple[Axis, ...]
 
     @property
-    def limits(self) -> list[int]:
+    def limits(self) -> list[Dim]:
         """The last start along each moving axis."""
-        return [self.dims[axis] - self.sizes[axis] for axis in self.moving]
+        return [canonical(self.dims[axis] - self.sizes[axis]) for axis in self.moving]  # type: ignore[operator]
 
     @property
     def windowed(self) -> list[int]:
         """Moving axes along which a slice has more than one element."""
-        return [axis for axis in self.moving if self.sizes[axis] > 1]
+        return [axis for axis in self.moving if self.sizes[axis] != 1]
 
     @property
     def still(self) -> list[int]:
@@ -73,7 +74,7 @@ class Numbers:
     @property
     def is_single(self) -> bool:
         """Whether there is one slice."""
-        return math.prod(self.batch) == 1
+        return product(self.batch) == 1
 
     @property
     def leads(self) -> bool:
@@ -85,13 +86,13 @@ class Numbers:
         """Whether the moving axes are neighbours."""
         return self.moving[-1] - self.moving[0] == len(self.moving) - 1
 
-    def extent(self, axis: Axis) -> int:
+    def extent(self, axis: Axis) -> Dim:
         """The extent of such an axis in the result."""
         return self.batch[axis.axis] if isinstance(axis, Batch) else self.sizes[axis.axis]
 
 
 def read_numbers(
-    numbers: Any, sizes: Sequence[int], operand: Sequence[int], starts: Sequence[int]
+    numbers: Any, sizes: Sequence[Dim], operand: Sequence[Dim], starts: Sequence[Dim]
 ) -> Numbers:
     """Sorts the axes of a gather.
 
@@ -111,7 +112,7 @@ def read_numbers(
     if any(sizes[axis] == 0 for axis in inner) and 0 not in batch:
         raise unsupported("collapsed nothing")
     starts_at = {axis: column for column, axis in enumerate(numbers.start_index_map)}
-    moving = [axis for axis in sorted(starts_at) if sizes[axis] < operand[axis]]
+    moving = [axis for axis in sorted(starts_at) if sizes[axis] != operand[axis]]
     batching = zip(numbers.operand_batching_dims, batch_axes, strict=True)
     return Numbers(
         tuple(operand),

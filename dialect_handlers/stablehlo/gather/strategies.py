@@ -8,16 +8,17 @@ any order, or None where it does not apply. Axes of extent 1 may be there or not
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import onnx_ir as oir
 
+from dialect_handlers.common.counting import count_along
 from dialect_handlers.common.indices import window
 from dialect_handlers.stablehlo.gather.numbers import Axis, Batch, Numbers, Offset
 from dialect_handlers.stablehlo.gather.starts import Starts
-from hlo2onnx.graph.values import dtype_of, rank_of
+from hlo2onnx.graph.dims import is_static, product
+from hlo2onnx.graph.values import Dim, dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 
 Gathered = tuple[oir.Value, list[Axis]]
@@ -31,10 +32,10 @@ CONSTANT_ELEMENTS = 1 << 16
 
 def constant_slice(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | None:
     """Slice: one slice, whose start is known."""
-    if not n.is_single or starts.constant is None:
+    if not n.is_single or starts.constant is None or not is_static(n.sizes):
         return None
     first = starts.constant.reshape(-1).tolist()
-    limits = [start + n.sizes[axis] for start, axis in zip(first, n.moving, strict=True)]
+    limits = [start + n.sizes[axis] for start, axis in zip(first, n.moving, strict=True)]  # type: ignore[operator]
     return em.slice(x, first, limits, axes=n.moving), _offsets(range(rank_of(x)))
 
 
@@ -58,7 +59,7 @@ def elements(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered 
     runs = [[n.batching[axis]] if axis in n.batching else [] for axis in range(len(n.dims))]
     runs[n.moving[0]] = free
     order = [along for run in runs for along in run]
-    aligned = [math.prod(n.batch[along] for along in run) for run in runs]
+    aligned = [product(n.batch[along] for along in run) for run in runs]
     indices = em.reshape(em.transpose(starts.scalars(), order), aligned)
     found = em.GatherElements(x, indices, axis=n.moving[0])
     return em.reshape(found, [n.batch[along] for along in order]), _batches(order)
@@ -73,12 +74,14 @@ def rows(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | No
         return None
     first, last = n.moving[0], n.moving[-1]
     dims = [n.dims[axis] for axis in n.moving]
-    strides = [math.prod(dims[place + 1 :]) for place in range(len(dims))]
+    if not is_static(dims[1:]):
+        return None
+    strides = [int(product(dims[place + 1 :])) for place in range(len(dims))]  # type: ignore[arg-type]
     if len(dims) == 1:
         indices = starts.scalars()
     else:
         shape = [n.dims[axis] if axis in n.moving else n.sizes[axis] for axis in range(len(n.dims))]
-        x = em.reshape(x, [*shape[:first], math.prod(dims), *shape[last + 1 :]])
+        x = em.reshape(x, [*shape[:first], product(dims), *shape[last + 1 :]])
         steps = em.Mul(em.cast(starts.vectors(), INT64), em.i64(strides))
         indices = em.ReduceSum(steps, em.i64([-1]), keepdims=0)
     indices = _spread(em, n, indices, dict(zip(n.moving, map(np.array, strides), strict=True)))
@@ -130,19 +133,33 @@ def _spread(
     """
     if not n.windowed:
         return starts
-    within = [
-        np.multiply.outer(_column(n.sizes[axis], len(n.windowed) - place), steps[axis])
-        for place, axis in enumerate(n.windowed)
-    ]
     dtype = dtype_of(starts)
-    if math.prod(n.sizes[axis] for axis in n.windowed) <= CONSTANT_ELEMENTS:
-        within = [sum(within[1:], start=within[0])]
-    offsets = [em.const(array, dtype) for array in within]
+    sizes = [n.sizes[axis] for axis in n.windowed]
+    if is_static(sizes):
+        within = [
+            np.multiply.outer(_column(size, len(sizes) - place), steps[axis])
+            for place, (axis, size) in enumerate(zip(n.windowed, sizes, strict=True))
+        ]
+        if product(sizes) <= CONSTANT_ELEMENTS:  # type: ignore[operator]
+            within = [sum(within[1:], start=within[0])]
+        offsets = [em.const(array, dtype) for array in within]
+    else:
+        offsets = [
+            _counted(em, size, len(sizes) - place, steps[axis], dtype)
+            for place, (axis, size) in enumerate(zip(n.windowed, sizes, strict=True))
+        ]
     axes = range(len(n.batch), len(n.batch) + len(n.windowed))
     indices: oir.Value = em.Add(em.unsqueeze(starts, axes), functools.reduce(em.Add, offsets))
     return indices
 
 
-def _column(count: int, rank: int) -> np.ndarray:
+def _counted(em: Emitter, size: Dim, rank: int, step: np.ndarray, dtype: oir.DataType) -> oir.Value:
+    """Multiples of a step along the first of `rank` axes, as many as a symbolic extent."""
+    count = count_along(em, [size, *(1 for _ in range(rank - 1 + step.ndim))], 0, dtype)
+    multiples: oir.Value = em.Mul(count, em.const(step, dtype))
+    return multiples
+
+
+def _column(count: Dim, rank: int) -> np.ndarray:
     """0, 1, 2, ... along the first of `rank` axes."""
-    return np.arange(count).reshape(count, *(1 for _ in range(rank - 1)))
+    return np.arange(count).reshape(count, *(1 for _ in range(rank - 1)))  # type: ignore[arg-type]

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.values import Dim
+
 SHORT = 4
 """Windows up to this length are combined element by element, whatever else could be done."""
 
@@ -122,20 +125,33 @@ class Axis:
 
 
 def axes_of(
-    dims: Sequence[int],
+    dims: Sequence[Dim],
     window_dimensions: Sequence[int],
     window_strides: Sequence[int] | None,
     base_dilations: Sequence[int] | None,
     window_dilations: Sequence[int] | None,
     padding: Any,
 ) -> list[Axis]:
-    """The windows of an op along each axis of its operands."""
+    """The windows of an op along each axis of its operands.
+
+    A symbolic extent stands as 1 in the axis, which must be trivial.
+
+    Raises:
+        UnsupportedOp: Windows move along a symbolic axis.
+    """
     ones = [1] * len(dims)
     edges = [(0, 0)] * len(dims) if padding is None else np.asarray(padding).tolist()
     columns = (window_strides or ones, base_dilations or ones, window_dilations or ones)
-    return [
-        Axis(extent, window, stride, gap, step, low, high)
+    axes = [
+        Axis(extent if isinstance(extent, int) else 1, window, stride, gap, step, low, high)
         for extent, window, stride, gap, step, (low, high) in zip(
             dims, window_dimensions, *columns, edges, strict=True
         )
     ]
+    if not all(
+        isinstance(dim, int) or axis.is_trivial for dim, axis in zip(dims, axes, strict=True)
+    ):
+        raise UnsupportedOp(
+            "windows move along a dynamic axis", "lower the function with a static extent there"
+        )
+    return axes

@@ -14,7 +14,9 @@ from dialect_handlers.stablehlo.reduce_window.fold import Fold
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis, axes_of
 from dialect_handlers.stablehlo.reduce_window.pooling import extreme_pool, sum_pool
 from dialect_handlers.stablehlo.reduce_window.separable import NAMED, Region, separable
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.dims import is_static
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -36,19 +38,24 @@ def reduce_window(
     """reduce_window(inputs, inits) -> region(inits, the region over each window's elements)."""
     inputs, inits = _operands(em, op)
     axes = axes_of(
-        em.static_dims(op.operands[0].type),
+        shape_of(inputs[0][0]),
         window_dimensions,
         window_strides,
         base_dilations,
         window_dilations,
         padding,
     )
-    if 0 in em.result_dims(op) or not all(axis.elements.any() for axis in axes):
-        dims = em.result_dims(op)
+    dims = _result_dims(inputs[0][0], axes)
+    if 0 in dims or not all(axis.elements.any() for axis in axes):
         return [tuple(em.expand(part, dims) for part in parts) for parts in inits]
     function = em.scalar_function(op.block(0))
     combiners = _combiners(em, op, inputs)
     if combiners is None:
+        if not is_static(dims):
+            raise UnsupportedOp(
+                "windows of a dynamic shape are combined by a region that ONNX has no operator for",
+                "lower the function for static shapes",
+            )
         return Fold(em, function, axes)(inits, inputs)
     holes = [
         tuple(_hole(em, combiner, init) for init in parts)
@@ -58,6 +65,13 @@ def reduce_window(
     if reduced is None:
         reduced = separable(Region(em, function, combiners, holes), inputs, axes)
     return reduced if holes == inits else combine(em, function, inits, reduced)
+
+
+def _result_dims(x: oir.Value, axes: Sequence[Axis]) -> list[Dim]:
+    """Extents of the result; an axis that goes through as it is may be symbolic."""
+    return [
+        dim if axis.is_trivial else axis.count for dim, axis in zip(shape_of(x), axes, strict=True)
+    ]
 
 
 def _hole(em: Emitter, combiner: Combiner, init: oir.Value) -> oir.Value:
@@ -128,4 +142,4 @@ def _counted(em: Emitter, x: oir.Value, axes: Sequence[Axis]) -> oir.Value | Non
         held = axis.held if (axis.held != axis.held[0]).any() else axis.held[:1]
         others = [other for other in range(len(axes)) if other != number]
         counts = counts * np.expand_dims(held, tuple(others))
-    return em.expand(em.const(counts, dtype_of(x)), [axis.count for axis in axes])
+    return em.expand(em.const(counts, dtype_of(x)), _result_dims(x, axes))

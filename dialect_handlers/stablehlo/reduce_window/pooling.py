@@ -17,7 +17,8 @@ import onnx_ir as oir
 from dialect_handlers.common.regions import Combiner, neutral
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis
 from dialect_handlers.stablehlo.reduce_window.positions import lay_out
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.dims import product
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
 MAX_POOL_TYPES = frozenset(
@@ -99,7 +100,7 @@ def _pool(
 ) -> oir.Value:
     """The pooling node over the pooled axes, its operand in the layout (N, C, spatial...)."""
     x = _prepared(em, x, axes, em.scalar(neutral(combiner, dtype_of(x)), dtype_of(x)))
-    dims: list[int] = list(shape_of(x))  # type: ignore[arg-type]
+    dims = list(shape_of(x))
     pooled = _pooled(axes)
     rest = [number for number in range(len(axes)) if number not in pooled]
     order = [*rest, *pooled]
@@ -132,12 +133,12 @@ def _prepared(em: Emitter, x: oir.Value, axes: Sequence[Axis], fill: oir.Value) 
     return em.slice(x, [0] * len(single), reaches, strides, single)
 
 
-def _batch_and_channels(dims: list[int], rest: list[int], pooled: list[int]) -> list[int]:
+def _batch_and_channels(dims: list[Dim], rest: list[int], pooled: list[int]) -> tuple[Dim, int]:
     """Extents of N and C: the last axis that is not pooled is C, unless it is the only one and
-    in front of the pooled ones."""
-    if rest and (len(rest) > 1 or rest[0] > pooled[0]):
-        return [math.prod(dims[:-1]), dims[-1]]
-    return [math.prod(dims), 1]
+    in front of the pooled ones, or symbolic."""
+    if rest and (len(rest) > 1 or rest[0] > pooled[0]) and isinstance(dims[-1], int):
+        return product(dims[:-1]), dims[-1]
+    return product(dims), 1
 
 
 def _geometry(windows: Sequence[Axis]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def lay_out(em: Emitter, x: oir.Value, axes: Mapping[int, Axis], fill: oir.Value
 
 def _spread(em: Emitter, x: oir.Value, number: int, axis: Axis, fill: oir.Value) -> oir.Value:
     """Each element followed by its gap: (n) -> (n, 1) -> Pad to (n, gap) -> (n · gap)."""
-    dims: list[int] = list(shape_of(x))  # type: ignore[arg-type]
+    dims = list(shape_of(x))
     x = em.unsqueeze(x, [number + 1])
     x = em.Pad(x, em.i64([0, axis.gap - 1]), fill, em.i64([number + 1]))
     return em.reshape(x, [*dims[:number], axis.extent * axis.gap, *dims[number + 1 :]])

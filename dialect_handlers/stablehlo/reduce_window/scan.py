@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as oir
 
 from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
-from hlo2onnx.graph.values import FLOATS, dtype_of, static_shape
+from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 Combine = Callable[[Sequence[Parts], Sequence[Parts]], list[Parts]]
@@ -38,7 +38,7 @@ def doubling_scan(
 ) -> list[Parts]:
     """Inclusive scan by any associative function in log2(n) steps: after the step of distance d
     element i holds the 2d elements that end (start, if reverse) with it."""
-    extent = _dims(tensors[0][0])[axis]
+    extent = _extent(tensors[0][0], axis)
     distance = 1
     while distance < extent:
         before = _cut(em, tensors, axis, 0, extent - distance)
@@ -65,8 +65,7 @@ def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.
 
     Precondition: the element type is one of CUMSUM_TYPES.
     """
-    dims = _dims(x)
-    extent = dims[axis]
+    dims, extent = shape_of(x), _extent(x, axis)
     if extent <= LONGEST_CUMSUM or dtype_of(x) not in FLOATS:
         return _cum_sum(em, x, axis, prefix)
     block = 1 << (extent.bit_length() // 2)
@@ -94,7 +93,8 @@ def _cut(em: Emitter, tensors: Sequence[Parts], axis: int, start: int, limit: in
     ]
 
 
-def _dims(x: oir.Value) -> tuple[int, ...]:
-    dims = static_shape(x)
-    assert dims is not None
-    return dims
+def _extent(x: oir.Value, axis: int) -> int:
+    """The extent of the axis that windows move along, which is static."""
+    dim = shape_of(x)[axis]
+    assert isinstance(dim, int)
+    return dim

@@ -143,7 +143,7 @@ class _Along:
             if room > axis.padded:  # behind the last window, never read
                 x = em.Pad(x, em.i64([0, room - axis.padded]), None, em.i64([number]))
             x = em.slice(x, [0], [room], axes=[number])
-            x = em.reshape(x, [*dims[:number], axis.count, axis.stride, *dims[number + 1 :]])  # type: ignore[list-item]
+            x = em.reshape(x, [*dims[:number], axis.count, axis.stride, *dims[number + 1 :]])
             x = em.slice(x, [0], [axis.window], axes=[number + 1])
             return reduce_axes(em, combiner, x, [number + 1])
 

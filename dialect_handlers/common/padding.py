@@ -1,0 +1,106 @@
+"""Gaps between elements, then edges, which cut where they are negative."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.dims import canonical
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis and its padding, of which Pad makes whole units: an element and its gap.
+
+    Symbolic edges go with no gap; Pad itself cuts where they turn out to be negative.
+    """
+
+    extent: Dim
+    low: Dim
+    high: Dim
+    gap: int
+
+    @property
+    def unit(self) -> int:
+        """Length of an element with the gap after it."""
+        return 1 + self.gap
+
+    @property
+    def before(self) -> Dim:
+        """Units of padding that hold the low edge."""
+        return -(-max(self.low, 0) // self.unit) if isinstance(self.low, int) else self.low
+
+    @property
+    def after(self) -> Dim:
+        """Units of padding that hold the high edge, which begins with the last element's gap."""
+        if not isinstance(self.high, int):
+            return self.high
+        return -(-max(self.high - self.gap, 0) // self.unit)
+
+    @property
+    def columns(self) -> list[tuple[Dim, Dim, Dim]]:
+        """(extent, low, high) of the axis as Pad sees it, and of the axis of its gaps."""
+        units = (self.extent, self.before, self.after)
+        return [units, (1, 0, self.gap)] if self.gap else [units]
+
+    @property
+    def padded(self) -> Dim:
+        """The extent after Pad."""
+        return canonical((self.before + self.extent + self.after) * self.unit)  # type: ignore[operator]
+
+    @property
+    def start(self) -> int:
+        """Where the result begins in it."""
+        if not isinstance(self.low, int) or not isinstance(self.before, int):
+            return 0
+        return self.before * self.unit - self.low
+
+    @property
+    def result(self) -> Dim:
+        """The extent of the result."""
+        within = (self.extent - 1) * self.unit + 1  # type: ignore[operator]
+        return canonical(self.low + within + self.high)  # type: ignore[operator]
+
+
+def pad(
+    em: Emitter,
+    x: oir.Value,
+    fill: oir.Value,
+    low: Sequence[Dim],
+    high: Sequence[Dim],
+    gaps: Sequence[int],
+) -> oir.Value:
+    """Pad, then Slice for negative edges, around Reshapes for interior gaps.
+
+    An axis with gaps becomes (n, 1) and is padded to (n, 1 + gap), which read in order is every
+    element followed by a gap. Edges of such an axis must be numbers.
+    """
+    dims = shape_of(x)
+    if not dims:
+        return x
+    axes = [
+        # A single element has nothing to be apart from.
+        Axis(extent, first, last, 0 if extent == 1 else gap)
+        for extent, first, last, gap in zip(dims, low, high, gaps, strict=True)
+    ]
+    if 0 in dims:
+        lengths = [
+            first + last if extent == 0 else axis.result  # type: ignore[operator]
+            for extent, first, last, axis in zip(dims, low, high, axes, strict=True)
+        ]
+        return em.expand(fill, lengths)
+    columns = [column for axis in axes for column in axis.columns]
+    shape, before, after = (list(column) for column in zip(*columns, strict=True))
+    x = em.reshape(x, shape)
+    if any(item != 0 for item in before + after):
+        pads = em.extents.vector(before + after)
+        lengths = [a + n + b for n, a, b in columns]  # type: ignore[operator]
+        x = em.Pad(x, pads, fill, types=[(dtype_of(x), tuple(map(canonical, lengths)))])
+    x = em.reshape(x, [axis.padded for axis in axes])
+    starts = [axis.start for axis in axes]
+    ends = [canonical(axis.start + axis.result) for axis in axes]  # type: ignore[operator]
+    return em.slice(x, starts, ends)

@@ -1,0 +1,143 @@
+"""Symbolic extents as values of the graph.
+
+What the inputs' shapes determine is computed once, at the start of the main graph, and serves
+subgraphs as well; what depends on the shape of another value is computed where it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import onnx_ir as oir
+import sympy
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.graph.dims import Expression, dim_of, expression
+from hlo2onnx.graph.values import Dim, shape_of
+
+if TYPE_CHECKING:
+    from hlo2onnx.graph.builder import GraphBuilder
+
+
+class Extents:
+    """Makes int64 values of extents, for one builder.
+
+    Args:
+        builder: Makes the nodes.
+    """
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self._builder = builder
+        self._global: dict[Expression, oir.Value] = {}
+        self._local: dict[Expression, oir.Value] = {}
+
+    def introduce(self, dim: oir.SymbolicDim, value: oir.Value, axis: int) -> None:
+        """Says that a new symbol is the extent of a value that has just been made."""
+        shape = self._builder.Shape(value, start=axis, end=axis + 1)
+        self._local[expression(dim)] = shape
+
+    def vector(self, dims: Sequence[Dim]) -> oir.Value:
+        """The extents as a tensor of rank 1."""
+        builder = self._builder
+        parts = []
+        for static, run in groupby(dims, lambda dim: isinstance(dim, int)):
+            items = list(run)
+            parts += [builder.i64(items)] if static else [self.value(dim) for dim in items]  # type: ignore[arg-type]
+        return builder.concat(parts, 0) if parts else builder.i64([])
+
+    def value(self, dim: Dim) -> oir.Value:
+        """The extent as a tensor of shape (1,).
+
+        Raises:
+            InternalError: A symbol is the extent of nothing in the graph.
+        """
+        formula = expression(dim)
+        if formula.is_Integer:
+            return self._builder.i64([int(formula)])
+        if formula.free_symbols & self._local.keys():
+            return self._computed(formula)
+        known = self._global.get(formula)
+        producer = None if known is None else known.producer()
+        if known is None or producer is None or producer.graph is None:
+            with self._builder.at_start():
+                known = self._global[formula] = self._computed(formula)
+        return known
+
+    def _computed(self, formula: Expression) -> oir.Value:
+        if formula in self._local:
+            return self._local[formula]
+        source = self._input_extent(formula)
+        if source is not None:
+            return source
+        b = self._builder
+        if formula.is_Symbol:
+            return self._solved(formula)
+        values = self._operands(formula)
+        result: oir.Value
+        match formula:
+            case sympy.Add():
+                result = _chain(b, "Add", values)
+            case sympy.Mul():
+                result = _chain(b, "Mul", values)
+            case sympy.Pow() if formula.exp.is_Integer and formula.exp > 0:
+                result = _chain(b, "Mul", values[:1] * int(formula.exp))
+            case sympy.Mod():
+                result = b.Mod(*values)
+            case sympy.Max():
+                result = _chain(b, "Max", values)
+            case sympy.Min():
+                result = _chain(b, "Min", values)
+            case sympy.floor():
+                result = self._quotient(formula.args[0])
+            case _:
+                raise InternalError(f"the extent {formula} cannot be computed")
+        return result
+
+    def _operands(self, formula: Expression) -> list[oir.Value]:
+        if isinstance(formula, sympy.floor):
+            return []
+        return [self.value(dim_of(part)) for part in formula.args]
+
+    def _quotient(self, ratio: Expression) -> oir.Value:
+        """floor(x / y) = (x - x mod y) / y, for a numerator of either sign."""
+        numerator, denominator = sympy.together(ratio).as_numer_denom()
+        b = self._builder
+        x, y = self.value(dim_of(numerator)), self.value(dim_of(denominator))
+        if not numerator.is_nonnegative:
+            x = b.Sub(x, b.Mod(x, y))
+        quotient: oir.Value = b.Div(x, y)
+        return quotient
+
+    def _input_extent(self, formula: Expression) -> oir.Value | None:
+        for x in self._builder.main_graph.inputs:
+            for axis, dim in enumerate(shape_of(x)):
+                if not isinstance(dim, int) and expression(dim) == formula:
+                    found: oir.Value = self._builder.Shape(x, start=axis, end=axis + 1)
+                    return found
+        return None
+
+    def _solved(self, wanted: Expression) -> oir.Value:
+        """A symbol that is no extent itself, from an extent that is a multiple of it and more."""
+        for x in self._builder.main_graph.inputs:
+            for dim in shape_of(x):
+                rest = expression(dim)
+                factor = rest.coeff(wanted)
+                rest = sympy.expand(rest - factor * wanted)
+                if factor.is_Integer and factor > 0 and wanted not in rest.free_symbols:
+                    difference = self._builder.Sub(self.value(dim), self.value(dim_of(rest)))
+                    return _divided(self._builder, difference, int(factor))
+        raise InternalError(f"no input has an extent that determines {wanted}")
+
+
+def _chain(b: GraphBuilder, op_type: str, values: Sequence[oir.Value]) -> oir.Value:
+    result = values[0]
+    for value in values[1:]:
+        result = b.op(op_type, result, value)
+    return result
+
+
+def _divided(b: GraphBuilder, x: oir.Value, divisor: int) -> oir.Value:
+    result: oir.Value = x if divisor == 1 else b.Div(x, b.i64([divisor]))
+    return result

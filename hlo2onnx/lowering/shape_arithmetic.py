@@ -1,0 +1,243 @@
+"""Arithmetic on shapes, done at translation time.
+
+A program with dynamic dimensions computes its shapes by integer ops on scalars and short vectors.
+Their contents are known as expressions of the inputs' extents, so that nothing of that arithmetic
+has to run: handlers of dynamic ops read the extents, and what else reads such a value gets one
+computed from the inputs' shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx_ir as oir
+import sympy
+
+from hlo2onnx.analysis.elements import known_elements
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.graph.dims import dim_of, expression
+from hlo2onnx.graph.values import Dim, const_of, static_shape
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.mlir.types import is_tensor, parts_of
+
+if TYPE_CHECKING:
+    from hlo2onnx.lowering.emitter import Emitter, Parts
+
+CONTENTS = "hlo2onnx.contents"
+"""Where a value keeps what it holds: an array of ints, bools and SymPy expressions."""
+
+_LIMIT = 64
+"""Longer vectors are no shapes."""
+
+Contents = np.ndarray[Any, np.dtype[np.object_]]
+
+
+def contents_of(value: oir.Value) -> Contents | None:
+    """What a short integer or boolean value holds, if that is known."""
+    known: Contents | None = value.meta.get(CONTENTS)
+    if known is not None:
+        return known
+    array = const_of(value)
+    if array is None or array.size > _LIMIT or array.ndim > 1 or array.dtype.kind not in "iub":
+        return None
+    return array.astype(object)
+
+
+def dims_of(value: oir.Value) -> list[Dim] | None:
+    """The extents that a vector of integers holds, if they are known."""
+    contents = contents_of(value)
+    if contents is None:
+        elements = known_elements(value)
+        contents = None if elements is None else elements.astype(object)
+    return None if contents is None else [_dim(item) for item in contents.reshape(-1)]
+
+
+def value_of(em: Emitter, contents: Contents, dtype: oir.DataType) -> oir.Value:
+    """A value that holds this: a constant, or computed from the inputs' shapes."""
+    if not _is_symbolic(contents):
+        return em.const(contents.astype(dtype.numpy()))
+    vector = em.extents.vector([_dim(item) for item in contents.reshape(-1)])
+    value = em.cast(vector, dtype)
+    value = em.squeeze(value, [0]) if contents.ndim == 0 else value
+    value.meta[CONTENTS] = contents
+    return value
+
+
+def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
+    """The results of an op whose operands' contents follow from shapes; None for other ops, and
+    in a program without dynamic shapes."""
+    function = _OPS.get(op.name) if em.has_symbols else None
+    if function is None or len(op.results) != 1 or not is_tensor(op.results[0].type):
+        return None
+    operands = [em.parts(value) for value in op.operands]
+    if not all(len(parts) == 1 for parts in operands):
+        return None
+    if op.name == "stablehlo.select":
+        return _selected(operands)
+    arrays = [contents_of(value) for (value,) in operands]
+    if op.name in _DECIDED_BY:
+        decided = _decided(em, _DECIDED_BY[op.name], arrays)
+        if decided is not None:
+            return decided
+    known = [array for array in arrays if array is not None]
+    if len(known) < len(arrays):
+        return None
+    (part,) = parts_of(op.results[0].type)
+    if part.dtype.is_floating_point() or None in part.shape:
+        return None
+    contents = function(op, known)
+    if contents is None or not _fits(contents, part.dtype):
+        return None
+    return [(value_of(em, contents, part.dtype),)]
+
+
+def _fits(contents: Contents, dtype: oir.DataType) -> bool:
+    """Whether the numbers among the contents are some of the type."""
+    if dtype == oir.DataType.BOOL:
+        return True
+    low, high = range_of_type(dtype)
+    return all(low <= item <= high for item in contents.reshape(-1) if isinstance(item, int))
+
+
+def _dim(item: Any) -> Dim:
+    return dim_of(sympy.sympify(item))
+
+
+def _is_symbolic(contents: Contents) -> bool:
+    return any(isinstance(item, sympy.Basic) for item in contents.reshape(-1))
+
+
+def _selected(operands: Sequence[Parts]) -> list[Parts] | None:
+    predicate = contents_of(operands[0][0])
+    if predicate is None or not predicate.size or predicate.min() != predicate.max():
+        return None
+    chosen = operands[1 if predicate.all() else 2]
+    same = static_shape(operands[1][0]) == static_shape(operands[2][0]) is not None
+    return [chosen] if same and contents_of(chosen[0]) is not None else None
+
+
+def _decided(em: Emitter, item: bool, arrays: Sequence[Contents | None]) -> list[Parts] | None:
+    """`and` with False, `or` with True, on a scalar."""
+    for array in arrays:
+        if array is not None and array.ndim == 0 and array.item() is item:
+            return [(em.scalar(item, oir.DataType.BOOL),)]
+    return None
+
+
+_DECIDED_BY = {"stablehlo.and": False, "stablehlo.or": True}
+
+# -- elementwise -------------------------------------------------------------------------------
+
+Item = Any
+"""An int, a bool or a SymPy expression."""
+
+
+def _each(function: Callable[..., Item | None]) -> Callable[[Op, list[Contents]], Contents | None]:
+    def apply(op: Op, arrays: list[Contents]) -> Contents | None:
+        grids = np.broadcast_arrays(*arrays)
+        result = np.empty(grids[0].shape, object)
+        for index in np.ndindex(result.shape):
+            item = function(*(grid[index] for grid in grids))
+            if item is None:
+                return None
+            result[index] = _plain(item)
+        return result
+
+    return apply
+
+
+def _plain(item: Item) -> Item:
+    """A Python number where an expression is one."""
+    if isinstance(item, sympy.Basic):
+        expanded = sympy.expand(item)
+        return int(expanded) if expanded.is_Integer else expanded
+    return item
+
+
+def _divide(x: Item, y: Item) -> Item | None:
+    # Truncation is floor where nothing is negative.
+    x, y = sympy.sympify(x), sympy.sympify(y)
+    return sympy.floor(x / y) if x.is_nonnegative and y.is_positive else None
+
+
+def _remainder(x: Item, y: Item) -> Item | None:
+    x, y = sympy.sympify(x), sympy.sympify(y)
+    return sympy.Mod(x, y) if x.is_nonnegative and y.is_positive else None
+
+
+def _sign(x: Item) -> Item | None:
+    x = sympy.sympify(x)
+    return 1 if x.is_positive else -1 if x.is_negative else 0 if x.is_zero else None
+
+
+_VERDICTS: Mapping[str, Callable[[Any], bool | None]] = {
+    "EQ": lambda d: d.is_zero,
+    "NE": lambda d: d.is_nonzero if d.is_nonzero is not None else _not(d.is_zero),
+    "GE": lambda d: d.is_nonnegative,
+    "GT": lambda d: d.is_positive,
+    "LE": lambda d: d.is_nonpositive,
+    "LT": lambda d: d.is_negative,
+}
+
+
+def _not(verdict: bool | None) -> bool | None:
+    return None if verdict is None else not verdict
+
+
+def _compare(op: Op, arrays: list[Contents]) -> Contents | None:
+    verdict = _VERDICTS[op.attribute("comparison_direction")]
+    return _each(lambda x, y: verdict(sympy.expand(x - y)))(op, arrays)
+
+
+def _concatenate(op: Op, arrays: list[Contents]) -> Contents | None:
+    return np.concatenate(arrays)
+
+
+def _reshape(op: Op, arrays: list[Contents]) -> Contents | None:
+    shape = op.result_shape()
+    return arrays[0].reshape(shape) if len(shape) <= 1 else None  # type: ignore[arg-type]
+
+
+def _slice(op: Op, arrays: list[Contents]) -> Contents | None:
+    (start,), (limit,), (stride,) = (
+        op.attribute(name) for name in ("start_indices", "limit_indices", "strides")
+    )
+    return arrays[0][start:limit:stride]
+
+
+def _broadcast(op: Op, arrays: list[Contents]) -> Contents | None:
+    shape = op.result_shape()
+    return np.broadcast_to(arrays[0], shape) if len(shape) <= 1 else None  # type: ignore[arg-type]
+
+
+_OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
+    "stablehlo.add": _each(lambda x, y: x + y),
+    "stablehlo.subtract": _each(lambda x, y: x - y),
+    "stablehlo.multiply": _each(lambda x, y: x * y),
+    "stablehlo.negate": _each(lambda x: -x),
+    "stablehlo.maximum": _each(sympy.Max),
+    "stablehlo.minimum": _each(sympy.Min),
+    "stablehlo.clamp": _each(lambda low, x, high: sympy.Min(sympy.Max(low, x), high)),
+    "stablehlo.divide": _each(_divide),
+    "stablehlo.remainder": _each(_remainder),
+    "stablehlo.sign": _each(_sign),
+    "stablehlo.convert": _each(lambda x: x),
+    "stablehlo.compare": _compare,
+    "stablehlo.and": _each(lambda x, y: x and y),
+    "stablehlo.or": _each(lambda x, y: x or y),
+    "stablehlo.select": _each(lambda p, x, y: x if p else y),
+    "stablehlo.concatenate": _concatenate,
+    "stablehlo.reshape": _reshape,
+    "stablehlo.slice": _slice,
+    "stablehlo.broadcast_in_dim": _broadcast,
+}
+"""What the ops that programs compute shapes with make of contents."""
+
+
+def extent_contents(dim: Dim) -> Contents:
+    """The content of a scalar that holds an extent."""
+    contents = np.empty((), object)
+    contents[()] = dim if isinstance(dim, int) else expression(dim)
+    return contents
