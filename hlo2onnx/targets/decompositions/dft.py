@@ -1,163 +1,33 @@
-"""DFT as MatMul: for runtimes whose kernel is inexact or slow.
+"""DFT nodes from other operators: for runtimes whose kernel is inexact or slow.
 
-A transform of n = r s points is one of r points for each s-th element, a multiplication by roots
-of unity and one of s points (Cooley and Tukey). The transforms of r points are one product with a
-matrix. A prime r that is too large for that is a convolution, done by transforms of a length that
-is a product of small primes (Bluestein).
-
-ONNX Runtime's kernel is accurate for powers of two only (at n = 4,097 the error is 8e-4 of the
-norm in f32, 1e-12 in f64; here 3e-7 and 7e-16), and there 4 to 8 times slower than this, from
-n = 64 on.
+ONNX Runtime's is accurate for powers of two only (at n = 4,097 its error is 8e-4 of the norm in
+f32, 1e-12 in f64; here 4e-7 and 6e-16), and there 4 to 8 times slower than this, from n = 64 on.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.errors import InternalError
 from hlo2onnx.graph import edit
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import const_ints, const_of, dtype_of, rank_of, shape_of, static_shape
-from hlo2onnx.targets.decompositions.fourier import (
-    LARGEST_MATRIX,
-    Array,
-    as_real,
-    chirp,
-    chirp_spectrum,
-    convolution_length,
-    dft_matrix,
-    radices,
+from hlo2onnx.graph.values import const_ints, const_of, rank_of, shape_of, static_shape
+from hlo2onnx.targets.decompositions.fourier_transform import (
+    RESHAPES,
+    Transform,
+    const_like,
+    dims_of,
+    shaped,
+    transformed,
 )
 
 
-@dataclass(frozen=True)
-class Transform:
-    """y[k] = scale * sum over j of x[j] exp(sign 2 pi i j k / length).
-
-    Tensors are (outer, parts, extent, inner), where parts is 2, real parts before imaginary ones,
-    or 1 where the imaginary ones are zero or not asked for.
-
-    Attributes:
-        inputs: How many x there are; the rest, up to the length, are zeros.
-        outputs: How many y are asked for, the first ones.
-        parts_in, parts_out: 1 or 2.
-    """
-
-    length: int
-    sign: int
-    inputs: int
-    outputs: int
-    parts_in: int = 2
-    parts_out: int = 2
-    scale: float = 1.0
-
-
-def transformed(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
-    """The transform of (outer, parts_in, inputs, inner): (outer, parts_out, outputs, inner)."""
-    outer, _, _, inner = _dims(x)
-    factors = radices(transform.length)
-    rest, done = transform.length, 1
-    for index, radix in enumerate(factors):
-        rest, before = rest // radix, done
-        done *= radix
-        stage = Transform(radix, transform.sign, radix, radix)
-        if index == 0:
-            inputs = -(-transform.inputs // rest)
-            x = _padded(b, x, inputs * rest)
-            stage = replace(stage, inputs=inputs, parts_in=transform.parts_in)
-        if rest == 1:
-            outputs = -(-transform.outputs // before)
-            parts = transform.parts_out
-            stage = replace(stage, outputs=outputs, parts_out=parts, scale=transform.scale)
-        x = b.reshape(x, [outer, stage.parts_in, stage.inputs, rest * before * inner])
-        x = _prime(b, x, stage) if radix > LARGEST_MATRIX else _product(b, x, stage)
-        if rest > 1:
-            x = _twiddled(b, x, radix, rest, transform.sign)
-    x = b.reshape(x, [outer, transform.parts_out, stage.outputs * before, inner])
-    return b.slice(x, [0], [transform.outputs], axes=[2])
-
-
-def _product(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
-    """The transform as one product with a matrix."""
-    outer, _, _, inner = _dims(x)
-    matrix = dft_matrix(stage.length, stage.outputs, stage.inputs, stage.sign) * stage.scale
-    weights = as_real(matrix, stage.parts_out, stage.parts_in)
-    if inner == 1:
-        x = b.reshape(x, [outer, weights.shape[1]])
-        x = b.MatMul(x, _const(b, weights.T, x))
-    else:
-        x = b.reshape(x, [outer, weights.shape[1], inner])
-        x = b.MatMul(_const(b, weights, x), x)
-    return b.reshape(x, [outer, stage.parts_out, stage.outputs, inner])
-
-
-def _twiddled(b: GraphBuilder, x: oir.Value, radix: int, rest: int, sign: int) -> oir.Value:
-    """What comes between two stages: (outer, 2, radix, rest * columns) times the roots of unity
-    that belong to its radix and rest, as (outer, 2, rest, radix * columns)."""
-    outer, _, _, inner = _dims(x)
-    columns = inner // rest
-    x = b.reshape(x, [outer, 2, radix * rest, columns])
-    x = _times(b, x, dft_matrix(radix * rest, radix, rest, sign).reshape(-1))
-    x = b.transpose(b.reshape(x, [outer, 2, radix, rest, columns]), (0, 1, 3, 2, 4))
-    return b.reshape(x, [outer, 2, rest, radix * columns])
-
-
-def _prime(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
-    """The transform as a convolution with a chirp."""
-    length, sign = stage.length, stage.sign
-    padded = convolution_length(stage.inputs + stage.outputs - 1)
-    spectrum = chirp_spectrum(length, stage.inputs, stage.outputs, sign, padded)
-    x = _times(b, x, chirp(length, stage.inputs, sign))
-    x = transformed(b, x, Transform(padded, -1, stage.inputs, padded))
-    x = _times(b, x, spectrum * (stage.scale / padded))
-    x = transformed(b, x, Transform(padded, 1, padded, stage.outputs))
-    x = _times(b, x, chirp(length, stage.outputs, sign))
-    return b.slice(x, [0], [stage.parts_out], axes=[1])
-
-
-def _times(b: GraphBuilder, x: oir.Value, factors: Array) -> oir.Value:
-    """(outer, parts, extent, inner) times (extent) complex numbers; complex, whatever x was."""
-    factors = factors[:, None]
-    if _dims(x)[1] == 1:
-        product: oir.Value = b.Mul(x, _const(b, np.stack([factors.real, factors.imag]), x))
-        return product
-    swapped = b.Gather(x, b.i64([1, 0]), axis=1)
-    straight = b.Mul(x, _const(b, factors.real, x))
-    crossed = b.Mul(swapped, _const(b, np.stack([-factors.imag, factors.imag]), x))
-    result: oir.Value = b.Add(straight, crossed)
-    return result
-
-
-def _padded(b: GraphBuilder, x: oir.Value, extent: int) -> oir.Value:
-    """x with zeros up to that extent of axis 2."""
-    missing = extent - _dims(x)[2]
-    if not missing:
-        return x
-    padded: oir.Value = b.Pad(x, b.i64([0, 0, 0, 0, 0, 0, missing, 0]))
-    return padded
-
-
-def _const(b: GraphBuilder, array: Array, like: oir.Value) -> oir.Value:
-    return b.const(np.ascontiguousarray(array), dtype_of(like))
-
-
-def _dims(x: oir.Value) -> tuple[int, ...]:
-    dims = static_shape(x)
-    if dims is None:
-        raise InternalError(f"{x.name} has a dynamic shape")
-    return tuple(map(int, dims))
-
-
-# -- nodes ---------------------------------------------------------------------------------------
-
-
 def decompose_dft(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
-    """A DFT node's output from other operators; None where its extents are not known."""
+    """A DFT node's output; None where its extents are not known."""
     x = node.inputs[0]
     assert x is not None
     dims, axis = static_shape(x), _axis(node)
@@ -165,34 +35,49 @@ def decompose_dft(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
     if dims is None or axis is None or not length or 0 in dims:
         return None
     transform = _transform(node, length, dims[axis])
-    columns = (math.prod(dims[:axis]), 1, dims[axis], math.prod(dims[axis + 1 : -1]))
-    parts = [b.reshape(part, columns) for part in _parts(b, x)]
-    parts = [b.slice(part, [0], [transform.inputs], axes=[2]) for part in parts]
-    made = _one_point(b, parts, transform) if length == 1 else _points(b, parts, transform)
+    columns = _columns(b, x, axis)
+    columns = b.slice(columns, [0], [transform.inputs], axes=[2])
+    make = _one_point if length == 1 else _points
+    y = make(b, columns, transform)
     shape = (*dims[:axis], transform.outputs, *dims[axis + 1 : -1])
-    results = [b.reshape(part, shape) for part in made]
-    _hand_out(node.outputs[0], results)
-    return b.concat([b.unsqueeze(part, [len(shape)]) for part in results], len(shape))
+    parts = [
+        shaped(b, b.slice(y, [index], [index + 1], axes=[1]), shape)
+        for index in range(transform.parts_out)
+    ]
+    _hand_out(node.outputs[0], parts)
+    return b.concat([b.unsqueeze(part, [len(shape)]) for part in parts], len(shape))
 
 
-def _one_point(
-    b: GraphBuilder, parts: Sequence[oir.Value], transform: Transform
-) -> Sequence[oir.Value]:
+def _one_point(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
     """One point is its own transform."""
-    if len(parts) < transform.parts_out:
-        return [*parts, b.expand(b.scalar_like(0, parts[0]), _dims(parts[0]))]
-    return parts[: transform.parts_out]
+    outer, parts, _, inner = dims_of(x)
+    if parts < transform.parts_out:
+        return b.concat([x, b.expand(b.scalar_like(0, x), (outer, 1, 1, inner))], axis=1)
+    return b.slice(x, [0], [transform.parts_out], axes=[1])
 
 
-def _points(
-    b: GraphBuilder, parts: Sequence[oir.Value], transform: Transform
-) -> Sequence[oir.Value]:
+def _points(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
     if transform.parts_out == 1:
-        x = _half_spectrum(b, parts, transform.length)
+        x = _half_spectrum(b, x, transform.length)
+    return transformed(b, x, replace(transform, parts_in=dims_of(x)[1]))
+
+
+def _half_spectrum(b: GraphBuilder, x: oir.Value, length: int) -> oir.Value:
+    """One half of a symmetric spectrum, weighted for a transform to real numbers.
+
+    What is not there is conjugate to what is: the latter counts twice, but for the one or two
+    elements that are their own conjugates, whose imaginary parts are not looked at.
+    """
+    _, parts, extent, _ = dims_of(x)
+    paired = np.zeros((extent, 1), bool)
+    paired[1 : (length + 1) // 2] = True
+    if parts == 2 and paired.any():
+        is_read = b.const(np.stack([np.ones_like(paired), paired]))
+        x = b.Where(is_read, x, b.scalar_like(0, x))
     else:
-        x = b.concat(parts, axis=1)
-    y = transformed(b, x, replace(transform, parts_in=_dims(x)[1]))
-    return [b.slice(y, [index], [index + 1], axes=[1]) for index in range(transform.parts_out)]
+        x = b.slice(x, [0], [1], axes=[1])
+    weighted: oir.Value = b.Mul(x, const_like(b, 1.0 + paired, x))
+    return weighted
 
 
 def _axis(node: oir.Node) -> int | None:
@@ -233,23 +118,44 @@ def _transform(node: oir.Node, length: int, extent: int) -> Transform:
     )
 
 
-def _half_spectrum(b: GraphBuilder, parts: Sequence[oir.Value], length: int) -> oir.Value:
-    """The parts of one half of a symmetric spectrum, weighted for a transform to real numbers.
+# -- real and imaginary parts --------------------------------------------------------------------
 
-    What is not there is conjugate to what is: the latter counts twice, but for the one or two
-    elements that are their own conjugates, whose imaginary parts are not looked at.
-    """
-    real, *imaginary = parts
-    extent = _dims(real)[2]
-    end = min((length + 1) // 2, extent)
-    if imaginary and end > 1:
-        inside = b.slice(imaginary[0], [1], [end], axes=[2])
-        edges = b.i64([0, 0, 1, 0, 0, 0, extent - end, 0])
-        real = b.Concat(real, b.Pad(inside, edges), axis=1)
-    weights = np.ones((extent, 1))
-    weights[1:end] = 2
-    weighted: oir.Value = b.Mul(real, _const(b, weights, real))
-    return weighted
+
+def _columns(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
+    """What stands along an axis of x, whose last axis holds real and imaginary parts, as
+    (outer, parts, extent, inner)."""
+    dims = dims_of(x)[:-1]
+    outer, extent, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
+    parts = _parts(b, x)
+    whole = _cut_from(parts, outer)
+    if whole is None:
+        return b.concat([shaped(b, part, (outer, 1, extent, inner)) for part in parts], axis=1)
+    # They were columns along another axis: the parts change places with what lies between.
+    before, rest = dims_of(whole)[0], outer * extent * inner
+    few, many = min(outer, before), max(outer, before)
+    between = (many // few, 2) if outer <= before else (2, many // few)
+    whole = b.transpose(shaped(b, whole, (few, *between, rest // many)), (0, 2, 1, 3))
+    return shaped(b, whole, (outer, 2, extent, inner))
+
+
+def _cut_from(parts: Sequence[oir.Value], outer: int) -> oir.Value | None:
+    """The transform whose two parts these are; None if they are not, or if it does not extend
+    over `outer` groups of columns or a divisor or multiple of them."""
+    sources = []
+    for index, part in enumerate(parts):
+        node = part.producer()
+        while node is not None and node.op_type in RESHAPES:
+            node = node.inputs[0].producer() if node.inputs[0] is not None else None
+        if node is None or node.op_type != "Slice":
+            return None
+        if (const_ints(node.inputs[1]), const_ints(node.inputs[3])) != ((index,), (1,)):
+            return None
+        sources.append(node.inputs[0])
+    whole = sources[0]
+    if len(sources) != 2 or whole is not sources[1] or whole is None or rank_of(whole) != 4:
+        return None
+    before, count, *_ = dims_of(whole)
+    return whole if count == 2 and max(before, outer) % min(before, outer) == 0 else None
 
 
 def _parts(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:

@@ -19,15 +19,28 @@ _STAGE = 110
 rows of 64 to 16,384 elements, f32 and f64)."""
 
 
-def radices(length: int) -> tuple[int, ...]:
+_FEW = 8
+"""So few transforms at once are a vector rather than a matrix, times a matrix, which takes as long
+as loading the latter: twice the time per multiplication, where it is large."""
+
+_SMALL_MATRIX = 64
+
+
+def radices(length: int, count: int) -> tuple[int, ...]:
     """The factors of a length whose stages take least time, in descending order.
 
     Prime factors above `LARGEST_MATRIX` are factors of their own. The length 1 is one factor.
+
+    Args:
+        length: How many points are transformed.
+        count: How many transforms there are at once.
     """
     primes = list(_primes(length))
     large = [prime for prime in primes if prime > LARGEST_MATRIX]
     rest = int(np.prod([prime for prime in primes if prime <= LARGEST_MATRIX], dtype=np.int64))
     small = _cheapest(rest)[1] if rest > 1 or not large else ()
+    if count < _FEW and small == (length,) and length > _SMALL_MATRIX:
+        small = min([(2 * length, small), *_splits(length)])[1]
     return tuple(sorted((*large, *small), reverse=True))
 
 
@@ -37,11 +50,17 @@ def _cheapest(length: int) -> tuple[int, tuple[int, ...]]:
     found: list[tuple[int, tuple[int, ...]]] = []
     if length <= LARGEST_MATRIX:
         found.append((length, (length,)))
+    return min([*found, *_splits(length)])
+
+
+def _splits(length: int) -> list[tuple[int, tuple[int, ...]]]:
+    """Cost and factors of two and more stages, by the first factor."""
+    found = []
     for radix in range(2, min(LARGEST_MATRIX, length // 2) + 1):
         if length % radix == 0:
             cost, others = _cheapest(length // radix)
             found.append((radix + _STAGE + cost, (radix, *others)))
-    return min(found)
+    return found
 
 
 def _primes(number: int) -> Iterator[int]:
