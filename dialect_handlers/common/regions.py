@@ -108,7 +108,7 @@ def neutral(combiner: Combiner, dtype: oir.DataType) -> np.generic:
 
 def is_neutral(em: Emitter, combiner: Combiner, init: oir.Value) -> bool:
     """Whether every element of `init` provably is the neutral element; the sign of zero is free."""
-    if combiner not in _MONOIDS:
+    if combiner not in MONOIDS:
         return False
     elements = em.facts.constant(init)
     return elements is not None and bool((elements == neutral(combiner, dtype_of(init))).all())
@@ -128,7 +128,8 @@ def _limits(dtype: oir.DataType) -> tuple[Any, Any]:
     return limits.min, limits.max
 
 
-_MONOIDS = frozenset(map(Combiner, BINARY))
+MONOIDS = frozenset(map(Combiner, BINARY))
+"""The combiners with a neutral element."""
 _ON_BOOLEANS: dict[Combiner, Combiner] = {
     Combiner.ADD: Combiner.OR,
     Combiner.MAXIMUM: Combiner.OR,

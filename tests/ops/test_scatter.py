@@ -243,6 +243,37 @@ def test_known_index_needs_no_guard() -> None:
     )
 
 
+@pytest.mark.parametrize("element", ["f32", "f16", "i8", "ui64"])
+@pytest.mark.parametrize(
+    ("region", "op_type"),
+    [("add", "Add"), ("multiply", "Mul"), ("minimum", "Min"), ("maximum", "Max")],
+)
+def test_large_known_window_has_neutral_elements_around_it(
+    region: str, op_type: str, element: str
+) -> None:
+    run = WINDOW.run([1, 4], region, element, known=True)
+    if element == "f32":
+        run.graph_is("Pad", op_type)
+    WINDOW.run([4, 4], region, element, known=True).has_no("Pad")  # dropped as a whole
+
+
+@pytest.mark.parametrize("region", ["add", "multiply", "minimum", "maximum"])
+def test_neutral_elements_keep_every_bit(region: str) -> None:
+    """-0, NaN and infinities beside the window stay what they are."""
+    case = Case((9,), (1,), (2,), (0,), 0, window=(0,))
+    x = np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, 1e-40, 3, -0.0, -1e-45], np.float32)
+    run = against_xla(case.text(region, known="[5]"), x, np.array([2, 5], np.float32))
+    assert run.nodes["Pad"] == 1
+    outside = [*range(5), 7, 8]
+    for (result,) in run.actual:
+        assert (result[outside].view(np.int32) == x[outside].view(np.int32)).all()
+
+
+@pytest.mark.parametrize(("element", "region"), [("i1", "add"), ("complex<f32>", "add")])
+def test_neutral_elements_of_booleans_and_parts(element: str, region: str) -> None:
+    assert WINDOW.run([1, 4], region, element, known=True).nodes["Pad"] in (1, 2)
+
+
 def test_known_index_outside_changes_nothing() -> None:
     SCALAR.run([7], known=True).graph_is("Identity")
 

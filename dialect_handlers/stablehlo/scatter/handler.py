@@ -6,15 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.reductions import combine
-from dialect_handlers.common.regions import Combiner
+from dialect_handlers.common.regions import MONOIDS, Combiner, neutral
 from dialect_handlers.common.scattering import Region, region_of, scatter_in_order, scatter_rows
-from dialect_handlers.common.windows import Start, read_window, write_window
+from dialect_handlers.common.windows import SMALL_PART, Start, read_window, write_window
 from dialect_handlers.stablehlo.scatter.blocks import rows_of_a_block, scatter_blocks
 from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers, Window, read_numbers
 from dialect_handlers.stablehlo.scatter.places import Places
+from hlo2onnx.graph.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -70,7 +72,8 @@ def _one_window(
     places: Places,
     updates: Sequence[Parts],
 ) -> list[Parts]:
-    """One window: its old content is read, combined, and written back at the clamped start."""
+    """One window: its old content is read, combined, and written back at the clamped start; or the
+    whole is combined with the window and neutral elements around it."""
     valid, starts = places.valid, _starts(em, places)
     if valid is not None:
         if places.constant is not None:
@@ -80,6 +83,10 @@ def _one_window(
     news = [
         tuple(em.reshape(em.transpose(part, order), n.sizes) for part in parts) for parts in updates
     ]
+    if places.constant is not None and valid is None and _is_padded(n, region):
+        known = np.zeros(len(n.dims), np.int64)
+        known[places.axes] = places.constant.reshape(-1)
+        return combine(em, region.function, inputs, _padded(em, n, region, known, news))
     overwrites = all(name == Combiner.RHS for name in region.combiners)
     if not overwrites or valid is not None:
         olds = [
@@ -97,6 +104,28 @@ def _one_window(
         tuple(write_window(em, x, new, starts) for x, new in zip(*parts, strict=True))
         for parts in zip(inputs, news, strict=True)
     ]
+
+
+def _is_padded(n: Numbers, region: Region) -> bool:
+    """Whether a window whose place is known is large, and its combiner has a neutral element."""
+    is_large = math.prod(n.sizes) * SMALL_PART > math.prod(n.dims)
+    return is_large and all(name in MONOIDS for name in region.combiners)
+
+
+def _padded(
+    em: Emitter, n: Numbers, region: Region, starts: np.ndarray, windows: Sequence[Parts]
+) -> list[Parts]:
+    """The windows at these starts along each axis, with neutral elements around them."""
+    pads = [*starts, *(np.array(n.dims) - n.sizes - starts)]
+    if not any(pads):
+        return list(windows)
+    padded: list[Parts] = []
+    for name, parts in zip(region.combiners, windows, strict=True):
+        assert name is not None
+        dtype = dtype_of(parts[0])
+        around = em.scalar(neutral(name, dtype), dtype)
+        padded.append(tuple(em.Pad(x, em.i64(pads), around) for x in parts))
+    return padded
 
 
 def _operand_axis(axis: Axis) -> int:
