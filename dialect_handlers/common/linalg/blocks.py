@@ -1,0 +1,142 @@
+"""What the blocked algorithms share: blocks, masks, and inverses of small triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+IN_BOUNDS: dict[str, Any] = {"allow_negative_indices": False}
+"""For dynamic slices whose start is never negative."""
+
+LARGEST_BLOCK = 32
+"""Columns of a block: a trip of a loop costs as much as hundreds of columns of a product."""
+
+
+def block_size(n: int) -> int:
+    """The width of equal blocks of n >= 1 columns, as few of them as there can be."""
+    return -(-n // -(-n // LARGEST_BLOCK))
+
+
+def adjoint(x: jax.Array) -> jax.Array:
+    """The conjugate transpose of each matrix."""
+    return jnp.conj(jnp.swapaxes(x, -1, -2))
+
+
+def diagonal(x: jax.Array) -> jax.Array:
+    """The diagonal of each square matrix: [..., n, n] -> [..., n]."""
+    n = x.shape[-1]
+    return jnp.sum(jnp.where(eye(n), x, 0), axis=-1)
+
+
+def eye(n: int) -> jax.Array:
+    """The mask of the diagonal, bool[n, n]."""
+    i = lax.iota(np.int32, n)
+    return i[:, None] == i
+
+
+def divided(x: jax.Array, divisor: jax.Array) -> jax.Array:
+    """x / divisor for a real divisor; a division of complex numbers is long."""
+    if jnp.iscomplexobj(x):
+        return lax.complex(x.real / divisor, x.imag / divisor)
+    return x / divisor
+
+
+def reciprocal(x: jax.Array) -> jax.Array:
+    """1 / x; for complex numbers scaled so that no square overflows."""
+    if not jnp.iscomplexobj(x):
+        return 1 / x
+    size = magnitude(x)
+    re, im = x.real / size, x.imag / size
+    square = (re * re + im * im) * size
+    return lax.complex(re / square, -im / square)
+
+
+def magnitude(x: jax.Array) -> jax.Array:
+    """|x|, for complex numbers |re| + |im|."""
+    return abs(x.real) + abs(x.imag) if jnp.iscomplexobj(x) else abs(x)
+
+
+def squares(x: jax.Array) -> jax.Array:
+    """|x|^2."""
+    return x.real * x.real + x.imag * x.imag if jnp.iscomplexobj(x) else x * x
+
+
+def first_largest(x: jax.Array) -> jax.Array:
+    """The index of the first of the largest elements of x [n], which is ArgMax in ONNX; any index
+    where NaN is among them."""
+
+    def larger(left: Any, right: Any) -> Any:
+        (x, i), (y, j) = left, right
+        wins = x >= y
+        return lax.select(wins, x, y), lax.select(x == y, lax.min(i, j), lax.select(wins, i, j))
+
+    start = (x.dtype.type(-np.inf), np.int32(0))
+    return lax.reduce((x, lax.iota(np.int32, x.shape[0])), start, larger, (0,))[1]
+
+
+def first_where(condition: jax.Array) -> jax.Array:
+    """The number, from 1, of the first element that is true, 0 if none is: bool[..., n] ->
+    i32[...], as LAPACK's info says where a factorization failed."""
+    n = condition.shape[-1]
+    number = jnp.where(condition, lax.iota(np.int32, n) + 1, n + 1)
+    number = jnp.min(number, -1, initial=n + 1)
+    return jnp.where(number > n, 0, number).astype(np.int32)
+
+
+def padded(x: jax.Array, rows: int, columns: int) -> jax.Array:
+    """Each matrix extended to this shape with zeros, and with ones on the new diagonal."""
+    m, n = x.shape[-2:]
+    if (m, n) == (rows, columns):
+        return x
+    pad = [(0, 0)] * (x.ndim - 2) + [(0, rows - m), (0, columns - n)]
+    i = np.arange(rows, dtype=np.int32)[:, None]
+    new = (i >= max(m, n)) & (i == np.arange(columns, dtype=np.int32))
+    return jnp.where(new, jnp.ones((), x.dtype), jnp.pad(x, pad))
+
+
+def with_unit_front(a: jax.Array, count: int) -> jax.Array:
+    """[I, 0; 0, A] for a matrix A and the unit matrix of this size."""
+    if not count:
+        return a
+    m, n = a.shape
+    i, j = (np.arange(count + extent, dtype=np.int32) for extent in (m, n))
+    unit = (i[:, None] == j) & (j < count)
+    return jnp.where(unit, 1, jnp.pad(a, [(count, 0), (count, 0)]))
+
+
+def triangle_inverse(t: jax.Array) -> jax.Array:
+    """The inverse of triangular matrices, lower or upper, zeros in their other triangle.
+
+    The inverses X1 and X2 of two diagonal blocks give that of the block around them, with the
+    block C beside them: [X1, 0; -X2 C X1, X2]. All blocks of one size are done at once, in
+    log2(n) steps: X <- X - X C X for the block diagonal X and all the C.
+    """
+    n = t.shape[-1]
+    i = np.arange(n)
+    x = jnp.where(eye(n), reciprocal(jnp.where(eye(n), t, 1)), 0)
+    size = 1
+    while size < n:
+        part, whole = i // size, i // (2 * size)
+        beside = (part[:, None] != part) & (whole[:, None] == whole)
+        x = x - x @ jnp.where(beside, t, 0) @ x
+        size *= 2
+    return x
+
+
+def refined_product(inverse: jax.Array, t: jax.Array, b: jax.Array) -> jax.Array:
+    """t \\ b through the inverse of t, refined once: then the residual is as small as that of
+    substitution, unless t is nearly singular."""
+    x = inverse @ b
+    return x + inverse @ (b - t @ x)
+
+
+def over_batch(function: Callable[..., Any], rank: int, *arrays: jax.Array) -> Any:
+    """Applies a function of single arrays, the first of this rank, over common leading axes."""
+    for _ in range(arrays[0].ndim - rank):
+        function = jax.vmap(function)
+    return function(*arrays)

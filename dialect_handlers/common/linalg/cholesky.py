@@ -1,0 +1,77 @@
+"""Cholesky factors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dialect_handlers.common.linalg.blocks import (
+    IN_BOUNDS,
+    adjoint,
+    block_size,
+    diagonal,
+    divided,
+    padded,
+    refined_product,
+    triangle_inverse,
+)
+
+
+def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The upper triangular U with U^H U = A.
+
+    Args:
+        a: [..., n, n]; only the upper triangle is read, and the real part of the diagonal.
+
+    Returns:
+        U [..., n, n], and the pivots [..., n], real, of which U has the square roots on its
+        diagonal: all are positive, or A is not positive definite and U wrong from the first on
+        that is not.
+    """
+    n = a.shape[-1]
+    if n == 0:
+        return a, jnp.zeros(a.shape[:-1], a.real.dtype)
+    size = block_size(n)
+    if size == n:
+        u, pivots = _block(a)
+        return jnp.triu(u), pivots
+    count = -(-n // size)
+    batch = a.shape[:-2]
+    a = padded(a, count * size, count * size)
+
+    def step(
+        carry: tuple[jax.Array, jax.Array], _: None
+    ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+        rest, first = carry
+        rows = lax.dynamic_slice_in_dim(rest, first, size, axis=-2, **IN_BOUNDS)
+        head = lax.dynamic_slice_in_dim(rows, first, size, axis=-1, **IN_BOUNDS)
+        u, pivots = _block(head)
+        t = adjoint(jnp.triu(u))
+        # Left of the block this makes numbers that nothing right of it depends on.
+        rows = refined_product(triangle_inverse(t), t, rows)
+        return (rest - adjoint(rows) @ rows, first + size), (rows, pivots)
+
+    _, (rows, pivots) = lax.scan(step, (a, np.int64(0)), length=count)
+    u = jnp.moveaxis(rows, 0, -3).reshape(a.shape)[..., :n, :n]
+    return jnp.triu(u), jnp.moveaxis(pivots, 0, -2).reshape(*batch, -1)[..., :n]
+
+
+def _block(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`cholesky` of a small matrix; below its diagonal U has arbitrary numbers."""
+
+    def step(
+        carry: tuple[jax.Array, jax.Array], _: None
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+        rest, k = carry
+        row = lax.dynamic_index_in_dim(rest, k, rest.ndim - 2, keepdims=False, **IN_BOUNDS)
+        pivot = lax.dynamic_index_in_dim(row, k, row.ndim - 1, **IN_BOUNDS)
+        column = jnp.conj(divided(row, pivot.real))[..., :, None]
+        return (rest - column * row[..., None, :], k + 1), row
+
+    n = a.shape[-1]
+    _, rows = lax.scan(step, (a, np.int64(0)), length=n)
+    rows = jnp.moveaxis(rows, 0, -2)
+    pivots = diagonal(rows).real
+    return divided(rows, jnp.sqrt(pivots)[..., :, None]), pivots

@@ -1,0 +1,169 @@
+"""QR factors by Householder reflections H = I - tau v v^H, v being 1 at its own position and 0
+before it; their products are taken by blocks, as I - V T V^H with a triangular T."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dialect_handlers.common.linalg.blocks import (
+    IN_BOUNDS,
+    adjoint,
+    block_size,
+    magnitude,
+    over_batch,
+    reciprocal,
+    squares,
+    triangle_inverse,
+    with_unit_front,
+)
+
+
+def qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A = Q R as LAPACK's geqrf gives it.
+
+    Args:
+        a: [..., m, n].
+
+    Returns:
+        R, and below its diagonal the v of Q = H_1 ... H_k, packed into [..., m, n]; and the
+        k = min(m, n) factors tau.
+    """
+    packed, taus = over_batch(_qr, 2, a)
+    return packed, taus
+
+
+def _qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    m, n = a.shape
+    rank = min(m, n)
+    if rank == 0:
+        return a, jnp.zeros(0, a.dtype)
+    size = block_size(rank)
+    count = -(-rank // size)
+    # The columns of the unit matrix, which make the blocks whole, are their own reflection.
+    new = count * size - rank
+    a = with_unit_front(a, new)
+
+    def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
+        rest, first = carry
+        columns = lax.dynamic_slice_in_dim(rest, first, size, axis=1, **IN_BOUNDS)
+        v, taus = _panel(columns.T, first)
+        v = v.T
+        rest = rest - v @ (adjoint(_product_factor(v, taus)) @ (adjoint(v) @ rest))
+        return (rest, first + size), (v, taus)
+
+    (r, _), (v, taus) = lax.scan(step, (a, np.int32(0)), length=count)
+    v = jnp.moveaxis(v, 0, 1).reshape(new + m, new + rank)[new:, new:]
+    r = r[new:, new:]
+    i, j = lax.iota(np.int32, m)[:, None], lax.iota(np.int32, n)
+    packed = jnp.where(i > j, jnp.pad(v, [(0, 0), (0, n - rank)]), r)
+    return packed, taus.reshape(-1)[new:]
+
+
+def _panel(p: jax.Array, first: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The reflections that make a few columns, the rows of p [b, m], triangular.
+
+    Args:
+        first: The position of the first column's diagonal element.
+
+    Returns:
+        The v as rows of [b, m], and the b factors tau.
+    """
+
+    def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
+        p, k = carry
+        column = lax.dynamic_index_in_dim(p, k, 0, keepdims=False, **IN_BOUNDS)
+        v, tau = reflection(column, first + k)
+        return (reflected(p, v, tau), k + 1), (v, tau)
+
+    _, (v, taus) = lax.scan(step, (p, np.int32(0)), length=p.shape[0])
+    return v, taus
+
+
+def reflected(p: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
+    """H^H applied to the columns that are the rows of p."""
+    return p - (jnp.conj(tau) * (p @ jnp.conj(v)))[:, None] * v
+
+
+def reflection(x: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The v [n] and tau of the reflection of x [n] that leaves what is before position `here` and
+    makes 0 of what is behind it: LAPACK's larfg.
+
+    The element there becomes beta, of the sign that its real part has not. Nothing is done where
+    only zeros are behind it (and it is real): then tau is 0.
+    """
+    position = lax.iota(np.int32, x.shape[0])
+    tail = jnp.where(position > here, x, 0)
+    alpha = lax.dynamic_index_in_dim(x, here, 0, keepdims=False, **IN_BOUNDS)
+    # Scaled by a bound of the norm no square can overflow, nor can all of them underflow.
+    rest = jnp.sum(magnitude(tail))
+    done = rest == 0
+    if jnp.iscomplexobj(x):
+        done &= alpha.imag == 0
+    scale = jnp.where(done, 1, rest + magnitude(alpha))
+    tail, alpha = tail / scale, alpha / scale
+    norm = jnp.sqrt(jnp.sum(squares(tail)) + squares(alpha))
+    # Not alpha >= 0: that holds for -0 too.
+    beta = jnp.where(1 / alpha.real > 0, -norm, norm)
+    tau = jnp.where(done, 0, (beta - alpha) / beta)
+    v = tail * reciprocal(jnp.where(done, 1, alpha - beta))
+    return jnp.where(position == here, 1, v), tau
+
+
+def _product_factor(v: jax.Array, taus: jax.Array) -> jax.Array:
+    """The T of H_1 ... H_k = I - V T V^H, from the columns of V [m, k]: the inverse of a matrix
+    with the inverse taus on its diagonal, in a form that lets them be 0."""
+    overlaps = jnp.triu(adjoint(v) @ v, 1)
+    unit = jnp.eye(v.shape[1], dtype=v.dtype)
+    return triangle_inverse(unit + taus[:, None] * overlaps) * taus
+
+
+def multiply_by_q(
+    a: jax.Array, taus: jax.Array, c: jax.Array, *, left: bool = True, adjoint_q: bool = False
+) -> jax.Array:
+    """Q C or C Q, or the same with Q^H, for the Q = H_1 ... H_k of `qr`: LAPACK's ormqr.
+
+    Args:
+        a: [..., m, n]; the v are below the diagonal of its first k columns.
+        taus: [..., k].
+        c: [..., m, p], or [..., p, m] for C Q.
+    """
+    if left:
+        product: jax.Array = over_batch(partial(_q_times, adjoint_q=adjoint_q), 2, a, taus, c)
+        return product
+    return adjoint(multiply_by_q(a, taus, adjoint(c), adjoint_q=not adjoint_q))
+
+
+def product_of_reflections(a: jax.Array, taus: jax.Array) -> jax.Array:
+    """The first columns of Q = H_1 ... H_k, in the shape of the packed a [..., m, n]."""
+    unit = jnp.broadcast_to(jnp.eye(a.shape[-2], a.shape[-1], dtype=a.dtype), a.shape)
+    return multiply_by_q(a, taus, unit)
+
+
+def _q_times(a: jax.Array, taus: jax.Array, c: jax.Array, *, adjoint_q: bool) -> jax.Array:
+    m, k = a.shape[0], taus.shape[0]
+    if k == 0 or c.size == 0:
+        return c
+    size = block_size(k)
+    count = -(-k // size)
+    i, j = lax.iota(np.int32, m)[:, None], lax.iota(np.int32, k)
+    v = jnp.where(i > j, a[:, :k], (i == j).astype(a.dtype))
+    new = count * size - k
+    v, taus = jnp.pad(v, [(0, 0), (0, new)]), jnp.pad(taus, [(0, new)])
+
+    def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
+        c, first = carry
+        block = lax.dynamic_slice_in_dim(v, first, size, axis=1, **IN_BOUNDS)
+        factor = _product_factor(block, lax.dynamic_slice_in_dim(taus, first, size, **IN_BOUNDS))
+        factor = adjoint(factor) if adjoint_q else factor
+        c = c - block @ (factor @ (adjoint(block) @ c))
+        return (c, first + (size if adjoint_q else -size)), None
+
+    start = np.int32(0 if adjoint_q else (count - 1) * size)
+    (c, _), _ = lax.scan(step, (c, start), length=count)
+    return c

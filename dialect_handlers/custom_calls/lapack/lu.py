@@ -1,0 +1,42 @@
+"""LU factors with partial pivoting, and what their row exchanges amount to."""
+
+from __future__ import annotations
+
+import jax
+
+from dialect_handlers.common.linalg.blocks import diagonal, first_where
+from dialect_handlers.common.linalg.lu import exchanged, lu
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import CustomCall
+from hlo2onnx.lowering.registry import handles_call
+
+
+@handles_call(
+    *(f"lapack_{dtype}getrf_ffi" for dtype in "sdcz"),
+    *(f"{platform}solver_getrf_ffi" for platform in ("cu", "hip", "oneapi")),
+    form="any",
+)
+def getrf(em: Emitter, op: CustomCall) -> list[Parts]:
+    """getrf(a) -> (L and U, pivots from 1, info)"""
+    return em.through_jax(factors, em.parts(op.operands[0]))
+
+
+def factors(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """LAPACK's getrf: the factors of a [..., m, n] packed; for each column the number of the row
+    exchanged with its own, from 1; and the number, from 1, of the first zero on the diagonal of U,
+    or 0, i32[...]."""
+    packed, pivots, _ = lu(a)
+    rank = min(a.shape[-2:])
+    return packed, pivots + 1, first_where(diagonal(packed[..., :rank, :rank]) == 0)
+
+
+@handles_call("LuDecomposition", form="any")
+def lu_decomposition(em: Emitter, op: CustomCall) -> list[Parts]:
+    """LuDecomposition(a) -> (L and U, pivots from 0, the rows' order)"""
+    return em.through_jax(lu, em.parts(op.operands[0]))
+
+
+@handles_call(*(f"{platform}_lu_pivots_to_permutation" for platform in ("cu", "hip", "oneapi")))
+def lu_pivots_to_permutation(em: Emitter, op: CustomCall) -> list[Parts]:
+    """lu_pivots_to_permutation(pivots) -> the rows' order"""
+    return em.through_jax(exchanged, em.operand(op), rows=em.result_dims(op)[-1])

@@ -1,0 +1,66 @@
+"""cholesky and triangular_solve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dialect_handlers.common.linalg.blocks import adjoint
+from dialect_handlers.common.linalg.cholesky import cholesky
+from dialect_handlers.common.linalg.triangular import solve_triangular
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+
+@handles("stablehlo.cholesky", form="any")
+def cholesky_(em: Emitter, op: Op, *, lower: bool = False) -> list[Parts]:
+    """cholesky(a) -> the L of L L^H or the U of U^H U, 0 in the other triangle.
+
+    As in XLA a matrix that is not positive semidefinite gives NaN throughout.
+    """
+    return em.through_jax(factor, em.parts(op.operands[0]), lower=lower)
+
+
+def factor(a: jax.Array, *, lower: bool) -> jax.Array:
+    """The Cholesky factor of a [..., n, n], of which one triangle is read."""
+    u, pivots = cholesky(_single(adjoint(a) if lower else a))
+    definite = jnp.all(pivots >= 0, -1)[..., None, None]
+    u = jnp.where(definite, u, jnp.nan)
+    return (adjoint(u) if lower else u).astype(a.dtype)
+
+
+@handles("stablehlo.triangular_solve", form="any")
+def triangular_solve(
+    em: Emitter,
+    op: Op,
+    *,
+    left_side: bool,
+    lower: bool,
+    unit_diagonal: bool,
+    transpose_a: str,
+) -> list[Parts]:
+    """triangular_solve(a, b) -> X with op(a) X = b, or X op(a) = b."""
+    a, b = (em.parts(operand) for operand in op.operands)
+    return em.through_jax(
+        solve,
+        a,
+        b,
+        left_side=left_side,
+        lower=lower,
+        unit_diagonal=unit_diagonal,
+        transpose_a=transpose_a,
+    )
+
+
+def solve(a: jax.Array, b: jax.Array, **attributes: Any) -> jax.Array:
+    """`solve_triangular` for matrices of any float type; 16 bits are rounded once, at the end."""
+    x = solve_triangular(_single(a), _single(b), **attributes)
+    return x.astype(b.dtype)
+
+
+def _single(x: jax.Array) -> jax.Array:
+    """Half-precision numbers as f32, all others as they are."""
+    return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x
