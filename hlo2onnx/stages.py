@@ -44,7 +44,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         model = lower(module, source.function, source.signature, options, target, report)
     dump.model("lower", model)
     with _timed(report, "raise"), _depth_limited():
-        raise_model(model, target, options.without, report)
+        raise_model(model, target, options.without, report, options.nan)
     dump.model("raise", model)
     with _timed(report, "legalize"), _depth_limited():
         # The plain standard says nothing about how a runtime rounds, so nothing is worked around.

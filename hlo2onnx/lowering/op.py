@@ -29,6 +29,11 @@ class Op:
         """What the op's handler is registered under."""
         return self.name
 
+    @property
+    def label(self) -> str:
+        """What to call its nodes where the program does not say."""
+        return self.name.partition(".")[2]
+
     @cached_property
     def mlir_names(self) -> list[str]:
         """Names of all MLIR attributes present."""
@@ -102,6 +107,11 @@ class CustomCall(Op):
     def target(self) -> str:
         """The name of the function it calls."""
         return str(super().attribute("call_target_name"))
+
+    @property
+    def label(self) -> str:
+        """What to call its nodes: the last part of the target."""
+        return self.target.rpartition(".")[2] or self.target
 
     @property
     def key(self) -> str:

@@ -7,17 +7,22 @@ from typing import Any
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.mlir.passes import NORMALIZE, run_pipeline
+from hlo2onnx.mlir.quantized import is_quantized, quantized_to_calls
 
 
 def normalized(module: Any) -> Any:
-    """A copy of a module, as an operation, with dense constants and without deprecated ops.
+    """A copy of a module, as an operation, with dense constants and without deprecated ops and
+    quantized types.
 
     Raises:
-        LoadError: A resource of a constant is missing or has the wrong size.
+        LoadError: A resource of a constant is missing or has the wrong size, or a type is quantized
+            in a way that is not supported.
     """
     copy = clone_module(module)
     densify(copy)
     run_pipeline(copy, NORMALIZE)
+    if is_quantized(copy):
+        quantized_to_calls(copy)
     return copy
 
 

@@ -20,6 +20,9 @@ EXPAND_COMPLEX = "builtin.module(func.func(stablehlo-complex-math-expander))"
 NORMALIZE = "builtin.module(func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false}))"
 """dot, einsum, broadcast, create_token, ... as the ops that replaced them."""
 
+QUANTIZED_OPS = "builtin.module(func.func(stablehlo-legalize-quantized-op-to-qdq))"
+"""Ops that compute with quantized types as ops on floats between conversions."""
+
 FROM_VHLO = (
     f"builtin.module(vhlo-to-version{{target={stablehlo.get_current_version()}}},"
     "vhlo-legalize-to-stablehlo)"

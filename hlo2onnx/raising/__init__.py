@@ -19,10 +19,18 @@ __all__ = ["raise_model"]
 
 
 def raise_model(
-    model: oir.Model, target: Target, without: AbstractSet[str], report: Report
+    model: oir.Model,
+    target: Target,
+    without: AbstractSet[str],
+    report: Report,
+    nan: str = "default",
 ) -> None:
     """Applies every rule that is not switched off until none fires, shares equal nodes and moves
     them out of loops.
+
+    Args:
+        without: Names of rules that are switched off.
+        nan: See `hlo2onnx.options.Options.nan`.
 
     Raises:
         UsageError: `without` names a rule that does not exist.
@@ -31,8 +39,13 @@ def raise_model(
     if unknown:
         known = ", ".join(sorted(rule.name for rule in RULES))
         raise UsageError(f"no rule named {', '.join(sorted(unknown))}; the rules are {known}")
-    rules = [rule for rule in RULES if rule.name not in without]
+    rules = [
+        rule
+        for rule in RULES
+        if rule.name not in without and not (rule.drops_nan and nan == "xla")
+    ]
     remove_unused(model.graph)
+    eliminate_common_subexpressions(model.graph)
     report.rules += apply_rules(model, rules, target)
     # Sharing equal nodes can enable rules that count readers, and what left two loops may be equal,
     # so all run until nothing changes.

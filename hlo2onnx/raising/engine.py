@@ -12,7 +12,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.edit import all_nodes, can_replace, replace
+from hlo2onnx.graph.edit import all_nodes, can_replace, remove_makers, replace
 from hlo2onnx.targets import Target
 
 MAX_FIRINGS_PER_NODE = 50
@@ -59,10 +59,12 @@ class Rule(ABC):
     Attributes:
         name: What users switch it off by.
         anchors: Operator types of the node the rule looks at first: the last one of the pattern.
+        drops_nan: Whether it makes something else of NaN; then it is left out under nan="xla".
     """
 
     name: ClassVar[str]
     anchors: ClassVar[frozenset[str]]
+    drops_nan: ClassVar[bool] = False
 
     @abstractmethod
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
@@ -128,6 +130,8 @@ def _fire(
         names = [output.name for output in node.outputs]
         replace(node, values)
         _inherit_names(node, names, values, rewriter.made)
+        # Rules that count readers must not see those that nobody needs any more.
+        inputs = remove_makers(inputs)
         enabled = [user for value in values for user in value.consumers()]
         enabled += [user for value in inputs for user in value.consumers()]
         enabled += [made for made in rewriter.made if made.graph is not None]

@@ -15,8 +15,8 @@ from hlo2onnx.graph.dims import is_static, parse, symbol
 from hlo2onnx.graph.values import Dim
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.locations import argument_name
+from hlo2onnx.mlir.quantization import step_of, stored_element
 from hlo2onnx.mlir.specialize import argument_attributes
-from hlo2onnx.mlir.quantization import stored_element
 from hlo2onnx.mlir.types import is_tensor, is_token, shape_of
 
 _KEY = re.compile(r"\[(['\"]?)(?:<flat index )?(?P<item>.*?)>?\1\]|\.(?P<name>\w+)")
@@ -31,12 +31,15 @@ class Port:
         element: MLIR element type: "f32", "ui8", "complex<f32>"; the storage type of a quantized one.
         shape: Extents; symbolic where they are dynamic.
         position: Index among the arguments (or results) of the MLIR function.
+        step: Distance between neighbouring values of a quantized result, or one just dequantized:
+            rounding that goes the other way shows as one step. 0 for everything else.
     """
 
     name: str
     element: str
     shape: tuple[Dim, ...]
     position: int
+    step: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,8 @@ def signature_of(function: Any) -> Signature:
     inputs = tuple(port for port in inputs if port.position not in dims)
     result_types = list(to_python(function.attributes["function_type"]).results)
     outputs = _ports(result_types, _result_names(function, len(result_types)), "result")
+    steps = [step_of(value) for value in block.operations[len(block.operations) - 1].operands]
+    outputs = tuple(replace(port, step=steps[port.position]) for port in outputs)
     return Signature(inputs, outputs, dims=dims)
 
 

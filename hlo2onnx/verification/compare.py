@@ -36,7 +36,11 @@ class Comparison:
 
 
 def compare(
-    name: str, actual: np.ndarray, expected: np.ndarray, exact: np.ndarray | None = None
+    name: str,
+    actual: np.ndarray,
+    expected: np.ndarray,
+    exact: np.ndarray | None = None,
+    step: float = 0.0,
 ) -> Comparison:
     """Compares one output with XLA's.
 
@@ -45,6 +49,7 @@ def compare(
         expected: What XLA gave.
         exact: The same output evaluated in f64, if there is one: then the error of `actual` to
             it may also be up to twice XLA's own, since XLA contracts to FMA and flushes denormals.
+        step: How far an element may be off besides (see `Port.step`).
     """
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return Comparison(
@@ -57,7 +62,7 @@ def compare(
     with np.errstate(all="ignore"):
         difference = np.where(finite, np.abs(got - want), 0)
     scale = float(np.max(np.abs(want), where=np.isfinite(want), initial=0))
-    limit = _limit(expected.dtype, tolerance, want, scale)
+    limit = _limit(expected.dtype, tolerance, want, scale) + step
     good = same & (difference <= limit)
     if exact is not None and tolerance is not None:
         truth = _parts(exact)

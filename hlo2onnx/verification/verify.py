@@ -103,7 +103,7 @@ def _compared(
     exact: Sequence[np.ndarray | None],
 ) -> list[Comparison]:
     rows = zip(outputs, actual, expected, exact, strict=True)
-    return [compare(port.name, got, want, truth) for port, got, want, truth in rows]
+    return [compare(port.name, got, want, truth, port.step) for port, got, want, truth in rows]
 
 
 def _nan_notes(outputs: Sequence[Port], expected: Sequence[np.ndarray]) -> list[str]:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rules import broadcast, constants, shape
+from hlo2onnx.raising.rules import (
+    algebra,
+    broadcast,
+    constants,
+    indices,
+    integers,
+    matmul,
+    quantized,
+    shape,
+)
 
 __all__ = ["RULES"]
 
@@ -12,9 +21,25 @@ RULES: tuple[Rule, ...] = (
     shape.DropIdentity(),
     shape.MoveOneElement(),
     shape.ComposeReshapes(),
+    shape.ReshapeOnce(),
     shape.ComposeTransposes(),
     shape.ComposeExpands(),
     shape.UnitTransposeToReshape(),
+    matmul.VectorMatMul(),
+    quantized.Quantize(),
+    quantized.IntegerMatMul(),
+    algebra.DecideComparison(),
+    algebra.DecideWhere(),
+    algebra.DropNeutral(),
+    algebra.FoldAbsorbed(),
+    algebra.FoldSameOperands(),
+    algebra.DropInverse(),
+    algebra.DropClamp(),
+    integers.ComposeOffsets(),
+    integers.FloorDivide(),
+    integers.Remainder(),
+    indices.NegativeIndex(),
+    indices.WideIndex(),
     broadcast.ImplicitBroadcast(),
     broadcast.LateBroadcast(),
     broadcast.ImplicitLeadingAxes(),

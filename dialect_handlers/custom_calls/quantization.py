@@ -1,0 +1,106 @@
+"""uniform_quantize and uniform_dequantize, as `hlo2onnx.mlir.quantized` leaves them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from dialect_handlers.common.casts import convert
+from hlo2onnx.graph.values import dtype_of, rank_of
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.op import CustomCall
+from hlo2onnx.lowering.registry import handles_call
+from hlo2onnx.mlir.quantized import DEQUANTIZE, QUANTIZE
+
+T = oir.DataType
+
+_STORED_SINCE = {T.INT8: 0, T.UINT8: 0, T.INT16: 21, T.UINT16: 21, T.INT4: 21, T.UINT4: 21}
+"""The first opset in which QuantizeLinear makes a type."""
+
+NAN = "NaN is quantized to the lowest number, in XLA to 0 (translate with nan='xla' to have that)"
+
+
+@handles_call(QUANTIZE)
+def quantize(
+    em: Emitter,
+    op: CustomCall,
+    *,
+    scales: Sequence[float],
+    zero_points: Sequence[int],
+    low: int,
+    high: int,
+    axis: int | None = None,
+) -> oir.Value:
+    """uniform_quantize(x) -> round(x / scale + zero_point), clamped; QuantizeLinear, which rounds
+    before it adds the zero point, where that is 0. (A raising rule makes it of the others.)
+
+    What is stored is clipped where its bounds are narrower than its type's.
+    """
+    x, stored = em.operand(op), em.result_type(op).dtype
+    has_operator = _has_operator(em, stored, dtype_of(x)) and em.options.nan != "xla"
+    if has_operator and not em.facts.nan_free(x):
+        em.report.note(NAN)
+    if has_operator and not any(zero_points):
+        scale, zeros = _along(em, scales, T.FLOAT, axis), _along(em, zero_points, stored, axis)
+        quantized: oir.Value = em.QuantizeLinear(x, scale, zeros, axis=axis)
+        return _within(em, quantized, low, high)
+    y = em.Div(x, _along(em, scales, dtype_of(x), axis, rank_of(x)))
+    if any(zero_points):
+        y = em.Add(y, _along(em, zero_points, dtype_of(x), axis, rank_of(x)))
+    y = em.Clip(y, em.scalar_like(low, y), em.scalar_like(high, y))
+    return convert(em, em.Round(y), stored)
+
+
+@handles_call(
+    DEQUANTIZE, ignores={"low": "the type's own bounds", "high": "the type's own bounds"}
+)
+def dequantize(
+    em: Emitter,
+    op: CustomCall,
+    *,
+    scales: Sequence[float],
+    zero_points: Sequence[int],
+    axis: int | None = None,
+) -> oir.Value:
+    """uniform_dequantize(q) -> DequantizeLinear: (q - zero_point) * scale."""
+    x, result = em.operand(op), em.result_type(op).dtype
+    stored = dtype_of(x)
+    if _has_operator(em, stored, result):
+        zeros = _along(em, zero_points, stored, axis)
+        value: oir.Value = em.DequantizeLinear(x, _along(em, scales, result, axis), zeros, axis=axis)
+        return value
+    y = em.cast(x, T.INT32)
+    if any(zero_points):
+        y = em.Sub(y, _along(em, zero_points, T.INT32, axis, rank_of(x)))
+    product: oir.Value = em.Mul(em.cast(y, result), _along(em, scales, result, axis, rank_of(x)))
+    return product
+
+
+def _has_operator(em: Emitter, stored: oir.DataType, expressed: oir.DataType) -> bool:
+    """Whether ONNX converts between these types; half types round differently on the way."""
+    return expressed == T.FLOAT and em.opset >= _STORED_SINCE.get(stored, em.opset + 1)
+
+
+def _within(em: Emitter, x: oir.Value, low: int, high: int) -> oir.Value:
+    """x, clipped where its type has more room."""
+    bounds = em.facts.int_range(x)
+    if bounds is not None and bounds.within(low, high):
+        return x
+    clipped: oir.Value = em.Clip(x, em.scalar_like(low, x), em.scalar_like(high, x))
+    return clipped
+
+
+def _along(
+    em: Emitter,
+    numbers: Sequence[float],
+    dtype: oir.DataType,
+    axis: int | None,
+    rank: int | None = None,
+) -> oir.Value:
+    """A number, or one for each index along the axis; given a rank so that it broadcasts."""
+    array = np.array(numbers).astype(dtype.numpy())
+    if axis is None:
+        return em.const(array[0])
+    return em.const(array if rank is None else array.reshape([-1] + [1] * (rank - 1 - axis)))
