@@ -13,6 +13,8 @@ from hlo2onnx.errors import UsageError
 from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.sources import load
+from hlo2onnx.sources.specialized import specialized
+from hlo2onnx.sources.symbolic import Dynamic
 from hlo2onnx.stages import run_stages
 
 
@@ -28,6 +30,8 @@ def translate(
     without: Iterable[str] = (),
     dump: str | Path | None = None,
     custom_calls: Mapping[str, Translation] | None = None,
+    dynamic: Dynamic | None = None,
+    specialize: Mapping[str, int] | None = None,
     **kwargs: Any,
 ) -> OnnxProgram:
     """Translates a JAX function or StableHLO program to ONNX.
@@ -37,7 +41,8 @@ def translate(
             bytes, an MLIR `ir.Module`, a path (or str naming a file) or the text or bytes of a
             StableHLO program: text, MLIR bytecode, portable artifact (VHLO). Or a jitted or plain
             function, followed by example arguments.
-        args, kwargs: Example arguments, only with a function: arrays or `jax.ShapeDtypeStruct`s.
+        args, kwargs: Example arguments, only with a function: arrays, `jax.ShapeDtypeStruct`s, or
+            texts such as "b, 128" (f32) and "int32[b, s]", whose named dimensions stay free.
             A keyword that is one of the options below is that option; lower a function that has
             such a parameter first: `translate(jax.jit(f).lower(x, target=y))`.
         opset: ONNX opset of the model; by default 23, or 26 where the program needs BitCast.
@@ -51,6 +56,10 @@ def translate(
         custom_calls: What calls of code outside the program become, by target: a JAX function, or
             a `hlo2onnx.CustomOp`. They go before those that `hlo2onnx.expand_custom_call` and
             `hlo2onnx.custom_call` have registered, and before those hlo2onnx knows.
+        dynamic: Dimensions that stay free, by the name or position of the argument of a function:
+            {"x": "b, ..."} makes the first dimension of every array in `x` one named `b`; one
+            text is for all arguments.
+        specialize: Sizes of free dimensions of the program, by name, which make it static.
 
     Returns:
         The program: the model, its report, and methods to run, verify and save it.
@@ -61,7 +70,8 @@ def translate(
         UsageError: An option has no such value, or is a parameter of the function as well.
     """
     given = {"opset": opset, "target": target, "function": function, "nan": nan, "half": half}
-    others = {"without": without, "dump": dump, "custom_calls": custom_calls}
+    others: dict[str, Any] = {"without": without, "dump": dump, "custom_calls": custom_calls}
+    others |= {"dynamic": dynamic, "specialize": specialize}
     _check_parameters(source, {**given, **others})
     rules = frozenset([without] if isinstance(without, str) else without)
     folder = None if dump is None else Path(dump)
@@ -76,7 +86,9 @@ def translate(
         custom_calls=dict(custom_calls or {}),
     ).with_environment()
     start = time.perf_counter()
-    loaded = load(source, args, kwargs, function)
+    loaded = load(source, args, kwargs, function, dynamic)
+    if specialize:
+        loaded = specialized(loaded, specialize)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}

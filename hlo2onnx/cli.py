@@ -102,6 +102,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="RULE",
         help="leave out a raising rule (may be repeated)",
     )
+    add(
+        "--specialize",
+        type=_sizes,
+        default={},
+        metavar="b=8,s=128",
+        help="sizes of free dimensions, which make the program static",
+    )
     add("--verify", action="store_true", help="compare ONNX Runtime with XLA on random inputs")
     add("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
     add("--report", type=Path, metavar="FILE", help="write report and verification as JSON")
@@ -114,6 +121,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--debug", action="store_true", help="show a traceback when something fails")
     add("--version", action="version", version=f"hlo2onnx {__version__}")
     return parser
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """ "b=8,s=128" as a mapping; argparse makes a usage error of the ValueError."""
+    pairs = (item.split("=") for item in text.split(","))
+    return {name.strip(): int(size) for name, size in pairs}
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -148,6 +161,7 @@ def _translate(
         nan=arguments.nan,
         half=arguments.half,
         without=arguments.without,
+        specialize=arguments.specialize,
         dump=arguments.dump,
     )
     facts["report"] = program.report.as_dict()

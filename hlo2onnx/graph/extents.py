@@ -14,7 +14,7 @@ import onnx_ir as oir
 import sympy
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.dims import Expression, dim_of, expression
+from hlo2onnx.graph.dims import Expression, dim_of, expression, symbol
 from hlo2onnx.graph.values import Dim, shape_of
 
 if TYPE_CHECKING:
@@ -33,10 +33,15 @@ class Extents:
         self._global: dict[Expression, oir.Value] = {}
         self._local: dict[Expression, oir.Value] = {}
 
-    def introduce(self, dim: oir.SymbolicDim, value: oir.Value, axis: int) -> None:
-        """Says that a new symbol is the extent of a value that has just been made."""
-        shape = self._builder.Shape(value, start=axis, end=axis + 1)
-        self._local[expression(dim)] = shape
+    def extent_of(self, value: oir.Value, axis: int) -> oir.SymbolicDim:
+        """A new symbol for an extent of a value that has just been made."""
+        return self.held_by(self._builder.Shape(value, start=axis, end=axis + 1))
+
+    def held_by(self, value: oir.Value) -> oir.SymbolicDim:
+        """A new symbol for what an int64 value of shape (1,) holds."""
+        dim = symbol(self._builder.names.unique("extent"), positive=False)
+        self._local[expression(dim)] = value
+        return dim
 
     def vector(self, dims: Sequence[Dim]) -> oir.Value:
         """The extents as a tensor of rank 1."""

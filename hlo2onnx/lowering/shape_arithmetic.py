@@ -45,13 +45,26 @@ def contents_of(value: oir.Value) -> Contents | None:
     return array.astype(object)
 
 
-def dims_of(value: oir.Value) -> list[Dim] | None:
-    """The extents that a vector of integers holds, if they are known."""
+def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = None) -> list[Dim]:
+    """The extents that a vector of integers holds; what depends on data gets a symbol.
+
+    Args:
+        known: Those that the program says already.
+    """
     contents = contents_of(value)
     if contents is None:
         elements = known_elements(value)
         contents = None if elements is None else elements.astype(object)
-    return None if contents is None else [_dim(item) for item in contents.reshape(-1)]
+    if contents is not None:
+        dims = [_dim(item) for item in contents.reshape(-1)]
+        return [own if dim is None else dim for own, dim in zip(dims, known or dims, strict=True)]  # type: ignore[misc]
+    (count,) = static_shape(value) or (0,)
+    known = known or [None] * count
+    vector = em.cast(value, oir.DataType.INT64)
+    return [
+        em.extents.held_by(em.slice(vector, [place], [place + 1])) if dim is None else dim
+        for place, dim in enumerate(known)
+    ]
 
 
 def value_of(em: Emitter, contents: Contents, dtype: oir.DataType) -> oir.Value:

@@ -8,7 +8,6 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
-from hlo2onnx.graph.dims import symbol
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -251,9 +250,7 @@ class Walker:
         """An extent that nothing is known of gets a symbol."""
         if isinstance(dim, int) or dim.value is not None:
             return dim
-        new = symbol(self.em.names.unique("extent"), positive=False)
-        self.em.extents.introduce(new, value, axis)
-        return new
+        return self.em.extents.extent_of(value, axis)
 
     def _refuse(self, op: Op, origin: Origin, refusal: UnsupportedOp) -> None:
         self.refusals.append(Refusal(op.key, op.types(), str(origin), refusal.why, refusal.next))

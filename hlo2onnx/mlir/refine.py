@@ -11,15 +11,6 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.mlir.passes import run_pipeline
-from hlo2onnx.mlir.types import shape_of
-
-
-def is_dynamic(function: Any) -> bool:
-    """Whether an argument of a `func.func` has a dynamic extent."""
-    return any(
-        isinstance(argument.type, ir.RankedTensorType) and None in shape_of(argument.type)
-        for argument in function.regions[0].blocks[0].arguments
-    )
 
 
 def refined(module_operation: Any, shapes: Sequence[Sequence[int] | None]) -> bytes:

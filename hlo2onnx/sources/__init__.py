@@ -16,6 +16,7 @@ from hlo2onnx.sources.exported import from_exported
 from hlo2onnx.sources.files import from_bytes, from_module, from_path, from_string
 from hlo2onnx.sources.lowered import from_function, from_lowered, unwrapped
 from hlo2onnx.sources.source import Source
+from hlo2onnx.sources.symbolic import Dynamic
 
 __all__ = ["Source", "load"]
 
@@ -25,6 +26,7 @@ def load(
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     function: str | None = None,
+    dynamic: Dynamic | None = None,
 ) -> Source:
     """Makes a `Source` of whatever is given; `hlo2onnx.translate` lists the kinds.
 
@@ -32,16 +34,19 @@ def load(
         source: The program.
         args, kwargs: Example arguments of a function.
         function: Name of the function of a module with several.
+        dynamic: Dimensions of a function's arguments that are to stay free.
 
     Raises:
         LoadError: It is not a program.
         UsageError: Arguments are given that this kind of source does not take.
     """
-    made_here = _from_jax(source, args, kwargs or {})
+    made_here = _from_jax(source, args, kwargs or {}, dynamic)
     if made_here is not None:
         if function not in (None, "main"):
             raise UsageError("function= chooses one of a module's functions; this source has one")
         return made_here
+    if dynamic is not None:
+        raise UsageError("dynamic= goes with a function and example arguments")
     if args or kwargs:
         raise UsageError(
             f"example arguments go with a function; a {type(source).__name__} has its own types"
@@ -57,12 +62,14 @@ def load(
     raise LoadError(f"cannot translate a {type(source).__name__}: {_ADVICE}")
 
 
-def _from_jax(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Source | None:
+def _from_jax(
+    source: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: Dynamic | None
+) -> Source | None:
     """The program of a JAX object that knows its calling convention; None for other sources."""
     if isinstance(source, jax.stages.Traced):
         source = source.lower()
     if isinstance(source, jax.export.Exported) or unwrapped(source) is not None:
-        if args or kwargs:
+        if args or kwargs or dynamic is not None:
             raise UsageError("example arguments go with a function; this program has its own")
         if isinstance(source, jax.export.Exported):
             return from_exported(source)
@@ -70,7 +77,7 @@ def _from_jax(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> So
     if isinstance(source, jax.stages.Compiled):
         raise LoadError("XLA has compiled this program: pass what jit(f).lower(...) returned")
     if callable(source):
-        return from_function(source, args, kwargs)
+        return from_function(source, args, kwargs, dynamic)
     return None
 
 

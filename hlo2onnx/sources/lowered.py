@@ -15,6 +15,7 @@ import jax
 from hlo2onnx.errors import LoadError
 from hlo2onnx.sources.signature import NO_STATICS, Statics, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
+from hlo2onnx.sources.symbolic import Dynamic, symbolic_arguments
 
 
 def from_lowered(lowered: Any, statics: Statics = NO_STATICS) -> Source:
@@ -44,13 +45,18 @@ def from_lowered(lowered: Any, statics: Statics = NO_STATICS) -> Source:
 
 
 def from_function(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic: Dynamic | None = None,
 ) -> Source:
     """Lowers a jitted or plain function for example arguments, and loads that.
 
     Raises:
         LoadError: The function's `lower` gives no `jax.stages.Lowered`.
+        UsageError: The dynamic dimensions do not fit the arguments.
     """
+    args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
     jitted: Any = function
     if not isinstance(function, jax.stages.Wrapped):
         jitted = jax.jit(_named(function))

@@ -113,14 +113,17 @@ def signature_of(function: Any) -> Signature:
         for position, names in enumerate(argument_attributes(function))
         if "jax.global_constant" in names
     }
+    positive = POLYMORPHIC in function.parent.attributes
     inputs = _ports(
         (argument.type for argument in block.arguments),
         [path_name(argument_name(argument.location)) for argument in block.arguments],
         "arg",
+        positive,
     )
     inputs = tuple(port for port in inputs if port.position not in dims)
     result_types = list(to_python(function.attributes["function_type"]).results)
-    outputs = _ports(result_types, _result_names(function, len(result_types)), "result")
+    names = _result_names(function, len(result_types))
+    outputs = _ports(result_types, names, "result", positive)
     steps = [step_of(value) for value in block.operations[len(block.operations) - 1].operands]
     outputs = tuple(replace(port, step=steps[port.position]) for port in outputs)
     return Signature(inputs, outputs, dims=dims)
@@ -235,20 +238,26 @@ def _named(port: Port, aval: Any) -> tuple[Dim, ...]:
     )
 
 
-def _ports(types: Iterable[Any], names: Sequence[str], default: str) -> tuple[Port, ...]:
+POLYMORPHIC = "jax.uses_shape_polymorphism"
+"""The attribute of a module that JAX made for symbolic dimensions, which are at least 1."""
+
+
+def _ports(
+    types: Iterable[Any], names: Sequence[str], default: str, positive: bool
+) -> tuple[Port, ...]:
     """One port per tensor; the members of a tuple are ports of their own."""
     ports: list[Port] = []
     for position, (mlir_type, name) in enumerate(zip(types, names, strict=True)):
         for member, suffix in _members(mlir_type):
             wanted = (name or f"{default}{position}") + suffix
             element = stored_element(member.element_type)
-            ports.append(Port(wanted, element, _shape(member, wanted), position))
+            ports.append(Port(wanted, element, _shape(member, wanted, positive), position))
     return tuple(_unique(ports))
 
 
-def _shape(mlir_type: Any, name: str) -> tuple[Dim, ...]:
+def _shape(mlir_type: Any, name: str, positive: bool) -> tuple[Dim, ...]:
     return tuple(
-        symbol(f"{name}_dim{axis}", positive=False) if dim is None else dim
+        symbol(f"{name}_dim{axis}", positive) if dim is None else dim
         for axis, dim in enumerate(shape_of(mlir_type))
     )
 

@@ -10,7 +10,6 @@ import onnx_ir as oir
 from dialect_handlers.stablehlo.gather.numbers import Axis, Batch, Numbers, Offset, read_numbers
 from dialect_handlers.stablehlo.gather.starts import Starts
 from dialect_handlers.stablehlo.gather.strategies import STRATEGIES
-from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -31,12 +30,7 @@ def gather(em: Emitter, op: Op, *, dimension_numbers: Any, slice_sizes: Sequence
 def dynamic_gather(em: Emitter, op: Op, *, dimension_numbers: Any) -> oir.Value:
     """dynamic_gather(x, starts, sizes) -> gather of slices of sizes that may be symbolic."""
     x, starts, sizes = em.operands(op)
-    known = dims_of(sizes)
-    if known is None:
-        raise UnsupportedOp(
-            "the sizes of the slices depend on data", "gather slices whose sizes follow from shapes"
-        )
-    return _gathered(em, x, starts, dimension_numbers, known)
+    return _gathered(em, x, starts, dimension_numbers, dims_of(em, sizes))
 
 
 def _gathered(

@@ -1,0 +1,96 @@
+"""Example arguments with dynamic dimensions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+
+from hlo2onnx.errors import UsageError
+
+Dynamic = str | Mapping[str | int, str]
+"""Dimensions of the arguments: one text for all of them, or one for some, by name or position."""
+
+_SPEC = re.compile(r"\s*(?:(?P<dtype>\w+)\s*\[(?P<inner>.*)\]|(?P<dims>.*))\s*", re.DOTALL)
+
+
+def symbolic_arguments(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic: Dynamic | None,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with `jax.ShapeDtypeStruct`s of symbolic shapes where they are dynamic.
+
+    Args:
+        function: Its parameters' names are the keys of `dynamic`.
+        args, kwargs: Example arguments; a text such as "b, 128" or "int32[b, s]" is one of that
+            shape, in f32 where it names no type.
+        dynamic: "b, ..." for an argument says that its first dimension is `b` and the others are
+            as in the example; for an argument that is a pytree it holds for all of its leaves.
+
+    Raises:
+        UsageError: A text is no shape, does not fit the example, or belongs to no argument.
+    """
+    scope = jax.export.SymbolicScope()
+    try:
+        args = tuple(_from_text(item, scope) if isinstance(item, str) else item for item in args)
+        kwargs = {
+            name: _from_text(item, scope) if isinstance(item, str) else item
+            for name, item in kwargs.items()
+        }
+        if dynamic is None:
+            return args, kwargs
+        specs = _by_argument(function, args, kwargs, dynamic)
+        positional = tuple(
+            _with_spec(item, specs.get(index), scope) for index, item in enumerate(args)
+        )
+        named = {name: _with_spec(item, specs.get(name), scope) for name, item in kwargs.items()}
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"these dynamic dimensions do not fit: {error}") from error
+    return positional, named
+
+
+def _from_text(text: str, scope: Any) -> Any:
+    match = _SPEC.fullmatch(text)
+    assert match is not None
+    dims = match["inner"] if match["dtype"] else match["dims"]
+    dtype = jnp.dtype(match["dtype"] or "float32")
+    return jax.ShapeDtypeStruct(jax.export.symbolic_shape(dims, scope=scope), dtype)
+
+
+def _with_spec(argument: Any, spec: str | None, scope: Any) -> Any:
+    if spec is None:
+        return argument
+    specs = jax.export.symbolic_args_specs(argument, spec, scope=scope)
+    for old, new in zip(jax.tree.leaves(argument), jax.tree.leaves(specs), strict=True):
+        if len(jnp.shape(old)) != len(new.shape):
+            raise ValueError(f"{spec!r} has another rank than the shape {jnp.shape(old)}")
+    return specs
+
+
+def _by_argument(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic: Dynamic,
+) -> dict[str | int, str]:
+    """The dimensions by position and, for keywords, by name."""
+    if isinstance(dynamic, str):
+        return dict.fromkeys([*range(len(args)), *kwargs], dynamic)
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # of C functions
+        names = []
+    specs: dict[str | int, str] = {}
+    for key, spec in dynamic.items():
+        place = names.index(key) if key in names[: len(args)] else key  # type: ignore[arg-type]
+        if place not in kwargs and not (isinstance(place, int) and place < len(args)):
+            raise UsageError(f"dynamic= speaks of the argument {key!r}, which is not given")
+        specs[place] = spec
+    return specs
