@@ -192,8 +192,11 @@ def _stacks(
     body: Any, states: Sequence[Any], paths: Sequence[Symbol], trips: int, run: SymbolicRun
 ) -> dict[int, Stack]:
     stacks = {}
-    for k, symbol in enumerate(run.block(body, paths)):
-        if not isinstance(symbol, Write) or symbol.index != k or k in run.read:
+    after = run.block(body, paths)
+    # What becomes another state is read by whoever reads that one.
+    moved = {s.index for k, s in enumerate(after) if isinstance(s, Argument) and s.index != k}
+    for k, symbol in enumerate(after):
+        if k in moved or not isinstance(symbol, Write) or symbol.index != k or k in run.read:
             continue
         if shape_of(states[k].type)[0] != trips:
             continue

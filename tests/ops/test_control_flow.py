@@ -455,6 +455,16 @@ def test_buffers_that_are_not_stacks_are_carried() -> None:
         assert not stacked(loops(run)[0])
 
 
+def test_a_buffer_that_becomes_another_state_is_carried() -> None:
+    def body(i: Any, states: Any) -> Any:
+        y, _ = states
+        return lax.dynamic_update_index_in_dim(y, W[0] * i, i, 0), y
+
+    run = against_jax(lambda y: lax.fori_loop(0, 5, body, (y, y)), X).close()
+    assert states(loops(run)[0]) == [(5, 3), (5, 3)]
+    assert not stacked(loops(run)[0])
+
+
 def test_rows_written_through_a_normalised_index_are_stacked() -> None:
     def body(i: Any, y: Any) -> Any:
         return lax.dynamic_update_index_in_dim(y, jnp.asarray(X)[i] * 2, i, 0)
