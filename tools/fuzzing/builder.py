@@ -49,6 +49,7 @@ class Builder:
         known: What is known of integer values: their elements.
         depth: How many blocks are around the one in the making.
         isolated: Whether one of them is a function.
+        trips: How often the block in the making runs, at most.
     """
 
     def __init__(self, rng: random.Random, exact: bool) -> None:
@@ -61,6 +62,7 @@ class Builder:
         self.depth = 0
         self._main = self.steps
         self.isolated = False
+        self.trips = 1
 
     def program(self) -> Program:
         """Everything built, with every value that a step computed a result."""
@@ -102,13 +104,22 @@ class Builder:
             The arguments.
         """
         saved = self.steps, self.visible, self.depth, self.isolated
-        made = [self._value(value) for value in arguments]
+        made = [self.value(value) for value in arguments]
         self.steps, self.visible = [], [*(() if isolated else self.visible), *made]
         self.depth, self.isolated = self.depth + 1, self.isolated or isolated
         try:
             yield made
         finally:
             self.steps, self.visible, self.depth, self.isolated = saved
+
+    @contextmanager
+    def repeated(self, trips: int) -> Iterator[None]:
+        """What is made meanwhile runs so many times as often."""
+        self.trips *= trips
+        try:
+            yield
+        finally:
+            self.trips //= trips
 
     def ended(
         self, arguments: Sequence[Value], results: Sequence[Value], symbol: str = ""
@@ -121,7 +132,8 @@ class Builder:
             symbol,
         )
 
-    def _value(self, like: Value) -> Value:
+    def value(self, like: Value) -> Value:
+        """A new value for which everything holds that holds for another one."""
         value = replace(like, index=len(self.values))
         self.values[value.index] = value
         return value
@@ -142,7 +154,7 @@ class Builder:
     ) -> list[Value]:
         """Appends an op; returns its results."""
         made = [
-            self._value(Value(-1, type_, quality, grid, scale, moderate))
+            self.value(Value(-1, type_, quality, grid, scale, moderate))
             for type_, quality, grid in results
         ]
         read = tuple(operand.index for operand in operands)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fuzzing import elementwise, indexing, movement, products, reductions, sorting
+from fuzzing import elementwise, indexing, loops, movement, products, reductions, sorting
 from fuzzing.builder import Builder
 from fuzzing.program import Program
 
@@ -46,6 +46,7 @@ FAMILIES: Mapping[str, Family] = {
         },
         8,
     ),
+    "loops": Family(loops.STEPS, 4),
 }
 """The first one is the default."""
 

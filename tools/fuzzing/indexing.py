@@ -22,7 +22,7 @@ from fuzzing.elements import (
 )
 from fuzzing.elementwise import _together
 from fuzzing.indices import index_tensor, start
-from fuzzing.movement import ints
+from fuzzing.movement import ints, start_types
 from fuzzing.program import Grid, Quality, Type, Value
 
 REAL = INTEGERS + COMMON_FLOATS
@@ -183,7 +183,7 @@ def dynamic_update_slice(b: Builder) -> None:
 
 
 def _starts(b: Builder, dims: Sequence[int], sizes: Sequence[int]) -> list[Value]:
-    element = b.rng.choice(INTEGERS)
+    element = b.rng.choice(start_types(b))
     return [start(b, element, dim - size) for dim, size in zip(dims, sizes, strict=True)]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fuzzing.builder import MAX_INPUTS, Builder
 from fuzzing.elements import INTEGERS, NUMPY, SIGNED, integer_range
-from fuzzing.movement import ints
+from fuzzing.movement import ints, start_types
 from fuzzing.program import Quality, Type, Value
 
 LARGE = ("i16", "i32", "i32", "i32", "i64", "i64", "ui16", "ui32", "ui64")
@@ -25,7 +25,7 @@ def index_tensor(b: Builder, shape: Sequence[int], vector: int, limits: Sequence
         limits: The largest index inside, for each place of a vector.
     """
     # XLA compares the indices of a scatter with the limits in the indices' own type.
-    fit = [name for name in INTEGERS if max(limits, default=0) <= integer_range(name)[1]]
+    fit = [name for name in start_types(b) if max(limits, default=0) <= integer_range(name)[1]]
     element = b.rng.choice([name for name in (*INTEGERS, *LARGE) if name in fit])
     type_ = Type(element, tuple(shape))
     way = b.rng.random()
