@@ -118,7 +118,7 @@ class Facts:
             return known
         if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
             return self.int_range(node.inputs[0])
-        return range_of_node(node, dtype_of(value), self.int_range)
+        return range_of_node(node, value, self.int_range)
 
     def _float_range(self, value: oir.Value) -> FloatRange:
         array = const_of(value)

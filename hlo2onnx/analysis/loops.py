@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from hlo2onnx.analysis.symbolic import Argument, Comparison, Outer, Step, Symbol, SymbolicRun, Write
+from hlo2onnx.analysis.ranges import Range
+from hlo2onnx.analysis.symbolic import (
+    Argument,
+    Comparison,
+    Conjunction,
+    Outer,
+    Step,
+    Symbol,
+    SymbolicRun,
+    Write,
+)
 from hlo2onnx.mlir.types import element_type, shape_of
 
 LONGEST = 1 << 20
@@ -61,6 +71,7 @@ class LoopForm:
         trips: The number of trips, when it is known now.
         limit: What tells the number of trips before the loop starts.
         stacks: Buffers that are outputs of the trips, one row each.
+        ranges: Counters of which the condition says within which bounds each trip finds them.
     """
 
     invariants: frozenset[int] = frozenset()
@@ -68,6 +79,7 @@ class LoopForm:
     trips: int | None = None
     limit: Limit | None = None
     stacks: Mapping[int, Stack] = field(default_factory=dict)
+    ranges: Mapping[int, Range] = field(default_factory=dict)
 
 
 def loop_form(operation: Any, functions: Mapping[str, Any], known: Known) -> LoopForm:
@@ -95,7 +107,8 @@ def loop_form(operation: Any, functions: Mapping[str, Any], known: Known) -> Loo
     if trips is not None and 0 < trips <= LONGEST:
         paths = _paths(states, counters, invariants, trips, known)
         stacks = _stacks(body, states, paths, trips, SymbolicRun(functions, known))
-    return LoopForm(invariants, counters, trips, limit, stacks)
+    ranges = _ranges(going, states, counters, invariants, known)
+    return LoopForm(invariants, counters, trips, limit, stacks, ranges)
 
 
 # -- how many trips ---------------------------------------------------------------------------
@@ -111,20 +124,11 @@ def _count(
     known: Known,
 ) -> tuple[int | None, Limit | None]:
     """The number of trips, or what tells it."""
-    if not isinstance(going, Comparison):
+    test = _test_of_counter(going, states, counters, invariants)
+    if test is None:
         return None, None
-    left, direction, right = going.lhs, going.direction, going.rhs
-    if not (isinstance(left, Argument) and left.index in counters):
-        left, direction, right = right, _MIRRORED[direction], left
-    if not (isinstance(left, Argument) and left.index in counters):
-        return None, None
-    counter, step = left.index, counters[left.index]
-    if isinstance(right, Argument) and right.index in invariants:
-        right = Outer(states[right.index])
-    bound = right if isinstance(right, np.ndarray) else None
-    if isinstance(right, Outer):
-        bound = known(right.value)
-    start = known(states[counter])
+    counter, direction, right = test
+    step, bound, start = counters[counter], _number(right, known), known(states[counter])
     if start is not None and bound is not None:
         return trip_count(start, step, direction, int(bound)), None
     # With a longer step, or an inequality, the counter might jump past its bound and wrap.
@@ -134,6 +138,59 @@ def _count(
     if isinstance(right, Outer):
         return None, Limit(counter, direction, right.value)
     return None, None if bound is None else Limit(counter, direction, bound)
+
+
+def _test_of_counter(
+    test: Symbol, states: Sequence[Any], counters: Mapping[int, int], invariants: frozenset[int]
+) -> tuple[int, str, Symbol] | None:
+    """counter, direction, bound of a comparison of a counter."""
+    if not isinstance(test, Comparison):
+        return None
+    left, direction, right = test.lhs, test.direction, test.rhs
+    if not (isinstance(left, Argument) and left.index in counters):
+        left, direction, right = right, _MIRRORED[direction], left
+    if not (isinstance(left, Argument) and left.index in counters):
+        return None
+    if isinstance(right, Argument) and right.index in invariants:
+        right = Outer(states[right.index])
+    return left.index, direction, right
+
+
+def _number(symbol: Symbol, known: Known) -> np.ndarray | None:
+    """The content of a symbol that is known now."""
+    if isinstance(symbol, Outer):
+        return known(symbol.value)
+    return symbol if isinstance(symbol, np.ndarray) else None
+
+
+def _ranges(
+    going: Symbol,
+    states: Sequence[Any],
+    counters: Mapping[int, int],
+    invariants: frozenset[int],
+    known: Known,
+) -> dict[int, Range]:
+    """Bounds of counters at the start of a trip: from where they start to where the condition no
+    longer holds, if they do not wrap on their way."""
+    ranges = {}
+    for term in going.terms if isinstance(going, Conjunction) else (going,):
+        test = _test_of_counter(term, states, counters, invariants)
+        if test is None:
+            continue
+        counter, direction, right = test
+        step, bound, start = counters[counter], _number(right, known), known(states[counter])
+        if bound is None or start is None:
+            continue
+        first, last, info = int(start), int(bound), np.iinfo(start.dtype)
+        if direction in ("LT", "LE") and step > 0:
+            last -= direction == "LT"
+            if first <= last <= info.max - step:
+                ranges[counter] = Range(first, last)
+        elif direction in ("GT", "GE") and step < 0:
+            last += direction == "GT"
+            if info.min - step <= last <= first:
+                ranges[counter] = Range(last, first)
+    return ranges
 
 
 def trip_count(start: np.ndarray, step: int, direction: str, bound: int) -> int | None:

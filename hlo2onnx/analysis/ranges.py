@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import INTEGERS, dtype_of, shape_of
+from hlo2onnx.graph.values import INTEGERS, dtype_of, shape_of, static_shape
 
 
 class Range(NamedTuple):
@@ -35,13 +36,18 @@ def range_of_type(dtype: oir.DataType) -> Range:
     return Range(-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def range_of_node(node: oir.Node, dtype: oir.DataType, range_of: RangeOf) -> Range:
-    """Bounds of an integer node's output; the type's own range where nothing better is proven."""
-    everything = range_of_type(dtype)
+def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
+    """Bounds of an integer output of a node; those of its type where nothing better is proven."""
+    everything = range_of_type(dtype_of(value))
     operands = [range_of(x) for x in node.inputs if x is not None]
     found: Range | None = None
     if node.op_type in ("ArgMax", "ArgMin"):
-        found = _arg_range(node)
+        found = _place_range(node, node.attributes.get_int("axis", 0))
+    elif node.op_type == "TopK":
+        is_place = value is node.outputs[1]
+        found = _place_range(node, node.attributes.get_int("axis", -1)) if is_place else operands[0]
+    elif node.op_type in _SUMS and operands[0]:
+        found = _sum_range(node, operands)
     elif node.op_type == "Cast":
         found = _cast_range(node, operands)
     elif node.op_type == "Where" and operands[1] and operands[2]:
@@ -52,12 +58,16 @@ def range_of_node(node: oir.Node, dtype: oir.DataType, range_of: RangeOf) -> Ran
     elif all(operand is not None for operand in operands) and operands:
         known = [operand for operand in operands if operand]
         found = _arithmetic(node.op_type, known) or _digits(node, known)
+        if node.op_type == "Sub":
+            found = _remainder_range(node, range_of) or found
     # A result outside the type would have wrapped, so nothing is known about it.
     return found if found is not None and found.within(*everything) else everything
 
 
 def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
     first = operands[0]
+    if op_type == "Sign":
+        return Range(*((bound > 0) - (bound < 0) for bound in first))
     if op_type == "Abs":
         high = max(abs(first.low), abs(first.high))
         return Range(
@@ -112,10 +122,10 @@ def _digits(node: oir.Node, operands: list[Range]) -> Range | None:
     return None
 
 
-def _arg_range(node: oir.Node) -> Range | None:
+def _place_range(node: oir.Node, axis: int) -> Range | None:
+    """Of indices along an axis of the first operand."""
     x = node.inputs[0]
     assert x is not None
-    axis = node.attributes.get_int("axis", 0)
     dim = shape_of(x)[axis] if shape_of(x) else 1
     return Range(0, max(int(dim) - 1, 0)) if isinstance(dim, int) else None
 
@@ -128,17 +138,104 @@ def _cast_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
     return operands[0] if dtype_of(source) in INTEGERS else None
 
 
-def decided_branch(node: oir.Node, range_of: RangeOf) -> oir.Value | None:
-    """The operand that a Where always takes, where a comparison of ranges decides that."""
-    condition, first, second = node.inputs
-    compare = condition.producer() if condition is not None else None
-    if compare is None or compare.op_type not in _DECIDE:
+# -- sums -------------------------------------------------------------------------------------
+
+_SUMS = frozenset({"CumSum", "ReduceSum", "ScatterElements", "ScatterND"})
+
+
+def _sum_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
+    """Of sums of so many elements, partial sums included; and of a tensor with updates."""
+    x, result = node.inputs[0], node.outputs[0]
+    assert x is not None and operands[0] is not None
+    size = _elements(x)
+    if size is None:
+        return None
+    if node.op_type == "ReduceSum":
+        made = _elements(result)
+        return _times(operands[0], size // made) if made else None
+    if node.op_type == "CumSum":
+        return _partial(operands[0], size)
+    updates, count = operands[2], _elements(node.inputs[2])
+    reduction = node.attributes.get_string("reduction", "none")
+    if updates is None or count is None or reduction == "mul":
+        return None
+    if reduction == "add":
+        more = _partial(updates, count)
+        return Range(operands[0].low + more.low, operands[0].high + more.high)
+    return Range(min(operands[0].low, updates.low), max(operands[0].high, updates.high))
+
+
+def _times(item: Range, count: int) -> Range:
+    """Of the sum of exactly so many items."""
+    return Range(item.low * count, item.high * count)
+
+
+def _partial(item: Range, count: int) -> Range:
+    """Of the sum of up to so many items."""
+    return Range(min(item.low * count, 0), max(item.high * count, 0))
+
+
+def _elements(value: oir.Value | None) -> int | None:
+    dims = static_shape(value) if value is not None else None
+    return None if dims is None else math.prod(dims)
+
+
+# -- remainders -------------------------------------------------------------------------------
+
+
+def remainder_operands(node: oir.Node) -> tuple[oir.Value, oir.Value] | None:
+    """x and y of a node x - (x / y) * y, the remainder of a division that truncates."""
+    if node.op_type != "Sub":
+        return None
+    x, product = node.inputs
+    multiply = product.producer() if product is not None else None
+    if multiply is None or multiply.op_type != "Mul":
+        return None
+    for quotient, y in (multiply.inputs, multiply.inputs[::-1]):
+        divide = quotient.producer() if quotient is not None else None
+        is_division = divide is not None and divide.op_type == "Div"
+        if divide and is_division and x is divide.inputs[0] and y is divide.inputs[1]:
+            return (x, y) if x is not None and y is not None else None
+    return None
+
+
+def _remainder_range(node: oir.Node, range_of: RangeOf) -> Range | None:
+    operands = remainder_operands(node)
+    if operands is None:
+        return None
+    x, y = map(range_of, operands)
+    if x is None or y is None or y.low <= 0:
+        return None
+    most = min(max(abs(x.low), abs(x.high)), y.high - 1)
+    return Range(-most if x.low < 0 else 0, most if x.high > 0 else 0)
+
+
+# -- comparisons ------------------------------------------------------------------------------
+
+
+def decided(compare: oir.Node, range_of: RangeOf) -> bool | None:
+    """What a comparison of integers gives for all elements alike, where their ranges tell."""
+    if compare.op_type not in _DECIDE:
         return None
     ranges = [range_of(x) for x in compare.inputs if x is not None]
     if len(ranges) != 2 or ranges[0] is None or ranges[1] is None:
         return None
     always, never = _DECIDE[compare.op_type](ranges[0], ranges[1])
-    return first if always else second if never else None
+    return True if always else False if never else None
+
+
+def decided_branch(node: oir.Node, range_of: RangeOf) -> oir.Value | None:
+    """The operand that a Where always takes, where a comparison of ranges decides that."""
+    condition, first, second = node.inputs
+    compare = condition.producer() if condition is not None else None
+    takes_first = None if compare is None else decided(compare, range_of)
+    if takes_first is None:
+        return None
+    return first if takes_first else second
+
+
+def _equal(a: Range, b: Range) -> tuple[bool, bool]:
+    return a == b and a.low == a.high, a.high < b.low or b.high < a.low
 
 
 def _less(a: Range, b: Range) -> tuple[bool, bool]:
@@ -150,6 +247,7 @@ def _less_or_equal(a: Range, b: Range) -> tuple[bool, bool]:
 
 
 _DECIDE: dict[str, Callable[[Range, Range], tuple[bool, bool]]] = {
+    "Equal": _equal,
     "Greater": lambda a, b: _less(b, a),
     "GreaterOrEqual": lambda a, b: _less_or_equal(b, a),
     "Less": _less,

@@ -46,6 +46,13 @@ class Comparison:
     rhs: Symbol
 
 
+@dataclass(frozen=True)
+class Conjunction:
+    """A boolean that is true only where all these comparisons hold."""
+
+    terms: tuple[Comparison, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Write:
     """State `index` with one row along the leading axis written, which one in every trip."""
@@ -54,9 +61,13 @@ class Write:
     rows: np.ndarray
 
 
-Symbol = Argument | Step | Outer | Comparison | Write | np.ndarray | None
+Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | np.ndarray | None
 """An array is an integer or boolean scalar known now, or for every trip; None is anything."""
 
+_KEEP_SCALARS = frozenset(
+    {"stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape"}
+)  # fmt: skip
+"""What gives a scalar unchanged where it keeps its type."""
 _COMPARE: Mapping[str, Callable[..., Any]] = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -157,6 +168,8 @@ class SymbolicRun:
             return self._write(operation, operands)
         if len(operation.results) != 1 or not _is_integer_scalar(operation.results[0].type):
             return None
+        if name in _KEEP_SCALARS and operation.operands[0].type == operation.results[0].type:
+            return operands
         if name == "stablehlo.constant":
             content = np.array(to_python(operation.attributes["value"]))
             return [content.astype(_dtype(operation.results[0].type))]
@@ -164,7 +177,10 @@ class SymbolicRun:
         if len(numbers) == len(operands):
             return self._number(operation, numbers)
         if name == "stablehlo.compare" and _is_integer_scalar(operation.operands[0].type):
-            return [Comparison(operands[0], _direction(operation), operands[1])]
+            return [_compared(operands[0], _direction(operation), operands[1])]
+        if name == "stablehlo.and" and _dtype(operation.results[0].type).kind == "b":
+            self._read_by(operands)
+            return [_conjunction(operands)]
         return self._step(operation, operands)
 
     def _call(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
@@ -223,6 +239,24 @@ class SymbolicRun:
             return None
         sign = 1 if operation.name == "stablehlo.add" else -1
         return [Step(first.index, sign * int(second))]
+
+
+def _compared(lhs: Symbol, direction: str, rhs: Symbol) -> Symbol:
+    """The comparison; `x != false`, as JAX converts a boolean to one, is x."""
+    if isinstance(lhs, Comparison | Conjunction) and isinstance(rhs, np.ndarray):
+        return lhs if direction == "NE" and rhs.dtype.kind == "b" and not rhs.any() else None
+    return Comparison(lhs, direction, rhs)
+
+
+def _conjunction(operands: Sequence[Symbol]) -> Symbol:
+    """What is known to hold where all operands do."""
+    terms: list[Comparison] = []
+    for operand in operands:
+        if isinstance(operand, Comparison):
+            terms.append(operand)
+        elif isinstance(operand, Conjunction):
+            terms.extend(operand.terms)
+    return Conjunction(tuple(terms)) if terms else None
 
 
 def _direction(operation: Any) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hlo2onnx.analysis.loops import LoopForm, Stack, loop_form, trip_count
+from hlo2onnx.analysis.ranges import Range
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.mlir.values import defining_operation
@@ -22,7 +23,7 @@ func.func public @main(%x: tensor<4x3xf32>, %y: tensor<4x3xf32>, %n: tensor<i32>
   %0:4 = stablehlo.while(%a = %x, %b = %y, %i = {start}, %m = %n)
       : tensor<4x3xf32>, tensor<4x3xf32>, tensor<i32>, tensor<i32>
     cond {{
-      %1 = stablehlo.compare {compare} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      {test}
       stablehlo.return %1 : tensor<i1>
     }} do {{
       %one = stablehlo.constant dense<1> : tensor<i32>
@@ -49,9 +50,15 @@ RETURN = (
 )
 
 
-def form_of(body: str, compare: str = "LT, %i, %four", start: str = "%zero") -> LoopForm:
+COMPARE = "%1 = stablehlo.compare {} : (tensor<i32>, tensor<i32>) -> tensor<i1>"
+
+
+def form_of(
+    body: str, compare: str = "LT, %i, %four", start: str = "%zero", test: str = ""
+) -> LoopForm:
     """The form of `LOOP` with this body; constants are known, arguments are not."""
-    source = load(LOOP.format(body=body, compare=compare, start=start), (), {}, None)
+    test = test or COMPARE.format(compare)
+    source = load(LOOP.format(body=body, test=test, start=start), (), {}, None)
     functions = functions_of(source.module.operation)
     operations = functions["main"].regions[0].blocks[0].operations
     (loop,) = [op.operation for op in operations if op.operation.name == "stablehlo.while"]
@@ -90,6 +97,54 @@ def test_a_bound_from_outside_is_a_limit() -> None:
 def test_no_limit_where_the_counter_might_pass_its_bound(compare: str) -> None:
     form = form_of(RETURN.format("%a", "%b"), compare)
     assert (form.trips, form.limit) == (None, None)
+
+
+BOTH = """%going = stablehlo.compare {compare} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %known = stablehlo.compare NE, %going, %no : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %other = stablehlo.compare NE, %m, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %1 = stablehlo.and {operands} : tensor<i1>"""
+
+
+@pytest.mark.parametrize(
+    ("compare", "start", "step", "expected"),
+    [
+        ("LT, %i, %four", "%zero", 1, Range(0, 3)),
+        ("LE, %i, %four", "%zero", 3, Range(0, 4)),
+        ("GT, %four, %i", "%three", 1, Range(3, 3)),
+        ("GE, %i, %zero", "%four", -1, Range(0, 4)),
+        ("GT, %i, %zero", "%four", -3, Range(1, 4)),
+        ("LT, %i, %zero", "%four", 1, None),
+        ("GT, %i, %zero", "%four", 1, None),
+        ("NE, %i, %four", "%zero", 1, None),
+        ("LT, %i, %n", "%zero", 1, None),
+        ("LT, %i, %four", "%n", 1, None),
+        ("LE, %i, %most", "%zero", 1, None),
+        ("LT, %i, %most", "%zero", 1, Range(0, 2**31 - 2)),
+        ("LT, %i, %most", "%zero", 2, None),
+    ],
+)
+@pytest.mark.parametrize("operands", ["%known, %other", "%other, %known"])
+def test_ranges_where_something_else_may_end_the_loop(
+    compare: str, start: str, step: int, expected: Range | None, operands: str
+) -> None:
+    """What a counter's range is while `compare` and an unknown hold."""
+    more = """
+      %no = stablehlo.constant dense<false> : tensor<i1>
+      %most = stablehlo.constant dense<2147483647> : tensor<i32>
+    """
+    form = form_of(
+        RETURN.format("%a", "%b")
+        .replace("%next,", "%far,")
+        .replace(
+            "stablehlo.return",
+            f"%step = stablehlo.constant dense<{step}> : tensor<i32>\n"
+            "%far = stablehlo.add %i, %step : tensor<i32>\nstablehlo.return",
+        ),
+        start=start,
+        test=more + BOTH.format(compare=compare, operands=operands),
+    )
+    assert (form.trips, form.limit) == (None, None)
+    assert dict(form.ranges) == ({} if expected is None else {2: expected})
 
 
 BACK = """%d = stablehlo.subtract %three, %i : tensor<i32>"""

@@ -1,0 +1,117 @@
+"""Bounds of sums, places and remainders: each must hold for every input."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rewriting import model_of
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.analysis.ranges import Range
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.verification.ort import OrtProgram
+
+T = oir.DataType
+WHOLE = Range(-(2**31), 2**31 - 1)
+
+
+def _sum(b: GraphBuilder, x: oir.Value, op_type: str, item: int) -> oir.Value:
+    """An operator that adds up elements of x (rank 1, i32)."""
+    if op_type == "CumSum":
+        return b.CumSum(x, b.i64(0), exclusive=item % 2, reverse=item // 2 % 2)
+    if op_type == "ReduceSum":
+        return b.ReduceSum(x, b.i64([0]), keepdims=1)
+    if op_type.startswith("Scatter"):
+        _, reduction = op_type.split()
+        start = b.const(np.array([item, -item, 3, 0], np.int32))
+        count = int(x.shape[0])  # type: ignore[index]
+        index = b.const(np.arange(count, dtype=np.int64) % 4)
+        return b.ScatterElements(start, index, x, axis=0, reduction=reduction)
+    if op_type == "TopK":
+        values, _ = b.TopK(x, b.i64([1]), axis=0, n_outputs=2)
+        return values
+    if op_type == "Remainder":
+        y = b.const(np.array([abs(item) + 1], np.int32))
+        return b.Sub(x, b.Mul(b.Div(x, y), y))
+    return b.Sign(x)
+
+
+_OPS = ["CumSum", "ReduceSum", "Scatter add", "Scatter max", "Scatter none", "Remainder", "Sign",
+        "TopK"]  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(_OPS), st.integers(-300, 300)), max_size=4),
+    values=st.lists(st.integers(-1000, 1000), min_size=4, max_size=7),
+    bounds=st.tuples(st.integers(-1000, 1000), st.integers(-1000, 1000)).map(sorted),
+)
+def test_ranges_hold(
+    steps: list[tuple[str, int]], values: list[int], bounds: tuple[int, int]
+) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        made = b.Clip(x, b.scalar(bounds[0], T.INT32), b.scalar(bounds[1], T.INT32))
+        for op_type, item in steps:
+            made = _sum(b, made, op_type, item)
+        return b.Identity(made)
+
+    inputs = {"x": np.array(values, np.int32)}
+    model = model_of(build, inputs)
+    found = Facts().int_range(model.graph.outputs[0])
+    assert found is not None
+    (result,) = OrtProgram(oir.to_proto(model).SerializeToString(), optimize=False)(inputs)
+    assert found.low <= result.min()
+    assert result.max() <= found.high
+
+
+@pytest.mark.parametrize(
+    ("op_type", "item", "expected"),
+    [
+        ("CumSum", 0, Range(-6, 15)),
+        ("ReduceSum", 0, Range(-6, 15)),
+        ("Scatter add", 10, Range(-16, 25)),
+        ("Scatter max", 10, Range(-10, 10)),
+        ("Scatter none", 0, Range(-2, 5)),
+        ("Scatter mul", 10, WHOLE),
+        ("Remainder", 2, Range(-2, 2)),
+        ("Remainder", 99, Range(-5, 5)),
+        ("Sign", 0, Range(-1, 1)),
+        ("TopK", 0, Range(-2, 5)),
+    ],
+)
+def test_ranges_are_useful(op_type: str, item: int, expected: Range) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        clipped = b.Clip(x, b.scalar(-2, T.INT32), b.scalar(5, T.INT32))
+        return b.Identity(_sum(b, clipped, op_type, item))
+
+    model = model_of(build, {"x": np.zeros(3, np.int32)})
+    assert Facts().int_range(model.graph.outputs[0]) == expected
+
+
+def test_a_sum_that_may_wrap_may_be_anything() -> None:
+    model = model_of(
+        lambda b, x: b.ReduceSum(b.Identity(x), b.i64([0])), {"x": np.zeros(2, np.int32)}
+    )
+    assert Facts().int_range(model.graph.outputs[0]) == WHOLE
+
+
+def test_a_sum_over_one_axis() -> None:
+    """Three elements each, not six."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.ReduceSum(b.Cast(x, to=T.INT32), b.i64([1]), keepdims=0)
+
+    model = model_of(build, {"x": np.zeros((2, 3), bool)})
+    assert Facts().int_range(model.graph.outputs[0]) == Range(0, 3)
+
+
+@pytest.mark.parametrize(("axis", "places"), [(0, Range(0, 3)), (-1, Range(0, 6))])
+def test_places_of_top_k(axis: int, places: Range) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.TopK(x, b.i64([2]), axis=axis, n_outputs=2)[1]
+
+    model = model_of(build, {"x": np.zeros((4, 7), np.float32)})
+    assert Facts().int_range(model.graph.outputs[0]) == places
