@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx_ir as oir
 
@@ -82,6 +82,20 @@ def remove_unused(graph: oir.Graph) -> int:
         if not value.uses() and not value.is_graph_output():
             del graph.initializers[name]
     return count
+
+
+def remove_makers(values: Iterable[oir.Value]) -> list[oir.Value]:
+    """Removes the nodes that make these values if nobody reads what they make, and so for what
+    these read; returns what lost a reader. Nodes with subgraphs stay."""
+    less_read = list(values)
+    for value in less_read:
+        node = value.producer()
+        if node is None or node.graph is None or subgraphs(node):
+            continue
+        if not any(map(_is_read, node.outputs)):
+            less_read.extend(x for x in node.inputs if x is not None)
+            node.graph.remove(node, safe=True)
+    return less_read
 
 
 def _remove_unused_nodes(graph: oir.Graph) -> int:

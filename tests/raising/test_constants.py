@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as oir
-from rewriting import Rewrite
+import pytest
+from rewriting import Rewrite, model_of
 
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.constants import FoldConstants
+from hlo2onnx.targets import load_target
 
 X = np.ones((4, 4), np.float32)
 
@@ -60,3 +63,55 @@ def test_one_element_is_left_to_broadcasting() -> None:
         return b.Mul(x, b.expand(b.const(np.float32(2)), (4, 4)))
 
     Rewrite(build, {"x": X}, FoldConstants()).nothing()
+
+
+INTEGERS = np.array([[7, -7, 0], [-(2**31), 2**31 - 1, 1]], np.int32)
+FLOATS = np.array([[1.5, -0.0, 0.0], [np.nan, np.inf, -np.inf]], np.float32)
+BOOLEANS = np.array([[True, False, True], [False, False, True]])
+
+
+@pytest.mark.parametrize(
+    ("op_type", "operands"),
+    [
+        ("Abs", (INTEGERS,)),
+        ("And", (BOOLEANS, ~BOOLEANS)),
+        ("Div", (INTEGERS, np.int32(-2))),
+        ("Div", (FLOATS, FLOATS[:, ::-1].copy())),
+        ("Equal", (FLOATS, FLOATS)),
+        ("Equal", (BOOLEANS, np.array(True))),
+        ("Greater", (INTEGERS, INTEGERS[:, ::-1].copy())),
+        ("GreaterOrEqual", (FLOATS, np.float32(0))),
+        ("Less", (FLOATS, np.float32(0))),
+        ("LessOrEqual", (INTEGERS, np.int32(0))),
+        ("Max", (INTEGERS, np.int32(1), np.int32(3))),
+        ("Min", (INTEGERS, np.int32(1))),
+        ("Not", (BOOLEANS,)),
+        ("Or", (BOOLEANS, np.array(False))),
+        ("Relu", (FLOATS,)),
+        ("Sign", (INTEGERS,)),
+        ("Where", (BOOLEANS, FLOATS, np.float32(3))),
+        ("Xor", (BOOLEANS, np.array(True))),
+    ],
+)
+def test_elementwise(op_type: str, operands: tuple[np.ndarray, ...]) -> None:
+    """Rewrite runs the operator and compares."""
+
+    def build(b: GraphBuilder) -> oir.Value:
+        return b.reshape(b.op(op_type, *map(b.const, operands)), (6,))
+
+    def whole(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        return [b.Neg(x), b.Concat(build(b), build(b), axis=0)]
+
+    rewrite = Rewrite(whole, {"x": X}, FoldConstants())
+    assert op_type not in rewrite.nodes
+
+
+@pytest.mark.parametrize("divisor", [0, -1])
+def test_divisions_that_trap_are_not_folded(divisor: int) -> None:
+    model = model_of(lambda b: b.Div(b.const(INTEGERS), b.const(np.int32(divisor))), {})
+    assert not apply_rules(model, [FoldConstants()], load_target("ort-cpu"))
+
+
+def test_floats_whose_sign_or_nan_differs_are_not_folded() -> None:
+    model = model_of(lambda b: b.Max(b.const(FLOATS), b.const(np.float32(0))), {})
+    assert not apply_rules(model, [FoldConstants()], load_target("ort-cpu"))

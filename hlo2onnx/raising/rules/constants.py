@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.graph.values import FLOATS, INTEGERS, const_of, dtype_of, static_shape
+from hlo2onnx.graph.weights import inherit_name
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 
 SMALL_ELEMENTS = 1024
@@ -67,34 +69,62 @@ MOVES: dict[str, Evaluate] = {
 }
 """Operators that only move data: folded in every element type."""
 
-ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
-    "Add": np.add,
-    "Mul": np.multiply,
-    "Neg": np.negative,
-    "Sub": np.subtract,
-}
-"""Operators whose one correctly rounded (or wrapping) result numpy and every runtime share."""
-
-
-_EXACT = frozenset(
-    {oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.INT32, oir.DataType.INT64}
-    | {oir.DataType.INT8, oir.DataType.INT16, oir.DataType.UINT8, oir.DataType.UINT16}
-    | {oir.DataType.UINT32, oir.DataType.UINT64}
+_INTEGERS = frozenset(
+    {oir.DataType.INT8, oir.DataType.INT16, oir.DataType.INT32, oir.DataType.INT64}
+    | {oir.DataType.UINT8, oir.DataType.UINT16, oir.DataType.UINT32, oir.DataType.UINT64}
 )
+_EXACT = _INTEGERS | {oir.DataType.FLOAT, oir.DataType.DOUBLE}
 """Element types in which numpy computes as every runtime does."""
+_BOOL = frozenset({oir.DataType.BOOL})
+
+
+def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x / y; on integers rounded towards 0."""
+    if x.dtype.kind == "f":
+        return np.asarray(x / y)
+    overflows = (y == -1) & (x == np.iinfo(x.dtype).min) if x.dtype.kind == "i" else False
+    need(not np.any((y == 0) | overflows), "the division traps")
+    floor, rest = np.divmod(x, y)
+    return np.asarray(floor + ((rest != 0) & ((x < 0) != (y < 0))))
+
+
+ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]] = {
+    "Abs": (np.abs, _INTEGERS),
+    "Add": (np.add, _EXACT),
+    "And": (np.logical_and, _BOOL),
+    "Div": (_divide, _EXACT),
+    "Equal": (np.equal, _EXACT | _BOOL),
+    "Greater": (np.greater, _EXACT),
+    "GreaterOrEqual": (np.greater_equal, _EXACT),
+    "Less": (np.less, _EXACT),
+    "LessOrEqual": (np.less_equal, _EXACT),
+    "Max": (lambda *xs: functools.reduce(np.maximum, xs), _INTEGERS),
+    "Min": (lambda *xs: functools.reduce(np.minimum, xs), _INTEGERS),
+    "Mul": (np.multiply, _EXACT),
+    "Neg": (np.negative, _EXACT),
+    "Not": (np.logical_not, _BOOL),
+    "Or": (np.logical_or, _BOOL),
+    "Relu": (lambda x: np.maximum(x, x.dtype.type(0)), _EXACT),
+    "Sign": (np.sign, _INTEGERS),
+    "Sub": (np.subtract, _EXACT),
+    "Xor": (np.logical_xor, _BOOL),
+}
+"""Operators whose exact, correctly rounded or wrapping result numpy and every runtime share, and
+the element types of operands of which that holds."""
 
 
 class FoldConstants(Rule):
     """Op(constants) -> constant
 
-    Legal for data movement, casts that numpy gets right, and the arithmetic that IEEE 754 and
-    two's complement define exactly. Bounded: the result has at most 1,024 elements, or is no
-    larger than a constant operand that only this node reads (a weight transposed once, here).
-    Of expanded constants only indices are folded: consumers of floats broadcast by themselves.
+    Legal for data movement, selection, casts that numpy gets right, comparisons, logic, and the
+    arithmetic that IEEE 754 and two's complement define exactly. Bounded: the result has at most
+    1,024 elements, or is no larger than a constant operand that only this node reads (a weight
+    transposed once, here). Of expanded constants only indices are folded: consumers of floats
+    broadcast by themselves.
     """
 
     name = "fold-constants"
-    anchors = frozenset(MOVES) | frozenset(ARITHMETIC) | {"Cast"}
+    anchors = frozenset({*MOVES, *ELEMENTWISE, "Cast", "Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         arrays = [const_of(x) for x in node.inputs if x is not None]
@@ -106,8 +136,9 @@ class FoldConstants(Rule):
             is_index = inputs[0].size > 1 and dtype_of(node.outputs[0]) in INTEGERS
             need(is_index, "a repeated float is best left to consumers that broadcast", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
-        name = node.name if np.prod(dims or ()) > SMALL_ELEMENTS else None
-        return b.const(self._evaluate(node, inputs), name=name or "")
+        folded = b.const(self._evaluate(node, inputs))
+        inherit_name(node.inputs, folded)
+        return folded
 
     def _affordable(self, node: oir.Node, elements: int) -> bool:
         if elements <= SMALL_ELEMENTS:
@@ -129,6 +160,9 @@ class FoldConstants(Rule):
         if node.op_type == "Cast":
             need(_exact_cast(source, target), "numpy's cast may not be the runtime's", node)
             return inputs[0].astype(target.numpy())
-        need(target in _EXACT, "numpy's arithmetic in this type is not the runtime's", node)
+        if node.op_type == "Where":
+            return np.where(*inputs)
+        evaluate, types = ELEMENTWISE[node.op_type]
+        need(source in types, "numpy's arithmetic in this type may not be the runtime's", node)
         with np.errstate(all="ignore"):
-            return ARITHMETIC[node.op_type](*inputs)
+            return evaluate(*inputs)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
+from hlo2onnx.graph.ops import UNARY
 from hlo2onnx.graph.values import Shape, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 
-_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 
 def source_of(value: oir.Value, *op_types: str) -> oir.Value | None:
@@ -55,16 +56,41 @@ class ComposeReshapes(Rule):
     """Reshape(Reshape(x)) -> Reshape(x); so for Squeeze and Unsqueeze, whose shapes are static"""
 
     name = "compose-reshapes"
-    anchors = _RESHAPES
+    anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x = source_of(first(node), *_RESHAPES)
+        x = source_of(first(node), *RESHAPES)
         need(x is not None, "its operand is not reshaped", node)
         dims = static_shape(node.outputs[0])
         need(dims is not None, "its shape is dynamic", node)
         assert x is not None
         assert dims is not None
         return b.reshape(x, dims)
+
+
+class ReshapeOnce(Rule):
+    """Reshape(f(Reshape(x))) -> f(Reshape(x)) for every f of single elements
+
+    Legal as f acts on each element alone. Nothing is saved where others read f's result.
+    """
+
+    name = "reshape-once"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inner = first(node).producer()
+        need(inner is not None and inner.op_type in UNARY, "no unary operator is reshaped", node)
+        assert inner is not None
+        need(len(first(node).uses()) == 1, "others read what is reshaped", inner)
+        x = source_of(first(inner), *RESHAPES)
+        need(x is not None, "it is reshaped but once", node)
+        dims = static_shape(node.outputs[0])
+        need(dims is not None, "its shape is dynamic", node)
+        assert x is not None
+        assert dims is not None
+        attributes = {name: attribute.value for name, attribute in inner.attributes.items()}
+        made: oir.Value = b.op(inner.op_type, b.reshape(x, dims), **attributes)
+        return made
 
 
 class ComposeTransposes(Rule):
@@ -104,7 +130,7 @@ class MoveOneElement(Rule):
     """
 
     name = "move-one-element"
-    anchors = _RESHAPES | {"Slice", "Transpose"}
+    anchors = RESHAPES | {"Slice", "Transpose"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = source_of(first(node), "Expand")

@@ -1,0 +1,119 @@
+"""What programs do to indices before they gather with them."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+
+GATHERS = frozenset({"Gather", "GatherElements"})
+INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
+
+
+def _number(value: oir.Value | None) -> int | None:
+    """The one number in a constant."""
+    array = const_of(value)
+    return int(array.item()) if array is not None and array.size == 1 else None
+
+
+def _made_by(value: oir.Value | None, op_type: str) -> tuple[oir.Value | None, ...] | None:
+    """The operands of the node that makes the value, when that is such an operator."""
+    node = value.producer() if value is not None else None
+    return tuple(node.inputs) if node is not None and node.op_type == op_type else None
+
+
+def _regathered(node: oir.Node, b: Rewriter, indices: oir.Value) -> oir.Value:
+    """The same node with other indices."""
+    result: oir.Value = b.op(
+        node.op_type, node.inputs[0], indices, axis=node.attributes.get_int("axis", 0)
+    )
+    return result
+
+
+def counted_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
+    """i where the value is `i < 0 ? i + count : i`, as numpy and JAX read negative indices."""
+    where = _made_by(value, "Where")
+    if where is None:
+        return None
+    condition, shifted, i = where
+    less, add = _made_by(condition, "Less"), _made_by(shifted, "Add")
+    if less is None or add is None or i is None or shape_of(i) != shape_of(value):
+        return None
+    is_same = less[0] is i and i in add
+    by = add[1] if add[0] is i else add[0]
+    return i if is_same and _number(less[1]) == 0 and _number(by) == count else None
+
+
+class NegativeIndex(Rule):
+    """Gather(x, Clip(Where(i < 0, i + n, i), 0, n - 1)) -> Gather(x, Clip(i, -n, n - 1))
+
+    n is the extent that is gathered from: Gather itself counts negative indices from the end. What
+    the Clip made 0 or n - 1, it still does. Nothing is saved where others read the indices, too.
+    """
+
+    name = "negative-index"
+    anchors = GATHERS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, indices = node.inputs
+        assert x is not None
+        extent = shape_of(x)[node.attributes.get_int("axis", 0)]
+        need(isinstance(extent, int), "the extent is dynamic", x)
+        assert isinstance(extent, int)
+        clip = _made_by(indices, "Clip")
+        need(clip is not None and len(clip) == 3, "its indices are not clamped", indices)
+        assert indices is not None
+        assert clip is not None and clip[0] is not None
+        readers = {reader.op_type for reader in indices.consumers()}
+        is_shared = len(clip[0].uses()) > 1 or not readers <= GATHERS
+        need(not is_shared, "others need the indices as they are", indices)
+        is_whole = _number(clip[1]) == 0 and _number(clip[2]) == extent - 1
+        need(is_whole, "they are clamped to something else", indices)
+        i = counted_from_the_end(clip[0], extent)
+        need(i is not None, "negative ones are not counted from the end", indices)
+        assert i is not None
+        bounds = (b.scalar_like(-extent, i), b.scalar_like(extent - 1, i))
+        return _regathered(node, b, b.Clip(i, *bounds))
+
+
+class WideIndex(Rule):
+    """Gather(x, 9 - Cast(i)) -> Gather(x, 9 - i), for a cast from i64 to i32
+
+    Legal where the index is made of such casts and of constants by additions and subtractions that
+    cannot wrap. A loop counts in i64 where the program counts in i32.
+    """
+
+    name = "wide-index"
+    anchors = GATHERS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        indices = node.inputs[1]
+        assert indices is not None
+        need(dtype_of(indices) == INT32, "its indices are wide already", indices)
+        wide = _widened(indices, b)
+        need(wide is not None, "its indices are made of narrow ones", indices)
+        assert wide is not None
+        return _regathered(node, b, wide)
+
+
+def _widened(value: oir.Value, b: Rewriter) -> oir.Value | None:
+    """The same integers as i64, if that takes no cast."""
+    array = const_of(value)
+    if array is not None:
+        return b.const(array, INT64) if array.size == 1 else None
+    node = value.producer()
+    if node is None or node.op_type not in ("Add", "Cast", "Sub"):
+        return None
+    known = b.facts.int_range(value)
+    if known is None or known == range_of_type(INT32):
+        return None
+    first = node.inputs[0]
+    if node.op_type == "Cast":
+        return first if first is not None and dtype_of(first) == INT64 else None
+    operands = [_widened(x, b) for x in node.inputs if x is not None]
+    if None in operands or rank_of(value):
+        return None
+    wide: oir.Value = b.op(node.op_type, *operands)
+    return wide

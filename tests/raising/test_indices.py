@@ -1,0 +1,108 @@
+"""Negative indices are Gather's own; loops count in i64."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.indices import NegativeIndex, WideIndex
+
+T = oir.DataType
+TABLE = np.arange(15, dtype=np.float32).reshape(5, 3)
+INDICES = np.array([0, 4, 5, -1, -5, -6, 2**31 - 1, -(2**31)], np.int32)
+
+
+def from_the_end(b: GraphBuilder, i: oir.Value, count: int, bounds: tuple[int, int]) -> oir.Value:
+    shifted = b.Where(b.Less(i, b.scalar_like(0, i)), b.Add(i, b.scalar_like(count, i)), i)
+    return b.Clip(shifted, b.scalar_like(bounds[0], i), b.scalar_like(bounds[1], i))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_negative_index(dtype: type) -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.Gather(x, from_the_end(b, i, 5, (0, 4)), axis=0)
+
+    inputs = {"x": TABLE, "i": INDICES.astype(dtype)}
+    Rewrite(build, inputs, NegativeIndex()).gives("Clip", "Gather")
+
+
+def test_negative_index_along_another_axis() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.GatherElements(x, from_the_end(b, i, 3, (0, 2)), axis=1)
+
+    inputs = {"x": TABLE, "i": np.stack([INDICES[:5]] * 2, axis=1)}
+    Rewrite(build, inputs, NegativeIndex()).gives("Clip", "GatherElements")
+
+
+@pytest.mark.parametrize(("count", "bounds"), [(4, (0, 4)), (5, (0, 3)), (5, (1, 4))])
+def test_other_numbers_mean_something_else(count: int, bounds: tuple[int, int]) -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.Gather(x, from_the_end(b, i, count, bounds), axis=0)
+
+    Rewrite(build, {"x": TABLE, "i": INDICES}, NegativeIndex()).nothing()
+
+
+def test_another_index_in_between() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        other = b.Neg(i)
+        shifted = b.Where(b.Less(other, b.scalar(0, T.INT32)), b.Add(i, b.scalar(5, T.INT32)), i)
+        return b.Gather(x, b.Clip(shifted, b.scalar(0, T.INT32), b.scalar(4, T.INT32)), axis=0)
+
+    Rewrite(build, {"x": TABLE, "i": INDICES[:5]}, NegativeIndex()).nothing()
+
+
+def test_indices_that_others_read_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> list[oir.Value]:
+        indices = from_the_end(b, i, 5, (0, 4))
+        return [b.Gather(x, indices, axis=0), b.Neg(indices)]
+
+    Rewrite(build, {"x": TABLE, "i": INDICES}, NegativeIndex()).nothing()
+
+
+def test_two_gathers_share_their_indices() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> list[oir.Value]:
+        indices = from_the_end(b, i, 5, (0, 4))
+        return [b.Gather(x, indices, axis=0), b.Gather(b.Neg(x), indices, axis=0)]
+
+    rewrite = Rewrite(build, {"x": TABLE, "i": INDICES}, NegativeIndex())
+    rewrite.gives("Clip", "Clip", "Gather", "Gather", "Neg")
+
+
+def inside(b: GraphBuilder, i: oir.Value) -> oir.Value:
+    return b.Clip(i, b.scalar(0, T.INT64), b.scalar(4, T.INT64))
+
+
+def test_wide_index() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        narrow = b.Cast(inside(b, i), to=T.INT32)
+        return b.Gather(x, b.Sub(b.scalar(4, T.INT32), narrow), axis=0)
+
+    inputs = {"x": TABLE, "i": np.array(3)}
+    Rewrite(build, inputs, WideIndex()).gives("Clip", "Sub", "Gather")
+
+
+def test_a_cast_that_may_wrap_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.Gather(x, b.Cast(i, to=T.INT32), axis=0)
+
+    Rewrite(build, {"x": TABLE, "i": np.array(2**32 + 3)}, WideIndex()).nothing()
+
+
+def test_a_sum_that_may_wrap_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        far = b.Clip(i, b.scalar(2**31 - 1, T.INT64), b.scalar(2**31 - 1, T.INT64))
+        near = b.Add(b.Cast(far, to=T.INT32), b.scalar(2**31 - 1, T.INT32))  # -2
+        return b.Gather(x, near, axis=0)
+
+    Rewrite(build, {"x": TABLE, "i": np.array(3)}, WideIndex()).nothing()
+
+
+def test_a_narrow_index_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        inner = b.Clip(i, b.scalar(0, T.INT32), b.scalar(3, T.INT32))
+        return b.Gather(x, b.Add(inner, b.scalar(1, T.INT32)), axis=0)
+
+    Rewrite(build, {"x": TABLE, "i": INDICES}, WideIndex()).nothing()

@@ -1,0 +1,121 @@
+"""Offsets add up, quotients and remainders of natural numbers lose their detours."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.integers import ComposeOffsets, FloorDivide, Remainder
+
+T = oir.DataType
+X = np.array([0, 1, 7, -8, 2**31 - 1, -(2**31)], np.int32)
+
+
+@pytest.mark.parametrize(
+    ("build", "left"),
+    [
+        (lambda b, x, k: b.Add(b.Add(x, k(2)), k(2**31 - 1)), "Add"),
+        (lambda b, x, k: b.Sub(b.Add(k(2), x), k(5)), "Add"),
+        (lambda b, x, k: b.Sub(b.Sub(k(7), x), k(1)), "Sub"),
+        (lambda b, x, k: b.Sub(k(7), b.Sub(k(1), x)), "Add"),
+        (lambda b, x, k: b.Sub(k(-(2**31)), b.Add(x, k(1))), "Sub"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.int64])
+def test_compose_offsets(build: object, left: str, dtype: type) -> None:
+    def whole(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        def k(item: int) -> oir.Value:
+            return b.const(np.array(item % 2**64, np.uint64).astype(dtype))
+
+        return build(b, x, k)  # type: ignore[operator, no-any-return]
+
+    Rewrite(whole, {"x": X.astype(dtype)}, ComposeOffsets()).gives(left)
+
+
+def test_offsets_of_floats_round() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Add(b.Add(x, b.scalar(1, T.FLOAT)), b.scalar(-1, T.FLOAT))
+
+    Rewrite(build, {"x": np.full(2, 1e-9, np.float32)}, ComposeOffsets()).nothing()
+
+
+def test_a_sum_that_others_read_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        inner = b.Add(x, b.scalar(1, T.INT32))
+        return [b.Neg(inner), b.Add(inner, b.scalar(1, T.INT32))]
+
+    Rewrite(build, {"x": X}, ComposeOffsets()).nothing()
+
+
+def floor_divide(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+    """x // y, as jnp.floor_divide has it."""
+    quotient = b.Div(x, y)
+    rest = b.Sub(x, b.Mul(quotient, y))
+    zero, one = b.scalar_like(0, x), b.scalar_like(1, x)
+    signs = b.Not(b.Equal(b.Sign(x), b.Sign(y)))
+    inexact = b.Not(b.Equal(rest, zero))
+    return b.Where(b.And(signs, inexact), b.Sub(quotient, one), quotient)
+
+
+def natural(b: GraphBuilder, x: oir.Value, low: int = 0) -> oir.Value:
+    return b.Clip(x, b.scalar(low, T.INT32), b.scalar(2**31 - 1, T.INT32))
+
+
+def test_floor_divide() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Identity(floor_divide(b, natural(b, x), natural(b, y, 1)))
+
+    inputs = {"x": X, "y": X[::-1].copy()}
+    Rewrite(build, inputs, FloorDivide(), Remainder()).gives("Identity", "Div", "Clip", "Clip")
+
+
+def test_floor_divide_by_a_number() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        x, y = natural(b, x), b.scalar(3, T.INT32)
+        quotient = b.Div(x, y)
+        signs = b.Not(b.Equal(b.Sign(x), b.scalar(1, T.INT32)))
+        inexact = b.Not(b.Equal(b.Mod(x, y), b.scalar(0, T.INT32)))
+        less = b.Sub(quotient, b.scalar(1, T.INT32))
+        return b.Identity(b.Where(b.And(inexact, signs), less, quotient))
+
+    Rewrite(build, {"x": X}, FloorDivide()).gives("Identity", "Div", "Clip")
+
+
+def test_floor_divide_of_what_may_be_negative() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return floor_divide(b, x, b.scalar(3, T.INT32))
+
+    Rewrite(build, {"x": X}, FloorDivide()).nothing()
+
+
+def test_floor_divide_compares_with_another_number() -> None:
+    """x % y != 1 is no question for a remainder."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        x, y, one = natural(b, x), b.scalar(3, T.INT32), b.scalar(1, T.INT32)
+        quotient = b.Div(x, y)
+        both = b.And(b.Not(b.Equal(b.Sign(x), one)), b.Not(b.Equal(b.Mod(x, y), one)))
+        return b.Where(both, b.Sub(quotient, one), quotient)
+
+    Rewrite(build, {"x": X}, FloorDivide()).nothing()
+
+
+@pytest.mark.parametrize("low", [0, -1])
+def test_remainder(low: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        x, y = natural(b, x, low), b.scalar(7, T.INT32)
+        return b.Sub(x, b.Mul(y, b.Div(x, y)))
+
+    rewrite = Rewrite(build, {"x": X}, Remainder())
+    rewrite.gives("Clip", "Mod") if low == 0 else rewrite.nothing()
+
+
+def test_the_remainder_of_another_number() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        x = natural(b, x)
+        return b.Sub(x, b.Mul(b.Div(x, b.scalar(7, T.INT32)), b.scalar(6, T.INT32)))
+
+    Rewrite(build, {"x": X}, Remainder()).nothing()

@@ -1,0 +1,59 @@
+"""MatMul takes vectors as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.matmul import VectorMatMul
+
+RNG = np.random.default_rng(0)
+VECTOR = RNG.integers(-3, 4, 4).astype(np.float32)
+MATRIX = RNG.integers(-3, 4, (4, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_a_vector_on_the_left(dtype: type) -> None:
+    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
+        return b.squeeze(b.MatMul(b.unsqueeze(v, [0]), w), [0])
+
+    inputs = {"v": VECTOR.astype(dtype), "w": MATRIX.astype(dtype)}
+    Rewrite(build, inputs, VectorMatMul()).gives("MatMul")
+
+
+def test_a_vector_on_the_right() -> None:
+    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
+        return b.reshape(b.MatMul(w, b.unsqueeze(v, [1])), [3])
+
+    Rewrite(build, {"v": VECTOR, "w": MATRIX.T.copy()}, VectorMatMul()).gives("MatMul")
+
+
+def test_a_row_that_was_no_vector() -> None:
+    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
+        return b.squeeze(b.MatMul(v, w), [0])
+
+    Rewrite(build, {"v": VECTOR[None], "w": MATRIX}, VectorMatMul()).nothing()
+
+
+def test_two_rows_stay_two() -> None:
+    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
+        return b.reshape(b.MatMul(b.reshape(v, [2, 4]), w), [6])
+
+    Rewrite(build, {"v": np.tile(VECTOR, 2), "w": MATRIX}, VectorMatMul()).nothing()
+
+
+def test_an_inner_product() -> None:
+    def build(b: GraphBuilder, v: oir.Value) -> oir.Value:
+        return b.squeeze(b.MatMul(b.unsqueeze(v, [0]), b.unsqueeze(v, [1])), [0, 1])
+
+    Rewrite(build, {"v": VECTOR}, VectorMatMul()).gives("MatMul")
+
+
+def test_an_inner_product_that_stays_a_tensor_of_rank_1() -> None:
+    def build(b: GraphBuilder, v: oir.Value) -> oir.Value:
+        return b.squeeze(b.MatMul(b.unsqueeze(v, [0]), b.unsqueeze(v, [1])), [0])
+
+    Rewrite(build, {"v": VECTOR}, VectorMatMul()).nothing()
