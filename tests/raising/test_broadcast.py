@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as oir
+import pytest
 from rewriting import Rewrite
 
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.broadcast import ImplicitBroadcast, ImplicitLeadingAxes, LateBroadcast
+from hlo2onnx.raising.rules.broadcast import (
+    ImplicitBroadcast,
+    ImplicitLeadingAxes,
+    LateBroadcast,
+    LateSqueeze,
+)
+from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 ROW = np.array([[1, 2, 3]], np.float32)
@@ -77,3 +84,56 @@ def test_implicit_leading_axes_must_keep_the_rank() -> None:
         return b.Add(b.reshape(v, (1, 3)), b.scalar_like(1, v))
 
     Rewrite(build, {"v": VECTOR}, ImplicitLeadingAxes()).nothing()
+
+
+def squeezed(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return b.reshape(x, (3,))
+
+
+def test_late_squeeze_meets_its_inverse() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        one, other = squeezed(b, x), squeezed(b, y)
+        product = b.Mul(b.scalar_like(2, x), b.Add(b.Sin(one), b.Mul(one, other)))
+        return b.reshape(product, (1, 3))
+
+    rules = LateSqueeze(), ComposeReshapes(), DropIdentity()
+    Rewrite(build, {"x": ROW, "y": ROW}, *rules).gives("Sin", "Mul", "Add", "Mul")
+
+
+def test_late_squeeze_vanishes_beside_an_operand_with_the_axis() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Add(x, squeezed(b, y))
+
+    Rewrite(build, {"x": MATRIX, "y": ROW}, LateSqueeze()).gives("Add")
+
+
+def test_late_squeeze_beside_a_vector() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Less(x, squeezed(b, y))
+
+    Rewrite(build, {"x": VECTOR, "y": ROW}, LateSqueeze()).gives("Less", "Reshape")
+
+
+def test_late_squeeze_leaves_what_others_read() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        vector = squeezed(b, x)
+        return [b.Sin(vector), b.ReduceMax(vector, b.i64([0]), keepdims=0)]
+
+    Rewrite(build, {"x": ROW}, LateSqueeze()).nothing()
+
+
+@pytest.mark.parametrize("dims", [(3, 1), (1, 3, 1)])
+def test_late_squeeze_leaves_other_axes(dims: tuple[int, ...]) -> None:
+    """A scalar beside a last axis of 1 would be broadcast element by element."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Sin(squeezed(b, x))
+
+    Rewrite(build, {"x": VECTOR.reshape(dims)}, LateSqueeze()).nothing()
+
+
+def test_late_squeeze_leaves_scalars() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Sin(b.reshape(x, ()))
+
+    Rewrite(build, {"x": VECTOR[:1]}, LateSqueeze()).nothing()

@@ -10,8 +10,10 @@ from hlo2onnx.raising.rules import (
     indices,
     integers,
     matmul,
+    pads,
     quantized,
     shape,
+    slices,
 )
 
 __all__ = ["RULES"]
@@ -43,4 +45,7 @@ RULES: tuple[Rule, ...] = (
     broadcast.ImplicitBroadcast(),
     broadcast.LateBroadcast(),
     broadcast.ImplicitLeadingAxes(),
+    broadcast.LateSqueeze(),
+    pads.JoinPads(),
+    slices.SliceOfConcat(),
 )

@@ -9,9 +9,9 @@ import onnx_ir as oir
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.infer import broadcast_shapes
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
-from hlo2onnx.graph.values import Shape, shape_of
+from hlo2onnx.graph.values import Shape, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shape import adds_leading_axes_only, source_of
+from hlo2onnx.raising.rules.shape import RESHAPES, adds_leading_axes_only, source_of
 
 
 def _rebuild(node: oir.Node, b: Rewriter, inputs: Sequence[oir.Value | None]) -> oir.Value:
@@ -97,3 +97,39 @@ class ImplicitLeadingAxes(Rule):
                 inputs, changed = fewer, True
         need(changed, "no operand has axes to spare", node)
         return _rebuild(node, b, inputs)
+
+
+class LateSqueeze(Rule):
+    """Add(Reshape(x, (n,)), Reshape(y, (n,))) -> Reshape(Add(x, y), (n,)) where x and y are (1, n)
+
+    Legal for elementwise operators where the Reshapes only drop axes of 1 in front. One moves on
+    until it meets what puts the axis back, as rows of a matrix that are taken apart and stacked
+    again; nothing is left of it where another operand has the axis. A Reshape that something else
+    reads stays where it is.
+    """
+
+    name = "late-squeeze"
+    anchors = BROADCASTING | UNARY
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        smaller = [_unsqueezed(x) for x in inputs]
+        need(smaller != inputs, "no operand only lost axes", node)
+        output, shape = static_shape(node.outputs[0]), _broadcast(smaller)
+        need(output, "it makes a scalar, or its shape is dynamic", node)
+        assert output is not None
+        is_same = shape is not None and adds_leading_axes_only(output, shape)
+        need(is_same, "its operands decide the shape", node)
+        return b.reshape(_rebuild(node, b, smaller), output)
+
+
+def _unsqueezed(x: oir.Value) -> oir.Value:
+    """What x was before a Reshape for elementwise operators only took leading axes of 1 from it."""
+    source = source_of(x, "Reshape", "Squeeze")
+    if source is None or x.is_graph_output():
+        return x
+    lost_axes = rank_of(source) > rank_of(x) and adds_leading_axes_only(
+        shape_of(x), shape_of(source)
+    )
+    readers = {reader.op_type for reader in x.consumers()}
+    return source if lost_axes and readers <= BROADCASTING | UNARY | RESHAPES else x

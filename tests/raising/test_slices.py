@@ -1,0 +1,61 @@
+"""Each Slice rule where it fires and where it must not."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
+from hlo2onnx.raising.rules.slices import SliceOfConcat
+
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+Y = np.arange(12, dtype=np.float32).reshape(3, 4)
+INPUTS = {"x": X, "y": Y}
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 2), (2, 5), (-3, 9), (-9, 2)])
+def test_a_whole_part_is_that_part(start: int, end: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Neg(b.slice(b.Concat(x, y, axis=0), [start], [end], axes=[0]))
+
+    Rewrite(build, INPUTS, SliceOfConcat()).gives("Neg")
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 1), (1, 2), (3, 5), (-2, -1)])
+def test_some_of_a_part_is_cut_from_it(start: int, end: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.slice(b.Concat(x, y, axis=0), [start], [end], axes=[0])
+
+    Rewrite(build, INPUTS, SliceOfConcat()).gives("Slice")
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ([1], [3], [0], [1]),  # of both parts
+        ([1], [3], [1], [1]),  # along another axis
+        ([0, 0], [2, 3], [0, 1], [1, 1]),
+        ([2], [5], [0], [2]),
+        ([4], [1], [0], [-1]),
+        ([-1], [INT64_MIN], [0], [-1]),
+        ([2], [2], [0], [1]),
+    ],
+)
+def test_anything_else_stays(
+    starts: list[int], ends: list[int], axes: list[int], steps: list[int]
+) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.slice(b.Concat(x, y, axis=0), starts, ends, steps, axes)
+
+    Rewrite(build, INPUTS, SliceOfConcat()).nothing()
+
+
+def test_ranges_computed_at_run_time_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value, end: oir.Value) -> oir.Value:
+        joined, rows = b.Concat(x, y, axis=0), (oir.SymbolicDim("n"), 4)
+        types = [(oir.DataType.FLOAT, rows)]
+        return b.op("Slice", joined, b.i64([0]), end, b.i64([0]), types=types)
+
+    Rewrite(build, {**INPUTS, "end": np.array([1])}, SliceOfConcat()).nothing()
