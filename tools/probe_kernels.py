@@ -226,6 +226,7 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "max_ir_version": prober.limits.max_ir_version,
         "naive_sums": adds_naively(),
         "fuses_reciprocals": fuses_reciprocals(),
+        "narrows_activations": narrows_activations(),
         **{section: probe_table.encode(section, prober.found[section]) for section in SECTIONS},
         "skipped": SKIPPED,
     }
@@ -248,6 +249,20 @@ def fuses_reciprocals() -> bool:
         helper.make_node("Mul", ["quotient", "y"], ["z"]),
     ]
     return bool(run_nodes(nodes, {"x": x, "y": y}, x, {"one": np.array([1])}).any())
+
+
+def narrows_activations() -> bool:
+    """Say whether a product of floats with dequantized weights is computed in 8 bits."""
+    x = np.random.default_rng(0).normal(size=(4, 64)).astype(np.float32)
+    weights = np.arange(-128, 128).astype(np.int8).reshape(64, 4)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["weights", "scale"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    constants = {"weights": weights, "scale": np.float32(0.01)}
+    got = run_nodes(nodes, {"x": x}, x[:, :4], constants)
+    right = x.astype(np.float64) @ (weights * 0.01)
+    return bool((np.abs(got - right) > 1e-4 * np.abs(right).max()).any())
 
 
 def run_nodes(

@@ -53,9 +53,7 @@ def quantize(
     return convert(em, em.Round(y), stored)
 
 
-@handles_call(
-    DEQUANTIZE, ignores={"low": "the type's own bounds", "high": "the type's own bounds"}
-)
+@handles_call(DEQUANTIZE, ignores={"low": "the type's own bounds", "high": "the type's own bounds"})
 def dequantize(
     em: Emitter,
     op: CustomCall,
@@ -64,12 +62,15 @@ def dequantize(
     zero_points: Sequence[int],
     axis: int | None = None,
 ) -> oir.Value:
-    """uniform_dequantize(q) -> DequantizeLinear: (q - zero_point) * scale."""
+    """uniform_dequantize(q) -> DequantizeLinear: (q - zero_point) * scale; i32 takes no zero."""
     x, result = em.operand(op), em.result_type(op).dtype
     stored = dtype_of(x)
-    if _has_operator(em, stored, result):
-        zeros = _along(em, zero_points, stored, axis)
-        value: oir.Value = em.DequantizeLinear(x, _along(em, scales, result, axis), zeros, axis=axis)
+    is_wide = stored == T.INT32 and not any(zero_points)
+    if _has_operator(em, stored, result) or (is_wide and result == T.FLOAT):
+        zeros = None if is_wide else _along(em, zero_points, stored, axis)
+        value: oir.Value = em.DequantizeLinear(
+            x, _along(em, scales, result, axis), zeros, axis=axis
+        )
         return value
     y = em.cast(x, T.INT32)
     if any(zero_points):

@@ -161,9 +161,10 @@ def _store_constant(operation: Any) -> None:
         tensor = ir.RankedTensorType(wanted)
         array = np.array(attribute)
         bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "i" else array
-        operation.attributes["value"] = ir.DenseElementsAttr.get(
-            np.ascontiguousarray(bits), type=tensor.element_type, shape=tensor.shape
-        )
+        with operation.context:
+            operation.attributes["value"] = ir.DenseElementsAttr.get(
+                np.ascontiguousarray(bits), type=tensor.element_type, shape=tensor.shape
+            )
 
 
 def _update_signature(function: Any) -> None:

@@ -178,6 +178,8 @@ class Target:
         max_ir_version: newest ONNX IR version that the runtime loads.
         naive_sums: whether float sums are running sums, which lose digits when they are long.
         fuses_reciprocals: whether 1 / x * y becomes y / x on integers too, where that is wrong.
+        narrows_activations: whether products of floats with dequantized weights are computed in 8
+            bits.
         skipped: operators that were not probed, with the reason. `supports` is False for them.
     """
 
@@ -194,6 +196,7 @@ class Target:
         skipped: Mapping[str, str] | None = None,
         naive_sums: bool = False,
         fuses_reciprocals: bool = False,
+        narrows_activations: bool = False,
         variants: bool = True,
     ) -> None:
         """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
@@ -204,6 +207,7 @@ class Target:
         self.skipped: Mapping[str, str] = dict(skipped or {})
         self.naive_sums = naive_sums
         self.fuses_reciprocals = fuses_reciprocals
+        self.narrows_activations = narrows_activations
         self._ops = dict(ops)
         self._pairs = dict(pairs)
         self._wrong: Mapping[str, Support] = dict(wrong or {})
@@ -295,6 +299,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         skipped={op: reason for reason, ops in table["skipped"].items() for op in ops.split()},
         naive_sums=table.get("naive_sums", False),
         fuses_reciprocals=table.get("fuses_reciprocals", False),
+        narrows_activations=table.get("narrows_activations", False),
     )
 
 

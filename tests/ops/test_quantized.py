@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from edge_values import edge_values
 
@@ -111,7 +114,7 @@ def test_quantize_is_exact(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ELEMENTS)
 def test_quantize_as_an_operator(kind: str) -> None:
-    """At most one step off, and that only between two steps and beside an odd zero point."""
+    """At most one step off, and that only halfway between two steps and beside a zero point."""
     known = parse_quantization(kind)
     assert known is not None
     program = translate(conversion("uniform_quantize", known.expressed, kind))
@@ -119,11 +122,11 @@ def test_quantize_as_an_operator(kind: str) -> None:
     assert program.report.nodes["QuantizeLinear"] == has_operator
     for x in floats(known):
         want = quantized(known, x).astype(np.int64)
-        want = np.where(np.isnan(x.astype(np.float32)) & has_operator, known.low, want)
+        want = np.where(np.isnan(x.astype(np.float64)) & has_operator, known.low, want)
         scale, zero = parameters(known, x.dtype, 2)
         with np.errstate(all="ignore"):
             half = np.abs(np.abs((x / scale + zero) % 1 - 0.5).astype(np.float64)) < 1e-4
-        slack = half & any(zero % 2 for zero in known.zero_points)
+        slack = half & any(known.zero_points)
         for found in outputs(program, x):
             assert (np.abs(found.astype(np.int64) - want) <= slack).all(), (x, found, want)
 
@@ -134,8 +137,7 @@ def test_dequantize_is_exact(kind: str) -> None:
     assert known is not None
     dtype = numpy_type(known.expressed)
     program = translate(conversion("uniform_dequantize", kind, known.expressed))
-    is_operator = known.expressed == "f32" and (known.storage != "i32")
-    assert program.report.nodes["DequantizeLinear"] == is_operator
+    assert program.report.nodes["DequantizeLinear"] == (known.expressed == "f32")
     x = np.resize(edge_values(known.storage), 18).reshape(3, 2, 3)
     for q in x:
         for found in outputs(program, q):
@@ -183,14 +185,14 @@ BINARY = ["add", "subtract", "multiply", "divide", "maximum", "minimum", "power"
 UNARY = ["abs", "negate", "tanh", "exponential", "logistic", "sqrt", "sine", "floor", "sign"]
 
 
-def elementwise(op: str, count: int, result: str = A) -> str:
+def elementwise(op: str, count: int) -> str:
     arguments = ", ".join(f"%arg{i}: tensor<4x5x{A}>" for i in range(count))
     operands = ", ".join(f"%arg{i}" for i in range(count))
     types = ", ".join([f"tensor<4x5x{A}>"] * count)
     return f"""
-    module {{ func.func public @main({arguments}) -> tensor<4x5x{result}> {{
-      %0 = "stablehlo.{op}"({operands}) : ({types}) -> tensor<4x5x{result}>
-      return %0 : tensor<4x5x{result}>
+    module {{ func.func public @main({arguments}) -> tensor<4x5x{A}> {{
+      %0 = "stablehlo.{op}"({operands}) : ({types}) -> tensor<4x5x{A}>
+      return %0 : tensor<4x5x{A}>
     }} }}
     """
 
@@ -198,15 +200,13 @@ def elementwise(op: str, count: int, result: str = A) -> str:
 @pytest.mark.parametrize("op", BINARY + UNARY)
 def test_elementwise(op: str) -> None:
     """On the values that what is stored stands for, and quantized again."""
-    program = translate(elementwise(op, 2 if op in BINARY else 1))
+    makes_nan = op in ("power", "sqrt")
+    options = EXACT if makes_nan else {}
+    program = translate(elementwise(op, 2 if op in BINARY else 1), **options)
     assert program.report.nodes["DequantizeLinear"] == (2 if op in BINARY else 1)
-    assert program.report.nodes["QuantizeLinear"] == 1
+    assert program.report.nodes["QuantizeLinear"] == (not makes_nan)
     assert program.verify(), program.verify()
     assert program.model.graph.outputs[0].dtype.name == "INT8"
-
-
-def test_a_result_of_another_quantization() -> None:
-    assert translate(elementwise("add", 2, WIDER)).verify()
 
 
 STORED = {
@@ -327,6 +327,17 @@ def test_a_dense_layer_is_q_dq() -> None:
     assert program.verify(), program.verify()
 
 
+@pytest.mark.parametrize("opset", [18, 21, 23])
+def test_onnx_runtime_fuses_a_dense_layer(opset: int, tmp_path: Path) -> None:
+    program = translate(matmul(), opset=opset)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(program.model_proto.SerializeToString(), options)
+    optimized = onnx.load(options.optimized_model_filepath).graph.node
+    assert [node.op_type for node in optimized] == ["QuantizeLinear", "QGemm", "DequantizeLinear"]
+
+
 def test_an_accumulator_on_another_grid_stays() -> None:
     text = matmul().replace("{0.01,0.005,0.0175,0.02}", "{0.01,0.005,0.0175,0.03}")
     program = translate(text)
@@ -355,9 +366,10 @@ def test_convolution() -> None:
 
 
 def test_weights_alone() -> None:
-    """A hybrid dot: a float on the left, weights of a byte on the right, which stay bytes."""
+    """A hybrid dot: a float on the left, weights of a byte on the right, which stay bytes. ONNX
+    Runtime would make MatMulNBits of DequantizeLinear and MatMul, which is inexact."""
     weights = np.arange(-16, 16, dtype=np.int8).reshape(8, 4)
-    program = translate(f"""
+    text = f"""
     module {{ func.func public @main(%x: tensor<6x8xf32>) -> tensor<6x4xf32> {{
       %w = stablehlo.constant() <{{value = dense<{weights.tolist()}> : tensor<8x4xi8>}}>
         : () -> tensor<8x4x{W}>
@@ -365,9 +377,12 @@ def test_weights_alone() -> None:
         : (tensor<6x8xf32>, tensor<8x4x{W}>) -> tensor<6x4xf32>
       return %y : tensor<6x4xf32>
     }} }}
-    """)
+    """
+    program = translate(text)
     assert program.verify()
-    assert dict(program.report.nodes) == {"DequantizeLinear": 1, "MatMul": 1}
+    assert dict(program.report.nodes) == {"Cast": 1, "Mul": 1, "MatMul": 1}
+    plain = translate(text, target="onnx", opset=23)
+    assert dict(plain.report.nodes) == {"DequantizeLinear": 1, "MatMul": 1}
     stored = {v.dtype.name for v in program.model.graph.initializers.values() if v.shape == (8, 4)}
     assert stored == {"INT8"}
 

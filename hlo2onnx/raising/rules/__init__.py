@@ -29,6 +29,8 @@ RULES: tuple[Rule, ...] = (
     shape.UnitTransposeToReshape(),
     matmul.VectorMatMul(),
     quantized.Quantize(),
+    quantized.MoveStored(),
+    quantized.ExpandDequantized(),
     quantized.IntegerMatMul(),
     algebra.DecideComparison(),
     algebra.DecideWhere(),

@@ -9,9 +9,9 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shape import first
+from hlo2onnx.raising.rules.shape import first, source_of
 
 T = oir.DataType
 
@@ -160,6 +160,101 @@ def _zeros(
     return b.const(const_of(found), stored)
 
 
+class MoveStored(Rule):
+    """Move(DequantizeLinear(q)) -> DequantizeLinear(Move(q)), and QuantizeLinear(Move(x)) ->
+    Move(QuantizeLinear(x)), for Transpose, Reshape, Squeeze, Unsqueeze and Slice
+
+    It moves a quarter of the bytes, and leaves products and convolutions between conversions, where
+    runtimes look for them. (ONNX Runtime 1.31 does it itself, but fails to load what it made of
+    signed bytes from opset 21 on.)
+    """
+
+    name = "move-stored"
+    anchors = frozenset({"QuantizeLinear", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        stores = node.op_type == "QuantizeLinear"
+        inner = first(node).producer()
+        need(inner is not None and not inner.domain, "nothing is moved and converted", node)
+        assert inner is not None
+        move, conversion = (inner, node) if stores else (node, inner)
+        need(not stores or len(first(node).uses()) == 1, "it is read elsewhere", node)
+        converts = "QuantizeLinear" if stores else "DequantizeLinear"
+        need(conversion.op_type == converts, "it is not converted", conversion)
+        need(move.op_type in self.anchors - {"QuantizeLinear"}, "it is not moved", move)
+        axis = _moved_axis(move, conversion, inverse=stores)
+        x, parameters = first(move if stores else conversion), conversion.inputs[1:]
+        if stores:
+            return _same(b, move, _same(b, conversion, x, *parameters, axis=axis))
+        return _same(b, conversion, _same(b, move, x), *parameters, axis=axis)
+
+
+class ExpandDequantized(Rule):
+    """DequantizeLinear(Expand(q)) -> Expand(DequantizeLinear(q)), whose readers may broadcast"""
+
+    name = "expand-dequantized"
+    anchors = frozenset({"DequantizeLinear"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        q, scale, expanded = source_of(first(node), "Expand"), node.inputs[1], first(node)
+        need(q is not None, "nothing is expanded", node)
+        assert q is not None and scale is not None
+        need("block_size" not in node.attributes, "it is quantized in blocks", node)
+        shape = shape_of(expanded)
+        axis = None
+        if rank_of(scale):
+            axis = node.attributes.get_int("axis", 1) % len(shape) - len(shape) + rank_of(q)
+            need(axis >= 0 and shape_of(q)[axis] == shape_of(scale)[0], "it expands the axis", q)
+        value: oir.Value = b.DequantizeLinear(q, *node.inputs[1:], axis=axis)
+        expand = expanded.producer()
+        assert expand is not None
+        result: oir.Value = b.op(
+            "Expand", value, expand.inputs[1], types=[(dtype_of(value), shape)]
+        )
+        return result
+
+
+def _same(
+    b: Rewriter, like: oir.Node, x: oir.Value, *others: oir.Value | None, axis: int | None = None
+) -> oir.Value:
+    """A node like another one on another operand, of whatever type that has."""
+    if like.op_type in ("DequantizeLinear", "QuantizeLinear"):
+        made: oir.Value = b.op(like.op_type, x, *others, axis=axis)
+    else:
+        attributes = {name: attribute.value for name, attribute in like.attributes.items()}
+        types = [(dtype_of(x), shape_of(like.outputs[0]))]
+        made = b.op(like.op_type, x, *like.inputs[1:], types=types, **attributes)
+    return made
+
+
+def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | None:
+    """Where the axis with scales of its own is on the other side of the move; None without one."""
+    scale = conversion.inputs[1]
+    assert scale is not None
+    need("block_size" not in conversion.attributes, "it is quantized in blocks", conversion)
+    if rank_of(scale) == 0:
+        return None
+    before, after = static_shape(first(move)), static_shape(move.outputs[0])
+    need(before is not None and after is not None, "its shape is dynamic", move)
+    assert before is not None and after is not None
+    if inverse:
+        before, after = after, before
+    axis = conversion.attributes.get_int("axis", 1) % len(before)
+    if move.op_type == "Transpose":
+        perm = list(move.attributes["perm"].as_ints())
+        return perm[axis] if inverse else perm.index(axis)
+    need(move.op_type != "Slice" or before[axis] == after[axis], "it cuts the axis", move)
+    if move.op_type == "Slice":
+        return axis
+    same = [
+        at
+        for at, dim in enumerate(after)
+        if dim == before[axis] and math.prod(after[:at]) == math.prod(before[:axis])
+    ]
+    need(same, "it splits or joins the axis", move)
+    return same[0]
+
+
 class IntegerMatMul(Rule):
     """MatMul(Cast(a), Cast(b)), from 8 bits to i32 -> MatMulInteger(a, b)
 
@@ -204,8 +299,4 @@ def _moved(value: oir.Value, b: Rewriter) -> oir.Value:
     assert node is not None
     if node.op_type == "Cast":
         return first(node)
-    x = _moved(first(node), b)
-    types = [(dtype_of(x), shape_of(value))]
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    moved: oir.Value = b.op(node.op_type, x, *node.inputs[1:], types=types, **attributes)
-    return moved
+    return _same(b, node, _moved(first(node), b))

@@ -34,6 +34,7 @@ from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
 from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
 from hlo2onnx.targets.legalize.states import carry_states
 from hlo2onnx.targets.legalize.sums import split_long_sum
+from hlo2onnx.targets.legalize.weights import spell_out_weights
 from hlo2onnx.targets.target import (
     OUTPUT,
     PAIR_PARAMETERS,
@@ -93,6 +94,8 @@ def _respelled(node: oir.Node, target: Target, builder: GraphBuilder) -> bool:
         return split_long_sum(node, builder)
     if node.op_type == "Div" and target.fuses_reciprocals:
         return spell_out_reciprocal(node, builder)
+    if node.op_type == "DequantizeLinear" and target.narrows_activations:
+        return spell_out_weights(node, builder)
     return False
 
 
