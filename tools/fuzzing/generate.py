@@ -6,7 +6,16 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fuzzing import elementwise, indexing, loops, movement, products, reductions, sorting
+from fuzzing import (
+    elementwise,
+    idioms,
+    indexing,
+    loops,
+    movement,
+    products,
+    reductions,
+    sorting,
+)
 from fuzzing.builder import Builder
 from fuzzing.program import Program
 
@@ -34,6 +43,7 @@ FAMILIES: Mapping[str, Family] = {
         {
             **indexing.STEPS,
             **sorting.STEPS,
+            **idioms.STEPS,
             elementwise.convert: 1,
             elementwise.clamp: 1,
             elementwise.select: 1,

@@ -1,0 +1,144 @@
+"""What JAX makes of indexing: take and take_along_axis that fill, one_hot; and the gradient of
+pooling by selection.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fuzzing.builder import MAX_SIZE, Builder, Unsuitable
+from fuzzing.elements import ALL, COMMON_FLOATS, INTEGERS, MODERATE, NUMPY, SIGNED, integer_range
+from fuzzing.elementwise import _together
+from fuzzing.indices import apply, filled, index_tensor, normalized
+from fuzzing.movement import ints
+from fuzzing.program import Grid, Quality, Type, Value
+from fuzzing.reductions import body, neutral
+
+
+def take(b: Builder) -> None:
+    """x[i] along an axis, of rows or (as take_along_axis) of elements; filled where outside."""
+    x = b.operand(ALL, range(1, 4), quality=Quality.CLOSE)
+    dims = x.type.shape
+    axis = b.rng.randrange(len(dims))
+    along = len(dims) > 1 and b.rng.random() < 0.4
+    batch = list(dims) if along else list(b.shape(b.rng.choice([0, 1, 1, 2])))
+    if along:
+        batch[axis] = b.rng.randint(1, 4)
+    extent = dims[axis]
+    shape = tuple(batch) if along else (*dims[:axis], *batch, *dims[axis + 1 :])
+    if not extent or math.prod(shape) > MAX_SIZE:
+        raise Unsuitable
+    index = index_tensor(b, (*batch, 1), len(batch), [extent - 1])
+    if extent > integer_range(index.type.element)[1]:
+        raise Unsuitable
+    if b.rng.random() < 0.7:
+        index = normalized(b, index, extent)
+    others = [other for other in range(len(dims)) if other != axis]
+    sizes = [1 if along or other == axis else dim for other, dim in enumerate(dims)]
+    offsets = [] if along else [o if o < axis else o + len(batch) - 1 for o in others]
+    numbers = (
+        f"offset_dims = {offsets}, collapsed_slice_dims = [{axis}], operand_batching_dims ="
+        f" {others if along else []}, start_indices_batching_dims = {others if along else []},"
+        f" start_index_map = [{axis}], index_vector_dim = {len(batch)}"
+    )
+    text = (
+        f"dimension_numbers = #stablehlo.gather<{numbers}>, slice_sizes = {ints(sizes)},"
+        " indices_are_sorted = false"
+    )
+    made = [(Type(x.type.element, shape), x.quality, x.grid)]
+    (rows,) = b.step("gather", [x, index], made, text, scale=x.scale, moderate=x.moderate)
+    if b.rng.random() < 0.3:
+        return
+    inside = _inside(b, index, tuple(batch), extent)
+    mask = Type("i1", shape)
+    places = range(len(batch)) if along else range(axis, axis + len(batch))
+    text = f"broadcast_dimensions = {ints(places)}"
+    (inside,) = b.step("broadcast_in_dim", [inside], [(mask, Quality.BITS, None)], text)
+    fill = b.like(rows.type)
+    quality, grid, moderate = _together(rows, fill)
+    if x.type.element not in INTEGERS:
+        quality = min(quality, Quality.EQUAL)  # the runtime's Where drops the sign of a zero
+    result = [(rows.type, quality, grid)]
+    b.step("select", [inside, rows, fill], result, scale=rows.scale, moderate=moderate)
+
+
+def _inside(b: Builder, index: Value, batch: tuple[int, ...], extent: int) -> Value:
+    """Which indices are inside, as JAX tells: the AND over the index vector."""
+    kind = "SIGNED" if index.type.element in SIGNED else "UNSIGNED"
+    masks = []
+    for direction, end in (("GE", 0), ("LE", extent - 1)):
+        text = (
+            f"comparison_direction = #stablehlo<comparison_direction {direction}>,"
+            f" compare_type = #stablehlo<comparison_type {kind}>"
+        )
+        limit = filled(b, index.type, end)
+        compare = np.greater_equal if direction == "GE" else np.less_equal
+        type_ = Type("i1", index.type.shape)
+        masks.append(apply(b, "compare", [index, limit], type_, compare, text))
+    both = apply(b, "and", masks, masks[0].type, np.logical_and)
+    true = b.step("constant", [], [(Type("i1", ()), Quality.BITS, None)], array=np.array(True))
+    made = [(Type("i1", batch), Quality.BITS, None)]
+    text = f"dimensions = {ints([len(batch)])}"
+    return b.step("reduce", [both, *true], made, text, body(["and"], ["i1"]))[0]
+
+
+def one_hot(b: Builder) -> None:
+    shape = b.shape(b.rng.choice([0, 1, 1, 2]))
+    depth = b.rng.randint(1, 6)
+    rank = len(shape) + 1
+    index = index_tensor(b, shape, len(shape), [depth - 1])
+    axis = b.rng.randint(0, len(shape))
+    full = Type(index.type.element, (*shape[:axis], depth, *shape[axis:]))
+    if math.prod(full.shape) > MAX_SIZE:
+        raise Unsuitable
+    text = f"broadcast_dimensions = {ints([i for i in range(rank) if i != axis])}"
+    (spread,) = b.step("broadcast_in_dim", [index], [(full, Quality.BITS, None)], text)
+    sides = [spread, b.iota(full, axis)]
+    if b.rng.random() < 0.3:
+        sides.reverse()
+    text = "comparison_direction = #stablehlo<comparison_direction EQ>"
+    (mask,) = b.step("compare", sides, [(Type("i1", full.shape), Quality.BITS, None)], text)
+    target = b.rng.choice([name for name in ALL if name != "i1"])
+    grid = None if target in INTEGERS else Grid(1, 0)
+    b.step("convert", [mask], [(Type(target, full.shape), Quality.BITS, grid)])
+
+
+def select_and_scatter(b: Builder) -> None:
+    x = b.operand(INTEGERS + COMMON_FLOATS, range(1, 4))
+    sizes, strides, padding, counts = [], [], [], []
+    for extent in x.type.shape:
+        size = b.rng.randint(1, max(1, extent))
+        sizes.append(size)
+        strides.append(b.rng.choice([1, 1, 2, 3, size]))
+        padding.append([b.rng.choice([0, 0, min(1, size - 1), size - 1]) for _ in range(2)])
+        room = extent + sum(padding[-1]) - size
+        counts.append(room // strides[-1] + 1 if room >= 0 else 0)
+    windows = math.prod(counts)
+    combiner = b.rng.choice(["add", "add", "maximum"])
+    source = b.like(Type(x.type.element, tuple(counts)), moderate=True)
+    element, grid = x.type.element, source.grid
+    init = np.array(neutral(combiner, element)).astype(NUMPY[element])
+    if x.grid is None and element in COMMON_FLOATS:
+        raise Unsuitable  # which of NaN and another is greater the region does not say
+    (start,) = b.step("constant", [], [(Type(element, ()), Quality.BITS, None)], array=init)
+    if grid is not None:
+        grid = Grid((windows + 1) * grid.bound, grid.bits) if combiner == "add" else None
+    made = b.result(element, x.type.shape, grid, inexact=combiner == "add")
+    direction = b.rng.choice(["GE", "GE", "LE", "GT"])
+    chosen = (
+        f"  ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):\n"
+        f"    %c = stablehlo.compare {direction}, %a, %b : (tensor<{element}>, tensor<{element}>)"
+        " -> tensor<i1>\n    stablehlo.return %c : tensor<i1>"
+    )
+    text = (
+        f"window_dimensions = {ints(sizes)}, window_strides = {ints(strides)},"
+        f" padding = dense<{padding}> : tensor<{len(sizes)}x2xi64>"
+    )
+    region = f"{chosen}\n  }}, {{\n{body([combiner], [element])}"
+    scale = MODERATE * (windows + 1)
+    b.step("select_and_scatter", [x, source, start], [made], text, region, scale=scale)
+
+
+STEPS = {take: 3, one_hot: 1, select_and_scatter: 1}
