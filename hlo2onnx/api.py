@@ -13,6 +13,7 @@ from hlo2onnx.errors import UsageError
 from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.sources import load
+from hlo2onnx.sources.bound import Bind, bound, values_to_bind
 from hlo2onnx.sources.specialized import specialized
 from hlo2onnx.sources.symbolic import Dynamic
 from hlo2onnx.stages import run_stages
@@ -32,6 +33,7 @@ def translate(
     custom_calls: Mapping[str, Translation] | None = None,
     dynamic: Dynamic | None = None,
     specialize: Mapping[str, int] | None = None,
+    bind: Bind = (),
     **kwargs: Any,
 ) -> OnnxProgram:
     """Translates a JAX function or StableHLO program to ONNX.
@@ -59,6 +61,9 @@ def translate(
         dynamic: Dimensions that stay free, by the name or position of the argument of a function:
             {"x": "b, ..."} makes the first dimension of every array in `x` one named `b`; one
             text is for all arguments.
+        bind: Arguments that become part of the model, as initializers named by their pytree paths:
+            {"params": params}, by name or position; where `args` holds their values, the names
+            alone. The program is then called without them.
         specialize: Sizes of free dimensions of the program, by name, which make it static.
 
     Returns:
@@ -71,7 +76,7 @@ def translate(
     """
     given = {"opset": opset, "target": target, "function": function, "nan": nan, "half": half}
     others: dict[str, Any] = {"without": without, "dump": dump, "custom_calls": custom_calls}
-    others |= {"dynamic": dynamic, "specialize": specialize}
+    others |= {"dynamic": dynamic, "specialize": specialize, "bind": bind}
     _check_parameters(source, {**given, **others})
     rules = frozenset([without] if isinstance(without, str) else without)
     folder = None if dump is None else Path(dump)
@@ -87,6 +92,9 @@ def translate(
     ).with_environment()
     start = time.perf_counter()
     loaded = load(source, args, kwargs, function, dynamic)
+    to_bind = values_to_bind(bind, _parameters(source), args, kwargs)
+    if to_bind:
+        loaded = bound(loaded, to_bind)
     if specialize:
         loaded = specialized(loaded, specialize)
     seconds = time.perf_counter() - start
@@ -105,12 +113,18 @@ def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
     given = {name for name, value in options.items() if value is not defaults[name]}
     if not given or not callable(source):
         return
-    try:
-        parameters = inspect.signature(source).parameters
-    except (TypeError, ValueError):  # of C functions
-        return
-    for name in sorted(given & parameters.keys()):
+    for name in sorted(given & set(_parameters(source))):
         raise UsageError(
             f"{name}= is an option of translate and a parameter of the function: pass"
             f" jax.jit(f).lower(..., {name}=...) instead of the function"
         )
+
+
+def _parameters(source: Any) -> list[str]:
+    """The names of a function's parameters; none of other sources."""
+    if not callable(source):
+        return []
+    try:
+        return list(inspect.signature(source).parameters)
+    except (TypeError, ValueError):  # of C functions
+        return []

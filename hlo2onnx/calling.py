@@ -40,7 +40,7 @@ def flatten_arguments(
     else:
         pairs = _leaves(signature.trees, args, kwargs)
     arrays = [
-        _array(leaf, port, dtype)
+        input_array(leaf, port, dtype)
         for (leaf, dtype), port in zip(pairs, signature.inputs, strict=True)
     ]
     extents_of(signature, arrays)
@@ -139,7 +139,17 @@ def _argument(path: Sequence[Any]) -> str:
 # -- one argument -----------------------------------------------------------------------------
 
 
-def _array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
+def input_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
+    """One argument as the array that an input takes.
+
+    Args:
+        leaf: An array, or a Python scalar, or a typed PRNG key.
+        port: The input.
+        dtype: What JAX has for its type; None where there is no JAX function.
+
+    Raises:
+        SignatureError: Its shape or type does not fit.
+    """
     wanted = numpy_type(port.element)
     if type(leaf) in (bool, int, float, complex):
         array = _from_scalar(leaf, wanted, port)

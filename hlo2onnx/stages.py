@@ -12,6 +12,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.graph.foreign import restore_names
+from hlo2onnx.graph.weights import name_weights
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.effects import drop_effects
 from hlo2onnx.mlir.normalize import normalized
@@ -51,6 +52,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         half = "fast" if target.name == "onnx" else options.half
         legalize(model, target, half, report)
     restore_names(model.graph)
+    name_weights(model.graph)
     dump.model("legalize", model)
     for node in model.graph.all_nodes():
         report.nodes[node.op_type] += 1

@@ -16,6 +16,7 @@ from hlo2onnx.graph.extents import Extents
 from hlo2onnx.graph.infer import ValueType, infer
 from hlo2onnx.graph.names import Names
 from hlo2onnx.graph.values import Dim, dtype_of, rank_of, shape_of
+from hlo2onnx.graph.weights import WEIGHT
 
 _SHARED_BYTES = 1024
 """Constants up to this size are shared by content; larger ones by identity of their memory."""
@@ -228,7 +229,7 @@ class GraphBuilder:
         Args:
             array: Anything numpy takes; not copied when it already is an array.
             dtype: ONNX element type where numpy's own is not meant.
-            name: Wanted name of a large constant (a weight).
+            name: Of a weight; what is made of it alone will have the same.
         """
         array = np.asarray(array)
         if dtype is not None:
@@ -236,7 +237,7 @@ class GraphBuilder:
         key = self._key(array)
         known = self._constants.get(key)
         if known is None:
-            unique = self.names.unique(name or f"const_{_label(array)}")
+            unique = self.names.unique(f"const_{_label(array)}")
             tensor = oir.Tensor(array, name=unique)
             known = oir.Value(
                 name=unique,
@@ -246,6 +247,8 @@ class GraphBuilder:
             )
             self.main_graph.register_initializer(known)
             self._constants[key] = known
+            if name:
+                known.meta[WEIGHT] = name
         return known
 
     @staticmethod

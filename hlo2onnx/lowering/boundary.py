@@ -18,7 +18,7 @@ from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import parts_of
-from hlo2onnx.sources.signature import Port, Signature
+from hlo2onnx.sources.signature import Bound, Port, Signature
 
 
 def boundary_refusals(
@@ -52,6 +52,9 @@ def bind_inputs(em: Emitter, function: Any, signature: Signature) -> list[Parts]
         values = parts[port.position]
         # The members of a tuple are ports of their own.
         values += _input(em, port, parts_of(arguments[port.position].type)[len(values)].dtype)
+    for item in signature.bound:
+        position = item.port.position
+        parts[position] += _weight(em, item, parts_of(arguments[position].type)[0].dtype)
     em.has_symbols = not all(is_static(port.shape) for port in signature.inputs)
     for position, dim in signature.dims.items():
         (part,) = parts_of(arguments[position].type)
@@ -71,6 +74,16 @@ def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
     parts = tuple(em.Gather(value, em.i64(index), axis=len(dims)) for index in (0, 1))
     em.scope = ""
     return parts
+
+
+def _weight(em: Emitter, item: Bound, dtype: oir.DataType) -> Parts:
+    """An initializer named after the argument it was."""
+    name = item.port.name
+    if not item.port.element.startswith("complex"):
+        return (em.const(item.array, dtype, name),)
+    return em.const(item.array.real, name=f"{name}/re"), em.const(
+        item.array.imag, name=f"{name}/im"
+    )
 
 
 def reserve_names(em: Emitter, ports: Sequence[Port]) -> list[str]:

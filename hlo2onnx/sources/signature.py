@@ -28,7 +28,8 @@ class Port:
 
     Attributes:
         name: Path of the leaf: "x", "params/Dense_0/kernel", "result/logits".
-        element: MLIR element type: "f32", "ui8", "complex<f32>"; the storage type of a quantized one.
+        element: MLIR element type: "f32", "ui8", "complex<f32>"; of a quantized one that of its
+            storage.
         shape: Extents; symbolic where they are dynamic.
         position: Index among the arguments (or results) of the MLIR function.
         step: Distance between neighbouring values of a quantized result, or one just dequantized:
@@ -85,6 +86,18 @@ class Trees:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """An input that is part of the model.
+
+    Attributes:
+        array: Its value, over the memory it was given in.
+    """
+
+    port: Port
+    array: Any
+
+
+@dataclass(frozen=True)
 class Signature:
     """Inputs and outputs of a program, tokens left out.
 
@@ -93,12 +106,14 @@ class Signature:
         outputs: In the order of the MLIR results.
         trees: Pytrees of the JAX function; None for a bare StableHLO module.
         dims: Extents that are arguments of the MLIR function, by position; nobody passes them.
+        bound: What were inputs, with their values.
     """
 
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     trees: Trees | None = None
     dims: Mapping[int, Dim] = field(default_factory=dict)
+    bound: tuple[Bound, ...] = ()
 
 
 def signature_of(function: Any) -> Signature:

@@ -54,11 +54,21 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
     )
     inputs = [_static(_moved(port, dims), sizes) for port in source.signature.inputs]
     shapes: list[Sequence[int] | None] = [None] * (len(types) - len(dims))
-    for port in inputs:
+    weights = [
+        replace(item, port=_static(_moved(item.port, dims), sizes))
+        for item in source.signature.bound
+    ]
+    for port in [*inputs, *(item.port for item in weights)]:
         shapes[port.position] = [int(dim) for dim in port.shape]  # type: ignore[arg-type]
     static = parse_module(refined(module, shapes), source.description)
     outputs = [_static(port, sizes) for port in source.signature.outputs]
-    signature = replace(source.signature, inputs=tuple(inputs), outputs=tuple(outputs), dims={})
+    signature = replace(
+        source.signature,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        dims={},
+        bound=tuple(weights),
+    )
     return replace(source, module=static, function="main", signature=signature)
 
 

@@ -95,4 +95,7 @@ class _Static:
         arguments = [np.zeros((0,), bool)] * self._argument_count
         for port, array in zip(self._signature.inputs, arrays, strict=True):
             arguments[port.position] = array
+        for item in self._signature.bound:
+            wide = program is not self._program
+            arguments[item.port.position] = widen(item.array) if wide else item.array
         return program(arguments, [port.position for port in self._signature.outputs])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.graph.ops import ELEMENTWISE as ELEMENTWISE_OPERATORS
 from hlo2onnx.graph.values import FLOATS, INTEGERS, const_of, dtype_of, static_shape
 from hlo2onnx.graph.weights import inherit_name
 from hlo2onnx.raising.engine import Rewriter, Rule, need
@@ -113,14 +114,18 @@ ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]
 the element types of operands of which that holds."""
 
 
+_PASS_ON = ELEMENTWISE_OPERATORS | MOVES.keys() | {"Gather"}
+"""Operators that take a repeated element as one element, or pass it on as such."""
+
+
 class FoldConstants(Rule):
     """Op(constants) -> constant
 
     Legal for data movement, selection, casts that numpy gets right, comparisons, logic, and the
     arithmetic that IEEE 754 and two's complement define exactly. Bounded: the result has at most
     1,024 elements, or is no larger than a constant operand that only this node reads (a weight
-    transposed once, here). Of expanded constants only indices are folded: consumers of floats
-    broadcast by themselves.
+    transposed once, here). An expanded constant is folded where it is an index or where no reader
+    broadcasts by itself.
     """
 
     name = "fold-constants"
@@ -134,7 +139,9 @@ class FoldConstants(Rule):
         need(dims is not None, "its shape is dynamic", node)
         if node.op_type == "Expand":
             is_index = inputs[0].size > 1 and dtype_of(node.outputs[0]) in INTEGERS
-            need(is_index, "a repeated float is best left to consumers that broadcast", node)
+            readers = {reader.op_type for reader in node.outputs[0].consumers()}
+            is_final = readers.isdisjoint(_PASS_ON) and not node.outputs[0].is_graph_output()
+            need(is_index or is_final, "repeated, it is best left to readers that broadcast", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
         folded = b.const(self._evaluate(node, inputs))
         inherit_name(node.inputs, folded)
