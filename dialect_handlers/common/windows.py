@@ -44,10 +44,13 @@ def read_window(
     em: Emitter, x: oir.Value, sizes: list[int], starts: Mapping[int, Start]
 ) -> oir.Value:
     """The window of these sizes that begins at `starts`."""
-    for axis, size in enumerate(sizes):
-        if size != shape_of(x)[axis]:
-            x = _cut(em, x, axis, starts.get(axis, 0), size)
-    return x
+    for axis, start in starts.items():
+        if sizes[axis] != shape_of(x)[axis] and not isinstance(start, int):
+            x = _cut(em, x, axis, start, sizes[axis])
+    firsts = [
+        start if isinstance(start, int) else 0 for start in map(starts.get, range(len(sizes)))
+    ]
+    return em.slice(x, firsts, [first + size for first, size in zip(firsts, sizes, strict=True)])
 
 
 def _scattered(

@@ -274,6 +274,11 @@ def test_neutral_elements_of_booleans_and_parts(element: str, region: str) -> No
     assert WINDOW.run([1, 4], region, element, known=True).nodes["Pad"] in (1, 2)
 
 
+def test_small_known_window_is_read_at_once() -> None:
+    case = Case((16, 17), (2,), (2, 2), (0, 1), 0, window=(0, 1))
+    case.run([3, 14], "add", known=True).graph_is("Slice", "Add", "ScatterND")
+
+
 def test_known_index_outside_changes_nothing() -> None:
     SCALAR.run([7], known=True).graph_is("Identity")
 
