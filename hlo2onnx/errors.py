@@ -61,6 +61,10 @@ class Refusal:
         return "\n".join(lines)
 
 
+PLACES = 4
+"""How many places an error lists for one reason."""
+
+
 class TranslationError(Hlo2OnnxError):
     """The module holds ops that cannot be translated; `refusals` lists every one of them."""
 
@@ -81,6 +85,8 @@ def _grouped(refusals: Sequence[Refusal]) -> list[Refusal]:
             places.append(refusal.where)
     folded = []
     for (op, types, why, next_), places in groups.items():
-        where = places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more places"
+        shown = places if len(places) <= PLACES + 1 else places[:PLACES]
+        rest = len(places) - len(shown)
+        where = "\n         ".join([*shown, *([f"and {rest} more places"] if rest else [])])
         folded.append(Refusal(op, types, where, why, next_))
     return folded
