@@ -10,10 +10,11 @@ from typing import Any
 
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
+from hlo2onnx.graph.weights import STORAGE_TYPES
 from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.sources import load
-from hlo2onnx.sources.bound import Bind, bound, values_to_bind
+from hlo2onnx.sources.bound import Bind, bound, stored_as, values_to_bind
 from hlo2onnx.sources.specialized import specialized
 from hlo2onnx.sources.symbolic import Dynamic
 from hlo2onnx.stages import run_stages
@@ -28,12 +29,14 @@ def translate(
     function: str | None = None,
     nan: str = "default",
     half: str = "xla",
+    functions: str = "inline",
     without: Iterable[str] = (),
     dump: str | Path | None = None,
     custom_calls: Mapping[str, Translation] | None = None,
     dynamic: Dynamic | None = None,
     specialize: Mapping[str, int] | None = None,
     bind: Bind = (),
+    weights_dtype: str | None = None,
     **kwargs: Any,
 ) -> OnnxProgram:
     """Translates a JAX function or StableHLO program to ONNX.
@@ -53,6 +56,7 @@ def translate(
         function: Function of a module with several; by default `main`.
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
+        functions: "inline" or "keep": see `hlo2onnx.options.Options.functions`.
         without: Names of raising rules to leave out.
         dump: Folder that receives the program after each stage; by default $HLO2ONNX_DUMP.
         custom_calls: What calls of code outside the program become, by target: a JAX function, or
@@ -64,6 +68,7 @@ def translate(
         bind: Arguments that become part of the model, as initializers named by their pytree paths:
             {"params": params}, by name or position; where `args` holds their values, the names
             alone. The program is then called without them.
+        weights_dtype: "bfloat16" or "float16": see `hlo2onnx.options.Options.weights_dtype`.
         specialize: Sizes of free dimensions of the program, by name, which make it static.
 
     Returns:
@@ -75,8 +80,10 @@ def translate(
         UsageError: An option has no such value, or is a parameter of the function as well.
     """
     given = {"opset": opset, "target": target, "function": function, "nan": nan, "half": half}
+    given["functions"] = functions
     others: dict[str, Any] = {"without": without, "dump": dump, "custom_calls": custom_calls}
     others |= {"dynamic": dynamic, "specialize": specialize, "bind": bind}
+    others |= {"weights_dtype": weights_dtype}
     _check_parameters(source, {**given, **others})
     rules = frozenset([without] if isinstance(without, str) else without)
     folder = None if dump is None else Path(dump)
@@ -86,8 +93,10 @@ def translate(
         function=function,
         nan=nan,
         half=half,
+        functions=functions,
         without=rules,
         dump=folder,
+        weights_dtype=weights_dtype,
         custom_calls=dict(custom_calls or {}),
     ).with_environment()
     start = time.perf_counter()
@@ -95,6 +104,8 @@ def translate(
     to_bind = values_to_bind(bind, _parameters(source), args, kwargs)
     if to_bind:
         loaded = bound(loaded, to_bind)
+    if weights_dtype is not None:
+        loaded = stored_as(loaded, STORAGE_TYPES[weights_dtype])
     if specialize:
         loaded = specialized(loaded, specialize)
     seconds = time.perf_counter() - start

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hlo2onnx import __version__
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
-from hlo2onnx.options import DUMP_VARIABLE, HALF_POLICIES, NAN_POLICIES
+from hlo2onnx.options import DUMP_VARIABLE, FUNCTION_POLICIES, HALF_POLICIES, NAN_POLICIES
 
 if TYPE_CHECKING:
     import onnx_ir as oir
@@ -96,11 +96,22 @@ def _parser() -> argparse.ArgumentParser:
         help="whether f16 rounds after every op as in XLA",
     )
     add(
+        "--functions",
+        choices=FUNCTION_POLICIES,
+        default="inline",
+        help="what becomes of private functions and composites (default: inline)",
+    )
+    add(
         "--without",
         action="append",
         default=[],
         metavar="RULE",
         help="leave out a raising rule (may be repeated)",
+    )
+    add(
+        "--weights-dtype",
+        choices=["bfloat16", "float16"],
+        help="store f32 weights in this type",
     )
     add(
         "--specialize",
@@ -160,8 +171,10 @@ def _translate(
         function=arguments.function,
         nan=arguments.nan,
         half=arguments.half,
+        functions=arguments.functions,
         without=arguments.without,
         specialize=arguments.specialize,
+        weights_dtype=arguments.weights_dtype,
         dump=arguments.dump,
     )
     facts["report"] = program.report.as_dict()

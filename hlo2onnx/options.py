@@ -18,7 +18,9 @@ BITCAST_OPSET = 26
 """First opset with BitCast."""
 
 NAN_POLICIES = ("default", "xla", "runtime")
+WEIGHTS_DTYPES = (None, "bfloat16", "float16")
 HALF_POLICIES = ("xla", "fast")
+FUNCTION_POLICIES = ("inline", "keep")
 DUMP_VARIABLE = "HLO2ONNX_DUMP"
 
 
@@ -36,7 +38,12 @@ class Options:
         half: How f16 is computed. "xla": every op rounds once, as XLA does on the CPU; "fast": the
             runtime's own f16 kernels, which skip roundings between ops.
         without: Names of raising rules that are switched off.
+        weights_dtype: "bfloat16" or "float16": the type that f32 weights are stored in; None keeps
+            theirs. What reads them gets f32 again.
         dump: Folder that receives the module or graph after each stage; None writes nothing.
+        functions: What becomes of private functions and composites of the program. "inline": their
+            bodies stand where they are called; "keep": they are functions of the model, domain
+            "hlo2onnx".
         custom_calls: What custom calls are translated to, by target, beside what
             `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
     """
@@ -48,13 +55,21 @@ class Options:
     half: str = "xla"
     without: frozenset[str] = frozenset()
     dump: Path | None = None
+    weights_dtype: str | None = None
+    functions: str = "inline"
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.nan not in NAN_POLICIES:
             raise UsageError(f"nan={self.nan!r} is not one of {', '.join(NAN_POLICIES)}")
+        if self.weights_dtype not in WEIGHTS_DTYPES:
+            known = ", ".join(filter(None, WEIGHTS_DTYPES))
+            raise UsageError(f"weights_dtype={self.weights_dtype!r} is not one of {known}")
         if self.half not in HALF_POLICIES:
             raise UsageError(f"half={self.half!r} is not one of {', '.join(HALF_POLICIES)}")
+        if self.functions not in FUNCTION_POLICIES:
+            known = ", ".join(FUNCTION_POLICIES)
+            raise UsageError(f"functions={self.functions!r} is not one of {known}")
         check_translations(self.custom_calls)
 
     def with_environment(self) -> Options:

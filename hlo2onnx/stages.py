@@ -11,8 +11,10 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.foreign import restore_names
-from hlo2onnx.graph.weights import name_weights
+from hlo2onnx.graph.functions import each_graph, finish_functions
+from hlo2onnx.graph.weights import STORAGE_TYPES, name_weights, store_weights
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.effects import drop_effects
 from hlo2onnx.mlir.normalize import normalized
@@ -45,18 +47,40 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         model = lower(module, source.function, source.signature, options, target, report)
     dump.model("lower", model)
     with _timed(report, "raise"), _depth_limited():
-        raise_model(model, target, options.without, report, options.nan)
+        for part in _parts(model):
+            raise_model(part, target, options.without, report, options.nan)
     dump.model("raise", model)
     with _timed(report, "legalize"), _depth_limited():
         # The plain standard says nothing about how a runtime rounds, so nothing is worked around.
         half = "fast" if target.name == "onnx" else options.half
-        legalize(model, target, half, report)
-    restore_names(model.graph)
+        for part in _parts(model):
+            legalize(part, target, half, report)
+    for graph in each_graph(model):
+        restore_names(graph)
+    finish_functions(model)
+    if options.weights_dtype is not None:
+        _store_weights(model, options.weights_dtype, report)
     name_weights(model.graph)
     dump.model("legalize", model)
-    for node in model.graph.all_nodes():
-        report.nodes[node.op_type] += 1
+    for graph in each_graph(model):
+        report.nodes.update(node.op_type for node in graph.all_nodes())
     return model, report
+
+
+def _parts(model: oir.Model) -> Iterator[oir.Model]:
+    """Each function of the model as a model, and the model without them."""
+    for graph in each_graph(model):
+        yield oir.Model(graph, ir_version=model.ir_version)
+
+
+def _store_weights(model: oir.Model, name: str, report: Report) -> None:
+    builder = GraphBuilder(model.graph, model.graph.opset_imports[""])
+    builder.adopt(model.graph)
+    if count := store_weights(builder, STORAGE_TYPES[name]):
+        report.note(
+            f"{count} constants of the program are stored in {name}: its results, and a"
+            " verification, differ by their rounding"
+        )
 
 
 def _target(options: Options) -> Target:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from dialect_handlers.common.named_operator import ONNX_PREFIX, named_operator
+from dialect_handlers.common.threefry import is_threefry2x32, threefry2x32
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -10,7 +15,14 @@ from hlo2onnx.lowering.registry import handles
 @handles("func.call", form="real")
 @handles("func.call", form="complex")
 def call(em: Emitter, op: Op, *, callee: str) -> list[Parts]:
-    """call @f(args) -> the body of @f, inlined."""
+    """call @f(args) -> the body of @f, or a function of the model.
+
+    JAX's generator of random bits has a form of its own.
+    """
+    functions = em.walker.functions
+    if callee in functions and is_threefry2x32(functions[callee], functions):
+        first, second, *counts = em.operands(op)
+        return [(word,) for word in threefry2x32(em, (first, second), counts)]
     return em.call(callee, [em.parts(operand) for operand in op.operands])
 
 
@@ -22,7 +34,9 @@ def composite(
     *,
     decomposition: str,
     name: str = "",
-    composite_attributes: object = None,
+    composite_attributes: Mapping[str, Any] | None = None,
 ) -> list[Parts]:
-    """composite "name" (args) -> its decomposition, inlined."""
-    return em.call(decomposition, [em.parts(operand) for operand in op.operands])
+    """composite "name" (args) -> its decomposition; "onnx.<Operator>" -> that operator."""
+    if name.startswith(ONNX_PREFIX):
+        return named_operator(em, op, name.removeprefix(ONNX_PREFIX), composite_attributes or {})
+    return em.call(decomposition, [em.parts(operand) for operand in op.operands], name)

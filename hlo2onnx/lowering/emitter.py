@@ -123,9 +123,18 @@ class Emitter(GraphBuilder):
         """Translates a block in place with these arguments; returns what its terminator returns."""
         return self.walker.block(block, arguments)
 
-    def call(self, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
-        """Translates the body of a function of the module in place."""
-        return self.walker.call(symbol, arguments)
+    def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
+        """Translates the body of a function of the module in place, or calls it as a function of
+        the model.
+
+        Args:
+            name: Of that function; by default its symbol.
+        """
+        kept = self.walker.kept
+        made = None
+        if kept is not None:
+            made = kept.call(self.walker, symbol, arguments, name or symbol)
+        return self.walker.call(symbol, arguments) if made is None else made
 
     def scalar_function(
         self, block: Any, results: Sequence[Any] | None = None

@@ -17,6 +17,7 @@ from hlo2onnx.lowering.boundary import (
     reserve_names,
 )
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
+from hlo2onnx.lowering.functions import KeptFunctions
 from hlo2onnx.lowering.registry import Registry, load_handlers
 from hlo2onnx.lowering.user_calls import user_handler
 from hlo2onnx.lowering.walker import Walker
@@ -89,7 +90,8 @@ class _Lowering:
         """
         graph = oir.Graph([], [], nodes=[], name=self.function, opset_imports={"": opset})
         em = Emitter(graph, opset, self.options, self.target, self.report, self.constants)
-        walker = Walker(em, self.functions, self.registry)
+        kept = KeptFunctions() if self.options.functions == "keep" else None
+        walker = Walker(em, self.functions, self.registry, kept)
         function, signature = self.functions[self.function], self.signature
         refusals = boundary_refusals(em, function, signature.inputs, "argument")
         refusals += boundary_refusals(em, function, signature.outputs, "result")
@@ -102,4 +104,9 @@ class _Lowering:
             raise TranslationError(walker.refusals)
         bind_outputs(em, results, signature.outputs, output_names)
         self.report.opset = opset
-        return oir.Model(graph, ir_version=ir_version(opset), producer_name="hlo2onnx")
+        return oir.Model(
+            graph,
+            ir_version=ir_version(opset),
+            producer_name="hlo2onnx",
+            functions=kept.as_functions() if kept else (),
+        )

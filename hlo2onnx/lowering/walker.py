@@ -12,6 +12,7 @@ from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.expansion import Expansions, is_elementwise
+from hlo2onnx.lowering.functions import KeptFunctions
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.registry import Handler, Registry
 from hlo2onnx.lowering.shape_arithmetic import evaluated
@@ -32,10 +33,18 @@ class Walker:
         em: The emitter whose environment receives the values.
         functions: The module's functions by symbol.
         registry: The handlers.
+        kept: The functions of the model, where private functions are kept.
     """
 
-    def __init__(self, em: Emitter, functions: Mapping[str, Any], registry: Registry) -> None:
+    def __init__(
+        self,
+        em: Emitter,
+        functions: Mapping[str, Any],
+        registry: Registry,
+        kept: KeptFunctions | None = None,
+    ) -> None:
         self.em = em
+        self.kept = kept
         self.functions = functions
         self.registry = registry
         self.refusals: list[Refusal] = []
@@ -108,6 +117,11 @@ class Walker:
 
     _whole_tensors = False
     """Within a scalar region applied to tensors: results keep the tensors' shape."""
+
+    @property
+    def in_expansion(self) -> bool:
+        """Whether what an op expands into is being translated."""
+        return not self._own_origins
 
     @property
     def in_scalar_region(self) -> bool:

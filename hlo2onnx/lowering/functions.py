@@ -1,0 +1,129 @@
+"""Private functions and composites that stay functions of the model.
+
+Such a function is translated once, by an emitter of its own: nothing but its operands and results
+crosses its border, no fact and no constant either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as oir
+
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.names import Names
+from hlo2onnx.graph.values import static_shape
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.locations import argument_name
+from hlo2onnx.mlir.types import parts_of
+
+if TYPE_CHECKING:
+    from hlo2onnx.lowering.walker import Walker
+
+DOMAIN = "hlo2onnx"
+"""The domain of the functions of a model."""
+
+_JAXS_OWN = re.compile(r"(closed_call|None|checkpoint|core_call)(_\d+)?")
+"""Functions that JAX's lowering makes of loop bodies and transformations, under no name of the
+user's."""
+
+_LARGE_ELEMENTS = 4096
+"""Functions with longer constants are not compared with others."""
+
+
+class KeptFunctions:
+    """The functions of one model, each made when it is first called."""
+
+    def __init__(self) -> None:
+        self._names = Names()
+        self._graphs: dict[str, oir.Graph] = {}
+        self._by_text: dict[tuple[str, str], oir.Graph] = {}
+        self._open: set[str] = set()
+
+    def as_functions(self) -> list[oir.Function]:
+        """What the model declares; callees come before those that call them."""
+        unique = {id(graph): graph for graph in self._graphs.values()}
+        return [
+            oir.Function(DOMAIN, str(graph.name), graph=graph, attributes=[])
+            for graph in unique.values()
+        ]
+
+    def call(
+        self, walker: Walker, symbol: str, arguments: Sequence[Parts], name: str
+    ) -> list[Parts] | None:
+        """The results of a call; None where the function is to be translated in place.
+
+        That is one that JAX makes by itself, and a call within a scalar region, with operands of a
+        dynamic shape, or on a buffer that becomes a stack of rows.
+
+        Raises:
+            UnsupportedOp: It calls itself.
+        """
+        function, em = walker.functions.get(symbol), walker.em
+        inputs = [part for parts in arguments for part in parts]
+        if (
+            function is None
+            or _JAXS_OWN.fullmatch(symbol)
+            or walker.in_scalar_region
+            or walker.in_expansion
+            or any(parts in em.rows for parts in arguments)
+            or any(static_shape(x) is None for x in inputs)
+            or not inputs
+        ):
+            return None
+        results = [parts_of(t) for t in to_python(function.attributes["function_type"]).results]
+        types = [part.value_type for parts in results for part in parts]
+        if not types or any(not isinstance(dim, int) for _, shape in types for dim in shape):
+            return None
+        graph = self._graph(walker, symbol, name)
+        made = iter(em.foreign(DOMAIN, 1, str(graph.name), inputs, {}, types))
+        return [tuple(next(made) for _ in parts) for parts in results]
+
+    def _graph(self, walker: Walker, symbol: str, name: str) -> oir.Graph:
+        if symbol in self._open:
+            raise UnsupportedOp(f"@{symbol} calls itself; ONNX has no recursion")
+        if symbol not in self._graphs:
+            text = _text(walker.functions[symbol], symbol)
+            key = (re.sub(r"_\d+$", "", name), text)
+            known = self._by_text.get(key) if text else None
+            if known is None:
+                self._open.add(symbol)
+                known = self._translated(walker, symbol, name)
+                self._open.remove(symbol)
+            self._graphs[symbol] = known
+            self._by_text[key] = known
+        return self._graphs[symbol]
+
+    def _translated(self, walker: Walker, symbol: str, name: str) -> oir.Graph:
+        """The body of a function as a graph, under a name that no other has."""
+        outer, function = walker.em, walker.functions[symbol]
+        unique = self._names.unique(re.sub(r"\W", "_", name))
+        graph = oir.Graph([], [], nodes=[], name=unique, opset_imports={"": outer.opset})
+        em = Emitter(graph, outer.opset, outer.options, outer.target, outer.report, outer.constants)
+        inner = type(walker)(em, walker.functions, walker.registry, self)
+        arguments = [_inputs(em, argument) for argument in function.regions[0].blocks[0].arguments]
+        results = inner.call(symbol, arguments)
+        walker.refusals += inner.refusals
+        taken = set(graph.inputs)
+        for index, part in enumerate(part for parts in results for part in parts):
+            em.scope, em.metadata = f"result{index}", {}
+            output = em.Identity(part) if part in taken or part.producer() is None else part
+            taken.add(output)
+            graph.outputs.append(output)
+        return graph
+
+
+def _inputs(em: Emitter, argument: Any) -> Parts:
+    name = argument_name(argument.location) or f"arg{argument.arg_number}"
+    values = tuple(em.value(name, *part.value_type) for part in parts_of(argument.type))
+    em.main_graph.inputs.extend(values)
+    return values
+
+
+def _text(function: Any, symbol: str) -> str:
+    """The function without its name; "" where constants are too long to be compared."""
+    text: str = function.get_asm(enable_debug_info=False, large_elements_limit=_LARGE_ELEMENTS)
+    return "" if "__elided__" in text else text.replace(f"@{symbol}(", "@(", 1)
