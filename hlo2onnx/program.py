@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,14 @@ import numpy as np
 import onnx
 import onnx_ir as oir
 
+from hlo2onnx import saving
 from hlo2onnx.calling import flatten_arguments, from_model, to_model, unflatten_results
-from hlo2onnx.errors import UsageError
 from hlo2onnx.report import Report
+from hlo2onnx.saving import save_models, weight_bytes
 from hlo2onnx.sources import Source
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.ort import OrtProgram
 from hlo2onnx.verification.verify import verify
-
-EXTERNAL_DATA_BYTES = 1 << 30
-"""Models with more weight bytes are saved with external data: a protobuf ends at 2 GB."""
 
 
 class OnnxProgram:
@@ -62,8 +61,7 @@ class OnnxProgram:
 
     @property
     def _is_large(self) -> bool:
-        constants = (value.const_value for value in self.model.graph.initializers.values())
-        return sum(item.nbytes for item in constants if item is not None) > EXTERNAL_DATA_BYTES
+        return weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
 
     def save(self, path: str | Path, *, external_data: bool | None = None) -> None:
         """Writes the model.
@@ -78,19 +76,25 @@ class OnnxProgram:
             OSError: The file cannot be written.
         """
         path = Path(path)
-        if not path.parent.is_dir():
-            raise UsageError(f"cannot save {path}: there is no folder {path.parent}")
         external = self._is_large if external_data is None else external_data
-        oir.save(self.model, path, external_data=f"{path.name}.data" if external else None)
+        data = path.with_name(f"{path.name}.data") if external else None
+        save_models({path: self.model}, data)
 
-    @cached_property
-    def _runtime(self) -> OrtProgram:
+    @contextmanager
+    def _serialized(self) -> Iterator[bytes | str]:
+        """The serialized model, or the path of a file where it is too large for that."""
         if not self._is_large:
-            return OrtProgram(self.model_proto.SerializeToString(), libraries=self.libraries)
+            yield self.model_proto.SerializeToString()
+            return
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
             self.save(path)
-            return OrtProgram(str(path), libraries=self.libraries)
+            yield str(path)
+
+    @cached_property
+    def _runtime(self) -> OrtProgram:
+        with self._serialized() as model:
+            return OrtProgram(model, libraries=self.libraries)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model in ONNX Runtime.
@@ -146,9 +150,8 @@ class OnnxProgram:
         arrays = None
         if args or kwargs or not self._source.signature.inputs:
             arrays = flatten_arguments(self._source.signature, args, kwargs)
-        return verify(
-            self._source, self.model_proto, self.input_names, arrays, seed, self.libraries
-        )
+        with self._serialized() as model:
+            return verify(self._source, model, self.input_names, arrays, seed, self.libraries)
 
     def __repr__(self) -> str:
         return (

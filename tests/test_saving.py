@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import hlo2onnx
-from hlo2onnx import program as program_module
+from hlo2onnx import saving
 
 X = np.array([1.0, -2.0, 0.5], np.float32)
 WEIGHTS = np.arange(1500, dtype=np.float32).reshape(3, 500)
@@ -47,7 +47,7 @@ def test_save_with_external_data(tmp_path: Path) -> None:
 
 def test_large_models_run_and_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = hlo2onnx.translate(lambda x: x @ WEIGHTS, X)
-    monkeypatch.setattr(program_module, "EXTERNAL_DATA_BYTES", 1000)
+    monkeypatch.setattr(saving, "EXTERNAL_DATA_BYTES", 1000)
     np.testing.assert_allclose(program(X), X @ WEIGHTS, rtol=1e-6)
     program.save(tmp_path / "model.onnx")
     assert (tmp_path / "model.onnx.data").exists()

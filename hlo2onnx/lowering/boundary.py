@@ -77,10 +77,10 @@ def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
 
 
 def _weight(em: Emitter, item: Bound, dtype: oir.DataType) -> Parts:
-    """An initializer named after the argument it was."""
+    """An initializer named after the argument it was, in the type that it is stored in."""
     name = item.port.name
     if not item.port.element.startswith("complex"):
-        return (em.const(item.array, dtype, name),)
+        return (em.cast(em.const(item.array, name=name), dtype),)
     return em.const(item.array.real, name=f"{name}/re"), em.const(
         item.array.imag, name=f"{name}/im"
     )

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import onnx_ir as oir
 
 from hlo2onnx.calling import input_array
 from hlo2onnx.errors import SignatureError, UsageError
+from hlo2onnx.graph.weights import SMALL_ELEMENTS
 from hlo2onnx.sources.signature import Bound, Leaf, Signature, Statics, Trees, key_paths
 from hlo2onnx.sources.source import Source
 
@@ -33,6 +35,17 @@ def bound(source: Source, values: Mapping[str | int, Any]) -> Source:
         chosen = _ports(signature, values)
         return replace(source, signature=_without(signature, chosen, None))
     return replace(source, signature=_with_trees(signature, signature.trees, values))
+
+
+def stored_as(source: Source, dtype: oir.DataType) -> Source:
+    """The program with its bound f32 weights rounded to a narrower type, in which they stay."""
+    rounded = tuple(
+        replace(item, array=item.array.astype(dtype.numpy()))
+        if item.port.element == "f32" and item.array.size > SMALL_ELEMENTS
+        else item
+        for item in source.signature.bound
+    )
+    return replace(source, signature=replace(source.signature, bound=rounded))
 
 
 def values_to_bind(

@@ -117,13 +117,16 @@ def _from_ort(value: Any) -> np.ndarray:
     return np.frombuffer(content, dtype.numpy()).reshape(tuple(value.shape()))
 
 
-def check_model(proto: onnx.ModelProto) -> None:
+def check_model(model: onnx.ModelProto | bytes | str) -> None:
     """Runs the full ONNX checker with strict shape inference.
+
+    Args:
+        model: A model, a serialized one, or the path of one.
 
     Raises:
         VerificationError: The model breaks the ONNX standard.
     """
     try:
-        onnx.checker.check_model(proto, full_check=True)
+        onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise VerificationError(f"the model is not valid ONNX: {error}") from error

@@ -15,6 +15,7 @@ from hlo2onnx.mlir.quantized import is_quantized, quantized_to_math
 from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.specialized import specialized, symbols_of
+from hlo2onnx.verification.inputs import numpy_type
 from hlo2onnx.verification.widen import is_evaluation_of, widen, widened
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
@@ -96,6 +97,7 @@ class _Static:
         for port, array in zip(self._signature.inputs, arrays, strict=True):
             arguments[port.position] = array
         for item in self._signature.bound:
+            array = item.array.astype(numpy_type(item.port.element), copy=False)
             wide = program is not self._program
-            arguments[item.port.position] = widen(item.array) if wide else item.array
+            arguments[item.port.position] = widen(array) if wide else array
         return program(arguments, [port.position for port in self._signature.outputs])

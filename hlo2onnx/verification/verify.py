@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import onnx
 
 from hlo2onnx.calling import from_model, to_model
 from hlo2onnx.sources.signature import Port
@@ -22,13 +21,14 @@ from hlo2onnx.verification.reference import Reference
 
 def verify(
     source: Source,
-    model: onnx.ModelProto,
+    model: bytes | str,
     input_names: Sequence[str],
     arrays: Sequence[np.ndarray] | None,
     seed: int,
     libraries: Sequence[str] = (),
 ) -> Verification:
-    """Compares a model with the program it was made from; see `OnnxProgram.verify`."""
+    """Compares a model, serialized or in a file, with the program it was made from; see
+    `OnnxProgram.verify`."""
     check_model(model)
     runner = _Runner(source, model, input_names, libraries)
     outputs = source.signature.outputs
@@ -61,17 +61,15 @@ class _Runner:
     def __init__(
         self,
         source: Source,
-        model: onnx.ModelProto,
+        model: bytes | str,
         input_names: Sequence[str],
         libraries: Sequence[str],
     ) -> None:
         self._outputs = source.signature.outputs
         self._names = input_names
         self.reference = Reference(source)
-        content = model.SerializeToString()
         self._sessions = [
-            OrtProgram(content, optimize=optimize, libraries=libraries)
-            for optimize in (True, False)
+            OrtProgram(model, optimize=optimize, libraries=libraries) for optimize in (True, False)
         ]
 
     def __call__(

@@ -112,3 +112,28 @@ def test_a_bare_module() -> None:
 def test_what_does_not_fit(bind: Any) -> None:
     with pytest.raises(UsageError):
         hlo2onnx.translate(apply, params(), X, scale=SCALE, bind=bind)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_weights_are_stored_in_a_narrower_type(dtype: str) -> None:
+    """Bound weights are rounded before the program is verified with them."""
+    program = hlo2onnx.translate(
+        apply, params(), X, scale=SCALE, bind="params", weights_dtype=dtype
+    )
+    types = {str(v.dtype).lower() for n, v in program.model.graph.initializers.items() if "/w" in n}
+    assert types == {dtype}
+    assert program.verify(X, scale=SCALE).ok
+    assert not program.report.notes
+
+
+def test_constants_are_stored_in_a_narrower_type() -> None:
+    weights = params()
+    program = hlo2onnx.translate(
+        lambda x: apply(weights, x, scale=SCALE), X, weights_dtype="bfloat16"
+    )
+    assert "stored in bfloat16" in str(program.report)
+    expected = apply(weights, X, scale=SCALE)
+    np.testing.assert_allclose(program(X), expected, rtol=0.05, atol=0.05)
+    assert not program.verify(X).ok
+    with pytest.raises(UsageError, match="bfloat16, float16"):
+        hlo2onnx.translate(jnp.sin, X, weights_dtype="int8")
