@@ -3,64 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
-from typing import Any
 
 import gallery
 import jax
 import numpy as np
-import onnx_ir as oir
 import pytest
-
-import hlo2onnx
-from hlo2onnx.graph.values import shape_of
-
-EXAMPLES = {example.name: example for example in gallery.load_all()}
-
-
-@cache
-def translated(name: str, gradient: bool = False) -> hlo2onnx.OnnxProgram:
-    """A small variant of an example, or its gradient."""
-    example = EXAMPLES[name]
-    build = example.build_gradient if gradient else example.build
-    function, args = build(**example.small)
-    return hlo2onnx.translate(jax.jit(function).lower(*args))
-
-
-def nodes(name: str, gradient: bool = False) -> Counter[str]:
-    """Operators of the model, those within loops and branches included."""
-    return Counter(node.op_type for node in translated(name, gradient).model.graph.all_nodes())
-
-
-def loops(name: str, gradient: bool = False) -> list[oir.Node]:
-    graph = translated(name, gradient).model.graph
-    return [node for node in graph.all_nodes() if node.op_type == "Loop"]
-
-
-def body(loop: oir.Node) -> oir.Graph:
-    return loop.attributes["body"].as_graph()
-
-
-def in_body(loop: oir.Node) -> Counter[str]:
-    return Counter(node.op_type for node in body(loop))
-
-
-def shapes(values: Any) -> list[tuple[Any, ...]]:
-    return [shape_of(value) for value in values]
-
-
-def states(loop: oir.Node) -> list[tuple[Any, ...]]:
-    """The shapes of what a Loop carries."""
-    return shapes(loop.inputs[2:])
-
-
-def stacks(loop: oir.Node) -> list[tuple[Any, ...]]:
-    """The shapes of what a Loop stacks."""
-    return shapes(loop.outputs[len(loop.inputs) - 2 :])
-
-
-GUARDS = ("Clip", "Less", "Min", "Where")
-"""What an index would be guarded by."""
+from example_graphs import (
+    EXAMPLES,
+    GUARDS,
+    body,
+    in_body,
+    loops,
+    nodes,
+    shapes,
+    stacks,
+    states,
+    translated,
+)
 
 
 def test_lstm_carries_its_state_alone() -> None:

@@ -1,0 +1,73 @@
+"""The models of the examples, small variants, and what their loops are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import gallery
+import jax
+import onnx_ir as oir
+
+import hlo2onnx
+from hlo2onnx.graph.values import shape_of
+
+EXAMPLES = {example.name: example for example in gallery.load_all()}
+
+GUARDS = ("Clip", "Less", "Min", "Where")
+"""What an index would be guarded by."""
+
+
+def translated(name: str, gradient: bool = False, **sizes: Any) -> hlo2onnx.OnnxProgram:
+    """A small variant of an example, with some sizes of its own, or its gradient; one program
+    for all calls that ask for it."""
+    return _translated(name, gradient, tuple(sorted(sizes.items())))
+
+
+@cache
+def _translated(
+    name: str, gradient: bool, sizes: tuple[tuple[str, Any], ...]
+) -> hlo2onnx.OnnxProgram:
+    example = EXAMPLES[name]
+    build = example.build_gradient if gradient else example.build
+    with example.types():
+        function, args = build(**{**example.small, **dict(sizes)})
+        return hlo2onnx.translate(jax.jit(function).lower(*args))
+
+
+def nodes(name: str, gradient: bool = False, **sizes: Any) -> Counter[str]:
+    """Operators of the model, those within loops and branches included."""
+    graph = translated(name, gradient, **sizes).model.graph
+    return Counter(node.op_type for node in graph.all_nodes())
+
+
+def loops(name: str, gradient: bool = False) -> list[oir.Node]:
+    """The Loops of the model, outer before inner."""
+    graph = translated(name, gradient).model.graph
+    return [node for node in graph.all_nodes() if node.op_type == "Loop"]
+
+
+def body(loop: oir.Node) -> oir.Graph:
+    """What a Loop does in a trip."""
+    return loop.attributes["body"].as_graph()
+
+
+def in_body(loop: oir.Node) -> Counter[str]:
+    """The operators of a trip, those of inner loops apart."""
+    return Counter(node.op_type for node in body(loop))
+
+
+def shapes(values: Any) -> list[tuple[Any, ...]]:
+    """The shapes of several values."""
+    return [shape_of(value) for value in values]
+
+
+def states(loop: oir.Node) -> list[tuple[Any, ...]]:
+    """The shapes of what a Loop carries."""
+    return shapes(loop.inputs[2:])
+
+
+def stacks(loop: oir.Node) -> list[tuple[Any, ...]]:
+    """The shapes of what a Loop stacks."""
+    return shapes(loop.outputs[len(loop.inputs) - 2 :])
