@@ -19,6 +19,8 @@ from hlo2onnx.errors import (
 if TYPE_CHECKING:
     from hlo2onnx.api import translate
     from hlo2onnx.program import OnnxProgram
+    from hlo2onnx.programs import OnnxPrograms
+    from hlo2onnx.state import StateArray
     from hlo2onnx.verification.compare import Verification
 
 __version__ = "0.1.0"
@@ -28,7 +30,9 @@ __all__ = [
     "Hlo2OnnxError",
     "LoadError",
     "OnnxProgram",
+    "OnnxPrograms",
     "SignatureError",
+    "StateArray",
     "TranslationError",
     "UnsupportedOp",
     "UsageError",
@@ -42,6 +46,8 @@ __all__ = [
 
 _HOMES = {
     "OnnxProgram": "hlo2onnx.program",
+    "OnnxPrograms": "hlo2onnx.programs",
+    "StateArray": "hlo2onnx.state",
     "Verification": "hlo2onnx.verification.compare",
     "translate": "hlo2onnx.api",
 }

@@ -6,18 +6,27 @@ import inspect
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, overload
 
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
 from hlo2onnx.graph.weights import STORAGE_TYPES
 from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
+from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.sources import load
 from hlo2onnx.sources.bound import Bind, bound, stored_as, values_to_bind
 from hlo2onnx.sources.specialized import specialized
 from hlo2onnx.sources.symbolic import Dynamic
 from hlo2onnx.stages import run_stages
+
+
+@overload
+def translate(source: Mapping[str, Any], /, **options: Any) -> OnnxPrograms: ...
+
+
+@overload
+def translate(source: Any, /, *args: Any, **options: Any) -> OnnxProgram: ...
 
 
 def translate(
@@ -38,14 +47,15 @@ def translate(
     bind: Bind = (),
     weights_dtype: str | None = None,
     **kwargs: Any,
-) -> OnnxProgram:
+) -> OnnxProgram | OnnxPrograms:
     """Translates a JAX function or StableHLO program to ONNX.
 
     Args:
         source: A `jax.stages.Lowered` (or `Traced`), a `jax.export.Exported` or its serialized
             bytes, an MLIR `ir.Module`, a path (or str naming a file) or the text or bytes of a
             StableHLO program: text, MLIR bytecode, portable artifact (VHLO). Or a jitted or plain
-            function, followed by example arguments.
+            function, followed by example arguments. Or a mapping of names to several of these,
+            which are to share their weights.
         args, kwargs: Example arguments, only with a function: arrays, `jax.ShapeDtypeStruct`s, or
             texts such as "b, 128" (f32) and "int32[b, s]", whose named dimensions stay free.
             A keyword that is one of the options below is that option; lower a function that has
@@ -72,19 +82,27 @@ def translate(
         specialize: Sizes of free dimensions of the program, by name, which make it static.
 
     Returns:
-        The program: the model, its report, and methods to run, verify and save it.
+        The program: the model, its report, and methods to run, verify and save it. An
+        `hlo2onnx.OnnxPrograms` of them for a mapping.
 
     Raises:
         LoadError: The source is not a readable program.
         TranslationError: Ops that ONNX or the target cannot express, all of them at once.
         UsageError: An option has no such value, or is a parameter of the function as well.
     """
-    given = {"opset": opset, "target": target, "function": function, "nan": nan, "half": half}
-    given["functions"] = functions
-    others: dict[str, Any] = {"without": without, "dump": dump, "custom_calls": custom_calls}
-    others |= {"dynamic": dynamic, "specialize": specialize, "bind": bind}
-    others |= {"weights_dtype": weights_dtype}
-    _check_parameters(source, {**given, **others})
+    given: dict[str, Any] = {
+        "opset": opset, "target": target, "function": function, "nan": nan, "half": half,
+        "functions": functions, "without": without, "dump": dump, "custom_calls": custom_calls,
+        "dynamic": dynamic, "specialize": specialize, "bind": bind, "weights_dtype": weights_dtype,
+    }  # fmt: skip
+    if isinstance(source, Mapping):
+        if args or kwargs:
+            raise UsageError("example arguments go with one function, not with several programs")
+        programs = {
+            name: cast(OnnxProgram, translate(item, **given)) for name, item in source.items()
+        }
+        return OnnxPrograms(programs)
+    _check_parameters(source, given)
     rules = frozenset([without] if isinstance(without, str) else without)
     folder = None if dump is None else Path(dump)
     options = Options(

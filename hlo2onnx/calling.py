@@ -13,6 +13,7 @@ import numpy as np
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.graph.dims import evaluate, solve
 from hlo2onnx.sources.signature import Port, Signature, Statics, Trees, key_paths
+from hlo2onnx.state import StateArray
 from hlo2onnx.verification.inputs import numpy_type
 
 
@@ -151,7 +152,10 @@ def input_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
         SignatureError: Its shape or type does not fit.
     """
     wanted = numpy_type(port.element)
-    if type(leaf) in (bool, int, float, complex):
+    array: Any
+    if isinstance(leaf, StateArray):
+        array = leaf
+    elif type(leaf) in (bool, int, float, complex):
         array = _from_scalar(leaf, wanted, port)
     else:
         array = _narrowed(_from_array(leaf, port, dtype), wanted, port)
@@ -165,7 +169,7 @@ def input_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
         raise SignatureError(
             f"argument {port.name} must have shape {_dims(port)}, not {list(array.shape)}"
         )
-    return array
+    return array  # type: ignore[no-any-return]
 
 
 def _from_scalar(value: Any, wanted: np.dtype, port: Port) -> np.ndarray:

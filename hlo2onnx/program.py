@@ -18,6 +18,7 @@ from hlo2onnx.calling import flatten_arguments, from_model, to_model, unflatten_
 from hlo2onnx.report import Report
 from hlo2onnx.saving import save_models, weight_bytes
 from hlo2onnx.sources import Source
+from hlo2onnx.stepping import Stepper
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.ort import OrtProgram
 from hlo2onnx.verification.verify import verify
@@ -118,6 +119,33 @@ class OnnxProgram:
         arrays = flatten_arguments(signature, args, kwargs)
         return unflatten_results(signature, self.run(arrays))
 
+    def step(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the model once, its state staying in ONNX Runtime's memory.
+
+        The state is what the program donates: arguments of `jax.jit(..., donate_argnums=...)`
+        whose memory a result takes. Such results come as `StateArray`s, which the next step takes
+        without a copy and whose memory it reuses:
+
+            cache, token = program.step(cache, token)
+
+        Args:
+            args, kwargs: As for a call; states may be arrays or `StateArray`s.
+
+        Returns:
+            As a call does, with `StateArray`s for the results that are states.
+
+        Raises:
+            SignatureError: The arguments do not fit, or an earlier step has taken a state.
+            VerificationError: ONNX Runtime is not installed or refuses.
+        """
+        signature = self._source.signature
+        arrays = flatten_arguments(signature, args, kwargs)
+        return unflatten_results(signature, self._stepper(arrays))
+
+    @cached_property
+    def _stepper(self) -> Stepper:
+        return Stepper(self._runtime, self.input_names, self._source.signature)
+
     def flatten(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
         """The arguments of a call as flat arrays, one per input.
 
@@ -128,7 +156,7 @@ class OnnxProgram:
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the model on flat arrays, one per input, complex ones as complex arrays."""
-        feeds = to_model(self.input_names, arrays)
+        feeds = to_model(self.input_names, [np.asarray(array) for array in arrays])
         return from_model(self._source.signature.outputs, self._runtime(feeds))
 
     def verify(self, *args: Any, seed: int = 0, **kwargs: Any) -> Verification:

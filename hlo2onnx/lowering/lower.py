@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as oir
 
+from hlo2onnx.analysis.dependence import Dependence
 from hlo2onnx.custom_calls import known_translations
 from hlo2onnx.errors import LoadError, TranslationError
 from hlo2onnx.lowering.boundary import (
@@ -24,7 +26,7 @@ from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.options import DEFAULT_OPSET, Options, ir_version
-from hlo2onnx.report import Report
+from hlo2onnx.report import FIXED_KEY, Report
 from hlo2onnx.sources.signature import Signature
 from hlo2onnx.targets import Target
 
@@ -68,6 +70,10 @@ def lower(
             opset = needed.opset
 
 
+STATES = "hlo2onnx.states"
+"""Metadata of a model: JSON that maps outputs to the inputs whose next value they are."""
+
+
 @dataclass(frozen=True)
 class _Lowering:
     """What stays the same when the lowering starts again with a newer opset."""
@@ -103,10 +109,17 @@ class _Lowering:
         if walker.refusals:
             raise TranslationError(walker.refusals)
         bind_outputs(em, results, signature.outputs, output_names)
+        if em.random_keys and any(map(Dependence(graph).is_fixed, em.random_keys)):
+            self.report.note(FIXED_KEY)
         self.report.opset = opset
+        aliases = {
+            str(graph.outputs[place].name): str(graph.inputs[index].name)
+            for index, place in signature.aliases.items()
+        }
         return oir.Model(
             graph,
             ir_version=ir_version(opset),
             producer_name="hlo2onnx",
+            metadata_props={STATES: json.dumps(aliases)} if aliases else None,
             functions=kept.as_functions() if kept else (),
         )

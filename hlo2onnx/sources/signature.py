@@ -32,6 +32,8 @@ class Port:
             storage.
         shape: Extents; symbolic where they are dynamic.
         position: Index among the arguments (or results) of the MLIR function.
+        alias: Of an input that the caller gives away (`donate_argnums`): the position of the
+            result that takes its memory.
         step: Distance between neighbouring values of a quantized result, or one just dequantized:
             rounding that goes the other way shows as one step. 0 for everything else.
     """
@@ -40,6 +42,7 @@ class Port:
     element: str
     shape: tuple[Dim, ...]
     position: int
+    alias: int | None = None
     step: float = 0.0
 
 
@@ -115,6 +118,16 @@ class Signature:
     dims: Mapping[int, Dim] = field(default_factory=dict)
     bound: tuple[Bound, ...] = ()
 
+    @property
+    def aliases(self) -> dict[int, int]:
+        """Inputs that lend their memory to outputs of their type: input index to output index."""
+        places = {port.position: index for index, port in enumerate(self.outputs)}
+        return {
+            index: places[port.alias]
+            for index, port in enumerate(self.inputs)
+            if port.alias in places
+        }
+
 
 def signature_of(function: Any) -> Signature:
     """The signature of a `func.func`, named by its argument locations and `jax.result_info`.
@@ -135,7 +148,10 @@ def signature_of(function: Any) -> Signature:
         "arg",
         positive,
     )
-    inputs = tuple(port for port in inputs if port.position not in dims)
+    aliases = [names.get("tf.aliasing_output") for names in argument_attributes(function)]
+    inputs = tuple(
+        replace(port, alias=aliases[port.position]) for port in inputs if port.position not in dims
+    )
     result_types = list(to_python(function.attributes["function_type"]).results)
     names = _result_names(function, len(result_types))
     outputs = _ports(result_types, names, "result", positive)

@@ -66,8 +66,7 @@ class OrtProgram:
             self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise VerificationError(f"ONNX Runtime does not load the model: {error}") from error
-        self._ort = ort
-        self._outputs = [output.name for output in self.session.get_outputs()]
+        self.output_names = [output.name for output in self.session.get_outputs()]
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Runs the model; arrays of ml_dtypes types go in and come out as such.
@@ -75,22 +74,40 @@ class OrtProgram:
         Raises:
             VerificationError: ORT refuses at run time.
         """
-        values = {name: self._to_ort(array) for name, array in inputs.items()}
+        values = {name: to_ort(array) for name, array in inputs.items()}
         try:
-            results = self.session.run_with_ort_values(self._outputs, values)
+            results = self.session.run_with_ort_values(self.output_names, values)
         except Exception as error:
             raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
-        return [_from_ort(result) for result in results]
+        return [from_ort(result) for result in results]
 
-    def _to_ort(self, array: np.ndarray) -> Any:
-        dtype = oir.DataType.from_numpy(array.dtype)
-        array = np.ascontiguousarray(array).reshape(array.shape)
-        if dtype.bitwidth < 8:
-            raise VerificationError(f"ONNX Runtime's Python API takes no {dtype.name} arrays")
-        if array.dtype.kind in "biuf" and dtype.name in _NATIVE:
-            return self._ort.OrtValue.ortvalue_from_numpy(array)
-        carrier = array.view(np.uint8 if dtype.bitwidth == 8 else np.uint16)
-        return self._ort.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, int(dtype))
+    def run_bound(self, binding: Any) -> None:
+        """Runs the model on an `onnxruntime.IOBinding`.
+
+        Raises:
+            VerificationError: ORT refuses at run time.
+        """
+        try:
+            self.session.run_with_iobinding(binding)
+        except Exception as error:
+            raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
+
+
+def to_ort(array: np.ndarray) -> Any:
+    """An `onnxruntime.OrtValue` over an array, of an ml_dtypes type as well.
+
+    Raises:
+        VerificationError: ORT takes no arrays of this type.
+    """
+    ort = onnxruntime()
+    dtype = oir.DataType.from_numpy(array.dtype)
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if dtype.bitwidth < 8:
+        raise VerificationError(f"ONNX Runtime's Python API takes no {dtype.name} arrays")
+    if array.dtype.kind in "biuf" and dtype.name in _NATIVE:
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    carrier = array.view(np.uint8 if dtype.bitwidth == 8 else np.uint16)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, int(dtype))
 
 
 def _register(options: Any, library: str) -> None:
@@ -108,7 +125,8 @@ _NATIVE = frozenset(
 )
 
 
-def _from_ort(value: Any) -> np.ndarray:
+def from_ort(value: Any) -> np.ndarray:
+    """A copy of what an `onnxruntime.OrtValue` holds."""
     dtype = oir.DataType(value.element_type())
     if dtype.name in _NATIVE:
         return np.asarray(value.numpy())
