@@ -144,11 +144,29 @@ LIMITATIONS: Mapping[str, Limitation] = {
         "a sum of products of floats has an integer result",
         "keep a float result type (preferred_element_type) and convert it afterwards",
     ),
+    "fixed size": Limitation(
+        ("stablehlo.set_dimension_size",),
+        "a result of static shape, and another size than that",
+        "the result has a static shape, and a size that may be another",
+        "give the dimension of the result's type as ?",
+    ),
+    "padding from data": Limitation(
+        ("stablehlo.dynamic_conv",),
+        "the padding is no constant",
+        "the padding is computed at run time",
+        "pad by a constant, or with stablehlo.dynamic_pad before a convolution without padding",
+    ),
     "collapsed nothing": Limitation(
         ("stablehlo.gather",),
         "a slice of extent 0 is collapsed to one element",
         "a slice of extent 0 is collapsed to one element",
         "give collapsed axes slice size 1",
+    ),
+    "state of a generator": Limitation(
+        ("stablehlo.rng_bit_generator",),
+        "a state that is not ui64[2], nor ui64[3] for PHILOX",
+        "XLA takes ui64[2], and for PHILOX ui64[3], as the state of a generator",
+        "bitcast words of 32 bits to ui64, as jax.lax.rng_bit_generator does",
     ),
 }
 """By name."""

@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+FIXED_KEY = (
+    "random numbers are the same in every run: a key is a constant of the program; pass it as an"
+    " argument"
+)
 SHARDINGS_DROPPED = "shardings are dropped: the model runs on one device"
 
 

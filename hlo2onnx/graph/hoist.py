@@ -6,7 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.edit import subgraphs
 
-RANDOM = frozenset({"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike",
+RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike",
                     "RandomUniform", "RandomUniformLike"})  # fmt: skip
 """Operators that give another result each time."""
 
