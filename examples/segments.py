@@ -15,7 +15,7 @@ Table = dict[str, jax.Array]
 
 
 def group_by(keys: jax.Array, values: jax.Array, *, groups: int) -> Table:
-    """Return how many values each key has, their sum, mean, least and largest.
+    """Return how many rows each key has, and of ``values[row, column]`` their sum, mean, extremes.
 
     A key outside of ``[0, groups)`` counts nowhere.
     """
@@ -23,13 +23,14 @@ def group_by(keys: jax.Array, values: jax.Array, *, groups: int) -> Table:
     total = jax.ops.segment_sum(values, keys, groups)
     least = jax.ops.segment_min(values, keys, groups)
     largest = jax.ops.segment_max(values, keys, groups)
+    rows = count[:, None]
     return {
         "count": count,
         "sum": total,
-        "mean": total / jnp.maximum(count, 1).astype(values.dtype),
+        "mean": total / jnp.maximum(rows, 1).astype(values.dtype),
         # The least of no values is inf, the largest -inf.
-        "least": jnp.where(count > 0, least, 0),
-        "largest": jnp.where(count > 0, largest, 0),
+        "least": jnp.where(rows > 0, least, 0),
+        "largest": jnp.where(rows > 0, largest, 0),
     }
 
 
@@ -59,16 +60,12 @@ def distinct(keys: jax.Array, *, size: int) -> Table:
 def build_group_by(
     rows: int = 20_000, groups: int = 100, columns: int = 8, dtype: Any = jnp.float32
 ) -> tuple[Callable[..., Table], tuple[jax.Array, jax.Array]]:
-    """Return the totals by key and a table; some of its keys are unknown, and one has no rows."""
+    """Return the totals by key, keys and values; some keys are unknown, and one has no rows."""
     rng = np.random.default_rng(0)
     keys = rng.integers(-1, groups + 1, rows)
     keys[keys == groups // 2] = 0
     values = jnp.asarray(rng.normal(size=(rows, columns)), dtype)
-
-    def totals(keys: jax.Array, values: jax.Array) -> Table:
-        return jax.vmap(partial(group_by, groups=groups), (None, 1), 1)(keys, values)
-
-    return totals, (jnp.asarray(keys, jnp.int32), values)
+    return partial(group_by, groups=groups), (jnp.asarray(keys, jnp.int32), values)
 
 
 def build_distribution(

@@ -90,3 +90,12 @@ def const_ints(value: oir.Value | None) -> tuple[int, ...] | None:
     """The integers in a constant tensor, flattened; None when it is not constant."""
     array = const_of(value)
     return None if array is None else tuple(int(item) for item in array.reshape(-1))
+
+
+def const_number(value: oir.Value | None) -> float | int | None:
+    """The one number in a constant tensor of one element; None for everything else."""
+    array = const_of(value)
+    if array is None or array.size != 1 or array.dtype.kind not in "iuf":
+        return None
+    number: float | int = array.item()
+    return number

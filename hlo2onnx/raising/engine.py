@@ -19,6 +19,10 @@ MAX_FIRINGS_PER_NODE = 50
 """A rule set that rewrites more often than this per node of the graph does not terminate."""
 
 
+FEW_READERS = 16
+"""Where more are left, one reader less is no news to them: looking at all takes quadratic time."""
+
+
 class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
     """A rule does not apply; says why and to which value or node."""
 
@@ -128,12 +132,12 @@ def _fire(
             _discard(rewriter.made)
             continue
         names = [output.name for output in node.outputs]
+        enabled = [user for output in node.outputs for user in output.consumers()]
         replace(node, values)
         _inherit_names(node, names, values, rewriter.made)
         # Rules that count readers must not see those that nobody needs any more.
-        inputs = remove_makers(inputs)
-        enabled = [user for value in values for user in value.consumers()]
-        enabled += [user for value in inputs for user in value.consumers()]
+        less_read = [value for value in remove_makers(inputs) if len(value.uses()) <= FEW_READERS]
+        enabled += [user for value in less_read for user in value.consumers()]
         enabled += [made for made in rewriter.made if made.graph is not None]
         for other in enabled:
             if other not in queued:

@@ -43,6 +43,13 @@ def test_an_expanded_constant_stays_small() -> None:
     Rewrite(build, {"x": X}, FoldConstants()).nothing()
 
 
+def test_a_small_repeated_constant_that_nothing_broadcasts() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.MatMul(x, b.expand(b.const(np.full((1, 1), 2, np.float32)), (4, 4)))
+
+    Rewrite(build, {"x": X}, FoldConstants()).gives("MatMul")
+
+
 def test_scalar_arithmetic() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Mul(x, b.Add(b.scalar_like(0.1, x), b.Neg(b.scalar_like(0.3, x))))

@@ -38,6 +38,24 @@ def test_drop_identity_transpose() -> None:
     Rewrite(build, {"x": CUBE}, DropIdentity()).gives("Neg")
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_drop_identity_slice(step: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        end = b.i64([1 if step > 1 else 9])
+        return b.Neg(b.Slice(x, b.i64([0]), end, b.i64([0]), b.i64([step])))
+
+    x = CUBE[:1] if step > 1 else CUBE
+    Rewrite(build, {"x": x}, DropIdentity()).gives("Neg")
+
+
+def test_drop_identity_keeps_an_axis_that_turns_round() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        ends = b.i64([np.iinfo(np.int64).min])
+        return b.Slice(x, b.i64([-1]), ends, b.i64([1]), b.i64([-1]))
+
+    Rewrite(build, {"x": CUBE}, DropIdentity()).nothing()
+
+
 def test_drop_identity_keeps_square_transposes() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Transpose(x, perm=(1, 0)))
@@ -97,6 +115,14 @@ def test_compose_reshapes_needs_neighbours() -> None:
         return b.reshape(b.Transpose(b.reshape(x, (6, 4)), perm=(1, 0)), (24,))
 
     Rewrite(build, {"x": CUBE}, ComposeReshapes()).nothing()
+
+
+def test_move_one_element_through_gather() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.Neg(b.Gather(b.expand(x, (5, 3)), i, axis=0))
+
+    inputs = {"x": np.full((1, 1), 2, np.float32), "i": np.array([[0, 4], [2, -1]])}
+    Rewrite(build, inputs, MoveOneElement()).gives("Expand", "Neg", "Reshape")
 
 
 def test_compose_transposes() -> None:

@@ -5,17 +5,11 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.graph.values import const_number, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 
 GATHERS = frozenset({"Gather", "GatherElements"})
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
-
-
-def _number(value: oir.Value | None) -> int | None:
-    """The one number in a constant."""
-    array = const_of(value)
-    return int(array.item()) if array is not None and array.size == 1 else None
 
 
 def _made_by(value: oir.Value | None, op_type: str) -> tuple[oir.Value | None, ...] | None:
@@ -43,7 +37,7 @@ def counted_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
         return None
     is_same = less[0] is i and i in add
     by = add[1] if add[0] is i else add[0]
-    return i if is_same and _number(less[1]) == 0 and _number(by) == count else None
+    return i if is_same and const_number(less[1]) == 0 and const_number(by) == count else None
 
 
 class NegativeIndex(Rule):
@@ -69,7 +63,7 @@ class NegativeIndex(Rule):
         readers = {reader.op_type for reader in indices.consumers()}
         is_shared = len(clip[0].uses()) > 1 or not readers <= GATHERS
         need(not is_shared, "others need the indices as they are", indices)
-        is_whole = _number(clip[1]) == 0 and _number(clip[2]) == extent - 1
+        is_whole = const_number(clip[1]) == 0 and const_number(clip[2]) == extent - 1
         need(is_whole, "they are clamped to something else", indices)
         i = counted_from_the_end(clip[0], extent)
         need(i is not None, "negative ones are not counted from the end", indices)

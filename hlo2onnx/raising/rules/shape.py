@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.graph.ops import UNARY
-from hlo2onnx.graph.values import Shape, dtype_of, shape_of, static_shape
+from hlo2onnx.graph.values import Shape, const_ints, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
@@ -29,14 +29,16 @@ def first(node: oir.Node) -> oir.Value:
 class DropIdentity(Rule):
     """Identity(x), Cast to x's own type, Reshape, Transpose, Expand that change nothing -> x
 
-    A Reshape or Expand changes nothing when its output has x's static shape; a Transpose when its
-    permutation is the identity; a Concat when it has one operand.
+    A Reshape or Expand changes nothing when its output has x's static shape; so a Slice with
+    steps that are known to be forwards; a Transpose when its permutation is the identity; a
+    Concat when it has one operand.
     """
 
     name = "drop-identity"
     anchors = frozenset(
-        {"Cast", "Concat", "Expand", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-    )
+        {"Cast", "Concat", "Expand", "Identity", "Reshape", "Slice", "Squeeze", "Transpose",
+         "Unsqueeze"}
+    )  # fmt: skip
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = first(node)
@@ -47,6 +49,10 @@ class DropIdentity(Rule):
             need(list(perm) == list(range(len(perm))), "it permutes axes", node)
         elif node.op_type == "Concat":
             need(len(node.inputs) == 1, "it joins several tensors", node)
+        elif node.op_type == "Slice":
+            steps = const_ints(node.inputs[4]) if len(node.inputs) > 4 else (1,)
+            need(steps is not None and min(steps) > 0, "it may turn an axis round", node)
+            need(shape_of(x) == shape_of(y), "it cuts", node)
         elif node.op_type != "Identity":
             need(shape_of(x) == shape_of(y), "it changes the shape", node)
         return x
@@ -124,13 +130,13 @@ class ComposeExpands(Rule):
 
 
 class MoveOneElement(Rule):
-    """Reshape(Expand(x)) -> Expand(x), and so for Transpose and Slice, where x is one element
+    """Reshape(Expand(x)) -> Expand(x), and so for Gather, Slice, Transpose; x is one element
 
     Legal because every element of the result is that element.
     """
 
     name = "move-one-element"
-    anchors = RESHAPES | {"Slice", "Transpose"}
+    anchors = RESHAPES | {"Gather", "Slice", "Transpose"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = source_of(first(node), "Expand")

@@ -1,0 +1,93 @@
+"""Two tensors that fill each other's gaps become one; others keep their zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+import hlo2onnx
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.interleave import Interleave
+from hlo2onnx.raising.rules.shape import ComposeReshapes
+
+X = np.array([[1, -0.0, 3], [np.nan, 5, np.inf], [7, 8, 9]], np.float32)
+
+
+def spread(
+    b: GraphBuilder, x: oir.Value, low: int, extent: int, axis: int = 0, step: int = 2
+) -> oir.Value:
+    """x with its elements `step` apart along an axis, the first at `low`."""
+    dims = [int(dim) for dim in x.shape or ()]  # type: ignore[arg-type]
+    count = dims[axis]
+    x = b.reshape(x, [*dims[: axis + 1], 1, *dims[axis + 1 :]])
+    before, behind = [0] * (len(dims) + 1), [0] * (len(dims) + 1)
+    before[axis], behind[axis + 1] = -(-low // step), step - 1
+    start = before[axis] * step - low
+    units = max(-(-(start + extent) // step), count + before[axis])
+    behind[axis] = units - count - before[axis]
+    x = b.Pad(x, b.i64(before + behind), b.scalar_like(0, x))
+    x = b.reshape(x, [*dims[:axis], units * step, *dims[axis + 1 :]])
+    return b.slice(x, [start], [start + extent], axes=[axis])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize(("axis", "extent"), [(0, 6), (0, 5), (1, 6), (1, 5)])
+def test_interleave(axis: int, extent: int, dtype: type) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Add(spread(b, y, 1, extent, axis), spread(b, x, 0, extent, axis))
+
+    x = X if dtype == np.float32 else np.arange(9, dtype=dtype).reshape(3, 3)
+    inputs = {"x": x, "y": np.take(x, range(extent // 2), axis) * 2}
+    last = ["Add"] if dtype == np.float32 else []
+    Rewrite(build, inputs, Interleave(), ComposeReshapes()).gives("Concat", "Gather", *last)
+
+
+def test_a_single_element_has_no_gaps() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Add(spread(b, x, 0, 3), b.Pad(y, b.i64([1, 0, 1, 0]), b.scalar_like(0, y)))
+
+    rewrite = Rewrite(build, {"x": X[:2], "y": X[2:]}, Interleave(), ComposeReshapes())
+    rewrite.gives("Concat", "Gather", "Add")
+
+
+NEAR_MISSES: dict[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
+    "both even": lambda b, x: b.Add(spread(b, x, 0, 6), spread(b, x, 0, 6)),
+    "in steps of 3": lambda b, x: b.Add(spread(b, x, 0, 7, 0, 3), spread(b, x, 1, 7, 0, 3)),
+    "along two axes": lambda b, x: b.Add(
+        spread(b, x, 0, 6, 0), spread(b, b.Concat(x, x, axis=0), 1, 3, 1)
+    ),
+    "one has gaps": lambda b, x: b.Add(spread(b, x, 0, 6), b.Concat(x, x, axis=0)),
+    "too short": lambda b, x: b.Add(spread(b, x, 0, 7), spread(b, x, 1, 7)),
+    "filled with ones": lambda b, x: b.Add(
+        b.reshape(
+            b.Pad(b.reshape(x, (3, 1, 3)), b.i64([0, 0, 0, 0, 1, 0]), b.scalar_like(1, x)), (6, 3)
+        ),
+        spread(b, x, 1, 6),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_what_does_not_take_turns(name: str) -> None:
+    Rewrite(NEAR_MISSES[name], {"x": X}, Interleave()).nothing()
+
+
+@pytest.mark.parametrize("count", range(1, 12))
+@pytest.mark.parametrize("axis", [0, 1])
+def test_associative_scan(count: int, axis: int) -> None:
+    """What the rule is for: no Pad is left of an associative scan, whatever its length."""
+    shape = (count, 3) if axis == 0 else (3, count)
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+    def scan(x: jax.Array) -> jax.Array:
+        return jax.lax.associative_scan(jnp.maximum, x, axis=axis)
+
+    program = hlo2onnx.translate(jax.jit(scan).lower(x))
+    np.testing.assert_array_equal(program(x), jax.jit(scan)(x))
+    assert program.report.nodes["Pad"] == 0
