@@ -1,7 +1,8 @@
 """Combining updates into elements of a tensor: the second half of scatter and select_and_scatter.
 
-scatter_rows(...)      where no two updates have the same target
-scatter_in_order(...)  where they may
+scatter_rows(...)      where no two updates have the same target, or all that do are equal
+last_of_each(...)      makes them equal where the last one is to stay
+scatter_in_order(...)  where targets may be the same
 
 The runtime's ScatterND works on rows in parallel without locks, so that equal indices reorder
 writes and lose sums; its ScatterElements goes through the indices one by one, in order.
@@ -53,6 +54,11 @@ class Region:
     function: Function
     combiners: list[Combiner | None]
 
+    @property
+    def overwrites(self) -> bool:
+        """Whether an update takes the place of what is there, or leaves it."""
+        return all(name in (Combiner.RHS, Combiner.LHS) for name in self.combiners)
+
 
 def region_of(em: Emitter, block: Any) -> Region:
     """The region of a scatter or of a select_and_scatter."""
@@ -65,7 +71,7 @@ def region_of(em: Emitter, block: Any) -> Region:
     return Region(em.scalar_function(block), names)
 
 
-# -- no two updates have the same target ------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------
 
 
 def scatter_rows(
@@ -80,7 +86,8 @@ def scatter_rows(
 
     Args:
         xs: Tensors whose first axes, as many as an index has columns, count the rows.
-        index: The row for each update, of shape (updates, columns); no two valid ones are equal.
+        index: The row for each update, of shape (updates, columns). No two valid ones are equal,
+            or the region only overwrites and equal ones have equal updates, in any order.
         updates: Tensors of shape (updates, ...).
         valid: Which updates count, of shape (updates); None for all of them, which it must be
             where an index has more than one column.
@@ -112,6 +119,34 @@ def scatter_rows(
     return results
 
 
+def last_of_each(
+    em: Emitter,
+    index: oir.Value,
+    updates: Sequence[Parts],
+    valid: oir.Value | None,
+    rows: int,
+) -> list[Parts]:
+    """Each update replaced by the last valid one with the same target.
+
+    This takes one integer for each update through a scatter in order, not each of their elements.
+
+    Args:
+        index: The row for each update, of shape (updates, 1); inside also where not valid.
+        updates: Tensors of shape (updates, ...).
+        valid: Which updates count, of shape (updates); None for all of them.
+        rows: How many there are.
+    """
+    count = _dims(index)[0]
+    flat = em.reshape(index, [count])
+    position = em.Range(em.i64(0), em.i64(count), em.i64(1))
+    if valid is not None:
+        position = em.Where(valid, position, em.i64(0))
+    last = em.expand(em.i64(0), [rows])
+    last = em.ScatterElements(last, flat, position, axis=0, reduction="max")
+    winner = em.Gather(last, flat, axis=0)
+    return [tuple(em.Gather(part, winner, axis=0) for part in parts) for parts in updates]
+
+
 def _direct(name: Combiner | None, parts: Parts) -> bool:
     """Whether ScatterND itself combines: its extremes lose NaN and know no booleans."""
     if name in (Combiner.MINIMUM, Combiner.MAXIMUM):
@@ -119,7 +154,7 @@ def _direct(name: Combiner | None, parts: Parts) -> bool:
     return name in (Combiner.ADD, Combiner.MULTIPLY, Combiner.LHS, Combiner.RHS)
 
 
-# -- updates may share a target ---------------------------------------------------------------
+# -- elements, in order ----------------------------------------------------------------------
 
 
 def scatter_in_order(

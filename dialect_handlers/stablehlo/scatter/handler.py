@@ -11,7 +11,13 @@ import onnx_ir as oir
 
 from dialect_handlers.common.reductions import combine
 from dialect_handlers.common.regions import MONOIDS, Combiner, neutral
-from dialect_handlers.common.scattering import Region, region_of, scatter_in_order, scatter_rows
+from dialect_handlers.common.scattering import (
+    Region,
+    last_of_each,
+    region_of,
+    scatter_in_order,
+    scatter_rows,
+)
 from dialect_handlers.common.windows import SMALL_PART, Start, read_window, write_window
 from dialect_handlers.stablehlo.scatter.blocks import rows_of_a_block, scatter_blocks
 from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers, Window, read_numbers
@@ -46,7 +52,9 @@ def scatter(
     if math.prod(n.batch) == 1:
         return _one_window(em, n, region, inputs, places, updates)
     if unique_indices or places.are_distinct():
-        return _rows(em, n, region, inputs, places, updates)
+        return _rows(em, n, region, inputs, places, updates, n.updates)
+    if region.overwrites and math.prod(n.dims[n.depth :]) > 1:
+        return _rows(em, n, region, inputs, places, updates, n.window_order, repeated=True)
     return _in_order(em, n, region, inputs, places, updates)
 
 
@@ -149,31 +157,36 @@ def _rows(
     inputs: Sequence[Parts],
     places: Places,
     updates: Sequence[Parts],
+    layout: Sequence[Axis],
+    repeated: bool = False,
 ) -> list[Parts]:
-    """No two windows meet: the rows behind the last indexed axis are written at once."""
-    depth = n.indexed[-1] + 1 if n.indexed else 0
-    layout = [axis for axis in n.updates if isinstance(axis, Batch) or axis.axis < depth]
+    """The rows behind the last indexed axis are written at once.
+
+    Args:
+        layout: The order of the updates' axes in which the rows are taken.
+        repeated: Rows may have the same target, where the last one stays. Otherwise no two windows
+            meet.
+    """
+    depth = n.depth
+    layout = [axis for axis in layout if isinstance(axis, Batch) or axis.axis < depth]
     behind = [axis for axis in n.updates if axis not in layout]
     behind.sort(key=_operand_axis)
     order = [n.updates.index(axis) for axis in [*layout, *behind]]
     count, rest = math.prod(n.extents(layout)), list(n.dims[depth:])
     valid = places.valid
     rows = [math.prod(n.dims[:depth]), *rest]
-    if valid is None and n.scatters_leading_rows:
+    if valid is None and n.scatters_leading_rows and not repeated:
         index, rows = em.reshape(places.rows, [count, depth]), list(n.dims)
     else:
         index = em.reshape(places.index(layout, depth), [count, 1])
     if valid is not None:
         valid = em.expand(places.spread(valid, layout), n.extents(layout))
         valid = em.reshape(valid, [count])
-    results = scatter_rows(
-        em,
-        region,
-        _each(inputs, lambda x: em.reshape(x, rows)),
-        index,
-        _each(updates, lambda x: em.reshape(em.transpose(x, order), [count, *rest])),
-        valid,
-    )
+    news = _each(updates, lambda x: em.reshape(em.transpose(x, order), [count, *rest]))
+    if repeated:
+        news = last_of_each(em, index, news, valid, rows[0])
+    xs = _each(inputs, lambda x: em.reshape(x, rows))
+    results = scatter_rows(em, region, xs, index, news, valid)
     return _each(results, lambda x: em.reshape(x, n.dims))
 
 
@@ -188,9 +201,7 @@ def _in_order(
     """Windows may meet: element by element, on the operand as one long axis."""
     layout = list(n.updates)
     if n.overlaps_shifted or None in region.combiners:
-        # Row-major order is then that of the windows.
-        first: list[Axis] = [Batch(axis) for axis in n.free]
-        layout = [*first, *(axis for axis in layout if axis not in first)]
+        layout = n.window_order  # row-major order is then that of the windows
     order = [n.updates.index(axis) for axis in layout]
     valid = places.valid
     flat = _each(inputs, lambda x: em.reshape(x, [math.prod(n.dims)]))

@@ -71,6 +71,17 @@ class Numbers:
         return sorted({*self.partial, *self.batching})
 
     @property
+    def depth(self) -> int:
+        """Operand axes up to the last indexed one; behind them are whole rows."""
+        return self.indexed[-1] + 1 if self.indexed else 0
+
+    @property
+    def window_order(self) -> list[Axis]:
+        """The axes of the updates with one window behind the other."""
+        first: list[Axis] = [Batch(axis) for axis in self.free]
+        return [*first, *(axis for axis in self.updates if axis not in first)]
+
+    @property
     def strides(self) -> list[int]:
         """Elements from one index to the next along each operand axis."""
         return [math.prod(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
