@@ -327,7 +327,7 @@ module @jit_distinct attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replica
     return %2 : tensor<12xi32> loc(#loc)
   } loc(#loc59)
 } loc(#loc)
-#loc2 = loc("examples/segments.py":53:34 to 55:5)
+#loc2 = loc("examples/segments.py":54:34 to 56:5)
 #loc3 = loc("jit(distinct)")
 #loc6 = loc("reshape")
 #loc7 = loc("transpose")
