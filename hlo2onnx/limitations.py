@@ -150,12 +150,6 @@ LIMITATIONS: Mapping[str, Limitation] = {
         "the result has a static shape, and a size that may be another",
         "give the dimension of the result's type as ?",
     ),
-    "padding from data": Limitation(
-        ("stablehlo.dynamic_conv",),
-        "the padding is no constant",
-        "the padding is computed at run time",
-        "pad by a constant, or with stablehlo.dynamic_pad before a convolution without padding",
-    ),
     "collapsed nothing": Limitation(
         ("stablehlo.gather",),
         "a slice of extent 0 is collapsed to one element",

@@ -15,10 +15,11 @@ from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.dims import is_static
 from hlo2onnx.graph.values import Dim, shape_of
+from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.lowering.shape_arithmetic import dims_of, extent_contents, value_of
+from hlo2onnx.lowering.shape_arithmetic import contents_of, dims_of, extent_contents, value_of
 
 
 @handles("stablehlo.get_dimension_size", form="any")
@@ -87,6 +88,17 @@ def dynamic_pad(em: Emitter, op: Op) -> oir.Value:
             "pad with an interior padding of zero, or by constant amounts",
         )
     return pad(em, x, fill, low, high, gaps)  # type: ignore[arg-type]
+
+
+@handles("stablehlo.set_dimension_size", form="parts")
+def set_dimension_size(em: Emitter, op: Op, *, dimension: int) -> oir.Value:
+    """set_dimension_size(x, size) -> Slice: the first elements along an axis."""
+    x, size = em.operands(op)
+    scalar = size if contents_of(size) is not None else em.reshape(size, [1])
+    (extent,) = dims_of(em, scalar)
+    if op.result_shape()[dimension] not in (None, extent):
+        raise unsupported("fixed size")
+    return em.slice(x, [0], [extent], axes=[dimension])
 
 
 def _wanted(em: Emitter, op: Op, operand: int) -> list[Dim]:

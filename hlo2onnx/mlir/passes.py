@@ -17,8 +17,12 @@ EXPAND_CHLO = "builtin.module(func.func(chlo-legalize-to-stablehlo))"
 EXPAND_COMPLEX = "builtin.module(func.func(stablehlo-complex-math-expander))"
 """exponential, log, log_plus_one and sqrt of complex numbers, in terms of their parts."""
 
-NORMALIZE = "builtin.module(func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false}))"
-"""dot, einsum, broadcast, create_token, ... as the ops that replaced them."""
+NORMALIZE = (
+    "builtin.module(func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
+    "stablehlo-canonicalize-dynamism))"
+)
+"""dot, broadcast, create_token, ... as the ops that replaced them, and ops that are dynamic in name
+only, because what would make them so is constant, as the others."""
 
 QUANTIZED_OPS = "builtin.module(func.func(stablehlo-legalize-quantized-op-to-qdq))"
 """Ops that compute with quantized types as ops on floats between conversions."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as oir
 
-from dialect_handlers.stablehlo.control_flow.subgraphs import (
+from dialect_handlers.common.subgraphs import (
     flat,
     grouped,
     known_integer,

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.stablehlo.control_flow.subgraphs import (
+from dialect_handlers.common.subgraphs import (
     flat,
     grouped,
     inputs_for,
