@@ -16,20 +16,21 @@ from dialect_handlers.common.contraction import (
     contract,
     zeros,
 )
+from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.builder import INT64_MIN
-from hlo2onnx.graph.dims import canonical, product
-from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of
+from hlo2onnx.graph.dims import canonical, is_static, product
+from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
+from hlo2onnx.lowering.shape_arithmetic import dims_of
 from hlo2onnx.mlir.types import parts_of
 from hlo2onnx.targets.decompositions.convolution import (
     conv_as_matmul,
     conv_transpose_as_matmul,
     pad_spatial,
-    spatial_dims,
     static_dims,
     swap_channels,
 )
@@ -200,7 +201,7 @@ def _conv_transpose(
     for axis, extra in enumerate(output_padding, len(windows)):
         missing[axis] -= extra
     y = pad_spatial(em, y, missing)
-    extents = spatial_dims(y)
+    extents = shape_of(y)[2:]
     return em.slice(
         y,
         [0] * len(windows),
@@ -218,6 +219,8 @@ IGNORES = {"precision_config": "XLA computes at full precision on the CPU, whate
 
 @handles("stablehlo.convolution", ignores=IGNORES)
 @handles("stablehlo.convolution", form="complex", ignores=IGNORES)
+@handles("stablehlo.dynamic_conv", ignores=IGNORES)
+@handles("stablehlo.dynamic_conv", form="complex", ignores=IGNORES)
 def convolution(
     em: Emitter,
     op: Op,
@@ -231,13 +234,29 @@ def convolution(
     rhs_dilation: Sequence[int] = (),
     window_reversal: Sequence[bool] = (),
 ) -> Parts:
-    """convolution(lhs, rhs) -> Conv or ConvTranspose between Transposes to ONNX's layout."""
+    """convolution(lhs, rhs) -> Conv or ConvTranspose between Transposes to ONNX's layout.
+
+    dynamic_conv(lhs, rhs, padding) has its padding as an operand.
+    """
     types = parts_of(op.results[0].type)
-    lhs, rhs = (em.parts(operand) for operand in op.operands)
+    lhs, rhs, *amounts = (em.parts(operand) for operand in op.operands)
     if len(types) != len(lhs):
         raise unsupported("mixed parts")
     rank = len(dimension_numbers.input_spatial_dimensions)
-    edges = np.zeros((rank, 2), np.int64) if padding is None else np.reshape(padding, (rank, 2))
+    edges: Any = np.zeros((rank, 2), int) if padding is None else np.reshape(padding, (rank, 2))
+    if amounts:
+        ((padding_value,),) = amounts
+        edges = np.array(dims_of(em, padding_value), object)
+        edges = edges.reshape(rank, 2)
+    if not is_static(edges.reshape(-1).tolist()):
+        if any(factor != 1 for factor in lhs_dilation):
+            raise UnsupportedOp(
+                "the padding around a dilated input depends on symbolic extents",
+                "lower the function with static spatial extents",
+            )
+        axes = dimension_numbers.input_spatial_dimensions
+        lhs = tuple(_padded(em, part, axes, edges) for part in lhs)
+        edges = np.zeros((rank, 2), int)
     windows = tuple(
         Window(*row)
         for row in zip(
@@ -258,6 +277,15 @@ def convolution(
         return accumulate(em, lambda a, b: conv.apply(em, a, b), x, y, types[0].dtype)
 
     return complex_product(em, real_product, lhs, rhs)
+
+
+def _padded(em: Emitter, x: oir.Value, axes: Sequence[int], edges: Any) -> oir.Value:
+    """x with zeros around its spatial axes, as many as these (low, high) extents."""
+    low: list[Dim] = [0] * rank_of(x)
+    high: list[Dim] = [0] * rank_of(x)
+    for axis, (before, after) in zip(axes, edges.tolist(), strict=True):
+        low[axis], high[axis] = before, after
+    return pad(em, x, em.scalar_like(0, x), low, high, [0] * rank_of(x))
 
 
 def _kernel_extents(w: oir.Value, axes: Sequence[int]) -> list[int]:

@@ -56,7 +56,7 @@ class GraphBuilder:
         self.metadata: Mapping[str, str] = {}
         self.extents = Extents(self)
         self._insert_before: oir.Node | None = None
-        self._insert_after: oir.Node | None = None
+        self._starting = False
         self._last_at_start: oir.Node | None = None
         self._constants: dict[tuple[Any, ...], oir.Value] = {}
 
@@ -144,9 +144,15 @@ class GraphBuilder:
         return output
 
     def _place(self, node: oir.Node) -> None:
-        if self._insert_after is not None:
-            self.graph.insert_after(self._insert_after, node)
-            self._insert_after = node
+        if self._starting:
+            last = self._last_at_start
+            if last is not None and last.graph is self.main_graph:
+                self.graph.insert_after(last, node)
+            elif len(self.main_graph):
+                self.graph.insert_before(self.main_graph[0], node)
+            else:
+                self.graph.append(node)
+            self._last_at_start = node
         elif self._insert_before is not None:
             self.graph.insert_before(self._insert_before, node)
         else:
@@ -183,27 +189,20 @@ class GraphBuilder:
         """Within the block nodes go to the start of the main graph, after those of earlier such
         blocks."""
         with self._elsewhere(self.main_graph, "", {}):
-            last = self._last_at_start
-            if last is not None and last.graph is self.main_graph:
-                self._insert_after = last
-            elif len(self.main_graph):
-                self._insert_before = self.main_graph[0]
-            made = len(self.made)
+            self._starting = True
             yield
-            if len(self.made) > made:
-                self._last_at_start = self.made[-1]
 
     @contextmanager
     def _elsewhere(
         self, graph: oir.Graph, scope: str, metadata: Mapping[str, str]
     ) -> Iterator[None]:
-        saved = (self.graph, self._insert_before, self._insert_after, self.scope, self.metadata)
-        self.graph, self._insert_before, self._insert_after = graph, None, None
+        saved = (self.graph, self._insert_before, self._starting, self.scope, self.metadata)
+        self.graph, self._insert_before, self._starting = graph, None, False
         self.scope, self.metadata = scope, metadata
         try:
             yield
         finally:
-            self.graph, self._insert_before, self._insert_after, self.scope, self.metadata = saved
+            self.graph, self._insert_before, self._starting, self.scope, self.metadata = saved
 
     @contextmanager
     def subgraph(self, inputs: Sequence[oir.Value], name: str) -> Iterator[oir.Graph]:

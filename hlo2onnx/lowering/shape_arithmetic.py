@@ -8,6 +8,7 @@ computed from the inputs' shapes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ _LIMIT = 64
 """Longer vectors are no shapes."""
 
 Contents = np.ndarray[Any, np.dtype[np.object_]]
+Item = Any
+"""An int, a bool or a SymPy expression."""
 
 
 def contents_of(value: oir.Value) -> Contents | None:
@@ -40,13 +43,13 @@ def contents_of(value: oir.Value) -> Contents | None:
     if known is not None:
         return known
     array = const_of(value)
-    if array is None or array.size > _LIMIT or array.ndim > 1 or array.dtype.kind not in "iub":
+    if array is None or array.size > _LIMIT or array.dtype.kind not in "iub":
         return None
     return array.astype(object)
 
 
 def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = None) -> list[Dim]:
-    """The extents that a vector of integers holds; what depends on data gets a symbol.
+    """The extents that a tensor of integers holds, in order; what depends on data gets a symbol.
 
     Args:
         known: Those that the program says already.
@@ -58,9 +61,9 @@ def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = 
     if contents is not None:
         dims = [_dim(item) for item in contents.reshape(-1)]
         return [own if dim is None else dim for own, dim in zip(dims, known or dims, strict=True)]  # type: ignore[misc]
-    (count,) = static_shape(value) or (0,)
+    count = math.prod(static_shape(value) or (0,))
     known = known or [None] * count
-    vector = em.cast(value, oir.DataType.INT64)
+    vector = em.cast(em.reshape(value, [count]), oir.DataType.INT64)
     return [
         em.extents.held_by(em.slice(vector, [place], [place + 1])) if dim is None else dim
         for place, dim in enumerate(known)
@@ -73,7 +76,7 @@ def value_of(em: Emitter, contents: Contents, dtype: oir.DataType) -> oir.Value:
         return em.const(contents.astype(dtype.numpy()))
     vector = em.extents.vector([_dim(item) for item in contents.reshape(-1)])
     value = em.cast(vector, dtype)
-    value = em.squeeze(value, [0]) if contents.ndim == 0 else value
+    value = em.squeeze(value, [0]) if contents.ndim == 0 else em.reshape(value, contents.shape)
     value.meta[CONTENTS] = contents
     return value
 
@@ -104,6 +107,41 @@ def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
     if contents is None or not _fits(contents, part.dtype):
         return None
     return [(value_of(em, contents, part.dtype),)]
+
+
+_FLOOR_DIVIDE = "divide sign sign compare remainder compare and subtract call return"
+_MODULO = "compare call remainder compare compare compare compare and add select return"
+_FUNCTIONS: Mapping[str, Callable[[Item, Item], Item]] = {
+    _FLOOR_DIVIDE: lambda x, y: sympy.floor(x / y),
+    _MODULO: sympy.Mod,
+}
+"""The functions, by the ops in them but for constants, that JAX writes `//` and `%` of dimensions
+as. Their branches on signs would have to be decided to evaluate them op by op."""
+
+
+def evaluated_call(em: Emitter, function: Any, arguments: Sequence[Parts]) -> list[Parts] | None:
+    """What a function makes of dimensions, if it is one of `_FUNCTIONS`; its last two arguments
+    are the operands."""
+    if not em.has_symbols or len(arguments) < 2 or any(len(parts) != 1 for parts in arguments):
+        return None
+    names = (op.operation.name.split(".")[1] for op in function.regions[0].blocks[0].operations)
+    known = _FUNCTIONS.get(" ".join(name for name in names if name != "constant"))
+    if known is None:
+        return None
+    contents = [contents_of(value) for (value,) in arguments[-2:]]
+    if any(item is None or item.ndim for item in contents):
+        return None
+    x, y = (sympy.sympify(item.item()) for item in contents if item is not None)
+    dtype = arguments[-1][0].dtype
+    if not y.is_positive or dtype is None:
+        return None
+    return [(value_of(em, _scalar(_plain(known(x, y))), dtype),)]
+
+
+def _scalar(item: Item) -> Contents:
+    contents = np.empty((), object)
+    contents[()] = item
+    return contents
 
 
 def _fits(contents: Contents, dtype: oir.DataType) -> bool:
@@ -142,9 +180,6 @@ def _decided(em: Emitter, item: bool, arrays: Sequence[Contents | None]) -> list
 _DECIDED_BY = {"stablehlo.and": False, "stablehlo.or": True}
 
 # -- elementwise -------------------------------------------------------------------------------
-
-Item = Any
-"""An int, a bool or a SymPy expression."""
 
 
 def _each(function: Callable[..., Item | None]) -> Callable[[Op, list[Contents]], Contents | None]:
@@ -205,24 +240,28 @@ def _compare(op: Op, arrays: list[Contents]) -> Contents | None:
 
 
 def _concatenate(op: Op, arrays: list[Contents]) -> Contents | None:
-    return np.concatenate(arrays)
+    return np.concatenate(arrays, op.attribute("dimension"))
 
 
 def _reshape(op: Op, arrays: list[Contents]) -> Contents | None:
-    shape = op.result_shape()
-    return arrays[0].reshape(shape) if len(shape) <= 1 else None  # type: ignore[arg-type]
+    return arrays[0].reshape(op.result_shape())  # type: ignore[arg-type]
 
 
 def _slice(op: Op, arrays: list[Contents]) -> Contents | None:
-    (start,), (limit,), (stride,) = (
-        op.attribute(name) for name in ("start_indices", "limit_indices", "strides")
+    bounds = zip(
+        *(op.attribute(name) for name in ("start_indices", "limit_indices", "strides")),
+        strict=True,
     )
-    return arrays[0][start:limit:stride]
+    return arrays[0][tuple(slice(*bound) for bound in bounds)]
 
 
 def _broadcast(op: Op, arrays: list[Contents]) -> Contents | None:
-    shape = op.result_shape()
-    return np.broadcast_to(arrays[0], shape) if len(shape) <= 1 else None  # type: ignore[arg-type]
+    shape, axes = op.result_shape(), op.attribute("broadcast_dimensions")
+    aligned = [1] * len(shape)
+    for axis, extent in zip(axes, arrays[0].shape, strict=True):
+        aligned[axis] = extent
+    in_order = arrays[0].transpose(np.argsort(axes)) if len(axes) else arrays[0]
+    return np.broadcast_to(in_order.reshape(aligned), shape)  # type: ignore[arg-type]
 
 
 _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
@@ -251,6 +290,4 @@ _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
 
 def extent_contents(dim: Dim) -> Contents:
     """The content of a scalar that holds an extent."""
-    contents = np.empty((), object)
-    contents[()] = dim if isinstance(dim, int) else expression(dim)
-    return contents
+    return _scalar(dim if isinstance(dim, int) else expression(dim))

@@ -15,7 +15,7 @@ from hlo2onnx.lowering.expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.functions import KeptFunctions
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.registry import Handler, Registry
-from hlo2onnx.lowering.shape_arithmetic import evaluated
+from hlo2onnx.lowering.shape_arithmetic import evaluated, evaluated_call
 from hlo2onnx.lowering.through_jax import array_types, lowered_function
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
@@ -75,6 +75,9 @@ class Walker:
             raise UnsupportedOp(f"@{symbol} calls itself; ONNX has no recursion")
         if function is None or not function.regions[0].blocks:
             raise UnsupportedOp(f"the module has no function @{symbol} with a body")
+        known = evaluated_call(self.em, function, arguments)
+        if known is not None:
+            return known
         if not SHARDINGS.isdisjoint(boundary_attributes(function)):
             self.em.report.note(SHARDINGS_DROPPED)
         saved = (self._prefix, self.em.scope, self.em.metadata)

@@ -15,6 +15,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
+from hlo2onnx.graph.dims import canonical
 from hlo2onnx.graph.values import rank_of, shape_of
 
 _SLICES = 16
@@ -146,11 +147,11 @@ def pad_spatial(builder: GraphBuilder, x: oir.Value, pads: Sequence[int]) -> oir
     """Zeros around the spatial axes: all low edges, then all high edges; negative ones crop."""
     rank = len(pads) // 2
     low, high = pads[:rank], pads[rank:]
-    extents = spatial_dims(x)
+    extents = shape_of(x)[2:]
     x = builder.slice(
         x,
         [max(-edge, 0) for edge in low],
-        [extent + min(edge, 0) for extent, edge in zip(extents, high, strict=True)],
+        [canonical(extent + min(edge, 0)) for extent, edge in zip(extents, high, strict=True)],
         axes=range(2, 2 + rank),
     )
     added = [max(edge, 0) for edge in pads]
