@@ -14,6 +14,7 @@ from hlo2onnx.raising.rules import (
     pads,
     quantized,
     shape,
+    signs,
     slices,
 )
 
@@ -52,4 +53,6 @@ RULES: tuple[Rule, ...] = (
     broadcast.LateSqueeze(),
     pads.JoinPads(),
     slices.SliceOfConcat(),
+    signs.SubtractNegative(),
+    signs.NegateConstant(),
 )
