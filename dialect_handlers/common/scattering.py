@@ -101,7 +101,7 @@ def scatter_rows(
         valid = None
     if valid is not None:
         index = em.Where(em.unsqueeze(valid, [1]), index, em.i64(rows))
-        xs = [tuple(_with_spare_row(em, part) for part in parts) for parts in xs]
+        xs = [tuple(with_spare_rows(em, part) for part in parts) for parts in xs]
     if not all(direct):
         old = [tuple(em.GatherND(part, index) for part in parts) for parts in xs]
         updates = combine(em, region.function, old, updates)
@@ -229,7 +229,7 @@ def _overwritten(
         return _elements(em, x, index, updates, None)
     if _size(x) <= _size(updates):
         index = em.Where(valid, index, em.i64(_size(x)))
-        written = _elements(em, _with_spare_row(em, x), index, updates, None)
+        written = _elements(em, with_spare_rows(em, x), index, updates, None)
         return em.slice(written, [0], [_size(x)])
     mask = em.reshape(em.expand(valid, _dims(updates)), [-1])
     kept = [_compressed(em, em.reshape(part, [-1]), mask) for part in (index, updates)]
@@ -259,7 +259,7 @@ def _one_by_one(
     size = _size(xs[0][0])
     if valid is not None:
         index = em.Where(valid, index, em.i64(size))
-        xs = [tuple(_with_spare_row(em, part) for part in parts) for parts in xs]
+        xs = [tuple(with_spare_rows(em, part) for part in parts) for parts in xs]
     width = _size(index) // trips
     index = em.reshape(index, [trips, width])
     news = [tuple(em.reshape(part, [trips, width]) for part in parts) for parts in updates]
@@ -293,13 +293,13 @@ def _one_by_one(
 # -- dropping updates -------------------------------------------------------------------------
 
 
-def _with_spare_row(em: Emitter, x: oir.Value) -> oir.Value:
-    """x with one more row, which takes the updates that do not count."""
+def with_spare_rows(em: Emitter, x: oir.Value, count: int = 1) -> oir.Value:
+    """x with more rows, which take the updates that do not count."""
     rows, *rest = _dims(x)
     elements = em.facts.constant(x)
     if elements is not None and elements.size == 1:
-        return em.expand(em.const(elements.reshape(())), [rows + 1, *rest])
-    return em.concat([x, em.expand(em.scalar_like(0, x), [1, *rest])], axis=0)
+        return em.expand(em.const(elements.reshape(())), [rows + count, *rest])
+    return em.concat([x, em.expand(em.scalar_like(0, x), [count, *rest])], axis=0)
 
 
 def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:

@@ -227,10 +227,10 @@ def test_many_duplicates_on_two_threads(region: str) -> None:
 def test_very_many_updates_go_block_by_block(region: str) -> None:
     case = Case((40, 8), (140_001, 1), (140_001, 8), (0,), 1, window=(1,), inserted=(0,))
     indices = np.random.default_rng(0).integers(-2, 42, (140_001, 1))
-    assert case.run(indices, region, "i32").nodes["Loop"] == (region != "set")
+    assert case.run(indices, region, "i32").nodes["Scan"] == (region != "set")
     implicit = Case((50,), (1100, 1000), (1100, 1000), (0,), 2, (), (0,))
     indices = np.random.default_rng(0).integers(-2, 52, (1100, 1000))
-    assert implicit.run(indices, region, "ui8").nodes["Loop"] == 1
+    assert implicit.run(indices, region, "ui8").nodes["Scan"] == 1
 
 
 # -- what becomes of it ------------------------------------------------------------------------

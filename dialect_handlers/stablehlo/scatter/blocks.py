@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.scattering import Region, scatter_in_order
+from dialect_handlers.common.scattering import Region, scatter_in_order, with_spare_rows
 from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers
 from dialect_handlers.stablehlo.scatter.places import Places
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
-
-BOOL, INT64 = oir.DataType.BOOL, oir.DataType.INT64
 
 MANY_ELEMENTS = 1 << 18
 """Updates of fewer elements are taken at once."""
@@ -22,7 +19,7 @@ BLOCK_ELEMENTS = 1 << 16
 """Elements of a block, whose indices (one for each element) then stay in the cache: 2 to 3 times
 as fast as all at once, where memory for the indices costs more than the sums (measured)."""
 COPY_RATIO = 4
-"""A block has so many times the elements of the operand, which each trip of a Loop copies."""
+"""A block has so many times the elements of the operand, which each block copies."""
 
 
 def rows_of_a_block(n: Numbers, layout: Sequence[Axis]) -> int:
@@ -47,12 +44,16 @@ def scatter_blocks(
     valid: oir.Value | None,
     rows: int,
 ) -> list[Parts]:
-    """A Loop over blocks of so many rows, and the rows that are left over."""
-    depth, total = len(n.dims), n.extent(layout[0])
+    """A Scan over blocks of so many rows, and the rows that are left over. Rows that do not count
+    go to elements behind the others, where there are few of these."""
+    depth, size, total = len(n.dims), math.prod(n.dims), n.extent(layout[0])
     first = places.first(layout, depth)
+    spare = places.reach(layout, depth) + 1
+    if valid is not None and COPY_RATIO * spare <= size:
+        first, valid = em.Where(valid, first, em.i64(size)), None
+        xs = [tuple(with_spare_rows(em, part, spare) for part in parts) for parts in xs]
     if shape_of(first)[0] != total:
-        first = em.expand(first, [total, *shape_of(first)[1:]])  # type: ignore[list-item]
-    counts = [len(parts) for parts in updates]
+        first = em.expand(first, [total, *shape_of(first)[1:]])
     tensors = [first, *(part for parts in updates for part in parts)]
     tensors += [] if valid is None else [valid]
     blocks = total // rows
@@ -60,7 +61,7 @@ def scatter_blocks(
     def scattered(states: Sequence[Parts], given: Sequence[oir.Value]) -> list[Parts]:
         index = places.index(layout, depth, given[0])
         rest = iter(given[1:])
-        news = [tuple(next(rest) for _ in range(count)) for count in counts]
+        news = [tuple(next(rest) for _ in parts) for parts in updates]
         return scatter_in_order(em, region, states, index, news, next(rest, None), 1)
 
     whole = [em.slice(part, [0], [blocks * rows], axes=[0]) for part in tensors]
@@ -69,23 +70,19 @@ def scatter_blocks(
         tuple(em.value("scattered", dtype_of(part), shape_of(part)) for part in parts)
         for parts in xs
     ]
-    flat = [part for parts in states for part in parts]
-    trip, going_on = em.value("trip", INT64, []), em.value("on", BOOL, [])
-    with em.subgraph([trip, going_on, *flat], "blocks") as body:
-        results = scattered(states, [em.Gather(part, trip, axis=0) for part in stacked])
-        body.outputs.append(em.Identity(going_on))
+    given = [em.value("block", dtype_of(part), shape_of(part)[1:]) for part in stacked]
+    with em.subgraph([*(part for parts in states for part in parts), *given], "blocks") as body:
+        results = scattered(states, given)
         body.outputs.extend(part for parts in results for part in parts)
     initial = [part for parts in xs for part in parts]
     types = [(dtype_of(part), shape_of(part)) for part in initial]
-    outputs = em.op(
-        "Loop", em.i64(blocks), em.const(np.array(True)), *initial,
-        body=body, types=types, n_outputs=len(types),
-    )  # fmt: skip
-    final = iter([outputs] if len(types) == 1 else outputs)
+    attributes = {"body": body, "num_scan_inputs": len(given)}
+    final = iter(em.node("Scan", [*initial, *stacked], attributes, types))
     done = [tuple(next(final) for _ in parts) for parts in xs]
-    if blocks * rows == total:
-        return done
-    return scattered(done, [em.slice(part, [blocks * rows], [total], axes=[0]) for part in tensors])
+    if blocks * rows < total:
+        left = [em.slice(part, [blocks * rows], [total], axes=[0]) for part in tensors]
+        done = scattered(done, left)
+    return [tuple(em.slice(part, [0], [size]) for part in parts) for parts in done]
 
 
 def _dims(x: oir.Value) -> list[int]:

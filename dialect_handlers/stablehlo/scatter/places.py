@@ -154,6 +154,11 @@ class Places:
                 first = em.Add(first, em.const(offset))
         return em.expand(first, extents)
 
+    def reach(self, layout: Sequence[Axis], depth: int) -> int:
+        """What is added to the linear index of a window's first element at most."""
+        offsets = self._offsets(layout, math.prod(self._n.dims[depth:]))
+        return sum(int(offset.max()) for offset in offsets)
+
     def spread(self, value: oir.Value, layout: Sequence[Axis]) -> oir.Value:
         """A value of shape (*batch) with the batch's axes where `layout` has them, 1 elsewhere."""
         order = [axis.axis for axis in layout if isinstance(axis, Batch)]
