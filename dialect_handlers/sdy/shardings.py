@@ -6,7 +6,7 @@ from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.shardings import manual_axes
+from hlo2onnx.mlir.shardings import is_of_no_axes, manual_axes
 from hlo2onnx.report import SHARDINGS_DROPPED
 
 PLACEMENT = "says where the tensor lies, not what it holds"
@@ -26,7 +26,8 @@ MOVES_BETWEEN_DEVICES = {
 
 def _same(em: Emitter, op: Op) -> list[Parts]:
     """op(x) -> x"""
-    em.report.note(SHARDINGS_DROPPED)
+    if not is_of_no_axes(op.operation):
+        em.report.note(SHARDINGS_DROPPED)
     return [em.parts(operand) for operand in op.operands]
 
 

@@ -26,6 +26,16 @@ def boundary_attributes(function: Any) -> set[str]:
     return {name for entry in entries for name in _names(entry)}
 
 
+def is_of_no_axes(operation: Any) -> bool:
+    """Whether an op has a sharding, and that one names no mesh axis, so that it says nothing: JAX
+    puts such a constraint on the words of typed PRNG keys."""
+    if "sharding" not in _names(operation.attributes):
+        return False
+    sharding = sdy.TensorShardingAttr(operation.attributes["sharding"])
+    axes = [sdy.DimensionShardingAttr(item).axes for item in sharding.dimension_shardings]
+    return not any([*axes, sharding.replicated_axes, sharding.unreduced_axes])
+
+
 def manual_axes(operation: Any) -> dict[str, int]:
     """Mesh axes that an `sdy.manual_computation` runs over by hand, with their sizes."""
     sizes = _mesh_axes(operation)

@@ -59,6 +59,14 @@ def test_annotations_are_dropped_with_a_note(body: str, element: str) -> None:
     np.testing.assert_array_equal(program(x), x)
 
 
+@pytest.mark.parametrize("mesh", ["@empty_mesh", "@mesh"])
+def test_shardings_of_no_axes_need_no_note(mesh: str) -> None:
+    """JAX writes the first on the words of typed PRNG keys."""
+    symbols = f"sdy.mesh @empty_mesh = <[]>\n{MESH}"
+    body = f"sdy.sharding_constraint %arg0 <{mesh}, [{{}}, {{}}]> : TYPE"
+    assert translate(unary(body, symbols=symbols)).report.notes == []
+
+
 @pytest.mark.parametrize("body", [ANNOTATIONS[0], *ANNOTATIONS[4:]])
 def test_xla_agrees(body: str) -> None:
     against_xla(unary(body)).bit_exact().graph_is("Identity")
