@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.values import Dim
+
+LARGE = 64
+"""Stands for extents that are not known."""
 
 SHORT = 4
 """Windows up to this length are combined element by element, whatever else could be done."""
@@ -134,24 +136,23 @@ def axes_of(
 ) -> list[Axis]:
     """The windows of an op along each axis of its operands.
 
-    A symbolic extent stands as 1 in the axis, which must be trivial.
-
-    Raises:
-        UnsupportedOp: Windows move along a symbolic axis.
+    A symbolic extent stands as a number, so large that the axis tells nothing else than any large
+    one would.
     """
     ones = [1] * len(dims)
     edges = [(0, 0)] * len(dims) if padding is None else np.asarray(padding).tolist()
     columns = (window_strides or ones, base_dilations or ones, window_dilations or ones)
-    axes = [
-        Axis(extent if isinstance(extent, int) else 1, window, stride, gap, step, low, high)
+    return [
+        Axis(
+            extent if isinstance(extent, int) else LARGE + window * step,
+            window,
+            stride,
+            gap,
+            step,
+            low,
+            high,
+        )
         for extent, window, stride, gap, step, (low, high) in zip(
             dims, window_dimensions, *columns, edges, strict=True
         )
     ]
-    if not all(
-        isinstance(dim, int) or axis.is_trivial for dim, axis in zip(dims, axes, strict=True)
-    ):
-        raise UnsupportedOp(
-            "windows move along a dynamic axis", "lower the function with a static extent there"
-        )
-    return axes

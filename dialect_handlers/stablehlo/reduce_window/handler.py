@@ -12,7 +12,7 @@ from dialect_handlers.common.reductions import combine
 from dialect_handlers.common.regions import Combiner, is_neutral, neutral, recognise_each
 from dialect_handlers.stablehlo.reduce_window.fold import Fold
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis, axes_of
-from dialect_handlers.stablehlo.reduce_window.pooling import extreme_pool, sum_pool
+from dialect_handlers.stablehlo.reduce_window.pooling import extreme_pool, suits_symbolic, sum_pool
 from dialect_handlers.stablehlo.reduce_window.separable import NAMED, Region, separable
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.dims import is_static
@@ -46,25 +46,37 @@ def reduce_window(
         padding,
     )
     dims = _result_dims(inputs[0][0], axes)
+    symbolic = [
+        axis
+        for axis, dim in zip(axes, shape_of(inputs[0][0]), strict=True)
+        if not (axis.is_trivial or isinstance(dim, int))
+    ]
     if 0 in dims or not all(axis.elements.any() for axis in axes):
         return [tuple(em.expand(part, dims) for part in parts) for parts in inits]
     function = em.scalar_function(op.block(0))
     combiners = _combiners(em, op, inputs)
     if combiners is None:
-        if not is_static(dims):
-            raise UnsupportedOp(
-                "windows of a dynamic shape are combined by a region that ONNX has no operator for",
-                "lower the function for static shapes",
-            )
+        if symbolic or not is_static(dims):
+            raise UnsupportedOp(*_SYMBOLIC)
         return Fold(em, function, axes)(inits, inputs)
     holes = [
         tuple(_hole(em, combiner, init) for init in parts)
         for combiner, parts in zip(combiners, inits, strict=True)
     ]
-    reduced = _pooled(em, combiners, inits, inputs, axes)
+    reduced = None
+    if all(map(suits_symbolic, symbolic)):
+        reduced = _pooled(em, combiners, inits, inputs, axes)
+    if reduced is None and symbolic:
+        raise UnsupportedOp(*_SYMBOLIC)
     if reduced is None:
         reduced = separable(Region(em, function, combiners, holes), inputs, axes)
     return reduced if holes == inits else combine(em, function, inits, reduced)
+
+
+_SYMBOLIC = (
+    "windows move along a dynamic axis, and no pooling operator is what they compute",
+    "lower the function with a static extent there",
+)
 
 
 def _result_dims(x: oir.Value, axes: Sequence[Axis]) -> list[Dim]:
@@ -135,7 +147,7 @@ def _counted(em: Emitter, x: oir.Value, axes: Sequence[Axis]) -> oir.Value | Non
     """The sum of a constant 1: how many elements each window holds, by which average pooling
     divides."""
     elements = em.facts.constant(x)
-    if elements is None or not (elements == 1).all():
+    if elements is None or not (elements == 1).all() or not is_static(shape_of(x)):
         return None
     counts = np.ones([1] * len(axes), np.int64)
     for number, axis in enumerate(axes):

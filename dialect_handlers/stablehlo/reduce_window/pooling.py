@@ -95,6 +95,16 @@ def sum_pool(em: Emitter, x: oir.Value, axes: Sequence[Axis]) -> oir.Value | Non
     return _pool(em, x, axes, Combiner.ADD, "Conv")
 
 
+def suits_symbolic(axis: Axis) -> bool:
+    """Whether a pooling node can do all of what happens along an axis, whatever its extent."""
+    return (
+        axis.window > 1
+        and axis.gap == axis.step == 1
+        and min(axis.low, axis.high) >= 0
+        and max(axis.low, axis.high) < axis.window
+    )
+
+
 def _pool(
     em: Emitter, x: oir.Value, axes: Sequence[Axis], combiner: Combiner, op_type: str
 ) -> oir.Value:
@@ -113,18 +123,19 @@ def _pool(
         operands.append(em.const(np.ones([front[1], 1, *kernel]), dtype_of(x)))
         attributes["group"] = front[1]
     result = em.op(op_type, *operands, kernel_shape=kernel, **attributes)
-    dims = [axes[number].count if number in pooled else dims[number] for number in order]
+    dims = [dims[number] for number in rest] + list(shape_of(result)[2:])
     return em.transpose(em.reshape(result, dims), [order.index(n) for n in range(len(order))])
 
 
 def _prepared(em: Emitter, x: oir.Value, axes: Sequence[Axis], fill: oir.Value) -> oir.Value:
-    """What the node cannot do itself: gaps, negative padding, and axes with windows of 1."""
+    """What the node cannot do itself: gaps, negative padding, and axes with windows of 1. None of
+    that is along a symbolic axis (see `suits_symbolic`)."""
     odd = {
         number: replace(axis, low=min(axis.low, 0), high=min(axis.high, 0))
         if axis.window > 1
         else axis
         for number, axis in enumerate(axes)
-        if not axis.is_trivial
+        if not axis.is_trivial and isinstance(shape_of(x)[number], int)
     }
     x = lay_out(em, x, odd, fill)
     single = [number for number in odd if axes[number].window == 1]
