@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from hlo2onnx.report import Report
 from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
+
+_LOG = logging.getLogger(__name__)
 
 
 def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
@@ -64,6 +67,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
     dump.model("legalize", model)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in graph.all_nodes())
+    _LOG.debug("translated %s: %s", source, report)
     return model, report
 
 

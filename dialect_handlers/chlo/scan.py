@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.subgraphs import flat, grouped, set_outputs
+from hlo2onnx.graph.infer import ValueType
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -49,7 +50,9 @@ def scan(
         inputs, axis = [em.const(np.zeros(trips, bool))], 0
     body = _body(em, op, inputs, inits, axis, operandSegmentSizes[0])
     count, outputs = len(flat(inits)), len(body.outputs) - len(flat(inits))
-    rows = [(dtype_of(x), (trips, *shape_of(x))) for x in list(body.outputs)[count:]]
+    rows: list[ValueType] = [
+        (dtype_of(x), (trips or 0, *shape_of(x))) for x in list(body.outputs)[count:]
+    ]
     made = em.node(
         "Scan",
         [*flat(inits), *inputs],

@@ -31,6 +31,7 @@ def _operator(op_type: str) -> Callable[[Emitter, Op], oir.Value]:
         result: oir.Value = em.op(op_type, *em.operands(op))
         return result
 
+    handler.__doc__ = f"one {op_type}"
     return handler
 
 
@@ -38,4 +39,5 @@ def _formula(formula: Callable[..., oir.Value]) -> Callable[[Emitter, Op], oir.V
     def handler(em: Emitter, op: Op) -> oir.Value:
         return rounded_once(em, formula, *em.operands(op))
 
+    handler.__doc__ = formula.__doc__
     return handler

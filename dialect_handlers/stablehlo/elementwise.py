@@ -50,6 +50,7 @@ def _number_or_bool(number: str, boolean: str) -> Callable[[Emitter, Op], oir.Va
         result: oir.Value = em.op(boolean if dtype_of(x) == oir.DataType.BOOL else number, x, y)
         return result
 
+    handler.__doc__ = f"one {number}, of booleans {boolean}"
     return handler
 
 

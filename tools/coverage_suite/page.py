@@ -1,0 +1,146 @@
+"""The page itself, rendered from the record, the registry and the limitations."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jaxlib.mlir.dialects import _chlo_ops_gen, _stablehlo_ops_gen
+
+from hlo2onnx.limitations import LIMITATIONS
+from hlo2onnx.lowering.op import CUSTOM_CALL, call_key
+from hlo2onnx.lowering.registry import load_handlers
+from hlo2onnx.mlir.quantized import DEQUANTIZE, QUANTIZE
+from hlo2onnx.mlir.types import ELEMENT_TYPES
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD = ROOT / "docs" / "op_coverage.json"
+PAGE = ROOT / "docs" / "op_coverage.md"
+
+ORDER = [*ELEMENT_TYPES, "complex<f32>", "complex<f64>", "quantized"]
+
+NOT_PROGRAMS = frozenset({"stablehlo.return", "chlo.return"})
+"""Terminators of regions, which are part of the op around them."""
+
+HEAD = """# Op coverage
+
+Written by `python tools/coverage.py`; do not edit. Recorded with jaxlib {jaxlib}.
+
+Every op of the StableHLO and CHLO dialects, what it becomes, the element types in which passing
+tests translate it, and how many tests do. An op is about the type of its result, or of its operands
+where the result is a predicate. What is refused, and why, stands at the end.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One op of the page."""
+
+    op: str
+    becomes: str
+    types: Sequence[str]
+    tests: int
+
+    def __str__(self) -> str:
+        types = " ".join(sorted(self.types, key=_order)) or "none"
+        return f"| `{self.op}` | {self.becomes} | {types} | {self.tests} |"
+
+
+def dialect_ops() -> list[str]:
+    """Every op of the two dialects in this jaxlib."""
+    modules = (_stablehlo_ops_gen, _chlo_ops_gen)
+    found = {
+        item.OPERATION_NAME
+        for module in modules
+        for item in vars(module).values()
+        if isinstance(item, type) and hasattr(item, "OPERATION_NAME")
+    }
+    return sorted(found - NOT_PROGRAMS)
+
+
+def record_of(lines: Iterable[str], jaxlib: str) -> dict[str, Any]:
+    """The record that stays in the repository, from what the plugin wrote."""
+    types: dict[str, set[str]] = defaultdict(set)
+    tests: dict[str, Counter[str]] = defaultdict(Counter)
+    for line in lines:
+        entry = json.loads(line)
+        for op in {op for op, _ in entry["ops"]}:
+            tests[op][entry["test"]] += 1
+        for op, element in entry["ops"]:
+            types[op].add(element)
+    return {
+        "jaxlib": jaxlib,
+        "dialects": dialect_ops(),
+        "ops": {
+            op: {
+                "tests": dict(sorted(tests[op].items())),
+                "types": sorted(filter(None, types[op]), key=_order),
+            }
+            for op in sorted(tests)
+        },
+    }
+
+
+def page_of(record: Mapping[str, Any]) -> str:
+    """The page as Markdown."""
+    ops: Mapping[str, Any] = record["ops"]
+    calls = sorted({handler.op for handler in load_handlers().handlers() if _is_call(handler.op)})
+    names = [op for op in record["dialects"] if op != CUSTOM_CALL]
+    parts = [
+        HEAD.format(jaxlib=record["jaxlib"]),
+        "## Ops\n",
+        _table([_row(op, ops) for op in names]),
+        "\n## Custom calls\n",
+        "Other targets are translated by `hlo2onnx.expand_custom_call`, `hlo2onnx.custom_call` or"
+        " `translate(custom_calls=...)`.\n",
+        _table([_row(op, ops, op.partition("@")[2]) for op in calls]),
+        "\n## Refused\n",
+        _limits(),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _table(rows: Sequence[Row]) -> str:
+    head = ["| op | becomes | element types tested | tests |", "| --- | --- | --- | ---: |"]
+    return "\n".join([*head, *map(str, rows)])
+
+
+def _row(op: str, ops: Mapping[str, Any], shown: str = "") -> Row:
+    entry = ops.get(op, {"tests": {}, "types": []})
+    return Row(shown or op, _becomes(op), entry["types"], sum(entry["tests"].values()))
+
+
+def _becomes(op: str) -> str:
+    registry = load_handlers()
+    keys = (op, call_key(op))
+    handler = next(filter(None, (registry.find(k, c) for k in keys for c in (False, True))), None)
+    if handler is not None:
+        lines = (handler.function.__doc__ or "").strip().partition("\n\n")[0]
+        return " ".join(lines.split()).replace("|", "\\|")
+    if any(op in limitation.ops for limitation in LIMITATIONS.values()):
+        return "refused, see below"
+    if op.startswith("chlo."):
+        return "expanded into StableHLO by MLIR"
+    return "replaced by MLIR before it is translated"
+
+
+def _limits() -> str:
+    lines = ["| ops | when | why | what to do |", "| --- | --- | --- | --- |"]
+    for limit in LIMITATIONS.values():
+        names = ", ".join(f"`{op.replace(CUSTOM_CALL + ' ', '')}`" for op in limit.ops)
+        lines.append(f"| {names} | {limit.condition} | {limit.reason} | {limit.advice} |")
+    return "\n".join(lines)
+
+
+def _is_call(op: str) -> bool:
+    """Whether it is a custom call of programs: neither one of ours nor one of a test."""
+    target = op.removeprefix(f"{CUSTOM_CALL} @")
+    return target != op and target not in (QUANTIZE, DEQUANTIZE) and "tests." not in target
+
+
+def _order(element: str) -> tuple[int, str]:
+    return (ORDER.index(element) if element in ORDER else len(ORDER), element)
