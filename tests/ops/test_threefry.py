@@ -1,0 +1,87 @@
+"""Calls of JAX's Threefry become one Scan with the same bits."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from against_xla import against_xla
+from jax.extend.random import threefry2x32_p
+
+import hlo2onnx
+
+SHAPES = [
+    ((), ()),
+    ((), (1,)),
+    ((), (7,)),
+    ((), (3, 5)),
+    ((), (0,)),
+    ((4, 3), (4, 3)),
+    ((4, 1), (4, 3)),
+    ((1, 3), (4, 3)),
+]
+"""Of the key's words and of the counter's."""
+
+EDGES = np.array([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x1BD11BDA], np.uint32)
+
+
+def words(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Random words with the edges among them."""
+    random = np.random.default_rng(seed).integers(1 << 32, size=shape, dtype=np.uint32)
+    count = min(len(EDGES), random.size)
+    random.reshape(-1)[:count] = np.roll(EDGES, seed)[:count]
+    return random
+
+
+def text_of(*arguments: np.ndarray) -> str:
+    return str(jax.jit(lambda *words: threefry2x32_p.bind(*words)).lower(*arguments).as_text())
+
+
+@pytest.mark.parametrize(("key", "counter"), SHAPES)
+def test_same_bits_in_one_scan(key: tuple[int, ...], counter: tuple[int, ...]) -> None:
+    arguments = [words(key, 0), words(key, 1), words(counter, 2), words(counter, 3)]
+    run = against_xla(text_of(*arguments), *arguments).bit_exact()
+    assert run.nodes["Scan"] == 1
+    assert run.nodes["Loop"] == 0
+    assert sum(run.nodes.values()) <= 36
+
+
+@pytest.mark.parametrize("key", EDGES)
+def test_edges_of_the_key(key: np.uint32) -> None:
+    arguments = [np.array(key), np.array(~key), EDGES, EDGES[::-1].copy()]
+    against_xla(text_of(*arguments), *arguments).bit_exact()
+
+
+def test_lowered_for_other_platforms() -> None:
+    """There the rounds stand one after the other, without a loop."""
+    arguments = [words((), 0), words((), 1), words((5,), 2), words((5,), 3)]
+    traced = jax.jit(lambda *words: threefry2x32_p.bind(*words)).trace(*arguments)
+    text = traced.lower(lowering_platforms=("tpu",)).as_text()
+    assert "stablehlo.while" not in text
+    assert against_xla(text, *arguments).bit_exact().nodes["Scan"] == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("dense<466688986>", "dense<466688987>"),
+        ("dense<[13, 15, 26, 6]>", "dense<[13, 15, 26, 7]>"),
+        ("dense<5> : tensor<i32>", "dense<4> : tensor<i32>"),
+    ],
+)
+def test_what_only_looks_like_it(before: str, after: str) -> None:
+    """Another constant, rotation or number of rounds: translated as it stands."""
+    arguments = [words((), 0), words((), 1), words((6,), 2), words((6,), 3)]
+    text = text_of(*arguments)
+    assert text.count(before) == 1
+    run = against_xla(text.replace(before, after), *arguments).bit_exact()
+    assert run.nodes["Scan"] == 0
+
+
+def test_counters_below_two_to_the_32_have_no_high_word() -> None:
+    """Nothing computes the zeros that JAX adds the key's first word to."""
+    program = hlo2onnx.translate(
+        jax.jit(lambda k: jax.random.bits(k, (40,))).lower(jax.random.PRNGKey(0))
+    )
+    assert program.report.nodes["Cast"] == 0
+    assert program.report.nodes["BitShift"] == 4  # in the rounds
