@@ -24,11 +24,11 @@ def test_a_vector_on_the_left(dtype: type) -> None:
     Rewrite(build, inputs, VectorMatMul()).gives("MatMul")
 
 
-def test_a_vector_on_the_right() -> None:
+def test_a_vector_on_the_right_is_slow_as_such() -> None:
     def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
         return b.reshape(b.MatMul(w, b.unsqueeze(v, [1])), [3])
 
-    Rewrite(build, {"v": VECTOR, "w": MATRIX.T.copy()}, VectorMatMul()).gives("MatMul")
+    Rewrite(build, {"v": VECTOR, "w": MATRIX.T.copy()}, VectorMatMul()).nothing()
 
 
 def test_a_row_that_was_no_vector() -> None:
