@@ -122,7 +122,7 @@ class GraphBuilder:
             oir.Value(
                 name=name if index == 0 else f"{name}:{index}",
                 type=oir.TensorType(dtype),
-                shape=oir.Shape(shape),
+                shape=oir.Shape(map(canonical, shape)),
             )
             for index, (dtype, shape) in enumerate(types)
         ]
