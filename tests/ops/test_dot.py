@@ -257,7 +257,7 @@ NODES = {
     "rhs transposed": ["Transpose", "MatMul"],
     "both transposed": ["MatMul", "Transpose"],
     "vectors": ["MatMul"],
-    "matrix, vector": ["MatMul"],
+    "matrix, vector": ["Unsqueeze", "MatMul", "Squeeze"],  # ORT is slow with a bare vector
     "vector, matrix": ["MatMul"],
     "dense": ["MatMul"],
     "dense, two outputs": ["Reshape", "MatMul", "Reshape"],
