@@ -1,0 +1,71 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dialect_handlers.common.linalg.blocks import adjoint, over_batch
+from dialect_handlers.common.linalg.divide import bidiagonal_svd
+from dialect_handlers.common.linalg.reductions import tridiagonalize
+from dialect_handlers.common.linalg.scaling import scaled
+
+
+def eigh(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
+    """A = V diag(w) V^H.
+
+    Each eigenvector is one of those that differ by a factor of absolute value 1.
+
+    Args:
+        a: [..., n, n]; only one triangle is read, and the real part of the diagonal.
+        lower: Which triangle.
+
+    Returns:
+        V [..., n, n]; and w [..., n], real, ascending. All are NaN where a triangle holds NaN or
+        infinities, unless n is 1.
+    """
+    triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
+    diagonal = jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
+    return over_batch(_eigh, 2, triangle + adjoint(triangle) + diagonal)
+
+
+def _eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    n = a.shape[0]
+    if n <= 1:
+        return jnp.ones_like(a), a.real[0]
+    a, scale = scaled(a)
+    d, e, q = tridiagonalize(a)
+    w, rows = tridiagonal_eigh(d, e)
+    return q.times(rows.T.astype(a.dtype), shift=1), w * scale
+
+
+def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Eigenvalues, ascending [n], and as the rows of [n, n] eigenvectors of a real symmetric
+    tridiagonal matrix.
+
+    Of T + c, positive definite, the Cholesky factor is bidiagonal. Its right singular vectors are
+    the eigenvectors.
+
+    Args:
+        d: The diagonal [n].
+        e: What stands beside it [n - 1].
+    """
+    sizes = jnp.pad(abs(e), 1)
+    bound = jnp.max(abs(d) + sizes[1:] + sizes[:-1])
+    bound = jnp.where(bound > 0, bound, 1)
+    # Eigenvalues between 1/9 and 1.
+    diagonal, beside = (d / bound + 1.25) / 2.25, e / bound / 2.25
+
+    def step(pivot: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        d, e = row
+        return d - e * e / pivot, pivot
+
+    last, pivots = lax.scan(step, diagonal[0], (diagonal[1:], beside))
+    roots = jnp.sqrt(jnp.append(pivots, last))
+    _, rows = bidiagonal_svd(roots, beside / roots[:-1], left=False)
+    # Rayleigh's quotients: the eigenvalues, without what they lost by adding c.
+    w = jnp.sum(rows * rows * d, 1) + 2 * jnp.sum(rows[:, :-1] * rows[:, 1:] * e, 1)
+    order = jnp.argsort(w)
+    return w[order], rows[order]

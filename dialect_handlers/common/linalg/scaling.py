@@ -1,0 +1,28 @@
+"""Matrices of huge or tiny elements, whose squares would overflow or vanish."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def scaled(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A matrix whose elements may be squared, and the number to multiply by for the given one.
+
+    That number is 1 for all but extreme matrices. A matrix with NaN or infinite elements is NaN
+    throughout.
+
+    Args:
+        a: [m, n], not empty.
+
+    Returns:
+        The matrix, and a real scalar.
+    """
+    parts = jnp.maximum(abs(a.real), abs(a.imag)) if jnp.iscomplexobj(a) else abs(a)
+    largest = jnp.max(parts)
+    limits = jnp.finfo(a.dtype)
+    smallest = np.sqrt(limits.tiny) / limits.eps
+    extreme = (largest < smallest) | (largest > 1 / smallest)
+    scale = jnp.where(extreme & (largest > 0), largest, 1)
+    return jnp.where(jnp.isfinite(largest), a / scale, np.nan), scale

@@ -1,0 +1,85 @@
+"""Singular values and singular vectors."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dialect_handlers.common.linalg.blocks import adjoint
+from dialect_handlers.common.linalg.svd import singular_values, svd
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import CustomCall
+from hlo2onnx.lowering.registry import handles_call
+
+_PLATFORMS = ("cu", "hip", "oneapi")
+_SHAPES = {"full_matrices": "the shapes of the results say it"}
+_WRITES_OVER = (
+    "in its mode 'O' it writes vectors over its operand",
+    "ask for all vectors (A), for those with a singular value (S) or for none (N)",
+)
+
+Vectors = Literal["U, V^H", "V^H, U", "U, V", "none"]
+"""What the third and the fourth result are."""
+
+
+@handles_call(
+    *(f"lapack_{dtype}{routine}_ffi" for dtype in "sdcz" for routine in ("gesdd", "gesvd")),
+    form="any",
+)
+def gesdd(em: Emitter, op: CustomCall, *, mode: int) -> list[Parts]:
+    """gesdd(a) -> (what is left of a, s, U, V^H, info)"""
+    if mode == ord("O"):
+        raise UnsupportedOp(*_WRITES_OVER)
+    return _decomposed(em, op, "none" if mode == ord("N") else "U, V^H")
+
+
+@handles_call(
+    *(f"{platform}solver_{name}_ffi" for platform in _PLATFORMS for name in ("gesvd", "gesdd")),
+    form="any",
+    ignores=_SHAPES,
+)
+def solver_gesvd(em: Emitter, op: CustomCall, *, compute_uv: bool, transposed: bool) -> list[Parts]:
+    """gesvd(a) -> (what is left of a, s, U, V^H, info), or V^H before U"""
+    vectors: Vectors = "V^H, U" if transposed else "U, V^H"
+    return _decomposed(em, op, vectors if compute_uv else "none")
+
+
+@handles_call(
+    *(f"{platform}solver_{name}_ffi" for platform in _PLATFORMS for name in ("gesvdj", "gesvdp")),
+    form="any",
+    ignores=_SHAPES,
+)
+def solver_gesvdj(em: Emitter, op: CustomCall, *, compute_uv: bool) -> list[Parts]:
+    """gesvdj(a) -> (what is left of a, s, U, V, info)"""
+    return _decomposed(em, op, "U, V" if compute_uv else "none")
+
+
+def _decomposed(em: Emitter, op: CustomCall, vectors: Vectors) -> list[Parts]:
+    shapes = tuple(em.static_dims(result.type) for result in op.results[2:4])
+    a = em.parts(op.operands[0])
+    return em.through_jax(decomposition, a, vectors=vectors, shapes=shapes)
+
+
+def decomposition(
+    a: jax.Array, *, vectors: Vectors, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> tuple[jax.Array, ...]:
+    """LAPACK's gesdd of a [..., m, n], and what other libraries make of it.
+
+    Args:
+        shapes: Of the vectors, which have zeros where none are wanted.
+
+    Returns:
+        The operand, whose remains mean nothing; s; the vectors; and info, i32[...], which is 0:
+        what cannot be decomposed because it is not finite gives NaN.
+    """
+    info = jnp.zeros(a.shape[:-2], np.int32)
+    if vectors == "none":
+        return a, singular_values(a), *(jnp.zeros(shape, a.dtype) for shape in shapes), info
+    full = all(shape[-1] == shape[-2] for shape in shapes)
+    u, s, vh = svd(a, full_matrices=full)
+    both = {"U, V^H": (u, vh), "V^H, U": (vh, u), "U, V": (u, adjoint(vh))}[vectors]
+    return a, s, *both, info
