@@ -56,6 +56,7 @@ class GraphBuilder:
         self.metadata: Mapping[str, str] = {}
         self.extents = Extents(self)
         self._insert_before: oir.Node | None = None
+        self._insert_after: oir.Node | None = None
         self._starting = False
         self._last_at_start: oir.Node | None = None
         self._constants: dict[tuple[Any, ...], oir.Value] = {}
@@ -153,6 +154,9 @@ class GraphBuilder:
             else:
                 self.graph.append(node)
             self._last_at_start = node
+        elif self._insert_after is not None:
+            self.graph.insert_after(self._insert_after, node)
+            self._insert_after = node
         elif self._insert_before is not None:
             self.graph.insert_before(self._insert_before, node)
         else:
@@ -196,13 +200,20 @@ class GraphBuilder:
     def _elsewhere(
         self, graph: oir.Graph, scope: str, metadata: Mapping[str, str]
     ) -> Iterator[None]:
-        saved = (self.graph, self._insert_before, self._starting, self.scope, self.metadata)
-        self.graph, self._insert_before, self._starting = graph, None, False
+        saved = (self.graph, self._insert_before, self._insert_after, self._starting)
+        named = (self.scope, self.metadata)
+        self.graph, self._insert_before, self._insert_after, self._starting = (
+            graph,
+            None,
+            None,
+            False,
+        )
         self.scope, self.metadata = scope, metadata
         try:
             yield
         finally:
-            self.graph, self._insert_before, self._starting, self.scope, self.metadata = saved
+            self.graph, self._insert_before, self._insert_after, self._starting = saved
+            self.scope, self.metadata = named
 
     @contextmanager
     def subgraph(self, inputs: Sequence[oir.Value], name: str) -> Iterator[oir.Graph]:
