@@ -55,6 +55,7 @@ EXAMPLE = Example(
     summary="Flax Linen CNN with batch norm and pooling, parameters passed as an argument",
     build=build,
     small={"features": 8},
+    dynamic={1: "b, ..."},
 )
 
 if __name__ == "__main__":

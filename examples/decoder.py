@@ -101,6 +101,7 @@ EXAMPLE = Example(
     summary="Llama-style decoder blocks in plain JAX with grouped-query attention",
     build=build,
     small={"width": 48, "heads": 4, "tokens": 8},
+    dynamic={0: "b, s, ..."},
 )
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ class Example:
     """Largest error allowed in an output, relative to the largest magnitude in that output."""
     small: Mapping[str, Any] = field(default_factory=dict)
     """Keywords for ``build`` that make a model small enough to be stored as text."""
+    dynamic: Mapping[int | str, str] = field(default_factory=dict)
+    """Dimensions that stay free, by argument, as ``translate(..., dynamic=)`` takes them."""
     gradient: tuple[int, ...] = ()
     """Positions of the arguments that its gradient is taken by; the tests translate that too."""
     x64: bool = False

@@ -107,6 +107,7 @@ EXAMPLE = Example(
     summary="GPT-2 prefill in plain JAX, parameters passed as an argument",
     build=build,
     small={"width": 32, "tokens": 8, "vocab": 64},
+    dynamic={1: "b, s"},
 )
 
 if __name__ == "__main__":

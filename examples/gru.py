@@ -78,6 +78,7 @@ EXAMPLE = Example(
     tolerance=1e-6,
     small={"width": 16, "features": 8, "steps": 7, "batch": 3},
     gradient=(0, 1),
+    dynamic={1: "t, b, ..."},
 )
 
 if __name__ == "__main__":

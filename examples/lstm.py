@@ -47,6 +47,7 @@ EXAMPLE = Example(
     tolerance=1e-6,
     small={"width": 16, "features": 8, "labels": 5, "steps": 7, "batch": 3},
     gradient=(0, 1),
+    dynamic={1: "b, t, ..."},
 )
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ EXAMPLE = Example(
     build=build,
     small={"hidden": (64, 32)},
     gradient=(0,),
+    dynamic={0: "b, ..."},
 )
 
 if __name__ == "__main__":

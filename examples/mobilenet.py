@@ -93,6 +93,7 @@ EXAMPLE = Example(
     summary="Flax Linen network of depthwise separable convolutions with swish",
     build=build,
     small={"size": 32, "width": 0.25, "classes": 10},
+    dynamic={0: "b, ..."},
 )
 
 if __name__ == "__main__":

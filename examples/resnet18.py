@@ -80,6 +80,7 @@ EXAMPLE = Example(
     summary="Flax Linen ResNet-18, weights closed over",
     build=build,
     small={"size": 32, "channels": 4, "classes": 10},
+    dynamic={0: "b, 4*h, 4*w, ..."},
 )
 
 if __name__ == "__main__":

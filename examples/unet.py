@@ -77,6 +77,7 @@ EXAMPLE = Example(
     summary="Flax Linen U-Net with group norm, bilinear resize and transposed convolution",
     build=build,
     small={"size": 16, "features": 4},
+    dynamic={0: "b, ..."},
 )
 
 if __name__ == "__main__":

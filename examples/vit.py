@@ -103,6 +103,7 @@ EXAMPLE = Example(
     summary="Flax NNX vision transformer with exact GELU",
     build=build,
     small={"layers": 2, "width": 32, "heads": 2, "size": 32, "patch": 8, "classes": 10},
+    dynamic={0: "b, ..."},
 )
 
 if __name__ == "__main__":

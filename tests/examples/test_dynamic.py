@@ -1,0 +1,73 @@
+"""Networks with free dimensions: one model for every batch, sequence and image size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from gallery import Example, load_all
+
+import hlo2onnx
+from hlo2onnx import OnnxProgram
+from hlo2onnx.graph.dims import evaluate, free_symbols
+
+EXAMPLES = [example for example in load_all() if example.dynamic]
+IDS = [example.name for example in EXAMPLES]
+SIZES = (1, 2, 7)
+
+GROWTH = {"gru": 2.1, "lstm": 2.1}
+"""Nodes of a model with free dimensions, beside the static one, where that is not at most 1.15: a
+loop over a symbolic number of steps writes its results where a static one stacks them."""
+
+
+def translated(example: Example) -> tuple[OnnxProgram, list[Any]]:
+    function, args = example.build(**example.small)
+    return hlo2onnx.translate(function, *args, dynamic=example.dynamic), list(args)
+
+
+def resized(example: Example, program: OnnxProgram, args: list[Any], size: int) -> list[Any]:
+    """The arguments with every free dimension of this size."""
+    rng = np.random.default_rng(size)
+    resized = list(args)
+    shapes = {value.name: value.shape for value in program.model.graph.inputs}
+    dims = next(tuple(shape) for shape in shapes.values() if not shape.is_static())
+    shape = [evaluate(dim, dict.fromkeys(free_symbols(dims), size)) for dim in dims]
+    (place,) = example.dynamic
+    like = args[int(place)]
+    if like.dtype.kind == "i":
+        resized[int(place)] = rng.integers(0, 8, shape).astype(like.dtype)
+    else:
+        resized[int(place)] = rng.standard_normal(shape).astype(like.dtype)
+    return resized
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
+def test_every_size(example: Example) -> None:
+    program, args = translated(example)
+    for size in SIZES:
+        sized = resized(example, program, args, size)
+        verification = program.verify(*sized)
+        # Of a single number the error is relative to that number.
+        assert verification.max_error <= max(example.tolerance, 2e-6), f"{size}\n{verification}"
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
+def test_a_large_size(example: Example) -> None:
+    program, args = translated(example)
+    sized = resized(example, program, args, 64)
+    assert program.verify(*sized).max_error <= example.tolerance
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
+def test_dimensions_stay_free(example: Example) -> None:
+    """No output became static, and the model has about as many nodes as a static one."""
+    program, args = translated(example)
+    function, _ = example.build(**example.small)
+    static = hlo2onnx.translate(jax.jit(function).lower(*args))
+    for value in program.model.graph.outputs:
+        assert any(not isinstance(dim, int) for dim in value.shape)
+    count, usual = (sum(item.report.nodes.values()) for item in (program, static))
+    assert count <= GROWTH.get(example.name, 1.15) * usual
