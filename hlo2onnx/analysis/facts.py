@@ -107,6 +107,9 @@ class Facts:
         return table[value]
 
     def _int_range(self, value: oir.Value) -> Range | None:
+        told: Range | None = value.meta.get(RANGE)
+        if told is not None:
+            return told
         array = const_of(value)
         if array is not None:
             if not 0 < array.size <= _FOLD_LIMIT:
@@ -114,8 +117,7 @@ class Facts:
             return Range(int(array.min()), int(array.max()))
         node = value.producer()
         if node is None:
-            known: Range = value.meta.get(RANGE) or range_of_type(dtype_of(value))
-            return known
+            return range_of_type(dtype_of(value))
         if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
             return self.int_range(node.inputs[0])
         return range_of_node(node, value, self.int_range)

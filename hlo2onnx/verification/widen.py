@@ -16,6 +16,9 @@ _CONSTANT = re.compile(
     r'dense<(?P<body>"0x[0-9A-Fa-f]*"|[^">]*)> : tensor<(?P<dims>[0-9x]*)'
     r"(?P<open>(?:complex<)?)(?P<element>f32|f16|bf16)(?P<close>>{1,2})"
 )
+_LAPACK = re.compile(r"(?<=@lapack_)[sc](?=\w+_ffi)")
+_WIDE_LAPACK = {"s": "d", "c": "z"}
+"""The letter in the name of a LAPACK function that says what type it is for."""
 _BITS = re.compile(r"0x[0-9A-Fa-f]+")
 _TYPE = re.compile(r"(?<=[x<])(?:f32|f16|bf16|f8\w+)(?=>)")
 
@@ -31,6 +34,7 @@ def widened(text: str) -> str:
     Constants given as bits are rewritten. A program that reads the bits of its floats is another
     program afterwards, or none.
     """
+    text = _LAPACK.sub(lambda letter: _WIDE_LAPACK[letter[0]], text)
     return _TYPE.sub("f64", _CONSTANT.sub(_constant, text))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
 from jax.extend import backend as jax_backend
-from jaxlib import xla_client
+from jaxlib import lapack, xla_client
 
 from hlo2onnx.errors import VerificationError
 
@@ -25,6 +26,8 @@ class XlaProgram:
     """
 
     def __init__(self, bytecode: bytes) -> None:
+        if b"lapack_" in bytecode:
+            _find_lapack()
         client = jax_backend.get_backend("cpu")
         self._device = client.local_devices()[0]
         devices = xla_client.DeviceList((self._device,))
@@ -55,6 +58,13 @@ class XlaProgram:
             return [np.asarray(shards[position][0]) for position in positions]
         except jax.errors.JaxRuntimeError as error:
             raise VerificationError(f"XLA does not run this module: {error}") from error
+
+
+@cache
+def _find_lapack() -> None:
+    """Fills in the addresses of LAPACK's functions, which JAX does only when it lowers a call of
+    one itself; a module from a file would call address 0."""
+    lapack.prepare_lapack_call("potrf_ffi", np.dtype(np.float32))
 
 
 def _on_device(array: np.ndarray, device: Any) -> Any:

@@ -28,18 +28,27 @@ def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     Returns:
         U [..., n, n], and the pivots [..., n], real, of which U has the square roots on its
         diagonal: all are positive, or A is not positive definite and U wrong from the first on
-        that is not.
+        that is not. NaN of A comes to those elements of U that depend on it.
     """
     n = a.shape[-1]
     if n == 0:
         return a, jnp.zeros(a.shape[:-1], a.real.dtype)
     size = block_size(n)
     if size == n:
-        u, pivots = _block(a)
-        return jnp.triu(u), pivots
+        return _by_columns(a)
+    u, pivots = _by_blocks(a, size)
+    # Products of whole blocks spread NaN and infinities further than they have to go.
+    finite = jnp.isfinite(u).all()
+    u, pivots = lax.cond(finite, lambda: (u, pivots), lambda: _by_columns(a))
+    return u, pivots
+
+
+def _by_blocks(a: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+    n = a.shape[-1]
     count = -(-n // size)
     batch = a.shape[:-2]
-    a = padded(a, count * size, count * size)
+    # The unread triangle may hold anything, and products add up whole columns.
+    a = padded(jnp.triu(a), count * size, count * size)
 
     def step(
         carry: tuple[jax.Array, jax.Array], _: None
@@ -47,10 +56,12 @@ def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
         rest, first = carry
         rows = lax.dynamic_slice_in_dim(rest, first, size, axis=-2, **IN_BOUNDS)
         head = lax.dynamic_slice_in_dim(rows, first, size, axis=-1, **IN_BOUNDS)
-        u, pivots = _block(head)
-        t = adjoint(jnp.triu(u))
+        u, pivots = _by_columns(head)
         # Left of the block this makes numbers that nothing right of it depends on.
+        t = adjoint(u)
         rows = refined_product(triangle_inverse(t), t, rows)
+        # Within it the product is a triangle only to rounding, times the condition of U.
+        rows = lax.dynamic_update_slice_in_dim(rows, u, first, axis=u.ndim - 1, **IN_BOUNDS)
         return (rest - adjoint(rows) @ rows, first + size), (rows, pivots)
 
     _, (rows, pivots) = lax.scan(step, (a, np.int64(0)), length=count)
@@ -58,9 +69,7 @@ def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.triu(u), jnp.moveaxis(pivots, 0, -2).reshape(*batch, -1)[..., :n]
 
 
-def _block(a: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """`cholesky` of a small matrix; below its diagonal U has arbitrary numbers."""
-
+def _by_columns(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     def step(
         carry: tuple[jax.Array, jax.Array], _: None
     ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
@@ -74,4 +83,4 @@ def _block(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     _, rows = lax.scan(step, (a, np.int64(0)), length=n)
     rows = jnp.moveaxis(rows, 0, -2)
     pivots = diagonal(rows).real
-    return divided(rows, jnp.sqrt(pivots)[..., :, None]), pivots
+    return jnp.triu(divided(rows, jnp.sqrt(pivots)[..., :, None])), pivots

@@ -13,8 +13,10 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
+    LARGEST_BLOCK,
     adjoint,
     block_size,
+    divided,
     magnitude,
     over_batch,
     reciprocal,
@@ -34,15 +36,26 @@ def qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
         R, and below its diagonal the v of Q = H_1 ... H_k, packed into [..., m, n]; and the
         k = min(m, n) factors tau.
     """
-    packed, taus = over_batch(_qr, 2, a)
+    rank = min(a.shape[-2:])
+    if rank == 0:
+        return a, jnp.zeros((*a.shape[:-2], 0), a.dtype)
+
+    def by_columns() -> tuple[jax.Array, jax.Array]:
+        packed, taus = over_batch(_by_columns, 2, a)
+        return packed, taus
+
+    if a.shape[-1] <= LARGEST_BLOCK:
+        return by_columns()
+    packed, taus = over_batch(_by_blocks, 2, a)
+    # Products of whole blocks spread NaN and infinities further than they have to go.
+    finite = jnp.isfinite(packed).all()
+    packed, taus = lax.cond(finite, lambda: (packed, taus), by_columns)
     return packed, taus
 
 
-def _qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _by_blocks(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     m, n = a.shape
     rank = min(m, n)
-    if rank == 0:
-        return a, jnp.zeros(0, a.dtype)
     size = block_size(rank)
     count = -(-rank // size)
     # The columns of the unit matrix, which make the blocks whole, are their own reflection.
@@ -57,12 +70,32 @@ def _qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
         rest = rest - v @ (adjoint(_product_factor(v, taus)) @ (adjoint(v) @ rest))
         return (rest, first + size), (v, taus)
 
-    (r, _), (v, taus) = lax.scan(step, (a, np.int32(0)), length=count)
+    (r, _), (v, taus) = lax.scan(step, (a, np.int64(0)), length=count)
     v = jnp.moveaxis(v, 0, 1).reshape(new + m, new + rank)[new:, new:]
-    r = r[new:, new:]
-    i, j = lax.iota(np.int32, m)[:, None], lax.iota(np.int32, n)
-    packed = jnp.where(i > j, jnp.pad(v, [(0, 0), (0, n - rank)]), r)
-    return packed, taus.reshape(-1)[new:]
+    return _packed(v, r[new:, new:]), taus.reshape(-1)[new:]
+
+
+def _by_columns(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    m, n = a.shape
+
+    def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
+        rows, k = carry
+        column = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, **IN_BOUNDS)
+        v, tau = reflection(column, k)
+        rows = reflected(rows, v, tau)
+        # Whatever is NaN from here on has nothing to do with this column.
+        done = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, **IN_BOUNDS)
+        return (rows, k + 1), (done, v, tau)
+
+    (rows, _), (r, v, taus) = lax.scan(step, (a.T, np.int64(0)), length=min(m, n))
+    return _packed(v.T, jnp.concatenate([r, rows[min(m, n) :]]).T), taus
+
+
+def _packed(v: jax.Array, r: jax.Array) -> jax.Array:
+    """The v [m, k] below the diagonal of r [m, n]."""
+    i, j = (lax.iota(np.int32, extent) for extent in r.shape)
+    v = jnp.pad(v, [(0, 0), (0, r.shape[1] - v.shape[1])])
+    return jnp.where(i[:, None] > j, v, r)
 
 
 def _panel(p: jax.Array, first: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -81,7 +114,7 @@ def _panel(p: jax.Array, first: jax.Array) -> tuple[jax.Array, jax.Array]:
         v, tau = reflection(column, first + k)
         return (reflected(p, v, tau), k + 1), (v, tau)
 
-    _, (v, taus) = lax.scan(step, (p, np.int32(0)), length=p.shape[0])
+    _, (v, taus) = lax.scan(step, (p, np.int64(0)), length=p.shape[0])
     return v, taus
 
 
@@ -97,21 +130,20 @@ def reflection(x: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
     The element there becomes beta, of the sign that its real part has not. Nothing is done where
     only zeros are behind it (and it is real): then tau is 0.
     """
-    position = lax.iota(np.int32, x.shape[0])
+    position = lax.iota(np.int64, x.shape[0])
     tail = jnp.where(position > here, x, 0)
     alpha = lax.dynamic_index_in_dim(x, here, 0, keepdims=False, **IN_BOUNDS)
-    # Scaled by a bound of the norm no square can overflow, nor can all of them underflow.
-    rest = jnp.sum(magnitude(tail))
-    done = rest == 0
+    size = jnp.sum(magnitude(tail))
+    done = size == 0
     if jnp.iscomplexobj(x):
         done &= alpha.imag == 0
-    scale = jnp.where(done, 1, rest + magnitude(alpha))
-    tail, alpha = tail / scale, alpha / scale
-    norm = jnp.sqrt(jnp.sum(squares(tail)) + squares(alpha))
+    # Scaled by a bound of the norm no square overflows, and not all of them underflow.
+    scale = size + magnitude(alpha)
+    norm = scale * jnp.sqrt(jnp.sum(squares(divided(tail, scale))) + squares(divided(alpha, scale)))
     # Not alpha >= 0: that holds for -0 too.
-    beta = jnp.where(1 / alpha.real > 0, -norm, norm)
-    tau = jnp.where(done, 0, (beta - alpha) / beta)
-    v = tail * reciprocal(jnp.where(done, 1, alpha - beta))
+    minus_beta = jnp.where(1 / alpha.real > 0, norm, -norm)
+    tau = jnp.where(done, 0, divided(alpha + minus_beta, minus_beta))
+    v = tail * reciprocal(jnp.where(done, 1, alpha + minus_beta))
     return jnp.where(position == here, 1, v), tau
 
 
@@ -164,6 +196,6 @@ def _q_times(a: jax.Array, taus: jax.Array, c: jax.Array, *, adjoint_q: bool) ->
         c = c - block @ (factor @ (adjoint(block) @ c))
         return (c, first + (size if adjoint_q else -size)), None
 
-    start = np.int32(0 if adjoint_q else (count - 1) * size)
+    start = np.int64(0 if adjoint_q else (count - 1) * size)
     (c, _), _ = lax.scan(step, (c, start), length=count)
     return c

@@ -37,7 +37,7 @@ def _pivoted_qr(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     position = lax.iota(np.int32, n)
     if min(m, n) == 0:
         return a, position, jnp.zeros(0, a.dtype)
-    below = lax.iota(np.int32, m)
+    below = lax.iota(np.int64, m)
 
     def step(carry: tuple[jax.Array, jax.Array, jax.Array], _: None) -> Any:
         columns, order, k = carry
@@ -53,7 +53,7 @@ def _pivoted_qr(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         row = lax.dynamic_index_in_dim(columns, k, 1, keepdims=False, **IN_BOUNDS)
         return (columns, order, k + 1), (row, v, tau)
 
-    (_, order, _), (r, v, taus) = lax.scan(step, (a.T, position, np.int32(0)), length=min(m, n))
+    (_, order, _), (r, v, taus) = lax.scan(step, (a.T, position, np.int64(0)), length=min(m, n))
     r = r.at[:, order].get(mode="promise_in_bounds", wrap_negative_indices=False)
     r = jnp.pad(r, [(0, m - r.shape[0]), (0, 0)])
     v = jnp.pad(v.T, [(0, 0), (0, n - v.shape[0])])

@@ -33,10 +33,10 @@ def factor(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
 
     Returns:
         The factor in that triangle, a's elements in the other; and the number, from 1, of the
-        first leading minor that is not positive, or 0, i32[...].
+        first leading minor that is 0 or negative, or 0, i32[...]. NaN is neither.
     """
     u, pivots = cholesky(adjoint(a) if lower else a)
     u = jnp.where(eye(a.shape[-1]), jnp.sqrt(pivots)[..., None].astype(a.dtype), u)
     i = np.arange(a.shape[-1], dtype=np.int32)
     mine = i[:, None] >= i if lower else i[:, None] <= i
-    return jnp.where(mine, adjoint(u) if lower else u, a), first_where(~(pivots > 0))
+    return jnp.where(mine, adjoint(u) if lower else u, a), first_where(pivots <= 0)

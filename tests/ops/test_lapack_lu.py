@@ -1,0 +1,195 @@
+"""LU factors: the getrf calls of CPU and GPU, the TPU's LuDecomposition, pivots as permutations."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from against_xla import against_xla
+from jax.lax import linalg
+from matrices import FLOATS, MLIR, REAL, dominant, like_jax, matrix, text_of
+
+import hlo2onnx
+from dialect_handlers.common.linalg.lu import exchanged, lu
+
+SHAPES = [
+    (0, 0), (3, 0), (0, 3), (1, 1), (1, 4), (4, 1), (5, 5), (5, 3), (3, 5), (32, 32), (33, 33),
+    (70, 40), (40, 70), (2, 3, 4, 4), (0, 3, 3),
+]  # fmt: skip
+
+
+def call(dtype: str, shape: tuple[int, int, int]) -> str:
+    """A getrf call that returns all its results."""
+    batch, m, n = shape
+    type_ = f"tensor<{batch}x{m}x{n}x{MLIR[dtype]}>"
+    pivots, info = f"tensor<{batch}x{min(m, n)}xi32>", f"tensor<{batch}xi32>"
+    letter = dict(zip(FLOATS, "sdcz", strict=True))[dtype]
+    return f"""
+      func.func public @main(%a: {type_}) -> ({type_}, {pivots}, {info}) {{
+        %0:3 = stablehlo.custom_call @lapack_{letter}getrf_ffi(%a) {{
+          backend_config = {{}}, api_version = 4 : i32,
+          operand_layouts = [dense<[1, 2, 0]> : tensor<3xindex>],
+          result_layouts = [dense<[1, 2, 0]> : tensor<3xindex>, dense<[1, 0]> : tensor<2xindex>,
+                            dense<0> : tensor<1xindex>]
+        }} : ({type_}) -> ({type_}, {pivots}, {info})
+        return %0#0, %0#1, %0#2 : {type_}, {pivots}, {info}
+      }}"""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", REAL)
+def test_real(shape: tuple[int, ...], dtype: str) -> None:
+    """Factors, pivots and permutation are LAPACK's."""
+    like_jax(linalg.lu, matrix(shape, dtype)).close()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (3, 5), (33, 33), (2, 4, 4)])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex(shape: tuple[int, ...], dtype: str) -> None:
+    like_jax(linalg.lu, matrix(shape, dtype)).close()
+
+
+def test_complex_pivots_are_largest_by_the_sum_of_their_parts() -> None:
+    """|re| + |im| is what LAPACK compares: 3 + 3i comes before 5."""
+    a = np.array([[5, 1], [3 + 3j, 2]], "complex128")
+    _, pivots, _ = like_jax(linalg.lu, a).close().actual[0]
+    assert pivots.tolist() == [1, 1]
+
+
+TIES = {
+    "signs": np.sign(matrix((12, 12), "float64")),
+    "ones": np.ones((5, 5)),
+    "zeros": np.zeros((4, 6)),
+    "identity": np.eye(6),
+    "reversed": np.eye(6)[::-1].copy(),
+    "small integers": np.round(matrix((20, 14), "float64")),
+    "differences": np.eye(40) - np.eye(40, k=1) - np.eye(40, k=-1),
+    "after an exchange": np.array([[1.0, 1, 2], [2, 0, 0], [1, 1, 3]]),
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_ties(name: str) -> None:
+    """Of equally large elements the first in the rows' present order is the pivot."""
+    run = like_jax(linalg.lu, TIES[name])
+    for pivots, want in zip(run.actual[0][1:], run.expected[1:], strict=True):
+        np.testing.assert_array_equal(pivots, want)
+    run.close()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("size", [1, 5, 40])
+def test_info(dtype: str, size: int) -> None:
+    """The number of the first pivot that is exactly zero."""
+    zeros = sorted({0, size // 2, size - 1})
+    a = np.stack([np.triu(matrix((size, size), dtype)) for _ in (*zeros, "")])
+    for index, place in enumerate(zeros):
+        a[index, place, place] = 0
+    run = against_xla(call(dtype, a.shape), a).close()
+    assert run.actual[0][2].tolist() == [place + 1 for place in zeros] + [0]
+
+
+def test_singular_within() -> None:
+    """Elimination goes on below a column of zeros."""
+    a = matrix((6, 6), "float64")
+    a[:, [2, 4]] = 0
+    like_jax(linalg.lu, a).close()
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_nan(dtype: str) -> None:
+    """NaN stays NaN, and pivots and permutation are valid whatever it is compared with."""
+    a = matrix((40, 40), dtype)
+    a[3, 2] = np.nan
+    program = hlo2onnx.translate(text_of(linalg.lu, a))
+    packed, pivots, rows = program(a)
+    assert np.isnan(packed).any()
+    assert sorted(rows) == list(range(40))
+    assert (pivots >= np.arange(40)).all()
+    assert (pivots < 40).all()
+
+
+@pytest.mark.parametrize("size", [64, 200])
+@pytest.mark.parametrize("dtype", REAL)
+def test_residual(size: int, dtype: str) -> None:
+    a = matrix((size, size), dtype)
+    packed, _, rows = hlo2onnx.translate(text_of(linalg.lu, a))(a)
+    wide = packed.astype(np.float64)
+    product = (np.tril(wide, -1) + np.eye(size)) @ np.triu(wide)
+    assert np.abs(product - a[rows]).max() <= 20 * np.finfo(dtype).eps * np.abs(a).max()
+
+
+def test_nodes_do_not_depend_on_the_size() -> None:
+    sizes = {
+        hlo2onnx.translate(text_of(lu, np.ones((size, size)))).report.nodes.total()
+        for size in (101, 200, 1000)
+    }
+    assert max(sizes) - min(sizes) <= 2, "another way to write rows, perhaps"
+    assert max(sizes) < 120
+
+
+@pytest.mark.parametrize("platform", ["cuda", "rocm", "tpu"])
+@pytest.mark.parametrize("shape", [(2, 5, 4), (3, 6)])
+def test_other_platforms(platform: str, shape: tuple[int, ...]) -> None:
+    """The same factors, pivots and permutation from the calls of another platform."""
+    a = matrix(shape, "float32")
+    lowered = jax.jit(linalg.lu).trace(a).lower(lowering_platforms=(platform,))
+    results = hlo2onnx.translate(lowered.as_text())(a)
+    for got, want in zip(results, linalg.lu(a), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_are_exchanged_without_clamps() -> None:
+    """JAX's own loop from pivots to the permutation knows that pivots are rows."""
+    program = hlo2onnx.translate(text_of(linalg.lu, np.ones((50, 50))))
+    body = list(program.model.graph)[-1].attributes["body"].value
+    assert sum(node.op_type in ("Clip", "Max", "Min") for node in body) == 0
+    assert len(body) <= 16
+
+
+def test_exchanged() -> None:
+    """Each exchange is of rows as the ones before left them."""
+    pivots = np.array([[2, 2, 3], [0, 1, 2], [4, 4, 4]], np.int32)
+    want = [linalg.lu_pivots_to_permutation(row, 5) for row in pivots]
+    np.testing.assert_array_equal(exchanged(jnp.asarray(pivots), rows=5), want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_what_is_built_on_it(dtype: str) -> None:
+    """inv, solve, det and slogdet of a batch, in one program."""
+
+    def everything(a: jax.Array, b: jax.Array) -> list[jax.Array]:
+        return [
+            jnp.linalg.inv(a),
+            jnp.linalg.solve(a, b),
+            jnp.linalg.solve(a[0], b[0, :, 0]),
+            jnp.linalg.det(a),
+            *jnp.linalg.slogdet(a),
+        ]
+
+    like_jax(everything, dominant((2, 5, 5), dtype), matrix((2, 5, 3), dtype)).close()
+
+
+@pytest.mark.parametrize("dtype", REAL)
+def test_singular_matrices(dtype: str) -> None:
+    """det is 0, slogdet -inf, and what is infinite in JAX is infinite here."""
+    a = np.array([[[1, 2], [2, 4]], [[0, 0], [0, 0]], [[1, 2], [3, 4]]], dtype)
+
+    def everything(a: jax.Array) -> list[jax.Array]:
+        return [jnp.linalg.inv(a), jnp.linalg.det(a), *jnp.linalg.slogdet(a)]
+
+    like_jax(everything, a).close()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_gradients(dtype: str) -> None:
+    def log_det(a: jax.Array) -> jax.Array:
+        return jnp.linalg.slogdet(a)[1].sum()
+
+    def solution(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(abs(jnp.linalg.solve(a, b))))
+
+    a, b = dominant((2, 4, 4), dtype), 4 * matrix((2, 4, 2), dtype)
+    like_jax(jax.grad(log_det), a).close()
+    like_jax(jax.grad(solution, (0, 1)), a, b).close()
