@@ -76,9 +76,9 @@ def constant_starts(em: Emitter, starts: oir.Value) -> np.ndarray | None:
     if array is not None or dims is None:
         return array
     elements = em.facts.constant(starts)
-    if elements is None or elements.size != 1:
-        return None
-    return np.broadcast_to(elements.reshape(()), dims)
+    if elements is not None and elements.size == 1:
+        return np.broadcast_to(elements.reshape(()), dims)
+    return em.facts.elements(starts)
 
 
 def clamped_constant(starts: np.ndarray | None, limits: Sequence[Dim]) -> np.ndarray | None:

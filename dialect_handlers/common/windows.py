@@ -107,6 +107,9 @@ def _cut(em: Emitter, x: oir.Value, axis: int, start: Start, size: Dim) -> oir.V
     dims = list(shape_of(x))
     dims[axis] = size
     start = em.i64([start]) if isinstance(start, int) else start
+    if size == 1:
+        row: oir.Value = em.Gather(x, start, axis=axis)
+        return row
     end, along = em.Add(start, em.extents.value(size)), em.i64([axis])
     part: oir.Value = em.op("Slice", x, start, end, along, types=[(dtype_of(x), tuple(dims))])
     return part

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.indices import clamped, clamped_constant, constant_starts, window
 from hlo2onnx.graph.dims import canonical
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 
+FEW_ELEMENTS = 1 << 12
+"""So many elements are copied in less time than another node takes."""
+
 
 @handles("stablehlo.dynamic_slice", form="parts")
 def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Value:
-    """dynamic_slice(x, starts) -> Slice from the clamped starts; Gather where it takes one row."""
+    """dynamic_slice(x, starts) -> Slice from the clamped starts; Gather where it takes one row, or
+    one row of each row, which leaves negative indices to Gather."""
     x, *starts = em.operands(op)
     if 0 in slice_sizes:
         return em.const(np.empty(slice_sizes), dtype_of(x))
@@ -29,12 +34,31 @@ def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Val
     moving = [axis for axis in known if axis not in still]
     if not moving:
         return x
-    if len(moving) == 1 and slice_sizes[moving[0]] == 1:
-        start = clamped(em, starts[moving[0]], [limits[moving[0]]])
-        return em.reshape(em.Gather(x, start, axis=moving[0]), slice_sizes)
+    if all(slice_sizes[axis] == 1 for axis in moving) and _picks_few(x, moving):
+        picked = _picked(
+            em, x, {axis: clamped(em, starts[axis], [limits[axis]]) for axis in moving}
+        )
+        return em.reshape(picked, slice_sizes)
     joined = em.concat([em.reshape(starts[axis], [1]) for axis in moving], axis=0)
     sizes = [slice_sizes[axis] for axis in moving]
     return window(em, x, moving, clamped(em, joined, [limits[axis] for axis in moving]), sizes)
+
+
+def _picks_few(x: oir.Value, axes: Sequence[int]) -> bool:
+    """Whether Gathers along these axes, one behind the other, are cheap."""
+    dims = static_shape(x)
+    if len(axes) == 1 or dims is None:
+        return len(axes) == 1
+    return math.prod(dims) <= FEW_ELEMENTS * max(dims[axis] for axis in axes)
+
+
+def _picked(em: Emitter, x: oir.Value, rows: Mapping[int, oir.Value]) -> oir.Value:
+    """One row along each of these axes, without the axes; that of the longest one first."""
+    left, dims = list(range(len(shape_of(x)))), static_shape(x)
+    for axis in sorted(rows, key=lambda axis: -dims[axis] if dims else 0):
+        x = em.Gather(x, rows[axis], axis=left.index(axis))
+        left.remove(axis)
+    return x
 
 
 def _known(em: Emitter, start: oir.Value, limit: Dim) -> int | None:

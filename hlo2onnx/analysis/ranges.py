@@ -107,6 +107,9 @@ def _digits(node: oir.Node, operands: list[Range]) -> Range | None:
     natural = [operand.high for operand in operands if operand.low >= 0]
     if node.op_type == "BitwiseAnd" and natural:
         return Range(0, min(natural))
+    if node.op_type == "Mod" and second.low > 0 and not node.attributes.get_int("fmod", 0):
+        # It takes the sign of the divisor.
+        return Range(0, min(*natural, second.high - 1))
     if len(natural) < 2:
         return None
     if node.op_type in ("BitwiseOr", "BitwiseXor"):

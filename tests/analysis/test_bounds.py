@@ -120,6 +120,16 @@ def test_bit_ranges_are_useful(steps: list[tuple[str, int]], expected: Range) ->
     assert Facts().int_range(model.graph.outputs[0]) == expected
 
 
+@pytest.mark.parametrize(("fmod", "expected"), [(0, Range(0, 6)), (1, None)])
+def test_modulo_takes_the_sign_of_the_divisor(fmod: int, expected: Range | None) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Mod(b.Identity(x), b.scalar_like(7, x), fmod=fmod or None)
+
+    model = model_of(build, {"x": np.zeros(1, np.int32)})
+    everything = Range(-(2**31), 2**31 - 1)
+    assert Facts().int_range(model.graph.outputs[0]) == (expected or everything)
+
+
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [

@@ -8,7 +8,7 @@ import pytest
 from rewriting import Rewrite
 
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.indices import NegativeIndex, WideIndex
+from hlo2onnx.raising.rules.indices import InsideTest, NegativeIndex, NegativeTuple, WideIndex
 
 T = oir.DataType
 TABLE = np.arange(15, dtype=np.float32).reshape(5, 3)
@@ -106,3 +106,119 @@ def test_a_narrow_index_stays() -> None:
         return b.Gather(x, b.Add(inner, b.scalar(1, T.INT32)), axis=0)
 
     Rewrite(build, {"x": TABLE, "i": INDICES}, WideIndex()).nothing()
+
+
+# -- tuples -----------------------------------------------------------------------------------
+
+PAIRS = np.stack([INDICES, INDICES[::-1]], -1)
+
+
+def tuples(
+    b: GraphBuilder, pairs: oir.Value, counts: tuple[int, int], limits: tuple[int, int], plain: int
+) -> oir.Value:
+    """Joined columns, all but the one at `plain` counted from the end, and clamped."""
+    columns = []
+    for place, count in enumerate(counts):
+        i = b.reshape(b.slice(pairs, [place], [place + 1], axes=[1]), [8])
+        if place != plain:
+            i = b.Where(b.Less(i, b.scalar_like(0, i)), b.Add(i, b.scalar_like(count, i)), i)
+        columns.append(b.unsqueeze(i, [1]))
+    joined = b.concat(columns, 1)
+    lowest = b.Max(joined, b.scalar_like(0, joined))
+    return b.Min(lowest, b.const(np.array(limits), T.INT32))
+
+
+@pytest.mark.parametrize("plain", [-1, 0, 1])
+def test_negative_tuple(plain: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.GatherND(x, b.cast(tuples(b, i, (5, 3), (4, 2), plain), T.INT64))
+
+    moves = ["Slice", "Slice", "Reshape", "Reshape"]
+    moves += ["Reshape", "Reshape"] if plain < 0 else ["Reshape", "Unsqueeze"]
+    rewrite = Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeTuple())
+    rewrite.gives(*moves, "Concat", "Max", "Min", "Cast", "GatherND")
+
+
+@pytest.mark.parametrize(
+    ("counts", "limits"), [((4, 2), (4, 2)), ((6, 4), (4, 2)), ((4, 2), (3, 1))]
+)
+def test_tuples_of_other_numbers(counts: tuple[int, int], limits: tuple[int, int]) -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.GatherND(x, b.cast(tuples(b, i, counts, limits, -1), T.INT64))
+
+    Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeTuple()).nothing()
+
+
+def test_tuples_that_others_read_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> list[oir.Value]:
+        indices = tuples(b, i, (5, 3), (4, 2), -1)
+        return [b.GatherND(x, b.cast(indices, T.INT64)), b.Neg(indices)]
+
+    Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeTuple()).nothing()
+
+
+# -- which are inside ---------------------------------------------------------------------------
+
+
+def at_least(b: GraphBuilder, i: oir.Value, number: int, swapped: bool) -> oir.Value:
+    bound = b.scalar_like(number, i)
+    return b.LessOrEqual(bound, i) if swapped else b.GreaterOrEqual(i, bound)
+
+
+def at_most(b: GraphBuilder, i: oir.Value, number: int, swapped: bool) -> oir.Value:
+    bound = b.scalar_like(number, i)
+    return b.GreaterOrEqual(bound, i) if swapped else b.LessOrEqual(i, bound)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("bounds", [(0, 4), (-3, 3), (5, 5)])
+def test_inside(bounds: tuple[int, int], swapped: bool) -> None:
+    def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
+        both = [at_least(b, i, bounds[0], swapped), at_most(b, i, bounds[1], swapped)]
+        return b.And(*(both[::-1] if swapped else both))
+
+    Rewrite(build, {"i": INDICES}, InsideTest()).gives("Clip", "Equal")
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_inside_of_what_counts_from_the_end(dtype: type) -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> list[oir.Value]:
+        w = b.Where(b.Less(i, b.scalar_like(0, i)), b.Add(i, b.scalar_like(5, i)), i)
+        column = b.reshape(w, [8, 1])
+        inside = b.And(at_least(b, column, 0, False), at_most(b, column, 4, False))
+        return [inside, b.Gather(x, b.Clip(w, b.scalar_like(0, w), b.scalar_like(4, w)), axis=0)]
+
+    inputs = {"x": TABLE, "i": INDICES.astype(dtype)}
+    rewrite = Rewrite(build, inputs, InsideTest(), NegativeIndex())
+    rewrite.gives("Clip", "Equal", "Reshape", "Clip", "Gather")  # equal nodes are shared elsewhere
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda b, i: b.And(at_least(b, i, 0, False), at_least(b, i, 4, False)),
+        lambda b, i: b.And(at_least(b, i, 5, False), at_most(b, i, 4, False)),
+        lambda b, i: b.And(at_least(b, i, 0, False), at_most(b, b.Neg(i), 4, False)),
+        lambda b, i: b.And(at_least(b, i, 0, False), b.LessOrEqual(i, b.Neg(i))),
+        lambda b, i: b.Or(at_least(b, i, 0, False), at_most(b, i, 4, False)),
+        lambda b, i: b.And(
+            b.GreaterOrEqual(i, b.const(np.zeros((2, 1), np.int32))), at_most(b, i, 4, False)
+        ),
+    ],
+)
+def test_what_is_no_interval(build: object) -> None:
+    Rewrite(build, {"i": INDICES}, InsideTest()).nothing()  # type: ignore[arg-type]
+
+
+def test_floats_are_not_clipped_to_tell_whether_they_are_inside() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.And(at_least(b, x, 0, False), at_most(b, x, 4, False))
+
+    Rewrite(build, {"x": TABLE}, InsideTest()).nothing()
+
+
+def test_long_integers_that_the_target_clips_wrongly() -> None:
+    def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
+        return b.And(at_least(b, i, 0, False), at_most(b, i, 4, False))
+
+    Rewrite(build, {"i": INDICES.astype(np.int64)}, InsideTest()).nothing()

@@ -8,7 +8,12 @@ import pytest
 from rewriting import Rewrite
 
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.integers import ComposeOffsets, FloorDivide, Remainder
+from hlo2onnx.raising.rules.integers import (
+    ComposeOffsets,
+    FloorDivide,
+    FloorRemainder,
+    Remainder,
+)
 
 T = oir.DataType
 X = np.array([0, 1, 7, -8, 2**31 - 1, -(2**31)], np.int32)
@@ -119,3 +124,50 @@ def test_the_remainder_of_another_number() -> None:
         return b.Sub(x, b.Mul(b.Div(x, b.scalar(7, T.INT32)), b.scalar(6, T.INT32)))
 
     Rewrite(build, {"x": X}, Remainder()).nothing()
+
+
+# -- remainders with the sign of the divisor ------------------------------------------------------
+
+
+def floored(
+    b: GraphBuilder, x: oir.Value, y: oir.Value, also: bool = True, added: int | None = None
+) -> oir.Value:
+    """As JAX spells x % y, less what other rules know."""
+    rest = b.Sub(x, b.Mul(b.Div(x, y), y))
+    zero = b.scalar_like(0, x)
+    condition = b.Less(rest, zero)
+    if also:
+        condition = b.And(condition, b.Not(b.Equal(rest, zero)))
+    shifted = b.Add(rest, y if added is None else b.scalar_like(added, x))
+    chosen: oir.Value = b.Where(condition, shifted, rest)
+    return chosen
+
+
+@pytest.mark.parametrize("also", [True, False])
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+def test_floor_remainder(dtype: type, also: bool) -> None:
+    info = np.iinfo(dtype)
+    x = np.array([0, 1, 6, 7, -1, -7, -8, info.max, info.min, info.min + 1], dtype)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return floored(b, x, b.scalar_like(7, x), also)
+
+    Rewrite(build, {"x": x}, FloorRemainder()).gives("Mod")
+
+
+def test_floor_remainder_of_a_positive_number_known_at_run_time() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return floored(b, x, b.Clip(y, b.scalar_like(1, y), b.scalar_like(9, y)))
+
+    y = np.array([1, 2, 3, 4, 5, 6], np.int32)
+    Rewrite(build, {"x": X, "y": y}, FloorRemainder()).gives("Clip", "Mod")
+
+
+@pytest.mark.parametrize("divisor", ["negative", "unknown", "another"])
+def test_remainders_that_keep_their_sign(divisor: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        by = {"negative": b.scalar_like(-7, x), "unknown": y}.get(divisor, b.scalar_like(7, x))
+        return floored(b, x, by, added=6 if divisor == "another" else None)
+
+    y = np.array([1, 2, 3, 4, 5, 6], np.int32)
+    Rewrite(build, {"x": X, "y": y}, FloorRemainder()).nothing()

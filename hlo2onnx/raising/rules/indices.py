@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import const_number, const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.graph.values import (
+    INTEGERS,
+    const_number,
+    const_of,
+    dtype_of,
+    rank_of,
+    shape_of,
+    static_shape,
+)
 from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shape import source_of
 
 GATHERS = frozenset({"Gather", "GatherElements"})
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
@@ -70,6 +82,127 @@ class NegativeIndex(Rule):
         assert i is not None
         bounds = (b.scalar_like(-extent, i), b.scalar_like(extent - 1, i))
         return _regathered(node, b, b.Clip(i, *bounds))
+
+
+class NegativeTuple(Rule):
+    """GatherND(x, Min(Max(Concat(i < 0 ? i + n : i, ..), 0), ..)) -> the same of Concat(i, ..)
+
+    with -n for the 0 of that column.
+
+    n is the extent that the column counts along: GatherND counts negative indices from the end as
+    Gather does. There may be a Cast in front of it, and Reshapes among what is joined.
+    """
+
+    name = "negative-tuple"
+    anchors = frozenset({"GatherND"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, indices = node.inputs
+        assert x is not None and indices is not None
+        need(not node.attributes.get_int("batch_dims", 0), "tuples count within batches", node)
+        chain = _clamped_columns(source_of(indices, "Cast") or indices)
+        need(chain is not None, "its indices are not joined and clamped", indices)
+        assert chain is not None
+        for made in chain.made:
+            need(len(made.uses()) == 1, "others need the indices as they are", made)
+        extents = shape_of(x)[: len(chain.columns)]
+        plain = [
+            counted_from_the_end(source_of(column, "Reshape", "Unsqueeze") or column, extent)
+            if isinstance(extent, int) and limit == extent - 1
+            else None
+            for column, extent, limit in zip(chain.columns, extents, chain.limits, strict=True)
+        ]
+        need(any(plain), "negative ones are not counted from the end", indices)
+        pairs = list(zip(chain.columns, plain, strict=True))
+        columns = [c if i is None else b.reshape(i, shape_of(c)) for c, i in pairs]
+        lowest = [0 if i is None else -int(n) for i, n in zip(plain, extents, strict=True)]  # type: ignore[arg-type]
+        dtype = dtype_of(columns[0])
+        joined = b.concat(columns, rank_of(columns[0]) - 1)
+        bounds = (b.const(np.array(numbers), dtype) for numbers in (lowest, chain.limits))
+        clamped = b.Min(b.Max(joined, next(bounds)), next(bounds))
+        result: oir.Value = b.GatherND(x, b.cast(clamped, dtype_of(indices)))
+        return result
+
+
+class _Columns(NamedTuple):
+    """Min(Max(Concat(columns), 0), limits), and the values in between."""
+
+    columns: list[oir.Value]
+    limits: list[int]
+    made: list[oir.Value]
+
+
+def _clamped_columns(value: oir.Value) -> _Columns | None:
+    highest, lowest = _made_by(value, "Min"), None
+    if highest is not None and len(highest) == 2:
+        lowest = _made_by(highest[0], "Max")
+    if lowest is None or len(lowest) != 2 or const_number(lowest[1]) != 0:
+        return None
+    assert highest is not None and lowest[0] is not None
+    joined, limits = lowest[0].producer(), const_of(highest[1])
+    if joined is None or joined.op_type != "Concat" or limits is None:
+        return None
+    columns = [x for x in joined.inputs if x is not None]
+    if joined.attributes.get_int("axis", 0) != rank_of(lowest[0]) - 1:
+        return None
+    if any(shape_of(column)[-1] != 1 for column in columns):
+        return None
+    numbers = np.broadcast_to(limits, [len(columns)]).tolist() if limits.ndim <= 1 else []
+    made = [x for x in (value, highest[0], lowest[0]) if x is not None]
+    return _Columns(columns, numbers, made) if numbers else None
+
+
+class InsideTest(Rule):
+    """And(i >= 0, i <= n - 1) -> Equal(Clip(i, 0, n - 1), i)
+
+    So programs tell which indices are inside. Of i + n for i < 0 it asks for -n <= i instead of
+    0 <= i; what clamps the index to gather with is then the same Clip.
+    """
+
+    name = "inside-test"
+    anchors = frozenset({"And"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        bounds = [bound for bound in map(_bound, node.inputs) if bound is not None]
+        need(len(bounds) == 2, "it joins no comparisons with numbers", node)
+        lower, upper = sorted(bounds, key=lambda bound: bound.is_upper)
+        need(not lower.is_upper and upper.is_upper, "it is no interval", node)
+        need(lower.x is upper.x and dtype_of(lower.x) in INTEGERS, "these are others", node)
+        need(lower.number <= upper.number, "it is empty", node)
+        low, high = lower.number, upper.number
+        dims = static_shape(lower.x)
+        need(dims is not None and dims == static_shape(node.outputs[0]), "its shape differs", node)
+        assert dims is not None
+        i = source_of(lower.x, "Reshape", "Unsqueeze", "Squeeze") or lower.x
+        plain = counted_from_the_end(i, high + 1) if low == 0 else None
+        if plain is not None:
+            i, low = plain, -high - 1
+        need(plain is not None or b.supports("Clip", dtype_of(i)), "the target has no such Clip", i)
+        clip = b.Clip(i, b.scalar_like(low, i), b.scalar_like(high, i))
+        return b.reshape(b.Equal(clip, i), dims)
+
+
+class _Bound(NamedTuple):
+    """x <= number, or x >= number."""
+
+    x: oir.Value
+    is_upper: bool
+    number: int
+
+
+def _bound(value: oir.Value | None) -> _Bound | None:
+    """The comparison with a number that a value is."""
+    for op_type in ("LessOrEqual", "GreaterOrEqual"):
+        operands = _made_by(value, op_type)
+        if operands is None:
+            continue
+        left, right = operands
+        first, second = const_number(left), const_number(right)
+        if left is not None and second is not None:
+            return _Bound(left, op_type == "LessOrEqual", int(second))
+        if right is not None and first is not None:
+            return _Bound(right, op_type == "GreaterOrEqual", int(first))
+    return None
 
 
 class WideIndex(Rule):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -150,3 +151,65 @@ def _unequal(value: oir.Value | None) -> Pair | None:
 def _is_zero(pair: Pair) -> bool:
     numbers = map(const_of, pair)
     return any(number is not None and number.size and not number.any() for number in numbers)
+
+
+class FloorRemainder(Rule):
+    """Where(r < 0 and r != 0, r + y, r), r the remainder of x / y -> Mod(x, y)
+
+    That is how JAX gives a remainder the sign of a divisor. Legal for integers and y > 0; Mod does
+    so by itself.
+    """
+
+    name = "floor-remainder"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, shifted, rest = node.inputs
+        assert condition is not None and shifted is not None and rest is not None
+        need(_is_negative(condition, rest), "it chooses by something else", condition)
+        pair = _remainder(rest)
+        need(pair is not None and dtype_of(rest) in INTEGERS, "it is no remainder", rest)
+        assert pair is not None
+        x, y = pair
+        add = shifted.producer()
+        adds = add is not None and add.op_type == "Add" and _same(add.inputs, (rest, y))
+        need(adds, "it adds something else", shifted)
+        divisor = b.facts.int_range(y)
+        need(divisor is not None and divisor.low > 0, "the divisor may be negative", y)
+        need(b.supports("Mod", dtype_of(x)), "the target has no such Mod", node)
+        need(shape_of(x) == shape_of(node.outputs[0]), "the divisor decides the shape", y)
+        result: oir.Value = b.Mod(x, y)
+        return result
+
+
+def _is_negative(condition: oir.Value, x: oir.Value) -> bool:
+    """Whether a condition is x < 0, or that and x != 0."""
+    node = condition.producer()
+    if node is not None and node.op_type == "And":
+        first, second = node.inputs
+        assert first is not None and second is not None
+        for one, other in ((first, second), (second, first)):
+            pair = _unequal(other)
+            if pair is not None and x in pair and _is_zero(pair):
+                return _is_negative(one, x)
+    if node is None or node.op_type != "Less" or node.inputs[0] is not x:
+        return False
+    zero = const_of(node.inputs[1])
+    return zero is not None and not zero.any()
+
+
+def _same(values: Sequence[oir.Value | None], pair: Pair) -> bool:
+    """Whether these are the two of a pair, in any order; equal constants are the same."""
+    return any(
+        all(
+            one is other or _same_number(one, other) for one, other in zip(order, pair, strict=True)
+        )
+        for order in (values, values[::-1])
+    )
+
+
+def _same_number(one: oir.Value | None, other: oir.Value) -> bool:
+    first, second = const_of(one), const_of(other)
+    if first is None or second is None or first.size != 1 or second.size != 1:
+        return False
+    return bool(first.item() == second.item())
