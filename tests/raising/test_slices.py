@@ -8,7 +8,7 @@ import pytest
 from rewriting import Rewrite
 
 from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
-from hlo2onnx.raising.rules.slices import SliceOfConcat
+from hlo2onnx.raising.rules.slices import ComposeSlices, SliceOfConcat
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 Y = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -59,3 +59,34 @@ def test_ranges_computed_at_run_time_stay() -> None:
         return b.op("Slice", joined, b.i64([0]), end, b.i64([0]), types=types)
 
     Rewrite(build, {**INPUTS, "end": np.array([1])}, SliceOfConcat()).nothing()
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [
+        (([1], [3], [0], [1]), ([1], [6], [0], [1])),
+        (([0], [9], [0], [2]), ([1], [7], [0], [2])),
+        (([1], [2], [1], [1]), ([2], [7], [0], [2])),
+        (([0, 1], [2, 4], [1, 0], [1, 2]), ([-6, 1], [99, -1], [-2, 1], [1, 1])),
+    ],
+)
+def test_compose_slices(outer: tuple[list[int], ...], inner: tuple[list[int], ...]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        def cut(x: oir.Value, spec: tuple[list[int], ...]) -> oir.Value:
+            return b.Slice(x, *map(b.i64, spec))
+
+        return cut(cut(x, inner), outer)
+
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+    Rewrite(build, {"x": x}, ComposeSlices()).gives("Slice")
+
+
+@pytest.mark.parametrize("backwards", ["outer", "inner"])
+def test_slices_that_turn_round_are_not_composed(backwards: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        turned, straight = ([-1], [INT64_MIN], [-1], [0]), ([1], [3], [1], [0])
+        for spec in (straight, turned) if backwards == "outer" else (turned, straight):
+            x = b.slice(x, *spec)
+        return x
+
+    Rewrite(build, {"x": X.T.copy()}, ComposeSlices()).nothing()

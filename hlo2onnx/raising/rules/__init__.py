@@ -56,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     broadcast.LateSqueeze(),
     pads.JoinPads(),
     slices.SliceOfConcat(),
+    slices.ComposeSlices(),
     signs.SubtractNegative(),
     signs.NegateConstant(),
 )

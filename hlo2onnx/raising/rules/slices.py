@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import onnx_ir as oir
 
 from hlo2onnx.graph.values import const_ints, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import first
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """x[start:end] along one axis."""
-
-    axis: int
-    start: int
-    end: int
 
 
 class SliceOfConcat(Rule):
@@ -34,34 +23,60 @@ class SliceOfConcat(Rule):
         concat = first(node).producer()
         need(concat is not None and concat.op_type == "Concat", "its operand is no Concat", node)
         assert concat is not None
-        cut = _cut(node)
-        axis = concat.attributes.get_int("axis", 0)
-        need(cut is not None and cut.axis == axis, "it cuts along another axis", node)
-        assert cut is not None
+        ranges, axis = _ranges(node), concat.attributes.get_int("axis", 0)
+        need(ranges is not None and list(ranges) == [axis], "it cuts along another axis", node)
+        assert ranges is not None
+        rows = ranges[axis]
+        need(rows.step == 1, "it leaves rows out", node)
         begin = 0
         for part in concat.inputs:
             assert part is not None
             extent = shape_of(part)[axis]
             need(isinstance(extent, int), "an extent is dynamic", part)
             assert isinstance(extent, int)
-            if begin <= cut.start and cut.end <= begin + extent:
-                return b.slice(part, [cut.start - begin], [cut.end - begin], axes=[axis])
+            if begin <= rows.start and rows.stop <= begin + extent:
+                return b.slice(part, [rows.start - begin], [rows.stop - begin], axes=[axis])
             begin += extent
         raise Refusal("it takes elements of several parts", node)
 
 
-def _cut(node: oir.Node) -> _Cut | None:
-    """What a Slice with a known, non-empty range in steps of 1 along one axis takes."""
-    x = first(node)
-    given = [const_ints(item) for item in node.inputs[1:]]
-    if len(given) < 3:
+class ComposeSlices(Rule):
+    """Slice(Slice(x)) -> Slice(x)
+
+    Legal for ranges that are known and not empty, in steps forwards.
+    """
+
+    name = "compose-slices"
+    anchors = frozenset({"Slice"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inner = first(node).producer()
+        need(inner is not None and inner.op_type == "Slice", "its operand is no Slice", node)
+        assert inner is not None
+        ranges, taken = _ranges(inner), _ranges(node)
+        need(ranges and taken, "a range is not known, is empty, or goes backwards", node)
+        assert ranges and taken
+        for axis, rows in taken.items():
+            whole = ranges.get(axis)
+            ranges[axis] = rows if whole is None else whole[rows.start : rows.stop : rows.step]
+        starts = [rows.start for rows in ranges.values()]
+        ends = [rows[-1] + 1 for rows in ranges.values()]
+        steps = [rows.step for rows in ranges.values()]
+        return b.slice(first(inner), starts, ends, steps, list(ranges))
+
+
+def _ranges(node: oir.Node) -> dict[int, range] | None:
+    """What a Slice takes along each of its axes; None where that is not known, nothing, or turned
+    round."""
+    known = [item for item in map(const_ints, node.inputs[1:]) if item is not None]
+    if len(known) < max(3, len(node.inputs) - 1):
         return None
-    starts, ends, axes, steps = [*given, (1,)][:4]
-    if not (starts and ends and axes) or len(starts) != 1 or steps != (1,):
-        return None
-    axis = axes[0] % len(shape_of(x))
-    extent = shape_of(x)[axis]
-    if not isinstance(extent, int):
-        return None
-    start, end, _ = slice(starts[0], ends[0]).indices(extent)
-    return _Cut(axis, start, end) if start < end else None
+    steps = known[3] if len(known) > 3 else (1,) * len(known[0])
+    dims, ranges = shape_of(first(node)), {}
+    for start, end, axis, step in zip(*known[:3], steps, strict=True):
+        extent = dims[axis]
+        rows = range(extent)[start:end:step] if isinstance(extent, int) and step > 0 else ()
+        if not isinstance(rows, range) or not rows:
+            return None
+        ranges[axis % len(dims)] = rows
+    return ranges
