@@ -42,15 +42,16 @@ def expm1(b: GraphBuilder, x: oir.Value) -> oir.Value:
 def log1p(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """log(1 + x) = log(u) + (x - (u - 1)) / u, where u is 1 + x as it rounds.  f32 4, f64 2
 
-    The quotient is what the rounding of 1 + x lost. Where it lost nothing, which includes the
-    ends of the domain (-1 and infinity), there is no quotient to take.
+    The quotient is what the rounding of 1 + x lost. At the ends of the domain (-1 and infinity) it
+    is NaN, and the logarithm infinite. The sum is a difference so that log1p(-0) is -0: x - 0 keeps
+    the sign of a zero, x + 0 does not.
     """
     one = b.scalar_like(1, x)
     u = b.Add(x, one)
-    kept = b.Sub(u, one)
     log = b.Log(u)
-    lost = b.Div(b.Sub(x, kept), u)
-    result: oir.Value = b.Where(b.Equal(kept, x), log, b.Add(log, lost))
+    lost = b.Div(b.Sub(x, b.Sub(u, one)), u)
+    total = b.Sub(lost, b.Sub(b.scalar_like(0, x), log))
+    result: oir.Value = b.Where(b.IsNaN(lost), log, total)
     return result
 
 

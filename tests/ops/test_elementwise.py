@@ -125,8 +125,8 @@ def test_unary_on_eight_bits(op: str, element: str) -> None:
 @pytest.mark.parametrize("element", ["f32", "f64"])
 @pytest.mark.parametrize(
     "op",
-    ["abs", "cbrt", "ceil", "exponential_minus_one", "floor", "negate", "round_nearest_afz",
-     "round_nearest_even", "sign", "sine", "sqrt", "tan", "tanh"],
+    ["abs", "cbrt", "ceil", "exponential_minus_one", "floor", "log_plus_one", "negate",
+     "round_nearest_afz", "round_nearest_even", "sign", "sine", "sqrt", "tan", "tanh"],
 )  # fmt: skip
 def test_zero_keeps_its_sign(op: str, element: str) -> None:
     x = np.array([0.0, -0.0, -0.25, 0.25], numpy_type(element))
