@@ -53,7 +53,7 @@ UNARY: dict[str, tuple[list[str], Callable[..., np.ndarray], tuple[float, float]
     "floor": (["Floor"], np.floor, (-9, 9), 0, 0),
     "log": (["Log"], np.log, (1e-9, 9), 4, 3),
     "log_plus_one": (
-        ["Add", "Add", "Div", "Equal", "Log", "Sub", "Sub", "Where"],
+        ["Add", "Div", "IsNaN", "Log", "Sub", "Sub", "Sub", "Sub", "Where"],
         np.log1p,
         (-0.999, 9),
         5,
