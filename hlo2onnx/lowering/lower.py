@@ -10,7 +10,6 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.analysis.dependence import Dependence
-from hlo2onnx.analysis.dependence import Dependence
 from hlo2onnx.custom_calls import known_translations
 from hlo2onnx.errors import LoadError, TranslationError
 from hlo2onnx.lowering.boundary import (
@@ -110,8 +109,6 @@ class _Lowering:
         if walker.refusals:
             raise TranslationError(walker.refusals)
         bind_outputs(em, results, signature.outputs, output_names)
-        if em.random_keys and any(map(Dependence(graph).is_fixed, em.random_keys)):
-            self.report.note(FIXED_KEY)
         if em.random_keys and any(map(Dependence(graph).is_fixed, em.random_keys)):
             self.report.note(FIXED_KEY)
         self.report.opset = opset
