@@ -6,7 +6,7 @@ from typing import Any
 
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
-from hlo2onnx.mlir.legacy import replace_mhlo_calls
+from hlo2onnx.mlir.legacy import replace_calls
 from hlo2onnx.mlir.passes import NORMALIZE, run_pipeline
 from hlo2onnx.mlir.quantized import is_quantized, quantized_to_calls
 
@@ -21,7 +21,7 @@ def normalized(module: Any) -> Any:
     """
     copy = clone_module(module)
     densify(copy)
-    replace_mhlo_calls(copy)
+    replace_calls(copy)
     run_pipeline(copy, NORMALIZE)
     if is_quantized(copy):
         quantized_to_calls(copy)

@@ -11,6 +11,7 @@ from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.mlir.effects import drop_effects
+from hlo2onnx.mlir.legacy import replace_calls
 from hlo2onnx.mlir.quantized import is_quantized, quantized_to_math
 from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.sources.source import Source, find_function
@@ -65,6 +66,7 @@ class _Static:
         module = clone_module(source.module)
         densify(module)
         drop_effects(module)
+        replace_calls(module)
         if is_quantized(module):
             quantized_to_math(module)
         make_main(module, source.function)
