@@ -64,10 +64,8 @@ class Write:
 Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | np.ndarray | None
 """An array is an integer or boolean scalar known now, or for every trip; None is anything."""
 
-_KEEP_SCALARS = frozenset(
-    {"stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape"}
-)  # fmt: skip
-"""What gives a scalar unchanged where it keeps its type."""
+_RESHAPES = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
+"""What gives one element unchanged where the result is one element, too."""
 _COMPARE: Mapping[str, Callable[..., Any]] = {
     "EQ": np.equal,
     "NE": np.not_equal,
@@ -165,10 +163,17 @@ class SymbolicRun:
         if name == "stablehlo.optimization_barrier":
             return operands
         if name == "stablehlo.dynamic_update_slice":
-            return self._write(operation, operands)
+            buffer, update, *starts = operands
+            return self._write(buffer, update, starts, _writes_row(operation))
+        if name == "stablehlo.scatter" and len(operands) == 3:
+            buffer, start, update = operands
+            return self._write(buffer, update, [start], _sets_row(operation))
+        if name in _RESHAPES and isinstance(operands[0], np.ndarray):
+            return operands if _is_one_integer(operation.results[0].type) else None
         if len(operation.results) != 1 or not _is_integer_scalar(operation.results[0].type):
             return None
-        if name in _KEEP_SCALARS and operation.operands[0].type == operation.results[0].type:
+        keeps = name in _RESHAPES or name == "stablehlo.convert"
+        if keeps and operation.operands[0].type == operation.results[0].type:
             return operands
         if name == "stablehlo.constant":
             content = np.array(to_python(operation.attributes["value"]))
@@ -193,22 +198,19 @@ class SymbolicRun:
         self._calls.pop()
         return results
 
-    def _write(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+    def _write(
+        self, buffer: Symbol, update: Symbol, starts: Sequence[Symbol], is_row: bool
+    ) -> list[Symbol] | None:
         """An update of one whole row of a state that has not been written yet."""
-        buffer, update, *starts = operands
-        self._read_by([update])
-        dims, rows = (shape_of(operation.operands[index].type) for index in (0, 1))
         if (
             not isinstance(buffer, Argument)
             or buffer.index in self._written
-            or not starts
-            or rows[0] != 1
-            or rows[1:] != dims[1:]
+            or not is_row
             or not isinstance(starts[0], np.ndarray)
         ):
             return None
         self._written.add(buffer.index)
-        self._read_by(starts)
+        self._read_by([update, *starts])
         return [Write(buffer.index, starts[0])]
 
     def _number(self, operation: Any, numbers: list[np.ndarray]) -> list[Symbol] | None:
@@ -259,12 +261,41 @@ def _conjunction(operands: Sequence[Symbol]) -> Symbol:
     return Conjunction(tuple(terms)) if terms else None
 
 
+def _writes_row(operation: Any) -> bool:
+    """Whether a dynamic_update_slice writes a whole row along the leading axis."""
+    dims, rows = (shape_of(operation.operands[index].type) for index in (0, 1))
+    return bool(rows) and rows[0] == 1 and rows[1:] == dims[1:]
+
+
+def _sets_row(operation: Any) -> bool:
+    """Whether a scatter writes a whole row along the leading axis, where one index says."""
+    numbers = to_python(operation.attributes["scatter_dimension_numbers"])
+    dims, indices, update = (shape_of(value.type) for value in operation.operands)
+    if list(numbers.scattered_dims_to_operand_dims) != [0] or any(dim != 1 for dim in indices):
+        return False
+    kept = [axis for axis in range(len(dims)) if axis not in numbers.inserted_window_dims]
+    windows = zip(kept, numbers.update_window_dims, strict=False)
+    sizes = {axis: update[position] for axis, position in windows}
+    if numbers.input_batching_dims or sizes.get(0, 1) != 1:
+        return False
+    whole = all(sizes.get(axis, 1) == dim for axis, dim in enumerate(dims) if axis)
+    (block,) = operation.regions[0].blocks
+    (first, *_) = block.operations
+    returned = list(first.operation.operands) if first.operation.name in TERMINATORS else []
+    same = element_type(block.arguments[0].type) == element_type(operation.operands[0].type)
+    return whole and same and returned == [block.arguments[1]]
+
+
 def _direction(operation: Any) -> str:
     return str(to_python(operation.attributes["comparison_direction"]))
 
 
 def _is_integer_scalar(mlir_type: Any) -> bool:
-    if not is_tensor(mlir_type) or shape_of(mlir_type):
+    return _is_one_integer(mlir_type) and not shape_of(mlir_type)
+
+
+def _is_one_integer(mlir_type: Any) -> bool:
+    if not is_tensor(mlir_type) or any(dim != 1 for dim in shape_of(mlir_type)):
         return False
     return element_type(mlir_type) in _WHOLE_BYTES
 

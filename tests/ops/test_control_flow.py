@@ -465,6 +465,42 @@ def test_a_buffer_that_becomes_another_state_is_carried() -> None:
     assert not stacked(loops(run)[0])
 
 
+ROW_BY_ROW: dict[str, Callable[[Any, Any], Any]] = {
+    "row": lambda y, i: y.at[i].set(W[0] * i),
+    "downwards": lambda y, i: y.at[4 - i].set(W[0] * i),
+    "known_columns": lambda y, i: y.at[i, :].set(W[0] * i),
+    "broadcast": lambda y, i: y.at[i].set(i.astype(y.dtype)),
+    "promised": lambda y, i: y.at[i].set(W[0] * i, mode="promise_in_bounds"),
+}
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+def test_rows_set_one_by_one_are_stacked(name: str) -> None:
+    function = ROW_BY_ROW[name]
+    run = against_jax(lambda y: lax.fori_loop(0, 5, lambda i, y: function(y, i), y), X).close()
+    assert stacked(loops(run)[0]) == [(5, 3)]
+    assert not states(loops(run)[0])
+
+
+CARRIED_ROWS: dict[str, Callable[[Any, Any], Any]] = {
+    "added": lambda y, i: y.at[i].add(W[0] * i),
+    "part": lambda y, i: y.at[i, :2].set(W[0, :2] * i),
+    "column": lambda y, i: y.at[:, i % 3].set(W[0, 0] * i),
+    "beyond": lambda y, i: y.at[i + 1].set(W[0] * i),
+    "twice": lambda y, i: y.at[i].set(W[0] * i).at[i].set(W[1]),
+    "two": lambda y, i: y.at[jnp.stack([i, i])].set(W[:2]),
+    "repeated": lambda y, i: y.at[i // 2].set(W[0] * i),
+}
+
+
+@pytest.mark.parametrize("name", CARRIED_ROWS)
+def test_other_writes_are_carried(name: str) -> None:
+    function = CARRIED_ROWS[name]
+    run = against_jax(lambda y: lax.fori_loop(0, 5, lambda i, y: function(y, i), y), X).close()
+    assert not stacked(loops(run)[0])
+    assert states(loops(run)[0]) == [(5, 3)]
+
+
 def test_rows_written_through_a_normalised_index_are_stacked() -> None:
     def body(i: Any, y: Any) -> Any:
         return lax.dynamic_update_index_in_dim(y, jnp.asarray(X)[i] * 2, i, 0)

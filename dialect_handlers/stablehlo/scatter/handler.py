@@ -22,7 +22,7 @@ from dialect_handlers.common.windows import SMALL_PART, Start, read_window, writ
 from dialect_handlers.stablehlo.scatter.blocks import rows_of_a_block, scatter_blocks
 from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers, Window, read_numbers
 from dialect_handlers.stablehlo.scatter.places import Places
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -42,6 +42,12 @@ def scatter(
     (XLA; the specification would combine the elements that lie inside).
     """
     count = len(op.results)
+    first = em.parts(op.operands[0])
+    if first in em.rows:
+        # The one write to a buffer that the loop around returns as a stack of rows.
+        row = [1, *shape_of(first[0])[1:]]
+        em.rows[first] = tuple(em.reshape(part, row) for part in em.parts(op.operands[2]))
+        return [first]
     inputs, updates = _operands(em, op)
     shapes = [em.static_dims(op.operands[index].type) for index in (0, count, count + 1)]
     if any(0 in shape for shape in (shapes[0], shapes[2])):
