@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,22 +37,33 @@ def user_handler(target: str, translation: Translation) -> Handler:
 
 @dataclass(frozen=True)
 class _Configured:
-    """A function with the entries of a configuration; equal to another of equal text."""
+    """A function with the entries of a configuration; equal to another with the same."""
 
     function: Callable[..., Any]
-    text: str
+    key: Hashable
     configuration: Mapping[str, Any] = field(compare=False)
 
     def __call__(self, *arrays: Any) -> Any:
         return self.function(*arrays, **self.configuration)
 
 
+def _key(item: Any) -> Hashable:
+    """Something hashable that tells an entry from any other, 1 from 1.0 and True as well."""
+    if isinstance(item, np.ndarray):
+        return (item.dtype.name, item.shape, item.tobytes())
+    if isinstance(item, Mapping):
+        return tuple((name, _key(item[name])) for name in sorted(item))
+    if isinstance(item, list | tuple):
+        return tuple(map(_key, item))
+    return (type(item).__name__, repr(item))
+
+
 def _as_expansion(function: Callable[..., Any]) -> Callable[..., list[Parts]]:
     def handler(em: Emitter, op: CustomCall, **configuration: Any) -> list[Parts]:
         """@target(xs) -> function(xs), translated in place."""
-        text = str({name: str(item) for name, item in configuration.items()})
         arguments = filter(None, (em.parts(operand) for operand in op.operands))
-        made = em.through_jax(_Configured(function, text, configuration), *arguments)
+        configured = _Configured(function, _key(configuration), configuration)
+        made = em.through_jax(configured, *arguments)
         results = [parts_of(result.type) for result in op.results]
         _check(op, made, [types for types in results if types])
         remaining = iter(made)

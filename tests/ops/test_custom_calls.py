@@ -72,6 +72,33 @@ def test_an_expansion_gets_a_text() -> None:
     np.testing.assert_array_equal(translate(text, custom_calls={"my.kernel": kernel})(X), 1.5 * X)
 
 
+def test_entries_that_look_alike() -> None:
+    """Expansions are cached, by the entries in full and by their types."""
+
+    def kernel(x: jax.Array, table: np.ndarray, one: Any) -> jax.Array:
+        return x + table.sum() + (10 if isinstance(one, int) else 20)
+
+    results = []
+    for index in (1500, 1501):
+        for one in ("1 : i64", "1.0 : f64"):
+            table = np.zeros(3000, np.float32)
+            table[index] = index
+            entries = f"{{table = dense<{table.tolist()}> : tensor<3000xf32>, one = {one}}}"
+            text = call(configuration=f"backend_config = {entries}")
+            results.append(translate(text, custom_calls={"my.kernel": kernel})(X)[0, 0])
+    assert results == [1510, 1520, 1511, 1521]
+
+
+def test_a_call_of_jax_ffi() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        kernel = jax.ffi.ffi_call("my.kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))
+        result: jax.Array = kernel(x, factor=np.float32(3), shift=np.array([1, 2])) - 1
+        return result
+
+    program = translate(jax.jit(model).lower(X), custom_calls={"my.kernel": scaled})
+    np.testing.assert_array_equal(program(X), 3 * X + 2)
+
+
 def test_an_expansion_of_complex_numbers() -> None:
     text = call(element="complex<f32>", result="tensor<2x3xcomplex<f32>>")
     x = (X + 1j).astype(np.complex64)
