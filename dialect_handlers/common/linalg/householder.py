@@ -77,12 +77,13 @@ def _by_blocks(a: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 def _by_columns(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     m, n = a.shape
+    position = lax.iota(np.int64, m)
 
     def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
         rows, k = carry
         column = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, **IN_BOUNDS)
         v, tau = reflection(column, k)
-        rows = reflected(rows, v, tau)
+        rows = jnp.where(position >= k, reflected(rows, v, tau), rows)
         # Whatever is NaN from here on has nothing to do with this column.
         done = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, **IN_BOUNDS)
         return (rows, k + 1), (done, v, tau)
