@@ -28,7 +28,7 @@ def take(b: Builder) -> None:
         batch[axis] = b.rng.randint(1, 4)
     extent = dims[axis]
     shape = tuple(batch) if along else (*dims[:axis], *batch, *dims[axis + 1 :])
-    if not extent or math.prod(shape) > MAX_SIZE:
+    if not extent or (along and 0 in dims) or math.prod(shape) > MAX_SIZE:
         raise Unsuitable
     index = index_tensor(b, (*batch, 1), len(batch), [extent - 1])
     if extent > integer_range(index.type.element)[1]:

@@ -227,7 +227,8 @@ _WINNER = """\
 """Two operands, of which the first one decides for both."""
 
 
-def _region(combiners: Sequence[str], elements: Sequence[str]) -> str:
+def scatter_body(combiners: Sequence[str], elements: Sequence[str]) -> str:
+    """A block that combines each operand in its own way."""
     types = [f"tensor<{element}>" for element in elements]
     left = [f"%a{i}: {type_}" for i, type_ in enumerate(types)]
     right = [f"%b{i}: {type_}" for i, type_ in enumerate(types)]
@@ -264,7 +265,7 @@ def scatter(b: Builder) -> None:
         for name, x, update in zip(combiners, inputs, updates, strict=True)
     ]
     elements = [x.type.element for x in inputs]
-    region = _region(combiners, elements)
+    region = scatter_body(combiners, elements)
     exact = all(quality >= Quality.EQUAL for _, quality, _ in made)
     if len(inputs) == 2 and exact and elements[0] in REAL and b.rng.random() < 0.5:
         # Which grid holds the second result, the first one no longer tells.

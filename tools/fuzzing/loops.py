@@ -393,16 +393,26 @@ def _stack(b: Builder, count: Count) -> State:
 def _with_row(b: Builder, loop: Loop, stack: Value, row: Value) -> Value:
     """A stack with another row written."""
     rows, *dims = stack.type.shape
+    index = _index(b, loop, rows)
+    made = [_as_result(stack)]
+    if b.rng.random() < 0.3:
+        vector = Type(index.type.element, (1,))
+        index = apply(b, "reshape", [index], vector, lambda x: x.reshape(1))
+        text = (
+            f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims ="
+            f" {list(range(len(dims)))}, inserted_window_dims = [0],"
+            " scatter_dims_to_operand_dims = [0]>, unique_indices = true"
+        )
+        region = indexing.scatter_body(["set"], [stack.type.element])
+        return b.step("scatter", [stack, index, row], made, text, region, scale=stack.scale)[0]
     sized = Type(stack.type.element, (1, *dims))
-    made = [(sized, row.quality, row.grid)]
+    widened = [(sized, row.quality, row.grid)]
     if b.rng.random() < 0.5:
         text = f"broadcast_dimensions = {ints(range(1, len(dims) + 1))}"
-        (row,) = b.step("broadcast_in_dim", [row], made, text, scale=row.scale)
+        (row,) = b.step("broadcast_in_dim", [row], widened, text, scale=row.scale)
     else:
-        (row,) = b.step("reshape", [row], made, scale=row.scale)
-    index = _index(b, loop, rows)
+        (row,) = b.step("reshape", [row], widened, scale=row.scale)
     operands = [stack, row, index, *(filled(b, index.type, 0) for _ in dims)]
-    made = [_as_result(stack)]
     return b.step("dynamic_update_slice", operands, made, scale=stack.scale)[0]
 
 
