@@ -6,6 +6,7 @@ facts for each place, and raising rules ask the same questions as handlers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.elements import known_elements
 from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
 from hlo2onnx.analysis.ranges import RANGE, Range, range_of_node, range_of_type
+from hlo2onnx.analysis.steps import Steps, steps_of
 from hlo2onnx.analysis.uniqueness import distinct_rows
 from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
 
@@ -32,6 +34,8 @@ _KEEPS_NUMBERS = frozenset(
      "Sigmoid", "Tanh"}
 )  # fmt: skip
 """Operators that make NaN of NaN only."""
+_MAKES_NAN_OF_INFINITY = frozenset({"Add", "Mul", "Sub"})
+"""Operators that make NaN of NaN and infinities only."""
 _WITH_INFINITY = frozenset(
     {oir.DataType.FLOAT, oir.DataType.DOUBLE, oir.DataType.FLOAT16, oir.DataType.BFLOAT16,
      oir.DataType.FLOAT8E5M2}
@@ -46,6 +50,7 @@ class Facts:
     def __init__(self) -> None:
         self._ranges: dict[oir.Value, Range | None] = {}
         self._float_ranges: dict[oir.Value, FloatRange] = {}
+        self._steps: dict[oir.Value, Steps | None] = {}
         self._nan_free: dict[oir.Value, bool] = {}
         self._above_minus_infinity: dict[oir.Value, bool] = {}
 
@@ -86,6 +91,12 @@ class Facts:
     def float_range(self, value: oir.Value) -> FloatRange:
         """Inclusive bounds of those elements of a float value that are not NaN."""
         return self._memo(self._float_ranges, value, self._float_range)
+
+    def steps(self, value: oir.Value) -> Steps | None:
+        """The integers and the power of two that a float value's elements are exact products of."""
+        return self._memo(
+            self._steps, value, lambda x: steps_of(x, self.constant, self.int_range)
+        )
 
     def nan_free(self, value: oir.Value) -> bool:
         """Whether no element can be NaN, whatever the inputs are."""
@@ -157,7 +168,13 @@ class Facts:
             return all(map(self.nan_free, inputs))
         if node.op_type == "Where":
             return all(map(self.nan_free, inputs[1:]))
+        if node.op_type in _MAKES_NAN_OF_INFINITY:
+            return all(self.nan_free(x) and self._is_finite(x) for x in inputs)
         return False
+
+    def _is_finite(self, value: oir.Value) -> bool:
+        bounds = self.float_range(value)
+        return -math.inf < bounds.low and bounds.high < math.inf
 
     def _is_above_minus_infinity(self, value: oir.Value) -> bool:
         array = const_of(value)

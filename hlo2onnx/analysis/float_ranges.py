@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
@@ -33,6 +35,11 @@ _BOUNDED = {
     "Sin": FloatRange(-1.0, 1.0),
     "Cos": FloatRange(-1.0, 1.0),
 }
+_ARITHMETIC: dict[str, Callable[[np.generic, np.generic], np.generic]] = {
+    "Add": operator.add,
+    "Mul": operator.mul,
+    "Sub": operator.sub,
+}
 _MONOTONIC: dict[str, Callable[[float], float]] = {
     "Floor": np.floor,
     "Ceil": np.ceil,
@@ -56,7 +63,26 @@ def float_range_of_node(
         return _union([float_range(x) for x in inputs[node.op_type == "Where" :]])
     if node.op_type in ("Max", "Min", "Clip"):
         return _extreme(node, float_range)
+    if node.op_type in _ARITHMETIC and dtype.bitwidth >= 16:
+        return _corners(_ARITHMETIC[node.op_type], dtype, [float_range(x) for x in inputs])
     return ANYTHING
+
+
+def _corners(
+    function: Callable[[np.generic, np.generic], np.generic],
+    dtype: oir.DataType,
+    ranges: Sequence[FloatRange],
+) -> FloatRange:
+    """Bounds of a function that is monotonic in either operand, as its rounding is; runtimes may
+    flush what is below the normal numbers."""
+    of_type = dtype.numpy().type
+    with np.errstate(all="ignore"):
+        corners = [float(function(of_type(a), of_type(b))) for a in ranges[0] for b in ranges[1]]
+    if any(map(math.isnan, corners)):
+        return ANYTHING
+    low, high = min(corners), max(corners)
+    least = float(ml_dtypes.finfo(dtype.numpy()).smallest_normal)
+    return FloatRange(0.0 if 0 < low < least else low, 0.0 if -least < high < 0 else high)
 
 
 def _each(bounds: FloatRange, function: Callable[[float], float]) -> FloatRange:

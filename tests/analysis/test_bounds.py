@@ -20,8 +20,11 @@ from hlo2onnx.verification.ort import OrtProgram
 T = oir.DataType
 _BITS = ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "RIGHT", "LEFT", "Add"]
 _FLOATS = [
+    "Add",
     "Max",
     "Min",
+    "Mul",
+    "Sub",
     "Clip",
     "Floor",
     "Ceil",
@@ -51,7 +54,7 @@ def _on_floats(b: GraphBuilder, x: oir.Value, steps: list[tuple[str, float]]) ->
     """Applies a chain of operators with constants to x (rank 1, f32)."""
     for op_type, item in steps:
         k = b.const(np.array([item], np.float32))
-        if op_type in ("Max", "Min"):
+        if op_type in ("Add", "Max", "Min", "Mul", "Sub"):
             x = b.op(op_type, x, k)
         elif op_type == "Clip":
             x = b.Clip(x, b.scalar(min(item, 5), T.FLOAT), b.scalar(max(item, 5), T.FLOAT))
@@ -88,7 +91,13 @@ def test_bit_ranges_hold(steps: list[tuple[str, int]], values: list[int]) -> Non
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    steps=st.lists(st.tuples(st.sampled_from(_FLOATS), st.floats(-1e5, 1e5, width=32)), max_size=6),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(_FLOATS),
+            st.floats(-1e5, 1e5, width=32) | st.sampled_from([0.0, 3e38, -3e38, 1e-38, math.inf]),
+        ),
+        max_size=6,
+    ),
     values=st.lists(st.floats(width=32), min_size=1, max_size=5),
 )
 def test_float_ranges_hold(steps: list[tuple[str, float]], values: list[float]) -> None:
@@ -136,6 +145,10 @@ def test_modulo_takes_the_sign_of_the_divisor(fmod: int, expected: Range | None)
         ([("Relu", 0)], FloatRange(0.0, math.inf)),
         ([("Clip", -3.5), ("Floor", 0)], FloatRange(-4.0, 5.0)),
         ([("Tanh", 0), ("Max", 0.25)], FloatRange(0.25, 1.0)),
+        ([("Tanh", 0), ("Mul", -3.0), ("Add", 1.0)], FloatRange(-2.0, 4.0)),
+        ([("Tanh", 0), ("Add", 2.0), ("Mul", 3e38)], FloatRange(float(np.float32(3e38)), math.inf)),
+        ([("Relu", 0), ("Mul", 0.0)], ANYTHING),
+        ([("Relu", 0), ("Sub", math.inf)], ANYTHING),
         ([("Min", 7.0), ("Concat", 9.0)], FloatRange(-math.inf, 9.0)),
         ([("Cast", 0)], ANYTHING),
         ([("Clip", 1e5), ("Cast", 0)], FloatRange(5.0, math.inf)),

@@ -145,6 +145,22 @@ def test_next_after(element: str) -> None:
     apply("next_after", element, *pairs(element)).bit_exact()
 
 
+@pytest.mark.parametrize("element", ["f32", "f64", "f16"])
+@pytest.mark.parametrize(
+    ("x", "y"), [("-1.0", "2.0"), ("0.0", "-1.0"), ("3.0", "3.0"), ("1.0", "0x{inf}")]
+)
+def test_next_after_of_constants_is_a_constant(element: str, x: str, y: str) -> None:
+    y = y.format(inf={"f16": "7C00", "f32": "7F800000", "f64": "7FF0000000000000"}[element])
+    run = against_xla(f"""func.func public @main() -> tensor<2x{element}> {{
+      %0 = stablehlo.constant dense<{x}> : tensor<2x{element}>
+      %1 = stablehlo.constant dense<{y}> : tensor<2x{element}>
+      %2 = chlo.next_after %0, %1 : tensor<2x{element}>, tensor<2x{element}> -> tensor<2x{element}>
+      return %2 : tensor<2x{element}>
+    }}""").bit_exact()  # fmt: skip
+    assert run.program.report.opset < 26
+    assert run.nodes.keys() <= {"Expand", "Identity"}
+
+
 @pytest.mark.parametrize("element", ["i8", "i16", "i32", "ui8", "ui16", "ui32"])
 def test_mulhi(element: str) -> None:
     apply("mulhi", element, *pairs(element)).bit_exact()

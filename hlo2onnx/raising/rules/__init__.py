@@ -16,6 +16,7 @@ from hlo2onnx.raising.rules import (
     shape,
     signs,
     slices,
+    steps,
 )
 
 __all__ = ["RULES"]
@@ -41,6 +42,7 @@ RULES: tuple[Rule, ...] = (
     algebra.FoldSameOperands(),
     algebra.DropInverse(),
     algebra.DropClamp(),
+    steps.ExactSteps(),
     integers.ComposeOffsets(),
     integers.FloorDivide(),
     integers.Remainder(),

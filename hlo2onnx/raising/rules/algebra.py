@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import decided
-from hlo2onnx.graph.values import FLOATS, INTEGERS, dtype_of, shape_of, static_shape
+from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import first, source_of
 
@@ -148,27 +148,37 @@ class DecideWhere(Rule):
 class DropClamp(Rule):
     """max(x, y) -> x, min(x, y) -> x, Clip(x, low, high) -> x
 
-    Legal for integers, where the ranges of the operands say that x is always taken.
+    Legal where the ranges of the operands say that x is always taken. Floats must not be NaN, and
+    of two zeros x must not be the one of the other sign.
     """
 
     name = "drop-clamp"
     anchors = frozenset({"Clip", "Max", "Min"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        need(dtype_of(node.outputs[0]) in INTEGERS, "NaN would be lost", node)
+        need(all(map(b.facts.nan_free, _operands(node))), "NaN would be lost", node)
         if node.op_type == "Clip":
             return self._clip(node, b)
         for x, y in _either(node):
-            mine, other = b.facts.int_range(x), b.facts.int_range(y)
-            if mine is None or other is None:
-                continue
-            if mine.low >= other.high if node.op_type == "Max" else mine.high <= other.low:
+            if self._is_taken(b, node.op_type, x, y):
                 return _instead(b, node, x)
         raise Refusal("the ranges of its operands overlap", node)
 
     def _clip(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(len(_operands(node)) == 3, "it has one bound only", node)
-        x, low, high = map(b.facts.int_range, _operands(node))
-        is_inside = x and low and high and x.within(low.high, high.low)
+        x, low, high = _operands(node)
+        is_inside = self._is_taken(b, "Max", x, low) and self._is_taken(b, "Min", x, high)
         need(is_inside, "its operand may be outside", node)
         return first(node)
+
+    def _is_taken(self, b: Rewriter, op_type: str, x: oir.Value, y: oir.Value) -> bool:
+        mine, other = _bounds(b, x), _bounds(b, y)
+        if mine is None or other is None:
+            return False
+        near, limit = (mine[0], other[1]) if op_type == "Max" else (-mine[1], -other[0])
+        of_zeros = near == limit == 0 and dtype_of(x) in FLOATS
+        return near >= limit and not (of_zeros and b.facts.steps(x) is None)
+
+
+def _bounds(b: Rewriter, x: oir.Value) -> tuple[float, float] | None:
+    return b.facts.float_range(x) if dtype_of(x) in FLOATS else b.facts.int_range(x)

@@ -1,0 +1,20 @@
+"""next_after."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+
+@handles("chlo.next_after")
+def next_after(em: Emitter, op: Op) -> list[Parts]:
+    """next_after(x, y) -> arithmetic on the bits of x; of two constants the number itself, as in
+    `jax.random.truncated_normal`, which then needs no BitCast."""
+    x, y = (em.facts.constant(operand) for operand in em.operands(op))
+    if x is None or y is None or x.size != 1 or y.size != 1 or x.dtype.kind != "f":
+        return em.expansion(op)
+    number = np.nextafter(x.reshape(()), y.reshape(()))
+    return [(em.expand(em.const(number), em.result_dims(op)),)]

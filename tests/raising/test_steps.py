@@ -1,0 +1,151 @@
+"""Exact arithmetic on integers times a power of two is done in one step; what rounds stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as oir
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rewriting import Rewrite, model_of
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.algebra import DropClamp
+from hlo2onnx.raising.rules.steps import ExactSteps
+from hlo2onnx.targets import load_target
+
+T = oir.DataType
+Build = Callable[[GraphBuilder, oir.Value], oir.Value]
+
+BITS = np.concatenate(
+    [[0, 1, 511, 512, 2**31, 2**32 - 1], np.random.default_rng(0).integers(1 << 32, size=50)]
+).astype(np.uint32)
+
+
+def uniform(
+    b: GraphBuilder, x: oir.Value, dtype: oir.DataType = T.FLOAT, digits: int = 23
+) -> oir.Value:
+    """Multiples of 2^-digits in [0, 1)."""
+    shift = b.scalar_like(32 - digits, x)
+    number = b.cast(b.BitShift(x, shift, direction="RIGHT"), dtype)
+    fraction: oir.Value = b.Mul(number, b.scalar(2.0**-digits, dtype))
+    return fraction
+
+
+def chain(*steps: tuple[str, float], digits: int = 23, dtype: oir.DataType = T.FLOAT) -> Build:
+    """A uniform number and then some operations with a number each."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        value = uniform(b, x, dtype, digits)
+        for op_type, number in steps:
+            value = b.op(op_type, value, b.scalar(number, dtype))
+        return b.Reciprocal(value)  # which tells the zeros apart
+
+    return build
+
+
+def rewrite(build: Build) -> Rewrite:
+    return Rewrite(build, {"x": BITS}, ExactSteps(), DropClamp())
+
+
+UNIFORM = ("BitShift", "Cast", "Mul", "Reciprocal")
+
+
+@pytest.mark.parametrize("dtype", [T.FLOAT, T.DOUBLE])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("Add", 1.0), ("Sub", 1.0)),
+        (("Add", 1.0), ("Add", -1.0)),
+        (("Sub", 0.25), ("Add", 0.25)),
+        (("Add", 1.0), ("Sub", 1.0), ("Add", 0.0), ("Max", 0.0)),
+        (("Mul", 2.0),),
+        (("Add", 0.0),),
+        (("Sub", 0.0),),
+        (("Max", 0.0),),
+        (("Max", -1.0), ("Min", 1.0)),
+    ],
+)
+def test_one_step(steps: tuple[tuple[str, float], ...], dtype: oir.DataType) -> None:
+    rewrite(chain(*steps, dtype=dtype)).gives(*UNIFORM)
+
+
+def test_moves_are_added_up() -> None:
+    rewrite(chain(("Add", 1.0), ("Sub", 0.5))).gives("BitShift", "Cast", "Mul", "Add", "Reciprocal")
+
+
+@pytest.mark.parametrize("dtype", [T.FLOAT16, T.BFLOAT16])
+def test_half_types(dtype: oir.DataType) -> None:
+    digits = ml_dtypes.finfo(dtype.numpy()).nmant
+    build = chain(("Add", 1.0), ("Sub", 1.0), digits=digits, dtype=dtype)
+
+    model = model_of(build, {"x": BITS})
+    assert apply_rules(model, [ExactSteps()], load_target("ort-cpu"))["exact-steps"] == 1
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("Add", 3.0), ("Sub", 3.0)),  # 2 + 2^-23 is no f32
+        (("Add", 0.1), ("Sub", 0.1)),
+        (("Mul", 3.0), ("Mul", 2.0)),
+        (("Mul", -1.0), ("Add", 0.0)),  # -0 + 0 is not -0
+        (("Sub", 0.5), ("Max", 0.0)),
+        (("Max", 0.5),),
+        (("Min", 0.5),),
+        (("Mul", 1e-38), ("Mul", 1e38)),
+    ],
+)
+def test_what_rounds_or_is_not_known_stays(steps: tuple[tuple[str, float], ...]) -> None:
+    rewrite(chain(*steps)).nothing()
+
+
+def test_more_digits_than_the_type_has_stay() -> None:
+    rewrite(chain(("Add", 1.0), ("Sub", 1.0), digits=24)).nothing()
+    rewrite(chain(("Add", 1.0), ("Sub", 1.0), digits=32)).nothing()
+
+
+def test_any_floats_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        one = b.scalar_like(1, x)
+        return b.Identity(b.Sub(b.Add(x, one), one))
+
+    floats = np.array([1e-9, -0.0, np.nan, np.inf], np.float32)
+    Rewrite(build, {"x": floats}, ExactSteps(), DropClamp()).nothing()
+
+
+def test_numbers_with_axes_of_their_own_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        one = b.const(np.ones((1, 1), np.float32))
+        return b.Identity(b.Sub(b.Add(uniform(b, x), one), one))
+
+    rewrite(build).nothing()
+
+
+def test_maximum_with_the_other_zero_stays() -> None:
+    """-0 of x would come instead of +0."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Identity(b.Max(b.Max(x, b.scalar_like(-0.0, x)), b.scalar_like(0, x)))
+
+    Rewrite(build, {"x": np.array([-0.0, 1], np.float32)}, DropClamp()).nothing()
+
+
+@given(
+    digits=st.integers(1, 31),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["Add", "Sub", "Mul", "Max", "Min"]),
+            st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, -1.0, 2.0, 3.0, 0.1, 2.0**-20, 2.0**-140]),
+        ),
+        max_size=5,
+    ),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_the_numbers_stay(digits: int, steps: list[tuple[str, float]]) -> None:
+    """`Rewrite` compares the results before and after."""
+    rewrite(chain(*steps, digits=digits))
