@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -50,6 +50,7 @@ class Builder:
         depth: How many blocks are around the one in the making.
         isolated: Whether one of them is a function.
         trips: How often the block in the making runs, at most.
+        body: The steps that blocks consist of, with weights.
     """
 
     def __init__(self, rng: random.Random, exact: bool) -> None:
@@ -63,6 +64,7 @@ class Builder:
         self._main = self.steps
         self.isolated = False
         self.trips = 1
+        self.body: Mapping[Callable[[Builder], None], int] = {}
 
     def program(self) -> Program:
         """Everything built, with every value that a step computed a result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fuzzing import (
     elementwise,
@@ -29,10 +29,12 @@ class Family:
     Attributes:
         steps: What they consist of, with weights.
         most: Steps of the longest one.
+        body: What their blocks consist of.
     """
 
     steps: Steps
     most: int
+    body: Steps = field(default_factory=dict)
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -56,7 +58,7 @@ FAMILIES: Mapping[str, Family] = {
         },
         8,
     ),
-    "loops": Family(loops.STEPS, 4),
+    "loops": Family(loops.STEPS, 4, loops.BODY),
 }
 """The first one is the default."""
 
@@ -75,6 +77,7 @@ def generate(name: str) -> Program:
     chosen, seed = FAMILIES[family or "mixed"], int(digits)
     rng = random.Random(seed)
     builder = Builder(rng, exact=bool(seed % 2))
+    builder.body = chosen.body
     count = rng.randint(1, chosen.most if builder.exact else chosen.most // 2)
     made = 0
     while made < count:

@@ -131,7 +131,7 @@ def _any(b: Builder, ranks: Sequence[int] = range(5)) -> Value:
     return b.operand(elements, ranks, quality=Quality.CLOSE)
 
 
-def _visible(b: Builder, made: Sequence[Value]) -> None:
+def convert_small(b: Builder, made: Sequence[Value]) -> None:
     """Four-bit integers are no results of a program as they are."""
     for value in made:
         if value.type.element in SMALL_INTEGERS:
@@ -156,7 +156,7 @@ def gather(b: Builder) -> None:
         f" indices_are_sorted = {_are_sorted(b, layout, indices)}"
     )
     made = [(Type(x.type.element, shape), x.quality, x.grid)]
-    _visible(b, b.step("gather", [x, indices], made, text, scale=x.scale, moderate=x.moderate))
+    convert_small(b, b.step("gather", [x, indices], made, text, scale=x.scale, moderate=x.moderate))
 
 
 def dynamic_slice(b: Builder) -> None:
@@ -167,7 +167,9 @@ def dynamic_slice(b: Builder) -> None:
     made = [(Type(x.type.element, tuple(sizes)), x.quality, x.grid)]
     text = f"slice_sizes = {ints(sizes)}"
     operands = [x, *starts]
-    _visible(b, b.step("dynamic_slice", operands, made, text, scale=x.scale, moderate=x.moderate))
+    convert_small(
+        b, b.step("dynamic_slice", operands, made, text, scale=x.scale, moderate=x.moderate)
+    )
 
 
 def dynamic_update_slice(b: Builder) -> None:
@@ -179,7 +181,7 @@ def dynamic_update_slice(b: Builder) -> None:
     operands = [x, update, *_starts(b, dims, sizes)]
     scale = max(x.scale, update.scale)
     made = [(x.type, quality, grid)]
-    _visible(b, b.step("dynamic_update_slice", operands, made, scale=scale, moderate=moderate))
+    convert_small(b, b.step("dynamic_update_slice", operands, made, scale=scale, moderate=moderate))
 
 
 def _starts(b: Builder, dims: Sequence[int], sizes: Sequence[int]) -> list[Value]:
@@ -286,7 +288,7 @@ def scatter(b: Builder) -> None:
     )
     scale = MODERATE * (count + 1) if {"add", "subtract", "from"} & {*combiners} else 0.0
     operands = [*inputs, indices, *updates]
-    _visible(b, b.step("scatter", operands, made, text, region, scale=scale))
+    convert_small(b, b.step("scatter", operands, made, text, region, scale=scale))
 
 
 def _target(b: Builder, combiner: str, shape: Sequence[int] | None) -> Value:
