@@ -227,6 +227,7 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "naive_sums": adds_naively(),
         "fuses_reciprocals": fuses_reciprocals(),
         "narrows_activations": narrows_activations(),
+        "narrows_scales": narrows_scales(),
         **{section: probe_table.encode(section, prober.found[section]) for section in SECTIONS},
         "skipped": SKIPPED,
     }
@@ -263,6 +264,17 @@ def narrows_activations() -> bool:
     got = run_nodes(nodes, {"x": x}, x[:, :4], constants)
     right = x.astype(np.float64) @ (weights * 0.01)
     return bool((np.abs(got - right) > 1e-4 * np.abs(right).max()).any())
+
+
+def narrows_scales() -> bool:
+    """Say whether the scale of a product of f64 matrices is rounded to f32."""
+    x = np.random.default_rng(0).normal(size=(4, 4))
+    nodes = [
+        helper.make_node("Mul", ["x", "scale"], ["scaled"]),
+        helper.make_node("MatMul", ["scaled", "x"], ["y"]),
+    ]
+    got = run_nodes(nodes, {"x": x}, x, {"scale": np.array(0.1)})
+    return bool((np.abs(got - (x * 0.1) @ x) > 1e-12).any())
 
 
 def run_nodes(

@@ -180,6 +180,7 @@ class Target:
         fuses_reciprocals: whether 1 / x * y becomes y / x on integers too, where that is wrong.
         narrows_activations: whether products of floats with dequantized weights are computed in 8
             bits.
+        narrows_scales: whether the scale of a product of f64 matrices is rounded to f32.
         skipped: operators that were not probed, with the reason. `supports` is False for them.
     """
 
@@ -197,6 +198,7 @@ class Target:
         naive_sums: bool = False,
         fuses_reciprocals: bool = False,
         narrows_activations: bool = False,
+        narrows_scales: bool = False,
         variants: bool = True,
     ) -> None:
         """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
@@ -208,6 +210,7 @@ class Target:
         self.naive_sums = naive_sums
         self.fuses_reciprocals = fuses_reciprocals
         self.narrows_activations = narrows_activations
+        self.narrows_scales = narrows_scales
         self._ops = dict(ops)
         self._pairs = dict(pairs)
         self._wrong: Mapping[str, Support] = dict(wrong or {})
@@ -300,6 +303,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         naive_sums=table.get("naive_sums", False),
         fuses_reciprocals=table.get("fuses_reciprocals", False),
         narrows_activations=table.get("narrows_activations", False),
+        narrows_scales=table.get("narrows_scales", False),
     )
 
 

@@ -81,3 +81,35 @@ def test_other_quotients_stay() -> None:
         model = model_of(build, {"x": x})
         legalize(model, load_target("ort-cpu"), "xla", Report())
         assert next(iter(model.graph)).op_type == "Div"
+
+
+@pytest.mark.parametrize("op_type", ["Mul", "Div"])
+@pytest.mark.parametrize("place", ["before", "after", "before a transpose", "row"])
+def test_a_scaled_f64_product(op_type: str, place: str) -> None:
+    """ORT would round the scale to f32."""
+    x = np.random.default_rng(0).normal(size=(1, 5) if place == "row" else (5, 5))
+    factor = 0.1 if op_type == "Mul" else 10.0
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        scale = b.scalar_like(factor, x)
+        if place == "after":
+            return b.op(op_type, b.MatMul(x, b.Transpose(x, perm=(1, 0))), scale)
+        scaled = b.op(op_type, x, scale)
+        if place == "before a transpose":
+            return b.MatMul(b.Transpose(scaled, perm=(1, 0)), x)
+        return b.MatMul(scaled, b.Transpose(x, perm=(1, 0)))
+
+    model = model_of(build, {"x": x})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
+    right = (x.T @ x if place == "before a transpose" else x @ x.T) * 0.1
+    np.testing.assert_allclose(got, right, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "factor"), [(np.float64, 0.5), (np.float32, 0.1)])
+def test_an_exact_scale_stays(dtype: type[np.floating], factor: float) -> None:
+    x = np.ones((3, 3), dtype)
+    model = model_of(lambda b, x: b.MatMul(b.Mul(x, b.scalar_like(factor, x)), x), {"x": x})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    constants = [v.const_value for v in model.graph.initializers.values()]
+    assert [constant.size for constant in constants if constant is not None] == [1]

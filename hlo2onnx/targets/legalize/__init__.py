@@ -31,6 +31,7 @@ from hlo2onnx.targets.legalize.casts import (
 )
 from hlo2onnx.targets.legalize.limits import is_right_here
 from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
+from hlo2onnx.targets.legalize.scales import spell_out_scale
 from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
 from hlo2onnx.targets.legalize.states import carry_states
 from hlo2onnx.targets.legalize.sums import split_long_sum
@@ -92,8 +93,10 @@ def _respelled(node: oir.Node, target: Target, builder: GraphBuilder) -> bool:
     """Spells a node differently that the target runs badly for what stands around it."""
     if node.op_type == "ReduceSum" and target.naive_sums:
         return split_long_sum(node, builder)
-    if node.op_type == "Div" and target.fuses_reciprocals:
-        return spell_out_reciprocal(node, builder)
+    if node.op_type == "Div" and target.fuses_reciprocals and spell_out_reciprocal(node, builder):
+        return True
+    if node.op_type in ("Mul", "Div") and target.narrows_scales and spell_out_scale(node, builder):
+        return True
     if node.op_type == "DequantizeLinear" and target.narrows_activations:
         return spell_out_weights(node, builder)
     return False
