@@ -55,7 +55,6 @@ EXACT = _names(
 """Groups that compute nothing: their results must be equal, and not merely close."""
 
 WAITING = _names(
-    "rng_bit_generator",
     "eig eigh svd",
 )
 """Groups whose ops have no handlers yet, too many to list as known failures. It may only shrink."""
