@@ -103,6 +103,8 @@ def is_threefry2x32(function: Any, functions: Mapping[str, Any]) -> bool:
     the body is run on some random numbers: there is no branching in what `evaluate` knows, and a
     function of 128 bits that gives the right 64 for all of them is the one.
     """
+    if not function.regions[0].blocks:
+        return False
     arguments = function.regions[0].blocks[0].arguments
     types = [argument.type for argument in arguments]
     if len(types) != 4 or not all(map(_is_words, types)):

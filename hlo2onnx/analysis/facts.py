@@ -94,9 +94,7 @@ class Facts:
 
     def steps(self, value: oir.Value) -> Steps | None:
         """The integers and the power of two that a float value's elements are exact products of."""
-        return self._memo(
-            self._steps, value, lambda x: steps_of(x, self.constant, self.int_range)
-        )
+        return self._memo(self._steps, value, lambda x: steps_of(x, self.constant, self.int_range))
 
     def nan_free(self, value: oir.Value) -> bool:
         """Whether no element can be NaN, whatever the inputs are."""

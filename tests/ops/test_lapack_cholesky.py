@@ -163,10 +163,11 @@ def test_residual(size: int, dtype: str) -> None:
 def test_nodes_do_not_depend_on_the_size() -> None:
     counts = {
         hlo2onnx.translate(op("float32", "", (size, size))).report.nodes.total()
-        for size in (101, 200, 1000)  # all are filled up to whole blocks
+        for size in (101, 200, 1000)
     }
-    assert len(counts) == 1
-    assert counts.pop() < 100
+    # A size that is whole blocks already spares a Pad and a Slice.
+    assert max(counts) - min(counts) <= 2
+    assert max(counts) < 100
 
 
 def test_an_ill_conditioned_matrix() -> None:
