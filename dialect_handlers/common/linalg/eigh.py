@@ -28,7 +28,8 @@ def eigh(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
     """
     triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
     diagonal = jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
-    return over_batch(_eigh, 2, triangle + adjoint(triangle) + diagonal)
+    v, w = over_batch(_eigh, 2, triangle + adjoint(triangle) + diagonal)
+    return v, w
 
 
 def _eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:

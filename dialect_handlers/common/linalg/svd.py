@@ -29,7 +29,8 @@ def svd(a: jax.Array, *, full_matrices: bool) -> tuple[jax.Array, jax.Array, jax
     if m < n:
         v, s, uh = svd(adjoint(a), full_matrices=full_matrices)
         return adjoint(uh), s, adjoint(v)
-    return over_batch(lambda a: _svd(a, full_matrices), 2, a)
+    u, s, vh = over_batch(lambda a: _svd(a, full_matrices), 2, a)
+    return u, s, vh
 
 
 def singular_values(a: jax.Array) -> jax.Array:
