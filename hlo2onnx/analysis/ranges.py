@@ -23,7 +23,7 @@ class Range(NamedTuple):
 
 
 RANGE = "hlo2onnx.range"
-"""Key of `onnx_ir.Value.meta`: the `Range` of a subgraph input whose bounds its maker knows."""
+"""Key of `onnx_ir.Value.meta`: the `Range` of a value whose bounds its maker knows."""
 
 RangeOf = Callable[[oir.Value], Range | None]
 

@@ -40,9 +40,7 @@ def raise_model(
         known = ", ".join(sorted(rule.name for rule in RULES))
         raise UsageError(f"no rule named {', '.join(sorted(unknown))}; the rules are {known}")
     rules = [
-        rule
-        for rule in RULES
-        if rule.name not in without and not (rule.drops_nan and nan == "xla")
+        rule for rule in RULES if rule.name not in without and not (rule.drops_nan and nan == "xla")
     ]
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)
