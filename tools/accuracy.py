@@ -1,0 +1,86 @@
+"""Measure how far special functions are from the truth, in ONNX Runtime and in XLA.
+
+    python tools/accuracy.py                       print the table
+    python tools/accuracy.py --only 'erf*,lgamma'  of these functions
+    python tools/accuracy.py --write               rewrite tools/accuracy_suite/accuracy.md
+
+A line holds the largest errors of a function over a grid of its domain (`accuracy_suite/grid.py`),
+in units in the last place of the exact value, which mpmath gives to 40 digits and more. Exits with
+1 if an error is larger than twice XLA's and than 5 units, and no reason for it is known
+(`accuracy_suite/functions.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import jax
+import onnxruntime
+from accuracy_suite.functions import FUNCTIONS, NOTES
+from accuracy_suite.measure import Measurement, measure
+
+TABLE = Path(__file__).parent / "accuracy_suite" / "accuracy.md"
+DTYPES = ("float32", "float64")
+HEADER = """\
+| function | domain | type | points | ours | XLA | ours is largest at |
+| --- | --- | --- | --- | --- | --- | --- |"""
+
+
+def line(measured: Measurement) -> str:
+    """One line of the table."""
+    function, note = FUNCTIONS[measured.function], note_of(measured)
+    where = ", ".join(f"{x:.9g}" for x in measured.ours.where)
+    return (
+        f"| {measured.function} | {function} | {measured.dtype} | {measured.points} |"
+        f" {measured.ours.ulps:.3g} | {measured.xla.ulps:.3g} | {where}{note and f' ({note})'} |"
+    )
+
+
+def note_of(measured: Measurement) -> str:
+    """Why the error is as large as it is; empty where it is not large."""
+    known = NOTES.get((measured.function, measured.dtype), "")
+    return "" if measured.is_close else known or "NO REASON KNOWN"
+
+
+def lines(names: Sequence[str], dtypes: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """The lines of the table, and whether all is well with them."""
+    for name in names:
+        for dtype in dtypes:
+            measured = measure(FUNCTIONS[name], np.dtype(dtype))
+            yield line(measured), measured.is_close or (name, dtype) in NOTES
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--only", default="*", help="patterns of functions, with commas")
+    parser.add_argument("--dtypes", default=",".join(DTYPES), help="element types, with commas")
+    parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
+    options = parser.parse_args()
+
+    patterns = options.only.split(",")
+    names = [n for n in sorted(FUNCTIONS) if any(fnmatchcase(n, p) for p in patterns)]
+    head = (
+        "Largest errors in units in the last place, by `python tools/accuracy.py --write`: "
+        f"ONNX Runtime {onnxruntime.__version__}, JAX {jax.__version__}.\n\n{HEADER}"
+    )
+    print(head)
+    table, good = [head], True
+    for text, is_good in lines(names, options.dtypes.split(",")):
+        print(text, flush=True)
+        table.append(text)
+        good &= is_good
+    if options.write:
+        TABLE.write_text("\n".join(table) + "\n", encoding="utf-8")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
