@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from fuzzing.builder import MAX_SIZE, Builder, Unsuitable
+from fuzzing.builder import MAX_INPUTS, MAX_SIZE, Builder, Unsuitable
 from fuzzing.elements import ALL, COMMON_FLOATS, INTEGERS, MODERATE, NUMPY, SIGNED, integer_range
 from fuzzing.elementwise import _together
 from fuzzing.indices import apply, filled, index_tensor, normalized
@@ -106,7 +106,8 @@ def one_hot(b: Builder) -> None:
 
 
 def select_and_scatter(b: Builder) -> None:
-    x = b.operand(INTEGERS + COMMON_FLOATS, range(1, 4))
+    # Of equal elements XLA selects one in an order of its own, which changes with the padding.
+    x = _distinct(b, Type(b.rng.choice(INTEGERS + COMMON_FLOATS), b.shape(b.rng.choice([1, 2, 3]))))
     sizes, strides, padding, counts = [], [], [], []
     for extent in x.type.shape:
         size = b.rng.randint(1, max(1, extent))
@@ -120,8 +121,6 @@ def select_and_scatter(b: Builder) -> None:
     source = b.like(Type(x.type.element, tuple(counts)), moderate=True)
     element, grid = x.type.element, source.grid
     init = np.array(neutral(combiner, element)).astype(NUMPY[element])
-    if x.grid is None and element in COMMON_FLOATS:
-        raise Unsuitable  # which of NaN and another is greater the region does not say
     (start,) = b.step("constant", [], [(Type(element, ()), Quality.BITS, None)], array=init)
     if grid is not None:
         grid = Grid((windows + 1) * grid.bound, grid.bits) if combiner == "add" else None
@@ -139,6 +138,16 @@ def select_and_scatter(b: Builder) -> None:
     region = f"{chosen}\n  }}, {{\n{body([combiner], [element])}"
     scale = MODERATE * (windows + 1)
     b.step("select_and_scatter", [x, source, start], [made], text, region, scale=scale)
+
+
+def _distinct(b: Builder, type_: Type) -> Value:
+    """Small natural numbers, no two of which are equal."""
+    count = math.prod(type_.shape)
+    array = np.array(b.rng.sample(range(count), count)).reshape(type_.shape)
+    grid = Grid(count, 0) if type_.element in COMMON_FLOATS else None
+    made = [(type_, Quality.BITS, grid)]
+    name = "constant" if b.inputs >= MAX_INPUTS or b.isolated else ""
+    return b.step(name, [], made, array=array.astype(NUMPY[type_.element]))[0]
 
 
 STEPS = {take: 3, one_hot: 1, select_and_scatter: 1}
