@@ -62,26 +62,32 @@ def dialect_ops() -> list[str]:
     return sorted(found - NOT_PROGRAMS)
 
 
-def record_of(lines: Iterable[str], jaxlib: str) -> dict[str, Any]:
-    """The record that stays in the repository, from what the plugin wrote."""
-    types: dict[str, set[str]] = defaultdict(set)
+def record_of(lines: Iterable[str], old: Mapping[str, Any], jaxlib: str) -> dict[str, Any]:
+    """The record that stays in the repository: what the plugin wrote, and what an older record
+    says of test files that are there but did not run this time."""
     tests: dict[str, Counter[str]] = defaultdict(Counter)
+    types: dict[tuple[str, str], set[str]] = defaultdict(set)
+    ran = set()
     for line in lines:
         entry = json.loads(line)
+        ran.add(entry["test"])
         for op in {op for op, _ in entry["ops"]}:
             tests[op][entry["test"]] += 1
         for op, element in entry["ops"]:
-            types[op].add(element)
+            types[op, entry["test"]].add(element)
+    ops: dict[str, dict[str, Any]] = defaultdict(dict)
+    for op, files in old.get("ops", {}).items():
+        ops[op] |= {f: e for f, e in files.items() if f not in ran and (ROOT / f).exists()}
+    for op, counts in tests.items():
+        for file, count in counts.items():
+            elements = sorted(filter(None, types[op, file]), key=_order)
+            ops[op][file] = {"tests": count, "types": elements}
+    before = {file for file in old.get("files", ()) if (ROOT / file).exists()}
     return {
         "jaxlib": jaxlib,
         "dialects": dialect_ops(),
-        "ops": {
-            op: {
-                "tests": dict(sorted(tests[op].items())),
-                "types": sorted(filter(None, types[op]), key=_order),
-            }
-            for op in sorted(tests)
-        },
+        "files": sorted(ran | before),
+        "ops": {op: dict(sorted(files.items())) for op, files in sorted(ops.items()) if files},
     }
 
 
@@ -110,8 +116,9 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _row(op: str, ops: Mapping[str, Any], shown: str = "") -> Row:
-    entry = ops.get(op, {"tests": {}, "types": []})
-    return Row(shown or op, _becomes(op), entry["types"], sum(entry["tests"].values()))
+    files = ops.get(op, {}).values()
+    types = {element for entry in files for element in entry["types"]}
+    return Row(shown or op, _becomes(op), sorted(types), sum(entry["tests"] for entry in files))
 
 
 def _becomes(op: str) -> str:

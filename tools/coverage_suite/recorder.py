@@ -53,7 +53,7 @@ class Recorder(logging.Handler):
         """Writes down what a test translated, if it passed."""
         outcome = yield
         report = outcome.get_result()  # type: ignore[attr-defined]
-        if report.when == "call" and report.passed and self._ops:
+        if report.when == "call" and report.passed:
             file = Path(item.location[0]).as_posix()
             line = json.dumps({"test": file, "ops": sorted(self._ops)})
             with self._path.open("a", encoding="utf-8") as stream:
