@@ -130,6 +130,7 @@ def test_plain_standard(example: Example) -> None:
         assert program.verify(*args).max_error <= example.tolerance
 
 
+@pytest.mark.wide
 def test_the_shipped_modules_translate() -> None:
     """examples/mlir holds a file for each example, and each verifies."""
     folder = Path(gallery.__file__).parent / "mlir"
