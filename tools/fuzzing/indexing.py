@@ -22,7 +22,7 @@ from fuzzing.elements import (
 )
 from fuzzing.elementwise import _together
 from fuzzing.indices import index_tensor, start
-from fuzzing.movement import ints, start_types
+from fuzzing.movement import ints, is_dynamic_slice, start_types
 from fuzzing.program import Grid, Quality, Type, Value
 
 REAL = INTEGERS + COMMON_FLOATS
@@ -161,6 +161,8 @@ def gather(b: Builder) -> None:
 
 def dynamic_slice(b: Builder) -> None:
     x = _any(b, range(1, 5))
+    if is_dynamic_slice(b, x):
+        raise Unsuitable
     dims = x.type.shape
     sizes = [b.rng.choice([dim, min(dim, 1), b.rng.randint(0, dim)]) for dim in dims]
     starts = _starts(b, dims, sizes)

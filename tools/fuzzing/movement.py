@@ -134,8 +134,7 @@ def reverse(b: Builder) -> None:
 
 def dynamic_slice(b: Builder) -> None:
     x = _source(b, range(1, 9))
-    if any(step.name == "dynamic_slice" and x.index in step.results for step in b.steps):
-        # XLA makes one of the two by adding their starts, before it clamps either.
+    if is_dynamic_slice(b, x):
         raise Unsuitable
     starts = _starts(b, len(x.type.shape))
     shape = [b.rng.randint(min(extent, 1), extent) for extent in x.type.shape]
@@ -148,6 +147,12 @@ def start_types(b: Builder) -> tuple[str, ...]:
     """
     wide = ("ui32", "ui64") if b.depth else ()
     return tuple(name for name in SIGNED + UNSIGNED if name not in wide)
+
+
+def is_dynamic_slice(b: Builder, x: Value) -> bool:
+    """Whether a value is a dynamic_slice. XLA makes one op of two by adding their starts, before it
+    clamps either."""
+    return any(step.name == "dynamic_slice" and x.index in step.results for step in b.steps)
 
 
 def _starts(b: Builder, rank: int) -> list[Value]:
