@@ -42,7 +42,8 @@ def _share_stacks(loop: oir.Node) -> int:
     for stacked, output in _stacks(loop):
         earlier = seen.setdefault(_origin(stacked), output)
         if earlier is not output and output.uses():
-            output.replace_all_uses_with(earlier)
+            for reader, position in list(output.uses()):  # a graph's output stays what it is
+                reader.replace_input_with(position, earlier)
             count += not output.is_graph_output()
     return count
 

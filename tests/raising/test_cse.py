@@ -101,3 +101,15 @@ def test_residuals_that_are_results_are_stacked_once() -> None:
     copied = [node.inputs[0] if node and node.op_type == "Identity" else None for node in made]
     sources = [source for source in copied if source is not None]
     assert len(sources) == len(set(sources))
+
+
+def test_results_of_the_program_that_are_read_as_well() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, _: None) -> Any:
+            c = jnp.tanh(c + 1)
+            return c, (c, c)
+
+        _, (one, other) = lax.scan(step, x, length=3)
+        return one, other, other.sum(0)
+
+    assert outputs(against_jax(f, X)) == [3]

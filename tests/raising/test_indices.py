@@ -210,9 +210,10 @@ def test_what_is_no_interval(build: object) -> None:
     Rewrite(build, {"i": INDICES}, InsideTest()).nothing()  # type: ignore[arg-type]
 
 
-def test_floats_are_not_clipped_to_tell_whether_they_are_inside() -> None:
+@pytest.mark.parametrize("most", [4, np.inf, np.nan])
+def test_floats_are_not_clipped_to_tell_whether_they_are_inside(most: float) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.And(at_least(b, x, 0, False), at_most(b, x, 4, False))
+        return b.And(at_least(b, x, 0, False), b.LessOrEqual(x, b.scalar(most, T.FLOAT)))
 
     Rewrite(build, {"x": TABLE}, InsideTest()).nothing()
 

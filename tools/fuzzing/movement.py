@@ -142,11 +142,10 @@ def dynamic_slice(b: Builder) -> None:
 
 
 def start_types(b: Builder) -> tuple[str, ...]:
-    """Element types of indices. In a block, whose constants XLA folds, it takes large ones of ui32
-    and ui64 for negative.
+    """Element types of indices. In a block, whose constants XLA folds, it takes large unsigned ones
+    for negative.
     """
-    wide = ("ui32", "ui64") if b.depth else ()
-    return tuple(name for name in SIGNED + UNSIGNED if name not in wide)
+    return SIGNED if b.depth else SIGNED + UNSIGNED
 
 
 def is_dynamic_slice(b: Builder, x: Value) -> bool:

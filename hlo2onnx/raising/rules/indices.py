@@ -167,7 +167,7 @@ class InsideTest(Rule):
         need(len(bounds) == 2, "it joins no comparisons with numbers", node)
         lower, upper = sorted(bounds, key=lambda bound: bound.is_upper)
         need(not lower.is_upper and upper.is_upper, "it is no interval", node)
-        need(lower.x is upper.x and dtype_of(lower.x) in INTEGERS, "these are others", node)
+        need(lower.x is upper.x, "it compares two values", node)
         need(lower.number <= upper.number, "it is empty", node)
         low, high = lower.number, upper.number
         dims = static_shape(lower.x)
@@ -191,16 +191,19 @@ class _Bound(NamedTuple):
 
 
 def _bound(value: oir.Value | None) -> _Bound | None:
-    """The comparison with a number that a value is."""
+    """The comparison of integers with a number that a value is."""
     for op_type in ("LessOrEqual", "GreaterOrEqual"):
         operands = _made_by(value, op_type)
         if operands is None:
             continue
         left, right = operands
+        assert left is not None and right is not None
+        if dtype_of(left) not in INTEGERS:
+            return None
         first, second = const_number(left), const_number(right)
-        if left is not None and second is not None:
+        if second is not None:
             return _Bound(left, op_type == "LessOrEqual", int(second))
-        if right is not None and first is not None:
+        if first is not None:
             return _Bound(right, op_type == "GreaterOrEqual", int(first))
     return None
 
