@@ -1,0 +1,181 @@
+"""Schur forms A = Z T Z^H."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dialect_handlers.common.linalg.balance import triangular_parts_aside
+from dialect_handlers.common.linalg.blocks import over_batch
+from dialect_handlers.common.linalg.reductions import hessenberg
+from dialect_handlers.common.linalg.scaling import scaled
+from dialect_handlers.common.linalg.shifted_qr import hessenberg_schur
+
+STANDARD_LIMIT = 4
+"""In units of rounding: what is nearer to a double eigenvalue is not taken for two real ones."""
+
+
+class Schur(NamedTuple):
+    """A = Z T Z^H.
+
+    Attributes:
+        t: [..., n, n], upper triangular; of real matrices with blocks of 2 x 2 for each pair of
+            complex eigenvalues, equal elements on the diagonal and others of unlike signs.
+        z: [..., n, n], unitary.
+        w: The eigenvalues [..., n], complex.
+        info: i32[...], from 1 the number of the last eigenvalue not found, or 0.
+    """
+
+    t: jax.Array
+    z: jax.Array
+    w: jax.Array
+    info: jax.Array
+
+
+def schur(a: jax.Array, *, vectors: bool) -> Schur:
+    """The Schur form of a [..., n, n]; NaN where A holds NaN or infinities.
+
+    Args:
+        vectors: Whether Z is wanted; without it z is [..., 0, n].
+    """
+    found: Schur = over_batch(lambda a: _schur(a, vectors), 2, a)
+    return found
+
+
+def _schur(a: jax.Array, vectors: bool) -> Schur:
+    n = a.shape[0]
+    if n == 0:
+        return Schur(a, a, jnp.zeros(0, np.result_type(a, 1j)), jnp.int32(0))
+    a, scale = scaled(a)
+    order = triangular_parts_aside(a).order
+    found = schur_of_balanced(_take(_take(a, order, 0), order, 1), vectors)
+    back = jnp.zeros(n, np.int32).at[order].set(np.arange(n, dtype=np.int32), unique_indices=True)
+    z = _take(found.z, back, 0) if vectors else found.z
+    return Schur(found.t * scale, z, found.w * scale, found.info)
+
+
+def schur_of_balanced(a: jax.Array, vectors: bool) -> Schur:
+    """The Schur form of a matrix [n, n] of elements that are not extreme."""
+    n = a.shape[0]
+    h, reflections = hessenberg(a)
+    unit = jnp.eye(n if vectors else 0, n, dtype=a.dtype)
+    z = reflections.times(unit, shift=1) if vectors else unit
+    t, z, info = hessenberg_schur(h, z)
+    if jnp.iscomplexobj(a):
+        return Schur(jnp.triu(t), z, jnp.diagonal(t), info)
+    t, z = _standardized(t, z)
+    below, above = jnp.diagonal(t, -1), jnp.diagonal(t, 1)
+    imaginary = jnp.sqrt(abs(below)) * jnp.sqrt(abs(above))
+    imaginary = jnp.pad(jnp.where(below == 0, 0, imaginary), (1, 1))
+    w = jax.lax.complex(jnp.diagonal(t), imaginary[1:] - imaginary[:-1])
+    return Schur(t, z, w, info)
+
+
+def _standardized(t: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """All blocks of 2 x 2 turned at once, as LAPACK's lanv2 turns one: to a triangle where the
+    eigenvalues are real, else to equal elements on the diagonal."""
+    n = t.shape[0]
+    if n == 1:
+        return t, z
+    main, above, below = (jnp.diagonal(t, offset) for offset in (0, 1, -1))
+    block = below != 0
+    turned, cosine, sine = _standard(main[:-1], above, below, main[1:])
+    cosine, sine = jnp.where(block, cosine, 1), jnp.where(block, sine, 0)
+    # No two blocks overlap.
+    cosines = jnp.append(cosine, 1) * jnp.append(1, cosine)
+    turn = jnp.diag(cosines) + jnp.diag(sine, 1) - jnp.diag(sine, -1)
+    t, z = turn @ t @ turn.T, z @ turn.T
+    first, second = jnp.append(block, False), jnp.append(False, block)
+    main = jnp.where(first, jnp.append(turned.a, 0), main)
+    main = jnp.where(second, jnp.append(0, turned.d), main)
+    i = np.arange(n)
+    row, column = i[:, None], i
+    t = jnp.where(row == column, main[:, None], jnp.where(row > column, 0, t))
+    beside = first[:, None] & (column == row + 1)
+    t = jnp.where(beside, jnp.append(turned.b, 0)[:, None], t)
+    under = second[:, None] & (row == column + 1)
+    return jnp.where(under, jnp.append(0, turned.c)[:, None], t), z
+
+
+class _Block(NamedTuple):
+    """Elements [[a, b], [c, d]] of matrices, arrays of one shape."""
+
+    a: jax.Array
+    b: jax.Array
+    c: jax.Array
+    d: jax.Array
+
+
+def _standard(
+    a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array
+) -> tuple[_Block, jax.Array, jax.Array]:
+    """The turn G = [[cosine, sine], [-sine, cosine]] that makes [[a, b], [c, d]] standard, where c
+    is not 0, as G [[a, b], [c, d]] G^T; and its cosine and sine."""
+    scale = _nonzero(jnp.maximum(jnp.maximum(abs(a), abs(b)), jnp.maximum(abs(c), abs(d))))
+    a, b, c, d = a / scale, b / scale, c / scale, d / scale
+    half = 0.5 * (a - d)
+    larger, smaller = jnp.maximum(abs(b), abs(c)), jnp.minimum(abs(b), abs(c))
+    smaller = jnp.where((b < 0) == (c < 0), smaller, -smaller)
+    size = _nonzero(jnp.maximum(abs(half), larger))
+    discriminant = half / size * half + larger / size * smaller
+    zero = jnp.zeros_like(a)
+
+    # Two real eigenvalues.
+    root = jnp.sqrt(size) * jnp.sqrt(jnp.maximum(discriminant, 0))
+    root = half + jnp.where(half < 0, -root, root)
+    length = _nonzero(_hypot(c, root))
+    real = _Block(d + root, b - c, zero, d - larger / _nonzero(root) * smaller)
+
+    # A complex pair, or two that are nearly equal: equal elements on the diagonal first.
+    total = _nonzero(_hypot(b + c, 2 * half))
+    cosine = jnp.sqrt(0.5 * (1 + abs(b + c) / total))
+    sine = half / (total * cosine) * jnp.where(b + c < 0, 1, -1)
+    rows = _Block(a * cosine + c * sine, b * cosine + d * sine, 0, 0)
+    rows = rows._replace(c=c * cosine - a * sine, d=d * cosine - b * sine)
+    pair = _Block(
+        rows.a * cosine + rows.b * sine,
+        rows.b * cosine - rows.a * sine,
+        rows.c * cosine + rows.d * sine,
+        rows.d * cosine - rows.c * sine,
+    )
+    mean = 0.5 * (pair.a + pair.d)
+    pair = pair._replace(a=mean, d=mean)
+    # These two are real if the others are of like signs, or the upper one is 0.
+    above, below = jnp.sqrt(abs(pair.b)), jnp.sqrt(abs(pair.c))
+    apart = jnp.where(pair.c < 0, -above * below, above * below)
+    split = _Block(mean + apart, pair.b - pair.c, zero, mean - apart)
+    like = (pair.c != 0) & ((pair.b == 0) | ((pair.b < 0) == (pair.c < 0)))
+    norm = _nonzero(jnp.sqrt(abs(pair.b) + abs(pair.c)))
+    more_cosine, more_sine = above / norm, below / norm
+    split_cosine = cosine * more_cosine - sine * more_sine
+    split_sine = cosine * more_sine + sine * more_cosine
+
+    epsilon = jnp.finfo(a.dtype).eps
+    choices = (
+        (b == 0, (_Block(d, -c, zero, a), zero, zero + 1)),
+        ((half == 0) & ((b < 0) != (c < 0)), (_Block(a, b, c, d), zero + 1, zero)),
+        (discriminant >= STANDARD_LIMIT * epsilon, (real, root / length, c / length)),
+        (like, (split, split_cosine, split_sine)),
+    )
+    result = (pair, cosine, sine)
+    for condition, choice in reversed(choices):
+        result = jax.tree.map(partial(jnp.where, condition), choice, result)
+    block, cosine, sine = result
+    return _Block(*(x * scale for x in block)), cosine, sine
+
+
+def _nonzero(x: jax.Array) -> jax.Array:
+    return jnp.where(x == 0, 1, x)
+
+
+def _hypot(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.sqrt(x * x + y * y)
+
+
+def _take(x: jax.Array, indices: jax.Array, axis: int) -> jax.Array:
+    where = (slice(None),) * axis + (indices,)
+    return x.at[where].get(mode="promise_in_bounds", wrap_negative_indices=False)

@@ -1,0 +1,245 @@
+"""Schur forms by shifted QR iterations.
+
+These are the iterations of LAPACK's lahqr, two shifts at once for a real matrix, so that the
+eigenvalues of small matrices come in the order in which LAPACK finds them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dialect_handlers.common.linalg.blocks import (
+    IN_BOUNDS,
+    adjoint,
+    divided,
+    magnitude,
+    reciprocal,
+)
+from dialect_handlers.common.linalg.householder import reflection
+
+STEPS_PER_EIGENVALUE = 30
+"""Two or so are usual."""
+EXCEPTIONAL = 10
+"""After so many steps without success, and again and again, the shifts are chosen otherwise."""
+
+
+class _State(NamedTuple):
+    """Where the iteration is.
+
+    Attributes:
+        rows: H beside Z^H, with a row and a column of zeros behind H: [n + 1, n + 1 + p].
+        last: Rows behind this one are done.
+        tries: Steps since a row was last found to be done.
+        steps: All steps.
+    """
+
+    rows: jax.Array
+    last: jax.Array
+    tries: jax.Array
+    steps: jax.Array
+
+
+class _Near(NamedTuple):
+    """H near its diagonal: main[k] = H[k, k], below[k] = H[k + 1, k], above[k] = H[k, k + 1], and
+    before[k] = H[k, k - 1], all [n] with zeros where there is nothing."""
+
+    main: jax.Array
+    below: jax.Array
+    above: jax.Array
+    before: jax.Array
+
+
+class _Start(NamedTuple):
+    """For every row k: what the reflections of a step that starts there make a multiple of e_k, as
+    columns of [2 or 3, n]; and whether what stands before row k is then too small to matter."""
+
+    vectors: jax.Array
+    small: jax.Array
+
+
+def hessenberg_schur(h: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """T and Z' with Z H Z^H = Z' T Z'^H. T is triangular, but for blocks of 2 x 2 where H is real.
+
+    Args:
+        h: [n, n], n >= 1, zero below the diagonal beneath the main one; or NaN throughout.
+        z: [p, n]
+
+    Returns:
+        T [n, n], Z' [p, n], and the number from 1 of the last eigenvalue not found, or 0.
+    """
+    n = h.shape[0]
+    if n == 1:
+        return h, z, jnp.int32(0)
+    size = 2 if jnp.iscomplexobj(h) else 3
+    rows = jnp.concatenate([jnp.pad(h, (0, 1)), jnp.pad(adjoint(z), [(0, 1), (0, 0)])], 1)
+    last = jnp.where(jnp.isnan(h[0, 0].real), -1, n - 1).astype(np.int32)
+
+    def step(now: _State) -> _State:
+        near = _near(now.rows, n)
+        first = _first(near, now.last)
+        rows = _without(now.rows, first)
+        done = first > now.last - (size - 1)
+        tries = now.tries + 1
+        start = (_two_shifts if size == 3 else _one_shift)(near, first, now.last, tries)
+        # The step may start below the first row: as far down as what stands before is small.
+        k = lax.iota(np.int32, n)
+        there = start.small & (k <= now.last - (size - 1)) | (k == first)
+        begin = jnp.max(jnp.where(there, k, 0))
+        vector = lax.dynamic_index_in_dim(start.vectors, begin, 1, keepdims=False, **IN_BOUNDS)
+        count = jnp.where(done, 0, now.last - begin)
+        rows = lax.fori_loop(0, count, lambda i, x: _reflected(x, vector, begin + i, begin), rows)
+        return _State(
+            rows,
+            jnp.where(done, first - 1, now.last),
+            jnp.where(done, 0, tries),
+            now.steps + 1,
+        )
+
+    def going(now: _State) -> jax.Array:
+        return (now.last >= 0) & (now.steps < STEPS_PER_EIGENVALUE * max(n, 10))
+
+    end = lax.while_loop(going, step, _State(rows, last, np.int32(0), np.int32(0)))
+    return end.rows[:n, :n], adjoint(end.rows[:n, n + 1 :]), end.last + 1
+
+
+def _near(rows: jax.Array, n: int) -> _Near:
+    below = jnp.diagonal(rows[1:, :n])
+    above = jnp.diagonal(rows[:n, 1 : n + 1])
+    return _Near(jnp.diagonal(rows[:n, :n]), below, above, _shifted(below, 1))
+
+
+def _first(near: _Near, last: jax.Array) -> jax.Array:
+    """The first row of the block that ends with row `last`: what stands before it is so small that
+    it counts as 0, by the criterion of Ahues and Tisseur."""
+    n = near.main.shape[0]
+    limits = jnp.finfo(near.main.dtype)
+    smallest = limits.tiny * (n / limits.eps)
+    element, opposite = magnitude(near.before), magnitude(_shifted(near.above, 1))
+    here, previous = magnitude(near.main), magnitude(_shifted(near.main, 1))
+    difference = magnitude(_shifted(near.main, 1) - near.main)
+    size = here + previous
+    around = magnitude(_shifted(near.before, 1)) + magnitude(near.below)
+    size = jnp.where(size == 0, around, size)
+    larger, smaller = jnp.maximum(element, opposite), jnp.minimum(element, opposite)
+    most, least = jnp.maximum(here, difference), jnp.minimum(here, difference)
+    total = jnp.where(most + larger == 0, 1, most + larger)
+    limit = jnp.maximum(smallest, limits.eps * (least * (most / total)))
+    tiny = (element <= limits.eps * size) & (smaller * (larger / total) <= limit)
+    small = (element <= smallest) | tiny
+    k = lax.iota(np.int32, n)
+    return jnp.max(jnp.where(small & (k <= last), k, 0))
+
+
+def _without(rows: jax.Array, first: jax.Array) -> jax.Array:
+    """H with 0 before the diagonal element of a row."""
+    place = (first, jnp.maximum(first - 1, 0))
+    old = lax.dynamic_slice(rows, place, (1, 1), **IN_BOUNDS)
+    return lax.dynamic_update_slice(rows, jnp.where(first > 0, 0, old), place, **IN_BOUNDS)
+
+
+def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array) -> jax.Array:
+    """Q^H H Q beside Q^H Z^H for the reflection of rows k, k + 1 (and k + 2) that puts zeros below
+    the first of the elements before them; in row `begin` the one for the step's start."""
+    size, width = start.shape[0], rows.shape[1]
+    band = lax.dynamic_slice_in_dim(rows, k, size, 0, **IN_BOUNDS)
+    before = lax.dynamic_index_in_dim(band, k - 1, 1, keepdims=False, **IN_BOUNDS)
+    v, tau = reflection(jnp.where(k == begin, start, before), np.int32(0))
+    band = band - v[:, None] * (jnp.conj(tau) * (jnp.conj(v) @ band))
+    zeros = (lax.iota(np.int32, width) < k) & (np.arange(size) > 0)[:, None]
+    band = jnp.where(zeros, 0, band)
+    rows = lax.dynamic_update_slice_in_dim(rows, band, k, 0, **IN_BOUNDS)
+    columns = lax.dynamic_slice_in_dim(rows, k, size, 1, **IN_BOUNDS)
+    columns = columns - (tau * jnp.sum(columns * v, 1))[:, None] * jnp.conj(v)
+    return lax.dynamic_update_slice_in_dim(rows, columns, k, 1, **IN_BOUNDS)
+
+
+def _two_shifts(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array) -> _Start:
+    """For the eigenvalues of the last block of 2 x 2: both of a complex pair, or twice that of two
+    real ones that is nearer to the last element."""
+    a, b = _at(near.main, last - 1), _at(near.above, last - 1)
+    c, d = _at(near.before, last), _at(near.main, last)
+    bottom = tries % (2 * EXCEPTIONAL) == 0
+    exceptional = tries % EXCEPTIONAL == 0
+    away = jnp.where(
+        bottom,
+        abs(c) + abs(_at(near.before, last - 1)),
+        abs(_at(near.below, first)) + abs(_at(near.below, first + 1)),
+    )
+    corner = 0.75 * away + jnp.where(bottom, d, _at(near.main, first))
+    a, d = (jnp.where(exceptional, corner, x) for x in (a, d))
+    b, c = jnp.where(exceptional, -0.4375 * away, b), jnp.where(exceptional, away, c)
+    size = abs(a) + abs(b) + abs(c) + abs(d)
+    scale = jnp.where(size == 0, 1, size)
+    a, b, c, last_element, d = a / scale, b / scale, c / scale, d, d / scale
+    mean = 0.5 * (a + d)
+    discriminant = (a - mean) * (d - mean) - b * c
+    root = jnp.sqrt(abs(discriminant))
+    high, low = (mean + root) * scale, (mean - root) * scale
+    nearer = jnp.where(abs(high - last_element) <= abs(low - last_element), high, low)
+    real = jnp.where(discriminant >= 0, mean * scale, nearer)
+    imaginary = jnp.where(discriminant >= 0, root * scale, 0)
+
+    main, below = near.main, near.below
+    distance = main - real
+    size = abs(distance) + abs(imaginary) + abs(below)
+    size = jnp.where(size == 0, 1, size)
+    v = jnp.stack(
+        [
+            below / size * near.above
+            + distance * (distance / size)
+            + imaginary * (imaginary / size),
+            below / size * (main + _shifted(main, -1) - 2 * real),
+            below / size * _shifted(below, -1),
+        ]
+    )
+    size = jnp.sum(abs(v), 0)
+    v = v / jnp.where(size == 0, 1, size)
+    around = abs(_shifted(main, 1)) + abs(main) + abs(_shifted(main, -1))
+    epsilon = jnp.finfo(main.dtype).eps
+    small = abs(near.before) * (abs(v[1]) + abs(v[2])) <= epsilon * abs(v[0]) * around
+    k = lax.iota(np.int32, main.shape[0])
+    return _Start(v, small & (k >= first))
+
+
+def _one_shift(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array) -> _Start:
+    """For that eigenvalue of the last block of 2 x 2 that is nearer to the last element."""
+    element = _at(near.main, last)
+    product = jnp.sqrt(_at(near.above, last - 1)) * jnp.sqrt(_at(near.before, last))
+    half = 0.5 * (_at(near.main, last - 1) - element)
+    size = jnp.maximum(magnitude(product), magnitude(half))
+    scale = jnp.where(size == 0, 1, size)
+    p, x = divided(product, scale), divided(half, scale)
+    root = jnp.sqrt(x * x + p * p)
+    root = jnp.where(x.real * root.real + x.imag * root.imag < 0, -root, root)
+    total = x + root
+    quotient = p * reciprocal(jnp.where(total == 0, 1, total))
+    shift = element - product * quotient
+    bottom = tries % (2 * EXCEPTIONAL) == 0
+    away = jnp.where(bottom, _at(near.before, last), _at(near.below, first))
+    away = jnp.where(bottom, element, _at(near.main, first)) + 0.75 * magnitude(away)
+    shift = jnp.where(tries % EXCEPTIONAL == 0, away, shift)
+
+    main = near.main
+    distance = main - shift
+    size = magnitude(distance) + magnitude(near.below)
+    size = jnp.where(size == 0, 1, size)
+    v = jnp.stack([divided(distance, size), divided(near.below, size)])
+    around = magnitude(main) + magnitude(_shifted(main, -1))
+    epsilon = jnp.finfo(main.dtype).eps
+    small = magnitude(near.before) * magnitude(v[1]) <= epsilon * magnitude(v[0]) * around
+    k = lax.iota(np.int32, main.shape[0])
+    return _Start(v, small & (k >= first))
+
+
+def _shifted(x: jax.Array, by: int) -> jax.Array:
+    """x [n] moved by one place to the right (1) or left (-1), with a zero at the other end."""
+    return jnp.pad(x, (1, 0))[:-1] if by > 0 else jnp.pad(x, (0, 1))[1:]
+
+
+def _at(x: jax.Array, index: jax.Array) -> jax.Array:
+    return lax.dynamic_index_in_dim(x, index, 0, keepdims=False, **IN_BOUNDS)

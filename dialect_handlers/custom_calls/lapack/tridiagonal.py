@@ -1,0 +1,55 @@
+"""Hermitian matrices reduced to tridiagonal form."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dialect_handlers.common.linalg.blocks import adjoint, over_batch
+from dialect_handlers.common.linalg.reductions import tridiagonalize
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import CustomCall
+from hlo2onnx.lowering.registry import handles_call
+
+
+@handles_call(
+    *(f"lapack_{dtype}trd_ffi" for dtype in ("ssy", "dsy", "che", "zhe")),
+    form="any",
+)
+def sytrd(em: Emitter, op: CustomCall, *, uplo: int) -> list[Parts]:
+    """sytrd(a) -> (the reflections around T, d, e, taus, info)"""
+    return em.through_jax(reduction, em.parts(op.operands[0]), lower=uplo == ord("L"))
+
+
+@handles_call(
+    *(f"{platform}solver_sytrd_ffi" for platform in ("cu", "hip", "oneapi")),
+    form="any",
+)
+def solver_sytrd(em: Emitter, op: CustomCall, *, lower: bool) -> list[Parts]:
+    """sytrd(a) -> (the reflections around T, d, e, taus, info)"""
+    return em.through_jax(reduction, em.parts(op.operands[0]), lower=lower)
+
+
+def reduction(a: jax.Array, *, lower: bool) -> tuple[jax.Array, ...]:
+    """LAPACK's sytrd of a [..., n, n]: T in one triangle, of which the rest holds the vectors of
+    the reflections, and in the other what A had there; the diagonal of T and what stands beside
+    it, real; the n - 1 factors tau; and info, which is 0."""
+    function = _lower if lower else _upper
+    return *over_batch(function, 2, a), jnp.zeros(a.shape[:-2], np.int32)
+
+
+def _lower(a: jax.Array) -> tuple[jax.Array, ...]:
+    n = a.shape[0]
+    below = jnp.tril(a, -1)
+    real = jnp.where(np.eye(n, dtype=bool), a.real, 0)
+    d, e, reflections = tridiagonalize(below + adjoint(below) + real)
+    v = jnp.pad(reflections.v.T, [(0, 0), (0, 1)])
+    triangle = jnp.diag(d) + jnp.diag(e, -1) + jnp.tril(v, -2)
+    return jnp.where(np.tri(n, dtype=bool), triangle, a), d, e, reflections.tau
+
+
+def _upper(a: jax.Array) -> tuple[jax.Array, ...]:
+    """With rows and columns in reverse order the upper triangle is the lower one."""
+    packed, d, e, tau = _lower(a[::-1, ::-1])
+    return packed[::-1, ::-1], d[::-1], e[::-1], tau[::-1]
