@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import rank_of
+from hlo2onnx.graph.infer import broadcast_shapes
+from hlo2onnx.graph.values import rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -14,9 +15,9 @@ from hlo2onnx.lowering.registry import handles
 _BINARY = [
     f"chlo.broadcast_{name}"
     for name in (
-        "add", "and", "atan2", "compare", "complex", "divide", "maximum", "minimum", "multiply",
-        "next_after", "or", "polygamma", "power", "remainder", "shift_left",
-        "shift_right_arithmetic", "shift_right_logical", "subtract", "xor", "zeta",
+        "add", "and", "atan2", "compare", "divide", "maximum", "minimum", "multiply", "next_after",
+        "or", "polygamma", "power", "remainder", "shift_left", "shift_right_arithmetic",
+        "shift_right_logical", "subtract", "xor", "zeta",
     )
 ]  # fmt: skip
 _IN_EXPANSION = {
@@ -35,14 +36,28 @@ def broadcast(
     The axes of the operand of lower rank are the axes broadcast_dimensions of the other, by
     default the last ones.
     """
+    return em.expansion(op, _placed(em, op, broadcast_dimensions))
+
+
+@handles("chlo.broadcast_complex", form="complex")
+def broadcast_complex(
+    em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int] | None = None
+) -> list[Parts]:
+    """broadcast_complex(re, im) -> the pair of them, expanded to one shape."""
+    (re,), (im,) = _placed(em, op, broadcast_dimensions)
+    dims = broadcast_shapes(shape_of(re), shape_of(im))
+    return [(em.expand(re, dims), em.expand(im, dims))]
+
+
+def _placed(em: Emitter, op: Op, axes: Sequence[int] | None) -> list[Parts]:
+    """The operands, that of lower rank with its axes where they belong."""
     operands = [em.parts(operand) for operand in op.operands]
-    if broadcast_dimensions is not None:
-        operands = [_placed(em, parts, op, broadcast_dimensions) for parts in operands]
-    return em.expansion(op, operands)
+    if axes is None:
+        return operands
+    return [_among(em, parts, len(op.result_shape()), axes) for parts in operands]
 
 
-def _placed(em: Emitter, parts: Parts, op: Op, axes: Sequence[int]) -> Parts:
-    rank = len(op.result_shape())
+def _among(em: Emitter, parts: Parts, rank: int, axes: Sequence[int]) -> Parts:
     if rank_of(parts[0]) == rank:
         return parts
     others = [axis for axis in range(rank) if axis not in axes]

@@ -27,6 +27,7 @@ def _logical(on_booleans: str, on_integers: str) -> Callable[[Emitter, Op], oir.
         result: oir.Value = em.op(on_booleans if boolean else on_integers, *em.operands(op))
         return result
 
+    handler.__doc__ = f"one {on_integers}, of booleans {on_booleans}"
     return handler
 
 
