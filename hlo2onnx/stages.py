@@ -57,7 +57,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         # The plain standard says nothing about how a runtime rounds, so nothing is worked around.
         half = "fast" if target.name == "onnx" else options.half
         for part in _parts(model):
-            legalize(part, target, half, report)
+            legalize(part, target, half, report, options.nan)
     for graph in each_graph(model):
         restore_names(graph)
     finish_functions(model)

@@ -228,6 +228,7 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "fuses_reciprocals": fuses_reciprocals(),
         "narrows_activations": narrows_activations(),
         "narrows_scales": narrows_scales(),
+        "loses_nan": loses_nan(),
         **{section: probe_table.encode(section, prober.found[section]) for section in SECTIONS},
         "skipped": SKIPPED,
     }
@@ -275,6 +276,13 @@ def narrows_scales() -> bool:
     ]
     got = run_nodes(nodes, {"x": x}, x, {"scale": np.array(0.1)})
     return bool((np.abs(got - (x * 0.1) @ x) > 1e-12).any())
+
+
+def loses_nan() -> bool:
+    """Say whether the maximum of a NaN and a number is the number."""
+    x = np.array([[1.0, np.nan], [np.nan, 1.0]], np.float32)
+    node = helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=0)
+    return not np.isnan(run_nodes([node], {"x": x}, x[0], {"axes": np.array([1])})).all()
 
 
 def run_nodes(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
@@ -26,8 +27,6 @@ _REDUCERS = {
 }
 _BOOLEAN_REDUCERS = {Combiner.AND: "ReduceMin", Combiner.OR: "ReduceMax", Combiner.XOR: "ReduceSum"}
 
-_EXTREMES = (Combiner.MAXIMUM, Combiner.MINIMUM)
-
 
 def has_reducer(combiner: Combiner | None, dtype: oir.DataType) -> bool:
     """Whether `reduce_axes` knows the combiner for this element type."""
@@ -40,14 +39,7 @@ def reduce_axes(
     """The combiner over these axes of x, none of which is empty; `has_reducer` must hold."""
     if dtype_of(x) == oir.DataType.BOOL:
         return _reduce_booleans(em, combiner, x, axes, keepdims)
-    reduced = _node(em, _REDUCERS[combiner], x, axes, keepdims)
-    if combiner not in _EXTREMES or em.facts.nan_free(x) or not em.guards_nan:
-        return reduced
-    # The runtime's maximum loses NaN. A sum of non-negative numbers is NaN for no other reason
-    # than a NaN among them: no infinities cancel and overflow gives +inf.
-    witness = _node(em, "ReduceSum", em.Relu(x), axes, keepdims)
-    result: oir.Value = em.Where(em.IsNaN(witness), witness, reduced)
-    return result
+    return _node(em, _REDUCERS[combiner], x, axes, keepdims)
 
 
 def _reduce_booleans(
@@ -84,10 +76,12 @@ def first_extreme(em: Emitter, combiner: Combiner, x: oir.Value, axis: int) -> o
 
 
 def _ranks(em: Emitter, bound: Combiner, x: oir.Value, axis: int) -> oir.Value:
-    """2 for NaN, 1 for the extreme, 0 for all else. With a NaN around nobody asks for the 1."""
-    extreme = em.Equal(x, _node(em, _REDUCERS[bound], x, [axis], keepdims=True))
+    """2 for NaN, 1 for the extreme of the numbers, 0 for all else."""
+    is_nan, neutral = em.IsNaN(x), np.inf if bound == Combiner.MINIMUM else -np.inf
+    numbers = em.Where(is_nan, em.scalar_like(neutral, x), x)
+    extreme = em.Equal(numbers, _node(em, _REDUCERS[bound], numbers, [axis], keepdims=True))
     rank = em.cast(extreme, oir.DataType.UINT8)
-    result: oir.Value = em.Where(em.IsNaN(x), em.scalar_like(2, rank), rank)
+    result: oir.Value = em.Where(is_nan, em.scalar_like(2, rank), rank)
     return result
 
 

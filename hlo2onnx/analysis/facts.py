@@ -30,8 +30,8 @@ _BOUNDED_BELOW = frozenset(
     {"Abs", "Cos", "Erf", "Exp", "Relu", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"}
 )
 _KEEPS_NUMBERS = frozenset(
-    {"Abs", "Ceil", "Clip", "Concat", "Erf", "Exp", "Floor", "Max", "Min", "Neg", "Relu", "Round",
-     "Sigmoid", "Tanh"}
+    {"Abs", "Ceil", "Clip", "Concat", "Erf", "Exp", "Floor", "Max", "Min", "Neg", "ReduceMax",
+     "ReduceMin", "Relu", "Round", "Sigmoid", "Tanh"}
 )  # fmt: skip
 """Operators that make NaN of NaN only."""
 _MAKES_NAN_OF_INFINITY = frozenset({"Add", "Mul", "Sub"})
@@ -165,7 +165,9 @@ class Facts:
         if node.op_type in _KEEPS_NUMBERS:
             return all(map(self.nan_free, inputs))
         if node.op_type == "Where":
-            return all(map(self.nan_free, inputs[1:]))
+            return self.nan_free(inputs[1]) and (
+                self.nan_free(inputs[2]) or _is_nan_test(inputs[0], inputs[2])
+            )
         if node.op_type in _MAKES_NAN_OF_INFINITY:
             return all(self.nan_free(x) and self._is_finite(x) for x in inputs)
         return False
@@ -193,3 +195,9 @@ class Facts:
         if node.op_type == "Where":
             return all(map(self.above_minus_infinity, inputs[1:]))
         return node.op_type in _BOUNDED_BELOW
+
+
+def _is_nan_test(condition: oir.Value, x: oir.Value) -> bool:
+    """Whether the condition is IsNaN(x)."""
+    node = condition.producer()
+    return node is not None and node.op_type == "IsNaN" and node.inputs[0] is x

@@ -181,6 +181,7 @@ class Target:
         narrows_activations: whether products of floats with dequantized weights are computed in 8
             bits.
         narrows_scales: whether the scale of a product of f64 matrices is rounded to f32.
+        loses_nan: whether ReduceMax and ReduceMin give a number where there is a NaN.
         skipped: operators that were not probed, with the reason. `supports` is False for them.
     """
 
@@ -199,6 +200,7 @@ class Target:
         fuses_reciprocals: bool = False,
         narrows_activations: bool = False,
         narrows_scales: bool = False,
+        loses_nan: bool = False,
         variants: bool = True,
     ) -> None:
         """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
@@ -211,6 +213,7 @@ class Target:
         self.fuses_reciprocals = fuses_reciprocals
         self.narrows_activations = narrows_activations
         self.narrows_scales = narrows_scales
+        self.loses_nan = loses_nan
         self._ops = dict(ops)
         self._pairs = dict(pairs)
         self._wrong: Mapping[str, Support] = dict(wrong or {})
@@ -304,6 +307,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         fuses_reciprocals=table.get("fuses_reciprocals", False),
         narrows_activations=table.get("narrows_activations", False),
         narrows_scales=table.get("narrows_scales", False),
+        loses_nan=table.get("loses_nan", False),
     )
 
 

@@ -3,7 +3,8 @@
 For a node without a kernel: a decomposition, where one is listed; else casts to the cheapest
 carrier type in which the operator gives the same bits, and back. Then casts that cancel exactly
 are removed. A kernel that gives wrong numbers is none, except where the facts about its operands
-say that here it gives the right ones. Long float sums are split where the runtime adds naively.
+say that here it gives the right ones. Long float sums are split where the runtime adds naively,
+maxima guarded where it loses NaN.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from hlo2onnx.targets.legalize.casts import (
     holds,
     widen_before_transposing,
 )
+from hlo2onnx.targets.legalize.extremes import guard_nan
 from hlo2onnx.targets.legalize.limits import is_right_here
 from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
 from hlo2onnx.targets.legalize.scales import spell_out_scale
@@ -51,11 +53,14 @@ _STRUCTURAL = frozenset({"Constant", "If", "Loop", "Scan"})
 """Operators of every type (see `states`); what is inside them is legalized on its own."""
 
 
-def legalize(model: oir.Model, target: Target, half: str, report: Report) -> None:
+def legalize(
+    model: oir.Model, target: Target, half: str, report: Report, nan: str = "default"
+) -> None:
     """Casts or decomposes, in place, the nodes that the target has no kernel for.
 
     Args:
         half: "xla" or "fast", see `hlo2onnx.options.Options.half`.
+        nan: "runtime" leaves NaN to the target, see `hlo2onnx.options.Options.nan`.
 
     Raises:
         TranslationError: The target can run an operator on a type in no way; all of them.
@@ -66,6 +71,10 @@ def legalize(model: oir.Model, target: Target, half: str, report: Report) -> Non
     kernels = _Kernels(target, opset, half, Facts())
     refusals = []
     carry_states(model.graph, target, builder)
+    if target.loses_nan and nan != "runtime":
+        for node in all_nodes(model.graph):
+            if node.op_type in ("ReduceMax", "ReduceMin"):
+                guard_nan(node, builder, kernels.facts)
     pending = list(all_nodes(model.graph))
     while pending:
         made: list[oir.Node] = []
