@@ -1,8 +1,8 @@
 """JAX's own harnesses: every case passes but for those in known_failures.txt, which all fail.
 
     HLO2ONNX_CONFORMANCE_EVERY=10   each 10th case of each group only
-    HLO2ONNX_CONFORMANCE_SET=spine  one of the sets of tools/conformance_suite/sets.py; "ready"
-                                    by default, which leaves out the groups WAITING there
+    HLO2ONNX_CONFORMANCE_SET=spine  one of the sets of tools/conformance_suite/sets.py, "all"
+                                    by default
     HLO2ONNX_CONFORMANCE_JOBS=4     worker processes, 2 by default
 
 A sample checks the lines of known_failures.txt for its own cases only.
@@ -35,7 +35,7 @@ class Suite:
 
     def __init__(self, jobs: int) -> None:
         every = int(os.environ.get("HLO2ONNX_CONFORMANCE_EVERY", "1"))
-        chosen = SETS[os.environ.get("HLO2ONNX_CONFORMANCE_SET", "ready")]
+        chosen = SETS[os.environ.get("HLO2ONNX_CONFORMANCE_SET", "all")]
         self.cases, self.version = list_cases()
         self.known = KnownFailures.read(KNOWN).reasons[side_of(self.version)]
         self.pool = Pool(jobs)

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conformance_suite import table
-from conformance_suite.alignment import align
 from conformance_suite.exact import is_evaluation_of
 from conformance_suite.known import SIDES, KnownFailures, KnownFailuresError, judge, side_of
 from conformance_suite.known import vanished as vanished_lines
 from conformance_suite.outcome import Case, Outcome, one_line
 from conformance_suite.pool import Pool, WorkerDied, list_cases
-from conformance_suite.sets import EXACT, FAMILIES, SETS, WAITING, Selection, groups_of
+from conformance_suite.sets import EXACT, FAMILIES, SETS, Selection, groups_of
 from conformance_suite.verdict import describe, mistakes
 
 FAKE = (sys.executable, str(Path(__file__).parent / "fake_worker.py"))
@@ -252,53 +251,6 @@ def test_long_reasons_are_cut() -> None:
 # --- comparing ----------------------------------------------------------------------------------
 
 
-def unitary(size: int, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    matrix = rng.standard_normal((2, size, size))
-    return np.linalg.qr(matrix[0] + 1j * matrix[1])[0]
-
-
-def test_phases_of_eigenvectors_are_free() -> None:
-    vectors, values = unitary(4, 0)[None], np.arange(4.0)[None]
-    turned = vectors * np.exp(1j * np.array([0, 1, 2, 3]))
-    [same_values, aligned] = align("eigh", [values, turned], [values, vectors])
-    np.testing.assert_allclose(aligned, vectors, atol=1e-14)
-    np.testing.assert_array_equal(same_values, values)
-    [_, scaled] = align("eigh", [values, 2 * turned], [values, vectors])
-    np.testing.assert_allclose(scaled, 2 * vectors, atol=1e-14)
-    [_, swapped] = align("eigh", [values, turned[:, :, ::-1]], [values, vectors])
-    assert np.abs(swapped - vectors).max() > 0.1
-    [_, other_group] = align("qr", [values, turned], [values, vectors])
-    np.testing.assert_array_equal(other_group, turned)
-
-
-def test_the_order_of_general_eigenvalues_is_free() -> None:
-    values, vectors = np.array([1 + 1j, 1 - 1j, 3]), unitary(3, 1)
-    order = [2, 0, 1]
-    got = [values[order], -vectors[:, order], 1j * vectors[:, order]]
-    aligned = align("eig", got, [values, vectors, vectors])
-    for array, want in zip(aligned, [values, vectors, vectors], strict=True):
-        np.testing.assert_allclose(array, want, atol=1e-14)
-
-
-def test_singular_vectors_share_a_phase() -> None:
-    u, v, values = unitary(5, 2), unitary(3, 3), np.array([3.0, 2.0, 1.0])
-    phases = np.exp(1j * np.arange(3))
-    rest = u[:, 3:] @ unitary(2, 4)
-    got_u = np.concatenate([u[:, :3] * phases, rest], 1)
-    got = [values, got_u, (v * phases).conj().T]
-    for array, want in zip(
-        align("svd", got, [values, u, v.conj().T]), [values, u, v.conj().T], strict=True
-    ):
-        np.testing.assert_allclose(array, want, atol=1e-13)
-    alone = [values, got_u, v.conj().T]
-    [_, _, vt] = align("svd", alone, [values, u, v.conj().T])
-    assert np.abs(vt - v.conj().T).max() > 0.1, "u and v must turn together"
-    outside = [values, np.concatenate([u[:, :3] * phases, 2 * rest], 1), got[2]]
-    [_, wrong, _] = align("svd", outside, [values, u, v.conj().T])
-    assert np.abs(wrong - u).max() > 0.1, "what is no orthonormal basis must not pass"
-
-
 TWO_RUNS = ("optimized", "plain")
 ULP = np.float32(2**-23)
 
@@ -366,7 +318,7 @@ def test_only_the_same_function_is_an_evaluation() -> None:
 def test_families_do_not_overlap() -> None:
     groups = groups_of(tuple(FAMILIES))
     assert sorted(groups) == sorted(set(groups))
-    assert set(groups) >= EXACT | WAITING
+    assert set(groups) >= EXACT
 
 
 def test_every_group_of_harnesses_is_in_a_family() -> None:

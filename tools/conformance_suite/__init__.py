@@ -2,5 +2,5 @@
 
 `sets` says which groups of harnesses there are, `case` runs one of them, `worker` is the process
 that does so, `pool` hands cases to workers, `known` holds the known failures, `table` prints.
-Only `case`, `exact` and `alignment` import JAX: the process that watches over the workers does not.
+Only `case` and `exact` import JAX: the process that watches over the workers does not.
 """

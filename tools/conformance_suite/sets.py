@@ -54,11 +54,6 @@ EXACT = _names(
 )
 """Groups that compute nothing: their results must be equal, and not merely close."""
 
-WAITING = _names(
-    "eig eigh svd",
-)
-"""Groups whose ops have no handlers yet, too many to list as known failures. It may only shrink."""
-
 SPINE = ("elementwise", "types", "movement", "contraction", "reduction", "window")
 SPINE_DTYPES = ("f32", "f64", "i32", "i64", "bool")
 
@@ -104,8 +99,7 @@ SETS: dict[str, Selection] = {
     "dtypes": Selection(groups_of(SPINE)),
     "indexing": Selection(groups_of(("indexing", "window"))),
     "all": Selection(),
-    "ready": Selection(tuple(g for g in groups_of(tuple(FAMILIES)) if g not in WAITING)),
     **{family: Selection(groups_of((family,))) for family in FAMILIES if family != "indexing"},
 }
-"""By name: `spine` in the common element types, `dtypes` the same in all, `indexing`, `all`,
-`ready` (all but what waits for its handlers), and each other family by its own name."""
+"""By name: `spine` in the common element types, `dtypes` the same in all, `indexing`, `all`, and
+each other family by its own name."""

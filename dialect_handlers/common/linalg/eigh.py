@@ -35,7 +35,7 @@ def eigh(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
 def _eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     n = a.shape[0]
     if n <= 1:
-        return jnp.ones_like(a), a.real[0]
+        return jnp.ones_like(a), jnp.diagonal(a).real
     a, scale = scaled(a)
     d, e, q = tridiagonalize(a)
     w, rows = tridiagonal_eigh(d, e)
