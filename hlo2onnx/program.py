@@ -60,10 +60,6 @@ class OnnxProgram:
         """The model as an `onnx.ModelProto`."""
         return oir.to_proto(self.model)
 
-    @property
-    def _is_large(self) -> bool:
-        return weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
-
     def save(self, path: str | Path, *, external_data: bool | None = None) -> None:
         """Writes the model.
 
@@ -73,23 +69,25 @@ class OnnxProgram:
                 they are more than 1 GB in total.
 
         Raises:
-            UsageError: The folder does not exist.
+            UsageError: The folder does not exist, or the model would be more than 2 GB in one file.
             OSError: The file cannot be written.
         """
         path = Path(path)
-        external = self._is_large if external_data is None else external_data
+        external = external_data
+        if external is None:
+            external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
         data = path.with_name(f"{path.name}.data") if external else None
         save_models({path: self.model}, data)
 
     @contextmanager
     def _serialized(self) -> Iterator[bytes | str]:
         """The serialized model, or the path of a file where it is too large for that."""
-        if not self._is_large:
+        if weight_bytes(self.model) <= saving.MAPPED_BYTES:
             yield self.model_proto.SerializeToString()
             return
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
-            self.save(path)
+            self.save(path, external_data=True)
             yield str(path)
 
     @cached_property

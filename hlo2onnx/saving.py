@@ -1,7 +1,7 @@
 """Writing models, their weights inside or in one file beside them.
 
-Weights are written straight from the memory they are in, one after the other, and equal ones once,
-also those of several models that share a file.
+Weights are written straight from the memory they are in, one after the other, and those in a file
+of their own once where they are equal, also for several models that share it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
 
 EXTERNAL_DATA_BYTES = 1 << 30
 """Models with more weight bytes are saved with external data: a protobuf ends at 2 GB."""
+
+MAX_MODEL_BYTES = (1 << 31) - 1
+"""What protobuf reads at most."""
+
+MAPPED_BYTES = 1 << 26
+"""Models with more weight bytes are run from a file: the runtime maps it, and copies bytes."""
 
 SMALL_BYTES = 1024
 """Constants of fewer bytes stay in the model."""
@@ -41,7 +48,8 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
         data: The file for their weights, in the same folder; None leaves weights in the models.
 
     Raises:
-        UsageError: A folder does not exist, or the weights would not lie beside a model.
+        UsageError: A folder does not exist, the weights would not lie beside a model, or they
+            are too many to be in it.
         OSError: A file cannot be written.
     """
     for path in models:
@@ -55,7 +63,80 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
             for model in models.values():
                 stack.enter_context(writer.outside(model))
         for path, model in models.items():
-            path.write_bytes(oir.to_proto(model).SerializeToString())
+            with path.open("wb") as file:
+                _write_model(model, file, path)
+
+
+def _write_model(model: oir.Model, file: BinaryIO, path: Path) -> None:
+    """Writes a model as protobuf would: fields may come in any order, so that the weights, of which
+    protobuf makes several copies, can follow what it has written.
+
+    Raises:
+        UsageError: It is too large for a protobuf.
+    """
+    initializers = model.graph.initializers
+    weights = {name: tensor for name, tensor in _weights(model) if _is_raw(tensor)}
+    if sum(tensor.nbytes for tensor in weights.values()) >= MAX_MODEL_BYTES:
+        raise UsageError(f"{path} would be larger than the 2 GB of a protobuf: use external data")
+    known = dict(initializers)
+    try:
+        for name in weights:
+            del initializers[name]
+        proto = oir.to_proto(model)
+    finally:
+        initializers.clear()
+        initializers.update(known)
+    graph = proto.graph.SerializeToString()
+    proto.ClearField("graph")
+    entries = [(_tensor_head(name, tensor), tensor) for name, tensor in weights.items()]
+    size = len(graph) + sum(
+        len(_field(_INITIALIZER, len(head) + tensor.nbytes)) + len(head) + tensor.nbytes
+        for head, tensor in entries
+    )
+    file.write(proto.SerializeToString() + _field(_GRAPH, size) + graph)
+    for head, tensor in entries:
+        file.write(_field(_INITIALIZER, len(head) + tensor.nbytes) + head)
+        tensor.tofile(file)  # type: ignore[attr-defined]
+
+
+_GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER
+_INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
+_RAW_DATA = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
+
+
+def _tensor_head(name: str, tensor: oir.TensorProtocol) -> bytes:
+    """A TensorProto up to its content."""
+    head = onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=tensor.shape.numpy())
+    content: bytes = head.SerializeToString()
+    return content + _field(_RAW_DATA, tensor.nbytes)
+
+
+def _field(number: int, length: int) -> bytes:
+    """How protobuf begins a field of this many bytes."""
+    return _varint(number << 3 | 2) + _varint(length)
+
+
+def _varint(number: int) -> bytes:
+    digits = []
+    while number > 127:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def _weights(model: oir.Model) -> list[tuple[str, oir.TensorProtocol]]:
+    """The large constants of a model, by name."""
+    tensors = ((name, value.const_value) for name, value in model.graph.initializers.items())
+    return [
+        (name, tensor)
+        for name, tensor in tensors
+        if tensor is not None and tensor.nbytes >= SMALL_BYTES
+    ]
+
+
+def _is_raw(tensor: oir.TensorProtocol) -> bool:
+    """Whether the content is all there is to a tensor."""
+    return isinstance(tensor, oir.Tensor) and not (tensor.metadata_props or tensor.doc_string)
 
 
 class _Writer:
@@ -77,11 +158,7 @@ class _Writer:
     @contextmanager
     def outside(self, model: oir.Model) -> Iterator[None]:
         """Writes a model's weights; within the block the model refers to the file."""
-        values = [
-            (value, value.const_value)
-            for value in model.graph.initializers.values()
-            if value.const_value is not None and value.const_value.nbytes >= SMALL_BYTES
-        ]
+        values = [(model.graph.initializers[name], tensor) for name, tensor in _weights(model)]
         try:
             for value, tensor in values:
                 value.const_value = self._written(tensor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +34,8 @@ class Constants:
 
     bf16, f4/f8, i2/i4 and complex elements have no numpy view in jaxlib's bindings (`densify`
     deals with resources). All of them that a module holds are compiled into one XLA module and
-    fetched in one run. Besides the program there are the modules that its ops expand into; theirs
-    are fetched when the first of them is read.
+    fetched in one run, or a few where they are large. Besides the program there are the modules
+    that its ops expand into; theirs are fetched when the first of them is read.
     """
 
     def __init__(self, module_operation: Any) -> None:
@@ -44,8 +44,8 @@ class Constants:
 
     def _add(self, module_operation: Any) -> None:
         odd = [op for op in _constant_ops(module_operation) if not _viewable(op)]
-        if odd:
-            for op, array in zip(odd, _evaluate(odd), strict=True):
+        for batch in _batches(odd):
+            for op, array in zip(batch, _evaluate(batch), strict=True):
                 self._evaluated[op.results[0]] = array
 
     def read(self, operation: Any) -> np.ndarray | Splat:
@@ -143,6 +143,33 @@ def _viewable(operation: Any) -> bool:
     if isinstance(element, ir.IntegerType):
         return element.width in (1, 8, 16, 32, 64)
     return isinstance(element, ir.F16Type | ir.F32Type | ir.F64Type)
+
+
+_BATCH_BYTES = 1 << 24
+"""XLA holds several copies of the constants that it compiles."""
+
+
+def _batches(operations: Iterable[Any]) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    size = 0
+    for operation in operations:
+        batch.append(operation)
+        size += constant_bytes(operation)
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def constant_bytes(operation: Any) -> int:
+    """How large the content of a constant is, when all of its elements are written out."""
+    mlir_type = operation.results[0].type
+    element, parts = ir.RankedTensorType(mlir_type).element_type, 1
+    if isinstance(element, ir.ComplexType):
+        element, parts = ir.ComplexType(element).element_type, 2
+    bits: int = parts * element.width
+    return (bits * math.prod(dim or 0 for dim in shape_of(mlir_type)) + 7) // 8
 
 
 def _evaluate(operations: list[Any]) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.mlir.effects import drop_effects
 from hlo2onnx.mlir.legacy import replace_calls
+from hlo2onnx.mlir.parametrize import large_constants_as_arguments
 from hlo2onnx.mlir.quantized import is_quantized, quantized_to_math
 from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.sources.source import Source, find_function
@@ -73,6 +74,7 @@ class _Static:
         function = find_function(module, "main", source.description)
         self._module = module
         self._argument_count = len(function.regions[0].blocks[0].arguments)
+        self._constants = large_constants_as_arguments(module, function)
         self._signature = source.signature
         self._program = XlaProgram(module_bytecode(module))
 
@@ -85,7 +87,7 @@ class _Static:
         try:
             text = self._module.get_asm(enable_debug_info=False)
             program = XlaProgram(widened(text).encode())
-            found = self._run(program, [widen(array) for array in arrays])
+            found = self._run(program, arrays, widen)
         except VerificationError:
             return [None] * len(expected)
         return [
@@ -93,13 +95,20 @@ class _Static:
             for truth, want in zip(found, expected, strict=True)
         ]
 
-    def _run(self, program: XlaProgram, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _run(
+        self,
+        program: XlaProgram,
+        arrays: Sequence[np.ndarray],
+        converted: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    ) -> list[np.ndarray]:
         # Arguments without a port are tokens, whose place an empty array takes.
         arguments = [np.zeros((0,), bool)] * self._argument_count
         for port, array in zip(self._signature.inputs, arrays, strict=True):
             arguments[port.position] = array
         for item in self._signature.bound:
-            array = item.array.astype(numpy_type(item.port.element), copy=False)
-            wide = program is not self._program
-            arguments[item.port.position] = widen(array) if wide else array
-        return program(arguments, [port.position for port in self._signature.outputs])
+            arguments[item.port.position] = item.array.astype(
+                numpy_type(item.port.element), copy=False
+            )
+        # Converted one by one: weights in f64 are there twice as large as they are already.
+        every = map(converted, [*arguments, *self._constants])
+        return program(every, [port.position for port in self._signature.outputs])

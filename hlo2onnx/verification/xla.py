@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -39,7 +39,7 @@ class XlaProgram:
             raise VerificationError(f"XLA does not compile this module: {error}") from error
 
     def __call__(
-        self, arguments: Sequence[np.ndarray], wanted: Sequence[int] | None = None
+        self, arguments: Iterable[np.ndarray], wanted: Sequence[int] | None = None
     ) -> list[np.ndarray]:
         """Runs the program on arrays, with an empty bool array for a token.
 

@@ -1,0 +1,160 @@
+"""Weights are not copied: what a translation and a save allocate beside them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+import hlo2onnx
+from hlo2onnx import saving
+from hlo2onnx.verification.reference import Reference
+
+WIDTH = 1024
+LAYERS = 4
+NBYTES = LAYERS * WIDTH * WIDTH * 4
+"""16 MB: enough to tell a copy of the weights from all else that is allocated."""
+
+ALL_ELSE = 6_000_000
+"""What a translation of some ops allocates for its own."""
+
+
+def weights(dtype: Any = np.float32) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((WIDTH, WIDTH)).astype(dtype) / 32 for _ in range(LAYERS)]
+
+
+def network(layers: Any, x: Any) -> Any:
+    for layer in layers:
+        x = jnp.tanh(x @ layer)
+    return x
+
+
+@pytest.fixture
+def peak() -> Iterator[Callable[[], int]]:
+    """What Python and numpy have allocated at most since the test began."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+X = np.ones((2, WIDTH), np.float32)
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_bound_weights_are_not_copied(
+    external: bool, tmp_path: Path, peak: Callable[[], int]
+) -> None:
+    layers = [jnp.asarray(layer) for layer in weights()]
+    lowered = jax.jit(network).lower(layers, X)
+    hlo2onnx.translate(lambda x: x, X)  # the handlers are imported
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    program = hlo2onnx.translate(lowered, bind={"layers": layers})
+    program.save(tmp_path / "model.onnx", external_data=external)
+    assert peak() - before < ALL_ELSE
+
+
+def test_captured_weights_are_not_copied(tmp_path: Path, peak: Callable[[], int]) -> None:
+    layers = weights()
+    lowered = jax.jit(lambda x: network(layers, x)).lower(X)
+    hlo2onnx.translate(lambda x: x, X)
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    program = hlo2onnx.translate(lowered)
+    program.save(tmp_path / "model.onnx")
+    # The text of the module would be more than twice the weights.
+    assert peak() - before < ALL_ELSE
+
+
+def test_transposed_weights_are_copied_once(tmp_path: Path, peak: Callable[[], int]) -> None:
+    layers = weights()
+    lowered = jax.jit(lambda x: network([layer.T for layer in layers], x)).lower(X)
+    hlo2onnx.translate(lambda x: x, X)
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    program = hlo2onnx.translate(lowered)
+    program.save(tmp_path / "model.onnx")
+    assert "Transpose" not in program.report.nodes
+    assert peak() - before < NBYTES + ALL_ELSE
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_verification_holds_the_weights_once_more(
+    external: bool, peak: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Python sees of it; XLA and the runtime have copies of their own."""
+    if external:
+        monkeypatch.setattr(saving, "MAPPED_BYTES", 1000)
+    layers = weights()
+    program = hlo2onnx.translate(jax.jit(lambda x: network(layers, x)).lower(X))
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    assert program.verify(X)
+    copies = 0 if external else 3  # protobuf makes of small models what it likes
+    assert peak() - before < copies * NBYTES + ALL_ELSE
+
+
+# -- what is written is what protobuf would write -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float16, np.int8, np.bool_, ml_dtypes.bfloat16, ml_dtypes.int4]
+)
+def test_weights_in_the_file_itself(dtype: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = jnp.asarray(rng.integers(-3, 4, (33, 129)).astype(dtype))
+    program = hlo2onnx.translate(lambda i: (table[i], table[::2]), np.int32(3))
+    program.save(tmp_path / "model.onnx")
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+    saved, made = onnx.load(tmp_path / "model.onnx"), program.model_proto
+    names = [tensor.name for tensor in made.graph.initializer]
+    assert sorted(tensor.name for tensor in saved.graph.initializer) == sorted(names)
+    kept = {tensor.name: tensor.SerializeToString() for tensor in made.graph.initializer}
+    for tensor in saved.graph.initializer:
+        assert tensor.SerializeToString() == kept[tensor.name]
+    assert list(saved.graph.node) == list(made.graph.node)
+
+
+def test_a_transposed_view_is_written_in_its_order(tmp_path: Path) -> None:
+    w = np.arange(6000, dtype=np.float32).reshape(60, 100).T
+    program = hlo2onnx.translate(jax.jit(lambda w, x: x @ w).lower(w, X[:, :100]), bind={"w": w})
+    for external in (False, True):
+        program.save(tmp_path / "model.onnx", external_data=external)
+        saved = onnx.load(tmp_path / "model.onnx")
+        (found,) = [t for t in saved.graph.initializer if t.name == "w"]
+        np.testing.assert_array_equal(onnx.numpy_helper.to_array(found), w)
+
+
+def test_too_large_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = hlo2onnx.translate(lambda x: x @ np.eye(WIDTH, 64, dtype=np.float32), X)
+    monkeypatch.setattr(saving, "MAX_MODEL_BYTES", 1000)
+    with pytest.raises(hlo2onnx.UsageError, match="external data"):
+        program.save(tmp_path / "model.onnx", external_data=False)
+    assert program.verify(X)
+
+
+# -- large constants are arguments of the reference -----------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, ml_dtypes.bfloat16, np.complex64])
+def test_reference_with_large_constants(dtype: Any) -> None:
+    large = jnp.asarray(np.arange(1 << 20).reshape(1024, 1024).astype(dtype))
+    x = np.ones((3, 1024), dtype)
+
+    def function(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 2, lambda i, y: y + large[i] + large.sum(0), x) * 2
+
+    program = hlo2onnx.translate(function, x)
+    reference = Reference(program._source)
+    want = jax.jit(function)(x)
+    np.testing.assert_array_equal(reference([x])[0], np.asarray(want))
+    assert program.verify(x)
