@@ -10,12 +10,12 @@ import onnx_ir as oir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rewriting import Rewrite, model_of
+from rewriting import Rewrite, model_of, run_model
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra import DropClamp
-from hlo2onnx.raising.rules.steps import ExactSteps
+from hlo2onnx.raising.rules.steps import ExactSteps, UniformBetween
 from hlo2onnx.targets import load_target
 
 T = oir.DataType
@@ -149,3 +149,57 @@ def test_maximum_with_the_other_zero_stays() -> None:
 def test_the_numbers_stay(digits: int, steps: list[tuple[str, float]]) -> None:
     """`Rewrite` compares the results before and after."""
     rewrite(chain(*steps, digits=digits))
+
+
+def between(low: float, extent: float, digits: int = 23) -> Build:
+    return chain(("Mul", extent), ("Add", low), digits=digits)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_uniform_numbers_of_an_interval_are_rounded_once(swapped: bool) -> None:
+    low, extent = np.float32(-3), np.float32(5.3)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        product = b.Mul(*[b.scalar(extent, T.FLOAT), uniform(b, x)][:: -1 if swapped else 1])
+        return b.Identity(b.Add(*[product, b.scalar(low, T.FLOAT)][:: -1 if swapped else 1]))
+
+    model = model_of(build, {"x": BITS})
+    assert apply_rules(model, [UniformBetween()], load_target("ort-cpu"))["uniform-between"] == 1
+    assert not apply_rules(model, [UniformBetween()], load_target("ort-cpu"))
+    (got,) = run_model(model, {"x": BITS})
+    fraction = (BITS >> np.uint32(9)) * 2.0**-23
+    want = fraction * float(extent) + float(low)
+    np.testing.assert_array_equal(got, want.astype(np.float32))
+
+
+def test_the_interval_may_be_data() -> None:
+    def build(b: GraphBuilder, x: oir.Value, low: oir.Value, extent: oir.Value) -> oir.Value:
+        return b.Identity(b.Add(b.Mul(uniform(b, x), extent), low))
+
+    inputs = {"x": BITS, "low": np.float32(0.1), "extent": np.float32(3)}
+    model = model_of(build, {name: np.asarray(array) for name, array in inputs.items()})
+    assert apply_rules(model, [UniformBetween()], load_target("ort-cpu"))["uniform-between"] == 1
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        between(-1.0, 2.0),  # exact
+        between(0.1, 3.0, digits=22),
+        between(0.1, 3.0, digits=24),
+        chain(("Mul", 3.0), ("Add", 0.1), digits=10, dtype=T.FLOAT16),
+        chain(("Mul", 3.0), ("Add", 0.1), dtype=T.DOUBLE),
+        chain(("Add", 0.1), ("Mul", 3.0)),
+    ],
+)
+def test_sums_that_are_no_such_interval_stay(build: Build) -> None:
+    model = model_of(build, {"x": BITS})
+    assert not apply_rules(model, [UniformBetween()], load_target("ort-cpu"))
+
+
+def test_pixels_scaled_stay_in_f32() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        scaled = b.Mul(b.cast(x, T.FLOAT), b.scalar(3 / 255, T.FLOAT))
+        return b.Identity(b.Add(scaled, b.scalar(0.1, T.FLOAT)))
+
+    Rewrite(build, {"x": np.arange(256, dtype=np.uint8)}, UniformBetween()).nothing()

@@ -42,12 +42,12 @@ class Rewrite:
 
     def __init__(self, build: Build, inputs: Inputs, *rules: Rule) -> None:
         model = model_of(build, inputs)
-        before = _run(model, inputs)
+        before = run_model(model, inputs)
         self.fired = apply_rules(model, rules, load_target("ort-cpu"))
         remove_unused(model.graph)
         self.model = model
         self.nodes = Counter(node.op_type for node in model.graph.all_nodes())
-        for old, new in zip(before, _run(model, inputs), strict=True):
+        for old, new in zip(before, run_model(model, inputs), strict=True):
             np.testing.assert_array_equal(old, new)
         assert not apply_rules(model, rules, load_target("ort-cpu")), "the rules are not idempotent"
 
@@ -61,7 +61,8 @@ class Rewrite:
         assert not self.fired, self.model
 
 
-def _run(model: oir.Model, inputs: Inputs) -> list[np.ndarray]:
+def run_model(model: oir.Model, inputs: Inputs) -> list[np.ndarray]:
+    """What the model gives, of the inputs that it has."""
     proto = oir.to_proto(model)
     check_model(proto)
     names = {str(value.name) for value in model.graph.inputs}

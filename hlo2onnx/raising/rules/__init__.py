@@ -43,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     algebra.DropInverse(),
     algebra.DropClamp(),
     steps.ExactSteps(),
+    steps.UniformBetween(),
     integers.ComposeOffsets(),
     integers.FloorDivide(),
     integers.Remainder(),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.steps import with_number
+from hlo2onnx.analysis.steps import Steps, with_number
 from hlo2onnx.graph.values import dtype_of, shape_of
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
 
 class ExactSteps(Rule):
@@ -45,3 +45,54 @@ class ExactSteps(Rule):
             return start
         total: oir.Value = b.Add(start, b.scalar(first + number, dtype_of(x)))
         return total
+
+
+_DIGITS = 23
+
+
+class UniformBetween(Rule):
+    """Cast(k) * 2^-23 * extent + low -> Cast(Cast(k) * (extent * 2^-23) + low), within in f64
+
+    XLA rounds such a sum once, and where low and the product cancel, the rounding of the product
+    would be most of the result. In f64 the product is exact. Legal for f32 numbers made of 23
+    random bits, which is how JAX makes those of an interval; others have reasons to stay in f32.
+    """
+
+    name = "uniform-between"
+    anchors = frozenset({"Add"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        need(dtype_of(node.outputs[0]) == oir.DataType.FLOAT, "other types round elsewhere", node)
+        need(b.facts.steps(node.outputs[0]) is None, "the sum is exact", node)
+        for product, low in _both_ways(node):
+            factors = product.producer()
+            if factors is None or factors.op_type != "Mul":
+                continue
+            for fraction, extent in _both_ways(factors):
+                number = _random_integer(fraction, b)
+                if number is not None and shape_of(number) == shape_of(node.outputs[0]):
+                    return _between(number, low, extent, b)
+        raise Refusal("neither operand is an extent times a random fraction", node)
+
+
+def _both_ways(node: oir.Node) -> list[tuple[oir.Value, oir.Value]]:
+    first, second = node.inputs
+    assert first is not None and second is not None
+    return [(first, second), (second, first)]
+
+
+def _random_integer(fraction: oir.Value, b: Rewriter) -> oir.Value | None:
+    """k of k * 2^-23, an integer of 23 bits."""
+    if b.facts.steps(fraction) != Steps(0, (1 << _DIGITS) - 1, 2.0**-_DIGITS):
+        return None
+    scaled = fraction.producer()
+    converted = None if scaled is None else scaled.inputs[0]
+    cast = None if converted is None else converted.producer()
+    return cast.inputs[0] if cast is not None and cast.op_type == "Cast" else None
+
+
+def _between(number: oir.Value, low: oir.Value, extent: oir.Value, b: Rewriter) -> oir.Value:
+    double = oir.DataType.DOUBLE
+    unit = b.Mul(b.cast(extent, double), b.scalar(2.0**-_DIGITS, double))
+    total = b.Add(b.Mul(b.cast(number, double), unit), b.cast(low, double))
+    return b.cast(total, oir.DataType.FLOAT)

@@ -1,0 +1,53 @@
+"""erf_inv."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.graph import mathematics
+from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.lowering.registry import handles
+
+T = oir.DataType
+
+_NEAR = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+_FAR = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+"""Giles' polynomials ("Approximating the erfinv function", 2010), in w - 2.5 where w < 5 and in
+sqrt(w) - 3 elsewhere, from the highest power down."""
+
+
+@handles("chlo.erf_inv")
+def erf_inv(em: Emitter, op: Op) -> list[Parts]:
+    """erf_inv(x) -> x p(w), w = -log1p(-x²), in f32; expanded into StableHLO by MLIR in the others.
+
+    `jax.random.normal` is made of it. XLA fuses each product of Horner's scheme with the sum; here
+    the last one, on which the others hardly tell, and the product with x are in f64.
+    """
+    x = em.operand(op)
+    if dtype_of(x) != T.FLOAT:
+        return em.expansion(op)
+    w = em.Neg(mathematics.log1p(em, em.Neg(em.Mul(x, x))))
+    is_near = em.Less(w, em.scalar(5.0, T.FLOAT))
+    from_middle = em.Sub(w, em.scalar(2.5, T.FLOAT))
+    from_end = em.Sub(em.Sqrt(w), em.scalar(3.0, T.FLOAT))
+    v = em.Where(is_near, from_middle, from_end)
+    first, *others, last = (
+        em.Where(is_near, em.scalar(near, T.FLOAT), em.scalar(far, T.FLOAT))
+        for near, far in zip(_NEAR, _FAR, strict=True)
+    )
+    p = first
+    for coefficient in others:
+        p = em.Add(em.Mul(p, v), coefficient)
+    p, v, last, wide = (em.cast(item, T.DOUBLE) for item in (p, v, last, x))
+    product = em.cast(em.Mul(em.Add(em.Mul(p, v), last), wide), T.FLOAT)
+    is_end = em.Equal(em.Abs(x), em.scalar(1.0, T.FLOAT))
+    ends = em.Mul(x, em.scalar(float("inf"), T.FLOAT))
+    return [(em.Where(is_end, ends, product),)]
