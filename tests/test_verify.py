@@ -9,6 +9,7 @@ import onnx_ir as oir
 import pytest
 
 import hlo2onnx
+from hlo2onnx.verification.compare import compare
 from hlo2onnx.verification.widen import is_evaluation_of, widened
 
 X = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
@@ -100,3 +101,33 @@ def test_another_function_is_no_evaluation() -> None:
     want = np.ones(8, np.float32)
     assert is_evaluation_of(np.ones(8) + 1e-7, want)
     assert not is_evaluation_of(-np.ones(8), want)
+
+
+def test_twice_the_error_of_xla() -> None:
+    """What counts is the error to the evaluation in f64, where there is one."""
+    truth = np.linspace(-1, 1, 1001)
+    rounding = np.random.default_rng(0).standard_normal(truth.shape) * 1e-6
+
+    def ok(error: object, own: object) -> bool:
+        got, want = (np.float32(truth + item) for item in (error, own))
+        assert not compare("y", got, want).ok
+        return compare("y", got, want, truth).ok
+
+    # Both are off by some 3e-6, at other elements.
+    assert ok(rounding, rounding[::-1])
+    # Within the tolerance of the truth, though not of XLA's result.
+    assert ok(np.full(1001, 8e-7), np.full(1001, -2e-6))
+    # XLA's error is at one element; ours is there, at another, or at all.
+    bump = np.zeros(1001)
+    bump[500] = 1e-4
+    assert ok(-bump, bump)
+    assert not ok(np.roll(bump, 1), bump)
+    assert not ok(np.full(1001, 1e-5), bump)
+    # XLA's errors are large everywhere, which excuses none of ours where it has none.
+    large = np.full(1001, 1e-4)
+    assert ok(large * 1.9, large)
+    assert not ok(large * 2.1, large)
+    large[3] = 0
+    assert not ok(large, -large[::-1])
+    # One element is not "nearly the worst" of others.
+    assert not compare("y", np.float32([1, 3e-5]), np.float32([1 + 1e-5, 0]), np.array([1, 0.0])).ok
