@@ -135,10 +135,13 @@ def _fire(
         enabled = [user for output in node.outputs for user in output.consumers()]
         replace(node, values)
         _inherit_names(node, names, values, rewriter.made)
+        _discard(rewriter.made)
         # Rules that count readers must not see those that nobody needs any more.
         less_read = [value for value in remove_makers(inputs) if len(value.uses()) <= FEW_READERS]
         enabled += [user for value in less_read for user in value.consumers()]
-        enabled += [made for made in rewriter.made if made.graph is not None]
+        for made in rewriter.made:
+            if made.graph is not None:
+                enabled += [made, *(user for output in made.outputs for user in output.consumers())]
         for other in enabled:
             if other not in queued:
                 queued.add(other)
@@ -148,10 +151,11 @@ def _fire(
 
 
 def _discard(made: Sequence[oir.Node]) -> None:
-    """Removes what a rule made that then did not fire: equal leftovers of each attempt would keep
-    the search for common subexpressions finding something for ever."""
+    """Removes what a rule made that nobody reads, as when it then did not fire: equal leftovers of
+    each attempt would keep the search for common subexpressions finding something for ever."""
     for node in reversed(made):
-        if node.graph is not None and not any(output.uses() for output in node.outputs):
+        is_read = any(output.uses() or output.is_graph_output() for output in node.outputs)
+        if node.graph is not None and not is_read:
             node.graph.remove(node, safe=True)
 
 

@@ -15,6 +15,7 @@ from against_xla import Run, against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+from loop_rules import LOOP_RULE_NAMES
 
 import hlo2onnx
 
@@ -23,9 +24,9 @@ W = np.random.default_rng(1).normal(size=(3, 3)).astype(np.float32)
 
 
 def against_jax(function: Callable[..., Any], *arguments: Any) -> Run:
-    """The function as JAX lowers it."""
+    """The function as JAX lowers it, in loops as lowering makes them."""
     text = jax.jit(function, keep_unused=True).lower(*arguments).as_text()
-    return against_xla(text, *jax.tree.leaves(arguments))
+    return against_xla(text, *jax.tree.leaves(arguments), without=LOOP_RULE_NAMES)
 
 
 def loops(run: Run) -> list[oir.Node]:

@@ -1,4 +1,5 @@
-"""The models of the examples, small variants, and what their loops are made of."""
+"""The models of the examples, small variants, and what their loops are made of before rules take
+them apart."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 import gallery
 import jax
 import onnx_ir as oir
+from loop_rules import LOOP_RULE_NAMES
 
 import hlo2onnx
 from hlo2onnx.graph.values import shape_of
@@ -33,7 +35,7 @@ def _translated(
     build = example.build_gradient if gradient else example.build
     with example.types():
         function, args = build(**{**example.small, **dict(sizes)})
-        return hlo2onnx.translate(jax.jit(function).lower(*args))
+        return hlo2onnx.translate(jax.jit(function).lower(*args), without=LOOP_RULE_NAMES)
 
 
 def nodes(name: str, gradient: bool = False, **sizes: Any) -> Counter[str]:

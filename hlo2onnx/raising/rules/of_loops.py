@@ -1,0 +1,13 @@
+"""The rules that take loops apart or make their bodies smaller, in the order of trying."""
+
+from __future__ import annotations
+
+from hlo2onnx.raising.engine import Rule
+from hlo2onnx.raising.rules import scans
+
+__all__ = ["LOOP_RULES"]
+
+LOOP_RULES: tuple[Rule, ...] = (
+    scans.BatchScanned(),
+    scans.PostponeStacked(),
+)

@@ -1,0 +1,254 @@
+"""Work of a Loop's body that no state takes part in is done for all trips at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.edit import remove_makers, subgraphs
+from hlo2onnx.graph.hoist import is_repeatable
+from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.raising.batching import Batcher, batchable, row_bytes
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.trips import Trips, counted, origin, rebuilt, replace_value, separate
+
+FEW_BYTES = 1 << 16
+"""What a trip may read of a batched value that the body could compute from less."""
+
+STACKED_BYTES = 1 << 22
+"""What a loop may stack beyond what the program does."""
+
+_PRODUCTS = frozenset({"MatMul"})
+_PARTS = frozenset({"Slice", "Split"})
+
+
+class BatchScanned(Rule):
+    """Loop(f(x[i])) -> y = f(x); Loop(y[i]); what is stacked of it -> y itself
+
+    Legal where a value of the body follows from the number of the trip and from values made before
+    the loop, by operators that work on each row apart (elementwise ones, MatMul, reductions,
+    moves) and for a number of trips that is known and not 0. A stack of such values is the batched
+    value, so that nothing is left of a loop that carries nothing (`lax.map`). Values stay in the
+    body where the batched one would take much memory, or where a trip would read more than it
+    saves; so do the parts of one tensor, which are taken where they are needed.
+    """
+
+    name = "batch-scanned"
+    anchors = frozenset({"Loop"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
+        trips = counted(node)
+        batcher = Batcher(b, trips, {})
+        for inner in trips.body:
+            batchable(batcher, inner)
+        rows = batcher.rows
+        whole = {k: _whole(b, trips, origin(row), rows) for k, row in enumerate(trips.rows)}
+        cut = _cut(trips, rows)
+        need(cut or any(whole.values()), "every value follows from a state", node)
+        for value in cut:
+            producer = value.producer()
+            assert producer is not None
+            with b.before(producer):
+                types = [(dtype_of(value), shape_of(value))]
+                row = b.op("Gather", rows[value], trips.number, axis=0, types=types)
+            replace_value(value, row)
+        old = trips.rows
+        stacked = [row for k, row in enumerate(old) if whole[k] is None]
+        final, stacks = rebuilt(b, trips, stacked)
+        remove_makers(old)
+        left = iter(stacks)
+        batched = [whole[k] or next(left) for k in range(len(old))]
+        pairs = zip(trips.stacks, batched, strict=True)
+        return [*final, *(separate(b, stack, value) for stack, value in pairs)]
+
+
+def _whole(
+    b: Rewriter, trips: Trips, value: oir.Value, rows: dict[oir.Value, oir.Value]
+) -> oir.Value | None:
+    """The stack of a value, when it is known without the loop."""
+    if value in rows:
+        return rows[value]
+    node = value.producer()
+    if node is not None and not trips.is_outer(value):
+        if not is_repeatable(node) or subgraphs(node) or not all(map(trips.is_outer, node.inputs)):
+            return None
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
+        value = b.node(node.op_type, node.inputs, attributes, types)[node.outputs.index(value)]
+    elif value in trips.body.inputs:
+        return None
+    return b.expand(b.unsqueeze(value, [0]), (trips.count, *shape_of(value)))
+
+
+def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
+    """The values of the body to be read from batched ones instead of made in the body."""
+    made = [output for node in trips.body for output in node.outputs if output in rows]
+    pending = [value for value in made if _is_needed(trips, value, rows)]
+    cut: list[oir.Value] = []
+    while pending:
+        value = pending.pop()
+        node = value.producer()
+        if node is None or _is_row(trips, value) or value in cut:
+            continue
+        siblings = [
+            x for x in made if x in (*pending, *cut) and _part_of(x) is _part_of(value) is not None
+        ]
+        cone = _cone(value, rows)
+        if siblings or not _pays(trips, value, cone):
+            cut = [x for x in cut if x not in siblings]
+            pending = [x for x in pending if x not in siblings]
+            pending += [x for x in node.inputs if x in rows]
+        elif len(cone) > 1 or trips.number not in node.inputs:
+            cut.append(value)
+    return [value for value in made if value in cut]
+
+
+def _is_needed(trips: Trips, value: oir.Value, rows: dict[oir.Value, oir.Value]) -> bool:
+    """Whether the loop reads a value in a way that batching it does not replace."""
+    if any(value is output for output in (trips.body.outputs[0], *trips.after)):
+        return True
+    for reader in value.consumers():
+        if reader.graph is not trips.body or any(x not in rows for x in reader.outputs):
+            return True
+    return False
+
+
+def _is_row(trips: Trips, value: oir.Value) -> bool:
+    """Whether it is a row of a tensor from before the loop, the one of this trip."""
+    node = value.producer()
+    if node is None or node.op_type != "Gather" or not trips.is_outer(node.inputs[0]):
+        return False
+    return node.inputs[1] is trips.number and node.attributes.get_int("axis", 0) == 0
+
+
+def _part_of(value: oir.Value) -> oir.Value | None:
+    node = value.producer()
+    return node.inputs[0] if node is not None and node.op_type in _PARTS else None
+
+
+def _cone(value: oir.Value, rows: dict[oir.Value, oir.Value]) -> list[oir.Node]:
+    """The nodes of the body from which a batched value follows."""
+    nodes: dict[oir.Node, None] = {}
+    pending = [value]
+    while pending:
+        node = pending.pop().producer()
+        if node is not None and node not in nodes:
+            nodes[node] = None
+            pending += [x for x in node.inputs if x in rows]
+    return list(nodes)
+
+
+def _pays(trips: Trips, value: oir.Value, cone: Sequence[oir.Node]) -> bool:
+    """Whether reading a row is no more work than making it."""
+    leaves = sum(
+        row_bytes(output) for node in cone for output in node.outputs if _is_row(trips, output)
+    )
+    is_product = any(node.op_type in _PRODUCTS for node in cone)
+    return is_product or row_bytes(value) <= max(FEW_BYTES, leaves)
+
+
+class PostponeStacked(Rule):
+    """Loop stacking f(h) -> y = f(the stack of h)
+
+    Legal where nothing but a stack reads what f makes, by operators that work on each row apart,
+    for a number of trips that is known and not 0. What has to be stacked instead must not be much
+    larger than what was.
+    """
+
+    name = "postpone-stacked"
+    anchors = frozenset({"Loop"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
+        trips = counted(node)
+        count = len(trips.rows)
+        groups = [range(count), *([k] for k in range(count) if count > 1)]
+        for group in groups:
+            results = self._postpone(b, trips, group)
+            if results is not None:
+                return results
+        raise Refusal("every stack holds states", node)
+
+    def _postpone(self, b: Rewriter, trips: Trips, group: Iterable[int]) -> list[oir.Value] | None:
+        scanned = Batcher(b, trips, {})
+        for inner in trips.body:
+            batchable(scanned, inner)
+        known = dict(scanned.rows)
+        late = _late(b, trips, set(group), known)
+        if not late:
+            return None
+        made = {output for node in late for output in node.outputs}
+        stacked = {origin(row): k for k, row in enumerate(trips.rows)}
+        read = [x for node in late for x in node.inputs if x is not None]
+        leaves = list(dict.fromkeys(
+            x for x in read if not (x in made or x in known or trips.is_outer(x))
+        ))  # fmt: skip
+        gone = [k for k, row in enumerate(trips.rows) if origin(row) in made]
+        more = sum(row_bytes(x) for x in leaves if origin(x) not in stacked)
+        less = sum(row_bytes(trips.rows[k]) for k in gone)
+        if more > 2 * less and more * trips.count > STACKED_BYTES:
+            return None
+        return _split(b, trips, late, leaves, known)
+
+
+def _late(
+    b: Rewriter, trips: Trips, group: set[int], known: dict[oir.Value, oir.Value]
+) -> list[oir.Node]:
+    """The nodes that are needed for stacks only and work on each row apart, in their order."""
+    excluded = {node for value in known if (node := value.producer()) is not None}
+    while True:
+        late = _needed_late(trips, group, excluded)
+        batcher = Batcher(b, trips, known)
+        made = {output for node in late for output in node.outputs}
+        for node in late:
+            for x in node.inputs:
+                if x is not None and x not in made and not trips.is_outer(x):
+                    shape = (trips.count, *shape_of(x))
+                    batcher.rows.setdefault(x, b.value("row", dtype_of(x), shape))
+        unfit = next((node for node in late if not batchable(batcher, node)), None)
+        if unfit is None:
+            return late if any(node.op_type != "Identity" for node in late) else []
+        excluded.add(unfit)
+
+
+def _needed_late(trips: Trips, group: set[int], excluded: set[oir.Node]) -> list[oir.Node]:
+    body = trips.body
+    first = 1 + len(trips.states)
+    early = list(body.outputs)[:first]
+    early += [row for k, row in enumerate(trips.rows) if k not in group]
+    stacked = [row for k, row in enumerate(trips.rows) if k in group]
+    late: dict[oir.Node, None] = {}
+    for node in reversed(list(body)):
+        readers = [reader for output in node.outputs for reader in output.consumers()]
+        is_read = bool(readers) or any(output in stacked for output in node.outputs)
+        is_late = node not in excluded and not any(output in early for output in node.outputs)
+        if is_read and is_late and all(reader in late for reader in readers):
+            late[node] = None
+    return list(reversed(late))
+
+
+def _split(
+    b: Rewriter,
+    trips: Trips,
+    late: Sequence[oir.Node],
+    leaves: Sequence[oir.Value],
+    known: dict[oir.Value, oir.Value],
+) -> list[oir.Value]:
+    """The loop without what is late, and what is late after it."""
+    made = {output for node in late for output in node.outputs}
+    old = trips.rows
+    kept = [k for k, row in enumerate(old) if row not in made]
+    stacked = [old[k] for k in kept]
+    extra = [x for x in leaves if origin(x) not in map(origin, stacked)]
+    final, stacks = rebuilt(b, trips, [*stacked, *extra])
+    by_origin = {
+        origin(value): stack for value, stack in zip([*stacked, *extra], stacks, strict=True)
+    }
+    batcher = Batcher(b, trips, known)
+    batcher.rows.update((x, by_origin[origin(x)]) for x in leaves)
+    for node in late:
+        batcher.batch(node)
+    rows = [stacks[kept.index(k)] if k in kept else batcher.rows[row] for k, row in enumerate(old)]
+    results = [separate(b, stack, row) for stack, row in zip(trips.stacks, rows, strict=True)]
+    remove_makers([row for row in old if row in made])
+    return [*final, *results]

@@ -1,0 +1,251 @@
+"""What no state takes part in leaves a loop; what a state takes part in stays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+
+import hlo2onnx
+from hlo2onnx.graph.edit import subgraphs
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(7, 3, 4)).astype(np.float32)
+W = RNG.normal(size=(4, 4)).astype(np.float32)
+RULES = ("batch-scanned", "postpone-stacked")
+V = RNG.normal(size=(4,)).astype(np.float32)
+
+
+class Translated:
+    """A function in ONNX, compared with XLA; the operators around loops and within them."""
+
+    def __init__(self, function: Callable[..., Any], *args: np.ndarray, **options: Any) -> None:
+        program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
+        report = program.verify(*args)
+        assert report.ok, report
+        self.rules = program.report.rules
+        self.graph = program.model.graph
+        self.outside: Counter[str] = Counter()
+        self.inside: Counter[str] = Counter()
+        self._count(self.graph, self.outside)
+
+    def _count(self, graph: oir.Graph, into: Counter[str]) -> None:
+        for node in graph:
+            into[node.op_type] += 1
+            for inner in subgraphs(node):
+                self._count(inner, self.inside)
+
+
+def recurrent(
+    f: Callable[[Any], Any], g: Callable[[Any], Any] = lambda h: h, **options: Any
+) -> Any:
+    """A scan whose body does f to its row, adds it to a state, and stacks g of the state."""
+
+    def function(x: jax.Array) -> jax.Array:
+        def step(h: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+            h = jnp.tanh(h + f(row))
+            return h, g(h)
+
+        row = jax.eval_shape(f, jax.ShapeDtypeStruct(x.shape[1:], x.dtype))
+        return jax.lax.scan(step, jnp.zeros(row.shape, row.dtype), x, **options)[1]
+
+    return function
+
+
+BATCHED: dict[str, Callable[[Any], Any]] = {
+    "matrix": lambda row: row @ W,
+    "matrix-from-the-left": lambda row: W[:3, :3] @ row,
+    "own-product": lambda row: row @ row.T,
+    "vector": lambda row: row[0] @ W,
+    "chain": lambda row: jnp.exp(row * 2 + V) - row,
+    "smaller-and-larger": lambda row: row + row[1, 2] * V,
+    "transpose": lambda row: jnp.sin(row).T,
+    "reshape": lambda row: (row + 1).reshape(2, 6),
+    "sum": lambda row: jnp.cos(row).sum(1),
+    "sum-all": lambda row: jnp.cos(row).sum(),
+    "sum-keeping": lambda row: row - row.mean(0, keepdims=True),
+    "softmax": lambda row: jax.nn.softmax(row, axis=0),
+    "concatenate": lambda row: jnp.concatenate([row * 3, jnp.ones((1, 4)), -row]),
+    "slices": lambda row: jnp.exp(row)[:2, 1:3] * 2,
+    "backwards": lambda row: jnp.exp(row)[::-1],
+    "where": lambda row: jnp.where(row > 0, row, V),
+    "clip": lambda row: jnp.clip(jnp.exp(row), 0.5, 2.0),
+    "broadcast": lambda row: jnp.broadcast_to(jnp.exp(row[:, :1]), (3, 5)) * 2,
+    "pad": lambda row: jnp.pad(jnp.exp(row), ((1, 0), (0, 2))),
+    "cumsum": lambda row: jnp.cumsum(jnp.exp(row), axis=1),
+    "take": lambda row: jnp.exp(row)[:, jnp.array([2, 0, 0])],
+    "convert": lambda row: (row * 4).astype(jnp.int32).astype(jnp.float32) / 3,
+}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", BATCHED)
+def test_work_on_rows_leaves_the_body(name: str, reverse: bool) -> None:
+    run = Translated(recurrent(BATCHED[name], reverse=reverse), X)
+    assert run.rules["batch-scanned"]
+    assert +run.inside == Counter(Gather=1, Add=1, Tanh=1, Identity=2)
+
+
+POSTPONED: dict[str, Callable[[Any], Any]] = {
+    "matrix": lambda h: h @ W[:, :1] * 2,
+    "chain": lambda h: jnp.exp(h * 2 + V) - h,
+    "transpose": lambda h: jnp.sin(h).T,
+    "sum": lambda h: jnp.cos(h).sum(1),
+    "softmax": lambda h: jax.nn.softmax(h),
+}
+
+
+@pytest.mark.parametrize("name", POSTPONED)
+def test_work_for_stacks_follows_the_loop(name: str) -> None:
+    run = Translated(recurrent(lambda row: row, POSTPONED[name]), X)
+    assert run.rules["postpone-stacked"]
+    assert +run.inside == Counter(Gather=1, Add=1, Tanh=1, Identity=2)
+
+
+def test_stacks_of_rows_and_states() -> None:
+    """What is read of a row after all is stacked without the loop."""
+
+    def function(x: jax.Array) -> Any:
+        def step(h: jax.Array, row: jax.Array) -> Any:
+            new = jnp.tanh(h + row)
+            return new, (new * row, h + 1, jnp.exp(row), row, jnp.ones(2))
+
+        return jax.lax.scan(step, jnp.zeros((3, 4)), x)
+
+    run = Translated(function, X)
+    assert set(run.inside) <= {"Gather", "Add", "Tanh", "Identity"}
+    assert run.inside["Add"] == run.inside["Tanh"] == 1
+
+
+MAPPED: dict[str, Callable[[Any], Any]] = {
+    **BATCHED,
+    "itself": lambda row: row,
+    "several": lambda row: (row, row + 1, jnp.exp(row).sum()),
+    "constant": lambda row: (row + 1, jnp.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_nothing_is_left_of_a_map(name: str) -> None:
+    run = Translated(lambda x: jax.lax.map(MAPPED[name], x), X)
+    assert not run.outside["Loop"]
+
+
+def test_the_number_of_the_trip() -> None:
+    def function(x: jax.Array) -> jax.Array:
+        def step(h: jax.Array, i: jax.Array) -> tuple[jax.Array, None]:
+            scale = jnp.exp(-(i.astype(jnp.float32)) / 3)
+            return jnp.tanh(h * scale), None
+
+        return jax.lax.scan(step, x, jnp.arange(5))[0]
+
+    run = Translated(function, X)
+    assert +run.inside == Counter(Gather=1, Mul=1, Tanh=1, Identity=1)
+
+
+def test_some_of_the_rows() -> None:
+    """The loop reads rows 2 to 5 of 7, from the last to the first."""
+
+    def function(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 4, lambda i, h: jnp.tanh(h + jnp.exp(x[5 - i]) @ W), x[0])
+
+    run = Translated(function, X)
+    assert +run.inside == Counter(Gather=1, Add=1, Tanh=1, Identity=1)
+
+
+def test_embeddings_are_looked_up_at_once() -> None:
+    def function(x: jax.Array, tokens: jax.Array) -> jax.Array:
+        def step(h: jax.Array, token: jax.Array) -> tuple[jax.Array, None]:
+            return jnp.tanh(h + x[token] @ W), None
+
+        return jax.lax.scan(step, jnp.zeros((3, 4)), tokens)[0]
+
+    run = Translated(function, X, np.array([3, 0, 6, 6, 1], np.int32))
+    assert +run.inside == Counter(Gather=1, Add=1, Tanh=1, Identity=1)
+
+
+def test_nested_loops() -> None:
+    """The inner loop's rows are batched for each trip of the outer loop."""
+
+    def function(x: jax.Array) -> Any:
+        def outer(h: jax.Array, row: jax.Array) -> Any:
+            inner = lambda g, v: (jnp.tanh(g + v @ W), None)  # noqa: E731
+            h = jax.lax.scan(inner, h, row + h)[0]
+            return h, h * 2
+
+        return jax.lax.scan(outer, jnp.ones(4), x)[1]
+
+    run = Translated(function, X)
+    assert run.outside["Loop"] == run.inside["Loop"] == run.inside["MatMul"] == 1
+    assert Translated(function, X, without=RULES).inside["MatMul"] == 1
+    (body,) = (node for node in run.graph.all_nodes() if node.op_type == "Tanh")
+    assert "MatMul" not in {node.op_type for node in body.graph or ()}
+
+
+STAYS: dict[str, Callable[..., Any]] = {
+    "state": recurrent(lambda row: row, lambda h: h),
+    "row-times-state": lambda x: jax.lax.scan(
+        lambda h, row: (jnp.tanh(h @ row @ W[:, :3]), None), jnp.ones((4, 3)), x
+    )[0],
+    "trips-not-known": lambda x, n: jax.lax.fori_loop(
+        0, n[0], lambda i, h: jnp.tanh(h + jnp.exp(x[i]) @ W), x[0]
+    ),
+    "condition": lambda x, n: jax.lax.while_loop(
+        lambda c: (c[0] < 7) & (jnp.sum(c[1]) < 5),
+        lambda c: (c[0] + 1, c[1] + jnp.exp(x[c[0]]) @ W),
+        (n[0], x[0]),
+    )[1],
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_the_rest_stays(name: str) -> None:
+    args = (X, np.array([3], np.int32)) if name in ("trips-not-known", "condition") else (X,)
+    run = Translated(STAYS[name], *args)
+    assert run.inside == Translated(STAYS[name], *args, without=RULES).inside
+
+
+def test_no_trip_at_run_time() -> None:
+    def function(x: jax.Array, n: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, n[0], lambda i, h: jnp.tanh(h + jnp.exp(x[i])), x[0])
+
+    Translated(function, X, np.array([0], np.int32))
+
+
+def test_large_rows_are_not_batched() -> None:
+    """A trip would read 400 kB where it makes them of 4 bytes."""
+    big = np.arange(100_000, dtype=np.float32)
+
+    def function(x: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda h, s: (jnp.tanh(h + s * big), None), jnp.asarray(big), x)[0]
+
+    run = Translated(function, X[:, 0, 0])
+    assert run.inside["Mul"] == 1
+
+
+def test_gates_are_taken_apart_in_the_body() -> None:
+    """One row is read, not one for each gate."""
+
+    def function(x: jax.Array) -> jax.Array:
+        def step(h: jax.Array, row: jax.Array) -> tuple[jax.Array, None]:
+            first, second = jnp.split(row @ W, 2, axis=1)
+            return jnp.tanh(h + first) * second, None
+
+        return jax.lax.scan(step, jnp.zeros((3, 2)), x)[0]
+
+    run = Translated(function, X)
+    assert run.inside["Gather"] == 1 and run.inside["MatMul"] == 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_switched_off(rule: str) -> None:
+    function = recurrent(lambda row: row @ W, lambda h: jnp.exp(h))
+    run = Translated(function, X, without={rule})
+    assert not run.rules[rule]
+    assert run.inside["MatMul" if rule == "batch-scanned" else "Exp"]
