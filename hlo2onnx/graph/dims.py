@@ -81,7 +81,21 @@ def at_most(low: Dim, high: Dim) -> bool:
     """Whether `low <= high` at all times."""
     if isinstance(low, int) and isinstance(high, int):
         return low <= high
-    return (expression(high) - expression(low)).is_nonnegative is True
+    return _lowest(sympy.expand(expression(high) - expression(low))).is_nonnegative is True
+
+
+def _lowest(formula: Expression) -> Expression:
+    """A formula without floors that is at most this one: floor(n / d) of whole numbers lies
+    between (n + 1 - d) / d and n / d."""
+    for part in formula.atoms(sympy.floor):
+        factor = formula.coeff(part)
+        numerator, denominator = sympy.together(part.args[0]).as_numer_denom()
+        rest = sympy.expand(formula - factor * part)
+        if not (factor.is_Integer and denominator.is_Integer) or rest.has(part):
+            continue
+        slack = denominator - 1 if factor > 0 else 0
+        return _lowest(sympy.expand(rest + factor * (numerator - slack) / denominator))
+    return formula
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int | None:

@@ -145,9 +145,9 @@ def _scalar(item: Item) -> Contents:
 
 
 def _fits(contents: Contents, dtype: oir.DataType) -> bool:
-    """Whether the numbers among the contents are some of the type."""
+    """Whether the numbers among the contents are some of the type: sums of booleans are none."""
     if dtype == oir.DataType.BOOL:
-        return True
+        return all(isinstance(item, bool) for item in contents.reshape(-1))
     low, high = range_of_type(dtype)
     return all(low <= item <= high for item in contents.reshape(-1) if isinstance(item, int))
 
@@ -234,6 +234,14 @@ def _not(verdict: bool | None) -> bool | None:
     return None if verdict is None else not verdict
 
 
+def _both(x: Item, y: Item) -> Item | None:
+    return x & y if isinstance(x, int) and isinstance(y, int) else None
+
+
+def _either(x: Item, y: Item) -> Item | None:
+    return x | y if isinstance(x, int) and isinstance(y, int) else None
+
+
 def _compare(op: Op, arrays: list[Contents]) -> Contents | None:
     verdict = _VERDICTS[op.attribute("comparison_direction")]
     return _each(lambda x, y: verdict(sympy.expand(x - y)))(op, arrays)
@@ -275,10 +283,10 @@ _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
     "stablehlo.divide": _each(_divide),
     "stablehlo.remainder": _each(_remainder),
     "stablehlo.sign": _each(_sign),
-    "stablehlo.convert": _each(lambda x: x),
+    "stablehlo.convert": _each(lambda x: int(x) if isinstance(x, bool) else x),
     "stablehlo.compare": _compare,
-    "stablehlo.and": _each(lambda x, y: x and y),
-    "stablehlo.or": _each(lambda x, y: x or y),
+    "stablehlo.and": _each(_both),
+    "stablehlo.or": _each(_either),
     "stablehlo.select": _each(lambda p, x, y: x if p else y),
     "stablehlo.concatenate": _concatenate,
     "stablehlo.reshape": _reshape,

@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.mlir.passes import run_pipeline
+from hlo2onnx.mlir.walking import operations_of
 
 
 def refined(module_operation: Any, shapes: Sequence[Sequence[int] | None]) -> bytes:
@@ -33,6 +34,7 @@ def refined(module_operation: Any, shapes: Sequence[Sequence[int] | None]) -> by
         str(argument.type) if shape is None else _type_of(argument.type, shape)
         for argument, shape in zip(arguments, shapes, strict=True)
     ]
+    _drop_defaults(module_operation)
     pipeline = f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}})"
     try:
         run_pipeline(module_operation, pipeline)
@@ -44,6 +46,18 @@ def refined(module_operation: Any, shapes: Sequence[Sequence[int] | None]) -> by
     except (ir.MLIRError, _jax.JaxRuntimeError, ValueError) as error:
         raise UsageError(f"the program does not admit these shapes: {error}") from error
     return content
+
+
+def _drop_defaults(module_operation: Any) -> None:
+    """Leaves out, in place, that calls have no effect and call nothing: the pass takes those that
+    say so, and are dynamic ops, for others."""
+    for operation in operations_of(module_operation):
+        if operation.name == "stablehlo.custom_call":
+            attributes = operation.attributes
+            if "has_side_effect" in attributes and not attributes["has_side_effect"].value:
+                del attributes["has_side_effect"]
+            if "called_computations" in attributes and not len(attributes["called_computations"]):
+                del attributes["called_computations"]
 
 
 def _type_of(mlir_type: Any, shape: Sequence[int]) -> str:

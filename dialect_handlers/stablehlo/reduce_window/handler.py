@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.reductions import combine
+from dialect_handlers.common.reductions import Function, combine
 from dialect_handlers.common.regions import Combiner, is_neutral, neutral, recognise_each
 from dialect_handlers.stablehlo.reduce_window.fold import Fold
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis, axes_of
 from dialect_handlers.stablehlo.reduce_window.pooling import extreme_pool, suits_symbolic, sum_pool
 from dialect_handlers.stablehlo.reduce_window.separable import NAMED, Region, separable
+from dialect_handlers.stablehlo.reduce_window.symbolic import (
+    Window,
+    along_axis,
+    folded,
+    laid_out,
+    region_of,
+)
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import is_static
+from hlo2onnx.graph.dims import at_most, is_static
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
-from hlo2onnx.lowering.op import Op
-from hlo2onnx.lowering.registry import handles
+from hlo2onnx.lowering.op import CustomCall, Op
+from hlo2onnx.lowering.registry import handles, handles_call
+from hlo2onnx.lowering.shape_arithmetic import dims_of
 from hlo2onnx.mlir.types import parts_of
 
 
@@ -36,47 +45,135 @@ def reduce_window(
     padding: Any = None,
 ) -> list[Parts]:
     """reduce_window(inputs, inits) -> region(inits, the region over each window's elements)."""
-    inputs, inits = _operands(em, op)
-    axes = axes_of(
-        shape_of(inputs[0][0]),
-        window_dimensions,
-        window_strides,
-        base_dilations,
-        window_dilations,
-        padding,
-    )
-    dims = _result_dims(inputs[0][0], axes)
-    symbolic = [
-        axis
-        for axis, dim in zip(axes, shape_of(inputs[0][0]), strict=True)
-        if not (axis.is_trivial or isinstance(dim, int))
+    ones = [1] * len(window_dimensions)
+    edges = [(0, 0)] * len(ones) if padding is None else np.asarray(padding).tolist()
+    steps = (window_strides or ones, base_dilations or ones, window_dilations or ones)
+    return _windows(em, op.operands, op.block(0), window_dimensions, steps, edges)
+
+
+@handles_call("stablehlo.dynamic_reduce_window", form="real")
+@handles_call("stablehlo.dynamic_reduce_window", form="complex")
+def dynamic_reduce_window(
+    em: Emitter, op: CustomCall, *, called_computations: tuple[str, ...]
+) -> list[Parts]:
+    """@stablehlo.dynamic_reduce_window(inputs, inits, window_dimensions, window_strides,
+    base_dilations, window_dilations, padding): reduce_window by operands."""
+    *values, sizes, strides, base, window, padding = op.operands
+    dims, *columns = (dims_of(em, em.parts(value)[0]) for value in (sizes, strides, base, window))
+    edges = dims_of(em, em.parts(padding)[0])
+    if not all(map(is_static, columns)):
+        raise UnsupportedOp("strides or dilations of windows depend on shapes or data")
+    block = em.walker.functions[called_computations[0]].regions[0].blocks[0]
+    pairs = list(zip(edges[::2], edges[1::2], strict=True))
+    steps: list[list[int]] = columns  # type: ignore[assignment]
+    return _windows(em, values, block, dims, steps, pairs)
+
+
+def _windows(
+    em: Emitter,
+    operands: Sequence[Any],
+    block: Any,
+    sizes: Sequence[Dim],
+    steps: Sequence[Sequence[int]],
+    edges: Sequence[tuple[Dim, Dim]],
+) -> list[Parts]:
+    """Either op: the choice of a strategy.
+
+    Args:
+        steps: Strides, base dilations and window dilations.
+    """
+    inputs, inits = _operands(em, operands, block)
+    x = inputs[0][0]
+    windows = [
+        Window(dim, size, stride, gap, step, low, high)
+        for dim, size, stride, gap, step, (low, high) in zip(
+            shape_of(x), sizes, *steps, edges, strict=True
+        )
     ]
+    function = em.scalar_function(block)
+    combiners = _combiners(em, block, inputs)
+    if not all(window.is_static or window.is_trivial for window in windows):
+        return _symbolic(em, function, combiners, inits, inputs, windows)
+    strides, base, dilations = steps
+    axes = axes_of(shape_of(x), sizes, strides, base, dilations, edges)  # type: ignore[arg-type]
+    dims = _result_dims(x, axes)
     if 0 in dims or not all(axis.elements.any() for axis in axes):
         return [tuple(em.expand(part, dims) for part in parts) for parts in inits]
-    function = em.scalar_function(op.block(0))
-    combiners = _combiners(em, op, inputs)
     if combiners is None:
-        if symbolic or not is_static(dims):
-            raise UnsupportedOp(*_SYMBOLIC)
+        if not is_static(dims):
+            return folded(em, region_of(em, function), inits, inputs, _moving(windows))
         return Fold(em, function, axes)(inits, inputs)
-    holes = [
-        tuple(_hole(em, combiner, init) for init in parts)
-        for combiner, parts in zip(combiners, inits, strict=True)
-    ]
-    reduced = None
-    if all(map(suits_symbolic, symbolic)):
-        reduced = _pooled(em, combiners, inits, inputs, axes)
-    if reduced is None and symbolic:
-        raise UnsupportedOp(*_SYMBOLIC)
+    holes = _holes(em, combiners, inits)
+    reduced = _pooled(em, combiners, inits, inputs, axes)
     if reduced is None:
         reduced = separable(Region(em, function, combiners, holes), inputs, axes)
     return reduced if holes == inits else combine(em, function, inits, reduced)
 
 
-_SYMBOLIC = (
-    "windows move along a dynamic axis, and no pooling operator is what they compute",
-    "lower the function with a static extent there",
-)
+def _symbolic(
+    em: Emitter,
+    function: Function,
+    combiners: Sequence[Combiner] | None,
+    inits: Sequence[Parts],
+    inputs: Sequence[Parts],
+    windows: Sequence[Window],
+) -> list[Parts]:
+    """Windows along symbolic axes, or of symbolic padding or size."""
+    moving = _moving(windows)
+    if combiners is None:
+        return folded(em, region_of(em, function), inits, inputs, moving)
+    holes = _holes(em, combiners, inits)
+    reduced = _pooled_symbolic(em, combiners, inits, holes, inputs, windows)
+    if reduced is None:
+        region, reduced = Region(em, function, combiners, holes), list(inputs)
+        for number, window in moving.items():
+            reduced = along_axis(region, reduced, number, window)
+    return reduced if holes == inits else combine(em, function, inits, reduced)
+
+
+def _pooled_symbolic(
+    em: Emitter,
+    combiners: Sequence[Combiner],
+    inits: Sequence[Parts],
+    holes: Sequence[Parts],
+    inputs: Sequence[Parts],
+    windows: Sequence[Window],
+) -> list[Parts] | None:
+    """A pooling node, after symbolic padding; None if none is what the windows compute."""
+    padded = {
+        number: window
+        for number, window in enumerate(windows)
+        if not is_static((window.low, window.high))
+    }
+    sizes = [window.window for window in windows]
+    narrow = all(
+        window.gap == 1 and at_most(edge + 1, window.window)  # type: ignore[operator]
+        for window in padded.values()
+        for edge in (window.low, window.high)
+    )
+    if len(inputs) > 1 or not is_static(sizes) or not narrow:
+        return None
+    plain = [
+        replace(window, low=0, high=0) if number in padded else window
+        for number, window in enumerate(windows)
+    ]
+    rows = [(w.window, w.stride, w.gap, w.step, (w.low, w.high)) for w in plain]
+    axes = axes_of([w.padded for w in plain], *map(list, zip(*rows, strict=True)))  # type: ignore[arg-type]
+    symbolic = [axis for axis, window in zip(axes, windows, strict=True) if not window.is_static]
+    if not all(axis.is_trivial or suits_symbolic(axis) for axis in symbolic):
+        return None
+    return _pooled(em, combiners, inits, laid_out(em, inputs, holes, padded), axes)
+
+
+def _moving(windows: Sequence[Window]) -> dict[int, Window]:
+    return {number: item for number, item in enumerate(windows) if not item.is_trivial}
+
+
+def _holes(em: Emitter, combiners: Sequence[Combiner], inits: Sequence[Parts]) -> list[Parts]:
+    return [
+        tuple(_hole(em, combiner, init) for init in parts)
+        for combiner, parts in zip(combiners, inits, strict=True)
+    ]
 
 
 def _result_dims(x: oir.Value, axes: Sequence[Axis]) -> list[Dim]:
@@ -93,22 +190,22 @@ def _hole(em: Emitter, combiner: Combiner, init: oir.Value) -> oir.Value:
     return em.scalar(neutral(combiner, dtype_of(init)), dtype_of(init))
 
 
-def _operands(em: Emitter, op: Op) -> tuple[list[Parts], list[Parts]]:
+def _operands(em: Emitter, operands: Sequence[Any], block: Any) -> tuple[list[Parts], list[Parts]]:
     """The inputs and the init values, promoted to the element types that the region takes."""
-    types = [parts_of(argument.type) for argument in op.block(0).arguments]
+    types = [parts_of(argument.type) for argument in block.arguments]
     promoted = [
         tuple(em.cast(part, kind.dtype) for part, kind in zip(em.parts(value), kinds, strict=True))
-        for value, kinds in zip(op.operands, types, strict=True)
+        for value, kinds in zip(operands, types, strict=True)
     ]
     count = len(promoted) // 2
     return promoted[:count], promoted[count:]
 
 
-def _combiners(em: Emitter, op: Op, inputs: Sequence[Parts]) -> list[Combiner] | None:
+def _combiners(em: Emitter, block: Any, inputs: Sequence[Parts]) -> list[Combiner] | None:
     """The region's name on each operand; None unless all have one that re-association leaves
     intact. Of the combiners of complex numbers, the sum acts on re and im separately."""
     names: list[Combiner] = []
-    for name, parts in zip(recognise_each(em, op.block(0)), inputs, strict=True):
+    for name, parts in zip(recognise_each(em, block), inputs, strict=True):
         if name not in NAMED or (len(parts) > 1 and name != Combiner.ADD):
             return None
         names.append(name)

@@ -114,7 +114,11 @@ class ComposeTransposes(Rule):
 
 
 class ComposeExpands(Rule):
-    """Expand(Expand(x)) -> Expand(x)"""
+    """Expand(Expand(x)) -> Expand(x)
+
+    The outer one may ask for 1 where its operand has the extent already: where that is symbolic,
+    x must have it too.
+    """
 
     name = "compose-expands"
     anchors = frozenset({"Expand"})
@@ -123,6 +127,14 @@ class ComposeExpands(Rule):
         x = source_of(first(node), "Expand")
         need(x is not None, "its operand is not expanded", node)
         assert x is not None
+        dims = static_shape(node.outputs[0])
+        if dims is not None:
+            return b.expand(x, dims)
+        need(
+            _expands_the_same(shape_of(x), shape_of(first(node)), shape_of(node.outputs[0])),
+            "the outer one may not ask for what the inner one makes",
+            node,
+        )
         expanded: oir.Value = b.Expand(
             x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))]
         )
@@ -167,6 +179,14 @@ class UnitTransposeToReshape(Rule):
         moved = [axis for axis in perm if shape_of(x)[axis] != 1]
         need(moved == sorted(moved), "it moves an axis with elements", node)
         return b.reshape(x, dims)
+
+
+def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:
+    """Whether an Expand of `inner` to `outer` surely makes of x the same."""
+    x, inner = ((1,) * (len(outer) - len(dims)) + dims for dims in (x, inner))
+    return all(
+        have == want or between != want for have, between, want in zip(x, inner, outer, strict=True)
+    )
 
 
 def adds_leading_axes_only(x: Shape, y: Shape) -> bool:
