@@ -20,8 +20,8 @@ def fft(em: Emitter, op: Op, *, fft_type: str, fft_length: Sequence[int]) -> lis
     RFFT is real along its last axis, which comes first; IRFFT the other way round.
     """
     parts = em.parts(op.operands[0])
-    dims = em.result_dims(op)
-    if 0 in dims:
+    dims = op.result_shape()
+    if 0 in dims and None not in dims:
         empty = em.const(np.zeros(dims, dtype_of(parts[0]).numpy()))
         return [(empty,) if fft_type == "IRFFT" else (empty, empty)]
     last = len(dims) - 1

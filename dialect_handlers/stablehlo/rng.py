@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +12,12 @@ import onnx_ir as oir
 from jax import lax
 
 from dialect_handlers.common.generators import random_bits
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
-from hlo2onnx.lowering.op import Op
-from hlo2onnx.lowering.registry import handles
+from hlo2onnx.lowering.op import CustomCall, Op
+from hlo2onnx.lowering.registry import handles, handles_call
+from hlo2onnx.lowering.shape_arithmetic import dims_of
 
 T = oir.DataType
 
@@ -27,13 +29,25 @@ _STATES = {"PHILOX": ((2,), (3,)), "THREE_FRY": ((2,),)}
 def rng_bit_generator(em: Emitter, op: Op, *, rng_algorithm: str) -> list[Parts]:
     """rng_bit_generator(state) -> the next state, and random bits in every element; by default
     those of Philox, as XLA's on the CPU."""
+    return _generated(em, op, rng_algorithm, em.result_dims(op, 1))
+
+
+@handles_call("stablehlo.dynamic_rng_bit_generator")
+def dynamic_rng_bit_generator(em: Emitter, op: CustomCall, *, rng_algorithm: str) -> list[Parts]:
+    """@stablehlo.dynamic_rng_bit_generator(state, shape): rng_bit_generator of a shape that may be
+    symbolic."""
+    dims = dims_of(em, em.operand(op, 1), op.result_shape(1))
+    return _generated(em, op, rng_algorithm, dims)
+
+
+def _generated(em: Emitter, op: Op, rng_algorithm: str, dims: Sequence[Dim]) -> list[Parts]:
     state = em.operand(op)
     algorithm = "PHILOX" if rng_algorithm == "DEFAULT" else rng_algorithm
     if dtype_of(state) != T.UINT64 or shape_of(state) not in _STATES[algorithm]:
         raise unsupported("state of a generator")
     em.random_keys.append((state,))
-    dims, dtype = em.result_dims(op, 1), em.result_type(op, 1).dtype.numpy()
-    return em.through_jax(_elements, state, algorithm=algorithm, shape=dims, dtype=dtype)
+    dtype = em.result_type(op, 1).dtype.numpy()
+    return em.through_jax(_elements, state, algorithm=algorithm, shape=tuple(dims), dtype=dtype)
 
 
 def _elements(

@@ -174,7 +174,8 @@ class Emitter(GraphBuilder):
             keywords: What else it takes; hashable.
 
         Raises:
-            UnsupportedOp: The shape of an argument is dynamic.
+            UnsupportedOp: It cannot be traced for symbolic extents, which arguments and keywords
+                may have.
         """
         parts = [item if isinstance(item, tuple) else (item,) for item in arguments]
         return self.walker.through_jax(function, parts, keywords)

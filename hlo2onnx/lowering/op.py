@@ -85,6 +85,7 @@ class Op:
 
 CUSTOM_CALL = "stablehlo.custom_call"
 CALLED = "called_computations"
+_SHAPES = "indices_of_shape_operands"
 
 
 def call_key(target: str) -> str:
@@ -97,11 +98,20 @@ class CustomCall(Op):
 
     Its attributes are the entries of its configuration: those of a `backend_config` dictionary,
     or of `mhlo.backend_config` and `mhlo.attributes`, where older versions keep them. A text that
-    is not empty is the single entry "backend_config"; functions it calls are "called_computations".
+    is not empty is the single entry "backend_config"; functions it calls are "called_computations",
+    and the generator that a random number is of is "rng_algorithm".
+
+    Operands that hold the shapes of results (indices_of_shape_operands) are none of its operands.
 
     The other attributes say how the call is made, not what it computes, and no handler reads
     them: api_version, has_side_effect, operand_layouts, result_layouts, output_operand_aliases.
     """
+
+    def __init__(self, operation: Any) -> None:
+        super().__init__(operation)
+        if _SHAPES in self.mlir_names:
+            shapes = set(super().attribute(_SHAPES).tolist())
+            self.operands = [x for place, x in enumerate(self.operands) if place not in shapes]
 
     @cached_property
     def target(self) -> str:
@@ -125,8 +135,9 @@ class CustomCall(Op):
         for name in ("backend_config", "mhlo.backend_config", "mhlo.attributes"):
             if name in self.mlir_names and (content := super().attribute(name)):
                 entries |= content if isinstance(content, dict) else {"backend_config": content}
-        if CALLED in self.mlir_names and (called := super().attribute(CALLED)):
-            entries[CALLED] = called
+        for name in (CALLED, "rng_algorithm"):
+            if name in self.mlir_names and (content := super().attribute(name)):
+                entries[name] = content
         return entries
 
     @property

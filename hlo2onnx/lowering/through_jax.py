@@ -8,22 +8,33 @@ and returns arrays, and is testable in JAX alone.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.export
 import numpy as np
+import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.dims import expression
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.mlir.normalize import functions_of, normalized
 from hlo2onnx.sources.lowered import from_lowered
 
 if TYPE_CHECKING:
     from hlo2onnx.lowering.emitter import Parts
 
-ArrayType = tuple[tuple[int, ...], np.dtype[Any]]
+
+@dataclass(frozen=True)
+class Symbol:
+    """An extent that is not known when a function is traced; equal ones have the same name."""
+
+    name: str
+
+
+ArrayType = tuple[tuple[int | Symbol, ...], np.dtype[Any]]
 """Shape and element type of an argument."""
 
 
@@ -32,11 +43,14 @@ class LoweredFunction:
     """A function of JAX as StableHLO.
 
     Attributes:
-        functions: The functions of its module by symbol; "main" takes the arguments in order.
+        functions: The functions of its module by symbol; "main" takes `symbols`, as scalars, and
+            the arguments in order; and, where there are symbols, what it does not read.
+        symbols: Names of extents.
         module: Keeps them alive.
     """
 
     functions: Mapping[str, Any]
+    symbols: tuple[str, ...]
     module: Any
 
 
@@ -51,32 +65,94 @@ def lowered_function(
     Args:
         function: Takes one array per type, and the keywords.
         types: Shapes and element types.
-        keywords: Names and (hashable) values of what is not an array.
-    """
-    arguments = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in types]
-    jitted = jax.jit(functools.partial(function, **dict(keywords)), keep_unused=True)
-    with jax.enable_x64(True):
-        lowered = jitted.trace(*arguments).lower(lowering_platforms=("cpu",))
-    module = normalized(from_lowered(lowered).module)
-    return LoweredFunction(functions_of(module), module)
-
-
-def array_types(arguments: Sequence[Parts]) -> tuple[ArrayType, ...]:
-    """The types of arguments given as parts of values; two parts are a complex array.
+        keywords: Names and (hashable) values of what is not an array; a `Symbol`, also one in a
+            tuple, is the extent.
 
     Raises:
-        UnsupportedOp: A shape is dynamic.
+        UnsupportedOp: The function cannot be traced for symbolic extents.
     """
-    return tuple(_array_type(parts) for parts in arguments)
-
-
-def _array_type(parts: Parts) -> ArrayType:
-    if not 1 <= len(parts) <= 2:
-        raise InternalError("a token is no argument of a JAX function")
-    shape = tuple(dim for dim in shape_of(parts[0]) if isinstance(dim, int))
-    if len(shape) != len(shape_of(parts[0])):
+    items = [dim for shape, _ in types for dim in shape]
+    items += [dim for _, value in keywords for dim in (value if _is_tuple(value) else [value])]
+    names = dict.fromkeys(item.name for item in items if isinstance(item, Symbol))
+    dims = dict(zip(names, jax.export.symbolic_shape(", ".join(names)), strict=True))
+    arguments = [
+        jax.ShapeDtypeStruct(_replaced(shape, dims), dtype)  # type: ignore[no-untyped-call]
+        for shape, dtype in types
+    ]
+    statics = {name: _replaced(value, dims) for name, value in keywords}
+    if names:
+        # Every symbol must stand in the shape of an argument.
+        arguments.append(jax.ShapeDtypeStruct(tuple(dims.values()), np.bool_))  # type: ignore[no-untyped-call]
+        function = _but_last(function)
+    jitted = jax.jit(functools.partial(function, **statics), keep_unused=True)
+    try:
+        with jax.enable_x64(True):
+            lowered = jitted.trace(*arguments).lower(lowering_platforms=("cpu",))
+    except _UNTRACEABLE as error:
+        if not names:
+            raise
         raise UnsupportedOp(
-            "its expansion needs static shapes", "lower the function for static shapes"
-        )
-    dtype = dtype_of(parts[0]).numpy()
-    return shape, np.result_type(dtype, np.complex64) if len(parts) == 2 else dtype
+            f"its expansion needs static shapes: {error}", "lower the function for static shapes"
+        ) from error
+    source = from_lowered(lowered)
+    given = source.signature.dims
+    symbols = tuple(str(given[position]) for position in sorted(given))
+    module = normalized(source.module)
+    return LoweredFunction(functions_of(module), symbols, module)
+
+
+_UNTRACEABLE = (
+    jax.errors.InconclusiveDimensionOperation,
+    TypeError,  # also of a tracer where a number has to be
+    ValueError,
+    NotImplementedError,
+)
+"""What JAX and NumPy raise where an extent must be a number."""
+
+
+def _but_last(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, given one argument that it does not take."""
+
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        return function(*arguments[:-1], **keywords)
+
+    return called
+
+
+def _is_tuple(value: Any) -> bool:
+    return isinstance(value, tuple)
+
+
+def _replaced(value: Any, dims: Mapping[str, Any]) -> Any:
+    """The value with extents of JAX in the place of symbols."""
+    if isinstance(value, tuple):
+        return tuple(_replaced(item, dims) for item in value)
+    return dims[value.name] if isinstance(value, Symbol) else value
+
+
+class Symbols:
+    """Names for the symbolic extents in the arguments of one call."""
+
+    def __init__(self) -> None:
+        self.extents: dict[str, Dim] = {}
+        self._names: dict[Any, Symbol] = {}
+
+    def array_type(self, parts: Parts) -> ArrayType:
+        """The type of an argument given as the parts of a value; two are a complex array."""
+        if not 1 <= len(parts) <= 2:
+            raise InternalError("a token is no argument of a JAX function")
+        dtype = dtype_of(parts[0]).numpy()
+        shape = tuple(map(self.named, shape_of(parts[0])))
+        return shape, np.result_type(dtype, np.complex64) if len(parts) == 2 else dtype
+
+    def named(self, value: Any) -> Any:
+        """An extent, also one in a tuple, as a symbol; any other value as it is."""
+        if isinstance(value, tuple):
+            return tuple(map(self.named, value))
+        if not isinstance(value, oir.SymbolicDim):
+            return value
+        formula = expression(value)
+        if formula not in self._names:
+            name = f"d{len(self._names)}"
+            self._names[formula], self.extents[name] = Symbol(name), value
+        return self._names[formula]

@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
+from hlo2onnx.graph.origins import note_origin
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -15,8 +16,13 @@ from hlo2onnx.lowering.expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.functions import KeptFunctions
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.registry import Handler, Registry
-from hlo2onnx.lowering.shape_arithmetic import evaluated, evaluated_call
-from hlo2onnx.lowering.through_jax import array_types, lowered_function
+from hlo2onnx.lowering.shape_arithmetic import (
+    evaluated,
+    evaluated_call,
+    extent_contents,
+    value_of,
+)
+from hlo2onnx.lowering.through_jax import Symbols, lowered_function
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
@@ -206,6 +212,8 @@ class Walker:
             results = self.block(function.regions[0].blocks[0], operands)
         finally:
             self._prefix, self._whole_tensors = saved
+        for result in results if len(results) == 1 == len(results[0]) else ():
+            note_origin(result[0], op.name, [part for parts in operands for part in parts])
         return self._checked(op, results)
 
     def through_jax(
@@ -215,14 +223,21 @@ class Walker:
         keywords: Mapping[str, Any],
     ) -> list[Parts]:
         """See `Emitter.through_jax`."""
-        types = array_types(arguments)
-        lowered = lowered_function(function, types, tuple(sorted(keywords.items())))
+        symbols = Symbols()
+        types = tuple(map(symbols.array_type, arguments))
+        named = sorted((name, symbols.named(value)) for name, value in keywords.items())
+        lowered = lowered_function(function, types, tuple(named))
+        extents = [self._extent(symbols.extents[name]) for name in lowered.symbols]
         saved = (self.functions, self._own_origins, self._whole_tensors)
         self.functions, self._own_origins, self._whole_tensors = lowered.functions, False, False
         try:
-            return self.call("main", arguments)
+            return self.call("main", [*extents, *arguments, *([()] if extents else [])])
         finally:
             self.functions, self._own_origins, self._whole_tensors = saved
+
+    def _extent(self, dim: Dim) -> Parts:
+        """The scalar that JAX lets a function have for a symbolic extent."""
+        return (value_of(self.em, extent_contents(dim), oir.DataType.INT64),)
 
     # -- results ------------------------------------------------------------------------------
 

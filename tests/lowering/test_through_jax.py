@@ -63,8 +63,30 @@ def test_nodes_come_from_the_expanded_op() -> None:
     assert "_powers" not in text
 
 
-def test_dynamic_shapes_are_refused() -> None:
-    text = program("f32").replace("2x2x", "?x2x")
+def test_symbolic_extents() -> None:
+    translated = hlo2onnx.translate(program("f32").replace("2x2x", "?x2x"))
+    for rows in (1, 3):
+        x = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2)
+        total, power = translated(x)
+        np.testing.assert_array_equal(total, 1 + x + x**2)
+        np.testing.assert_array_equal(power, x**6)
+
+
+@handles_call("test.halves")
+def halves(em: Emitter, op: CustomCall) -> list[Parts]:
+    return em.through_jax(_halves, em.operand(op))
+
+
+def _halves(x: jax.Array) -> jax.Array:
+    return x / 2 if x.shape[0] > 2 else x
+
+
+def test_a_function_that_decides_by_extents_is_refused() -> None:
+    text = """
+      func.func public @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+        %0 = stablehlo.custom_call @test.halves(%x) : (tensor<?xf32>) -> tensor<?xf32>
+        return %0 : tensor<?xf32>
+      }"""
     with pytest.raises(TranslationError, match="static"):
         hlo2onnx.translate(text)
 

@@ -7,6 +7,7 @@ import jax
 from dialect_handlers.common.linalg.blocks import diagonal, first_where
 from dialect_handlers.common.linalg.lu import exchanged, lu
 from hlo2onnx.analysis.ranges import RANGE, Range
+from hlo2onnx.graph.values import shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
@@ -19,9 +20,11 @@ from hlo2onnx.lowering.registry import handles_call
 )
 def getrf(em: Emitter, op: CustomCall) -> list[Parts]:
     """getrf(a) -> (L and U, pivots from 1, info)"""
-    packed, pivots, info = em.through_jax(factors, em.parts(op.operands[0]))
-    rows = em.static_dims(op.operands[0].type)[-2]
-    pivots[0].meta[RANGE] = Range(1, max(rows, 1))
+    a = em.parts(op.operands[0])
+    packed, pivots, info = em.through_jax(factors, a)
+    rows = shape_of(a[0])[-2]
+    if isinstance(rows, int):
+        pivots[0].meta[RANGE] = Range(1, max(rows, 1))
     return [packed, pivots, info]
 
 

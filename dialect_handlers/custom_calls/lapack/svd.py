@@ -11,6 +11,7 @@ import numpy as np
 from dialect_handlers.common.linalg.blocks import adjoint
 from dialect_handlers.common.linalg.svd import singular_values, svd
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.values import shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
@@ -22,6 +23,10 @@ _WRITES_OVER = (
     "ask for all vectors (A), for those with a singular value (S) or for none (N)",
 )
 
+_SYMBOLIC_MATRIX = (
+    "the extents of the matrices are symbolic",
+    "lower the function for matrices of static extents",
+)
 Vectors = Literal["U, V^H", "V^H, U", "U, V", "none"]
 """What the third and the fourth result are."""
 
@@ -59,8 +64,11 @@ def solver_gesvdj(em: Emitter, op: CustomCall, *, compute_uv: bool) -> list[Part
 
 
 def _decomposed(em: Emitter, op: CustomCall, vectors: Vectors) -> list[Parts]:
-    shapes = tuple(em.static_dims(result.type) for result in op.results[2:4])
     a = em.parts(op.operands[0])
+    batch = shape_of(a[0])[:-2]
+    shapes = tuple((*batch, *op.result_shape(index)[-2:]) for index in (2, 3))
+    if any(None in shape for shape in shapes):
+        raise UnsupportedOp(*_SYMBOLIC_MATRIX)
     return em.through_jax(decomposition, a, vectors=vectors, shapes=shapes)
 
 

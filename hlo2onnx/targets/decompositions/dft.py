@@ -6,7 +6,6 @@ f32, 1e-12 in f64; here 4e-7 and 6e-16), and there 4 to 8 times slower than this
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,26 +14,30 @@ import onnx_ir as oir
 
 from hlo2onnx.graph import edit
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import const_ints, const_of, rank_of, shape_of, static_shape
+from hlo2onnx.graph.dims import dim_of, expression, is_static, product
+from hlo2onnx.graph.values import Dim, const_ints, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.targets.decompositions.fourier_transform import (
     RESHAPES,
     Transform,
+    columns_of,
     const_like,
-    dims_of,
     shaped,
     transformed,
 )
 
 
 def decompose_dft(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
-    """A DFT node's output; None where its extents are not known."""
+    """A DFT node's output; None where the extents from the transformed axis on are not known."""
     x = node.inputs[0]
     assert x is not None
-    dims, axis = static_shape(x), _axis(node)
-    length = None if dims is None or axis is None else _length(node, dims[axis])
-    if dims is None or axis is None or not length or 0 in dims:
+    dims, axis = shape_of(x), _axis(node)
+    if axis is None or not is_static(dims[axis:]) or 0 in dims:
         return None
-    transform = _transform(node, length, dims[axis])
+    extent = int(dims[axis])  # type: ignore[arg-type]
+    length = _length(node, extent)
+    if not length:
+        return None
+    transform = _transform(node, length, extent)
     columns = _columns(b, x, axis)
     columns = b.slice(columns, [0], [transform.inputs], axes=[2])
     make = _one_point if length == 1 else _points
@@ -50,16 +53,16 @@ def decompose_dft(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
 
 def _one_point(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
     """One point is its own transform."""
-    outer, parts, _, inner = dims_of(x)
-    if parts < transform.parts_out:
-        return b.concat([x, b.expand(b.scalar_like(0, x), (outer, 1, 1, inner))], axis=1)
+    if columns_of(x)[1] < transform.parts_out:
+        zeros = b.Expand(b.scalar_like(0, x), b.Shape(x), types=[(dtype_of(x), shape_of(x))])
+        return b.concat([x, zeros], axis=1)
     return b.slice(x, [0], [transform.parts_out], axes=[1])
 
 
 def _points(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
     if transform.parts_out == 1:
         x = _half_spectrum(b, x, transform.length)
-    return transformed(b, x, replace(transform, parts_in=dims_of(x)[1]))
+    return transformed(b, x, replace(transform, parts_in=columns_of(x)[1]))
 
 
 def _half_spectrum(b: GraphBuilder, x: oir.Value, length: int) -> oir.Value:
@@ -68,7 +71,7 @@ def _half_spectrum(b: GraphBuilder, x: oir.Value, length: int) -> oir.Value:
     What is not there is conjugate to what is: the latter counts twice, but for the one or two
     elements that are their own conjugates, whose imaginary parts are not looked at.
     """
-    _, parts, extent, _ = dims_of(x)
+    _, parts, extent, _ = columns_of(x)
     paired = np.zeros((extent, 1), bool)
     paired[1 : (length + 1) // 2] = True
     if parts == 2 and paired.any():
@@ -124,21 +127,34 @@ def _transform(node: oir.Node, length: int, extent: int) -> Transform:
 def _columns(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
     """What stands along an axis of x, whose last axis holds real and imaginary parts, as
     (outer, parts, extent, inner)."""
-    dims = dims_of(x)[:-1]
-    outer, extent, inner = math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :])
+    dims = shape_of(x)[:-1]
+    outer, inner = product(dims[:axis]), product(dims[axis + 1 :])
     parts = _parts(b, x)
     whole = _cut_from(parts, outer)
     if whole is None:
-        return b.concat([shaped(b, part, (outer, 1, extent, inner)) for part in parts], axis=1)
+        columns = [shaped(b, part, (outer, 1, dims[axis], inner)) for part in parts]
+        return b.concat(columns, axis=1)
     # They were columns along another axis: the parts change places with what lies between.
-    before, rest = dims_of(whole)[0], outer * extent * inner
-    few, many = min(outer, before), max(outer, before)
-    between = (many // few, 2) if outer <= before else (2, many // few)
-    whole = b.transpose(shaped(b, whole, (few, *between, rest // many)), (0, 2, 1, 3))
-    return shaped(b, whole, (outer, 2, extent, inner))
+    before = columns_of(whole)[0]
+    fewer, ratio = (outer, _ratio(before, outer)), _ratio(outer, before)
+    few, many = (before, ratio) if ratio else fewer
+    assert many is not None
+    between = (2, many) if ratio and ratio > 1 else (many, 2)
+    rest = _ratio(product((outer, dims[axis], inner)), product((few, many)))
+    assert rest is not None
+    whole = b.transpose(shaped(b, whole, (few, *between, rest)), (0, 2, 1, 3))
+    return shaped(b, whole, (outer, 2, dims[axis], inner))
 
 
-def _cut_from(parts: Sequence[oir.Value], outer: int) -> oir.Value | None:
+def _ratio(more: Dim, fewer: Dim) -> int | None:
+    """How many times the one is the other; None if it is no multiple."""
+    if isinstance(more, int) and isinstance(fewer, int):
+        return more // fewer if more % fewer == 0 else None
+    ratio = dim_of(expression(more) / expression(fewer))
+    return ratio if isinstance(ratio, int) else None
+
+
+def _cut_from(parts: Sequence[oir.Value], outer: Dim) -> oir.Value | None:
     """The transform whose two parts these are; None if they are not, or if it does not extend
     over `outer` groups of columns or a divisor or multiple of them."""
     sources = []
@@ -154,8 +170,9 @@ def _cut_from(parts: Sequence[oir.Value], outer: int) -> oir.Value | None:
     whole = sources[0]
     if len(sources) != 2 or whole is not sources[1] or whole is None or rank_of(whole) != 4:
         return None
-    before, count, *_ = dims_of(whole)
-    return whole if count == 2 and max(before, outer) % min(before, outer) == 0 else None
+    before, count, *_ = columns_of(whole)
+    fits = _ratio(before, outer) is not None or _ratio(outer, before) is not None
+    return whole if count == 2 and fits else None
 
 
 def _parts(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:

@@ -25,6 +25,9 @@ as loading the latter: twice the time per multiplication, where it is large."""
 
 _SMALL_MATRIX = 64
 
+MANY = _FEW
+"""Stands for a number of transforms that is not known."""
+
 
 def radices(length: int, count: int) -> tuple[int, ...]:
     """The factors of a length whose stages take least time, in descending order.

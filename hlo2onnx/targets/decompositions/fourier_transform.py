@@ -16,9 +16,10 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import dtype_of, static_shape
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.targets.decompositions.fourier import (
     LARGEST_MATRIX,
+    MANY,
     Array,
     as_real,
     chirp,
@@ -56,8 +57,9 @@ class Transform:
 
 def transformed(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
     """The transform of (outer, parts_in, inputs, inner): (outer, parts_out, outputs, inner)."""
-    outer, _, _, inner = dims_of(x)
-    factors = radices(transform.length, outer * inner)
+    outer, _, _, inner = columns_of(x)
+    count = outer * inner if isinstance(outer, int) else MANY
+    factors = radices(transform.length, count)
     rest, done = transform.length, 1
     for index, radix in enumerate(factors):
         rest, before = rest // radix, done
@@ -81,7 +83,7 @@ def transformed(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Valu
 
 def _product(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
     """The transform as one product with a matrix."""
-    outer, _, _, inner = dims_of(x)
+    outer, _, _, inner = columns_of(x)
     matrix = dft_matrix(stage.length, stage.outputs, stage.inputs, stage.sign) * stage.scale
     weights = as_real(matrix, stage.parts_out, stage.parts_in)
     if inner == 1:
@@ -96,7 +98,7 @@ def _product(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
 def _twiddled(b: GraphBuilder, x: oir.Value, radix: int, rest: int, sign: int) -> oir.Value:
     """What comes between two stages: (outer, 2, radix, rest * columns) times the roots of unity
     that belong to its radix and rest, as (outer, 2, rest, radix * columns)."""
-    outer, _, _, inner = dims_of(x)
+    outer, _, _, inner = columns_of(x)
     columns = inner // rest
     x = shaped(b, x, [outer, 2, radix, rest, columns])
     x = _times(b, x, dft_matrix(radix * rest, radix, rest, sign)[..., None])
@@ -119,7 +121,7 @@ def _prime(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
 
 def _times(b: GraphBuilder, x: oir.Value, factors: Array) -> oir.Value:
     """(outer, parts, ...) times complex numbers (...); complex, whatever x was."""
-    if dims_of(x)[1] == 1:
+    if shape_of(x)[1] == 1:
         product: oir.Value = b.Mul(x, const_like(b, np.stack([factors.real, factors.imag]), x))
         return product
     swapped = b.Gather(x, b.i64([1, 0]), axis=1)
@@ -131,14 +133,14 @@ def _times(b: GraphBuilder, x: oir.Value, factors: Array) -> oir.Value:
 
 def _padded(b: GraphBuilder, x: oir.Value, extent: int) -> oir.Value:
     """x with zeros up to that extent of axis 2."""
-    missing = extent - dims_of(x)[2]
+    missing = extent - columns_of(x)[2]
     if not missing:
         return x
     padded: oir.Value = b.Pad(x, b.i64([0, 0, 0, 0, 0, 0, missing, 0]))
     return padded
 
 
-def shaped(b: GraphBuilder, x: oir.Value, dims: Sequence[int]) -> oir.Value:
+def shaped(b: GraphBuilder, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
     """Reshape, also of what x itself is a Reshape of."""
     node = x.producer()
     if node is not None and node.op_type in RESHAPES:
@@ -151,9 +153,10 @@ def const_like(b: GraphBuilder, array: Array, like: oir.Value) -> oir.Value:
     return b.const(np.ascontiguousarray(array), dtype_of(like))
 
 
-def dims_of(x: oir.Value) -> tuple[int, ...]:
-    """The extents of a value, all of which are static."""
-    dims = static_shape(x)
-    if dims is None:
+def columns_of(x: oir.Value) -> tuple[Dim, int, int, int]:
+    """The extents of a value (outer, parts, extent, inner), of which the first may be symbolic."""
+    outer, *rest = shape_of(x)
+    if not all(isinstance(dim, int) for dim in rest):
         raise InternalError(f"{x.name} has a dynamic shape")
-    return tuple(map(int, dims))
+    parts, extent, inner = (int(dim) for dim in rest)  # type: ignore[arg-type]
+    return outer, parts, extent, inner

@@ -1,0 +1,73 @@
+"""Linear algebra, transforms and random numbers of symbolic batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy as jsp
+import pytest
+from every_size import every_size
+from jax import lax
+
+
+def definite(x: jax.Array) -> jax.Array:
+    return x @ x.swapaxes(-1, -2) + 4 * jnp.eye(x.shape[-1])
+
+
+BATCHED: dict[str, Callable[[jax.Array], Any]] = {
+    "cholesky": lambda x: jnp.linalg.cholesky(definite(x)),
+    "qr": lambda x: abs(jnp.linalg.qr(x)[1]),
+    "eigvalsh": lambda x: jnp.linalg.eigvalsh(definite(x)),
+    "svdvals": lambda x: jnp.linalg.svd(x, compute_uv=False),
+    "solve": lambda x: jnp.linalg.solve(definite(x), x),
+    "inv": lambda x: jnp.linalg.inv(definite(x)),
+    "det": lambda x: jnp.linalg.det(definite(x)),
+    "solve_triangular": lambda x: jsp.linalg.solve_triangular(definite(x), x, lower=True),
+    "matrix_power": lambda x: jnp.linalg.matrix_power(x, 3),
+}
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_batches_of_matrices(name: str) -> None:
+    every_size(BATCHED[name], "b, 4, 4", sizes=(1, 7))
+
+
+TRANSFORMS: dict[str, tuple[Callable[[jax.Array], Any], str]] = {
+    "fft": (jnp.fft.fft, "b, 8"),
+    "rfft": (jnp.fft.rfft, "b, s, 15"),
+    "irfft": (lambda x: jnp.fft.irfft(jnp.fft.rfft(x)), "b, 8"),
+    "fft2": (jnp.fft.fft2, "b, 8, 6"),
+    "fft of an inner axis": (lambda x: jnp.fft.fft(x, axis=1), "b, 8, 3"),
+    "one point": (lambda x: jnp.fft.fft(x[:, :1]), "b, 8"),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms(name: str) -> None:
+    function, spec = TRANSFORMS[name]
+    every_size(function, spec)
+
+
+KEY = jax.random.key(3)
+RANDOM: dict[str, Callable[[jax.Array], Any]] = {
+    "uniform": lambda x: jax.random.uniform(KEY, x.shape),
+    "bits": lambda x: jax.random.bits(jax.random.key(1), (x.shape[0],)),
+    "normal": lambda x: jax.random.normal(KEY, (x.shape[0], 3)),
+    "bernoulli": lambda x: jax.random.bernoulli(KEY, 0.3, x.shape),
+    "randint": lambda x: jax.random.randint(KEY, x.shape, 0, 10),
+    "categorical": lambda x: jax.random.categorical(KEY, x),
+    "fold_in": lambda x: jax.random.uniform(jax.random.fold_in(KEY, x.shape[0]), x.shape),
+    "split": lambda x: jax.random.key_data(jax.random.split(KEY, x.shape[0])),
+    "rbg": lambda x: jax.random.bits(jax.random.key(0, impl="rbg"), x.shape),
+    "philox of 64 bits": lambda x: lax.rng_bit_generator(
+        jnp.arange(4, dtype=jnp.uint32), (x.shape[0],), jnp.uint32
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_numbers(name: str) -> None:
+    every_size(RANDOM[name], "b, 8")
