@@ -16,6 +16,8 @@ import pytest
 
 import hlo2onnx
 from hlo2onnx import saving
+from hlo2onnx.mlir.constants import _constant_ops
+from hlo2onnx.mlir.raw_content import raw_content
 from hlo2onnx.verification.reference import Reference
 
 WIDTH = 1024
@@ -158,3 +160,32 @@ def test_reference_with_large_constants(dtype: Any) -> None:
     want = jax.jit(function)(x)
     np.testing.assert_array_equal(reference([x])[0], np.asarray(want))
     assert program.verify(x)
+
+
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+)
+@pytest.mark.parametrize("columns", [100, 511])
+def test_large_constants_without_a_numpy_view(dtype: Any, columns: int) -> None:
+    """They are read out of bytecode, every bit pattern alike."""
+    bits = np.random.default_rng(0).integers(0, 255, (700, columns * np.dtype(dtype).itemsize))
+    array = bits.astype(np.uint8).view(dtype)
+    lowered = jax.jit(lambda i: jnp.asarray(array)[i]).lower(np.int32(0))
+    (found,) = [
+        content
+        for operation in _constant_ops(lowered.compiler_ir().operation)
+        if (content := raw_content(operation)) is not None
+    ]
+    assert found.dtype == array.dtype
+    np.testing.assert_array_equal(found.view(np.uint8), array.view(np.uint8))
+
+
+def test_captured_bf16_weights_are_read_once(tmp_path: Path, peak: Callable[[], int]) -> None:
+    layers = weights(ml_dtypes.bfloat16)
+    x = X.astype(ml_dtypes.bfloat16)
+    lowered = jax.jit(lambda x: network(layers, x)).lower(x)
+    hlo2onnx.translate(lambda x: x, X)
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    hlo2onnx.translate(lowered).save(tmp_path / "model.onnx")
+    assert peak() - before < NBYTES // 2 + ALL_ELSE

@@ -72,6 +72,7 @@ def main() -> int:
     parser.add_argument("--captured", action="store_true", help="the function closes over them")
     parser.add_argument("--dtype", default="float32", help="of the weights (float32)")
     parser.add_argument("--one-file", action="store_true", help="save without external data")
+    parser.add_argument("--xla", action="store_true", help="also compile and run it in JAX")
     parser.add_argument("--no-verify", action="store_true", help="stop once the model is saved")
     given = parser.parse_args()
 
@@ -101,6 +102,11 @@ def main() -> int:
         print(f"{program.report.nodes.total()} nodes; files of {files} MB")
         if not given.no_verify:
             _run(steps, program, path, x)
+    if given.xla:
+        with steps("jax: compile"):
+            compiled = lowered.compile()
+        with steps("jax: run"):
+            jax.block_until_ready(compiled(x) if given.captured else compiled(layers, x))
     own = max(steps.peaks[f"hlo2onnx: {name}"] for name in ("translate", "save"))
     own -= steps.after["jax: lower"]
     allowed = SHARE * size + SLACK

@@ -13,6 +13,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.raw_content import raw_content
 from hlo2onnx.mlir.types import is_complex, parts_of, shape_of
 
 
@@ -33,9 +34,10 @@ class Constants:
     """Reads constant attributes; those the bindings cannot convert are evaluated by XLA.
 
     bf16, f4/f8, i2/i4 and complex elements have no numpy view in jaxlib's bindings (`densify`
-    deals with resources). All of them that a module holds are compiled into one XLA module and
-    fetched in one run, or a few where they are large. Besides the program there are the modules
-    that its ops expand into; theirs are fetched when the first of them is read.
+    deals with resources). Large ones are read out of bytecode (`raw_content`); all others that a
+    module holds are compiled into one XLA module and fetched in one run, or a few. Besides the
+    program there are the modules that its ops expand into; theirs are fetched when the first of
+    them is read.
     """
 
     def __init__(self, module_operation: Any) -> None:
@@ -43,7 +45,14 @@ class Constants:
         self._add(module_operation)
 
     def _add(self, module_operation: Any) -> None:
-        odd = [op for op in _constant_ops(module_operation) if not _viewable(op)]
+        odd = []
+        for operation in _constant_ops(module_operation):
+            if not _viewable(operation):
+                array = raw_content(operation)
+                if array is None:
+                    odd.append(operation)
+                else:
+                    self._evaluated[operation.results[0]] = array
         for batch in _batches(odd):
             for op, array in zip(batch, _evaluate(batch), strict=True):
                 self._evaluated[op.results[0]] = array
