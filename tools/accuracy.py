@@ -36,8 +36,8 @@ Written by `python tools/accuracy.py --write`; do not edit. Recorded with ONNX R
 JAX {jax}.
 
 The largest error of each function over a grid of its domain, in units in the last place of the
-exact value (mpmath, 40 digits and more), in ONNX Runtime and in XLA on the CPU. Where ours is larger
-than 5 units it is at most twice XLA's, or the last column says why not.
+exact value (mpmath, 40 digits and more), in ONNX Runtime and in XLA on the CPU. Where ours is
+larger than 5 units it is at most twice XLA's, or the last column says why not.
 
 | function | domain | type | points | ours | XLA | ours is largest at |
 | --- | --- | --- | --- | --- | --- | --- |"""
