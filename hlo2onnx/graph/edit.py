@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
+from hlo2onnx.graph.origins import succeed
 from hlo2onnx.graph.values import dtype_of, rank_of
 
 
@@ -48,6 +49,7 @@ def _replace_value(old: oir.Value, new: oir.Value) -> None:
     if was_output and not can_replace(old, new):
         raise InternalError(f"{new.name} cannot be the output {old.name}")
     oir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    succeed(old, new)
     if was_output:
         name = old.name
         old.name = f"{name}:replaced"

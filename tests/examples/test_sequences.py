@@ -64,7 +64,7 @@ def test_sampling_needs_no_guards() -> None:
     assert states(loop) == [(), (), (16,), (20,)]
     assert loop.inputs[0] is None, "no limit but the condition"
     assert in_body(loop)["Clip"] == 1, "the character, of which the first comes from outside"
-    assert (in_body(loop)["Where"], in_body(loop)["ScatterND"]) == (1, 1), "Where: NaN wins argmax"
+    assert (in_body(loop)["Where"], in_body(loop)["ScatterND"]) == (2, 1), "NaN wins argmax"
     # Vectors are multiplied as vectors; the two Reshapes make an index and an update.
     assert (in_body(loop)["MatMul"], in_body(loop)["Unsqueeze"]) == (2, 0)
     assert in_body(loop)["Reshape"] <= 2

@@ -15,7 +15,6 @@ from hlo2onnx.raising.rules.shape import (
     ComposeTransposes,
     DropIdentity,
     MoveOneElement,
-    ReshapeOnce,
     UnitTransposeToReshape,
 )
 from hlo2onnx.targets import load_target
@@ -69,38 +68,6 @@ def test_drop_identity_keeps_what_makes_an_output_of_an_input() -> None:
         return b.Identity(x)
 
     Rewrite(build, {"x": CUBE}, DropIdentity()).nothing()
-
-
-@pytest.mark.parametrize("op_type", ["Neg", "Cast"])
-def test_reshape_once(op_type: str) -> None:
-    to = {"to": oir.DataType.DOUBLE} if op_type == "Cast" else {}
-
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Abs(b.reshape(b.op(op_type, b.reshape(x, (6, 4)), **to), (4, 6)))
-
-    Rewrite(build, {"x": CUBE}, ReshapeOnce()).gives("Abs", op_type, "Reshape")
-
-
-def test_reshape_once_back_to_the_first_shape() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Abs(b.squeeze(b.Neg(b.unsqueeze(x, [0])), [0]))
-
-    Rewrite(build, {"x": CUBE}, ReshapeOnce()).gives("Abs", "Neg")
-
-
-def test_reshape_once_leaves_what_others_read() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
-        y = b.Neg(b.reshape(x, (6, 4)))
-        return [b.Abs(y), b.reshape(y, (24,))]
-
-    Rewrite(build, {"x": CUBE}, ReshapeOnce()).nothing()
-
-
-def test_reshape_once_needs_a_unary_operator() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.reshape(b.Transpose(b.reshape(x, (6, 4)), perm=(1, 0)), (24,))
-
-    Rewrite(build, {"x": CUBE}, ReshapeOnce()).nothing()
 
 
 def test_compose_reshapes() -> None:

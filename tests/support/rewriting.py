@@ -40,7 +40,8 @@ class Rewrite:
         nodes: Operators of the rewritten model.
     """
 
-    def __init__(self, build: Build, inputs: Inputs, *rules: Rule) -> None:
+    def __init__(self, build: Build, inputs: Inputs, *rules: Rule, tolerance: float = 0.0) -> None:
+        """`tolerance` is relative to the largest magnitude; NaN and infinities must be equal."""
         model = model_of(build, inputs)
         before = run_model(model, inputs)
         self.fired = apply_rules(model, rules, load_target("ort-cpu"))
@@ -48,7 +49,7 @@ class Rewrite:
         self.model = model
         self.nodes = Counter(node.op_type for node in model.graph.all_nodes())
         for old, new in zip(before, run_model(model, inputs), strict=True):
-            np.testing.assert_array_equal(old, new)
+            _assert_close(new, old, tolerance)
         assert not apply_rules(model, rules, load_target("ort-cpu")), "the rules are not idempotent"
 
     def gives(self, *op_types: str) -> None:
@@ -59,6 +60,17 @@ class Rewrite:
     def nothing(self) -> None:
         """Asserts that no rule fired."""
         assert not self.fired, self.model
+
+
+def _assert_close(new: np.ndarray, old: np.ndarray, tolerance: float) -> None:
+    if not tolerance:
+        np.testing.assert_array_equal(new, old)
+        return
+    finite = np.isfinite(old)
+    np.testing.assert_array_equal(np.isfinite(new), finite)
+    np.testing.assert_array_equal(new[~finite], old[~finite])
+    scale = np.abs(old[finite]).max(initial=0)
+    np.testing.assert_allclose(new[finite], old[finite], rtol=0, atol=tolerance * scale)
 
 
 def run_model(model: oir.Model, inputs: Inputs) -> list[np.ndarray]:

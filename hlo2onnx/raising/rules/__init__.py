@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules import (
+    activations,
     algebra,
     broadcast,
     constants,
@@ -11,13 +12,17 @@ from hlo2onnx.raising.rules import (
     integers,
     interleave,
     matmul,
+    normalization,
     pads,
     quantized,
     shape,
     signs,
     slices,
+    softmax,
     steps,
+    units,
 )
+from hlo2onnx.raising.rules.of_loops import LOOP_RULES
 
 __all__ = ["RULES"]
 
@@ -26,7 +31,6 @@ RULES: tuple[Rule, ...] = (
     shape.DropIdentity(),
     shape.MoveOneElement(),
     shape.ComposeReshapes(),
-    shape.ReshapeOnce(),
     shape.ComposeTransposes(),
     shape.ComposeExpands(),
     shape.UnitTransposeToReshape(),
@@ -56,10 +60,24 @@ RULES: tuple[Rule, ...] = (
     broadcast.ImplicitBroadcast(),
     broadcast.LateBroadcast(),
     broadcast.ImplicitLeadingAxes(),
+    broadcast.ScalarConstant(),
     broadcast.LateSqueeze(),
     pads.JoinPads(),
+    units.LateReshape(),
+    units.KeepReducedAxes(),
+    units.TransposeWithoutUnits(),
+    units.ReduceWithoutUnits(),
+    units.Mean(),
+    activations.ActivationOperators(),
+    activations.Sigmoid(),
+    softmax.Softmax(),
+    softmax.LogSoftmax(),
+    normalization.LayerNormalization(),
+    normalization.RMSNormalization(),
+    normalization.NormalizationParameters(),
     slices.SliceOfConcat(),
     slices.ComposeSlices(),
+    *LOOP_RULES,
     signs.SubtractNegative(),
     signs.NegateConstant(),
 )

@@ -9,16 +9,9 @@ import onnx_ir as oir
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.infer import broadcast_shapes
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
-from hlo2onnx.graph.values import Shape, rank_of, shape_of, static_shape
+from hlo2onnx.graph.values import Shape, const_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shape import RESHAPES, adds_leading_axes_only, source_of
-
-
-def _rebuild(node: oir.Node, b: Rewriter, inputs: Sequence[oir.Value | None]) -> oir.Value:
-    """The same node over other operands."""
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    value: oir.Value = b.op(node.op_type, *inputs, **attributes)
-    return value
+from hlo2onnx.raising.rules.shape import RESHAPES, adds_leading_axes_only, rebuilt, source_of
 
 
 def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
@@ -48,7 +41,7 @@ class ImplicitBroadcast(Rule):
             if _broadcast(fewer) == shape_of(node.outputs[0]):
                 inputs, changed = fewer, True
         need(changed, "every Expand among its operands decides the shape", node)
-        return _rebuild(node, b, inputs)
+        return rebuilt(node, b, inputs)
 
 
 class LateBroadcast(Rule):
@@ -73,7 +66,7 @@ class LateBroadcast(Rule):
         need(shape is not None and shape != output, "its operands decide the shape", node)
         dims = [dim for dim in output if isinstance(dim, int)]
         need(len(dims) == len(output), "its shape is dynamic", node)
-        return b.expand(_rebuild(node, b, smaller), dims)
+        return b.expand(rebuilt(node, b, smaller), dims)
 
 
 class ImplicitLeadingAxes(Rule):
@@ -96,7 +89,30 @@ class ImplicitLeadingAxes(Rule):
             if source is not x and _broadcast(fewer) == shape_of(node.outputs[0]):
                 inputs, changed = fewer, True
         need(changed, "no operand has axes to spare", node)
-        return _rebuild(node, b, inputs)
+        return rebuilt(node, b, inputs)
+
+
+class ScalarConstant(Rule):
+    """Add(x, [[c]]) -> Add(x, c) where c is one number
+
+    Legal when another operand has the full rank, so that the result keeps its shape.
+    """
+
+    name = "scalar-constant"
+    anchors = BROADCASTING
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        changed = False
+        for index, x in enumerate(inputs):
+            array = const_of(x)
+            if array is None or array.size != 1 or not rank_of(x):
+                continue
+            others = [y for y in inputs if y is not x]
+            if max(map(rank_of, others), default=0) == rank_of(node.outputs[0]):
+                inputs[index], changed = b.const(array.reshape(())), True
+        need(changed, "it has no constant of one element and several axes", node)
+        return rebuilt(node, b, inputs)
 
 
 class LateSqueeze(Rule):
@@ -120,7 +136,7 @@ class LateSqueeze(Rule):
         assert output is not None
         is_same = shape is not None and adds_leading_axes_only(output, shape)
         need(is_same, "its operands decide the shape", node)
-        return b.reshape(_rebuild(node, b, smaller), output)
+        return b.reshape(rebuilt(node, b, smaller), output)
 
 
 def _unsqueezed(x: oir.Value) -> oir.Value:

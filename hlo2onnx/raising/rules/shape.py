@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as oir
 
-from hlo2onnx.graph.ops import UNARY
 from hlo2onnx.graph.values import Shape, const_ints, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 
@@ -24,6 +25,13 @@ def first(node: oir.Node) -> oir.Value:
     x = node.inputs[0]
     assert x is not None
     return x
+
+
+def rebuilt(node: oir.Node, b: Rewriter, inputs: Sequence[oir.Value | None]) -> oir.Value:
+    """The same node over other operands."""
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    value: oir.Value = b.op(node.op_type, *inputs, **attributes)
+    return value
 
 
 class DropIdentity(Rule):
@@ -72,31 +80,6 @@ class ComposeReshapes(Rule):
         assert x is not None
         assert dims is not None
         return b.reshape(x, dims)
-
-
-class ReshapeOnce(Rule):
-    """Reshape(f(Reshape(x))) -> f(Reshape(x)) for every f of single elements
-
-    Legal as f acts on each element alone. Nothing is saved where others read f's result.
-    """
-
-    name = "reshape-once"
-    anchors = RESHAPES
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inner = first(node).producer()
-        need(inner is not None and inner.op_type in UNARY, "no unary operator is reshaped", node)
-        assert inner is not None
-        need(len(first(node).uses()) == 1, "others read what is reshaped", inner)
-        x = source_of(first(inner), *RESHAPES)
-        need(x is not None, "it is reshaped but once", node)
-        dims = static_shape(node.outputs[0])
-        need(dims is not None, "its shape is dynamic", node)
-        assert x is not None
-        assert dims is not None
-        attributes = {name: attribute.value for name, attribute in inner.attributes.items()}
-        made: oir.Value = b.op(inner.op_type, b.reshape(x, dims), **attributes)
-        return made
 
 
 class ComposeTransposes(Rule):

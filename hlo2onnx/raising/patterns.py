@@ -1,0 +1,189 @@
+"""What a rule looks for, written down as a tree: sums and products in any order and grouping.
+
+    x = Name("x")
+    Product(0.5, x, Sum(1.0, Op("Erf", Product(x, math.sqrt(0.5)))))
+
+A name stands for one and the same value wherever it occurs. A number stands for a constant of one
+element that is this number rounded to f32, give or take a last place.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.origins import origin_of
+from hlo2onnx.graph.values import const_number
+
+ROUNDING = 2.5e-7
+"""How far, relative to it, a constant may be from the number of a pattern: two units in the last
+place of f32, as 0.1 * 0.3 and its like come out."""
+
+Bindings = Mapping[str, oir.Value]
+
+
+class Pattern(ABC):
+    """A set of expressions."""
+
+    @abstractmethod
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """Every way to see the value as such an expression: what its names then stand for."""
+
+
+def match(pattern: Pattern, value: oir.Value) -> Bindings | None:
+    """What the names of a pattern stand for in this value; None if it is something else."""
+    return next(pattern.matches(value, {}), None)
+
+
+@dataclass(frozen=True)
+class Name(Pattern):
+    """Any value."""
+
+    name: str
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        if bound.get(self.name, value) is value:
+            yield {**bound, self.name: value}
+
+
+@dataclass(frozen=True)
+class Number(Pattern):
+    """A constant of one element."""
+
+    number: float
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        found = const_number(value)
+        if found is not None and abs(found - self.number) <= ROUNDING * abs(self.number):
+            yield bound
+
+
+class Op(Pattern):
+    """What an operator makes of operands in this order."""
+
+    def __init__(self, op_type: str, *operands: Pattern | float) -> None:
+        self.op_type = op_type
+        self.operands = [_pattern(operand) for operand in operands]
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        node = _maker(value, self.op_type)
+        if node is not None and len(node.inputs) == len(self.operands):
+            yield from _in_order(self.operands, node.inputs, bound)
+
+
+class _Chain(Pattern):
+    """What an associative and commutative operator makes of operands."""
+
+    op_type: str
+
+    def __init__(self, *operands: Pattern | float) -> None:
+        self.operands = tuple(_pattern(operand) for operand in operands)
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        yield from self._of(self.operands, value, bound)
+
+    def _of(
+        self, patterns: Sequence[Pattern], value: oir.Value, bound: Bindings
+    ) -> Iterator[Bindings]:
+        if len(patterns) == 1:
+            yield from patterns[0].matches(value, bound)
+            return
+        node = _maker(value, self.op_type)
+        if node is None:
+            return
+        left, right = node.inputs
+        assert left is not None and right is not None
+        for here, there in _halves(patterns):
+            for so_far in self._of(here, left, bound):
+                yield from self._of(there, right, so_far)
+
+
+class Product(_Chain):
+    """A product, whatever the order and grouping of its factors."""
+
+    op_type = "Mul"
+
+
+class Sum(_Chain):
+    """A sum, whatever the order and grouping of its terms."""
+
+    op_type = "Add"
+
+
+class Origin(Pattern):
+    """The result of an op of the program that was expanded, such as chlo.erfc."""
+
+    def __init__(self, op_name: str, *operands: Pattern | float) -> None:
+        self.op_name = op_name
+        self.operands = [_pattern(operand) for operand in operands]
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        known = origin_of(value)
+        if known is not None and known[0] == self.op_name:
+            yield from _in_order(self.operands, known[1], bound)
+
+
+class Either(Pattern):
+    """One of several patterns."""
+
+    def __init__(self, *patterns: Pattern) -> None:
+        self.patterns = patterns
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        for pattern in self.patterns:
+            yield from pattern.matches(value, bound)
+
+
+class Extreme(Pattern):
+    """Max or Min of two operands in any order."""
+
+    def __init__(self, op_type: str, *operands: Pattern | float) -> None:
+        self.op_type = op_type
+        self.operands = [_pattern(operand) for operand in operands]
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        node = _maker(value, self.op_type)
+        if node is not None and len(node.inputs) == len(self.operands):
+            for order in permutations(self.operands):
+                yield from _in_order(order, node.inputs, bound)
+
+
+def _pattern(item: Pattern | float) -> Pattern:
+    return item if isinstance(item, Pattern) else Number(item)
+
+
+def _maker(value: oir.Value, op_type: str) -> oir.Node | None:
+    node = value.producer()
+    return node if node is not None and node.op_type == op_type and not node.domain else None
+
+
+def _in_order(
+    patterns: Sequence[Pattern], values: Sequence[oir.Value | None], bound: Bindings
+) -> Iterator[Bindings]:
+    if not patterns:
+        yield bound
+        return
+    if values[0] is not None:
+        for so_far in patterns[0].matches(values[0], bound):
+            yield from _in_order(patterns[1:], values[1:], so_far)
+
+
+def _halves(
+    patterns: Sequence[Pattern],
+) -> Iterator[tuple[Sequence[Pattern], Sequence[Pattern]]]:
+    """Every way to share the patterns out among two operands."""
+    for count in range(1, len(patterns)):
+        for chosen in combinations(range(len(patterns)), count):
+            rest = [pattern for i, pattern in enumerate(patterns) if i not in chosen]
+            yield [patterns[i] for i in chosen], rest

@@ -1,0 +1,125 @@
+"""Activation functions as the operators that runtimes have kernels for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.patterns import Either, Name, Op, Origin, Pattern, Product, Sum, match
+
+_X = Name("x")
+_ROOT = math.sqrt(0.5)
+_ERFC = Either(
+    Origin("chlo.erfc", Product(-_ROOT, _X)),
+    Origin("chlo.erfc", Product(_ROOT, Op("Neg", _X))),
+    Origin("chlo.erfc", Op("Neg", Product(_ROOT, _X))),
+    Origin("chlo.erfc", Op("Div", Op("Neg", _X), math.sqrt(2))),
+)
+_ERF = Either(Op("Erf", Product(_ROOT, _X)), Op("Erf", Op("Div", _X, math.sqrt(2))))
+_CUBE = Either(Product(0.044715, _X, _X, _X), Product(0.044715, Op("Pow", _X, 3.0)))
+_TANH = Op("Tanh", Product(math.sqrt(2 / math.pi), Sum(_X, _CUBE)))
+_LOGISTIC = Op("Div", 1.0, Sum(1.0, Op("Exp", Op("Neg", _X))))
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An operator and what JAX programs write for it.
+
+    Attributes:
+        pattern: In terms of x.
+        anchors: What may stand at the top of it.
+        types: Element types in which the kernel is good enough.
+    """
+
+    op_type: str
+    pattern: Pattern
+    anchors: frozenset[str]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    types: frozenset[oir.DataType] = FLOATS
+
+
+_SINGLE = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16, oir.DataType.BFLOAT16})
+
+ACTIVATIONS: tuple[Activation, ...] = (
+    Activation(
+        "Gelu",
+        Either(Product(0.5, _X, _ERFC), Product(0.5, _X, Sum(1.0, _ERF))),
+        frozenset({"Mul"}),
+        types=_SINGLE,
+    ),
+    Activation(
+        "Gelu",
+        Product(0.5, _X, Sum(1.0, _TANH)),
+        frozenset({"Mul"}),
+        {"approximate": "tanh"},
+        types=_SINGLE,
+    ),
+)
+"""Exact to 1e-6 of the largest result. In the tails, where results are tiny, Gelu has fewer
+digits than the expansion."""
+
+
+class ActivationOperators(Rule):
+    """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x), and so for each of `ACTIVATIONS`"""
+
+    name = "activations"
+    anchors = frozenset().union(*(activation.anchors for activation in ACTIVATIONS))
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        output = node.outputs[0]
+        for activation in ACTIVATIONS:
+            if node.op_type not in activation.anchors or dtype_of(output) not in activation.types:
+                continue
+            found = match(activation.pattern, output)
+            if found is not None and shape_of(found["x"]) == shape_of(output):
+                made: oir.Value = b.op(activation.op_type, found["x"], **activation.attributes)
+                return made
+        raise Refusal("it is no activation function", node)
+
+
+_FINE_WITHOUT = frozenset({"Add", "Conv", "Gemm", "MatMul", "Sub"})
+"""Operators whose results are as exact relative to the largest result without the last digits of
+the smallest operands."""
+_PASS_ON = frozenset({"Concat", "Expand", "Mul", "Neg", "Reshape", "Slice", "Transpose", "Where"})
+_DEPTH = 4
+
+
+class Sigmoid(Rule):
+    """1 / (1 + Exp(-x)) -> Sigmoid(x)
+
+    The kernel is exact to 1.5e-7, but of values below 1e-5 it gets few digits right, and from
+    x < -18 on none. Legal where what reads them adds or multiplies, as gates are read; not for
+    probabilities that leave the program, or of which a logarithm is taken.
+    """
+
+    name = "sigmoid"
+    anchors = frozenset({"Div"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        found = match(_LOGISTIC, y)
+        need(found is not None, "it is no logistic function", node)
+        assert found is not None
+        need(dtype_of(y) in _SINGLE, "its kernel has too few digits for this type", node)
+        need(not y.is_graph_output(), "small values may be asked for", node)
+        need(all(_tolerates(user, y, _DEPTH) for user in y.consumers()), "it is no gate", node)
+        made: oir.Value = b.Sigmoid(found["x"])
+        return made
+
+
+def _tolerates(node: oir.Node, value: oir.Value, depth: int) -> bool:
+    """Whether the smallest digits of an operand do not matter to a node and to what follows it."""
+    if node.op_type in _FINE_WITHOUT or (node.op_type == "Where" and node.inputs[0] is value):
+        return True
+    if node.op_type not in _PASS_ON or depth == 0:
+        return False
+    (output,) = node.outputs
+    if output.is_graph_output() and node.op_type != "Mul":
+        return False
+    return all(_tolerates(user, output, depth - 1) for user in output.consumers())

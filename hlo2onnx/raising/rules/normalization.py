@@ -1,0 +1,192 @@
+"""LayerNormalization and RMSNormalization.
+
+The runtime computes the variance as the mean of squared differences, which is never less exact
+than the difference of E[x²] and E[x]², and often much more. Squares that overflow, of numbers from
+1.8e19 on in f32, make NaN or 0 of the expansion and something finite of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import Shape, const_number, dtype_of, rank_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.patterns import Either, Extreme, Name, Op, Product, match
+from hlo2onnx.raising.rules.shape import source_of
+from hlo2onnx.raising.rules.softmax import reduction_of
+
+_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
+"""Element types whose kernels are as exact as the expansion."""
+
+
+def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value | None]]:
+    """(a, v, s) for every way to see the node as a / sqrt(v) or a / sqrt(v) * s."""
+    left, right = node.inputs
+    assert left is not None and right is not None
+    if node.op_type == "Div":
+        variance = source_of(right, "Sqrt")
+        if variance is not None:
+            yield left, variance, None
+        return
+    for a, b in ((left, right), (right, left)):
+        variance = _under_inverse_root(b)
+        if variance is not None:
+            yield a, variance, None
+        product = b.producer()
+        if product is not None and product.op_type == "Mul":
+            for root, scale in (product.inputs, product.inputs[::-1]):
+                assert root is not None
+                variance = _under_inverse_root(root)
+                if variance is not None:
+                    yield a, variance, scale
+
+
+def _under_inverse_root(value: oir.Value) -> oir.Value | None:
+    """v of 1 / sqrt(v)."""
+    root = source_of(value, "Reciprocal")
+    return None if root is None else source_of(root, "Sqrt")
+
+
+def _epsilon(value: oir.Value) -> tuple[oir.Value, float]:
+    """v and e of v + e."""
+    node = value.producer()
+    if node is not None and node.op_type == "Add":
+        for variance, constant in (node.inputs, node.inputs[::-1]):
+            number = const_number(constant)
+            if number is not None and variance is not None:
+                return variance, float(number)
+    raise Refusal("no epsilon is added", value)
+
+
+_X, _MEAN = Name("x"), Name("mean")
+_FAST = Op("Sub", Op("ReduceMean", Product(_X, _X), Name("axes")), Product(_MEAN, _MEAN))
+_CENTRED = Op("Sub", _X, _MEAN)
+_VARIANCE = Either(
+    Extreme("Max", 0.0, _FAST),
+    Op("Relu", _FAST),
+    _FAST,
+    Op("ReduceMean", Product(_CENTRED, _CENTRED), Name("axes")),
+)
+"""The two ways to compute a variance."""
+
+
+def _trailing(x: oir.Value, axes: tuple[int, ...]) -> Shape:
+    """The shape of what is normalized together: the last axes."""
+    count = len(axes)
+    need(count and axes == tuple(range(rank_of(x) - count, rank_of(x))), "not over the last axes")
+    return shape_of(x)[rank_of(x) - count :]
+
+
+def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Value) -> oir.Value:
+    """A scale or bias in the shape of what is normalized together; ones for none."""
+    static = [dim for dim in dims if isinstance(dim, int)]
+    need(len(static) == len(dims), "how much is normalized together is not known")
+    if value is None:
+        return b.const(np.ones(static, dtype_of(like).numpy()))
+    number = const_number(value)
+    if number is not None:
+        return b.const(np.full(static, number, dtype_of(like).numpy()))
+    extra = rank_of(value) - len(dims)
+    fits = extra >= 0 and set(shape_of(value)[:extra]) <= {1} and shape_of(value)[extra:] == dims
+    need(fits, "the parameter has another shape", value)
+    return b.reshape(value, dims)
+
+
+class LayerNormalization(Rule):
+    """(x - mean(x)) / sqrt(var(x) + e) * s -> LayerNormalization(x, s, epsilon=e)
+
+    Legal over trailing axes, for the variance as the mean of squared differences as well as for
+    max(0, mean(x²) - mean(x)²), which the runtime computes more exactly.
+    """
+
+    name = "layer-normalization"
+    anchors = frozenset({"Div", "Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for centred, root, scale in _factors(node):
+            found = match(_CENTRED, centred)
+            if found is None:
+                continue
+            x, mean = found["x"], found["mean"]
+            need(dtype_of(x) in _TYPES, "its kernel is less exact in this type", x)
+            variance, epsilon = _epsilon(root)
+            squares = match(_VARIANCE, variance)
+            need(squares is not None, "it is not divided by a deviation", variance)
+            assert squares is not None
+            same = squares["x"] is x and squares["mean"] is mean
+            need(same, "the deviation is of something else", variance)
+            axes = reduction_of(mean, "ReduceMean", x)
+            need(_axes_of(b, squares["axes"], x) == axes, "mean and deviation are of other axes")
+            dims = _trailing(x, axes)
+            parameter = _parameter(b, scale, dims, x)
+            made: oir.Value = b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
+            return made
+        raise Refusal("nothing centred is divided by a root", node)
+
+
+def _axes_of(b: Rewriter, axes: oir.Value, x: oir.Value) -> tuple[int, ...] | None:
+    known = b.facts.constant(axes)
+    return None if known is None else tuple(sorted(int(a) % rank_of(x) for a in known.reshape(-1)))
+
+
+class RMSNormalization(Rule):
+    """x / sqrt(mean(x²) + e) * s -> RMSNormalization(x, s, epsilon=e), over trailing axes"""
+
+    name = "rms-normalization"
+    anchors = frozenset({"Div", "Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for x, root, scale in _factors(node):
+            need(dtype_of(x) in _TYPES, "its kernel is less exact in this type", x)
+            need(b.supports("RMSNormalization", dtype_of(x)), "the opset has none", node)
+            squares, epsilon = _epsilon(root)
+            found = match(Op("ReduceMean", Product(_X, _X), Name("axes")), squares)
+            if found is None or found["x"] is not x:
+                continue
+            axes = _axes_of(b, found["axes"], x)
+            need(axes is not None, "its axes are not known", squares)
+            assert axes is not None
+            dims = _trailing(x, axes)
+            need(rank_of(squares) == rank_of(x), "the root does not stand beside x", squares)
+            made: oir.Value = b.RMSNormalization(
+                x, _parameter(b, scale, dims, x), axis=-len(axes), epsilon=epsilon
+            )
+            return made
+        raise Refusal("nothing is divided by the root of its mean square", node)
+
+
+class NormalizationParameters(Rule):
+    """LayerNormalization(x, 1) * s + b -> LayerNormalization(x, s, b), and so RMSNormalization
+
+    Legal for s and b in the shape of what is normalized together, where nothing else reads the
+    normalized values.
+    """
+
+    name = "normalization-parameters"
+    anchors = frozenset({"Add", "Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for value, parameter in (node.inputs, node.inputs[::-1]):
+            assert value is not None
+            normal = value.producer()
+            if normal is None or normal.op_type not in ("LayerNormalization", "RMSNormalization"):
+                continue
+            need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", normal)
+            x, scale, *bias = normal.inputs
+            assert x is not None and scale is not None
+            dims = shape_of(scale)
+            need(not bias, "it has a bias already", normal)
+            parameters = [scale, _parameter(b, parameter, dims, x)]
+            if node.op_type == "Mul":
+                known = b.facts.constant(scale)
+                need(known is not None and (known == 1).all(), "it has a scale already", normal)
+                del parameters[0]
+            else:
+                need(normal.op_type == "LayerNormalization", "it takes no bias", normal)
+            attributes = {name: item.value for name, item in normal.attributes.items()}
+            made: oir.Value = b.op(normal.op_type, x, *parameters, **attributes)
+            return made
+        raise Refusal("nothing normalized is read", node)

@@ -1,0 +1,80 @@
+"""Activation functions as JAX and others write them, and what only looks like one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hlo2onnx
+
+X = np.linspace(-9, 9, 400, dtype=np.float32).reshape(20, 20)
+
+
+def nodes(function: Callable[..., jax.Array], *args: np.ndarray) -> list[str]:
+    """The operators of a function that gives JAX's numbers."""
+    program = hlo2onnx.translate(jax.jit(function).lower(*args))
+    assert program.verify(*args).ok
+    return sorted(program.report.nodes.elements())
+
+
+GELU: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "jax_erfc": lambda x: jax.nn.gelu(x, approximate=False),
+    "jax_tanh": jax.nn.gelu,
+    "erf": lambda x: 0.5 * x * (1 + jax.lax.erf(x / np.sqrt(2).astype(np.float32))),
+    "erf_last": lambda x: x * ((jax.lax.erf(x * np.float32(0.70710678)) + 1) * 0.5),
+    "tanh_last": lambda x: x * (0.5 * (jnp.tanh(
+        np.sqrt(2 / np.pi).astype(np.float32) * (x + 0.044715 * x * x * x)) + 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GELU)
+def test_gelu(name: str) -> None:
+    assert nodes(GELU[name], X) == ["Gelu"]
+
+
+OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "another factor": lambda x: 0.51 * x * (1 + jax.lax.erf(x * np.float32(0.70710678))),
+    "another width": lambda x: 0.5 * x * (1 + jax.lax.erf(x * np.float32(0.7072))),
+    "of something else": lambda x: 0.5 * x.T * (1 + jax.lax.erf(x * np.float32(0.70710678))),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_no_gelu(name: str) -> None:
+    assert "Gelu" not in nodes(OTHERS[name], X)
+
+
+def test_gelu_of_doubles_stays_spelled_out() -> None:
+    with jax.enable_x64(True):
+        assert "Gelu" not in nodes(lambda x: jax.nn.gelu(x, approximate=False), X.astype("f8"))
+
+
+GATES: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "silu": jax.nn.silu,
+    "glu": jax.nn.glu,
+    "gate": lambda x: jax.nn.sigmoid(x) * x.T + (1 - jax.nn.sigmoid(x)) * x,
+    "product": lambda x: jax.nn.sigmoid(x) @ x,
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gates_are_sigmoids(name: str) -> None:
+    found = nodes(GATES[name], X)
+    assert "Sigmoid" in found and "Exp" not in found
+
+
+PROBABILITIES: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "result": jax.nn.sigmoid,
+    "logarithm": lambda x: jnp.log(jax.nn.sigmoid(x) * 0.5),
+    "quotient": lambda x: x / jax.nn.sigmoid(x),
+    "reshaped": lambda x: jax.nn.sigmoid(x).reshape(-1),
+}
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_small_probabilities_keep_their_digits(name: str) -> None:
+    assert "Sigmoid" not in nodes(PROBABILITIES[name], X - 20)

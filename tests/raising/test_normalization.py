@@ -1,0 +1,116 @@
+"""LayerNormalization and RMSNormalization in the ways programs write them, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+import hlo2onnx
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.normalization import LayerNormalization, RMSNormalization
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(2, 3, (4, 6, 16)).astype(np.float32)
+S, B = RNG.normal(size=(2, 16)).astype(np.float32)
+
+
+def fast(x: jax.Array, axis: int | tuple[int, ...] = -1) -> jax.Array:
+    """flax's LayerNorm: the difference of two means."""
+    mean = x.mean(axis, keepdims=True)
+    variance = jnp.maximum(0, (x * x).mean(axis, keepdims=True) - mean * mean)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-6)
+
+
+def two_pass(x: jax.Array, axis: int | tuple[int, ...] = -1) -> jax.Array:
+    """Haiku's and Keras' LayerNorm."""
+    return (x - x.mean(axis, keepdims=True)) / jnp.sqrt(x.var(axis, keepdims=True) + 1e-3)
+
+
+def rms(x: jax.Array) -> jax.Array:
+    return x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+
+
+def nodes(function: Callable[..., jax.Array], *args: np.ndarray) -> list[str]:
+    """The operators of a function that gives JAX's numbers."""
+    program = hlo2onnx.translate(jax.jit(function).lower(*args))
+    assert program.verify(*args).ok
+    return sorted(program.report.nodes.elements())
+
+
+LAYER: dict[str, Callable[..., jax.Array]] = {
+    "fast": lambda x, s, b: fast(x) * s + b,
+    "two_pass": lambda x, s, b: two_pass(x) * s + b,
+    "scale_first": lambda x, s, b: (x - x.mean(-1, keepdims=True))
+    * (s * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)) + b,
+    "one_plus_scale": lambda x, s, b: b + (1 + s) * fast(x),
+    "jax_nn_standardize": lambda x, s, b: jax.nn.standardize(x, axis=-1, epsilon=1e-5) * s + b,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYER)
+def test_layer_normalization(name: str) -> None:
+    expected = ["LayerNormalization"] + ["Add"] * (name == "one_plus_scale")
+    assert nodes(LAYER[name], X, S, B) == sorted(expected)
+
+
+def test_without_parameters_and_over_two_axes() -> None:
+    assert nodes(fast, X) == ["LayerNormalization"]
+    assert nodes(lambda x: two_pass(x, (1, 2)), X) == ["LayerNormalization"]
+
+
+def test_large_means_lose_no_digits() -> None:
+    assert nodes(two_pass, X + 1000) == ["LayerNormalization"]
+
+
+def test_rms_normalization() -> None:
+    assert nodes(lambda x, s: rms(x) * s, X, S) == ["RMSNormalization"]
+    assert nodes(lambda x, s: rms(x) * (1 + s), X, S) == ["Add", "RMSNormalization"]
+    assert nodes(rms, X) == ["RMSNormalization"]
+
+
+OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "not the last axis": lambda x: fast(x, 1),
+    "a mean of other axes": lambda x: (
+        (x - x.mean((1, 2), keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)
+    ),
+    "the deviation of something else": lambda x: (
+        (x - x.mean(-1, keepdims=True)) / jnp.sqrt((x + x[:1]).var(-1, keepdims=True) + 1e-6)
+    ),
+    "no mean subtracted": lambda x: x * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6),
+    "the unbiased variance": lambda x: (
+        (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True, ddof=1) + 1e-6)
+    ),
+    "no epsilon": lambda x: x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_look_alikes(name: str) -> None:
+    assert not {"LayerNormalization", "RMSNormalization"} & {*nodes(OTHERS[name], X)}
+
+
+def test_double_precision_stays_spelled_out() -> None:
+    with jax.enable_x64(True):
+        assert "LayerNormalization" not in nodes(fast, X.astype(np.float64))
+
+
+def test_parameters_that_others_do_not_share() -> None:
+    """What is normalized is read twice: it stays as it is, the products follow."""
+    found = nodes(lambda x, s, b: (fast(x) * s, fast(x) + b), X, S, B)
+    assert found == ["Add", "LayerNormalization", "Mul"]
+
+
+def test_the_rules_alone() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        mean = b.ReduceMean(b.Mul(x, x), b.i64([2]), keepdims=1)
+        root = b.Sqrt(b.Add(mean, b.scalar_like(1e-5, x)))
+        return b.Neg(b.Div(x, root))
+
+    Rewrite(build, {"x": X}, RMSNormalization(), tolerance=1e-6).gives("RMSNormalization", "Neg")
+    Rewrite(build, {"x": X}, LayerNormalization()).nothing()

@@ -1,0 +1,179 @@
+"""Reshapes move on, reductions keep their axes: where that is legal, and where it is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.constants import FoldConstants
+from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
+from hlo2onnx.raising.rules.units import (
+    KeepReducedAxes,
+    LateReshape,
+    Mean,
+    ReduceWithoutUnits,
+    TransposeWithoutUnits,
+)
+
+CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7
+ROWS = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+CLEAN = (ComposeReshapes(), DropIdentity(), FoldConstants())
+
+
+@pytest.mark.parametrize("op_type", ["Neg", "Cast"])
+def test_late_reshape_meets_another(op_type: str) -> None:
+    to = {"to": oir.DataType.DOUBLE} if op_type == "Cast" else {}
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Transpose(
+            b.reshape(b.op(op_type, b.reshape(x, (6, 4)), **to), (4, 6)), perm=(1, 0)
+        )
+
+    Rewrite(build, {"x": CUBE}, LateReshape(), *CLEAN).gives(op_type, "Reshape", "Transpose")
+
+
+def test_late_reshape_meets_its_inverse() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Abs(b.squeeze(b.Neg(b.unsqueeze(x, [0])), [0]))
+
+    Rewrite(build, {"x": CUBE}, LateReshape(), *CLEAN).gives("Abs", "Neg")
+
+
+def test_late_reshape_of_two_alike() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.reshape(b.Add(b.reshape(x, (24,)), b.reshape(y, (24,))), (2, 3, 4))
+
+    Rewrite(build, {"x": CUBE, "y": CUBE * 2}, LateReshape(), *CLEAN).gives("Add")
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 3, 4), (1, 1), (2, 1, 1), (4,)])
+def test_late_reshape_beside_a_constant(shape: tuple[int, ...]) -> None:
+    constant = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.reshape(b.Mul(b.reshape(x, (2, 3, 4)), b.const(constant)), (2, 12))
+
+    rewrite = Rewrite(build, {"x": CUBE.reshape(2, 12)}, LateReshape(), *CLEAN)
+    if shape == (4,):
+        rewrite.nothing()
+    else:
+        rewrite.gives("Mul")
+
+
+def test_late_reshape_of_leading_axes_beside_anything() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.squeeze(b.Sub(b.unsqueeze(x, [0, 1]), y), [0, 1])
+
+    Rewrite(build, {"x": ROWS, "y": ROWS[:, :1]}, LateReshape(), *CLEAN).gives("Sub")
+
+
+def test_late_reshape_needs_an_operand_of_the_shape_before() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.reshape(b.Add(b.reshape(x, (6, 4)), y), (24,))
+
+    Rewrite(build, {"x": CUBE, "y": CUBE[0, 0]}, LateReshape(), *CLEAN).nothing()
+
+
+def test_late_reshape_leaves_what_others_read() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        y = b.reshape(x, (6, 4))
+        return [b.Abs(y), b.Transpose(y, perm=(1, 0))]
+
+    Rewrite(build, {"x": CUBE}, LateReshape()).nothing()
+
+
+def test_keep_reduced_axes() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        total = b.ReduceSum(x, b.i64([1]), keepdims=0)
+        lowest = b.ReduceMin(x, b.i64([1]), keepdims=0)
+        return b.Sub(x, b.unsqueeze(b.Mul(b.Div(total, b.scalar_like(3, x)), lowest), [1]))
+
+    nodes = "ReduceSum", "ReduceMin", "Div", "Mul", "Sub"
+    Rewrite(build, {"x": CUBE}, KeepReducedAxes(), *CLEAN).gives(*nodes)
+
+
+def test_keep_reduced_axes_leaves_further_leading_axes_to_a_reshape() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.unsqueeze(b.ReduceMax(x, b.i64([2]), keepdims=0), [0, 3]))
+
+    Rewrite(build, {"x": CUBE}, KeepReducedAxes()).gives("ReduceMax", "Reshape", "Neg")
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_keep_reduced_axes_needs_the_axes_reduced(axis: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.unsqueeze(b.ReduceSum(x, b.i64([1]), keepdims=0), [axis]))
+
+    Rewrite(build, {"x": CUBE}, KeepReducedAxes()).nothing()
+
+
+def test_keep_reduced_axes_leaves_scalars() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.reshape(b.ReduceMax(x, keepdims=0), (1, 1)))
+
+    Rewrite(build, {"x": CUBE}, KeepReducedAxes()).nothing()
+
+
+def test_keep_reduced_axes_of_different_reductions() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        rows = b.ReduceSum(x, b.i64([0]), keepdims=0)
+        columns = b.ReduceSum(x, b.i64([1]), keepdims=0)
+        return b.Neg(b.unsqueeze(b.Add(rows, columns), [0]))
+
+    Rewrite(build, {"x": CUBE[:, :2, :2]}, KeepReducedAxes()).nothing()
+
+
+def test_transpose_without_units() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.squeeze(b.Transpose(b.unsqueeze(x, [1]), perm=(2, 0, 3, 1)), [3])
+
+    Rewrite(build, {"x": CUBE}, TransposeWithoutUnits(), *CLEAN).gives("Transpose")
+
+
+def test_transpose_without_units_needs_them() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Transpose(b.reshape(x, (2, 3, 2, 2)), perm=(1, 0, 3, 2))
+
+    Rewrite(build, {"x": CUBE}, TransposeWithoutUnits()).nothing()
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_reduce_without_units(keepdims: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        y = b.unsqueeze(x, [1])
+        return b.Neg(b.ReduceSum(y, b.i64([1, 3]), keepdims=keepdims))
+
+    expected = ["ReduceSum", "Neg"] + ["Reshape"] * keepdims
+    Rewrite(build, {"x": CUBE}, ReduceWithoutUnits()).gives(*expected)
+
+
+def test_reduce_over_units_alone() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.ReduceMax(b.unsqueeze(x, [1]), b.i64([1]), keepdims=0))
+
+    Rewrite(build, {"x": CUBE}, ReduceWithoutUnits()).gives("Neg")
+
+
+def test_reduce_without_units_needs_the_other_axes_as_they_were() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.ReduceSum(b.reshape(x, (6, 4)), b.i64([1]), keepdims=0))
+
+    Rewrite(build, {"x": CUBE}, ReduceWithoutUnits()).nothing()
+
+
+@pytest.mark.parametrize(
+    ("divisor", "dtype", "fires"), [(8, "f4", True), (4, "f4", False), (8, "i4", False)]
+)
+def test_mean(divisor: float, dtype: str, fires: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        total = b.ReduceSum(x, b.i64([0, 2]), keepdims=0)
+        return b.Neg(b.Div(total, b.scalar_like(divisor, x)))
+
+    rewrite = Rewrite(build, {"x": CUBE.astype(dtype)}, Mean())
+    if fires:
+        rewrite.gives("ReduceMean", "Neg")
+    else:
+        rewrite.nothing()
