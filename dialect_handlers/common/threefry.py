@@ -16,7 +16,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluation import evaluate
 from hlo2onnx.graph.infer import broadcast_shapes
-from hlo2onnx.graph.values import rank_of, shape_of
+from hlo2onnx.graph.values import Shape, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.types import element_type, is_tensor
 
@@ -42,7 +42,7 @@ def threefry2x32(
         keys: The two words of the key; of rank 0, or of the counters' rank to broadcast.
         counts: The counters, in two words.
     """
-    dims = [int(dim) for dim in broadcast_shapes(*map(shape_of, (*keys, *counts)))]  # type: ignore[arg-type]
+    dims = broadcast_shapes(*map(shape_of, (*keys, *counts)))
     em.random_keys.append(tuple(keys))
     start = [_start(em, key, count, dims) for key, count in zip(keys, counts, strict=True)]
     powers, shifts = 1 << _ROTATIONS, 32 - _ROTATIONS
@@ -65,12 +65,12 @@ def threefry2x32(
         body=body,
         num_scan_inputs=len(tables) + len(added),
         n_outputs=2,
-        types=[(UINT32, tuple(dims))] * 2,
+        types=[(UINT32, dims)] * 2,
     )
     return list(words)
 
 
-def _start(em: Emitter, key: oir.Value, count: oir.Value, dims: Sequence[int]) -> oir.Value:
+def _start(em: Emitter, key: oir.Value, count: oir.Value, dims: Shape) -> oir.Value:
     """The counter plus its word of the key. The high word of small counters is 0."""
     known = em.facts.int_range(count)
     is_zero = known is not None and known.within(0, 0)
@@ -97,7 +97,8 @@ _LANES = 16
 
 
 def is_threefry2x32(function: Any, functions: Mapping[str, Any]) -> bool:
-    """Whether a function takes (key, key, counter, counter) and gives their random bits.
+    """Whether a function takes (extents..., key, key, counter, counter) and gives their random
+    bits.
 
     JAX lowers its primitive to a function, of which the body differs from version to version. So
     the body is run on some random numbers: there is no branching in what `evaluate` knows, and a
@@ -105,12 +106,12 @@ def is_threefry2x32(function: Any, functions: Mapping[str, Any]) -> bool:
     """
     if not function.regions[0].blocks:
         return False
-    arguments = function.regions[0].blocks[0].arguments
-    types = [argument.type for argument in arguments]
-    if len(types) != 4 or not all(map(_is_words, types)):
+    types = [argument.type for argument in function.regions[0].blocks[0].arguments]
+    extents, words = types[:-4], types[-4:]
+    if len(words) != 4 or not all(map(_is_words, words)):
         return False
     numbers = np.random.default_rng(0).integers(1 << 32, size=(4, _LANES), dtype=np.uint32)
-    results = evaluate(function, functions, list(numbers))
+    results = evaluate(function, functions, [*[None] * len(extents), *numbers])
     if results is None or len(results) != 2:
         return False
     return all(map(np.array_equal, results, _reference(*numbers)))

@@ -21,8 +21,8 @@ def call(em: Emitter, op: Op, *, callee: str) -> list[Parts]:
     """
     functions = em.walker.functions
     if callee in functions and is_threefry2x32(functions[callee], functions):
-        first, second, *counts = em.operands(op)
-        return [(word,) for word in threefry2x32(em, (first, second), counts)]
+        *_, first, second, high, low = em.operands(op)
+        return [(word,) for word in threefry2x32(em, (first, second), (high, low))]
     return em.call(callee, [em.parts(operand) for operand in op.operands])
 
 

@@ -41,8 +41,13 @@ class _Unknown(Exception):  # noqa: N818  (a verdict, not an error)
     """The function does something that is not run here."""
 
 
+Lanes = np.ndarray | None
+"""Lanes × elements: one lane where all agree, and one element where a tensor is elementwise in the
+arguments or all its elements are equal. None is what only extents may come from."""
+
+
 def evaluate(
-    function: Any, functions: Mapping[str, Any], arguments: Sequence[np.ndarray]
+    function: Any, functions: Mapping[str, Any], arguments: Sequence[np.ndarray | None]
 ) -> list[np.ndarray] | None:
     """What a function returns; None if it is not a plain elementwise one.
 
@@ -53,29 +58,30 @@ def evaluate(
     Args:
         function: A func.func operation with a body.
         functions: The module's functions by symbol.
-        arguments: A vector for each argument.
+        arguments: A vector for each argument; None for one that extents are computed from, which
+            nothing else may be.
     """
-    lanes = [argument[:, None] for argument in arguments]
+    lanes = [None if argument is None else argument[:, None] for argument in arguments]
     try:
         with np.errstate(all="ignore"):
             results = _block(function.regions[0].blocks[0], lanes, {}, functions)
     except _Unknown:
         return None
-    if any(result.shape[1] != 1 for result in results):
-        return None
-    return [np.broadcast_to(result, (len(arguments[0]), 1))[:, 0] for result in results]
-
-
-# A value is an array of lanes × elements: one lane where all agree, and one element where a
-# tensor is elementwise in the arguments or all its elements are equal.
+    count = max(len(argument) for argument in arguments if argument is not None)
+    vectors = []
+    for result in results:
+        if result is None or result.shape[1] != 1:
+            return None
+        vectors.append(np.broadcast_to(result, (count, 1))[:, 0])
+    return vectors
 
 
 def _block(
     block: Any,
-    arguments: Sequence[np.ndarray],
-    outer: Mapping[Any, np.ndarray],
+    arguments: Sequence[Lanes],
+    outer: Mapping[Any, Lanes],
     functions: Mapping[str, Any],
-) -> list[np.ndarray]:
+) -> list[Lanes]:
     values = {**outer, **dict(zip(block.arguments, arguments, strict=True))}
     for operation in block.operations:
         operation = operation.operation
@@ -90,10 +96,10 @@ def _block(
 
 def _apply(
     operation: Any,
-    operands: list[np.ndarray],
-    values: Mapping[Any, np.ndarray],
+    operands: list[Lanes],
+    values: Mapping[Any, Lanes],
     functions: Mapping[str, Any],
-) -> list[np.ndarray]:
+) -> list[Lanes]:
     if operation.name == "func.call":
         callee = functions.get(str(to_python(operation.attributes["callee"])))
         if callee is None or not callee.regions[0].blocks:
@@ -103,19 +109,22 @@ def _apply(
         return _loop(operation, operands, values, functions)
     if len(operation.results) != 1 or not is_tensor(operation.results[0].type):
         raise _Unknown
-    return [_value(operation, operands)]
+    if operation.name == "stablehlo.dynamic_broadcast_in_dim":
+        operands = operands[:1]
+    known = [operand for operand in operands if operand is not None]
+    return [_value(operation, known) if len(known) == len(operands) else None]
 
 
 def _loop(
     operation: Any,
-    state: list[np.ndarray],
-    values: Mapping[Any, np.ndarray],
+    state: list[Lanes],
+    values: Mapping[Any, Lanes],
     functions: Mapping[str, Any],
-) -> list[np.ndarray]:
+) -> list[Lanes]:
     condition, body = (region.blocks[0] for region in operation.regions)
     for _ in range(_LONGEST):
         (going,) = _block(condition, state, values, functions)
-        if going.size != 1:
+        if going is None or going.size != 1:
             raise _Unknown
         if not going.item():
             return state
@@ -129,7 +138,7 @@ def _value(operation: Any, operands: list[np.ndarray]) -> np.ndarray:
         return _constant(operation, dtype)
     if any(operand.shape[1] != 1 for operand in operands):
         return _of_table(operation, operands[0])
-    if name == "stablehlo.broadcast_in_dim":
+    if name in ("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim"):
         return _broadcast(operation, operands[0])
     if name == "stablehlo.reshape" and not shape_of(operation.results[0].type):
         return operands[0]

@@ -87,3 +87,13 @@ def test_one_constant_key_beside_a_given_one_is_noted() -> None:
 
 def test_a_program_without_randomness_has_no_note() -> None:
     assert not is_noted(lambda x: jax.lax.fori_loop(0, 3, lambda _, x: x + 1, x), X)
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_symbolic_shapes_hide_no_constant_key(is_given: bool) -> None:
+    def noisy(key: jax.Array, x: jax.Array) -> jax.Array:
+        return x + jax.random.normal(key if is_given else jax.random.key(5), x.shape)
+
+    key = jax.random.PRNGKey(0)
+    program = hlo2onnx.translate(noisy, key, np.ones((3, 4), np.float32), dynamic={1: "b, 4"})
+    assert (FIXED_KEY in program.report.notes) != is_given

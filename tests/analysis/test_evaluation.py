@@ -105,3 +105,26 @@ def test_a_table_is_no_result() -> None:
     assert run("%r = stablehlo.constant dense<[1, 2, 3]> : tensor<3xui32>", "3xui32") is None
     equal = run("%r = stablehlo.constant dense<7> : tensor<4x3xui32>")
     np.testing.assert_array_equal(equal, np.full(len(X), 7))
+
+
+@pytest.mark.parametrize(("factor", "known"), [("%b", True), ("%c", False)])
+def test_extents_come_from_what_is_not_known(factor: str, known: bool) -> None:
+    text = f"""
+    func.func public @main(%n: tensor<1xi32>, %x: tensor<?xui32>, %k: tensor<ui32>)
+        -> tensor<?xui32> {{
+      %m = stablehlo.multiply %n, %n : tensor<1xi32>
+      %b = stablehlo.dynamic_broadcast_in_dim %k, %m, dims = []
+        : (tensor<ui32>, tensor<1xi32>) -> tensor<?xui32>
+      %s = stablehlo.reshape %n : (tensor<1xi32>) -> tensor<i32>
+      %u = stablehlo.convert %s : (tensor<i32>) -> tensor<ui32>
+      %c = stablehlo.dynamic_broadcast_in_dim %u, %m, dims = []
+        : (tensor<ui32>, tensor<1xi32>) -> tensor<?xui32>
+      %r = stablehlo.multiply %x, {factor} : tensor<?xui32>
+      return %r : tensor<?xui32>
+    }}"""
+    source = load(text, (), {}, None)
+    functions = functions_of(source.module.operation)
+    results = evaluate(functions["main"], functions, [None, X, K])
+    assert (results is not None) == known
+    if results is not None:
+        np.testing.assert_array_equal(results[0], X * K)

@@ -85,3 +85,20 @@ def test_counters_below_two_to_the_32_have_no_high_word() -> None:
     )
     assert program.report.nodes["Cast"] == 0
     assert program.report.nodes["BitShift"] == 4  # in the rounds
+
+
+def test_one_scan_for_a_symbolic_batch() -> None:
+    """The counters come of extents, which JAX passes to the function first."""
+    program = hlo2onnx.translate(
+        lambda key, x: jax.random.bits(key, x.shape),
+        np.array([1, 2], np.uint32),
+        np.zeros((3, 4), np.float32),
+        dynamic={1: "b, 4"},
+    )
+    assert program.report.nodes["Scan"] == 1
+    assert program.report.nodes["Loop"] == 0
+    for batch in (1, 5):
+        key = np.array([7, batch], np.uint32)
+        np.testing.assert_array_equal(
+            program(key, np.zeros((batch, 4), np.float32)), jax.random.bits(key, (batch, 4))
+        )
