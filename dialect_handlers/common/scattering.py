@@ -10,7 +10,6 @@ writes and lose sums; its ScatterElements goes through the indices one by one, i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,8 @@ import onnx_ir as oir
 
 from dialect_handlers.common.reductions import Function, combine
 from dialect_handlers.common.regions import Combiner, neutral, recognise_each
-from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
+from hlo2onnx.graph.dims import at_most, canonical, is_positive, product, quotient
+from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.mlir.types import parts_of
 
@@ -93,14 +93,14 @@ def scatter_rows(
             where an index has more than one column.
     """
     x = xs[0][0]
-    rows = _dims(x)[0]
+    rows = shape_of(x)[0]
     direct = [_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True)]
-    if valid is not None and all(direct) and _size(x) > _size(updates[0][0]):
+    if valid is not None and all(direct) and not at_most(_size(x), _size(updates[0][0])):
         index = _compressed(em, index, valid)
         updates = [tuple(_compressed(em, part, valid) for part in parts) for parts in updates]
         valid = None
     if valid is not None:
-        index = em.Where(em.unsqueeze(valid, [1]), index, em.i64(rows))
+        index = em.Where(em.unsqueeze(valid, [1]), index, number(em, rows))
         xs = [tuple(with_spare_rows(em, part) for part in parts) for parts in xs]
     if not all(direct):
         old = [tuple(em.GatherND(part, index) for part in parts) for parts in xs]
@@ -124,7 +124,7 @@ def last_of_each(
     index: oir.Value,
     updates: Sequence[Parts],
     valid: oir.Value | None,
-    rows: int,
+    rows: Dim,
 ) -> list[Parts]:
     """Each update replaced by the last valid one with the same target.
 
@@ -136,11 +136,14 @@ def last_of_each(
         valid: Which updates count, of shape (updates); None for all of them.
         rows: How many there are.
     """
-    count = _dims(index)[0]
+    count = shape_of(index)[0]
     flat = em.reshape(index, [count])
-    position = em.Range(em.i64(0), em.i64(count), em.i64(1))
+    types = [(INT64, (count,))]
+    position = em.Range(em.i64(0), number(em, count), em.i64(1), types=types)
     if valid is not None:
         position = em.Where(valid, position, em.i64(0))
+        if not is_positive(rows):
+            flat, rows = em.Where(valid, flat, number(em, rows)), canonical(rows + 1)
     last = em.expand(em.i64(0), [rows])
     last = em.ScatterElements(last, flat, position, axis=0, reduction="max")
     winner = em.Gather(last, flat, axis=0)
@@ -164,7 +167,7 @@ def scatter_in_order(
     index: oir.Value,
     updates: Sequence[Parts],
     valid: oir.Value | None,
-    trips: int,
+    trips: Dim,
 ) -> list[Parts]:
     """ScatterElements for combiners that it has, else a Loop.
 
@@ -205,6 +208,8 @@ def _accumulated(
         if combiner == Combiner.XOR:
             counted = em.BitwiseAnd(counted, em.scalar_like(1, counted))
         return em.cast(counted, BOOL)
+    if valid is not None and not is_positive(_size(x)):
+        return _with_room(em, combiner, x, index, updates, valid)
     if valid is not None:
         # An update that changes nothing wherever it goes.
         nothing = em.scalar(neutral(combiner, dtype_of(x)), dtype_of(x))
@@ -221,18 +226,33 @@ def _accumulated(
     return guarded
 
 
+def _with_room(
+    em: Emitter,
+    combiner: Combiner,
+    x: oir.Value,
+    index: oir.Value,
+    updates: oir.Value,
+    valid: oir.Value,
+) -> oir.Value:
+    """Where there may be no element that could take what does not count, one more does."""
+    size = _size(x)
+    index = em.Where(valid, index, number(em, size))
+    combined = _accumulated(em, combiner, with_spare_rows(em, x), index, updates, None)
+    return em.slice(combined, [0], [size])
+
+
 def _overwritten(
     em: Emitter, x: oir.Value, index: oir.Value, updates: oir.Value, valid: oir.Value | None
 ) -> oir.Value:
     """The last update of each element."""
     if valid is None:
         return _elements(em, x, index, updates, None)
-    if _size(x) <= _size(updates):
-        index = em.Where(valid, index, em.i64(_size(x)))
+    if at_most(_size(x), _size(updates)):
+        index = em.Where(valid, index, number(em, _size(x)))
         written = _elements(em, with_spare_rows(em, x), index, updates, None)
         return em.slice(written, [0], [_size(x)])
-    mask = em.reshape(em.expand(valid, _dims(updates)), [-1])
-    kept = [_compressed(em, em.reshape(part, [-1]), mask) for part in (index, updates)]
+    mask = _flat(em, em.expand(valid, shape_of(updates)))
+    kept = [_compressed(em, _flat(em, part), mask) for part in (index, updates)]
     return _elements(em, x, kept[0], kept[1], None)
 
 
@@ -241,7 +261,7 @@ def _elements(
 ) -> oir.Value:
     flat = (index, updates)
     if len(shape_of(updates)) != 1:
-        flat = (em.reshape(index, [-1]), em.reshape(updates, [-1]))
+        flat = (_flat(em, index), _flat(em, updates))
     result: oir.Value = em.ScatterElements(x, *flat, axis=0, reduction=reduction)
     return result
 
@@ -253,14 +273,14 @@ def _one_by_one(
     index: oir.Value,
     updates: Sequence[Parts],
     valid: oir.Value | None,
-    trips: int,
+    trips: Dim,
 ) -> list[Parts]:
     """A Loop that combines one part of the updates after the other."""
     size = _size(xs[0][0])
     if valid is not None:
-        index = em.Where(valid, index, em.i64(size))
+        index = em.Where(valid, index, number(em, size))
         xs = [tuple(with_spare_rows(em, part) for part in parts) for parts in xs]
-    width = _size(index) // trips
+    width = quotient(_size(index), trips)
     index = em.reshape(index, [trips, width])
     news = [tuple(em.reshape(part, [trips, width]) for part in parts) for parts in updates]
     states = [
@@ -283,7 +303,7 @@ def _one_by_one(
     initial = [part for parts in xs for part in parts]
     types = [(dtype_of(part), shape_of(part)) for part in initial]
     outputs = em.op(
-        "Loop", em.i64(trips), em.const(np.array(True)), *initial,
+        "Loop", number(em, trips), em.const(np.array(True)), *initial,
         body=body, types=types, n_outputs=len(types),
     )  # fmt: skip
     final = iter([outputs] if len(types) == 1 else outputs)
@@ -295,10 +315,10 @@ def _one_by_one(
 
 def with_spare_rows(em: Emitter, x: oir.Value, count: int = 1) -> oir.Value:
     """x with more rows, which take the updates that do not count."""
-    rows, *rest = _dims(x)
+    rows, *rest = shape_of(x)
     elements = em.facts.constant(x)
     if elements is not None and elements.size == 1:
-        return em.expand(em.const(elements.reshape(())), [rows + count, *rest])
+        return em.expand(em.const(elements.reshape(())), [canonical(rows + count), *rest])
     return em.concat([x, em.expand(em.scalar_like(0, x), [count, *rest])], axis=0)
 
 
@@ -311,9 +331,15 @@ def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
     return kept
 
 
-def _dims(x: oir.Value) -> list[int]:
-    return [int(dim) for dim in shape_of(x)]  # type: ignore[arg-type]
+def number(em: Emitter, dim: Dim) -> oir.Value:
+    """An extent as an i64."""
+    return em.i64(dim) if isinstance(dim, int) else em.squeeze(em.extents.value(dim), [0])
 
 
-def _size(x: oir.Value) -> int:
-    return math.prod(_dims(x))
+def _flat(em: Emitter, x: oir.Value) -> oir.Value:
+    """x as one long axis; the extent is left to the runtime where that is certain to work."""
+    return em.reshape(x, [-1] if static_shape(x) is not None else [_size(x)])
+
+
+def _size(x: oir.Value) -> Dim:
+    return product(shape_of(x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as oir
@@ -41,7 +41,7 @@ def write_window(
 
 
 def read_window(
-    em: Emitter, x: oir.Value, sizes: list[int], starts: Mapping[int, Start]
+    em: Emitter, x: oir.Value, sizes: Sequence[Dim], starts: Mapping[int, Start]
 ) -> oir.Value:
     """The window of these sizes that begins at `starts`."""
     for axis, start in starts.items():
@@ -50,7 +50,10 @@ def read_window(
     firsts = [
         start if isinstance(start, int) else 0 for start in map(starts.get, range(len(sizes)))
     ]
-    return em.slice(x, firsts, [first + size for first, size in zip(firsts, sizes, strict=True)])
+    limits = [
+        size if first == 0 else first + size for first, size in zip(firsts, sizes, strict=True)
+    ]
+    return em.slice(x, firsts, limits)
 
 
 def _scattered(

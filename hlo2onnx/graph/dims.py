@@ -67,6 +67,13 @@ def product(dims: Iterable[Dim]) -> Dim:
     return dim_of(reduce(lambda x, y: x * y, map(expression, factors), sympy.Integer(1)))
 
 
+def quotient(dim: Dim, divisor: Dim) -> Dim:
+    """An extent in so many equal parts; it is a multiple of the divisor."""
+    if isinstance(dim, int) and isinstance(divisor, int):
+        return dim // divisor
+    return dim_of(expression(dim) / expression(divisor))
+
+
 def is_static(dims: Iterable[Dim]) -> bool:
     """Whether all extents are numbers."""
     return all(isinstance(dim, int) for dim in dims)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as oir
 
 from dialect_handlers.common.scattering import Region, scatter_in_order, with_spare_rows
 from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers
 from dialect_handlers.stablehlo.scatter.places import Places
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 MANY_ELEMENTS = 1 << 18
@@ -24,13 +24,15 @@ COPY_RATIO = 4
 
 def rows_of_a_block(n: Numbers, layout: Sequence[Axis]) -> int:
     """How many rows of the updates, in this layout, make a block; 0 for all of them at once."""
-    total = math.prod(n.extents(layout))
+    if not n.is_static:
+        return 0
+    total = _count(n.extents(layout))
     first = layout[0] if layout else None
     if total < MANY_ELEMENTS or not isinstance(first, Batch) or first.axis not in n.free:
         return 0
-    size = max(BLOCK_ELEMENTS, COPY_RATIO * math.prod(n.dims))
-    rows = max(size * n.extent(first) // total, 1)
-    return rows if 2 * rows <= n.extent(first) else 0
+    size, length = max(BLOCK_ELEMENTS, COPY_RATIO * _count(n.dims)), _count([n.extent(first)])
+    rows = max(size * length // total, 1)
+    return rows if 2 * rows <= length else 0
 
 
 def scatter_blocks(
@@ -46,7 +48,7 @@ def scatter_blocks(
 ) -> list[Parts]:
     """A Scan over blocks of so many rows, and the rows that are left over. Rows that do not count
     go to elements behind the others, where there are few of these."""
-    depth, size, total = len(n.dims), math.prod(n.dims), n.extent(layout[0])
+    depth, size, total = len(n.dims), _count(n.dims), _count([n.extent(layout[0])])
     first = places.first(layout, depth)
     spare = places.reach(layout, depth) + 1
     if valid is not None and COPY_RATIO * spare <= size:
@@ -83,6 +85,11 @@ def scatter_blocks(
         left = [em.slice(part, [blocks * rows], [total], axes=[0]) for part in tensors]
         done = scattered(done, left)
     return [tuple(em.slice(part, [0], [size]) for part in parts) for parts in done]
+
+
+def _count(dims: Iterable[Dim]) -> int:
+    """The product of static extents."""
+    return math.prod(dims)  # type: ignore[arg-type]
 
 
 def _dims(x: oir.Value) -> list[int]:

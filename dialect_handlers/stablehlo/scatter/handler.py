@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from dialect_handlers.common.windows import SMALL_PART, Start, read_window, writ
 from dialect_handlers.stablehlo.scatter.blocks import rows_of_a_block, scatter_blocks
 from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers, Window, read_numbers
 from dialect_handlers.stablehlo.scatter.places import Places
+from hlo2onnx.graph.dims import at_most, product
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -49,17 +49,20 @@ def scatter(
         em.rows[first] = tuple(em.reshape(part, row) for part in em.parts(op.operands[2]))
         return [first]
     inputs, updates = _operands(em, op)
-    shapes = [em.static_dims(op.operands[index].type) for index in (0, count, count + 1)]
+    shapes = [
+        shape_of(part)
+        for part in (inputs[0][0], em.operand(op, count), em.parts(op.operands[count + 1])[0])
+    ]
     if any(0 in shape for shape in (shapes[0], shapes[2])):
         return inputs
     n = read_numbers(scatter_dimension_numbers, *shapes)
     places = Places(em, n, em.operand(op, count), scatter_dimension_numbers.index_vector_dim)
     region = region_of(em, op.block(0))
-    if math.prod(n.batch) == 1:
+    if product(n.batch) == 1:
         return _one_window(em, n, region, inputs, places, updates)
     if unique_indices or places.are_distinct():
         return _rows(em, n, region, inputs, places, updates, n.updates)
-    if region.overwrites and math.prod(n.dims[n.depth :]) > 1:
+    if region.overwrites and product(n.dims[n.depth :]) != 1:
         return _rows(em, n, region, inputs, places, updates, n.window_order, repeated=True)
     return _in_order(em, n, region, inputs, places, updates)
 
@@ -122,7 +125,7 @@ def _one_window(
 
 def _is_padded(n: Numbers, region: Region) -> bool:
     """Whether a window whose place is known is large, and its combiner has a neutral element."""
-    is_large = math.prod(n.sizes) * SMALL_PART > math.prod(n.dims)
+    is_large = not at_most(product((*n.sizes, SMALL_PART)), product(n.dims))
     return is_large and all(name in MONOIDS for name in region.combiners)
 
 
@@ -178,9 +181,9 @@ def _rows(
     behind = [axis for axis in n.updates if axis not in layout]
     behind.sort(key=_operand_axis)
     order = [n.updates.index(axis) for axis in [*layout, *behind]]
-    count, rest = math.prod(n.extents(layout)), list(n.dims[depth:])
+    count, rest = product(n.extents(layout)), list(n.dims[depth:])
     valid = places.valid
-    rows = [math.prod(n.dims[:depth]), *rest]
+    rows = [product(n.dims[:depth]), *rest]
     if valid is None and n.scatters_leading_rows and not repeated:
         index, rows = em.reshape(places.rows, [count, depth]), list(n.dims)
     else:
@@ -210,14 +213,14 @@ def _in_order(
         layout = n.window_order  # row-major order is then that of the windows
     order = [n.updates.index(axis) for axis in layout]
     valid = places.valid
-    flat = _each(inputs, lambda x: em.reshape(x, [math.prod(n.dims)]))
+    flat = _each(inputs, lambda x: em.reshape(x, [product(n.dims)]))
     news = _each(updates, lambda x: em.transpose(x, order))
     spread = None if valid is None else places.spread(valid, layout)
     rows = rows_of_a_block(n, layout)
     if rows and places.constant is None and None not in region.combiners:
         results = scatter_blocks(em, n, region, flat, places, layout, news, spread, rows)
     else:
-        trips = math.prod(n.batch[axis] for axis in n.free)
+        trips = product(n.batch[axis] for axis in n.free)
         index = places.index(layout, len(n.dims))
         results = scatter_in_order(em, region, flat, index, news, spread, trips)
     return _each(results, lambda x: em.reshape(x, n.dims))

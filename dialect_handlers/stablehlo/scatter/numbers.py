@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from hlo2onnx.graph.dims import is_static, product
+from hlo2onnx.graph.values import Dim
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ class Numbers:
         updates: What each axis of the updates runs over.
     """
 
-    dims: tuple[int, ...]
-    sizes: tuple[int, ...]
-    batch: tuple[int, ...]
+    dims: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
+    batch: tuple[Dim, ...]
     columns: dict[int, int]
     batching: dict[int, int]
     updates: tuple[Axis, ...]
@@ -54,7 +56,12 @@ class Numbers:
     @property
     def is_alone(self) -> bool:
         """Whether no two windows can meet because there is one for each batch of the operand."""
-        return math.prod(self.batch[axis] for axis in self.free) == 1
+        return product(self.batch[axis] for axis in self.free) == 1
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every extent is a number."""
+        return is_static((*self.dims, *self.sizes, *self.batch))
 
     @property
     def partial(self) -> list[int]:
@@ -62,7 +69,7 @@ class Numbers:
         return [
             axis
             for axis, (dim, size) in enumerate(zip(self.dims, self.sizes, strict=True))
-            if size < dim and axis not in self.batching
+            if size != dim and axis not in self.batching
         ]
 
     @property
@@ -82,9 +89,9 @@ class Numbers:
         return [*first, *(axis for axis in self.updates if axis not in first)]
 
     @property
-    def strides(self) -> list[int]:
+    def strides(self) -> list[Dim]:
         """Elements from one index to the next along each operand axis."""
-        return [math.prod(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
+        return [product(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
 
     @property
     def scatters_leading_rows(self) -> bool:
@@ -96,19 +103,19 @@ class Numbers:
     @property
     def overlaps_shifted(self) -> bool:
         """Whether windows can meet in elements that have different places in each."""
-        return any(self.sizes[axis] > 1 and axis in self.columns for axis in self.partial)
+        return any(self.sizes[axis] != 1 and axis in self.columns for axis in self.partial)
 
-    def extent(self, axis: Axis) -> int:
+    def extent(self, axis: Axis) -> Dim:
         """The extent of such an axis in the updates."""
         return self.batch[axis.axis] if isinstance(axis, Batch) else self.sizes[axis.axis]
 
-    def extents(self, axes: Sequence[Axis]) -> list[int]:
+    def extents(self, axes: Sequence[Axis]) -> list[Dim]:
         """The extents of such axes in the updates."""
         return [self.extent(axis) for axis in axes]
 
 
 def read_numbers(
-    numbers: Any, operand: Sequence[int], indices: Sequence[int], updates: Sequence[int]
+    numbers: Any, operand: Sequence[Dim], indices: Sequence[Dim], updates: Sequence[Dim]
 ) -> Numbers:
     """Sorts the axes of a scatter.
 
@@ -125,7 +132,7 @@ def read_numbers(
     inner = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     kept = [axis for axis in range(len(operand)) if axis not in inner]
     windows = dict(zip(numbers.update_window_dims, kept, strict=True))
-    sizes = [1] * len(operand)
+    sizes: list[Dim] = [1] * len(operand)
     for position, axis in windows.items():
         sizes[axis] = updates[position]
     batches = iter(range(len(batch)))
