@@ -9,7 +9,9 @@ import onnx_ir as oir
 import pytest
 
 import hlo2onnx
+from hlo2onnx.sources import load
 from hlo2onnx.verification.compare import compare
+from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.widen import is_evaluation_of, widened
 
 X = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
@@ -83,6 +85,25 @@ def test_types_onnx_does_not_have_are_refused_with_the_argument() -> None:
     with pytest.raises(hlo2onnx.TranslationError, match="argument") as caught:
         hlo2onnx.translate(text)
     assert len(caught.value.refusals) == 2
+
+
+def test_floats_made_of_bits_are_widened_afterwards() -> None:
+    text = "%3 = stablehlo.bitcast_convert %2 : (tensor<4xui32>) -> tensor<4xf32> loc(#loc1)"
+    assert widened(text) == (
+        "%bits_3 = stablehlo.bitcast_convert %2 : (tensor<4xui32>) -> tensor<4xf32>\n"
+        "%3 = stablehlo.convert %bits_3 : (tensor<4xf32>) -> tensor<4xf64> loc(#loc1)"
+    )
+
+
+def test_random_numbers_have_an_evaluation_in_f64() -> None:
+    """The same uniform numbers but for roundings, which tell most in the tails."""
+    lowered = jax.jit(lambda key: jax.random.normal(key, (2000,))).lower(jax.random.PRNGKey(0))
+    key = np.array([0, 7], np.uint32)
+    expected = [np.asarray(lowered.compile()(key))]
+    source = load(lowered, (), {}, None)
+    (exact,) = Reference(source).in_f64([key], expected)
+    assert exact is not None
+    assert 0 < abs(exact - expected[0]).max() < 1e-4
 
 
 def test_widened_text() -> None:

@@ -20,6 +20,12 @@ _LAPACK = re.compile(r"(?<=@lapack_)[sc](?=\w+_ffi)")
 _WIDE_LAPACK = {"s": "d", "c": "z"}
 """The letter in the name of a LAPACK function that says what type it is for."""
 _BITS = re.compile(r"0x[0-9A-Fa-f]+")
+_FROM_BITS = re.compile(
+    r"%(?P<name>\w+) = stablehlo\.bitcast_convert (?P<bits>%[\w#]+) : "
+    r"\((?P<integers>tensor<[0-9x]*u?i\d+>)\) -> tensor<(?P<dims>[0-9x]*)(?P<element>f32|f16|bf16)>"
+)
+_NARROW = "narrow "
+"""Marks the types that stay."""
 _TYPE = re.compile(r"(?<=[x<])(?:f32|f16|bf16|f8\w+)(?=>)")
 
 NARROW_LIMITS = {"float16": 0.05, "bfloat16": 0.2, "float32": 1e-2, "complex64": 1e-2}
@@ -31,11 +37,22 @@ not listed have no wider evaluation."""
 def widened(text: str) -> str:
     """StableHLO text with every float type made f64, and complex<f32> complex<f64>.
 
-    Constants given as bits are rewritten. A program that reads the bits of its floats is another
-    program afterwards, or none.
+    Constants given as bits are rewritten, and floats made of bits, as random ones are, are made of
+    as many bits as before. A program that reads the bits of its floats is another program
+    afterwards, or none.
     """
     text = _LAPACK.sub(lambda letter: _WIDE_LAPACK[letter[0]], text)
-    return _TYPE.sub("f64", _CONSTANT.sub(_constant, text))
+    text = _FROM_BITS.sub(_from_bits, _CONSTANT.sub(_constant, text))
+    return _TYPE.sub("f64", text).replace(_NARROW, "")
+
+
+def _from_bits(match: re.Match[str]) -> str:
+    made, dims = f"%bits_{match['name']}", match["dims"]
+    narrow = f"tensor<{dims}{_NARROW}{match['element']}>"
+    return (
+        f"{made} = stablehlo.bitcast_convert {match['bits']} : ({match['integers']}) -> {narrow}\n"
+        f"%{match['name']} = stablehlo.convert {made} : ({narrow}) -> tensor<{dims}f64>"
+    )
 
 
 def widen(array: np.ndarray) -> np.ndarray:
