@@ -13,7 +13,8 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.dims import canonical
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 Function = Callable[..., list[oir.Value]]
@@ -112,6 +113,41 @@ def halve(em: Emitter, function: Function, tensors: Sequence[Parts], rows: int) 
             ]
         tensors, rows = pairs, rows - even // 2
     return tensors
+
+
+def halve_in_loop(em: Emitter, function: Function, tensors: Sequence[Parts]) -> list[Parts]:
+    """`halve` of a leading axis of symbolic extent, which is at least 1."""
+    rest = shape_of(tensors[0][0])[1:]
+    states = [
+        tuple(em.value("halved", dtype_of(part), (oir.SymbolicDim(None), *rest)) for part in parts)
+        for parts in tensors
+    ]
+    trip = em.value("trip", oir.DataType.INT64, [])
+    going_on = em.value("on", oir.DataType.BOOL, [])
+    flat = [part for parts in states for part in parts]
+    with em.subgraph([trip, going_on, *flat], "halving") as body:
+        rows = em.extents.extent_of(flat[0], 0)
+        for part in flat:
+            part.shape = oir.Shape((rows, *rest))
+        even: Dim = canonical(rows // 2 * 2)
+        lhs, rhs = (
+            [tuple(em.slice(x, [first], [even], [2], [0]) for x in parts) for parts in states]
+            for first in (0, 1)
+        )
+        results = [
+            em.concat([pair, em.slice(part, [even], [rows], axes=[0])], axis=0)
+            for new, old in zip(combine(em, function, lhs, rhs), states, strict=True)
+            for pair, part in zip(new, old, strict=True)
+        ]
+        left = em.extents.value(canonical(rows - rows // 2))
+        body.outputs.append(em.squeeze(em.Greater(left, em.i64([1])), [0]))
+        body.outputs.extend(results)
+    initial = [part for parts in tensors for part in parts]
+    many = em.Greater(em.extents.value(shape_of(initial[0])[0]), em.i64([1]))
+    types = [(dtype_of(part), (oir.SymbolicDim(None), *rest)) for part in initial]
+    operands = [None, em.squeeze(many, [0]), *initial]
+    final = iter(em.node("Loop", operands, {"body": body}, types))
+    return [tuple(next(final) for _ in parts) for parts in tensors]
 
 
 def combine(

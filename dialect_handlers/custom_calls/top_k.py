@@ -6,6 +6,7 @@ import onnx_ir as oir
 
 from dialect_handlers.common.largest import largest_of
 from dialect_handlers.common.sorting import sort_by_region
+from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
@@ -49,6 +50,8 @@ def approx_top_k(
     would fill gaps of an approximation, are not needed."""
     count = len(op.operands) // 2
     function = em.walker.functions[called_computations[0]]
-    k = em.result_dims(op)[reduction_dim]
+    k = op.result_shape()[reduction_dim]
+    if k is None:
+        raise UnsupportedOp("how many elements it gives is symbolic", "use jax.lax.top_k")
     block = function.regions[0].blocks[0]
     return sort_by_region(em, block, op.operands[:count], reduction_dim, k)

@@ -8,6 +8,7 @@ from dialect_handlers.common.reductions import (
     combine,
     first_extreme,
     halve,
+    halve_in_loop,
     has_reducer,
     reduce_axes,
 )
@@ -18,8 +19,7 @@ from dialect_handlers.common.regions import (
     recognise,
     recognise_each,
 )
-from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import product
+from hlo2onnx.graph.dims import is_positive, product
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -50,15 +50,17 @@ def reduce(em: Emitter, op: Op, *, dimensions: tuple[int, ...]) -> list[Parts]:
     if (
         combiner in ARG_EXTREMES
         and len(dimensions) == 1
+        and is_positive(extents[0])
         and counts_along(op.operands[1], dimensions[0])
     ):
         reduced = _by_arg_extreme(em, combiner, inputs, dimensions[0])
         names: list[Combiner | None] = [ARG_EXTREMES[combiner], Combiner.ADD]
     else:
         names = _names(em, op, inputs)
-        reduced = _by_reducers(em, names, inputs, dimensions) or _by_halving(
-            em, op, inputs, dimensions
-        )
+        by_reducers = _by_reducers(em, names, inputs, dimensions)
+        if by_reducers is None and not is_positive(product(extents)):
+            return _by_halving(em, op, inputs, dimensions, inits)
+        reduced = by_reducers or _by_halving(em, op, inputs, dimensions)
     if all(map(_is_neutral, [em] * count, names, inits)):
         return reduced
     return combine(em, em.scalar_function(op.block(0)), inits, reduced)
@@ -111,22 +113,37 @@ def _by_arg_extreme(
 
 
 def _by_halving(
-    em: Emitter, op: Op, inputs: Sequence[Parts], dimensions: Sequence[int]
+    em: Emitter,
+    op: Op,
+    inputs: Sequence[Parts],
+    dimensions: Sequence[int],
+    inits: Sequence[Parts] | None = None,
 ) -> list[Parts]:
-    """The reduced dimensions as one leading axis, halved until it is 1."""
+    """The reduced dimensions as one leading axis, halved until it is 1.
+
+    Args:
+        inits: Go in front of all elements, where there may be none.
+    """
     dims = shape_of(inputs[0][0])
     kept = [axis for axis in range(len(dims)) if axis not in dimensions]
     order = [*sorted(dimensions), *kept]
     rows = product(dims[axis] for axis in dimensions)
-    if not isinstance(rows, int):
-        raise UnsupportedOp(
-            "a dynamic axis is reduced by a region that ONNX has no operator for",
-            "lower the function with a static extent there",
-        )
     kept_dims = [dims[axis] for axis in kept]
     leading = [
         tuple(em.reshape(em.transpose(part, order), [rows, *kept_dims]) for part in parts)
         for parts in inputs
     ]
-    halved = halve(em, em.scalar_function(op.block(0)), leading, rows)
+    if inits is not None:
+        leading = [
+            tuple(
+                em.concat([em.expand(init, [1, *kept_dims]), part], 0)
+                for init, part in zip(first, parts, strict=True)
+            )
+            for first, parts in zip(inits, leading, strict=True)
+        ]
+    function = em.scalar_function(op.block(0))
+    if isinstance(rows, int):
+        halved = halve(em, function, leading, rows)
+    else:
+        halved = halve_in_loop(em, function, leading)
     return [tuple(em.reshape(part, kept_dims) for part in parts) for parts in halved]

@@ -33,16 +33,19 @@ def leading_to(block: Any, values: Sequence[Any]) -> list[Any]:
     return found[::-1]
 
 
+_EXTENT_BITS = 32
+"""Integers of so many bits have room for any extent that is not known."""
+
+
 def counts_along(value: Any, axis: int) -> bool:
     """Whether a tensor holds 0, 1, 2, ... along the axis, in an integer type that has room."""
     operation = defining_operation(value)
-    if operation is None or operation.name != "stablehlo.iota":
+    if operation is None or operation.name not in ("stablehlo.iota", "stablehlo.dynamic_iota"):
         return False
     (part, *_) = parts_of(value.type)
     extent = part.shape[axis]
-    return (
-        operation.attributes["iota_dimension"].value == axis
-        and part.dtype in INTEGERS
-        and extent is not None
-        and extent - 1 <= range_of_type(part.dtype).high
-    )
+    if operation.attributes["iota_dimension"].value != axis or part.dtype not in INTEGERS:
+        return False
+    if extent is None:
+        return part.dtype.bitwidth >= _EXTENT_BITS
+    return extent - 1 <= range_of_type(part.dtype).high

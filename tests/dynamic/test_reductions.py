@@ -1,0 +1,87 @@
+"""Reductions, sorts and selections over symbolic extents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from every_size import every_size
+from jax import lax
+
+import hlo2onnx
+
+REDUCTIONS: dict[str, Callable[[jax.Array], Any]] = {
+    "mean, deviation": lambda x: (x.mean(0), x.std(0)),
+    "extremes, product": lambda x: (x.max(0), x.min(0), x.prod(0)),
+    "any, all": lambda x: ((x > 0).any(0), (x > 0).all(0)),
+    "argmax, argmin": lambda x: (jnp.argmax(x, 0), jnp.argmin(x, 0)),
+    "argmax of NaN": lambda x: jnp.argmax(jnp.where(x > 1, jnp.nan, x), 0),
+    "logsumexp": lambda x: jax.nn.logsumexp(x, 0),
+    "without a name": lambda x: lax.reduce(x, -jnp.inf, jnp.logaddexp, (0,)),
+    "without a name, two axes": lambda x: lax.reduce(x, -jnp.inf, jnp.logaddexp, (0, 1)),
+    "two at once": lambda x: lax.reduce(
+        (x, 2 * x),
+        (1.0, 0.0),
+        lambda a, b: (a[0] * b[0], a[0] * b[1] + a[1] * b[0]),
+        (0,),
+    ),
+    "complex product": lambda x: lax.complex(x, -x).prod(0),
+}
+SORTS: dict[str, Callable[[jax.Array], Any]] = {
+    "sort": lambda x: (jnp.sort(x, 0), jnp.sort(x, 1)),
+    "descending": lambda x: jnp.sort(x, 0, descending=True),
+    "argsort": lambda x: jnp.argsort(jnp.round(x), 0),
+    "two keys": lambda x: lax.sort((jnp.round(x[:, 0]), x[:, 1], x[:, 2]), num_keys=2),
+    "top_k": lambda x: lax.top_k(x, 3),
+    "top_k of all": lambda x: lax.top_k(x.T, x.shape[0]),
+    "approx_max_k": lambda x: lax.approx_max_k(x, 2),
+    "median, quantile": lambda x: (jnp.median(x, 0), jnp.quantile(x, 0.3, axis=0)),
+    "permutation": lambda x: jax.random.permutation(jax.random.key(0), x, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name: str) -> None:
+    every_size(REDUCTIONS[name], "b, 8")
+
+
+@pytest.mark.parametrize("name", SORTS)
+def test_sorts(name: str) -> None:
+    every_size(SORTS[name], "b, 8")
+
+
+def reduction(region: str, init: str = "0.0") -> str:
+    return f"""
+      func.func public @main(%x: tensor<?x2xf32>) -> tensor<2xf32> {{
+        %z = stablehlo.constant dense<{init}> : tensor<f32>
+        %0 = "stablehlo.reduce"(%x, %z) ({{
+          ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+            {region}
+            stablehlo.return %1 : tensor<f32>
+        }}) {{dimensions = array<i64: 0>}} : (tensor<?x2xf32>, tensor<f32>) -> tensor<2xf32>
+        return %0 : tensor<2xf32>
+      }}"""
+
+
+REGIONS = {
+    "add": reduction("%1 = stablehlo.add %a, %b : tensor<f32>"),
+    "maximum": reduction("%1 = stablehlo.maximum %a, %b : tensor<f32>", "0xFF800000"),
+    "without a name": reduction(
+        """%2 = stablehlo.multiply %a, %b : tensor<f32>
+           %3 = stablehlo.add %a, %b : tensor<f32>
+           %1 = stablehlo.add %2, %3 : tensor<f32>"""
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_nothing_to_reduce(name: str) -> None:
+    """JAX's dimensions are at least 1, those of other producers are not."""
+    program = hlo2onnx.translate(REGIONS[name])
+    for rows in (0, 1, 6):
+        x = np.random.default_rng(rows).uniform(0.1, 1, (rows, 2)).astype(np.float32)
+        assert program.verify(x).ok
