@@ -6,15 +6,12 @@ import onnx_ir as oir
 
 from dialect_handlers.common.comparators import Order
 from dialect_handlers.common.order import keys_of, top_k
-from hlo2onnx.graph.values import rank_of
+from hlo2onnx.graph.values import Dim, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 
 
-def largest_of(
-    em: Emitter, x: oir.Value, k: int | oir.Value, largest: bool = True
-) -> list[oir.Value]:
-    """The elements and their indices (i32); equal ones in the order of their indices. A k known at
-    run time only is an i64 of shape (1,)."""
+def largest_of(em: Emitter, x: oir.Value, k: Dim, largest: bool = True) -> list[oir.Value]:
+    """The elements and their indices (i32); equal ones in the order of their indices."""
     axis = rank_of(x) - 1
     (key,) = keys_of(em, x, Order.TOTAL, descending=largest)
     values, indices = top_k(em, key, axis, k)

@@ -16,7 +16,7 @@ import onnx_ir as oir
 from dialect_handlers.common.comparators import Order
 from dialect_handlers.common.float_bits import total_order_key
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import FLOATS, INTEGERS, dtype_of, shape_of
+from hlo2onnx.graph.values import FLOATS, INTEGERS, Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
 T = oir.DataType
@@ -37,16 +37,12 @@ def keys_of(em: Emitter, x: oir.Value, order: Order, descending: bool) -> list[K
     return [Key(tensor, descending) for tensor in _comparable(em, x, order)]
 
 
-def top_k(
-    em: Emitter, key: Key, axis: int, k: int | oir.Value | None
-) -> tuple[oir.Value, oir.Value]:
+def top_k(em: Emitter, key: Key, axis: int, k: Dim | None) -> tuple[oir.Value, oir.Value]:
     """The first k elements in the key's order (all for None) and their indices as i64."""
     tensor, dims = key.tensor, list(shape_of(key.tensor))
     extent = dims[axis] if k is None else k
-    if isinstance(extent, int):
-        count, dims[axis] = em.i64([extent]), extent
-    elif isinstance(extent, oir.Value):
-        count, dims[axis] = extent, oir.SymbolicDim(None)
+    if k is not None or isinstance(extent, int):
+        count, dims[axis] = em.extents.value(extent), extent
     else:
         count = em.op("Shape", tensor, start=axis, end=axis + 1, types=[(T.INT64, (1,))])
     shape = tuple(dims)
@@ -62,7 +58,7 @@ def top_k(
     return values, indices
 
 
-def permutation(em: Emitter, keys: Sequence[Key], axis: int, k: int | None) -> oir.Value:
+def permutation(em: Emitter, keys: Sequence[Key], axis: int, k: Dim | None) -> oir.Value:
     """Indices (i64) of the first k elements in the order of the keys, the first key deciding
     first, in the order they came in where all keys are equal.
 

@@ -11,13 +11,13 @@ from dialect_handlers.common.comparators import SortKey, sort_keys
 from dialect_handlers.common.comparing import order_by_comparing
 from dialect_handlers.common.order import Key, keys_of, permutation, top_k
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.mlir.values import counts_along
 
 
 def sort_by_region(
-    em: Emitter, block: Any, operands: Sequence[Any], axis: int, k: int | None = None
+    em: Emitter, block: Any, operands: Sequence[Any], axis: int, k: Dim | None = None
 ) -> list[Parts]:
     """MLIR values sorted together along the axis, stably; the first k elements, or all.
 
@@ -52,7 +52,7 @@ def _keys(em: Emitter, block: Any, key: SortKey, inputs: Sequence[Parts]) -> lis
 
 
 def _by_comparing(
-    em: Emitter, block: Any, inputs: Sequence[Parts], axis: int, k: int | None
+    em: Emitter, block: Any, inputs: Sequence[Parts], axis: int, k: Dim | None
 ) -> oir.Value:
     dims = [dim for dim in shape_of(inputs[0][0]) if isinstance(dim, int)]
     if len(dims) != len(shape_of(inputs[0][0])):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import onnx_ir as oir
 
 from dialect_handlers.common.largest import largest_of
 from dialect_handlers.common.sorting import sort_by_region
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.graph.values import Dim
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
+from hlo2onnx.lowering.shape_arithmetic import dims_of
 
 _STABLE = {"is_stable": "equal elements always come in the order of their indices"}
 
@@ -24,34 +29,45 @@ def mhlo_top_k(em: Emitter, op: CustomCall, *, k: int, largest: bool = True) -> 
 def dynamic_top_k(em: Emitter, op: CustomCall) -> list[oir.Value]:
     """@stablehlo.dynamic_top_k(x, k) -> TopK, k being a scalar known at run time."""
     x, k = em.operands(op)
-    extent = em.result_type(op).shape[-1]
-    if extent is not None:
-        return largest_of(em, x, extent)
-    return largest_of(em, x, em.reshape(em.cast(k, oir.DataType.INT64), [1]))
+    (extent,) = dims_of(em, k, op.result_shape()[-1:])
+    return largest_of(em, x, extent)
 
 
-@handles_call(
-    "ApproxTopK",
-    form="any",
-    ignores={
-        "top_k": "the result's extent says it, which is greater where results are not aggregated",
-        "recall_target": "the exact result has recall 1",
-        "aggregate_to_topk": "what is aggregated already may be aggregated again",
-        "reduction_input_size_override": "tunes the approximation",
-        "is_fallback": "says that this platform may approximate by sorting",
-        "log2_reduction": "tunes the approximation",
-        "backend_config": "an empty text",
-    },
-)
+_APPROXIMATE = {
+    "top_k": "the result's extent says it, which is greater where results are not aggregated",
+    "recall_target": "the exact result has recall 1",
+    "aggregate_to_topk": "what is aggregated already may be aggregated again",
+    "reduction_input_size_override": "tunes the approximation",
+    "is_fallback": "says that this platform may approximate by sorting",
+    "log2_reduction": "tunes the approximation",
+    "backend_config": "an empty text",
+}
+
+
+@handles_call("ApproxTopK", form="any", ignores=_APPROXIMATE)
 def approx_top_k(
     em: Emitter, op: CustomCall, *, called_computations: tuple[str, ...], reduction_dim: int
 ) -> list[Parts]:
     """@ApproxTopK(inputs, inits) -> the exact first k in the comparator's order; the inits, which
     would fill gaps of an approximation, are not needed."""
-    count = len(op.operands) // 2
-    function = em.walker.functions[called_computations[0]]
     k = op.result_shape()[reduction_dim]
     if k is None:
-        raise UnsupportedOp("how many elements it gives is symbolic", "use jax.lax.top_k")
-    block = function.regions[0].blocks[0]
-    return sort_by_region(em, block, op.operands[:count], reduction_dim, k)
+        raise UnsupportedOp("how many elements it gives is not known", "use jax.lax.top_k")
+    return _first_of(em, op.operands, called_computations[0], reduction_dim, k)
+
+
+@handles_call("stablehlo.dynamic_approx_top_k", form="any", ignores=_APPROXIMATE)
+def dynamic_approx_top_k(
+    em: Emitter, op: CustomCall, *, called_computations: tuple[str, ...], reduction_dim: int
+) -> list[Parts]:
+    """@stablehlo.dynamic_approx_top_k(inputs, inits, k): ApproxTopK of a k that may be symbolic."""
+    *values, k = op.operands
+    (extent,) = dims_of(em, em.parts(k)[0], [op.result_shape()[reduction_dim]])
+    return _first_of(em, values, called_computations[0], reduction_dim, extent)
+
+
+def _first_of(
+    em: Emitter, values: Sequence[Any], comparator: str, axis: int, k: Dim
+) -> list[Parts]:
+    block = em.walker.functions[comparator].regions[0].blocks[0]
+    return sort_by_region(em, block, values[: len(values) // 2], axis, k)

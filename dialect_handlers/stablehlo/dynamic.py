@@ -19,7 +19,7 @@ from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.lowering.shape_arithmetic import contents_of, dims_of, extent_contents, value_of
+from hlo2onnx.lowering.shape_arithmetic import dims_of, extent_contents, value_of
 
 
 @handles("stablehlo.get_dimension_size", form="any")
@@ -94,8 +94,7 @@ def dynamic_pad(em: Emitter, op: Op) -> oir.Value:
 def set_dimension_size(em: Emitter, op: Op, *, dimension: int) -> oir.Value:
     """set_dimension_size(x, size) -> Slice: the first elements along an axis."""
     x, size = em.operands(op)
-    scalar = size if contents_of(size) is not None else em.reshape(size, [1])
-    (extent,) = dims_of(em, scalar)
+    (extent,) = dims_of(em, size)
     if op.result_shape()[dimension] not in (None, extent):
         raise unsupported("fixed size")
     return em.slice(x, [0], [extent], axes=[dimension])

@@ -61,7 +61,8 @@ def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = 
     if contents is not None:
         dims = [_dim(item) for item in contents.reshape(-1)]
         return [own if dim is None else dim for own, dim in zip(dims, known or dims, strict=True)]  # type: ignore[misc]
-    count = math.prod(static_shape(value) or (0,))
+    shape = static_shape(value)
+    count = 0 if shape is None else math.prod(shape)
     known = known or [None] * count
     vector = em.cast(em.reshape(value, [count]), oir.DataType.INT64)
     return [

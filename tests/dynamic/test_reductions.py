@@ -39,6 +39,8 @@ SORTS: dict[str, Callable[[jax.Array], Any]] = {
     "top_k": lambda x: lax.top_k(x, 3),
     "top_k of all": lambda x: lax.top_k(x.T, x.shape[0]),
     "approx_max_k": lambda x: lax.approx_max_k(x, 2),
+    "approx_max_k of all": lambda x: lax.approx_max_k(x.T, x.shape[0]),
+    "approx_max_k of a symbolic axis": lambda x: lax.approx_max_k(x.T, 1),
     "median, quantile": lambda x: (jnp.median(x, 0), jnp.quantile(x, 0.3, axis=0)),
     "permutation": lambda x: jax.random.permutation(jax.random.key(0), x, axis=1),
 }
