@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -14,12 +15,17 @@ from hlo2onnx import OnnxProgram
 from hlo2onnx.graph.dims import evaluate, free_symbols
 
 EXAMPLES = [example for example in load_all() if example.dynamic]
-IDS = [example.name for example in EXAMPLES]
 SIZES = (1, 2, 7)
 
 GROWTH = {"gru": 2.1, "lstm": 2.1}
 """Nodes of a model with free dimensions, beside the static one, where that is not at most 1.15: a
 loop over a symbolic number of steps writes its results where a static one stacks them."""
+
+
+@pytest.fixture(params=EXAMPLES, ids=[example.name for example in EXAMPLES])
+def example(request: pytest.FixtureRequest) -> Iterator[Example]:
+    with request.param.types():
+        yield request.param
 
 
 def translated(example: Example) -> tuple[OnnxProgram, list[Any]]:
@@ -43,7 +49,6 @@ def resized(example: Example, program: OnnxProgram, args: list[Any], size: int) 
     return resized
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
 def test_every_size(example: Example) -> None:
     program, args = translated(example)
     for size in SIZES:
@@ -54,14 +59,12 @@ def test_every_size(example: Example) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
 def test_a_large_size(example: Example) -> None:
     program, args = translated(example)
     sized = resized(example, program, args, 64)
     assert program.verify(*sized).max_error <= example.tolerance
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
 def test_dimensions_stay_free(example: Example) -> None:
     """No output became static, and the model has about as many nodes as a static one."""
     program, args = translated(example)
