@@ -1,0 +1,99 @@
+"""Linear algebra lowered for accelerators: their custom calls do what LAPACK's do.
+
+What is not unique (signs of vectors, a basis of a null space) is multiplied out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg as jsl
+import numpy as np
+import pytest
+from jax import lax
+
+import hlo2onnx
+
+RNG = np.random.default_rng(0)
+SQUARE = RNG.normal(size=(2, 5, 5)).astype(np.float32)
+TALL = RNG.normal(size=(2, 7, 4)).astype(np.float32)
+POSITIVE = SQUARE @ SQUARE.swapaxes(1, 2) + 5 * np.eye(5, dtype=np.float32)
+
+
+def eigh(a: jax.Array) -> Any:
+    values, vectors = jnp.linalg.eigh(a)
+    return values, (vectors * values[..., None, :]) @ vectors.conj().mT
+
+
+def svd(a: jax.Array, full: bool = False) -> Any:
+    u, s, vh = jnp.linalg.svd(a, full_matrices=full)
+    count = s.shape[-1]
+    return s, (u[..., :count] * s[..., None, :]) @ vh[..., :count, :], u @ u.conj().mT
+
+
+def eig(a: jax.Array) -> Any:
+    values, vectors = jnp.linalg.eig(a)
+    residual = a @ vectors - vectors * values[..., None, :]
+    return a + residual, values.sum(-1), (values**2).sum(-1)
+
+
+def tridiagonal_solve(a: jax.Array) -> jax.Array:
+    return lax.linalg.tridiagonal_solve(a[..., 0, :], a[..., 1, :] + 5, a[..., 2, :], a[..., :1])
+
+
+def tridiagonal(a: jax.Array) -> jax.Array:
+    """Their diagonals have the eigenvalues of the matrix."""
+    _, d, e, _ = lax.linalg.tridiagonal(a)
+    return jnp.stack([d.sum(-1), (d**2).sum(-1) + 2 * (e**2).sum(-1)])
+
+
+Function = Callable[[jax.Array], Any]
+
+FUNCTIONS: dict[str, tuple[Function, np.ndarray]] = {
+    "cholesky": (jnp.linalg.cholesky, POSITIVE),
+    "lu": (jsl.lu, SQUARE[0]),
+    "lu of complex numbers": (lambda a: jsl.lu_factor(a + 1j * a.mT), SQUARE),
+    "solve": (lambda a: jnp.linalg.solve(a, a[..., :2]), SQUARE),
+    "qr": (jnp.linalg.qr, TALL),
+    "full qr of complex numbers": (
+        lambda a: jnp.linalg.qr(a + 1j * a[::-1], mode="complete"),
+        TALL,
+    ),
+    "pivoted qr": (lambda a: jsl.qr(a, pivoting=True, mode="economic"), TALL[0]),
+    "eigh": (eigh, POSITIVE),
+    "eigvalsh": (jnp.linalg.eigvalsh, POSITIVE),
+    "svd": (svd, TALL),
+    "svd of a wide matrix": (lambda a: svd(a.mT), TALL),
+    "full svd": (lambda a: svd(a, full=True), TALL),
+    "svd of complex numbers": (lambda a: svd(a + 1j * a[::-1]), TALL),
+    "singular values": (lambda a: jnp.linalg.svd(a, compute_uv=False), TALL),
+    "eig": (eig, SQUARE),
+    "tridiagonal": (tridiagonal, POSITIVE),
+    "tridiagonal_solve": (tridiagonal_solve, SQUARE),
+    "approx_max_k": (lambda a: lax.approx_max_k(a, 3), SQUARE),
+}
+NOT_ON = {"tpu": {"pivoted qr", "eig", "tridiagonal"}}
+"""What JAX does not lower for a platform."""
+WITHOUT_CALL = {"tpu": {"cholesky", "tridiagonal_solve"}}
+
+CASES = [
+    (platform, name)
+    for platform in ("cuda", "rocm", "tpu")
+    for name in FUNCTIONS
+    if name not in NOT_ON.get(platform, ())
+]
+
+
+@pytest.mark.parametrize(("platform", "name"), CASES)
+def test_as_on_the_cpu(platform: str, name: str) -> None:
+    function, x = FUNCTIONS[name]
+    lowered = jax.jit(function).trace(x).lower(lowering_platforms=(platform,))
+    has_call = re.search(r"custom_call @(?!lapack)", lowered.as_text()) is not None
+    assert has_call or name in WITHOUT_CALL.get(platform, ())
+    got = jax.tree.leaves(hlo2onnx.translate(lowered)(x))
+    for one, other in zip(got, jax.tree.leaves(jax.jit(function)(x)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5 * abs(other).max())
