@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections.abc import Iterator
@@ -37,6 +38,11 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         TranslationError: The program holds ops that cannot be translated.
         UsageError: The target or opset does not exist.
     """
+    with _without_collections():
+        return _run(source, options)
+
+
+def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
     target = _target(options)
     report = Report(source=source.description, target=target.name)
     dump = _Dump(options.dump)
@@ -98,6 +104,19 @@ def _target(options: Options) -> Target:
             f" the range of target {target.name}"
         )
     return target
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Pauses the search for garbage in cycles, which looks at all of a growing graph again and
+    again, and takes a quarter of the time of large programs."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextmanager

@@ -12,6 +12,9 @@ from hlo2onnx.graph.values import INTEGERS, const_of, dtype_of, static_shape
 LIMIT = 1 << 16
 """Values of more elements are not looked into."""
 
+_DEEPEST = 64
+"""Nor are values that more ops in a row made."""
+
 _ELEMENTWISE: dict[str, Callable[..., np.ndarray]] = {
     "Add": np.add,
     "Equal": np.equal,
@@ -34,16 +37,19 @@ def known_elements(value: oir.Value) -> np.ndarray | None:
     What is looked through is what programs do to indices: moving, comparing and selecting them,
     and adding to them.
     """
-    return _known(value, {})
+    return _known(value, {}, _DEEPEST)
 
 
-def _known(value: oir.Value, seen: dict[oir.Value, np.ndarray | None]) -> np.ndarray | None:
+_Seen = dict[oir.Value, np.ndarray | None]
+
+
+def _known(value: oir.Value, seen: _Seen, depth: int) -> np.ndarray | None:
     if value not in seen:
-        seen[value] = _evaluated(value, seen)
+        seen[value] = _evaluated(value, seen, depth - 1) if depth else None
     return seen[value]
 
 
-def _evaluated(value: oir.Value, seen: dict[oir.Value, np.ndarray | None]) -> np.ndarray | None:
+def _evaluated(value: oir.Value, seen: _Seen, depth: int) -> np.ndarray | None:
     array, dims = const_of(value), static_shape(value)
     if array is not None:
         return array if array.size <= LIMIT else None
@@ -55,7 +61,7 @@ def _evaluated(value: oir.Value, seen: dict[oir.Value, np.ndarray | None]) -> np
     if node.op_type not in _MOVES | _ELEMENTWISE.keys() | {"Cast", "Concat"}:
         return None
     shaped = node.op_type in _MOVES
-    inputs = [_known(x, seen) for x in node.inputs[: 1 if shaped else None] if x is not None]
+    inputs = [_known(x, seen, depth) for x in node.inputs[: 1 if shaped else None] if x is not None]
     arrays = [array for array in inputs if array is not None]
     if len(arrays) < len(inputs) or any(array.dtype.kind not in "iub" for array in arrays):
         return None

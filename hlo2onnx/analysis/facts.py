@@ -7,20 +7,17 @@ facts for each place, and raising rules ask the same questions as handlers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.elements import known_elements
 from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
+from hlo2onnx.analysis.memo import Memo
 from hlo2onnx.analysis.ranges import RANGE, Range, range_of_node, range_of_type
 from hlo2onnx.analysis.steps import Steps, steps_of
 from hlo2onnx.analysis.uniqueness import distinct_rows
 from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
-
-_T = TypeVar("_T")
 
 _MOVES_DATA = frozenset(
     {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",
@@ -48,6 +45,7 @@ class Facts:
     """Answers questions about values; every answer is a proof, "don't know" is None or False."""
 
     def __init__(self) -> None:
+        self._memo = Memo()
         self._ranges: dict[oir.Value, Range | None] = {}
         self._float_ranges: dict[oir.Value, FloatRange] = {}
         self._steps: dict[oir.Value, Steps | None] = {}
@@ -86,34 +84,30 @@ class Facts:
         """
         if dtype_of(value) not in INTEGERS:
             return None
-        return self._memo(self._ranges, value, self._int_range)
+        return self._memo.ask(self._ranges, value, self._int_range)
 
     def float_range(self, value: oir.Value) -> FloatRange:
         """Inclusive bounds of those elements of a float value that are not NaN."""
-        return self._memo(self._float_ranges, value, self._float_range)
+        return self._memo.ask(self._float_ranges, value, self._float_range)
 
     def steps(self, value: oir.Value) -> Steps | None:
         """The integers and the power of two that a float value's elements are exact products of."""
-        return self._memo(self._steps, value, lambda x: steps_of(x, self.constant, self.int_range))
+        return self._memo.ask(self._steps, value, self._steps_of)
 
     def nan_free(self, value: oir.Value) -> bool:
         """Whether no element can be NaN, whatever the inputs are."""
         if dtype_of(value) not in FLOATS:
             return True
-        return self._memo(self._nan_free, value, self._is_nan_free)
+        return self._memo.ask(self._nan_free, value, self._is_nan_free)
 
     def above_minus_infinity(self, value: oir.Value) -> bool:
         """Whether no element can be -inf, whatever the inputs are; NaN may come."""
         if dtype_of(value) not in FLOATS:
             return True
-        return self._memo(self._above_minus_infinity, value, self._is_above_minus_infinity)
+        return self._memo.ask(self._above_minus_infinity, value, self._is_above_minus_infinity)
 
-    def _memo(
-        self, table: dict[oir.Value, _T], value: oir.Value, compute: Callable[[oir.Value], _T]
-    ) -> _T:
-        if value not in table:
-            table[value] = compute(value)
-        return table[value]
+    def _steps_of(self, value: oir.Value) -> Steps | None:
+        return steps_of(value, self.constant, self.int_range, self.steps)
 
     def _int_range(self, value: oir.Value) -> Range | None:
         told: Range | None = value.meta.get(RANGE)

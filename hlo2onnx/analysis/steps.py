@@ -28,9 +28,12 @@ class Steps(NamedTuple):
 
 Constant = Callable[[oir.Value], np.ndarray | None]
 IntRangeOf = Callable[[oir.Value], Range | None]
+StepsOf = Callable[[oir.Value], Steps | None]
 
 
-def steps_of(value: oir.Value, constant: Constant, int_range: IntRangeOf) -> Steps | None:
+def steps_of(
+    value: oir.Value, constant: Constant, int_range: IntRangeOf, steps: StepsOf
+) -> Steps | None:
     """The steps that the elements of a float value are in; None if they follow from nothing.
 
     What is looked through is how programs make numbers of random bits: integers converted,
@@ -44,7 +47,7 @@ def steps_of(value: oir.Value, constant: Constant, int_range: IntRangeOf) -> Ste
         found = _of_integers(node.inputs[0], int_range)
     elif node.op_type in ("Add", "Mul", "Sub"):
         operands = with_number(node, constant)
-        inner = None if operands is None else steps_of(operands[0], constant, int_range)
+        inner = None if operands is None else steps(operands[0])
         if operands is not None and inner is not None:
             found = (
                 _scaled(inner, operands[1]) if node.op_type == "Mul" else moved(inner, operands[1])

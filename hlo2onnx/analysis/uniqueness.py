@@ -38,10 +38,14 @@ def distinct_rows(value: oir.Value, range_of: RangeOf) -> bool:
     return False
 
 
-def distinct(value: oir.Value, range_of: RangeOf) -> bool:
+_DEEPEST = 64
+"""Of more ops in a row no proof is attempted."""
+
+
+def distinct(value: oir.Value, range_of: RangeOf, depth: int = _DEEPEST) -> bool:
     """Whether no two elements are provably equal."""
     dims = static_shape(value)
-    if dims is None or dtype_of(value) not in INTEGERS:
+    if dims is None or dtype_of(value) not in INTEGERS or not depth:
         return False
     if math.prod(dims) <= 1:
         return True
@@ -57,16 +61,16 @@ def distinct(value: oir.Value, range_of: RangeOf) -> bool:
     if x is None:
         return False
     if node.op_type in _SAME_ELEMENTS:
-        return distinct(x, range_of)
+        return distinct(x, range_of, depth - 1)
     if node.op_type == "Cast":
-        return _keeps_apart(node, range_of) and distinct(x, range_of)
+        return _keeps_apart(node, range_of) and distinct(x, range_of, depth - 1)
     if node.op_type == "TopK":
         # Places of the greatest elements of one row.
         return value is node.outputs[1] and dims[-1] == math.prod(dims)
     if node.op_type == "Where":
         branch = decided_branch(node, range_of)
-        return branch is not None and distinct(branch, range_of)
-    return _shifted_apart(node, range_of)
+        return branch is not None and distinct(branch, range_of, depth - 1)
+    return _shifted_apart(node, range_of, depth)
 
 
 def _keeps_apart(cast: oir.Node, range_of: RangeOf) -> bool:
@@ -77,7 +81,7 @@ def _keeps_apart(cast: oir.Node, range_of: RangeOf) -> bool:
     return known is not None and known.within(*range_of_type(dtype_of(cast.outputs[0])))
 
 
-def _shifted_apart(node: oir.Node, range_of: RangeOf) -> bool:
+def _shifted_apart(node: oir.Node, range_of: RangeOf, depth: int) -> bool:
     """distinct + scalar, distinct - scalar: wrapping or not, different stays different."""
     if node.op_type not in ("Add", "Sub"):
         return False
@@ -85,7 +89,7 @@ def _shifted_apart(node: oir.Node, range_of: RangeOf) -> bool:
     for x, by in (node.inputs, node.inputs[::-1]):
         assert x is not None and by is not None
         if _size(by) == 1 and _size(x) == total:
-            return distinct(x, range_of)
+            return distinct(x, range_of, depth - 1)
     return False
 
 

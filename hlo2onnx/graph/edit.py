@@ -66,6 +66,8 @@ def all_nodes(graph: oir.Graph) -> Iterator[oir.Node]:
 
 def subgraphs(node: oir.Node) -> list[oir.Graph]:
     """The node's own subgraphs (Loop and Scan bodies, If branches)."""
+    if not node.attributes:  # which most have not, and all are asked
+        return []
     return [
         attribute.as_graph()
         for attribute in node.attributes.values()

@@ -13,6 +13,7 @@ from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import all_nodes, can_replace, remove_makers, replace
+from hlo2onnx.graph.weights import SMALL_ELEMENTS
 from hlo2onnx.targets import Target
 
 MAX_FIRINGS_PER_NODE = 50
@@ -118,36 +119,58 @@ def _fire(
     queued: set[oir.Node],
 ) -> Rule | None:
     """Applies the first rule that takes the node, and queues everything it may have enabled."""
-    for rule in rules:
-        inputs = [x for x in node.inputs if x is not None]
-        rewriter.made.clear()
-        try:
-            with rewriter.before(node):
+    inputs = [x for x in node.inputs if x is not None]
+    found = _first(node, rules, rewriter)
+    if found is None:
+        return None
+    rule, values = found
+    names = [output.name for output in node.outputs]
+    enabled = [user for output in node.outputs for user in output.consumers()]
+    replace(node, values)
+    _inherit_names(node, names, values, rewriter.made)
+    _discard(rewriter.made)
+    # Rules that count readers must not see those that nobody needs any more.
+    less_read = [
+        value
+        for value in remove_makers(inputs)
+        if not _is_number(value) and len(value.uses()) <= FEW_READERS
+    ]
+    enabled += [user for value in less_read for user in value.consumers()]
+    for made in rewriter.made:
+        if made.graph is not None:
+            enabled += [made, *(user for output in made.outputs for user in output.consumers())]
+    for other in enabled:
+        if other not in queued:
+            queued.add(other)
+            pending.append(other)
+    return rule
+
+
+def _first(
+    node: oir.Node, rules: Iterable[Rule], rewriter: Rewriter
+) -> tuple[Rule, list[oir.Value]] | None:
+    """The first rule that takes the node, and what it makes of the node's outputs."""
+    if not rules:
+        return None
+    with rewriter.before(node):
+        for rule in rules:
+            rewriter.made.clear()
+            try:
                 result = rule.rewrite(node, rewriter)
-        except Refusal:
+            except Refusal:
+                _discard(rewriter.made)
+                continue
+            values = [result] if isinstance(result, oir.Value) else list(result)
+            if all(map(can_replace, node.outputs, values)):
+                return rule, values
             _discard(rewriter.made)
-            continue
-        values = [result] if isinstance(result, oir.Value) else list(result)
-        if not all(map(can_replace, node.outputs, values)):
-            _discard(rewriter.made)
-            continue
-        names = [output.name for output in node.outputs]
-        enabled = [user for output in node.outputs for user in output.consumers()]
-        replace(node, values)
-        _inherit_names(node, names, values, rewriter.made)
-        _discard(rewriter.made)
-        # Rules that count readers must not see those that nobody needs any more.
-        less_read = [value for value in remove_makers(inputs) if len(value.uses()) <= FEW_READERS]
-        enabled += [user for value in less_read for user in value.consumers()]
-        for made in rewriter.made:
-            if made.graph is not None:
-                enabled += [made, *(user for output in made.outputs for user in output.consumers())]
-        for other in enabled:
-            if other not in queued:
-                queued.add(other)
-                pending.append(other)
-        return rule
     return None
+
+
+def _is_number(value: oir.Value) -> bool:
+    """Whether a value is a small constant: thousands of nodes may read it, which takes long to
+    find out, and no rule asks how many do."""
+    return value.const_value is not None and value.const_value.size <= SMALL_ELEMENTS
 
 
 def _discard(made: Sequence[oir.Node]) -> None:

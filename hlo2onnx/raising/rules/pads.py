@@ -113,8 +113,7 @@ def _window(value: oir.Value | None) -> _Window | None:
         return None
     if node.op_type == "Add":
         x, zero = node.inputs
-        found = _window(x)
-        return found if found is not None and _is_zero(zero) else None
+        return _window(x) if _is_zero(zero) else None
     if node.op_type != "Pad" or node.attributes.get_string("mode", "constant") != "constant":
         return None
     x, *rest = node.inputs
