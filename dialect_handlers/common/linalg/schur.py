@@ -54,8 +54,10 @@ def _schur(a: jax.Array, vectors: bool) -> Schur:
     order = triangular_parts_aside(a).order
     found = schur_of_balanced(_take(_take(a, order, 0), order, 1), vectors)
     back = jnp.zeros(n, np.int32).at[order].set(np.arange(n, dtype=np.int32), unique_indices=True)
-    z = _take(found.z, back, 0) if vectors else found.z
-    return Schur(found.t * scale, z, found.w * scale, found.info)
+    # A matrix that is not finite has become NaN, but not all of what is made of it.
+    t = jnp.where(jnp.isnan(a), a, found.t * scale)
+    z = jnp.where(jnp.isnan(a), a, _take(found.z, back, 0)) if vectors else found.z
+    return Schur(t, z, found.w * scale, found.info)
 
 
 def schur_of_balanced(a: jax.Array, vectors: bool) -> Schur:
