@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as oir
+from sympy import sympify
 
 from hlo2onnx.analysis.ranges import Range, range_of_type
-from hlo2onnx.graph.dims import at_most, is_static
+from hlo2onnx.graph.dims import at_most, canonical, dim_of, free_symbols, is_static
 from hlo2onnx.graph.values import Dim, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.shape_arithmetic import contents_of
 
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
 WIDE_UNSIGNED = frozenset({oir.DataType.UINT32, oir.DataType.UINT64})
@@ -23,6 +25,8 @@ def clamped(em: Emitter, starts: oir.Value, limits: Sequence[Dim]) -> oir.Value:
     What is proven to lie inside is not clamped: negative indices would count from the end in
     ONNX, and the others fail there.
     """
+    if _follow_inside(starts, limits):
+        return starts if dtype_of(starts) in (INT32, INT64) else em.cast(starts, INT64)
     ranges = _column_ranges(em, starts, len(limits))
     below = any(known.low < 0 for known in ranges)
     above = not all(at_most(known.high, limit) for known, limit in zip(ranges, limits, strict=True))
@@ -43,6 +47,38 @@ def clamped(em: Emitter, starts: oir.Value, limits: Sequence[Dim]) -> oir.Value:
     if below:
         starts = em.Max(starts, em.scalar_like(0, starts))
     return em.Min(starts, highest)  # type: ignore[no-any-return]
+
+
+def row_index(em: Emitter, start: oir.Value, limit: Dim) -> oir.Value:
+    """The clamped start of one row, for Gather."""
+    if not _follow_inside(start, [limit]):
+        return clamped(em, start, [limit])
+    (dim,) = _followed(start) or (0,)
+    return em.extents.scalar(from_either_end(dim, canonical(limit + 1)))
+
+
+def from_either_end(index: Dim, extent: Dim) -> Dim:
+    """An index into an axis, counted from its end where that is simpler."""
+    back = canonical(index - extent)  # type: ignore[operator]
+    return back if len(free_symbols([back])) < len(free_symbols([index])) else index
+
+
+def _followed(starts: oir.Value) -> list[Dim] | None:
+    """Starts that follow from shapes."""
+    contents = contents_of(starts)
+    dims = None if contents is None else [dim_of(sympify(x)) for x in contents.reshape(-1)]
+    return None if dims is None or is_static(dims) else dims
+
+
+def _follow_inside(starts: oir.Value, limits: Sequence[Dim]) -> bool:
+    """Whether starts that follow from shapes provably lie inside."""
+    dims = _followed(starts)
+    if dims is None:
+        return False
+    each = list(limits) * (len(dims) // len(limits))
+    return all(
+        at_most(0, dim) and at_most(dim, limit) for dim, limit in zip(dims, each, strict=True)
+    )
 
 
 def _bounds(em: Emitter, limits: Sequence[Dim], dtype: oir.DataType) -> oir.Value:

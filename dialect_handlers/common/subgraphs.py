@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.symbolic import Extent
 from hlo2onnx.graph.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.shape_arithmetic import contents_of
 from hlo2onnx.mlir.types import parts_of
 
 
@@ -59,3 +61,12 @@ def known_integer(em: Emitter, value: Any) -> np.ndarray | None:
     if content is None or content.dtype.kind not in "iub":
         return None
     return content.reshape(())
+
+
+def scalar_content(em: Emitter, value: Any) -> np.ndarray | Extent | None:
+    """The same, or what an integer scalar is that follows from shapes."""
+    known, parts = known_integer(em, value), em.parts(value)
+    if known is not None or not em.has_symbols or len(parts) != 1 or shape_of(parts[0]):
+        return known
+    contents = contents_of(parts[0])
+    return None if contents is None else Extent(contents.item())

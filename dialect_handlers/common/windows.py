@@ -20,6 +20,12 @@ SMALL_PART = 8
 larger one is put between slices, which copies it twice but needs no index for each row."""
 MOST_ROWS = 1 << 12
 
+NOT_A_ROW = (
+    "each trip of a loop writes what may be less than a whole row of a buffer",
+    "write rows whose symbolic extents are those of the buffer",
+)
+"""Why a buffer that seemed to be a stack of rows is none."""
+
 
 def write_window(
     em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start]

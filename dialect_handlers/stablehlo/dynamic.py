@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from dialect_handlers.common.counting import count_along
+from dialect_handlers.common.indices import from_either_end
 from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import is_static
+from hlo2onnx.graph.dims import canonical, is_static
 from hlo2onnx.graph.values import Dim, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter
@@ -31,8 +32,15 @@ def get_dimension_size(em: Emitter, op: Op, *, dimension: int) -> oir.Value:
 
 @handles("stablehlo.dynamic_reshape", form="parts")
 def dynamic_reshape(em: Emitter, op: Op) -> oir.Value:
-    """dynamic_reshape(x, shape) -> Reshape: the same elements in row-major order."""
-    return em.reshape(em.operand(op), _wanted(em, op, 1))
+    """dynamic_reshape(x, shape) -> Reshape: the same elements in row-major order; what had the
+    shape before an axis was added is that again."""
+    x, dims = em.operand(op), _wanted(em, op, 1)
+    node = x.producer()
+    if node is not None and node.op_type == "Unsqueeze":
+        (source, _) = node.inputs
+        if source is not None and shape_of(source) == tuple(dims):
+            return source
+    return em.reshape(x, dims)
 
 
 @handles(
@@ -54,7 +62,9 @@ def dynamic_broadcast_in_dim(
         sorted(range(len(broadcast_dimensions)), key=broadcast_dimensions.__getitem__),
     )
     first = min(broadcast_dimensions, default=len(dims))
-    # Expand puts leading axes there by itself.
+    # Expand puts leading axes there by itself, except where no axis needs one.
+    while first and dims[first - 1] == 1:
+        first -= 1
     missing = [axis - first for axis in range(first, len(dims)) if axis not in broadcast_dimensions]
     return em.expand(em.unsqueeze(x, missing), dims)
 
@@ -72,6 +82,16 @@ def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
     starts, limits, strides = (dims_of(em, item) for item in bounds)
     if not is_static(strides):
         raise UnsupportedOp("the strides depend on data", "slice with constant strides")
+    rows = [
+        axis
+        for axis, (start, limit) in enumerate(zip(starts, limits, strict=True))
+        if not isinstance(start, int) and canonical(limit - start) == 1  # type: ignore[operator]
+    ]
+    for axis in rows:
+        # As dynamic_slice takes a row.
+        index = from_either_end(starts[axis], shape_of(x)[axis])
+        x = em.unsqueeze(em.Gather(x, em.extents.scalar(index), axis=axis), [axis])
+        starts[axis], limits[axis] = 0, 1
     return em.slice(x, starts, limits, strides)  # type: ignore[arg-type]
 
 

@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.indices import clamped, clamped_constant, constant_starts, window
+from dialect_handlers.common.indices import (
+    clamped,
+    clamped_constant,
+    constant_starts,
+    row_index,
+    window,
+)
 from hlo2onnx.graph.dims import canonical
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
@@ -36,7 +42,7 @@ def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Val
         return x
     if all(slice_sizes[axis] == 1 for axis in moving) and _picks_few(x, moving):
         picked = _picked(
-            em, x, {axis: clamped(em, starts[axis], [limits[axis]]) for axis in moving}
+            em, x, {axis: row_index(em, starts[axis], limits[axis]) for axis in moving}
         )
         return em.reshape(picked, slice_sizes)
     joined = em.concat([em.reshape(starts[axis], [1]) for axis in moving], axis=0)

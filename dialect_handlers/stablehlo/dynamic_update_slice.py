@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from dialect_handlers.common.indices import clamped, clamped_constant, constant_starts
-from dialect_handlers.common.windows import Start, write_window
+from dialect_handlers.common.windows import NOT_A_ROW, Start, write_window
+from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.dims import canonical
 from hlo2onnx.graph.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -19,6 +20,8 @@ def dynamic_update_slice(em: Emitter, op: Op) -> list[Parts]:
     x, update = em.parts(op.operands[0]), em.parts(op.operands[1])
     if x in em.rows:
         # The one write to a buffer that the loop around returns as a stack of rows.
+        if shape_of(update[0])[1:] != shape_of(x[0])[1:]:
+            raise UnsupportedOp(*NOT_A_ROW)
         em.rows[x] = update
         return [x]
     dims, sizes = shape_of(x[0]), shape_of(update[0])

@@ -14,25 +14,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import sympy
 
 from hlo2onnx.analysis.ranges import Range
 from hlo2onnx.analysis.symbolic import (
     Argument,
     Comparison,
     Conjunction,
+    Extent,
     Outer,
     Step,
     Symbol,
     SymbolicRun,
     Write,
 )
+from hlo2onnx.graph.dims import (
+    canonical,
+    dim_of,
+    expression,
+    is_nonnegative,
+    is_positive,
+    trip_number,
+)
+from hlo2onnx.graph.values import Dim
 from hlo2onnx.mlir.types import element_type, shape_of
 
 LONGEST = 1 << 20
 """Loops of more trips than this are not followed trip by trip."""
 
-Known = Callable[[Any], np.ndarray | None]
-"""The content of an MLIR value that is an integer scalar known at translation time."""
+Known = Callable[[Any], np.ndarray | Extent | None]
+"""The content of an MLIR value that is an integer scalar known at translation time, or follows
+from shapes."""
+
+ShapeOf = Callable[[Any], Sequence[Dim | None]]
+"""The extents of an MLIR value; None for one that nothing is known of."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ class Limit:
     Attributes:
         counter: Which state counts.
         direction: "LT", "LE", "GT" or "GE", towards which the counter steps.
-        bound: An MLIR value from outside the loop, or an array of rank 0.
+        bound: An MLIR value from outside the loop, an array of rank 0, or an extent.
     """
 
     counter: int
@@ -70,6 +85,7 @@ class LoopForm:
         counters: Integer scalars that grow by a constant, with that step.
         trips: The number of trips, when it is known now.
         limit: What tells the number of trips before the loop starts.
+        length: The number of trips, where it is one that follows from shapes.
         stacks: Buffers that are outputs of the trips, one row each.
         ranges: Counters of which the condition says within which bounds each trip finds them.
     """
@@ -78,16 +94,23 @@ class LoopForm:
     counters: Mapping[int, int] = field(default_factory=dict)
     trips: int | None = None
     limit: Limit | None = None
+    length: Dim | None = None
     stacks: Mapping[int, Stack] = field(default_factory=dict)
     ranges: Mapping[int, Range] = field(default_factory=dict)
 
 
-def loop_form(operation: Any, functions: Mapping[str, Any], known: Known) -> LoopForm:
+def loop_form(
+    operation: Any,
+    functions: Mapping[str, Any],
+    known: Known,
+    shape: ShapeOf = lambda value: shape_of(value.type),
+) -> LoopForm:
     """The form of a `stablehlo.while` operation.
 
     Args:
         functions: The module's functions by symbol.
         known: What is known about values from outside the loop.
+        shape: The extents of such values, also of those that are symbolic.
     """
     condition, body = (region.blocks[0] for region in operation.regions)
     states = list(operation.operands)
@@ -103,12 +126,19 @@ def loop_form(operation: Any, functions: Mapping[str, Any], known: Known) -> Loo
     }
     (going,) = SymbolicRun(functions, known).block(condition, arguments)
     trips, limit = _count(going, states, counters, invariants, known)
+    length = None if limit is None else _length(limit, counters, states, known)
     stacks: Mapping[int, Stack] = {}
+    extents = [shape(value) for value in states]
     if trips is not None and 0 < trips <= LONGEST:
         paths = _paths(states, counters, invariants, trips, known)
-        stacks = _stacks(body, states, paths, trips, SymbolicRun(functions, known))
+        rows = np.arange(trips)
+        stacks = _stacks(body, extents, paths, trips, rows, SymbolicRun(functions, known))
+    elif length is not None and is_positive(length):
+        trip = Extent(expression(trip_number("trip", canonical(length - 1))))  # type: ignore[operator]
+        paths = _symbolic_paths(states, counters, invariants, trip, known)
+        stacks = _stacks(body, extents, paths, length, trip, SymbolicRun(functions, known))
     ranges = _ranges(going, states, counters, invariants, known)
-    return LoopForm(invariants, counters, trips, limit, stacks, ranges)
+    return LoopForm(invariants, counters, trips, limit, length, stacks, ranges)
 
 
 # -- how many trips ---------------------------------------------------------------------------
@@ -128,7 +158,7 @@ def _count(
     if test is None:
         return None, None
     counter, direction, right = test
-    step, bound, start = counters[counter], _number(right, known), known(states[counter])
+    step, bound, start = counters[counter], _number(right, known), _now(states[counter], known)
     if start is not None and bound is not None:
         return trip_count(start, step, direction, int(bound)), None
     # With a longer step, or an inequality, the counter might jump past its bound and wrap.
@@ -137,6 +167,8 @@ def _count(
         return None, None
     if isinstance(right, Outer):
         return None, Limit(counter, direction, right.value)
+    if isinstance(right, Extent):
+        return None, Limit(counter, direction, right)
     return None, None if bound is None else Limit(counter, direction, bound)
 
 
@@ -159,8 +191,34 @@ def _test_of_counter(
 def _number(symbol: Symbol, known: Known) -> np.ndarray | None:
     """The content of a symbol that is known now."""
     if isinstance(symbol, Outer):
-        return known(symbol.value)
+        return _now(symbol.value, known)
     return symbol if isinstance(symbol, np.ndarray) else None
+
+
+def _now(value: Any, known: Known) -> np.ndarray | None:
+    """The content of a value that is known now."""
+    content = known(value)
+    return content if isinstance(content, np.ndarray) else None
+
+
+def _length(
+    limit: Limit, counters: Mapping[int, int], states: Sequence[Any], known: Known
+) -> Dim | None:
+    """The number of trips, if it follows from shapes."""
+    is_known = isinstance(limit.bound, np.ndarray | Extent)
+    bound = limit.bound if is_known else known(limit.bound)
+    first, last = _formula(known(states[limit.counter])), _formula(bound)
+    if first is None or last is None:
+        return None
+    count = sympy.sympify((last - first) * counters[limit.counter])
+    count += int(limit.direction in ("LE", "GE"))
+    return dim_of(count) if is_nonnegative(count) else None
+
+
+def _formula(content: np.ndarray | Extent | None) -> Any:
+    if isinstance(content, Extent):
+        return content.formula
+    return None if content is None else content.item()
 
 
 def _ranges(
@@ -178,7 +236,7 @@ def _ranges(
         if test is None:
             continue
         counter, direction, right = test
-        step, bound, start = counters[counter], _number(right, known), known(states[counter])
+        step, bound, start = counters[counter], _number(right, known), _now(states[counter], known)
         if bound is None or start is None:
             continue
         first, last, info = int(start), int(bound), np.iinfo(start.dtype)
@@ -237,7 +295,7 @@ def _paths(
     """The states at the start of every trip, as far as they are known."""
     paths: list[Symbol] = [Argument(k) for k in range(len(states))]
     for k in invariants | counters.keys():
-        start = known(states[k])
+        start = _now(states[k], known)
         if start is not None:
             steps = np.arange(trips, dtype=np.int64) * counters.get(k, 0)
             with np.errstate(all="ignore"):
@@ -245,9 +303,36 @@ def _paths(
     return paths
 
 
+def _symbolic_paths(
+    states: Sequence[Any],
+    counters: Mapping[int, int],
+    invariants: frozenset[int],
+    trip: Extent,
+    known: Known,
+) -> list[Symbol]:
+    """The states at the start of a trip, as far as they follow from its number and from shapes."""
+    paths: list[Symbol] = [Argument(k) for k in range(len(states))]
+    for k in invariants | counters.keys():
+        start = _formula(known(states[k]))
+        if start is not None:
+            paths[k] = Extent(start + trip.formula * counters.get(k, 0))
+    return paths
+
+
 def _stacks(
-    body: Any, states: Sequence[Any], paths: Sequence[Symbol], trips: int, run: SymbolicRun
+    body: Any,
+    extents: Sequence[Sequence[Dim | None]],
+    paths: Sequence[Symbol],
+    trips: Dim,
+    rows: np.ndarray | Extent,
+    run: SymbolicRun,
 ) -> dict[int, Stack]:
+    """The buffers that become stacks.
+
+    Args:
+        extents: Of the states.
+        rows: The number of each trip.
+    """
     stacks = {}
     after = run.block(body, paths)
     # What becomes another state is read by whoever reads that one.
@@ -255,11 +340,24 @@ def _stacks(
     for k, symbol in enumerate(after):
         if k in moved or not isinstance(symbol, Write) or symbol.index != k or k in run.read:
             continue
-        if shape_of(states[k].type)[0] != trips:
+        if extents[k][0] != trips:
             continue
-        ascending = np.arange(trips)
-        if (symbol.rows == ascending).all():
+        if _is_equal(symbol.rows, rows):
             stacks[k] = Stack(reverse=False)
-        elif (symbol.rows == ascending[::-1]).all():
+        elif _is_equal(symbol.rows, _backwards(rows, trips)):
             stacks[k] = Stack(reverse=True)
     return stacks
+
+
+def _backwards(rows: np.ndarray | Extent, trips: Dim) -> np.ndarray | Extent:
+    if isinstance(rows, Extent):
+        return Extent(expression(trips) - 1 - rows.formula)
+    return rows[::-1]
+
+
+def _is_equal(one: np.ndarray | Extent, other: np.ndarray | Extent) -> bool:
+    if isinstance(one, Extent) and isinstance(other, Extent):
+        return bool(sympy.expand(one.formula - other.formula) == 0)
+    if isinstance(one, Extent) or isinstance(other, Extent):
+        return False
+    return bool((one == other).all())

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx_ir as oir
 
+from hlo2onnx.analysis.extents import ARITHMETIC, COMPARISONS, Item, fits, plain
 from hlo2onnx.errors import InternalError
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import ELEMENT_TYPES, element_type, is_tensor, shape_of
@@ -53,15 +55,22 @@ class Conjunction:
     terms: tuple[Comparison, ...]
 
 
+@dataclass(frozen=True)
+class Extent:
+    """An integer scalar that follows from shapes, and from the number of the trip."""
+
+    formula: Item
+
+
 @dataclass(frozen=True, eq=False)
 class Write:
     """State `index` with one row along the leading axis written, which one in every trip."""
 
     index: int
-    rows: np.ndarray
+    rows: np.ndarray | Extent
 
 
-Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | np.ndarray | None
+Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | Extent | np.ndarray | None
 """An array is an integer or boolean scalar known now, or for every trip; None is anything."""
 
 _RESHAPES = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
@@ -91,14 +100,15 @@ class SymbolicRun:
 
     Args:
         functions: The module's functions by symbol.
-        known: The content of a value from outside that is an integer scalar known now.
+        known: The content of a value from outside that is an integer scalar known now, or follows
+            from shapes.
 
     Attributes:
         read: The states that something reads, other than the one write of a row.
     """
 
     def __init__(
-        self, functions: Mapping[str, Any], known: Callable[[Any], np.ndarray | None]
+        self, functions: Mapping[str, Any], known: Callable[[Any], np.ndarray | Extent | None]
     ) -> None:
         self.read: set[int] = set()
         self._functions = functions
@@ -168,7 +178,7 @@ class SymbolicRun:
         if name == "stablehlo.scatter" and len(operands) == 3:
             buffer, start, update = operands
             return self._write(buffer, update, [start], _sets_row(operation))
-        if name in _RESHAPES and isinstance(operands[0], np.ndarray):
+        if name in _RESHAPES and isinstance(operands[0], np.ndarray | Extent):
             return operands if _is_one_integer(operation.results[0].type) else None
         if len(operation.results) != 1 or not _is_integer_scalar(operation.results[0].type):
             return None
@@ -181,6 +191,8 @@ class SymbolicRun:
         numbers = [operand for operand in operands if isinstance(operand, np.ndarray)]
         if len(numbers) == len(operands):
             return self._number(operation, numbers)
+        if all(isinstance(operand, np.ndarray | Extent) for operand in operands):
+            return _followed(operation, operands)
         if name == "stablehlo.compare" and _is_integer_scalar(operation.operands[0].type):
             return [_compared(operands[0], _direction(operation), operands[1])]
         if name == "stablehlo.and" and _dtype(operation.results[0].type).kind == "b":
@@ -206,7 +218,7 @@ class SymbolicRun:
             not isinstance(buffer, Argument)
             or buffer.index in self._written
             or not is_row
-            or not isinstance(starts[0], np.ndarray)
+            or not isinstance(starts[0], np.ndarray | Extent)
         ):
             return None
         self._written.add(buffer.index)
@@ -241,6 +253,24 @@ class SymbolicRun:
             return None
         sign = 1 if operation.name == "stablehlo.add" else -1
         return [Step(first.index, sign * int(second))]
+
+
+def _followed(operation: Any, operands: Sequence[Symbol]) -> list[Symbol] | None:
+    """What follows from shapes if the operands do."""
+    name, items = operation.name.removeprefix("stablehlo."), [_item(x) for x in operands]
+    dtype = oir.DataType.from_numpy(_dtype(operation.results[0].type))
+    function = COMPARISONS[_direction(operation)] if name == "compare" else ARITHMETIC.get(name)
+    item = None if function is None or None in items else function(*items)
+    if item is None or not fits([item], dtype):
+        return None
+    item = plain(item)
+    return [np.asarray(item) if isinstance(item, bool) else Extent(item)]
+
+
+def _item(symbol: Symbol) -> Item | None:
+    if isinstance(symbol, Extent):
+        return symbol.formula
+    return symbol.item() if isinstance(symbol, np.ndarray) and symbol.ndim == 0 else None
 
 
 def _compared(lhs: Symbol, direction: str, rhs: Symbol) -> Symbol:

@@ -88,12 +88,35 @@ def at_most(low: Dim, high: Dim) -> bool:
     """Whether `low <= high` at all times."""
     if isinstance(low, int) and isinstance(high, int):
         return low <= high
-    return _lowest(sympy.expand(expression(high) - expression(low))).is_nonnegative is True
+    return is_nonnegative(expression(high) - expression(low))
+
+
+class Counter(sympy.Dummy):  # type: ignore[misc]
+    """A symbol for each of 0, 1, 2, ..., `last`."""
+
+    last: Expression
+
+
+def trip_number(name: str, last: Dim) -> oir.SymbolicDim:
+    """The number of a loop's trip, of which `last` is that of the last one."""
+    made = Counter(name, integer=True, nonnegative=True)
+    made.last = expression(last)
+    return oir.SymbolicDim(made)
+
+
+def is_nonnegative(formula: Expression) -> bool:
+    """Whether it is at least 0 at all times."""
+    return _lowest(sympy.expand(formula)).is_nonnegative is True
 
 
 def _lowest(formula: Expression) -> Expression:
-    """A formula without floors that is at most this one: floor(n / d) of whole numbers lies
-    between (n + 1 - d) / d and n / d."""
+    """A formula without floors and counters that is at most this one: floor(n / d) of whole
+    numbers lies between (n + 1 - d) / d and n / d."""
+    for part in formula.atoms(Counter):
+        factor = formula.coeff(part)
+        rest = sympy.expand(formula - factor * part)
+        if factor.is_Integer and not rest.has(part):
+            return _lowest(sympy.expand(rest + (factor * part.last if factor < 0 else 0)))
     for part in formula.atoms(sympy.floor):
         factor = formula.coeff(part)
         numerator, denominator = sympy.together(part.args[0]).as_numer_denom()

@@ -14,7 +14,7 @@ import onnx_ir as oir
 import sympy
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.dims import Expression, dim_of, expression, symbol
+from hlo2onnx.graph.dims import Expression, dim_of, expression, symbol, trip_number
 from hlo2onnx.graph.values import Dim, shape_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Extents:
         self._builder = builder
         self._global: dict[Expression, oir.Value] = {}
         self._local: dict[Expression, oir.Value] = {}
+        self._scalars: dict[Expression, oir.Value] = {}
 
     def extent_of(self, value: oir.Value, axis: int) -> oir.SymbolicDim:
         """A new symbol for an extent of a value that has just been made."""
@@ -42,6 +43,28 @@ class Extents:
         dim = symbol(self._builder.names.unique("extent"), positive=False)
         self._local[expression(dim)] = value
         return dim
+
+    def counted(self, trip: oir.Value, last: Dim) -> oir.SymbolicDim:
+        """A new symbol for a loop's iteration number, an i64 scalar that ends with `last`."""
+        dim = trip_number(self._builder.names.unique("trip"), last)
+        self._scalars[expression(dim)] = trip
+        return dim
+
+    def scalar(self, dim: Dim) -> oir.Value:
+        """The extent as a tensor of rank 0."""
+        formula, b = expression(dim), self._builder
+        if formula.is_Integer:
+            return b.i64(int(formula))
+        for trip in formula.free_symbols & self._scalars.keys():
+            rest = sympy.expand(formula - trip)
+            if rest == 0:
+                return self._scalars[trip]
+            if not rest.has(trip):
+                return b.op("Add", self.scalar(dim_of(rest)), self._scalars[trip])  # type: ignore[no-any-return]
+            rest = sympy.expand(formula + trip)
+            if not rest.has(trip):
+                return b.op("Sub", self.scalar(dim_of(rest)), self._scalars[trip])  # type: ignore[no-any-return]
+        return b.squeeze(self.value(dim), [0])
 
     def vector(self, dims: Sequence[Dim]) -> oir.Value:
         """The extents as a tensor of rank 1."""
@@ -61,7 +84,9 @@ class Extents:
         formula = expression(dim)
         if formula.is_Integer:
             return self._builder.i64([int(formula)])
-        if formula.free_symbols & self._local.keys():
+        if formula in self._scalars:
+            return self._builder.reshape(self._scalars[formula], [1])
+        if any(item in self._local or item in self._scalars for item in formula.free_symbols):
             return self._computed(formula)
         known = self._global.get(formula)
         producer = None if known is None else known.producer()
@@ -83,7 +108,7 @@ class Extents:
         result: oir.Value
         match formula:
             case sympy.Add():
-                result = _chain(b, "Add", values)
+                result = self._sum(formula)
             case sympy.Mul():
                 result = _chain(b, "Mul", values)
             case sympy.Pow() if formula.exp.is_Integer and formula.exp > 0:
@@ -100,8 +125,18 @@ class Extents:
                 raise InternalError(f"the extent {formula} cannot be computed")
         return result
 
+    def _sum(self, formula: Expression) -> oir.Value:
+        """A sum, in which what is subtracted comes last."""
+        terms = sorted(formula.args, key=_is_negative)
+        result = self.value(dim_of(terms[0]))
+        for term in terms[1:]:
+            negative = _is_negative(term)
+            operand = self.value(dim_of(-term if negative else term))
+            result = self._builder.op("Sub" if negative else "Add", result, operand)
+        return result
+
     def _operands(self, formula: Expression) -> list[oir.Value]:
-        if isinstance(formula, sympy.floor):
+        if isinstance(formula, sympy.floor | sympy.Add):
             return []
         return [self.value(dim_of(part)) for part in formula.args]
 
@@ -134,6 +169,10 @@ class Extents:
                     difference = self._builder.Sub(self.value(dim), self.value(dim_of(rest)))
                     return _divided(self._builder, difference, int(factor))
         raise InternalError(f"no input has an extent that determines {wanted}")
+
+
+def _is_negative(term: Expression) -> bool:
+    return bool(term.as_coeff_Mul()[0] < 0)
 
 
 def _chain(b: GraphBuilder, op_type: str, values: Sequence[oir.Value]) -> oir.Value:

@@ -17,7 +17,7 @@ import onnx_ir as oir
 import sympy
 
 from hlo2onnx.analysis.elements import known_elements
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.analysis.extents import ARITHMETIC, COMPARISONS, Item, fits, plain
 from hlo2onnx.graph.dims import dim_of, expression
 from hlo2onnx.graph.values import Dim, const_of, static_shape
 from hlo2onnx.lowering.op import Op
@@ -33,8 +33,6 @@ _LIMIT = 64
 """Longer vectors are no shapes."""
 
 Contents = np.ndarray[Any, np.dtype[np.object_]]
-Item = Any
-"""An int, a bool or a SymPy expression."""
 
 
 def contents_of(value: oir.Value) -> Contents | None:
@@ -75,9 +73,16 @@ def value_of(em: Emitter, contents: Contents, dtype: oir.DataType) -> oir.Value:
     """A value that holds this: a constant, or computed from the inputs' shapes."""
     if not _is_symbolic(contents):
         return em.const(contents.astype(dtype.numpy()))
-    vector = em.extents.vector([_dim(item) for item in contents.reshape(-1)])
-    value = em.cast(vector, dtype)
-    value = em.squeeze(value, [0]) if contents.ndim == 0 else em.reshape(value, contents.shape)
+    if contents.ndim == 0:
+        value = em.cast(em.extents.scalar(_dim(contents.item())), dtype)
+    else:
+        vector = em.extents.vector([_dim(item) for item in contents.reshape(-1)])
+        value = em.reshape(em.cast(vector, dtype), contents.shape)
+    return holding(value, contents)
+
+
+def holding(value: oir.Value, contents: Contents) -> oir.Value:
+    """The value, of which is known what it holds."""
     value.meta[CONTENTS] = contents
     return value
 
@@ -105,7 +110,7 @@ def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
     if part.dtype.is_floating_point() or None in part.shape:
         return None
     contents = function(op, known)
-    if contents is None or not _fits(contents, part.dtype):
+    if contents is None or not fits(contents.reshape(-1), part.dtype):
         return None
     return [(value_of(em, contents, part.dtype),)]
 
@@ -136,21 +141,14 @@ def evaluated_call(em: Emitter, function: Any, arguments: Sequence[Parts]) -> li
     dtype = arguments[-1][0].dtype
     if not y.is_positive or dtype is None:
         return None
-    return [(value_of(em, _scalar(_plain(known(x, y))), dtype),)]
+    return [(value_of(em, scalar_contents(plain(known(x, y))), dtype),)]
 
 
-def _scalar(item: Item) -> Contents:
+def scalar_contents(item: Item) -> Contents:
+    """What a scalar holds."""
     contents = np.empty((), object)
     contents[()] = item
     return contents
-
-
-def _fits(contents: Contents, dtype: oir.DataType) -> bool:
-    """Whether the numbers among the contents are some of the type: sums of booleans are none."""
-    if dtype == oir.DataType.BOOL:
-        return all(isinstance(item, bool) for item in contents.reshape(-1))
-    low, high = range_of_type(dtype)
-    return all(low <= item <= high for item in contents.reshape(-1) if isinstance(item, int))
 
 
 def _dim(item: Any) -> Dim:
@@ -191,61 +189,14 @@ def _each(function: Callable[..., Item | None]) -> Callable[[Op, list[Contents]]
             item = function(*(grid[index] for grid in grids))
             if item is None:
                 return None
-            result[index] = _plain(item)
+            result[index] = plain(item)
         return result
 
     return apply
 
 
-def _plain(item: Item) -> Item:
-    """A Python number where an expression is one."""
-    if isinstance(item, sympy.Basic):
-        expanded = sympy.expand(item)
-        return int(expanded) if expanded.is_Integer else expanded
-    return item
-
-
-def _divide(x: Item, y: Item) -> Item | None:
-    # Truncation is floor where nothing is negative.
-    x, y = sympy.sympify(x), sympy.sympify(y)
-    return sympy.floor(x / y) if x.is_nonnegative and y.is_positive else None
-
-
-def _remainder(x: Item, y: Item) -> Item | None:
-    x, y = sympy.sympify(x), sympy.sympify(y)
-    return sympy.Mod(x, y) if x.is_nonnegative and y.is_positive else None
-
-
-def _sign(x: Item) -> Item | None:
-    x = sympy.sympify(x)
-    return 1 if x.is_positive else -1 if x.is_negative else 0 if x.is_zero else None
-
-
-_VERDICTS: Mapping[str, Callable[[Any], bool | None]] = {
-    "EQ": lambda d: d.is_zero,
-    "NE": lambda d: d.is_nonzero if d.is_nonzero is not None else _not(d.is_zero),
-    "GE": lambda d: d.is_nonnegative,
-    "GT": lambda d: d.is_positive,
-    "LE": lambda d: d.is_nonpositive,
-    "LT": lambda d: d.is_negative,
-}
-
-
-def _not(verdict: bool | None) -> bool | None:
-    return None if verdict is None else not verdict
-
-
-def _both(x: Item, y: Item) -> Item | None:
-    return x & y if isinstance(x, int) and isinstance(y, int) else None
-
-
-def _either(x: Item, y: Item) -> Item | None:
-    return x | y if isinstance(x, int) and isinstance(y, int) else None
-
-
 def _compare(op: Op, arrays: list[Contents]) -> Contents | None:
-    verdict = _VERDICTS[op.attribute("comparison_direction")]
-    return _each(lambda x, y: verdict(sympy.expand(x - y)))(op, arrays)
+    return _each(COMPARISONS[op.attribute("comparison_direction")])(op, arrays)
 
 
 def _concatenate(op: Op, arrays: list[Contents]) -> Contents | None:
@@ -274,21 +225,8 @@ def _broadcast(op: Op, arrays: list[Contents]) -> Contents | None:
 
 
 _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
-    "stablehlo.add": _each(lambda x, y: x + y),
-    "stablehlo.subtract": _each(lambda x, y: x - y),
-    "stablehlo.multiply": _each(lambda x, y: x * y),
-    "stablehlo.negate": _each(lambda x: -x),
-    "stablehlo.maximum": _each(sympy.Max),
-    "stablehlo.minimum": _each(sympy.Min),
-    "stablehlo.clamp": _each(lambda low, x, high: sympy.Min(sympy.Max(low, x), high)),
-    "stablehlo.divide": _each(_divide),
-    "stablehlo.remainder": _each(_remainder),
-    "stablehlo.sign": _each(_sign),
-    "stablehlo.convert": _each(lambda x: int(x) if isinstance(x, bool) else x),
+    **{f"stablehlo.{name}": _each(function) for name, function in ARITHMETIC.items()},
     "stablehlo.compare": _compare,
-    "stablehlo.and": _each(_both),
-    "stablehlo.or": _each(_either),
-    "stablehlo.select": _each(lambda p, x, y: x if p else y),
     "stablehlo.concatenate": _concatenate,
     "stablehlo.reshape": _reshape,
     "stablehlo.slice": _slice,
@@ -299,4 +237,4 @@ _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
 
 def extent_contents(dim: Dim) -> Contents:
     """The content of a scalar that holds an extent."""
-    return _scalar(dim if isinstance(dim, int) else expression(dim))
+    return scalar_contents(dim if isinstance(dim, int) else expression(dim))

@@ -10,26 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx_ir as oir
+import sympy
 
 from dialect_handlers.common.subgraphs import (
     flat,
     grouped,
     inputs_for,
-    known_integer,
+    scalar_content,
     set_outputs,
 )
+from hlo2onnx.analysis.extents import fits, plain
 from hlo2onnx.analysis.loops import Limit, LoopForm, loop_form
 from hlo2onnx.analysis.ranges import RANGE, Range, range_of_type
+from hlo2onnx.analysis.symbolic import Extent
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import INT64_MIN
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.dims import canonical, dim_of, expression
+from hlo2onnx.graph.values import Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
+from hlo2onnx.lowering.shape_arithmetic import contents_of, holding, scalar_contents
 
 INT64 = oir.DataType.INT64
 
@@ -39,7 +45,8 @@ def while_(em: Emitter, op: Op) -> list[Parts]:
     """while(operands) -> Loop; nothing for no trip, the body alone for a single one."""
     if em.walker.in_scalar_region:
         raise unsupported("loop in a scalar region")
-    form = loop_form(op.operation, em.walker.functions, partial(known_integer, em))
+    known, shape = partial(scalar_content, em), partial(_shape, em)
+    form = loop_form(op.operation, em.walker.functions, known, shape)
     initial = [em.parts(operand) for operand in op.operands]
     if form.trips == 0:
         return initial
@@ -70,7 +77,7 @@ def _conditional(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> l
 
 def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[Parts]:
     """Loop with a number of trips and no condition."""
-    trips = _trips(em, form, initial) if form.limit else em.i64(form.trips or 0)
+    trips = _trips(em, form, initial)
     elsewhere = form.invariants | form.counters.keys() | form.stacks.keys()
     carried = [k for k, parts in enumerate(initial) if parts and k not in elsewhere]
     if not carried and not form.stacks:
@@ -80,7 +87,7 @@ def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[
     buffers = {k: inputs_for(em, op.operands[k], f"{em.scope}/buffer") for k in form.stacks}
     em.rows.update((buffer, ()) for buffer in buffers.values())
     with em.subgraph([trip, going, *flat(states.values())], f"{em.scope}/body") as graph:
-        counters = _counters(em, form, initial, trip)
+        counters = _numbered(em, form, initial, trip)
         after = em.inline(op.block(1), _with(initial, {**states, **buffers, **counters}))
         rows = [row for buffer in buffers.values() for row in _row(em, buffer)]
         set_outputs(em, graph, [going, *flat(after[k] for k in carried), *rows])
@@ -89,9 +96,36 @@ def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[
         zip(buffers, grouped(stacked, [op.operands[k].type for k in buffers]), strict=True)
     )
     for k, stack in form.stacks.items():
+        for part, buffer in zip(stacks[k], initial[k], strict=True):
+            part.shape = oir.Shape(shape_of(buffer))
         if stack.reverse:
             stacks[k] = tuple(em.slice(part, [-1], [INT64_MIN], [-1], [0]) for part in stacks[k])
     return _with(initial, {**final, **stacks, **_counters(em, form, initial, trips)})
+
+
+def _shape(em: Emitter, value: Any) -> Shape:
+    parts = em.parts(value)
+    return shape_of(parts[0]) if parts else ()
+
+
+def _numbered(
+    em: Emitter, form: LoopForm, initial: Sequence[Parts], trip: oir.Value
+) -> dict[int, Parts]:
+    """The counters at the start of a trip, of which is known what they hold: shapes may follow
+    from them."""
+    counters = _counters(em, form, initial, trip)
+    trips = form.length if form.length is not None else form.trips
+    if not em.has_symbols or trips is None:
+        return counters
+    number = expression(em.extents.counted(trip, canonical(trips - 1)))
+    for k, (value,) in counters.items():
+        start = contents_of(initial[k][0])
+        if start is None:
+            continue
+        item = plain(start.item() + number * form.counters[k])
+        if fits([item], dtype_of(value)):
+            holding(value, scalar_contents(item))
+    return counters
 
 
 def _row(em: Emitter, buffer: Parts) -> list[oir.Value]:
@@ -171,7 +205,10 @@ def _trips(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> oir.Value:
     """How often the counter, which steps by one towards its limit, stays inside; a bound that it
     is past already counts as its start."""
     limit = form.limit
-    assert limit is not None
+    if form.length is not None:
+        return em.extents.scalar(form.length)
+    if limit is None:
+        return em.i64(form.trips or 0)
     start = em.cast(initial[limit.counter][0], INT64)
     bound = em.cast(_bound(em, limit), INT64)
     if limit.direction in ("LT", "LE"):
@@ -198,5 +235,7 @@ def _trip_range(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> Range:
 def _bound(em: Emitter, limit: Limit) -> oir.Value:
     if isinstance(limit.bound, np.ndarray):
         return em.const(limit.bound)
+    if isinstance(limit.bound, Extent):
+        return em.extents.scalar(dim_of(sympy.sympify(limit.bound.formula)))
     (bound,) = em.parts(limit.bound)
     return bound

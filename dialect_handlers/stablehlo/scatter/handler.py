@@ -17,10 +17,17 @@ from dialect_handlers.common.scattering import (
     scatter_in_order,
     scatter_rows,
 )
-from dialect_handlers.common.windows import SMALL_PART, Start, read_window, write_window
+from dialect_handlers.common.windows import (
+    NOT_A_ROW,
+    SMALL_PART,
+    Start,
+    read_window,
+    write_window,
+)
 from dialect_handlers.stablehlo.scatter.blocks import rows_of_a_block, scatter_blocks
 from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers, Window, read_numbers
 from dialect_handlers.stablehlo.scatter.places import Places
+from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.dims import at_most, product
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -46,6 +53,8 @@ def scatter(
     if first in em.rows:
         # The one write to a buffer that the loop around returns as a stack of rows.
         row = [1, *shape_of(first[0])[1:]]
+        if product(row) != product(shape_of(em.parts(op.operands[2])[0])):
+            raise UnsupportedOp(*NOT_A_ROW)
         em.rows[first] = tuple(em.reshape(part, row) for part in em.parts(op.operands[2]))
         return [first]
     inputs, updates = _operands(em, op)
