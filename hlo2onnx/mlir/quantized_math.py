@@ -45,7 +45,8 @@ def _parameter(like: Any, known: Quantization | None, numbers: Sequence[float]) 
     axis = None if known is None else known.axis
     element = ir.RankedTensorType(like).element_type
     is_float = isinstance(element, ir.FloatType)
-    literals = [repr(float(number)) if is_float else str(int(number)) for number in numbers]
+    # MLIR reads no 1e-05: a number has a point.
+    literals = [f"{number:.17e}" if is_float else str(int(number)) for number in numbers]
     shape = [] if axis is None else [len(numbers)]
     given = ir.RankedTensorType.get(shape, element)
     body = literals[0] if axis is None else f"[{', '.join(literals)}]"

@@ -146,6 +146,13 @@ def test_dequantize_is_exact(kind: str) -> None:
             )
 
 
+@pytest.mark.parametrize("rest", ["0.00001", "0.0000025:7"])
+def test_small_scales_have_a_reference(rest: str) -> None:
+    program = translate(conversion("uniform_quantize", "f32", element("i16", rest=rest)))
+    x = np.array([[1e-5, -2.4e-5, 0.1], [7.0, 0.0, 3.3e-6]], np.float32)
+    assert program.verify(x).ok
+
+
 @pytest.mark.parametrize("opset", [18, 20, 21, 23, 25])
 @pytest.mark.parametrize("kind", [element("u16", rest="0.001:1000"), element(rest="0.5:3")])
 def test_every_opset(kind: str, opset: int) -> None:
