@@ -44,9 +44,11 @@ def raise_model(
     ]
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)
-    report.rules += apply_rules(model, rules, target)
-    # Sharing equal nodes can enable rules that count readers, and what left two loops may be equal,
-    # so all run until nothing changes.
-    while hoist_invariants(model.graph) + eliminate_common_subexpressions(model.graph):
-        report.rules += apply_rules(model, rules, target)
+    fired = apply_rules(model, rules, target)
+    # A rule that refused a node saw only so far; when what it read has changed since it may not.
+    # Sharing equal nodes can enable rules that count readers, what left two loops may be equal, and
+    # a loop is another one when its body has changed: so all run until nothing changes.
+    while hoist_invariants(model.graph) + eliminate_common_subexpressions(model.graph) or fired:
+        report.rules += fired
+        fired = apply_rules(model, rules, target)
     remove_unused(model.graph)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.edit import replace
+from hlo2onnx.graph.edit import replace, subgraphs
 from hlo2onnx.graph.values import const_ints, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 
@@ -111,6 +111,7 @@ def rebuilt(
     body, after = trips.body, trips.after
     initial = [trips.initial[k] for k in kept]
     if not initial and not stacks:
+        release(trips.body)
         return [], []
     going = body.outputs[0]
     inputs = [trips.states[k] for k in kept]
@@ -133,6 +134,15 @@ def rebuilt(
     loop = trips.loop
     made = b.node("Loop", [loop.inputs[0], None, *initial], {"body": body}, types)
     return made[: len(kept)], made[len(kept) :]
+
+
+def release(body: oir.Graph) -> None:
+    """Lets go of everything that a body nobody runs any more has captured."""
+    body.outputs.clear()
+    for node in reversed(list(body)):
+        for inner in subgraphs(node):
+            release(inner)
+        body.remove(node, safe=True)
 
 
 def separate(b: Rewriter, old: oir.Value, new: oir.Value) -> oir.Value:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rules import scans
+from hlo2onnx.raising.rules import cells, scans
 
 __all__ = ["LOOP_RULES"]
 
 LOOP_RULES: tuple[Rule, ...] = (
     scans.BatchScanned(),
     scans.PostponeStacked(),
+    cells.Lstm(),
+    cells.Gru(),
+    cells.Rnn(),
 )

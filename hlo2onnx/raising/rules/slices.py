@@ -23,7 +23,7 @@ class SliceOfConcat(Rule):
         concat = first(node).producer()
         need(concat is not None and concat.op_type == "Concat", "its operand is no Concat", node)
         assert concat is not None
-        ranges, axis = _ranges(node), concat.attributes.get_int("axis", 0)
+        ranges, axis = ranges_of(node), concat.attributes.get_int("axis", 0)
         need(ranges is not None and list(ranges) == [axis], "it cuts along another axis", node)
         assert ranges is not None
         rows = ranges[axis]
@@ -53,7 +53,7 @@ class ComposeSlices(Rule):
         inner = first(node).producer()
         need(inner is not None and inner.op_type == "Slice", "its operand is no Slice", node)
         assert inner is not None
-        ranges, taken = _ranges(inner), _ranges(node)
+        ranges, taken = ranges_of(inner), ranges_of(node)
         need(ranges and taken, "a range is not known, is empty, or goes backwards", node)
         assert ranges and taken
         for axis, rows in taken.items():
@@ -65,7 +65,7 @@ class ComposeSlices(Rule):
         return b.slice(first(inner), starts, ends, steps, list(ranges))
 
 
-def _ranges(node: oir.Node) -> dict[int, range] | None:
+def ranges_of(node: oir.Node) -> dict[int, range] | None:
     """What a Slice takes along each of its axes; None where that is not known, nothing, or turned
     round."""
     known = [item for item in map(const_ints, node.inputs[1:]) if item is not None]
