@@ -25,6 +25,9 @@ class Range(NamedTuple):
 RANGE = "hlo2onnx.range"
 """Key of `onnx_ir.Value.meta`: the `Range` of a value whose bounds its maker knows."""
 
+EXTENTS = Range(0, (1 << 31) - 1)
+"""Of extents: programs hold them in i32."""
+
 RangeOf = Callable[[oir.Value], Range | None]
 
 
@@ -48,6 +51,8 @@ def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
         found = _place_range(node, node.attributes.get_int("axis", -1)) if is_place else operands[0]
     elif node.op_type in _SUMS and operands[0]:
         found = _sum_range(node, operands)
+    elif node.op_type == "Shape":
+        found = EXTENTS
     elif node.op_type == "Cast":
         found = _cast_range(node, operands)
     elif node.op_type == "Where" and operands[1] and operands[2]:

@@ -115,3 +115,11 @@ def test_places_of_top_k(axis: int, places: Range) -> None:
 
     model = model_of(build, {"x": np.zeros((4, 7), np.float32)})
     assert Facts().int_range(model.graph.outputs[0]) == places
+
+
+def test_extents() -> None:
+    graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
+    b = GraphBuilder(graph, 23)
+    x = b.value("x", oir.DataType.FLOAT, (oir.SymbolicDim("n"), 2))
+    count = b.Range(b.i64(0), b.squeeze(b.Shape(x, start=0, end=1), [0]), b.i64(1))
+    assert Facts().int_range(count) == Range(0, (1 << 31) - 2)
