@@ -121,5 +121,7 @@ def test_extents() -> None:
     graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
     b = GraphBuilder(graph, 23)
     x = b.value("x", oir.DataType.FLOAT, (oir.SymbolicDim("n"), 2))
-    count = b.Range(b.i64(0), b.squeeze(b.Shape(x, start=0, end=1), [0]), b.i64(1))
+    limit = b.squeeze(b.Shape(x, start=0, end=1), [0])
+    types = [(oir.DataType.INT64, (oir.SymbolicDim("n"),))]
+    count = b.Range(b.i64(0), limit, b.i64(1), types=types)
     assert Facts().int_range(count) == Range(0, (1 << 31) - 2)
