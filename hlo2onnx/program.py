@@ -142,7 +142,7 @@ class OnnxProgram:
 
     @cached_property
     def _stepper(self) -> Stepper:
-        return Stepper(self._runtime, self.input_names, self._source.signature)
+        return Stepper(self._runtime, self.model.graph, self._source.signature)
 
     def flatten(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
         """The arguments of a call as flat arrays, one per input.

@@ -48,15 +48,43 @@ def test_steps_equal_calls(dtype: Any) -> None:
     np.testing.assert_array_equal(program(stepped, x)[1], program(called, x)[1])
 
 
-def test_memory_is_reused() -> None:
-    x = np.ones(4, np.float32)
-    program = hlo2onnx.translate(decode.lower(start(), x))
-    state: Any = start()
-    addresses = []
-    for _ in range(8):
-        state, _ = program.step(state, x)
-        addresses.append(state["cache"].value.data_ptr())
-    assert len(set(addresses[2:])) == 2
+@jax.jit
+def reading(state: jax.Array, x: jax.Array) -> Any:
+    """Reads the old state as well: the difference needs both."""
+    new = jax.lax.dynamic_update_slice(state, x[None], (x[0].astype(int), 0))
+    return new, (new - state).sum() + jnp.tanh(new).sum()
+
+
+@jax.jit
+def scattering(state: jax.Array, x: jax.Array) -> Any:
+    """Updates two rows after each other, which only the first can do over nothing else."""
+    return state.at[2].set(x).at[:, 1].add(x[0], mode="drop"), state.shape[0] * x.sum()
+
+
+@pytest.mark.parametrize(("function", "places"), [(plain, 1), (reading, 2), (scattering, 2)])
+def test_memory_is_reused(function: Any, places: int) -> None:
+    """A state that nothing else reads is updated in place; others have two places in turn."""
+    donating = jax.jit(function.__wrapped__, donate_argnums=0)
+    xs = np.random.default_rng(0).uniform(0, 8, (8, 4)).astype(np.float32)
+    state: Any = start() if function is plain else start()["cache"]
+    program = hlo2onnx.translate(donating.lower(state, xs[0]))
+    called, addresses = state, []
+    for x in xs:
+        called, want = program(called, x)
+        state, have = program.step(state, x)
+        np.testing.assert_array_equal(have, want)
+        for one, other in zip(jax.tree.leaves(state), jax.tree.leaves(called), strict=True):
+            np.testing.assert_array_equal(np.asarray(one), other)
+        leaf = state["cache"] if function is plain else state
+        addresses.append(leaf.value.data_ptr())
+    assert len(set(addresses[2:])) == places
+
+
+def test_a_given_array_is_not_overwritten() -> None:
+    given = start()
+    program = hlo2onnx.translate(decode.lower(given, np.ones(4, np.float32)))
+    program.step(given, np.ones(4, np.float32))
+    assert not given["cache"].any()
 
 
 def test_a_state_is_taken_once() -> None:
