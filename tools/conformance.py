@@ -3,6 +3,7 @@
     python tools/conformance.py --set spine                 a set of groups
     python tools/conformance.py --groups 'reduce_*,dot_general' --dtypes f32,i8
     python tools/conformance.py --set all --every 20        a sample
+    python tools/conformance.py --set all --symbolic        with symbolic leading dimensions
     python tools/conformance.py --case NAME                 one case, with traceback or values
     python tools/conformance.py --case NAME --dump DIR      ... and module, model and inputs
     python tools/conformance.py --set all --known tests/conformance/known_failures.txt
@@ -77,6 +78,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
     add("--case", metavar="NAME", help="one case (or an fnmatch pattern), verbosely")
     add("--dump", metavar="DIR", help="write module, inputs, stages and model of each case")
+    add("--symbolic", action="store_true", help="make leading dimensions symbolic where JAX can")
     add("--jobs", type=int, default=2, metavar="N", help="worker processes")
     add("--timeout", type=float, default=60.0, metavar="S", help="seconds for a case")
     add("--json", type=Path, metavar="FILE", help="write all outcomes")
@@ -114,7 +116,8 @@ def _chosen(options: argparse.Namespace, cases: Sequence[Case]) -> list[Case]:
 def _run(cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Outcome]:
     pool = Pool(options.jobs, options.timeout)
     try:
-        futures = pool.submit([case.name for case in cases], {"dump": options.dump})
+        request = {"dump": options.dump, "symbolic": options.symbolic}
+        futures = pool.submit([case.name for case in cases], request)
         outcomes: dict[str, Outcome] = {}
         passed = 0
         for future in as_completed(futures):

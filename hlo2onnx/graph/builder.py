@@ -321,8 +321,12 @@ class GraphBuilder:
                 return self.const(np.zeros(dims, dtype_of(x).numpy()))  # type: ignore[arg-type]
             return self._one("Expand", x, self.i64(list(dims)))  # type: ignore[arg-type]
         aligned = (1,) * (len(dims) - rank_of(x)) + shape_of(x)
-        # Where x has the extent already, 1 asks for nothing.
-        wanted = [1 if have == want else want for have, want in zip(aligned, dims, strict=True)]
+        # Where x has the extent already, 1 asks for nothing; of a constant shape with 0 the runtime
+        # makes nothing.
+        wanted = [
+            1 if have == want and 0 not in dims else want
+            for have, want in zip(aligned, dims, strict=True)
+        ]
         shape = self.extents.vector(wanted)
         return self._one("Expand", x, shape, types=[(dtype_of(x), tuple(dims))])
 

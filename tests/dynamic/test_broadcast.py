@@ -16,6 +16,7 @@ BROADCASTS: dict[str, Callable[[jax.Array], Any]] = {
     "twice": lambda x: lax.broadcast(jnp.full(x.shape, False), (1,)),
     "iota": lambda x: x + jnp.arange(x.shape[0])[:, None],
     "tile": lambda x: jnp.tile(x, (2, 3)),
+    "to nothing": lambda x: jnp.broadcast_to(x[:, :1], (x.shape[0], 0)),
     "outer": lambda x: jnp.outer(x[:, 0], x[:, 1]),
 }
 

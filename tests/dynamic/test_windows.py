@@ -72,6 +72,16 @@ def test_same_pooling_is_one_node() -> None:
     assert program.report.nodes["MaxPool"] == 1
 
 
+def test_gaps_along_the_static_axis() -> None:
+    every_size(
+        lambda x: lax.reduce_window(
+            x, 0.0, lax.add, (2, 2), (1, 1), ((0, 0), (0, 0)), base_dilation=(1, 2)
+        ),
+        "n, 6",
+        sizes=(2, 7),
+    )
+
+
 def test_a_window_over_the_whole_axis() -> None:
     every_size(
         lambda x: lax.reduce_window(x, 0.0, lax.add, (x.shape[0], 1), (1, 1), "VALID"), "n, 3"

@@ -10,9 +10,11 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.export
+import jax.numpy as jnp
 import numpy as np
 from jax._src.internal_test_util import test_harnesses
 
@@ -31,6 +33,7 @@ from hlo2onnx.verification.ort import OrtProgram, check_model
 STATUS_OF_PHASE = {
     "arguments": "jax-error",
     "lower": "jax-error",
+    "symbolic": "unexported",
     "xla": "jax-error",
     "translate": "error",
     "check": "invalid",
@@ -74,7 +77,8 @@ class Runs:
         """Runs one harness.
 
         Args:
-            options: `dump`: folder that receives module, model and inputs.
+            options: `dump`: folder that receives module, model and inputs; `symbolic`: whether
+                leading dimensions are symbolic in what is translated.
         """
         harness = self._harnesses[name]
         limits = [
@@ -87,9 +91,9 @@ class Runs:
         self._count += 1
         if self._count % CLEAR_EVERY == 0:
             jax.clear_caches()
-        return self._attempt(harness, options.get("dump"))
+        return self._attempt(harness, options.get("dump"), bool(options.get("symbolic")))
 
-    def _attempt(self, harness: Any, dump: str | None) -> Outcome:
+    def _attempt(self, harness: Any, dump: str | None, symbolic: bool) -> Outcome:
         clock = Clock()
         name = harness.fullname
         key = ""
@@ -97,11 +101,16 @@ class Runs:
             with clock("arguments"):
                 arguments = arguments_of(harness)
             with clock("lower"):
-                lowered = jax.jit(harness.dyn_fun).lower(*arguments)
-                key = _digest(harness.group_name, lowered, arguments)
+                lowered = translated = jax.jit(harness.dyn_fun).lower(*arguments)
+            if symbolic:
+                with clock("symbolic"):
+                    specs = with_symbolic_dimensions(arguments)
+                    translated = jax.jit(harness.dyn_fun).lower(*specs)
+            key = _digest(harness.group_name, translated, arguments)
             if dump is None and key in self._done:
                 return replace(self._done[key], name=name, seconds=clock.seconds)
-            _translate_and_compare(harness, lowered, arguments, clock, Dump(dump, name))
+            programs = Programs(lowered, translated)
+            _translate_and_compare(harness, programs, arguments, clock, Dump(dump, name))
             outcome = Outcome(name, "pass", seconds=clock.seconds)
         except Disagreement as found:
             reason, _, detail = str(found).partition("\n")
@@ -158,19 +167,59 @@ def _digest(group: str, lowered: Any, arguments: Sequence[Any]) -> str:
     return digest.hexdigest()
 
 
+class Programs(NamedTuple):
+    """One harness as JAX lowers it.
+
+    Attributes:
+        lowered: For the shapes of its arguments.
+        translated: For these, or for symbolic ones.
+    """
+
+    lowered: Any
+    translated: Any
+
+
+def with_symbolic_dimensions(arguments: Sequence[Any]) -> list[Any]:
+    """The arguments' types with symbols for the leading dimensions of 2 and more; equal ones have
+    the same symbol.
+
+    Raises:
+        ValueError: There are no such dimensions.
+    """
+    scope = jax.export.SymbolicScope()
+    sizes = dict.fromkeys(
+        shape[0]
+        for shape in map(jnp.shape, jax.tree_util.tree_leaves(arguments))
+        if shape and shape[0] > 1
+    )
+    if not sizes:
+        raise ValueError("no leading dimension is longer than 1")
+    names = ", ".join(f"n{size}" for size in sizes)
+    symbols = dict(zip(sizes, jax.export.symbolic_shape(names, scope=scope), strict=True))
+
+    def typed(leaf: Any) -> Any:
+        shape = jnp.shape(leaf)
+        if not shape or shape[0] not in symbols:
+            return leaf
+        return jax.ShapeDtypeStruct((symbols[shape[0]], *shape[1:]), leaf.dtype)
+
+    return [jax.tree_util.tree_map(typed, argument) for argument in arguments]
+
+
 def _translate_and_compare(
-    harness: Any, lowered: Any, arguments: list[Any], clock: Clock, dump: Dump
+    harness: Any, programs: Programs, arguments: list[Any], clock: Clock, dump: Dump
 ) -> None:
     """Runs the program in XLA and, translated, in ONNX Runtime with and without optimisation.
 
     Raises:
         Disagreement: The results differ.
     """
+    lowered, translated = programs
     with clock("translate"):
-        signature = load(lowered).signature
+        signature = load(translated).signature
         inputs = flatten_arguments(signature, arguments, {})
-        dump.program(lowered, inputs)
-        program = hlo2onnx.translate(lowered, dump=dump.stages)
+        dump.program(translated, inputs)
+        program = hlo2onnx.translate(translated, dump=dump.stages)
         proto = program.model_proto
         content = proto.SerializeToString()
     dump.model(content)

@@ -9,6 +9,7 @@ from typing import Any
 STATUSES: dict[str, str] = {
     "pass": "every output agrees with XLA",
     "skipped": "JAX itself does not implement the case on the CPU",
+    "unexported": "JAX does not lower the case for symbolic leading dimensions, or it has none",
     "jax-error": "JAX fails although it declares no limitation",
     "refused": "hlo2onnx raises a TranslationError",
     "error": "hlo2onnx raises anything else: a bug",
@@ -20,6 +21,9 @@ STATUSES: dict[str, str] = {
     "timeout": "the case took too long",
 }
 """In the order of the way of a case."""
+
+_APART = ("skipped", "unexported")
+"""What JAX itself does not do."""
 
 REASON_LENGTH = 300
 REASON_SEPARATOR = "; "
@@ -61,12 +65,12 @@ class Outcome:
     @property
     def counts(self) -> bool:
         """Whether the case is part of the total: JAX's own gaps are not."""
-        return self.status != "skipped"
+        return self.status not in _APART
 
     @property
     def failed(self) -> bool:
-        """Whether the case is neither passed nor skipped."""
-        return self.status not in ("pass", "skipped")
+        """Whether the case has not passed, and counts."""
+        return self.status not in ("pass", *_APART)
 
     @property
     def line(self) -> str:

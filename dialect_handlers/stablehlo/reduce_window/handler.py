@@ -158,7 +158,11 @@ def _pooled_symbolic(
         for number, window in enumerate(windows)
     ]
     rows = [(w.window, w.stride, w.gap, w.step, (w.low, w.high)) for w in plain]
-    axes = axes_of([w.padded for w in plain], *map(list, zip(*rows, strict=True)))  # type: ignore[arg-type]
+    extents = [
+        window.padded if number in padded else window.extent
+        for number, window in enumerate(windows)
+    ]
+    axes = axes_of(extents, *map(list, zip(*rows, strict=True)))  # type: ignore[arg-type]
     symbolic = [axis for axis, window in zip(axes, windows, strict=True) if not window.is_static]
     if not all(axis.is_trivial or suits_symbolic(axis) for axis in symbolic):
         return None
