@@ -302,6 +302,10 @@ class GraphBuilder:
             return self._one("Reshape", x, self.i64(target), types=types)
         return self._one("Reshape", x, self.extents.vector(dims), allowzero=1, types=types)
 
+    def reshapes_at_once(self, x: oir.Value, dims: Sequence[Dim]) -> bool:
+        """Whether x can get these extents in one node, without computing any at run time."""
+        return is_static(dims) or _reshape_target(shape_of(x), dims) is not None
+
     def transpose(self, x: oir.Value, perm: Sequence[int]) -> oir.Value:
         """Transpose, or x itself when the permutation is the identity."""
         if list(perm) == list(range(len(perm))):

@@ -52,6 +52,16 @@ class Name(Pattern):
 
 
 @dataclass(frozen=True)
+class Constant(Name):
+    """Any constant of one element."""
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        if const_number(value) is not None:
+            yield from super().matches(value, bound)
+
+
+@dataclass(frozen=True)
 class Number(Pattern):
     """A constant of one element."""
 

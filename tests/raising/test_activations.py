@@ -78,3 +78,27 @@ PROBABILITIES: dict[str, Callable[[jax.Array], jax.Array]] = {
 @pytest.mark.parametrize("name", PROBABILITIES)
 def test_small_probabilities_keep_their_digits(name: str) -> None:
     assert "Sigmoid" not in nodes(PROBABILITIES[name], X - 20)
+
+
+def clipped(x: jax.Array) -> jax.Array:
+    return jnp.minimum(jnp.maximum(x, 0), 6)
+
+
+def test_relu_and_clip_before_what_takes_zeros_as_equal() -> None:
+    assert nodes(lambda x: jax.nn.relu(x) @ x, X) == ["MatMul", "Relu"]
+    assert nodes(lambda x: clipped(x) @ x, X) == ["Clip", "MatMul"]
+    assert nodes(lambda x: jnp.minimum(jnp.maximum(x, -1), 1), X) == ["Clip"]
+
+
+@pytest.mark.parametrize("read", [lambda x: x, lambda x: 1 / x, lambda x: jnp.arctan2(x, -1.0)])
+def test_relu_keeps_the_sign_of_zero_where_it_shows(read: Callable[..., jax.Array]) -> None:
+    x = np.array([-0.0, 0.0, -1.0, 2.0], np.float32)
+    program = hlo2onnx.translate(jax.jit(lambda x: read(jax.nn.relu(x))).lower(x))
+    assert "Relu" not in program.report.nodes
+    np.testing.assert_array_equal(
+        np.signbit(program(x)), np.signbit(jax.jit(lambda x: read(jax.nn.relu(x)))(x))
+    )
+
+
+def test_bounds_the_wrong_way_round_are_no_clip() -> None:
+    assert "Clip" not in nodes(lambda x: jnp.minimum(jnp.maximum(x, 2), 1), X)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules import (
     activations,
+    affine,
     algebra,
     broadcast,
+    channels,
     constants,
     indices,
     integers,
@@ -20,6 +22,7 @@ from hlo2onnx.raising.rules import (
     slices,
     softmax,
     steps,
+    transposes,
     units,
 )
 from hlo2onnx.raising.rules.of_loops import LOOP_RULES
@@ -68,6 +71,18 @@ RULES: tuple[Rule, ...] = (
     units.TransposeWithoutUnits(),
     units.ReduceWithoutUnits(),
     units.Mean(),
+    transposes.LateTranspose(),
+    transposes.ReduceTransposed(),
+    transposes.ConcatTransposed(),
+    transposes.PadTransposed(),
+    transposes.SliceTransposed(),
+    transposes.SplitTransposed(),
+    affine.ScaleIntoConvolution(),
+    affine.BiasIntoConvolution(),
+    channels.BatchNormalization(),
+    channels.GroupNormalization(),
+    activations.Relu(),
+    activations.ClipBetween(),
     activations.ActivationOperators(),
     activations.Sigmoid(),
     softmax.Softmax(),

@@ -9,9 +9,20 @@ from typing import Any
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of
+from hlo2onnx.graph.values import FLOATS, const_number, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.patterns import Either, Name, Op, Origin, Pattern, Product, Sum, match
+from hlo2onnx.raising.patterns import (
+    Constant,
+    Either,
+    Extreme,
+    Name,
+    Op,
+    Origin,
+    Pattern,
+    Product,
+    Sum,
+    match,
+)
 
 _X = Name("x")
 _ROOT = math.sqrt(0.5)
@@ -24,6 +35,7 @@ _ERFC = Either(
 _ERF = Either(Op("Erf", Product(_ROOT, _X)), Op("Erf", Op("Div", _X, math.sqrt(2))))
 _CUBE = Either(Product(0.044715, _X, _X, _X), Product(0.044715, Op("Pow", _X, 3.0)))
 _TANH = Op("Tanh", Product(math.sqrt(2 / math.pi), Sum(_X, _CUBE)))
+_RELU = Op("Relu", _X)
 _LOGISTIC = Op("Div", 1.0, Sum(1.0, Op("Exp", Op("Neg", _X))))
 
 
@@ -83,10 +95,15 @@ class ActivationOperators(Rule):
         raise Refusal("it is no activation function", node)
 
 
-_FINE_WITHOUT = frozenset({"Add", "Conv", "Gemm", "MatMul", "Sub"})
+_FINE_WITHOUT = frozenset(
+    {"Add", "AveragePool", "Conv", "ConvTranspose", "Gemm", "MatMul", "ReduceMean", "ReduceSum",
+     "Sub"}
+)  # fmt: skip
 """Operators whose results are as exact relative to the largest result without the last digits of
 the smallest operands."""
-_PASS_ON = frozenset({"Concat", "Expand", "Mul", "Neg", "Reshape", "Slice", "Transpose", "Where"})
+_PASS_ON = frozenset(
+    {"Concat", "Expand", "MaxPool", "Mul", "Neg", "Pad", "Reshape", "Slice", "Transpose", "Where"}
+)
 _DEPTH = 4
 
 
@@ -123,3 +140,73 @@ def _tolerates(node: oir.Node, value: oir.Value, depth: int) -> bool:
     if output.is_graph_output() and node.op_type != "Mul":
         return False
     return all(_tolerates(user, output, depth - 1) for user in output.consumers())
+
+
+_SIGN_BLIND = frozenset(
+    {"Add", "AveragePool", "BatchNormalization", "Conv", "Gemm", "LayerNormalization", "MatMul",
+     "MaxPool", "Mul", "ReduceMean", "ReduceSum", "ReduceMax", "RMSNormalization", "Softmax", "Sub"}
+)  # fmt: skip
+"""Operators that give equal numbers for zeros of both signs."""
+_MOVES = frozenset({"Concat", "Expand", "Identity", "Pad", "Reshape", "Slice", "Transpose"})
+
+
+def _is_sign_blind(value: oir.Value, depth: int = _DEPTH) -> bool:
+    """Whether all that reads a value takes zeros of both signs as equal."""
+    if value.is_graph_output() or depth == 0:
+        return False
+    return all(
+        user.op_type in _SIGN_BLIND
+        or (user.op_type in _MOVES and _is_sign_blind(user.outputs[0], depth - 1))
+        for user in value.consumers()
+    )
+
+
+class Relu(Rule):
+    """Max(x, 0) -> Relu(x)
+
+    The runtime's Relu leaves -0 as it is, which Max makes +0. Legal where what reads the result
+    takes both as equal.
+    """
+
+    name = "relu"
+    anchors = frozenset({"Max"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        need(dtype_of(y) in _SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        found = match(Extreme("Max", 0.0, _X), y)
+        need(found is not None, "it is no maximum with 0", node)
+        assert found is not None
+        need(shape_of(found["x"]) == shape_of(y), "the 0 decides its shape", node)
+        need(_is_sign_blind(y), "the sign of a zero may be asked for", node)
+        made: oir.Value = b.Relu(found["x"])
+        return made
+
+
+class ClipBetween(Rule):
+    """Min(Max(x, low), high) -> Clip(x, low, high) for constants low <= high
+
+    Under the condition of `Relu`, as Clip leaves -0 as it is too.
+    """
+
+    name = "clip-between"
+    anchors = frozenset({"Min"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        need(dtype_of(y) in _SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        found = match(
+            Extreme("Min", Constant("high"), Either(Extreme("Max", Constant("low"), _X), _RELU)), y
+        )
+        need(found is not None, "it is no minimum of a maximum", node)
+        assert found is not None
+        bounds = [const_number(found["low"]) if "low" in found else 0, const_number(found["high"])]
+        low, high = bounds
+        need(low is not None and high is not None, "its bounds are computed", node)
+        assert low is not None and high is not None
+        need(low <= high, "the lower bound is above the upper one", node)
+        x = found["x"]
+        need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
+        need(low != 0 or _is_sign_blind(y), "the sign of a zero may be asked for", node)
+        made: oir.Value = b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
+        return made

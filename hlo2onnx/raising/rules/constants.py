@@ -76,6 +76,8 @@ _INTEGERS = frozenset(
 )
 _EXACT = _INTEGERS | {oir.DataType.FLOAT, oir.DataType.DOUBLE}
 """Element types in which numpy computes as every runtime does."""
+_SINGLE = frozenset({oir.DataType.FLOAT})
+_FLOATS = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 _BOOL = frozenset({oir.DataType.BOOL})
 
 
@@ -89,24 +91,52 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(floor + ((rest != 0) & ((x < 0) != (y < 0))))
 
 
+def _larger(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The larger one, NaN if there is one, +0 of both zeros."""
+    return np.asarray(np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)))
+
+
+def _smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The smaller one, NaN if there is one, -0 of both zeros."""
+    return np.asarray(np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y)))
+
+
+def _in_f64(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The function evaluated in f64 and rounded once: no runtime is closer to the truth."""
+
+    def evaluate(*arrays: np.ndarray) -> np.ndarray:
+        wide = function(*(array.astype(np.float64) for array in arrays))
+        return np.asarray(wide, arrays[0].dtype)
+
+    return evaluate
+
+
 ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]] = {
-    "Abs": (np.abs, _INTEGERS),
+    "Abs": (np.abs, _EXACT),
     "Add": (np.add, _EXACT),
     "And": (np.logical_and, _BOOL),
+    "Cos": (_in_f64(np.cos), _SINGLE),
     "Div": (_divide, _EXACT),
     "Equal": (np.equal, _EXACT | _BOOL),
+    "Exp": (_in_f64(np.exp), _SINGLE),
+    "Floor": (np.floor, _FLOATS),
     "Greater": (np.greater, _EXACT),
     "GreaterOrEqual": (np.greater_equal, _EXACT),
     "Less": (np.less, _EXACT),
     "LessOrEqual": (np.less_equal, _EXACT),
-    "Max": (lambda *xs: functools.reduce(np.maximum, xs), _INTEGERS),
-    "Min": (lambda *xs: functools.reduce(np.minimum, xs), _INTEGERS),
+    "Log": (_in_f64(np.log), _SINGLE),
+    "Max": (lambda *xs: functools.reduce(_larger, xs), _EXACT),
+    "Min": (lambda *xs: functools.reduce(_smaller, xs), _EXACT),
     "Mul": (np.multiply, _EXACT),
     "Neg": (np.negative, _EXACT),
     "Not": (np.logical_not, _BOOL),
     "Or": (np.logical_or, _BOOL),
+    "Pow": (_in_f64(np.power), _SINGLE),
+    "Reciprocal": (lambda x: np.asarray(1 / x, x.dtype), _FLOATS),
     "Relu": (lambda x: np.maximum(x, x.dtype.type(0)), _EXACT),
     "Sign": (np.sign, _INTEGERS),
+    "Sin": (_in_f64(np.sin), _SINGLE),
+    "Sqrt": (np.sqrt, _FLOATS),
     "Sub": (np.subtract, _EXACT),
     "Xor": (np.logical_xor, _BOOL),
 }
@@ -122,7 +152,8 @@ class FoldConstants(Rule):
     """Op(constants) -> constant
 
     Legal for data movement, selection, casts that numpy gets right, comparisons, logic, and the
-    arithmetic that IEEE 754 and two's complement define exactly. Bounded: the result has at most
+    arithmetic that IEEE 754 and two's complement define exactly; functions of f32 are evaluated in
+    f64 and rounded once. Bounded: the result has at most
     1,024 elements, or is no larger than a constant operand that only this node reads (a weight
     transposed once, here). An expanded constant is folded where it is an index or where no reader
     broadcasts by itself.

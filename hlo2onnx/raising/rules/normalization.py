@@ -12,13 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import Shape, const_number, dtype_of, rank_of, shape_of
+from hlo2onnx.graph.values import Shape, const_ints, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.patterns import Either, Extreme, Name, Op, Product, match
 from hlo2onnx.raising.rules.shape import source_of
 from hlo2onnx.raising.rules.softmax import reduction_of
 
-_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
+SINGLE_PRECISION = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
 """Element types whose kernels are as exact as the expansion."""
 
 
@@ -32,25 +32,25 @@ def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value |
             yield left, variance, None
         return
     for a, b in ((left, right), (right, left)):
-        variance = _under_inverse_root(b)
+        variance = under_inverse_root(b)
         if variance is not None:
             yield a, variance, None
         product = b.producer()
         if product is not None and product.op_type == "Mul":
             for root, scale in (product.inputs, product.inputs[::-1]):
                 assert root is not None
-                variance = _under_inverse_root(root)
+                variance = under_inverse_root(root)
                 if variance is not None:
                     yield a, variance, scale
 
 
-def _under_inverse_root(value: oir.Value) -> oir.Value | None:
+def under_inverse_root(value: oir.Value) -> oir.Value | None:
     """v of 1 / sqrt(v)."""
     root = source_of(value, "Reciprocal")
     return None if root is None else source_of(root, "Sqrt")
 
 
-def _epsilon(value: oir.Value) -> tuple[oir.Value, float]:
+def with_epsilon(value: oir.Value) -> tuple[oir.Value, float]:
     """v and e of v + e."""
     node = value.producer()
     if node is not None and node.op_type == "Add":
@@ -64,7 +64,7 @@ def _epsilon(value: oir.Value) -> tuple[oir.Value, float]:
 _X, _MEAN = Name("x"), Name("mean")
 _FAST = Op("Sub", Op("ReduceMean", Product(_X, _X), Name("axes")), Product(_MEAN, _MEAN))
 _CENTRED = Op("Sub", _X, _MEAN)
-_VARIANCE = Either(
+VARIANCE = Either(
     Extreme("Max", 0.0, _FAST),
     Op("Relu", _FAST),
     _FAST,
@@ -111,15 +111,18 @@ class LayerNormalization(Rule):
             if found is None:
                 continue
             x, mean = found["x"], found["mean"]
-            need(dtype_of(x) in _TYPES, "its kernel is less exact in this type", x)
-            variance, epsilon = _epsilon(root)
-            squares = match(_VARIANCE, variance)
+            need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
+            variance, epsilon = with_epsilon(root)
+            squares = match(VARIANCE, variance)
             need(squares is not None, "it is not divided by a deviation", variance)
             assert squares is not None
             same = squares["x"] is x and squares["mean"] is mean
             need(same, "the deviation is of something else", variance)
             axes = reduction_of(mean, "ReduceMean", x)
-            need(_axes_of(b, squares["axes"], x) == axes, "mean and deviation are of other axes")
+            need(
+                constant_axes(squares["axes"], rank_of(x)) == axes,
+                "mean and deviation are of other axes",
+            )
             dims = _trailing(x, axes)
             parameter = _parameter(b, scale, dims, x)
             made: oir.Value = b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
@@ -127,9 +130,10 @@ class LayerNormalization(Rule):
         raise Refusal("nothing centred is divided by a root", node)
 
 
-def _axes_of(b: Rewriter, axes: oir.Value, x: oir.Value) -> tuple[int, ...] | None:
-    known = b.facts.constant(axes)
-    return None if known is None else tuple(sorted(int(a) % rank_of(x) for a in known.reshape(-1)))
+def constant_axes(axes: oir.Value, rank: int) -> tuple[int, ...] | None:
+    """The axes an operand lists, not negative and in order; None if they are computed."""
+    known = const_ints(axes)
+    return None if known is None else tuple(sorted(axis % rank for axis in known))
 
 
 class RMSNormalization(Rule):
@@ -140,17 +144,18 @@ class RMSNormalization(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for x, root, scale in _factors(node):
-            need(dtype_of(x) in _TYPES, "its kernel is less exact in this type", x)
+            need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
             need(b.supports("RMSNormalization", dtype_of(x)), "the opset has none", node)
-            squares, epsilon = _epsilon(root)
+            squares, epsilon = with_epsilon(root)
             found = match(Op("ReduceMean", Product(_X, _X), Name("axes")), squares)
             if found is None or found["x"] is not x:
                 continue
-            axes = _axes_of(b, found["axes"], x)
+            axes = constant_axes(found["axes"], rank_of(x))
             need(axes is not None, "its axes are not known", squares)
             assert axes is not None
             dims = _trailing(x, axes)
-            need(rank_of(squares) == rank_of(x), "the root does not stand beside x", squares)
+            beside = rank_of(squares) == rank_of(x) or set(shape_of(squares)) <= {1}
+            need(beside, "the root does not stand beside x", squares)
             made: oir.Value = b.RMSNormalization(
                 x, _parameter(b, scale, dims, x), axis=-len(axes), epsilon=epsilon
             )

@@ -34,6 +34,13 @@ def rebuilt(node: oir.Node, b: Rewriter, inputs: Sequence[oir.Value | None]) -> 
     return value
 
 
+def reshaped(node: oir.Node, b: Rewriter, x: oir.Value) -> oir.Value:
+    """x in the shape of the node's result, in one node."""
+    dims = shape_of(node.outputs[0])
+    need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
+    return b.reshape(x, dims)
+
+
 class DropIdentity(Rule):
     """Identity(x), Cast to x's own type, Reshape, Transpose, Expand that change nothing -> x
 
@@ -67,7 +74,10 @@ class DropIdentity(Rule):
 
 
 class ComposeReshapes(Rule):
-    """Reshape(Reshape(x)) -> Reshape(x); so for Squeeze and Unsqueeze, whose shapes are static"""
+    """Reshape(Reshape(x)) -> Reshape(x); so for Squeeze and Unsqueeze
+
+    Legal where the last shape is known, or can be written in terms of x's own.
+    """
 
     name = "compose-reshapes"
     anchors = RESHAPES
@@ -75,11 +85,8 @@ class ComposeReshapes(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = source_of(first(node), *RESHAPES)
         need(x is not None, "its operand is not reshaped", node)
-        dims = static_shape(node.outputs[0])
-        need(dims is not None, "its shape is dynamic", node)
         assert x is not None
-        assert dims is not None
-        return b.reshape(x, dims)
+        return reshaped(node, b, x)
 
 
 class ComposeTransposes(Rule):
@@ -155,13 +162,10 @@ class UnitTransposeToReshape(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = first(node)
-        dims = static_shape(node.outputs[0])
-        need(dims is not None, "its shape is dynamic", node)
-        assert dims is not None
         perm = node.attributes["perm"].as_ints()
         moved = [axis for axis in perm if shape_of(x)[axis] != 1]
         need(moved == sorted(moved), "it moves an axis with elements", node)
-        return b.reshape(x, dims)
+        return reshaped(node, b, x)
 
 
 def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:

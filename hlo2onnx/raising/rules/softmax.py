@@ -23,7 +23,8 @@ def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple
     x = first(node)
     need(x in of, f"the {op_type} is of something else", node)
     axes = reduced_axes(node)
-    aligned = keeps_axes(node) or axes == tuple(range(len(axes)))
+    leading = axes == tuple(range(len(axes)))
+    aligned = keeps_axes(node) or leading or set(shape_of(node.outputs[0])) <= {1}
     need(aligned, f"the {op_type} does not stand beside what it is of", node)
     return axes
 

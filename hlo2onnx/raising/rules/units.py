@@ -9,7 +9,14 @@ import onnx_ir as oir
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
 from hlo2onnx.graph.values import Shape, const_ints, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shape import RESHAPES, adds_leading_axes_only, first, rebuilt, source_of
+from hlo2onnx.raising.rules.shape import (
+    RESHAPES,
+    adds_leading_axes_only,
+    first,
+    rebuilt,
+    reshaped,
+    source_of,
+)
 
 REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
 """Those that give x itself over an axis of extent 1."""
@@ -39,13 +46,17 @@ def keeps_axes(node: oir.Node) -> bool:
     return bool(node.attributes.get_int("keepdims", 1))
 
 
+_LETS_UNITS_PASS = BROADCASTING | UNARY | REDUCTIONS | RESHAPES | {"Transpose"}
+
+
 class LateReshape(Rule):
     """Exp(Reshape(x)) -> Reshape(Exp(x)); Add(Reshape(x), y) -> Reshape(Add(x, y'))
 
     Legal for elementwise operators if the other operands can be had for the shape before: those of
     one element, Reshapes of the same kind, constants that do not broadcast over some but not all
     of the axes that the Reshape makes, anything of no higher rank if it only puts axes of 1 in
-    front. A Reshape that others read too stays where it is.
+    front. A Reshape that others read too stays where it is, unless all it does is to add or drop
+    axes of 1 and the others let that pass.
     """
 
     name = "late-reshape"
@@ -59,13 +70,25 @@ class LateReshape(Rule):
         target = shape_of(view)
         before = shape_of(_source(view))
         earlier = [_before(x, before, target, b) for x in inputs]
-        return b.reshape(rebuilt(node, b, earlier), shape_of(node.outputs[0]))
+        return reshaped(node, b, rebuilt(node, b, earlier))
 
 
 def _moves(x: oir.Value) -> bool:
-    node = x.producer()
-    is_reshape = node is not None and node.op_type in RESHAPES and not node.domain
-    return is_reshape and len(x.uses()) == 1 and not x.is_graph_output()
+    """Whether x is a Reshape that what reads it may let pass."""
+    source = source_of(x, *RESHAPES)
+    if source is None or x.is_graph_output():
+        return False
+    readers = set(x.consumers())
+    if len(readers) == 1:
+        return True
+    return _only_units(shape_of(source), shape_of(x)) and all(
+        reader.op_type in _LETS_UNITS_PASS for reader in readers
+    )
+
+
+def _only_units(x: Shape, y: Shape) -> bool:
+    """Whether y is x but for axes of extent 1."""
+    return [dim for dim in x if dim != 1] == [dim for dim in y if dim != 1]
 
 
 def _source(view: oir.Value) -> oir.Value:
@@ -127,7 +150,7 @@ class KeepReducedAxes(Rule):
         kept = _kept(first(node), b, {})
         is_back = adds_leading_axes_only(shape_of(kept), shape)
         need(is_back, "the Reshape adds other axes than those reduced", node)
-        return b.reshape(kept, shape)
+        return reshaped(node, b, kept)
 
 
 def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> oir.Value:
@@ -144,6 +167,7 @@ def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> o
     else:
         need(node.op_type in BROADCASTING | UNARY, "something else than a reduction is read", node)
         need(len(known) < MAX_BETWEEN, "too much lies in between", node)
+        known[value] = value  # counts from here on, and is replaced below
         inputs = [x for x in node.inputs if x is not None]
         shapes = {shape_of(x) for x in inputs if rank_of(x)}
         need(shapes == {shape_of(value)}, "an operand is broadcast", node)
@@ -182,7 +206,7 @@ class TransposeWithoutUnits(Rule):
         assert x is not None
         places = _axes_in(shape_of(x), shape_of(view))
         perm = [places.index(axis) for axis in node.attributes["perm"].as_ints() if axis in places]
-        return b.reshape(b.transpose(x, perm), shape_of(node.outputs[0]))
+        return reshaped(node, b, b.transpose(x, perm))
 
 
 class ReduceWithoutUnits(Rule):
@@ -209,7 +233,7 @@ class ReduceWithoutUnits(Rule):
             keepdims = int(keeps_axes(node))
             x = b.op(node.op_type, x, b.i64(axes), keepdims=keepdims)
         assert isinstance(x, oir.Value)
-        return b.reshape(x, shape_of(node.outputs[0]))
+        return reshaped(node, b, x)
 
 
 class Mean(Rule):

@@ -1,0 +1,212 @@
+"""Transposes move towards what reads them, until they meet their inverse.
+
+JAX programs keep channels last, ONNX convolutions have them second. Between two layers the
+Transpose after the one and the Transpose before the other meet and are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.graph.ops import BROADCASTING, UNARY
+from hlo2onnx.graph.values import Shape, const_ints, rank_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shape import RESHAPES, first, rebuilt
+from hlo2onnx.raising.rules.units import REDUCTIONS, keeps_axes, reduced_axes
+
+_MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
+_MOVABLE_PAST |= {"Concat", "Pad", "Slice", "Transpose"}
+
+
+def _inverse(perm: Sequence[int]) -> list[int]:
+    return [int(axis) for axis in np.argsort(perm)]
+
+
+def _transposed(value: oir.Value | None) -> tuple[oir.Value, list[int]] | None:
+    """x and p for Transpose(x, p), if all that reads it may let it pass."""
+    node = None if value is None else value.producer()
+    if value is None or node is None or node.op_type != "Transpose" or value.is_graph_output():
+        return None
+    readers = value.consumers()
+    if len(readers) > 1 and not all(reader.op_type in _MOVABLE_PAST for reader in readers):
+        return None
+    return first(node), list(node.attributes["perm"].as_ints())
+
+
+class LateTranspose(Rule):
+    """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), and so for all elementwise operators
+
+    Legal as they act on each element alone. Operands that are not transposed alike must be
+    constant, or such that only axes of extent 1 move when they are transposed back.
+    """
+
+    name = "late-transpose"
+    anchors = BROADCASTING | UNARY
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        perm = next((found[1] for x in inputs if (found := _transposed(x))), None)
+        need(perm is not None, "no operand is transposed", node)
+        assert perm is not None
+        need(len(perm) == rank_of(node.outputs[0]), "its result has more axes", node)
+        earlier = [_earlier(x, perm, b) for x in inputs]
+        return b.transpose(rebuilt(node, b, earlier), perm)
+
+
+def _earlier(x: oir.Value, perm: list[int], b: Rewriter) -> oir.Value:
+    """What x is before the permutation."""
+    found = _transposed(x)
+    if found is not None and found[1] == perm:
+        return found[0]
+    if all(dim == 1 for dim in shape_of(x)):
+        return x
+    whole: Shape = (1,) * (len(perm) - rank_of(x)) + shape_of(x)
+    back = _inverse(perm)
+    long = [axis for axis in back if whole[axis] != 1]
+    cheap = x.const_value is not None or long == sorted(long)
+    need(cheap and b.reshapes_at_once(x, whole), "another operand is computed", x)
+    return b.transpose(b.reshape(x, whole), back)
+
+
+class ReduceTransposed(Rule):
+    """ReduceMean(Transpose(x), a) -> ReduceMean(x, a'), transposed if that is still needed"""
+
+    name = "reduce-transposed"
+    anchors = REDUCTIONS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        found = _transposed(first(node))
+        need(found is not None, "its operand is not transposed", node)
+        assert found is not None
+        x, perm = found
+        axes = sorted(perm[axis] for axis in reduced_axes(node))
+        keepdims = keeps_axes(node)
+        reduced: oir.Value = b.op(node.op_type, x, b.i64(axes), keepdims=int(keepdims))
+        if keepdims:
+            return b.transpose(reduced, perm)
+        left = [axis for axis in perm if axis not in axes]
+        return b.transpose(reduced, [sorted(left).index(axis) for axis in left])
+
+
+class ConcatTransposed(Rule):
+    """Concat(Transpose(x), Transpose(y)) -> Transpose(Concat(x, y)), along the axis before
+
+    Legal where all operands are transposed alike, or constant.
+    """
+
+    name = "concat-transposed"
+    anchors = frozenset({"Concat"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        perm = next((found[1] for x in inputs if (found := _transposed(x))), None)
+        need(perm is not None, "no operand is transposed", node)
+        assert perm is not None
+        axis = node.attributes["axis"].as_int() % len(perm)
+        parts = []
+        for x in inputs:
+            found = _transposed(x)
+            same = found is not None and found[1] == perm
+            need(same or x.const_value is not None, "an operand is not transposed so", x)
+            parts.append(_earlier(x, perm, b) if same else b.transpose(x, _inverse(perm)))
+        return b.transpose(b.concat(parts, axis=perm[axis]), perm)
+
+
+class PadTransposed(Rule):
+    """Pad(Transpose(x), pads) -> Transpose(Pad(x, pads')) for constant pads"""
+
+    name = "pad-transposed"
+    anchors = frozenset({"Pad"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        found = _transposed(first(node))
+        need(found is not None, "its operand is not transposed", node)
+        assert found is not None
+        x, perm = found
+        pads = const_ints(node.inputs[1])
+        has_axes = len(node.inputs) > 3 and node.inputs[3] is not None
+        need(pads is not None and not has_axes, "its pads are not known for all axes", node)
+        assert pads is not None
+        rank = len(perm)
+        places = _inverse(perm)
+        before = [pads[places[axis]] for axis in range(rank)]
+        after = [pads[rank + places[axis]] for axis in range(rank)]
+        inputs = [x, b.i64([*before, *after]), *node.inputs[2:3]]
+        return b.transpose(rebuilt(node, b, inputs), perm)
+
+
+class SliceTransposed(Rule):
+    """Slice(Transpose(x), axes) -> Transpose(Slice(x, axes')) for known axes"""
+
+    name = "slice-transposed"
+    anchors = frozenset({"Slice"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        found = _transposed(first(node))
+        need(found is not None, "its operand is not transposed", node)
+        assert found is not None
+        x, perm = found
+        axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
+        need(axes is not None, "its axes are not known", node)
+        assert axes is not None
+        moved = b.i64([perm[axis % len(perm)] for axis in axes])
+        inputs = [x, *node.inputs[1:3], moved, *node.inputs[4:]]
+        places = _inverse(perm)
+        dims = tuple(shape_of(node.outputs[0])[places[axis]] for axis in range(len(perm)))
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        types = [(x.dtype, dims)]
+        sliced: oir.Value = b.op("Slice", *inputs, types=types, **attributes)  # type: ignore[arg-type]
+        return b.transpose(sliced, perm)
+
+
+class SplitTransposed(Rule):
+    """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only splits axes
+
+    As groups of channels are made. Legal for static shapes.
+    """
+
+    name = "split-transposed"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        view = first(node)
+        found = _transposed(view)
+        need(found is not None, "its operand is not transposed", node)
+        assert found is not None
+        x, perm = found
+        old, new = static_shape(view), static_shape(node.outputs[0])
+        need(old is not None and new is not None, "its shape is dynamic", node)
+        assert old is not None and new is not None
+        groups = _splits(old, new)
+        real = any(sum(new[axis] != 1 for axis in group) > 1 for group in groups)
+        need(real, "it only adds axes of extent 1, which a Transpose leaves behind", node)
+        places = _inverse(perm)
+        dims = [new[axis] for place in places for axis in groups[place]]
+        # Where each axis of the result is among those of the reshaped x.
+        order = [axis for place in places for axis in groups[place]]
+        return b.transpose(b.reshape(x, dims), _inverse(order))
+
+
+def _splits(old: Sequence[int], new: Sequence[int]) -> list[list[int]]:
+    """For each axis of a shape the axes of the other it is split into.
+
+    Raises:
+        Refusal: Axes are joined.
+    """
+    groups: list[list[int]] = []
+    axis = 0
+    for dim in old:
+        group: list[int] = []
+        product = 1
+        while axis < len(new) and (product != dim or not group):
+            group.append(axis)
+            product *= new[axis]
+            axis += 1
+        need(product == dim and group, "it joins axes")
+        groups.append(group)
+    if axis != len(new):
+        raise Refusal("it adds axes at the end")
+    return groups

@@ -1,0 +1,79 @@
+"""Scales and shifts go into convolutions: when they are constant, and nobody else looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.affine import BiasIntoConvolution, ScaleIntoConvolution
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(2, 3, 8, 8)).astype(np.float32)
+W = RNG.normal(size=(4, 3, 3, 3)).astype(np.float32)
+C = RNG.normal(size=(4, 1, 1)).astype(np.float32)
+RULES = BiasIntoConvolution(), ScaleIntoConvolution()
+Build = Callable[..., "oir.Value | Sequence[oir.Value]"]
+
+
+def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray | oir.Value = W) -> oir.Value:
+    weights = w if isinstance(w, oir.Value) else b.const(w)
+    shape = {"kernel_shape": [3, 3], "pads": [0] * 4, "strides": [1, 1], "dilations": [1, 1]}
+    result: oir.Value = b.Conv(x, weights, group=1, **shape)
+    return result
+
+
+FIRE: dict[str, Build] = {
+    "bias": lambda b, x: b.Neg(b.Add(b.const(C), conv(b, x))),
+    "minus": lambda b, x: b.Neg(b.Sub(conv(b, x), b.const(C))),
+    "scale": lambda b, x: b.Neg(b.Mul(conv(b, x), b.const(C))),
+    "quotient": lambda b, x: b.Neg(b.Div(conv(b, x), b.const(C))),
+    "number": lambda b, x: b.Neg(b.Mul(conv(b, x), b.scalar_like(3, x))),
+    "both": lambda b, x: b.Neg(b.Add(b.Mul(b.Sub(conv(b, x), b.const(C)), b.const(C * 2)),
+                                     b.const(C + 1))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRE)
+def test_constants_go_into_the_weights(name: str) -> None:
+    Rewrite(FIRE[name], {"x": X}, *RULES, tolerance=2e-6).gives("Conv", "Neg")
+
+
+def test_a_computed_vector_is_a_bias() -> None:
+    def build(b: GraphBuilder, x: oir.Value, v: oir.Value) -> oir.Value:
+        return b.Neg(b.Add(conv(b, x), b.reshape(v, (1, 4, 1, 1))))
+
+    inputs = {"x": X, "v": C.reshape(4)}
+    Rewrite(build, inputs, *RULES, tolerance=2e-6).gives("Conv", "Neg")
+
+
+def twice(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    y = conv(b, x)
+    return [b.Add(y, b.const(C)), b.Neg(y)]
+
+
+PLACES = RNG.normal(size=(1, 4, 6, 6)).astype(np.float32)
+STAY: dict[str, Build] = {
+    "others read it": twice,
+    "minuend": lambda b, x: b.Neg(b.Sub(b.const(C), conv(b, x))),
+    "dividend": lambda b, x: b.Neg(b.Div(b.const(C), conv(b, x))),
+    "places": lambda b, x: b.Neg(b.Add(conv(b, x), b.const(PLACES))),
+    "images": lambda b, x: b.Neg(b.Mul(conv(b, x), b.const(np.ones((2, 1, 1, 1), np.float32)))),
+    "shared weights": lambda b, x: [b.Mul(conv(b, x), b.const(C)), conv(b, b.Neg(x))],
+}
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_anything_else_stays(name: str) -> None:
+    Rewrite(STAY[name], {"x": X}, *RULES).nothing()
+
+
+def test_computed_weights_are_not_scaled() -> None:
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+        return b.Neg(b.Mul(conv(b, x, w), b.const(C)))
+
+    Rewrite(build, {"x": X, "w": W}, *RULES).nothing()

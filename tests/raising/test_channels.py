@@ -1,0 +1,94 @@
+"""Batch, group and instance normalization of programs in flax's, Keras' and haiku's ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hlo2onnx
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(1, 2, (2, 8, 8, 12)).astype(np.float32)
+V = [np.abs(RNG.normal(size=12)).astype(np.float32) + 0.5 for _ in range(4)]
+
+
+def nodes(function: Callable[..., Any], *args: Any) -> list[str]:
+    """The operators of a function that gives JAX's numbers."""
+    program = hlo2onnx.translate(jax.jit(function).lower(*args))
+    assert program.verify(*args).ok
+    return sorted(program.report.nodes.elements())
+
+
+def second(x: jax.Array) -> jax.Array:
+    return jnp.moveaxis(x, -1, 1)
+
+
+def batch_norm(x: jax.Array, m: Any, v: Any, s: Any, b: Any) -> jax.Array:
+    """As flax computes it, with the channels second."""
+    m, v, s, b = (item.reshape(1, -1, 1, 1) for item in (m, v, s, b))
+    return (x - m) * (jax.lax.rsqrt(v + 1e-5) * s) + b
+
+
+def test_batch_normalization_of_computed_statistics() -> None:
+    images = np.ascontiguousarray(np.moveaxis(X, -1, 1))
+    assert nodes(batch_norm, images, *V) == ["BatchNormalization"]
+
+
+def test_batch_normalization_of_channels_last() -> None:
+    def model(x: jax.Array, m: Any, v: Any, s: Any, b: Any, w: jax.Array) -> jax.Array:
+        dims = ("NHWC", "HWIO", "NHWC")
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
+        y = (y - m) * (jax.lax.rsqrt(v + 1e-5) * s) + b
+        return jax.lax.conv_general_dilated(y, w, (1, 1), "SAME", dimension_numbers=dims)
+
+    w = RNG.normal(size=(3, 3, 12, 12)).astype(np.float32)
+    found = nodes(model, X, *V, w)
+    assert found.count("BatchNormalization") == 1
+    assert found.count("Transpose") <= 4, "in front, behind, and of the weights"
+
+
+def test_known_statistics_go_into_the_convolution() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        w = RNG.normal(size=(12, 12, 3, 3)).astype(np.float32)
+        return batch_norm(jax.lax.conv(second(x), w, (1, 1), "SAME"), *V)
+
+    assert nodes(model, X) == ["Conv", "Transpose"]
+
+
+@pytest.mark.parametrize("groups", [1, 3, 12])
+def test_group_normalization_of_flax(groups: int) -> None:
+    layer = nn.GroupNorm(num_groups=groups)
+    parameters = layer.init(jax.random.key(0), X)
+    parameters = jax.tree.map(lambda x: x + np.arange(x.size, dtype=x.dtype), parameters)
+
+    w = RNG.normal(size=(1, 1, 12, 12)).astype(np.float32)
+
+    def model(x: jax.Array) -> jax.Array:
+        dims = ("NHWC", "HWIO", "NHWC")
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
+        return second(layer.apply(parameters, y))
+
+    found = nodes(model, X)
+    assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
+
+
+OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "over channels alone": lambda x: (
+        (x - x.mean(1, keepdims=True)) / jnp.sqrt(x.var(1, keepdims=True) + 1e-5)
+    ),
+    "over the batch": lambda x: (
+        (x - x.mean((0, 2, 3), keepdims=True)) / jnp.sqrt(x.var((0, 2, 3), keepdims=True) + 1e-5)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_look_alikes(name: str) -> None:
+    images = np.ascontiguousarray(np.moveaxis(X, -1, 1))
+    assert "InstanceNormalization" not in nodes(OTHERS[name], images)

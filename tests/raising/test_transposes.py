@@ -1,0 +1,106 @@
+"""Transposes move on: past elementwise operators, reductions, joins, pads, cuts and splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.constants import FoldConstants
+from hlo2onnx.raising.rules.shape import ComposeTransposes, DropIdentity, UnitTransposeToReshape
+from hlo2onnx.raising.rules.transposes import (
+    ConcatTransposed,
+    LateTranspose,
+    PadTransposed,
+    ReduceTransposed,
+    SliceTransposed,
+    SplitTransposed,
+)
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7
+LAST, SECOND = (0, 2, 1), (0, 2, 1)
+RULES = (
+    LateTranspose(), ReduceTransposed(), ConcatTransposed(), PadTransposed(), SliceTransposed(),
+    SplitTransposed(), ComposeTransposes(), DropIdentity(), UnitTransposeToReshape(),
+    FoldConstants(),
+)  # fmt: skip
+Body = Callable[[GraphBuilder, oir.Value], oir.Value]
+
+
+def between(body: Body) -> Callable[[GraphBuilder, oir.Value], oir.Value]:
+    """A graph that works on x with its last axes swapped, and swaps them back."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        result: oir.Value = b.Transpose(body(b, b.Transpose(x, perm=LAST)), perm=SECOND)
+        return result
+
+    return build
+
+
+VECTOR = np.arange(3, dtype=np.float32)
+BODIES: dict[str, tuple[Body, Sequence[str]]] = {
+    "unary": (lambda b, x: b.Neg(x), ["Neg"]),
+    "scalar": (lambda b, x: b.Mul(b.scalar_like(3, x), x), ["Mul"]),
+    "vector": (lambda b, x: b.Add(x, b.const(VECTOR)), ["Add"]),
+    "matrix": (lambda b, x: b.Sub(x, b.const(np.ones((4, 3), np.float32))), ["Sub"]),
+    "both": (lambda b, x: b.Add(b.Neg(x), b.Exp(x)), ["Neg", "Exp", "Add"]),
+    "mean": (lambda b, x: b.Sub(x, b.ReduceMean(x, b.i64([1]), keepdims=1)), ["ReduceMean", "Sub"]),
+    "concat": (lambda b, x: b.concat([x, b.Neg(x)], axis=1), ["Neg", "Concat"]),
+    "concat_constant": (
+        lambda b, x: b.concat([b.const(np.ones((2, 1, 3), np.float32)), x], axis=1),
+        ["Concat"],
+    ),
+    "pad": (lambda b, x: b.Pad(x, b.i64([0, 1, 2, 0, 3, 4])), ["Pad"]),
+    "slice": (lambda b, x: b.slice(x, [0, 1, 0], [2, 3, 2]), ["Slice"]),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_transposes_meet(name: str) -> None:
+    body, nodes = BODIES[name]
+    Rewrite(between(body), {"x": X}, *RULES).gives(*nodes)
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [2], [1, 2], [0, 2]])
+def test_reductions_take_the_transpose_in(axes: list[int]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.ReduceSum(b.Transpose(x, perm=(1, 2, 0)), b.i64(axes), keepdims=0))
+
+    found = Rewrite(build, {"x": X}, *RULES)
+    # What is left of axes 1, 2, 0 is in order unless axes 1 or 2 stand before 0.
+    found.gives("ReduceSum", "Neg", *["Transpose"] * (axes in ([0], [1])))
+
+
+def test_groups_of_channels() -> None:
+    def split(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        groups = b.reshape(b.Transpose(x, perm=(0, 2, 1)), (2, 4, 3, 2))
+        return b.Neg(b.Transpose(groups, perm=(0, 2, 3, 1)))
+
+    Rewrite(split, {"x": np.concatenate([X, X], 1)}, *RULES).gives("Reshape", "Neg")
+
+
+def test_axes_that_are_joined_stay_behind() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.reshape(b.Transpose(x, perm=LAST), (2, 12)))
+
+    Rewrite(build, {"x": X}, *RULES).nothing()
+
+
+def test_a_computed_operand_of_another_layout_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Add(b.Transpose(x, perm=LAST), y)
+
+    Rewrite(build, {"x": X, "y": np.swapaxes(X, 1, 2).copy()}, *RULES).nothing()
+
+
+def test_what_others_need_transposed_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        last = b.Transpose(x, perm=LAST)
+        return [b.Neg(last), b.MatMul(last, y)]
+
+    y = np.ones((3, 2), np.float32)
+    Rewrite(build, {"x": X, "y": y}, *RULES).nothing()
