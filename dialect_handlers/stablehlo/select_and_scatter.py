@@ -12,6 +12,8 @@ import onnx_ir as oir
 
 from dialect_handlers.common.reductions import Function
 from dialect_handlers.common.scattering import region_of, scatter_in_order, scatter_rows
+from dialect_handlers.common.selection import selected_places
+from hlo2onnx.graph.dims import is_static, product
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -98,25 +100,33 @@ def select_and_scatter(
     """select_and_scatter(x, source, init) -> init everywhere, and each element of the source
     combined into the place of the element of x that its window selects."""
     x, source, init = (em.parts(operand) for operand in op.operands)
-    dims, counts = (em.static_dims(operand.type) for operand in op.operands[:2])
+    dims, counts = shape_of(x[0]), shape_of(source[0])
     ones = [1] * len(dims)
     edges = [(0, 0)] * len(dims) if padding is None else np.asarray(padding).tolist()
-    windows = Windows(dims, counts, window_dimensions or ones, window_strides or ones, edges)
+    geometry = (window_dimensions or ones, window_strides or ones, edges)
     source, init = (
         tuple(em.cast(part, kind.dtype) for part, kind in zip(parts, kinds, strict=True))
         for parts, kinds in zip((source, init), map(_types, op.block(1).arguments), strict=True)
     )
     if 0 in (*dims, *counts):
         return [tuple(em.expand(part, dims) for part in init)]
-    selector = Selector(em, em.scalar_function(op.block(0)), windows)
-    places, held = selector(x)
-    total, many = math.prod(dims), math.prod(counts)
+    function = em.scalar_function(op.block(0))
+    valid: oir.Value | None
+    if is_static((*dims, *counts)):
+        windows = Windows(dims, counts, *geometry)  # type: ignore[arg-type]
+        places, held = Selector(em, function, windows)(x)
+        valid, overlap = None if held is None else em.const(held.reshape(-1)), windows.overlap
+    else:
+        places, valid = selected_places(em, function, x, counts, *geometry)
+        overlap = any(size > step for size, step in zip(*geometry[:2], strict=True))
+    total, many = product(dims), product(counts)
     targets = [tuple(em.expand(part, [total]) for part in init)]
     region = region_of(em, op.block(1))
     index = em.reshape(places, [many])
     updates = [tuple(em.reshape(part, [many]) for part in source)]
-    valid = None if held is None else em.const(held.reshape(-1))
-    if windows.overlap:
+    if valid is not None:
+        valid = em.reshape(valid, [many])
+    if overlap:
         results = scatter_in_order(em, region, targets, index, updates, valid, many)
     else:
         rows = em.unsqueeze(index, [1])
