@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -29,8 +30,8 @@ def eigh(a: jax.Array) -> Any:
     return values, (vectors * values[..., None, :]) @ vectors.conj().mT
 
 
-def svd(a: jax.Array, full: bool = False) -> Any:
-    u, s, vh = jnp.linalg.svd(a, full_matrices=full)
+def svd(a: jax.Array, full: bool = False, algorithm: Any = None) -> Any:
+    u, s, vh = lax.linalg.svd(a, full_matrices=full, algorithm=algorithm)
     count = s.shape[-1]
     return s, (u[..., :count] * s[..., None, :]) @ vh[..., :count, :], u @ u.conj().mT
 
@@ -70,19 +71,28 @@ FUNCTIONS: dict[str, tuple[Function, np.ndarray]] = {
     "svd of a wide matrix": (lambda a: svd(a.mT), TALL),
     "full svd": (lambda a: svd(a, full=True), TALL),
     "svd of complex numbers": (lambda a: svd(a + 1j * a[::-1]), TALL),
+    "svd by QR": (partial(svd, algorithm=lax.linalg.SvdAlgorithm.QR), TALL),
+    "svd by polar decomposition": (partial(svd, algorithm=lax.linalg.SvdAlgorithm.POLAR), TALL),
     "singular values": (lambda a: jnp.linalg.svd(a, compute_uv=False), TALL),
     "eig": (eig, SQUARE),
+    "eig of complex numbers": (lambda a: eig(a + 1j * a.mT), SQUARE),
     "tridiagonal": (tridiagonal, POSITIVE),
     "tridiagonal_solve": (tridiagonal_solve, SQUARE),
     "approx_max_k": (lambda a: lax.approx_max_k(a, 3), SQUARE),
 }
-NOT_ON = {"tpu": {"pivoted qr", "eig", "tridiagonal"}}
+ON_THE_CPU = {"svd by polar decomposition": svd}
+"""Where the CPU has another algorithm only."""
+NOT_ON = {
+    "tpu": {"pivoted qr", "eig", "eig of complex numbers", "tridiagonal", "svd by QR"},
+    "oneapi": {"svd by polar decomposition"},
+}
 """What JAX does not lower for a platform."""
-WITHOUT_CALL = {"tpu": {"cholesky", "tridiagonal_solve"}}
+PLATFORMS = ["cuda", "rocm", "tpu", *(["oneapi"] if jax.__version_info__ >= (0, 12) else [])]
+WITHOUT_CALL = {"tpu": {"cholesky", "tridiagonal_solve"}, "oneapi": {"tridiagonal_solve"}}
 
 CASES = [
     (platform, name)
-    for platform in ("cuda", "rocm", "tpu")
+    for platform in PLATFORMS
     for name in FUNCTIONS
     if name not in NOT_ON.get(platform, ())
 ]
@@ -94,6 +104,7 @@ def test_as_on_the_cpu(platform: str, name: str) -> None:
     lowered = jax.jit(function).trace(x).lower(lowering_platforms=(platform,))
     has_call = re.search(r"custom_call @(?!lapack)", lowered.as_text()) is not None
     assert has_call or name in WITHOUT_CALL.get(platform, ())
+    reference = jax.jit(ON_THE_CPU.get(name, function))
     got = jax.tree.leaves(hlo2onnx.translate(lowered)(x))
-    for one, other in zip(got, jax.tree.leaves(jax.jit(function)(x)), strict=True):
+    for one, other in zip(got, jax.tree.leaves(reference(x)), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5 * abs(other).max())

@@ -21,7 +21,11 @@ def geev(em: Emitter, op: CustomCall, *, compute_left: int, compute_right: int) 
 
 
 @handles_call(
-    *(f"{platform}hybrid_eig_{field}" for platform in ("cu", "hip") for field in ("real", "comp")),
+    *(
+        f"{platform}hybrid_eig_{field}"
+        for platform in ("cu", "hip", "oneapi")
+        for field in ("real", "comp")
+    ),
     form="any",
     ignores={"magma": "says which library computes it"},
 )

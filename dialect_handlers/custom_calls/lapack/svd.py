@@ -66,7 +66,9 @@ def solver_gesvdj(em: Emitter, op: CustomCall, *, compute_uv: bool) -> list[Part
 def _decomposed(em: Emitter, op: CustomCall, vectors: Vectors) -> list[Parts]:
     a = em.parts(op.operands[0])
     batch = shape_of(a[0])[:-2]
-    shapes = tuple((*batch, *op.result_shape(index)[-2:]) for index in (2, 3))
+    matrices = (op.result_shape(index)[-2:] for index in (2, 3))
+    # oneAPI's stand-ins for vectors that are not wanted are scalars.
+    shapes = tuple((*batch, *matrix) if matrix else () for matrix in matrices)
     if any(None in shape for shape in shapes):
         raise UnsupportedOp(*_SYMBOLIC_MATRIX)
     return em.through_jax(decomposition, a, vectors=vectors, shapes=shapes)
