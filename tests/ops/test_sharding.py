@@ -80,6 +80,8 @@ def test_xla_agrees(body: str) -> None:
         " result_layouts = [dense<[0, 1]> : tensor<2xindex>]} : (TYPE) -> TYPE",
         "stablehlo.custom_call @annotate_device_placement(%arg0) {has_side_effect = true,"
         ' mhlo.frontend_attributes = {_xla_buffer_placement = "device"}} : (TYPE) -> TYPE',
+        "stablehlo.custom_call @MoveToHost(%arg0) : (TYPE) -> TYPE",
+        "stablehlo.custom_call @MoveToDevice(%arg0) : (TYPE) -> TYPE",
     ],
 )
 def test_placements_are_dropped(body: str) -> None:
