@@ -1,0 +1,74 @@
+"""The op-coverage page is what the record, the registry and the limitations say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from coverage_suite.page import PAGE, RECORD, ROOT, dialect_ops, page_of
+from coverage_suite.recorder import ops_of
+
+from hlo2onnx.limitations import ALWAYS, LIMITATIONS
+from hlo2onnx.mlir.context import parse_module
+
+RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))
+AGAIN = "run python tools/coverage.py"
+CHANGED = "the registry or the limitations changed: run python tools/coverage.py --render"
+
+REFUSED = {op for item in LIMITATIONS.values() if item.condition == ALWAYS for op in item.ops}
+ELSEWHERE = {"stablehlo.custom_call"}
+"""Has a row for each target."""
+
+
+def test_the_page_is_current() -> None:
+    rendered = page_of(RECORDED)
+    assert PAGE.read_text(encoding="utf-8") == rendered, CHANGED
+
+
+def test_every_op_of_the_dialects_is_on_it() -> None:
+    missing = set(dialect_ops()) - set(RECORDED["dialects"])
+    assert not missing, f"{missing}: {AGAIN}"
+
+
+def test_the_tests_it_counts_are_there() -> None:
+    counted = set(RECORDED["files"])
+    gone = [file for file in counted if not (ROOT / file).exists()]
+    assert not gone, f"{gone}: {AGAIN}"
+    added = {f"tests/ops/{path.name}" for path in (ROOT / "tests" / "ops").glob("test_*.py")}
+    assert not added - counted, f"{added - counted}: {AGAIN}"
+
+
+@pytest.mark.parametrize("op", sorted(set(dialect_ops()) - ELSEWHERE - REFUSED))
+def test_no_row_is_empty(op: str) -> None:
+    """Each op of the dialects is translated by a test that passes, unless it is always refused."""
+    assert RECORDED["ops"].get(op), f"{op}: {AGAIN}"
+
+
+def test_no_row_is_without_words() -> None:
+    wordless = [op for op in dialect_ops() if f"| `{op}` |  |" in page_of(RECORDED)]
+    assert not wordless, f"{wordless}: the handlers have no docstring"
+
+
+def test_what_is_always_refused_is_never_translated() -> None:
+    assert not REFUSED & set(RECORDED["ops"])
+
+
+def test_what_an_op_is_about() -> None:
+    module = parse_module(
+        """
+        module { func.func public @main(%x: tensor<3xf32>) -> tensor<3xi1> {
+          %0 = stablehlo.compare EQ, %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+          %1 = stablehlo.not %0 : tensor<3xi1>
+          %2 = stablehlo.convert %1 : (tensor<3xi1>) -> tensor<3xui8>
+          stablehlo.custom_call @f(%2) {has_side_effect = true} : (tensor<3xui8>) -> ()
+          return %1 : tensor<3xi1>
+        } }
+        """,
+        "it",
+    )
+    assert ops_of(module.operation) == {
+        ("stablehlo.compare", "f32"),
+        ("stablehlo.not", "i1"),
+        ("stablehlo.convert", "ui8"),
+        ("stablehlo.custom_call @f", "ui8"),
+    }
