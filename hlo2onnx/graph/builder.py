@@ -300,11 +300,21 @@ class GraphBuilder:
         target = _reshape_target(shape_of(x), dims)
         if target is not None:
             return self._one("Reshape", x, self.i64(target), types=types)
+        if (added := added_units(shape_of(x), dims)) is not None:
+            return self.unsqueeze(x, added)
+        if (dropped := added_units(dims, shape_of(x))) is not None:
+            return self.squeeze(x, dropped)
         return self._one("Reshape", x, self.extents.vector(dims), allowzero=1, types=types)
 
     def reshapes_at_once(self, x: oir.Value, dims: Sequence[Dim]) -> bool:
         """Whether x can get these extents in one node, without computing any at run time."""
-        return is_static(dims) or _reshape_target(shape_of(x), dims) is not None
+        have = shape_of(x)
+        return (
+            is_static(dims)
+            or _reshape_target(have, dims) is not None
+            or added_units(have, dims) is not None
+            or added_units(dims, have) is not None
+        )
 
     def transpose(self, x: oir.Value, perm: Sequence[int]) -> oir.Value:
         """Transpose, or x itself when the permutation is the identity."""
@@ -413,6 +423,20 @@ def _reshape_target(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | Non
     if -1 in target and not all(map(is_positive, kept)):
         return None
     return target
+
+
+def added_units(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
+    """The axes of extent 1 that `dims` has more than `have`; None if that is not all."""
+    added = []
+    position = 0
+    for axis, dim in enumerate(dims):
+        if position < len(have) and have[position] == dim:
+            position += 1
+        elif dim == 1:
+            added.append(axis)
+        else:
+            return None
+    return added if position == len(have) else None
 
 
 def _sliced(dim: Dim, start: Dim, limit: Dim, step: int) -> Dim:

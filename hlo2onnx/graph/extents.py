@@ -81,6 +81,12 @@ class Extents:
         Raises:
             InternalError: A symbol is the extent of nothing in the graph.
         """
+        value = self._value(dim)
+        if not isinstance(dim, int):
+            note_extent(value, dim)
+        return value
+
+    def _value(self, dim: Dim) -> oir.Value:
         formula = expression(dim)
         if formula.is_Integer:
             return self._builder.i64([int(formula)])
@@ -169,6 +175,26 @@ class Extents:
                     difference = self._builder.Sub(self.value(dim), self.value(dim_of(rest)))
                     return _divided(self._builder, difference, int(factor))
         raise InternalError(f"no input has an extent that determines {wanted}")
+
+
+_EXTENT = "hlo2onnx.extent"
+_SAME_NUMBER = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+
+
+def note_extent(value: oir.Value, dim: Dim) -> None:
+    """Notes which extent a value of one element holds."""
+    value.meta.setdefault(_EXTENT, dim)
+
+
+def noted_extent(value: oir.Value) -> Dim | None:
+    """The extent that a value of one element holds, in whatever type, if that was noted."""
+    while (dim := value.meta.get(_EXTENT)) is None:
+        node = value.producer()
+        if node is None or node.op_type not in _SAME_NUMBER or node.inputs[0] is None:
+            return None
+        value = node.inputs[0]
+    known: Dim = dim
+    return known
 
 
 def _is_negative(term: Expression) -> bool:

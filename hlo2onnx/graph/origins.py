@@ -28,8 +28,9 @@ def origin_of(value: oir.Value) -> tuple[str, tuple[oir.Value, ...]] | None:
 def succeed(old: oir.Value, new: oir.Value) -> None:
     """Notes that `new` has taken the place of `old`, which it equals."""
     old.meta[_SUCCESSOR] = new
-    if _ORIGIN in old.meta:
-        new.meta.setdefault(_ORIGIN, old.meta[_ORIGIN])
+    for note, item in old.meta.items():
+        if note != _SUCCESSOR:
+            new.meta.setdefault(note, item)
 
 
 def _latest(value: oir.Value) -> oir.Value:

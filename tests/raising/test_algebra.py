@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -9,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewriting import Build, Rewrite
 
+import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra import (
     DecideComparison,
@@ -18,6 +23,7 @@ from hlo2onnx.raising.rules.algebra import (
     DropNeutral,
     FoldAbsorbed,
     FoldSameOperands,
+    SelectBooleans,
 )
 from hlo2onnx.raising.rules.broadcast import ImplicitBroadcast, LateBroadcast
 from hlo2onnx.raising.rules.constants import FoldConstants
@@ -232,3 +238,32 @@ def test_random_graphs_keep_their_values(
 ) -> None:
     inputs = {"x": np.array(values, np.int32)}
     Rewrite(lambda b, x: _grow(b, x, steps), inputs, *ALL)
+
+
+@pytest.mark.parametrize(
+    ("function", "left"),
+    [
+        (lambda c, x: jnp.where(c, True, False), []),
+        (lambda c, x: jnp.where(c, x, False), ["And"]),
+        (lambda c, x: jnp.where(c, True, x), ["Or"]),
+    ],
+)
+def test_select_booleans(function: Callable[..., jax.Array], left: list[str]) -> None:
+    """The runtime has no Where of booleans, so that the rule is seen in whole programs only."""
+    x = np.array([[True], [False]])
+    program = hlo2onnx.translate(jax.jit(lambda c, x: ~function(c, x)).lower(BOOLEANS, x))
+    assert program.verify(BOOLEANS, x).ok
+    assert sorted(program.report.nodes.elements()) == sorted([*left, "Not"])
+
+
+def test_select_booleans_leaves_open_choices_and_numbers() -> None:
+    def open_choice(c: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+        return jnp.where(c, x, y)
+
+    program = hlo2onnx.translate(jax.jit(open_choice).lower(BOOLEANS, BOOLEANS, BOOLEANS))
+    assert "select-booleans" not in program.report.rules
+
+    def numbers(b: GraphBuilder, c: oir.Value) -> oir.Value:
+        return b.Neg(b.Where(c, b.const(np.int32(1)), b.const(np.int32(0))))
+
+    Rewrite(numbers, {"c": BOOLEANS}, SelectBooleans()).nothing()

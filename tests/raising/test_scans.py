@@ -26,7 +26,8 @@ class Translated:
     """A function in ONNX, compared with XLA; the operators around loops and within them."""
 
     def __init__(self, function: Callable[..., Any], *args: np.ndarray, **options: Any) -> None:
-        program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
+        without = {"loop-to-scan", *options.pop("without", ())}
+        program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
         report = program.verify(*args)
         assert report.ok, report
         self.rules = program.report.rules

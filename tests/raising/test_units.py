@@ -15,6 +15,7 @@ from hlo2onnx.raising.rules.units import (
     LateReshape,
     Mean,
     ReduceWithoutUnits,
+    SqueezeBeforeTranspose,
     TransposeWithoutUnits,
 )
 
@@ -138,6 +139,21 @@ def test_transpose_without_units_needs_them() -> None:
         return b.Transpose(b.reshape(x, (2, 3, 2, 2)), perm=(1, 0, 3, 2))
 
     Rewrite(build, {"x": CUBE}, TransposeWithoutUnits()).nothing()
+
+
+def test_squeeze_before_transpose() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.squeeze(b.Transpose(x, perm=(3, 2, 1, 0)), [1, 3])
+
+    x = CUBE.reshape(1, 6, 1, 4)
+    Rewrite(build, {"x": x}, SqueezeBeforeTranspose()).gives("Reshape", "Transpose")
+
+
+def test_squeeze_before_transpose_needs_axes_to_drop() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.reshape(b.Transpose(x, perm=(2, 1, 0)), (12, 2))
+
+    Rewrite(build, {"x": CUBE}, SqueezeBeforeTranspose()).nothing()
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])

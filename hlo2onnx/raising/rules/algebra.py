@@ -145,6 +145,27 @@ class DecideWhere(Rule):
         return _instead(b, node, y)
 
 
+class SelectBooleans(Rule):
+    """Where(c, True, False) -> c, Where(c, x, False) -> c and x, Where(c, True, y) -> c or y
+
+    Legal for booleans.
+    """
+
+    name = "select-booleans"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, x, y = _operands(node)
+        need(dtype_of(x) == oir.DataType.BOOL, "it selects no booleans", node)
+        result: oir.Value
+        if _all_are(b, x, True):
+            result = condition if _all_are(b, y, False) else b.Or(condition, y)
+        else:
+            need(_all_are(b, y, False), "both choices are open", node)
+            result = b.And(condition, x)
+        return _instead(b, node, result)
+
+
 class DropClamp(Rule):
     """max(x, y) -> x, min(x, y) -> x, Clip(x, low, high) -> x
 

@@ -64,9 +64,11 @@ class LateBroadcast(Rule):
         output = shape_of(node.outputs[0])
         shape = _broadcast(smaller)
         need(shape is not None and shape != output, "its operands decide the shape", node)
-        dims = [dim for dim in output if isinstance(dim, int)]
-        need(len(dims) == len(output), "its shape is dynamic", node)
-        return b.expand(rebuilt(node, b, smaller), dims)
+        assert shape is not None
+        aligned = (1,) * (len(output) - len(shape)) + shape
+        known = all(isinstance(y, int) or x == y for x, y in zip(aligned, output, strict=True))
+        need(known, "how often it is repeated is computed at run time", node)
+        return b.expand(rebuilt(node, b, smaller), output)
 
 
 class ImplicitLeadingAxes(Rule):

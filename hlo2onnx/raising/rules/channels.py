@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import canonical, product
+from hlo2onnx.graph.dims import product, quotient
 from hlo2onnx.graph.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.patterns import match
@@ -132,15 +132,15 @@ class GroupNormalization(Rule):
             return inverse, None
         batch, channels = shape_of(x)[:2]
         assert isinstance(channels, int)
-        own = groups == channels
-        of_group = (batch, groups) if own else (batch, groups, 1)
-        of_channel = (1, groups) if own else (1, groups, channels // groups)
         for small, scale in _operands(product):
             if scale.const_value is None:
                 continue
-            need(shape_of(small) == of_group, "it is of other groups", small)
-            whole = (1,) * (len(of_channel) - rank_of(scale)) + shape_of(scale)
-            need(whole == of_channel, "it is scaled otherwise", scale)
+            ones = (1,) * (rank_of(small) - 2)
+            need(shape_of(small) == (batch, groups, *ones), "it is of other groups", small)
+            whole = (1,) * (rank_of(small) - rank_of(scale)) + shape_of(scale)
+            inside = () if groups == channels else (channels // groups,)
+            fits = whole == (1, groups, *inside, *ones[len(inside) :])
+            need(fits, "it is scaled otherwise", scale)
             return _unshaped(small), b.reshape(scale, (1, channels, *(1,) * (rank_of(x) - 2)))
         raise Refusal("the factor is not repeated for the channels of a group", factor)
 
@@ -207,7 +207,7 @@ def _normalized(x: oir.Value, groups: int, epsilon: float, b: Rewriter) -> oir.V
     if whole[1] == groups:
         normal: oir.Value = b.InstanceNormalization(x, ones, zeros, epsilon=epsilon)
         return normal
-    flat = (whole[0], groups, canonical(product(whole[1:]) // groups))
+    flat = (whole[0], groups, quotient(product(whole[1:]), groups))
     need(b.reshapes_at_once(x, flat), "its shape is computed at run time", x)
     normal = b.InstanceNormalization(b.reshape(x, flat), ones, zeros, epsilon=epsilon)
     return b.reshape(normal, whole)

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.graph.dims import product
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
-from hlo2onnx.graph.values import Shape, const_ints, rank_of, shape_of, static_shape
+from hlo2onnx.graph.values import Dim, Shape, const_ints, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import RESHAPES, first, rebuilt
 from hlo2onnx.raising.rules.units import REDUCTIONS, keeps_axes, reduced_axes
@@ -165,7 +166,7 @@ class SliceTransposed(Rule):
 class SplitTransposed(Rule):
     """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only splits axes
 
-    As groups of channels are made. Legal for static shapes.
+    As groups of channels are made.
     """
 
     name = "split-transposed"
@@ -177,20 +178,19 @@ class SplitTransposed(Rule):
         need(found is not None, "its operand is not transposed", node)
         assert found is not None
         x, perm = found
-        old, new = static_shape(view), static_shape(node.outputs[0])
-        need(old is not None and new is not None, "its shape is dynamic", node)
-        assert old is not None and new is not None
+        old, new = shape_of(view), shape_of(node.outputs[0])
         groups = _splits(old, new)
         real = any(sum(new[axis] != 1 for axis in group) > 1 for group in groups)
         need(real, "it only adds axes of extent 1, which a Transpose leaves behind", node)
         places = _inverse(perm)
         dims = [new[axis] for place in places for axis in groups[place]]
+        need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
         # Where each axis of the result is among those of the reshaped x.
         order = [axis for place in places for axis in groups[place]]
         return b.transpose(b.reshape(x, dims), _inverse(order))
 
 
-def _splits(old: Sequence[int], new: Sequence[int]) -> list[list[int]]:
+def _splits(old: Shape, new: Shape) -> list[list[int]]:
     """For each axis of a shape the axes of the other it is split into.
 
     Raises:
@@ -200,12 +200,12 @@ def _splits(old: Sequence[int], new: Sequence[int]) -> list[list[int]]:
     axis = 0
     for dim in old:
         group: list[int] = []
-        product = 1
-        while axis < len(new) and (product != dim or not group):
+        extent: Dim = 1
+        while axis < len(new) and (extent != dim or not group):
             group.append(axis)
-            product *= new[axis]
+            extent = product([extent, new[axis]])
             axis += 1
-        need(product == dim and group, "it joins axes")
+        need(extent == dim and group, "it joins axes")
         groups.append(group)
     if axis != len(new):
         raise Refusal("it adds axes at the end")

@@ -6,8 +6,19 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.graph.builder import added_units
+from hlo2onnx.graph.dims import product
+from hlo2onnx.graph.extents import noted_extent
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
-from hlo2onnx.graph.values import Shape, const_ints, rank_of, shape_of
+from hlo2onnx.graph.values import (
+    FLOATS,
+    Shape,
+    const_ints,
+    const_number,
+    dtype_of,
+    rank_of,
+    shape_of,
+)
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import (
     RESHAPES,
@@ -209,6 +220,28 @@ class TransposeWithoutUnits(Rule):
         return reshaped(node, b, b.transpose(x, perm))
 
 
+class SqueezeBeforeTranspose(Rule):
+    """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only drops axes of 1"""
+
+    name = "squeeze-before-transpose"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = source_of(first(node), "Transpose")
+        need(x is not None, "nothing transposed is reshaped", node)
+        assert x is not None
+        dropped = added_units(shape_of(node.outputs[0]), shape_of(first(node)))
+        need(dropped, "it does more than to drop axes of extent 1", node)
+        assert dropped is not None
+        maker = first(node).producer()
+        assert maker is not None
+        perm = maker.attributes["perm"].as_ints()
+        gone = {perm[axis] for axis in dropped}
+        left = [axis for axis in range(len(perm)) if axis not in gone]
+        smaller = b.reshape(x, [shape_of(x)[axis] for axis in left])
+        return b.transpose(smaller, [left.index(axis) for axis in perm if axis not in gone])
+
+
 class ReduceWithoutUnits(Rule):
     """ReduceMax(Reshape(x), a) -> Reshape(ReduceMax(x, a')) where the Reshape only adds or drops
     axes of extent 1
@@ -239,7 +272,7 @@ class ReduceWithoutUnits(Rule):
 class Mean(Rule):
     """Div(ReduceSum(x, axes), n) -> ReduceMean(x, axes)
 
-    Legal for floats where n is the number of terms.
+    Legal for floats where n is the number of terms, as a constant or computed from the shape.
     """
 
     name = "mean"
@@ -252,16 +285,12 @@ class Mean(Rule):
         if summed is None or summed.op_type != "ReduceSum" or summed.domain:
             raise Refusal("no sum is divided", node)
         axes = reduced_axes(summed)
-        terms = 1
-        for axis in axes:
-            dim = shape_of(first(summed))[axis]
-            need(isinstance(dim, int), "how many terms there are is not known", node)
-            terms *= int(dim)  # type: ignore[arg-type]
+        terms = product(shape_of(first(summed))[axis] for axis in axes)
         assert count is not None
-        divisor = b.facts.constant(count)
-        need(divisor is not None and shape_of(count) == (), "the divisor is not constant", count)
-        assert divisor is not None
-        need(divisor.dtype.kind == "f" and divisor == terms > 0, "it divides by another number")
+        need(dtype_of(total) in FLOATS and set(shape_of(count)) <= {1}, "no number divides", count)
+        divisor = const_number(count) if isinstance(terms, int) else noted_extent(count)
+        need(divisor == terms and terms != 0, "it divides by something else", count)
+        need(rank_of(count) <= rank_of(total), "the divisor decides the shape", count)
         mean: oir.Value = b.ReduceMean(
             first(summed), b.i64(list(axes)), keepdims=int(keeps_axes(summed))
         )
