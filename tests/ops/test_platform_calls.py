@@ -73,6 +73,7 @@ FUNCTIONS: dict[str, tuple[Function, np.ndarray]] = {
     "svd of complex numbers": (lambda a: svd(a + 1j * a[::-1]), TALL),
     "svd by QR": (partial(svd, algorithm=lax.linalg.SvdAlgorithm.QR), TALL),
     "svd by polar decomposition": (partial(svd, algorithm=lax.linalg.SvdAlgorithm.POLAR), TALL),
+    "q times a matrix": (lambda a: jsl.qr_multiply(a, a.mT[:2]), TALL[0]),
     "singular values": (lambda a: jnp.linalg.svd(a, compute_uv=False), TALL),
     "eig": (eig, SQUARE),
     "eig of complex numbers": (lambda a: eig(a + 1j * a.mT), SQUARE),
@@ -83,7 +84,14 @@ FUNCTIONS: dict[str, tuple[Function, np.ndarray]] = {
 ON_THE_CPU = {"svd by polar decomposition": svd}
 """Where the CPU has another algorithm only."""
 NOT_ON = {
-    "tpu": {"pivoted qr", "eig", "eig of complex numbers", "tridiagonal", "svd by QR"},
+    "tpu": {
+        "q times a matrix",
+        "pivoted qr",
+        "eig",
+        "eig of complex numbers",
+        "tridiagonal",
+        "svd by QR",
+    },
     "oneapi": {"svd by polar decomposition"},
 }
 """What JAX does not lower for a platform."""
@@ -108,3 +116,16 @@ def test_as_on_the_cpu(platform: str, name: str) -> None:
     got = jax.tree.leaves(hlo2onnx.translate(lowered)(x))
     for one, other in zip(got, jax.tree.leaves(reference(x)), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5 * abs(other).max())
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_svd_by_qr_on_the_cpu(dtype: str) -> None:
+    with jax.enable_x64(True):
+        x = (TALL + 1j * TALL[::-1] if dtype.startswith("c") else TALL).astype(dtype)
+        function = partial(svd, algorithm=lax.linalg.SvdAlgorithm.QR)
+        lowered = jax.jit(function).lower(x)
+        assert "gesvd_ffi" in lowered.as_text()
+        got = hlo2onnx.translate(lowered)(x)
+        limit = 50 * np.finfo(dtype).eps
+        for one, other in zip(got, lowered.compile()(x), strict=True):
+            np.testing.assert_allclose(one, other, rtol=limit, atol=limit * abs(other).max())
