@@ -42,6 +42,8 @@ def raise_model(
     rules = [
         rule for rule in RULES if rule.name not in without and not (rule.drops_nan and nan == "xla")
     ]
+    last = [rule for rule in rules if rule.last]
+    rules = [rule for rule in rules if not rule.last]
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)
     fired = apply_rules(model, rules, target)
@@ -51,4 +53,6 @@ def raise_model(
     while hoist_invariants(model.graph) + eliminate_common_subexpressions(model.graph) or fired:
         report.rules += fired
         fired = apply_rules(model, rules, target)
+    remove_unused(model.graph)
+    report.rules += apply_rules(model, last, target)
     remove_unused(model.graph)
