@@ -20,7 +20,7 @@ from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.builder import INT64_MIN
 from hlo2onnx.graph.dims import canonical, is_static, product
-from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, rank_of, shape_of
+from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -148,6 +148,12 @@ class Convolution:
         return em.transpose(w, (*channels, *layout.kernel_spatial_dimensions))
 
 
+_SYMBOLIC_KERNEL = (
+    "the kernel's extent is dynamic",
+    "lower the function for a static kernel shape",
+)
+
+
 def _matmul(em: Emitter, x: oir.Value, w: oir.Value, group: int) -> oir.Value:
     """A convolution without spatial axes: MatMul of (batch, features) and (outputs, inputs)."""
     if group == 1:
@@ -170,6 +176,8 @@ def _conv(
         "strides": [window.stride for window in windows],
     }
     if dtype_of(x) not in FLOATS:
+        if static_shape(w) is None:
+            raise UnsupportedOp(*_SYMBOLIC_KERNEL)
         return conv_as_matmul(em, x, w, group=group, **attributes)
     kernel_shape = [window.size for window in windows]
     y: oir.Value = em.Conv(x, w, group=group, kernel_shape=kernel_shape, **attributes)
@@ -291,7 +299,5 @@ def _padded(em: Emitter, x: oir.Value, axes: Sequence[int], edges: Any) -> oir.V
 def _kernel_extents(w: oir.Value, axes: Sequence[int]) -> list[int]:
     dims = [dim for axis in axes if isinstance(dim := shape_of(w)[axis], int)]
     if len(dims) != len(axes):
-        raise UnsupportedOp(
-            "the kernel's extent is dynamic", "lower the function for a static kernel shape"
-        )
+        raise UnsupportedOp(*_SYMBOLIC_KERNEL)
     return dims

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import dtype_of, rank_of
+from hlo2onnx.graph.values import rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -20,9 +19,10 @@ def fft(em: Emitter, op: Op, *, fft_type: str, fft_length: Sequence[int]) -> lis
     RFFT is real along its last axis, which comes first; IRFFT the other way round.
     """
     parts = em.parts(op.operands[0])
-    dims = op.result_shape()
-    if 0 in dims and None not in dims:
-        empty = em.const(np.zeros(dims, dtype_of(parts[0]).numpy()))
+    known = zip(op.result_shape(), shape_of(parts[0]), strict=True)
+    dims = [own if dim is None else dim for dim, own in known]
+    if 0 in dims:
+        empty = em.expand(em.scalar_like(0, parts[0]), dims)
         return [(empty,) if fft_type == "IRFFT" else (empty, empty)]
     last = len(dims) - 1
     axes = range(len(dims) - len(fft_length), len(dims))

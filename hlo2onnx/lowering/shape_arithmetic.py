@@ -106,8 +106,8 @@ def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
     known = [array for array in arrays if array is not None]
     if len(known) < len(arrays):
         return None
-    (part,) = parts_of(op.results[0].type)
-    if part.dtype.is_floating_point() or None in part.shape:
+    part, *others = parts_of(op.results[0].type)
+    if others or part.dtype.is_floating_point() or None in part.shape:
         return None
     contents = function(op, known)
     if contents is None or not fits(contents.reshape(-1), part.dtype):

@@ -15,8 +15,8 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
-from hlo2onnx.graph.dims import canonical
-from hlo2onnx.graph.values import rank_of, shape_of
+from hlo2onnx.graph.dims import canonical, product
+from hlo2onnx.graph.values import Dim, rank_of, shape_of, static_shape
 
 _SLICES = 16
 """Up to this many windows are cut out one by one; more of them by one Gather."""
@@ -45,13 +45,15 @@ def conv_as_matmul(
         group: Number of channel groups.
     """
     x = pad_spatial(builder, x, pads)
-    batch, channels, *spatial = static_dims(x)
-    outputs, _, *kernel = static_dims(w)
+    batch, _, *spatial = shape_of(x)
+    outputs, channels, *kernel = static_dims(w)
+    channels *= group
     windows = [
-        (extent - (size - 1) * dilation - 1) // stride + 1
+        canonical((extent - (size - 1) * dilation - 1) // stride + 1)
         for extent, size, dilation, stride in zip(spatial, kernel, dilations, strides, strict=True)
     ]
-    by_kernel = sum(kernel) <= sum(windows)
+    static = [count for count in windows if isinstance(count, int)]
+    by_kernel = len(static) < len(windows) or sum(kernel) <= sum(static)
     depth = channels // group * math.prod(kernel)
     groups = [group] if group > 1 else []
     x = builder.reshape(x, [batch, *groups, channels // group, *spatial])
@@ -60,20 +62,23 @@ def conv_as_matmul(
         # Each axis done puts its stack in front of the spatial axes and its windows at the end.
         axis = channel_axis + len(spatial)
         by_size = (kernel[inner], dilations[inner])
-        by_window = (windows[inner], strides[inner])
+        count = windows[inner]
         if by_kernel:
+            by_window = (count, strides[inner])
             x = _stack_windows(builder, x, axis, channel_axis + 1, by_size, by_window)
         else:
-            x = _stack_windows(builder, x, axis, channel_axis, by_window, by_size)
-    positions = math.prod(windows)
+            assert isinstance(count, int)
+            by_position = (count, strides[inner])
+            x = _stack_windows(builder, x, axis, channel_axis, by_position, by_size)
+    positions = product(windows)
     w = builder.reshape(w, [*groups, outputs // group, depth])
     if by_kernel:
-        product = builder.MatMul(w, builder.reshape(x, [batch, *groups, depth, positions]))
+        result = builder.MatMul(w, builder.reshape(x, [batch, *groups, depth, positions]))
     else:
         x = builder.reshape(x, [batch, *groups, positions, depth])
-        product = builder.MatMul(x, _swap_last_two(builder, w))
-        product = _swap_last_two(builder, product)
-    return builder.reshape(product, [batch, outputs, *windows])
+        result = builder.MatMul(x, _swap_last_two(builder, w))
+        result = _swap_last_two(builder, result)
+    return builder.reshape(result, [batch, outputs, *windows])
 
 
 def conv_transpose_as_matmul(
@@ -132,14 +137,14 @@ def spread(builder: GraphBuilder, x: oir.Value, factors: Sequence[int]) -> oir.V
     """Puts factor - 1 zeros between neighbours along each spatial axis."""
     if all(factor == 1 for factor in factors):
         return x
-    batch, channels, *spatial = static_dims(x)
-    columns = [extent for pair in zip(spatial, [1] * len(spatial), strict=True) for extent in pair]
+    batch, channels, *spatial = shape_of(x)
+    columns: list[Dim] = [column for extent in spatial for column in (extent, 1)]
     x = builder.reshape(x, [batch, channels, *columns])
     gaps = [gap for factor in factors for gap in (0, factor - 1)]
     x = builder.Pad(x, builder.i64([0] * (4 + len(gaps)) + gaps))
-    wide = [extent * factor for extent, factor in zip(spatial, factors, strict=True)]
+    wide = [product(pair) for pair in zip(spatial, factors, strict=True)]
     x = builder.reshape(x, [batch, channels, *wide])
-    limits = [extent - factor + 1 for extent, factor in zip(wide, factors, strict=True)]
+    limits = [canonical(extent - factor + 1) for extent, factor in zip(wide, factors, strict=True)]
     return builder.slice(x, [0] * len(wide), limits, axes=range(2, 2 + len(wide)))
 
 
@@ -167,7 +172,7 @@ def _stack_windows(
     axis: int,
     stack_axis: int,
     stack: tuple[int, int],
-    window: tuple[int, int],
+    window: tuple[Dim, int],
 ) -> oir.Value:
     """Windows of `axis`, stacked along a new axis in front of it.
 
@@ -175,21 +180,21 @@ def _stack_windows(
     distance between them).
     """
     (count, gap), (length, step) = stack, window
-    if count > _SLICES:
+    if count > _SLICES and isinstance(length, int):
         indices = gap * np.arange(count)[:, None] + step * np.arange(length)
         x = builder.Gather(x, builder.const(indices), axis=axis)
-        others = [other for other in range(len(static_dims(x))) if other != axis]
+        others = [other for other in range(rank_of(x)) if other != axis]
         return builder.transpose(x, [*others[:stack_axis], axis, *others[stack_axis:]])
-    span = (length - 1) * step + 1
+    span = canonical((length - 1) * step + 1)
     windows = [
-        builder.slice(x, [gap * index], [gap * index + span], [step], [axis])
+        builder.slice(x, [gap * index], [canonical(span + gap * index)], [step], [axis])
         for index in range(count)
     ]
     return builder.concat([builder.unsqueeze(one, [stack_axis]) for one in windows], stack_axis)
 
 
 def _swap_last_two(builder: GraphBuilder, x: oir.Value) -> oir.Value:
-    *lead, last, first = range(len(static_dims(x)))
+    *lead, last, first = range(rank_of(x))
     return builder.transpose(x, (*lead, first, last))
 
 
@@ -213,19 +218,24 @@ def _static(x: oir.Value, first: int) -> tuple[int, ...]:
 # -- the same for nodes of a graph ------------------------------------------------------------
 
 
-def decompose_conv(builder: GraphBuilder, node: oir.Node) -> oir.Value:
-    """A Conv node's output from other operators."""
+def decompose_conv(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
+    """A Conv node's output from other operators; None where the kernel's extents are symbolic."""
     x, w = node.inputs[:2]
     assert x is not None and w is not None
+    if static_shape(w) is None:
+        return None
     rank = rank_of(x) - 2
     y = conv_as_matmul(builder, x, w, **_attributes(node, rank))
     return _add_bias(builder, y, node)
 
 
-def decompose_conv_transpose(builder: GraphBuilder, node: oir.Node) -> oir.Value:
-    """A ConvTranspose node's output from other operators."""
+def decompose_conv_transpose(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
+    """A ConvTranspose node's output from other operators; None where the kernel's extents are
+    symbolic."""
     x, w = node.inputs[:2]
     assert x is not None and w is not None
+    if static_shape(w) is None:
+        return None
     rank = rank_of(x) - 2
     extra = node.attributes.get_ints("output_padding", [0] * rank)
     y = conv_transpose_as_matmul(builder, x, w, output_padding=extra, **_attributes(node, rank))
