@@ -167,7 +167,9 @@ class OnnxProgram:
             seed: Of the random inputs.
 
         Returns:
-            A comparison per output and run; falsy when they disagree, readable as text.
+            A comparison per output and run; falsy when they disagree, readable as text. Then it
+            repeats the report's notes: vectors of a decomposition, for example, are unique only
+            up to their signs, and may differ from XLA's and be right.
 
         Raises:
             SignatureError: The arguments do not fit.
@@ -177,7 +179,10 @@ class OnnxProgram:
         if args or kwargs or not self._source.signature.inputs:
             arrays = flatten_arguments(self._source.signature, args, kwargs)
         with self._serialized() as model:
-            return verify(self._source, model, self.input_names, arrays, seed, self.libraries)
+            found = verify(self._source, model, self.input_names, arrays, seed, self.libraries)
+        if not found.ok:  # what was noted may be the reason
+            found.notes.extend(self.report.notes)
+        return found
 
     def __repr__(self) -> str:
         return (

@@ -152,3 +152,26 @@ def test_twice_the_error_of_xla() -> None:
     assert not ok(large, -large[::-1])
     # One element is not "nearly the worst" of others.
     assert not compare("y", np.float32([1, 3e-5]), np.float32([1 + 1e-5, 0]), np.array([1, 0.0])).ok
+
+
+def test_what_was_noted_is_repeated_where_results_differ() -> None:
+    """Eigenvectors of another sign are right too: a verification cannot know, and says so."""
+    a = np.diag(np.arange(4, dtype=np.float32)) + 1
+    program = hlo2onnx.translate(jax.jit(lambda a: -jnp.linalg.eigh(a)[1]).lower(a))
+    [note] = program.report.notes
+    assert "unique only up to a sign" in note
+    found = [program.verify(a)]
+    node = program.model.graph.outputs[0].producer()
+    assert node is not None and node.op_type == "Neg"
+    node.op_type = "Identity"
+    found.append(program.verify(a))
+    assert any(not verification for verification in found)
+    for verification in found:
+        assert (note in verification.notes) == (not verification.ok)
+
+
+def test_singular_values_alone_leave_nothing_open() -> None:
+    a = np.ones((4, 3), np.float32)
+    program = hlo2onnx.translate(jax.jit(jnp.linalg.svdvals).lower(a))
+    assert not program.report.notes
+    assert program.verify(a).ok

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from dialect_handlers.common.free_choices import note_choices
 from dialect_handlers.common.linalg.eig import eig
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
@@ -16,8 +17,7 @@ _VECTORS = ord("V")
 @handles_call(*(f"lapack_{dtype}geev_ffi" for dtype in "sdcz"), form="any")
 def geev(em: Emitter, op: CustomCall, *, compute_left: int, compute_right: int) -> list[Parts]:
     """geev(a) -> (w, or its real and its imaginary part, left and right eigenvectors, info)"""
-    left, right = compute_left == _VECTORS, compute_right == _VECTORS
-    return em.through_jax(decomposition, em.parts(op.operands[0]), left=left, right=right)
+    return _decomposed(em, op, left=compute_left == _VECTORS, right=compute_right == _VECTORS)
 
 
 @handles_call(
@@ -31,6 +31,11 @@ def geev(em: Emitter, op: CustomCall, *, compute_left: int, compute_right: int) 
 )
 def hybrid_eig(em: Emitter, op: CustomCall, *, left: bool, right: bool) -> list[Parts]:
     """geev(a) -> (w, or its real and its imaginary part, left and right eigenvectors, info)"""
+    return _decomposed(em, op, left=left, right=right)
+
+
+def _decomposed(em: Emitter, op: CustomCall, *, left: bool, right: bool) -> list[Parts]:
+    note_choices(em, "eig")
     return em.through_jax(decomposition, em.parts(op.operands[0]), left=left, right=right)
 
 

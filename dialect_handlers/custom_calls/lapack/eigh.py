@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dialect_handlers.common.free_choices import note_choices
 from dialect_handlers.common.linalg.eigh import eigh
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
@@ -21,6 +22,7 @@ _LOWER = ord("L")
 )
 def syevd(em: Emitter, op: CustomCall, *, uplo: int) -> list[Parts]:
     """syevd(a) -> (eigenvectors, eigenvalues, info)"""
+    note_choices(em, "eigh")
     return em.through_jax(decomposition, em.parts(op.operands[0]), lower=uplo == _LOWER)
 
 
@@ -31,12 +33,14 @@ def syevd(em: Emitter, op: CustomCall, *, uplo: int) -> list[Parts]:
 )
 def solver_syevd(em: Emitter, op: CustomCall, *, lower: bool) -> list[Parts]:
     """syevd(a) -> (eigenvectors, eigenvalues, info)"""
+    note_choices(em, "eigh")
     return em.through_jax(decomposition, em.parts(op.operands[0]), lower=lower)
 
 
 @handles_call("Eigh", form="any")
 def tpu_eigh(em: Emitter, op: CustomCall, *, backend_config: str) -> list[Parts]:
     """Eigh(a) -> (eigenvectors, eigenvalues); configured by "lower,sort,sweeps,tolerance" """
+    note_choices(em, "eigh")
     lower = backend_config.startswith("1")
     return em.through_jax(eigh, em.parts(op.operands[0]), lower=lower)
 

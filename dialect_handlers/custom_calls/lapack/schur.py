@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dialect_handlers.common.free_choices import note_choices
 from dialect_handlers.common.linalg.schur import schur
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -21,6 +22,7 @@ def gees(em: Emitter, op: CustomCall, *, mode: int, sort: int) -> list[Parts]:
             "it may sort eigenvalues by a function that the program does not hold",
             "do without sorting (sort=None)",
         )
+    note_choices(em, "schur")
     return em.through_jax(form, em.parts(op.operands[0]), vectors=mode == ord("V"))
 
 

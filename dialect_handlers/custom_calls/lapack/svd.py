@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dialect_handlers.common.free_choices import note_choices
 from dialect_handlers.common.linalg.blocks import adjoint
 from dialect_handlers.common.linalg.svd import singular_values, svd
 from hlo2onnx.errors import UnsupportedOp
@@ -64,6 +65,8 @@ def solver_gesvdj(em: Emitter, op: CustomCall, *, compute_uv: bool) -> list[Part
 
 
 def _decomposed(em: Emitter, op: CustomCall, vectors: Vectors) -> list[Parts]:
+    if vectors != "none":
+        note_choices(em, "svd")
     a = em.parts(op.operands[0])
     batch = shape_of(a[0])[:-2]
     matrices = (op.result_shape(index)[-2:] for index in (2, 3))
