@@ -313,6 +313,10 @@ def _no_handler(op: Op) -> UnsupportedOp:
     )
 
 
+_OF_NO_MEANING = frozenset({"result_layout", "xla_shape"})
+"""What XLA's exporters add to any op: how its result lies in memory, and XLA's name of its type."""
+
+
 def _attributes(handler: Handler, op: Op) -> dict[str, Any]:
     """The attributes the handler reads, as Python values.
 
@@ -323,7 +327,7 @@ def _attributes(handler: Handler, op: Op) -> dict[str, Any]:
     for name in op.attribute_names:
         if name in handler.reads or (handler.reads_rest and name not in handler.ignores):
             values[name] = op.attribute(name)
-        elif name not in handler.ignores:
+        elif name not in handler.ignores and name not in _OF_NO_MEANING:
             raise UnsupportedOp(f"attribute {name} = {op.attribute(name)} is not known")
     missing = handler.required - values.keys()
     if missing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ for the smallest, which `chlo.top_k` does not.)"""
 
 def replace_calls(module_operation: Any) -> None:
     """Replaces, in place, custom calls by the ops they stand for: `@mhlo.erf` and its like, and
-    the dynamic forms of ops where what would make them dynamic is constant."""
+    the dynamic forms of ops where what would make them dynamic is constant; and takes out marks,
+    `@xla_mark_tensor`."""
     for operation in operations_of(module_operation):
         if operation.name != "stablehlo.custom_call":
             continue
@@ -31,17 +32,22 @@ def replace_calls(module_operation: Any) -> None:
         with ir.InsertionPoint(operation), operation.location:
             made = make(operation)
         if made is not None:
-            for old, new in zip(operation.results, made.results, strict=True):
+            for old, new in zip(operation.results, made, strict=True):
                 old.replace_all_uses_with(new)
             operation.erase()
 
 
-def _in_chlo(call: Any) -> Any:
+def _in_chlo(call: Any) -> Sequence[Any]:
     name = _IN_CHLO[call.attributes["call_target_name"].value]
-    return ir.Operation.create(name, _types(call), list(call.operands))
+    return list(ir.Operation.create(name, _types(call), list(call.operands)).results)
 
 
-def _reduce_window(call: Any) -> Any | None:
+def _marked(call: Any) -> Sequence[Any]:
+    """What marks the bounds of a pattern passes on what it is given."""
+    return list(call.operands)
+
+
+def _reduce_window(call: Any) -> Sequence[Any] | None:
     """dynamic_reduce_window(inputs, inits, window_dimensions, window_strides, base_dilations,
     window_dilations, padding), with the computation as a called one."""
     *values, dims, strides, base, window, padding = call.operands
@@ -63,24 +69,26 @@ def _reduce_window(call: Any) -> Any | None:
             "func.call", results, list(block.arguments), {"callee": computation}
         )
         ir.Operation.create("stablehlo.return", operands=list(returned.results))
-    return made
+    return list(made.results)
 
 
-def _rng_bit_generator(call: Any) -> Any | None:
+def _rng_bit_generator(call: Any) -> Sequence[Any] | None:
     """dynamic_rng_bit_generator(state, shape), whose results have static types."""
     if not all(ir.RankedTensorType(mlir_type).has_static_shape for mlir_type in _types(call)):
         return None
     attributes = {"rng_algorithm": call.attributes["rng_algorithm"]}
     operands = [call.operands[0]]
-    return ir.Operation.create("stablehlo.rng_bit_generator", _types(call), operands, attributes)
+    made = ir.Operation.create("stablehlo.rng_bit_generator", _types(call), operands, attributes)
+    return list(made.results)
 
 
-_MAKERS: Mapping[str, Callable[[Any], Any | None]] = {
+_MAKERS: Mapping[str, Callable[[Any], Sequence[Any] | None]] = {
     **dict.fromkeys(_IN_CHLO, _in_chlo),
     "stablehlo.dynamic_reduce_window": _reduce_window,
     "stablehlo.dynamic_rng_bit_generator": _rng_bit_generator,
+    "xla_mark_tensor": _marked,
 }
-"""What makes the op of a target's call, or None where it is dynamic."""
+"""What makes the results of a target's call, or None where it is dynamic."""
 
 
 def _types(call: Any) -> list[Any]:

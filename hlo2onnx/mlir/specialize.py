@@ -56,9 +56,14 @@ def make_main(module_operation: Any, symbol: str) -> None:
     with module_operation.context:
         if "main" in table:
             ir.SymbolTable.set_symbol_name(table["main"], f"{symbol}.main")
-            ir.SymbolTable.set_visibility(table["main"], "private")
+            _set_visibility(table["main"], "private")
         ir.SymbolTable.set_symbol_name(table[symbol], "main")
-        ir.SymbolTable.set_visibility(table[symbol], "public")
+        _set_visibility(table[symbol], "public")
+
+
+def _set_visibility(function: Any, visibility: str) -> None:
+    """For functions as well that say nothing of it, and so are public."""
+    function.operation.attributes["sym_visibility"] = ir.StringAttr.get(visibility)
 
 
 def _dense(value: np.ndarray, mlir_type: Any) -> Any:

@@ -15,6 +15,7 @@ from hlo2onnx.mlir.legacy import replace_calls
 from hlo2onnx.mlir.parametrize import large_constants_as_arguments
 from hlo2onnx.mlir.quantized import is_quantized, quantized_to_math
 from hlo2onnx.mlir.specialize import make_main
+from hlo2onnx.mlir.tuples import flatten_results
 from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.specialized import specialized, symbols_of
 from hlo2onnx.verification.inputs import numpy_type
@@ -75,6 +76,8 @@ class _Static:
         self._module = module
         self._argument_count = len(function.regions[0].blocks[0].arguments)
         self._constants = large_constants_as_arguments(module, function)
+        outputs = [port.position for port in source.signature.outputs]
+        self._results = flatten_results(function) or outputs
         self._signature = source.signature
         self._program = XlaProgram(module_bytecode(module))
 
@@ -111,4 +114,4 @@ class _Static:
             )
         # Converted one by one: weights in f64 are there twice as large as they are already.
         every = map(converted, [*arguments, *self._constants])
-        return program(every, [port.position for port in self._signature.outputs])
+        return program(every, self._results)

@@ -1,0 +1,171 @@
+"""Programs as other producers write them.
+
+Each file says in its first line which tool made it (`tools/make_producers.py`, `make_torchax.py`,
+`make_tensorflow.py`), or that it was written by hand in the style of a producer.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jaxlib.mlir.dialects import stablehlo
+
+import hlo2onnx
+from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.mlir.passes import EXPAND_CHLO, run_pipeline
+from hlo2onnx.verification.inputs import random_array
+
+FILES = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.mlir"))}
+FUNCTIONS = dict.fromkeys(FILES) | {"functions": "encode"}
+
+
+def flat_results(program: hlo2onnx.OnnxProgram) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    inputs = program._source.signature.inputs
+    return program.run([np.abs(random_array(port, rng)) for port in inputs])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_equal_to_xla(name: str) -> None:
+    program = hlo2onnx.translate(FILES[name], function=FUNCTIONS[name])
+    verification = program.verify()
+    assert verification.ok, verification
+
+
+def test_each_file_says_how_it_was_made() -> None:
+    for file in FILES.values():
+        head = file.read_text().partition("\n")[0]
+        assert head.startswith(("// tools/make_", "// By hand, ")), file
+        assert "/site-packages/" not in file.read_text()
+
+
+def test_what_is_raised() -> None:
+    """Whoever wrote it: the ops that a reader expects."""
+    nodes = {
+        name: hlo2onnx.translate(FILES[name]).report.nodes for name in FILES.keys() - {"functions"}
+    }
+    for name in ("keras_cnn", "tensorflow_cnn", "torchax_cnn", "linen"):
+        assert nodes[name]["Conv"] >= 2, name
+    for name in ("keras_cnn", "tensorflow_text", "torchax_text", "nnx", "linen", "pytorch_xla"):
+        assert nodes[name]["Softmax"] + nodes[name]["LogSoftmax"] >= 1, name
+    assert nodes["keras_text"]["LSTM"] == 2
+    assert nodes["equinox"]["GRU"] == 1
+
+
+# -- several functions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", ["encode", "@decode"])
+def test_a_function_by_name(function: str) -> None:
+    program = hlo2onnx.translate(FILES["functions"], function=function)
+    assert program.verify().ok
+    with pytest.raises(hlo2onnx.LoadError, match="--function"):
+        hlo2onnx.translate(FILES["functions"])
+
+
+# -- tuples, marks, unnamed dimensions ------------------------------------------------------------
+
+
+def test_members_of_tuples_are_outputs() -> None:
+    program = hlo2onnx.translate(FILES["tuples"])
+    assert program.output_names == ["result/0", "result/1/0", "result/1/1"]
+
+
+def test_marks_and_layouts_leave_nothing() -> None:
+    program = hlo2onnx.translate(FILES["pytorch_xla"])
+    assert program.report.nodes.total() <= 11
+
+
+def test_aliases_are_states() -> None:
+    program = hlo2onnx.translate(FILES["reactant"])
+    assert "hlo2onnx.states" in program.model.metadata_props
+    arrays = [np.ones((5, 3)), np.eye(3), np.float64(2)]
+    value, state = program.step(*arrays)
+    assert isinstance(state, hlo2onnx.StateArray)
+    np.testing.assert_array_equal(state.numpy(), 2 * arrays[0])
+    np.testing.assert_array_equal(value, 34)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_unnamed_dimensions(rows: int) -> None:
+    program = hlo2onnx.translate(FILES["unnamed_dims"])
+    x, y = np.ones((rows, 3), np.float32), np.ones((2, rows + 1), np.float32)
+    assert program.verify(x, y).ok
+    static = hlo2onnx.translate(
+        FILES["unnamed_dims"],
+        specialize={"arg0_dim0": rows, "arg1_dim0": 2, "arg1_dim1": rows + 1},
+    )
+    for got, want in zip(static(x, y), program(x, y), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+# -- the forms of a module ------------------------------------------------------------------------
+
+
+def _bytecode(module: Any, version: str) -> bytes:
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    return stream.getvalue()
+
+
+def _artifact(module: Any, version: str) -> bytes:
+    # StableHLO's promise does not cover CHLO.
+    run_pipeline(module.operation, EXPAND_CHLO)
+    content: bytes = stablehlo.serialize_portable_artifact(module, version)
+    return content
+
+
+FORMS: dict[str, tuple[Callable[[Any, str], bytes], str]] = {
+    "bytecode": (_bytecode, ""),
+    "newest artifact": (_artifact, stablehlo.get_current_version()),
+    "oldest artifact": (_artifact, stablehlo.get_minimum_version()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["haiku", "linen", "tensorflow_loop", "tuples", "unnamed_dims"])
+def test_forms(name: str, form: str) -> None:
+    _check_form(name, *FORMS[form])
+
+
+MINORS = [f"0.{minor}.0" for minor in range(9, 21)] + [
+    f"1.{minor}.0" for minor in range(int(stablehlo.get_current_version().split(".")[1]) + 1)
+]
+"""The versions of StableHLO from the oldest that is still written to this jaxlib's."""
+
+
+def test_the_window_of_versions() -> None:
+    assert MINORS[0] == stablehlo.get_minimum_version()
+    assert MINORS[-1].rpartition(".")[0] == stablehlo.get_current_version().rpartition(".")[0]
+
+
+@pytest.mark.parametrize("version", MINORS[4:-1:6])
+def test_artifacts_of_versions_between(version: str) -> None:
+    _check_form("keras_text", _artifact, version)
+
+
+SINCE = {"optax": MINORS.index("1.1.0")}
+"""Since when StableHLO has all of a program: gathers have batching dimensions from 1.1 on."""
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("name", "version"), [(n, v) for n in FILES for v in MINORS[SINCE.get(n, 0) :]]
+)
+def test_artifacts_of_every_version(name: str, version: str) -> None:
+    _check_form(name, _artifact, version)
+
+
+def _check_form(name: str, write: Callable[[Any, str], bytes], version: str) -> None:
+    """The same model, up to what expanding CHLO first makes different."""
+    text = FILES[name].read_text()
+    program = hlo2onnx.translate(text, function=FUNCTIONS[name])
+    content = write(parse_module(text, name), version)
+    again = hlo2onnx.translate(content, function=FUNCTIONS[name])
+    for got, want in zip(flat_results(again), flat_results(program), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
