@@ -61,8 +61,13 @@ def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, 
         if not isinstance(dim, int)
     ]
     values: dict[str, int] = {}
-    for _, dim, have in rows:
-        solution = solve(dim, have)
+    for port, dim, have in rows:
+        try:
+            solution = solve(dim, have)
+        except ValueError as error:
+            raise SignatureError(
+                f"argument {port.name} must have shape {_dims(port)}: {error}"
+            ) from error
         if solution is not None:
             values.setdefault(*solution)
     for port, dim, have in rows:

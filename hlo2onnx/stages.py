@@ -18,7 +18,7 @@ from hlo2onnx.graph.foreign import restore_names
 from hlo2onnx.graph.functions import each_graph, finish_functions
 from hlo2onnx.graph.weights import STORAGE_TYPES, name_weights, store_weights
 from hlo2onnx.lowering.lower import lower
-from hlo2onnx.mlir.effects import drop_effects
+from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
 from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.options import Options
 from hlo2onnx.raising import raise_model
@@ -49,7 +49,11 @@ def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
     dump.module("load", source.module.operation)
     with _timed(report, "normalize"):
         module = normalized(source.module)
+        for text in assertions(module):
+            report.note(f"the program asserts, and the model does not: {text}")
         for call in drop_effects(module):
+            if call == ASSERTION:
+                continue
             report.note(f"calls of @{call} are left out: nothing reads what they return")
     dump.module("normalize", module)
     with _timed(report, "lower"), _depth_limited():

@@ -15,7 +15,7 @@ from dialect_handlers.common.indices import from_either_end
 from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.dims import canonical, is_static
-from hlo2onnx.graph.values import Dim, shape_of
+from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -81,7 +81,12 @@ def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
     x, *bounds = em.operands(op)
     starts, limits, strides = (dims_of(em, item) for item in bounds)
     if not is_static(strides):
-        raise UnsupportedOp("the strides depend on data", "slice with constant strides")
+        vectors = [em.extents.vector(column) for column in (starts, limits)]
+        axes, steps = em.i64(list(range(len(strides)))), em.extents.vector(strides)
+        dims = tuple(oir.SymbolicDim(None) for _ in strides)
+        types = [(dtype_of(x), dims)]
+        part: oir.Value = em.op("Slice", x, *vectors, axes, steps, types=types)
+        return part
     rows = [
         axis
         for axis, (start, limit) in enumerate(zip(starts, limits, strict=True))

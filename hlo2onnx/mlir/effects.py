@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import is_token
+from hlo2onnx.mlir.walking import operations_of
+
+ASSERTION = "shape_assertion"
+_OF_DIMENSIONS = "Input shapes do not match the polymorphic shapes specification."
+"""How JAX begins what says that a dimension is 0, or 2*b odd."""
+_CONSTRAINT = re.compile(r"symbolic shape constraint (.*?)\. Expected")
+
+
+def assertions(module_operation: Any) -> list[str]:
+    """What a program asserts about its inputs, other than that their dimensions are what their
+    names say: constraints such as "b >= 8", and what other producers tell the user."""
+    messages = []
+    for operation in operations_of(module_operation):
+        attributes = operation.attributes
+        if operation.name != "stablehlo.custom_call" or "error_message" not in attributes:
+            continue
+        if to_python(attributes["call_target_name"]) == ASSERTION:
+            messages.append(str(to_python(attributes["error_message"])))
+    found = []
+    for text in messages:
+        constraint = _CONSTRAINT.search(text)
+        if constraint is not None:
+            found.append(constraint[1])
+        elif not text.startswith(_OF_DIMENSIONS):
+            found.append(text)
+    return found
 
 
 def drop_effects(module_operation: Any) -> list[str]:

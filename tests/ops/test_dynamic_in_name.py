@@ -79,6 +79,20 @@ def test_constant_operands_make_them_static(name: str) -> None:
     assert not run.nodes["Shape"]
 
 
+def test_a_slice_from_data() -> None:
+    """XLA does not take the op; numpy does."""
+    program = translate("""
+      func.func public @main(%x: tensor<?x4xf32>, %a: tensor<2xi32>, %b: tensor<2xi32>,
+                             %c: tensor<2xi32>) -> tensor<?x?xf32> {
+        %0 = stablehlo.real_dynamic_slice %x, %a, %b, %c
+          : (tensor<?x4xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x?xf32>
+        return %0 : tensor<?x?xf32>
+      }""")
+    x = np.arange(20, dtype=np.float32).reshape(5, 4)
+    starts, limits, strides = (np.array(row, np.int32) for row in ([1, 0], [5, 3], [2, 1]))
+    np.testing.assert_array_equal(program(x, starts, limits, strides), x[1:5:2, 0:3])
+
+
 CONVOLUTION = """
   %i = stablehlo.reshape %x : (tensor<2x3xf32>) -> tensor<1x2x3x1xf32>
   %w = stablehlo.constant dense<[[[[1.0]], [[2.0]]], [[[3.0]], [[-1.0]]]]> : tensor<2x2x1x1xf32>

@@ -71,6 +71,21 @@ def test_shapes_are_checked() -> None:
         program(X, Y[:6])
 
 
+def test_a_size_that_no_dimension_fits() -> None:
+    program = hlo2onnx.translate(lambda x: x.sum(), "2*b + 1")
+    assert program(Y) == 21
+    with pytest.raises(SignatureError, match=r"6 is not 2\*b \+ 1 for any b"):
+        program(Y[:6])
+
+
+def test_constraints_are_noted() -> None:
+    scope = jax.export.SymbolicScope(("b >= 8",))
+    spec = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b", scope=scope), jnp.float32)
+    program = hlo2onnx.translate(jax.export.export(jax.jit(lambda x: x[:8]))(spec))
+    (note,) = program.report.notes
+    assert note == "the program asserts, and the model does not: b >= 8"
+
+
 def test_random_inputs_have_fitting_sizes() -> None:
     assert sources()["exported"]().verify().ok
 
