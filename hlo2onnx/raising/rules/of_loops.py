@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rules import cells, scan_operator, scans
+from hlo2onnx.raising.rules import cells, columns, scan_operator, scans
 
 __all__ = ["LOOP_RULES"]
 
@@ -13,5 +13,6 @@ LOOP_RULES: tuple[Rule, ...] = (
     cells.Lstm(),
     cells.Gru(),
     cells.Rnn(),
+    columns.ColumnsFirst(),
     scan_operator.LoopToScan(),
 )

@@ -179,7 +179,7 @@ class SplitTransposed(Rule):
         assert found is not None
         x, perm = found
         old, new = shape_of(view), shape_of(node.outputs[0])
-        groups = _splits(old, new)
+        groups = splits(old, new)
         real = any(sum(new[axis] != 1 for axis in group) > 1 for group in groups)
         need(real, "it only adds axes of extent 1, which a Transpose leaves behind", node)
         places = _inverse(perm)
@@ -190,7 +190,7 @@ class SplitTransposed(Rule):
         return b.transpose(b.reshape(x, dims), _inverse(order))
 
 
-def _splits(old: Shape, new: Shape) -> list[list[int]]:
+def splits(old: Shape, new: Shape) -> list[list[int]]:
     """For each axis of a shape the axes of the other it is split into.
 
     Raises:
