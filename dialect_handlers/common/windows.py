@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.builder import INT64_MAX
 from hlo2onnx.graph.dims import at_most, product
+from hlo2onnx.graph.extent_rules import INT64_MAX
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 

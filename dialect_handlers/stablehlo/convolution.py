@@ -18,8 +18,8 @@ from dialect_handlers.common.contraction import (
 )
 from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.builder import INT64_MIN
 from hlo2onnx.graph.dims import canonical, is_static, product
+from hlo2onnx.graph.extent_rules import INT64_MIN
 from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts

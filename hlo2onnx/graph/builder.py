@@ -11,7 +11,8 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.dims import canonical, is_positive, is_static
+from hlo2onnx.graph.dims import canonical, is_static
+from hlo2onnx.graph.extent_rules import INT64_MAX, added_units, reshape_target, sliced_extent
 from hlo2onnx.graph.extents import Extents
 from hlo2onnx.graph.infer import ValueType, infer
 from hlo2onnx.graph.names import Names
@@ -23,9 +24,6 @@ _SHARED_BYTES = 1024
 
 DFT_AXIS_OPSET = 20
 """From here on the axis of DFT is an input."""
-
-INT64_MAX = np.iinfo(np.int64).max
-INT64_MIN = np.iinfo(np.int64).min
 
 
 class GraphBuilder:
@@ -297,7 +295,7 @@ class GraphBuilder:
             allowzero = 1 if 0 in dims else None
             return self._one("Reshape", x, self.i64(list(dims)), allowzero=allowzero)  # type: ignore[arg-type]
         types = [(dtype_of(x), tuple(dims))]
-        target = _reshape_target(shape_of(x), dims)
+        target = reshape_target(shape_of(x), dims)
         if target is not None:
             return self._one("Reshape", x, self.i64(target), types=types)
         if (added := added_units(shape_of(x), dims)) is not None:
@@ -311,7 +309,7 @@ class GraphBuilder:
         have = shape_of(x)
         return (
             is_static(dims)
-            or _reshape_target(have, dims) is not None
+            or reshape_target(have, dims) is not None
             or added_units(have, dims) is not None
             or added_units(dims, have) is not None
         )
@@ -377,7 +375,7 @@ class GraphBuilder:
         start, limit, step, axis = (list(column) for column in zip(*rows, strict=True))
         dims = list(shape_of(x))
         for row in rows:
-            dims[row[3]] = _sliced(dims[row[3]], *row[:3])
+            dims[row[3]] = sliced_extent(dims[row[3]], *row[:3])
         # To the end is a number that is greater than any extent.
         ends = [
             INT64_MAX if last == shape_of(x)[place] and not isinstance(last, int) else last
@@ -408,48 +406,6 @@ class GraphBuilder:
         if self.opset < DFT_AXIS_OPSET:
             return self._one("DFT", x, points, axis=axis, **flags)
         return self._one("DFT", x, points, self.i64(axis), **flags)
-
-
-def _reshape_target(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
-    """The constant shape that Reshape takes for these extents, not all of which are numbers: 0
-    keeps the extent of an axis and one -1 is worked out; None where that does not suffice."""
-    target = [
-        dim if isinstance(dim, int) else 0 if have[axis : axis + 1] == (dim,) else -1
-        for axis, dim in enumerate(dims)
-    ]
-    if 0 in (dim for dim in dims if isinstance(dim, int)) or target.count(-1) > 1:
-        return None
-    kept = [dim for dim, item in zip(dims, target, strict=True) if item == 0]
-    if -1 in target and not all(map(is_positive, kept)):
-        return None
-    return target
-
-
-def added_units(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
-    """The axes of extent 1 that `dims` has more than `have`; None if that is not all."""
-    added = []
-    position = 0
-    for axis, dim in enumerate(dims):
-        if position < len(have) and have[position] == dim:
-            position += 1
-        elif dim == 1:
-            added.append(axis)
-        else:
-            return None
-    return added if position == len(have) else None
-
-
-def _sliced(dim: Dim, start: Dim, limit: Dim, step: int) -> Dim:
-    """The extent that is left of one."""
-    if isinstance(dim, int) and isinstance(start, int) and isinstance(limit, int):
-        past = None if limit < -dim else limit
-        return len(range(*slice(start, past, step).indices(dim)))
-    if step < 0:
-        if (start, limit) != (-1, INT64_MIN):
-            raise InternalError("only the whole of a symbolic axis can be reversed")
-        return dim if step == -1 else (dim + (-step - 1)) // -step
-    length = canonical(limit - start)  # type: ignore[operator]
-    return length if step == 1 else (length + (step - 1)) // step
 
 
 def _label(array: np.ndarray) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.builder import INT64_MIN
+from hlo2onnx.graph.extent_rules import INT64_MIN
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
 from hlo2onnx.graph.values import Dim, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need

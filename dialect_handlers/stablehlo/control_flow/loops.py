@@ -28,8 +28,8 @@ from hlo2onnx.analysis.loops import Limit, LoopForm, loop_form
 from hlo2onnx.analysis.ranges import RANGE, Range, range_of_type
 from hlo2onnx.analysis.symbolic import Extent
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.builder import INT64_MIN
 from hlo2onnx.graph.dims import canonical, dim_of, expression
+from hlo2onnx.graph.extent_rules import INT64_MIN
 from hlo2onnx.graph.values import Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.builder import added_units
 from hlo2onnx.graph.dims import product
+from hlo2onnx.graph.extent_rules import added_units
 from hlo2onnx.graph.extents import noted_extent
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
 from hlo2onnx.graph.values import (

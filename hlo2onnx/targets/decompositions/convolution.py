@@ -14,8 +14,9 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
+from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.dims import canonical, product
+from hlo2onnx.graph.extent_rules import INT64_MIN
 from hlo2onnx.graph.values import Dim, rank_of, shape_of, static_shape
 
 _SLICES = 16
