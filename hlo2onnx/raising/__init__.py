@@ -52,6 +52,7 @@ def raise_model(
     # a loop is another one when its body has changed: so all run until nothing changes.
     while hoist_invariants(model.graph) + eliminate_common_subexpressions(model.graph) or fired:
         report.rules += fired
+        remove_unused(model.graph)
         fired = apply_rules(model, rules, target)
     remove_unused(model.graph)
     report.rules += apply_rules(model, last, target)
