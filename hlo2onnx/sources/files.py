@@ -10,6 +10,7 @@ from typing import Any
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.context import BYTECODE_MAGIC, clone_module, is_vhlo, upgrade_vhlo
 from hlo2onnx.mlir.isolated import read_untrusted
+from hlo2onnx.mlir.shape_dialects import has_shape_dialects, shapes_in_stablehlo
 from hlo2onnx.sources.exported import from_serialized
 from hlo2onnx.sources.signature import signature_of
 from hlo2onnx.sources.source import Source, find_function
@@ -98,6 +99,9 @@ def from_module(module: Any, what: str, function: str | None) -> Source:
     if is_vhlo(module):
         module = clone_module(module)
         upgrade_vhlo(module, what)
+    if has_shape_dialects(module):
+        module = clone_module(module)
+        shapes_in_stablehlo(module.operation)
     found = find_function(module.operation, function, what)
     return Source(module, found.attributes["sym_name"].value, signature_of(found), what)
 

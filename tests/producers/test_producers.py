@@ -104,6 +104,83 @@ def test_unnamed_dimensions(rows: int) -> None:
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_sizes_outside_of_stablehlo(rows: int) -> None:
+    program = hlo2onnx.translate(FILES["torch_mlir"])
+    x, y = np.ones((rows, 3), np.float32), np.ones((rows, 4), np.float32)
+    z = np.arange(4 * rows + 4, dtype=np.float32).reshape(-1, 2, 2)
+    assert program.verify(x, y, z).ok
+    product, flat, rest = program(x, y, z)
+    np.testing.assert_array_equal(product, [[5, 5.75, 1, 4.5]] * rows)
+    assert flat.shape == (4 * rows,)
+    np.testing.assert_array_equal(rest, z.reshape(-1, 4))
+
+
+SIZES = """
+func.func @main(%x: tensor<?x3xf32>, %n: tensor<i64>) -> tensor<?xf32> {{
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant {three} : i64
+  %d = tensor.dim %x, %c0 : tensor<?x3xf32>
+  %i = arith.index_cast %d : index to i64
+  %r = {op} %i, %c3 : i64
+  %s = tensor.from_elements %r : tensor<1xi64>
+  %y = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("op", "size"),
+    [
+        ("addi", 8),
+        ("subi", 2),
+        ("muli", 15),
+        ("divsi", 1),
+        ("remsi", 2),
+        ("maxsi", 5),
+        ("minsi", 3),
+    ],
+)
+def test_arithmetic_of_sizes(op: str, size: int) -> None:
+    program = hlo2onnx.translate(SIZES.format(op=f"arith.{op}", three=3))
+    x = np.ones((5, 3), np.float32)
+    np.testing.assert_array_equal(program(x, np.int64(0)), np.arange(size))
+    assert program.verify(x, np.int64(0)).ok
+
+
+def test_unknown_ops_on_sizes_are_refused() -> None:
+    with pytest.raises(hlo2onnx.TranslationError, match=r"arith\.shli"):
+        hlo2onnx.translate(SIZES.format(op="arith.shli", three=3))
+
+
+def test_one_bit_is_not_a_number() -> None:
+    text = """
+func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %t = arith.constant true
+  %i = arith.extsi %t : i1 to i64
+  %d = tensor.dim %x, %c0 : tensor<?xf32>
+  %e = arith.index_cast %d : index to i64
+  %r = arith.subi %e, %i : i64
+  %s = tensor.from_elements %r : tensor<1xi64>
+  %y = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}"""
+    with pytest.raises(hlo2onnx.TranslationError, match=r"arith\.subi"):
+        hlo2onnx.translate(text)
+
+
+def test_a_size_as_result_is_refused() -> None:
+    text = """
+func.func @main(%x: tensor<?xf32>) -> index {
+  %c0 = arith.constant 0 : index
+  %d = tensor.dim %x, %c0 : tensor<?xf32>
+  return %d : index
+}"""
+    with pytest.raises(hlo2onnx.LoadError, match="no ranked tensor"):
+        hlo2onnx.translate(text)
+
+
 # -- the forms of a module ------------------------------------------------------------------------
 
 
@@ -155,7 +232,8 @@ SINCE = {"optax": MINORS.index("1.1.0")}
 
 @pytest.mark.wide
 @pytest.mark.parametrize(
-    ("name", "version"), [(n, v) for n in FILES for v in MINORS[SINCE.get(n, 0) :]]
+    ("name", "version"),
+    [(n, v) for n in FILES for v in MINORS[SINCE.get(n, 0) :] if n != "torch_mlir"],
 )
 def test_artifacts_of_every_version(name: str, version: str) -> None:
     _check_form(name, _artifact, version)
