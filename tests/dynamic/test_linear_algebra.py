@@ -35,6 +35,25 @@ def test_batches_of_matrices(name: str) -> None:
     every_size(BATCHED[name], "b, 4, 4", sizes=(1, 7))
 
 
+def gram(x: jax.Array) -> jax.Array:
+    return x @ x.T + 4 * jnp.eye(x.shape[0])
+
+
+SYMBOLIC: dict[str, Callable[[jax.Array], Any]] = {
+    "cholesky": lambda x: jnp.linalg.cholesky(gram(x)),
+    "solve": lambda x: jnp.linalg.solve(gram(x) + x[:, :1], x),
+    "inv": lambda x: jnp.linalg.inv(gram(x)),
+    "log determinant": lambda x: jnp.linalg.slogdet(gram(x)),
+    "cho_solve": lambda x: jsp.linalg.cho_solve(jsp.linalg.cho_factor(gram(x)), x),
+}
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_matrices_of_symbolic_extents(name: str) -> None:
+    """As many as there are points, in a Gaussian process."""
+    every_size(SYMBOLIC[name], "n, 4", sizes=(1, 2, 40))
+
+
 TRANSFORMS: dict[str, tuple[Callable[[jax.Array], Any], str]] = {
     "fft": (jnp.fft.fft, "b, 8"),
     "rfft": (jnp.fft.rfft, "b, s, 15"),

@@ -22,6 +22,27 @@ def block_size(n: int) -> int:
     return -(-n // -(-n // LARGEST_BLOCK))
 
 
+def is_symbolic(n: int) -> bool:
+    """Whether an extent is known at run time only: then there are no blocks, and the algorithms go
+    column by column."""
+    return not isinstance(n, int)
+
+
+def counted(n: int) -> Any:
+    """0, 1, 2, ..., i32[n]: a constant where the extent is one."""
+    return lax.iota(np.int32, n) if is_symbolic(n) else np.arange(n, dtype=np.int32)
+
+
+def trips(n: int) -> dict[str, Any]:
+    """What makes lax.scan go n times, given as keywords; `length` has to be a number."""
+    return {"xs": lax.iota(np.int32, n)} if is_symbolic(n) else {"length": n}
+
+
+def last_index(n: int) -> Any:
+    """n - 1 as i64."""
+    return jnp.asarray(n - 1, np.int64) if is_symbolic(n) else np.int64(n - 1)
+
+
 def adjoint(x: jax.Array) -> jax.Array:
     """The conjugate transpose of each matrix."""
     return jnp.conj(jnp.swapaxes(x, -1, -2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,9 +15,11 @@ from dialect_handlers.common.linalg.blocks import (
     block_size,
     diagonal,
     divided,
+    is_symbolic,
     padded,
     refined_product,
     triangle_inverse,
+    trips,
 )
 
 
@@ -33,6 +37,8 @@ def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     n = a.shape[-1]
     if n == 0:
         return a, jnp.zeros(a.shape[:-1], a.real.dtype)
+    if is_symbolic(n):
+        return _by_columns(a)
     size = block_size(n)
     if size == n:
         return _by_columns(a)
@@ -51,7 +57,7 @@ def _by_blocks(a: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     a = padded(jnp.triu(a), count * size, count * size)
 
     def step(
-        carry: tuple[jax.Array, jax.Array], _: None
+        carry: tuple[jax.Array, jax.Array], _: Any
     ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
         rest, first = carry
         rows = lax.dynamic_slice_in_dim(rest, first, size, axis=-2, **IN_BOUNDS)
@@ -71,7 +77,7 @@ def _by_blocks(a: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
 
 def _by_columns(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     def step(
-        carry: tuple[jax.Array, jax.Array], _: None
+        carry: tuple[jax.Array, jax.Array], _: Any
     ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         rest, k = carry
         row = lax.dynamic_index_in_dim(rest, k, rest.ndim - 2, keepdims=False, **IN_BOUNDS)
@@ -80,7 +86,7 @@ def _by_columns(a: jax.Array) -> tuple[jax.Array, jax.Array]:
         return (rest - column * row[..., None, :], k + 1), row
 
     n = a.shape[-1]
-    _, rows = lax.scan(step, (a, np.int64(0)), length=n)
+    _, rows = lax.scan(step, (a, np.int64(0)), **trips(n))
     rows = jnp.moveaxis(rows, 0, -2)
     pivots = diagonal(rows).real
     return jnp.triu(divided(rows, jnp.sqrt(pivots)[..., :, None])), pivots

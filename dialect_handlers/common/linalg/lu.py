@@ -14,11 +14,13 @@ from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
     block_size,
     first_largest,
+    is_symbolic,
     magnitude,
     over_batch,
     reciprocal,
     refined_product,
     triangle_inverse,
+    trips,
     with_unit_front,
 )
 
@@ -43,10 +45,10 @@ def _lu(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Rows of A stay where they are; what moves is their numbers in `order`. A row that has been
     a pivot turns into arbitrary numbers, which nothing depends on."""
     m, n = a.shape
-    rank = min(m, n)
+    rank = m if m == n else min(m, n)
     if rank == 0:
         return a, jnp.zeros(0, np.int32), lax.iota(np.int32, m)
-    size = block_size(rank)
+    size = 1 if is_symbolic(rank) else block_size(rank)
     count = -(-rank // size)
     # Whole blocks, by rows and columns of the unit matrix in front: they are their own pivots.
     new = count * size - rank
@@ -65,7 +67,7 @@ def _lu(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         return (rest - lower.T @ right, order, first + size), (lower, right, pivots)
 
     start = (a, lax.iota(np.int32, new + m), np.int32(0))
-    (_, order, _), (lower, upper, pivots) = lax.scan(step, start, length=count)
+    (_, order, _), (lower, upper, pivots) = lax.scan(step, start, **trips(count))
     upper = upper.reshape(count * size, new + n)[new:, new:]
     lower = _take(lower.reshape(count * size, new + m), order, 1)[new:, new:].T
     wide, tall = [(0, 0), (0, n - rank)], [(0, m - rank), (0, 0)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,10 +14,13 @@ from dialect_handlers.common.linalg.blocks import (
     adjoint,
     block_size,
     eye,
+    is_symbolic,
+    last_index,
     magnitude,
     padded,
     refined_product,
     triangle_inverse,
+    trips,
 )
 
 NO_TRANSPOSE, TRANSPOSE, ADJOINT = "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"
@@ -61,6 +66,8 @@ def _solve(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
     What substitution guarantees is a residual small beside |T||X|, element by element. Few steps
     most often reach that too, which is seen by looking.
     """
+    if is_symbolic(t.shape[-1]):
+        return _by_substitution(t, b, lower)
     if t.shape[-1] == 1:
         return b / t
     x = _by_blocks(t, b, lower)
@@ -80,7 +87,7 @@ def _by_blocks(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
     b = padded(b, count * size, b.shape[-1])
 
     def step(
-        carry: tuple[jax.Array, jax.Array], _: None
+        carry: tuple[jax.Array, jax.Array], _: Any
     ) -> tuple[tuple[jax.Array, jax.Array], None]:
         x, first = carry
         rows = _rows(t, first, size)
@@ -99,14 +106,15 @@ def _by_substitution(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
     others = jnp.where(eye(n), 0, t)
 
     def step(
-        carry: tuple[jax.Array, jax.Array], _: None
+        carry: tuple[jax.Array, jax.Array], _: Any
     ) -> tuple[tuple[jax.Array, jax.Array], None]:
         x, k = carry
         divisor = lax.dynamic_slice_in_dim(_rows(t, k, 1), k, 1, axis=-1, **IN_BOUNDS)
         row = (_rows(b, k, 1) - _rows(others, k, 1) @ x) / divisor
         return (_with_rows(x, row, k), k + (1 if lower else -1)), None
 
-    (x, _), _ = lax.scan(step, (jnp.zeros_like(b), np.int64(0 if lower else n - 1)), length=n)
+    start = np.int64(0) if lower else last_index(n)
+    (x, _), _ = lax.scan(step, (jnp.zeros_like(b), start), **trips(n))
     return x
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from dialect_handlers.common.linalg.blocks import adjoint, eye, first_where
+from dialect_handlers.common.linalg.blocks import adjoint, counted, eye, first_where
 from dialect_handlers.common.linalg.cholesky import cholesky
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
@@ -37,6 +36,6 @@ def factor(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
     """
     u, pivots = cholesky(adjoint(a) if lower else a)
     u = jnp.where(eye(a.shape[-1]), jnp.sqrt(pivots)[..., None].astype(a.dtype), u)
-    i = np.arange(a.shape[-1], dtype=np.int32)
+    i = counted(a.shape[-1])
     mine = i[:, None] >= i if lower else i[:, None] <= i
     return jnp.where(mine, adjoint(u) if lower else u, a), first_where(pivots <= 0)

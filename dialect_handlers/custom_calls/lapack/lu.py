@@ -33,7 +33,8 @@ def factors(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     exchanged with its own, from 1; and the number, from 1, of the first zero on the diagonal of U,
     or 0, i32[...]."""
     packed, pivots, _ = lu(a)
-    rank = min(a.shape[-2:])
+    m, n = a.shape[-2:]
+    rank = m if m == n else min(m, n)
     return packed, pivots + 1, first_where(diagonal(packed[..., :rank, :rank]) == 0)
 
 
