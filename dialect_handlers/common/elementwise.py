@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import onnx_ir as oir
 
 from hlo2onnx.graph.mathematics import rounded_once
+from hlo2onnx.graph.origins import note_origin
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -37,7 +38,10 @@ def _operator(op_type: str) -> Callable[[Emitter, Op], oir.Value]:
 
 def _formula(formula: Callable[..., oir.Value]) -> Callable[[Emitter, Op], oir.Value]:
     def handler(em: Emitter, op: Op) -> oir.Value:
-        return rounded_once(em, formula, *em.operands(op))
+        operands = em.operands(op)
+        result = rounded_once(em, formula, *operands)
+        note_origin(result, op.name, operands)
+        return result
 
     handler.__doc__ = formula.__doc__
     return handler

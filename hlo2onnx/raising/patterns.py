@@ -52,6 +52,19 @@ class Name(Pattern):
 
 
 @dataclass(frozen=True)
+class As(Pattern):
+    """What a pattern matches, under a name."""
+
+    name: str
+    pattern: Pattern
+
+    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        """See `Pattern.matches`."""
+        for named in Name(self.name).matches(value, bound):
+            yield from self.pattern.matches(value, named)
+
+
+@dataclass(frozen=True)
 class Constant(Name):
     """Any constant of one element."""
 

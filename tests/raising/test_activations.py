@@ -102,3 +102,45 @@ def test_relu_keeps_the_sign_of_zero_where_it_shows(read: Callable[..., jax.Arra
 
 def test_bounds_the_wrong_way_round_are_no_clip() -> None:
     assert "Clip" not in nodes(lambda x: jnp.minimum(jnp.maximum(x, 2), 1), X)
+
+
+FUNCTIONS: dict[str, tuple[Callable[[jax.Array], jax.Array], list[str]]] = {
+    "softplus": (jax.nn.softplus, ["Softplus"]),
+    "log_sigmoid": (jax.nn.log_sigmoid, ["Neg", "Neg", "Softplus"]),
+    "mish": (jax.nn.mish, ["Mish"]),
+    "elu": (jax.nn.elu, ["Elu"]),
+    "elu_0.5": (lambda x: jax.nn.elu(x, 0.5), ["Elu"]),
+    "selu": (jax.nn.selu, ["Elu", "Mul"]),
+    "celu": (jax.nn.celu, ["Celu"]),
+    "leaky_relu": (lambda x: jax.nn.leaky_relu(x, 0.2), ["LeakyRelu"]),
+    "hard_sigmoid": (lambda x: jax.nn.hard_sigmoid(x) * 2, ["HardSigmoid", "Mul"]),
+    "hard_swish": (lambda x: jax.nn.hard_swish(x) @ x, ["HardSwish", "MatMul"]),
+    "soft_sign": (jax.nn.soft_sign, ["Softsign"]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_with_an_operator(name: str) -> None:
+    function, operators = FUNCTIONS[name]
+    assert nodes(function, X) == operators
+
+
+@pytest.mark.parametrize("name", ["softplus", "elu", "celu", "leaky_relu", "soft_sign", "mish"])
+def test_functions_at_the_edges(name: str) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 100, -100, 1e-30, 3e38], np.float32)
+    nodes(FUNCTIONS[name][0], x)
+
+
+LOOK_ALIKES: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "another branch": lambda x: jnp.where(x > 0, x * 2, jnp.expm1(jnp.where(x > 0, 0.0, x))),
+    "another bound": lambda x: jnp.where(x > 1, x, jnp.expm1(jnp.where(x > 1, 0.0, x))),
+    "strictly": lambda x: jnp.where(x > 0, x, 0.2 * x),
+    "another slope": lambda x: jnp.clip(x + 3, 0, 6) / 5,
+    "of something else": lambda x: x.T / (1 + jnp.abs(x)),
+}
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_look_alikes(name: str) -> None:
+    operators = {"Elu", "LeakyRelu", "HardSigmoid", "HardSwish", "Softsign"}
+    assert not operators & {*nodes(LOOK_ALIKES[name], X)}

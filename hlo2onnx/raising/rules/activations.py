@@ -2,96 +2,34 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import FLOATS, const_number, dtype_of, shape_of
+from hlo2onnx.graph.values import const_number, dtype_of, shape_of
+from hlo2onnx.raising.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, X
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.patterns import (
-    Constant,
-    Either,
-    Extreme,
-    Name,
-    Op,
-    Origin,
-    Pattern,
-    Product,
-    Sum,
-    match,
-)
-
-_X = Name("x")
-_ROOT = math.sqrt(0.5)
-_ERFC = Either(
-    Origin("chlo.erfc", Product(-_ROOT, _X)),
-    Origin("chlo.erfc", Product(_ROOT, Op("Neg", _X))),
-    Origin("chlo.erfc", Op("Neg", Product(_ROOT, _X))),
-    Origin("chlo.erfc", Op("Div", Op("Neg", _X), math.sqrt(2))),
-)
-_ERF = Either(Op("Erf", Product(_ROOT, _X)), Op("Erf", Op("Div", _X, math.sqrt(2))))
-_CUBE = Either(Product(0.044715, _X, _X, _X), Product(0.044715, Op("Pow", _X, 3.0)))
-_TANH = Op("Tanh", Product(math.sqrt(2 / math.pi), Sum(_X, _CUBE)))
-_RELU = Op("Relu", _X)
-_LOGISTIC = Op("Div", 1.0, Sum(1.0, Op("Exp", Op("Neg", _X))))
-
-
-@dataclass(frozen=True)
-class Activation:
-    """An operator and what JAX programs write for it.
-
-    Attributes:
-        pattern: In terms of x.
-        anchors: What may stand at the top of it.
-        types: Element types in which the kernel is good enough.
-    """
-
-    op_type: str
-    pattern: Pattern
-    anchors: frozenset[str]
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    types: frozenset[oir.DataType] = FLOATS
-
-
-_SINGLE = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16, oir.DataType.BFLOAT16})
-
-ACTIVATIONS: tuple[Activation, ...] = (
-    Activation(
-        "Gelu",
-        Either(Product(0.5, _X, _ERFC), Product(0.5, _X, Sum(1.0, _ERF))),
-        frozenset({"Mul"}),
-        types=_SINGLE,
-    ),
-    Activation(
-        "Gelu",
-        Product(0.5, _X, Sum(1.0, _TANH)),
-        frozenset({"Mul"}),
-        {"approximate": "tanh"},
-        types=_SINGLE,
-    ),
-)
-"""Exact to 1e-6 of the largest result. In the tails, where results are tiny, Gelu has fewer
-digits than the expansion."""
+from hlo2onnx.raising.patterns import Constant, Either, Extreme, match
 
 
 class ActivationOperators(Rule):
     """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x), and so for each of `ACTIVATIONS`"""
 
     name = "activations"
-    anchors = frozenset().union(*(activation.anchors for activation in ACTIVATIONS))
+    anchors = frozenset(activation.anchor for activation in ACTIVATIONS)
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
+        need(dtype_of(output) in SINGLE, "its kernel has too few digits for this type", node)
         for activation in ACTIVATIONS:
-            if node.op_type not in activation.anchors or dtype_of(output) not in activation.types:
+            if node.op_type != activation.anchor:
                 continue
             found = match(activation.pattern, output)
-            if found is not None and shape_of(found["x"]) == shape_of(output):
-                made: oir.Value = b.op(activation.op_type, found["x"], **activation.attributes)
-                return made
+            if found is None or shape_of(found["x"]) != shape_of(output):
+                continue
+            attributes = dict(activation.attributes)
+            for attribute, name in activation.parameters.items():
+                attributes[attribute] = float(const_number(found[name]) or 0.0)
+            made: oir.Value = b.op(activation.op_type, found["x"], **attributes)
+            return made
         raise Refusal("it is no activation function", node)
 
 
@@ -120,10 +58,10 @@ class Sigmoid(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        found = match(_LOGISTIC, y)
+        found = match(LOGISTIC, y)
         need(found is not None, "it is no logistic function", node)
         assert found is not None
-        need(dtype_of(y) in _SINGLE, "its kernel has too few digits for this type", node)
+        need(dtype_of(y) in SINGLE, "its kernel has too few digits for this type", node)
         need(not y.is_graph_output(), "small values may be asked for", node)
         need(all(_tolerates(user, y, _DEPTH) for user in y.consumers()), "it is no gate", node)
         made: oir.Value = b.Sigmoid(found["x"])
@@ -173,8 +111,8 @@ class Relu(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        need(dtype_of(y) in _SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
-        found = match(Extreme("Max", 0.0, _X), y)
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        found = match(Extreme("Max", 0.0, X), y)
         need(found is not None, "it is no maximum with 0", node)
         assert found is not None
         need(shape_of(found["x"]) == shape_of(y), "the 0 decides its shape", node)
@@ -194,9 +132,9 @@ class ClipBetween(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        need(dtype_of(y) in _SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
         found = match(
-            Extreme("Min", Constant("high"), Either(Extreme("Max", Constant("low"), _X), _RELU)), y
+            Extreme("Min", Constant("high"), Either(Extreme("Max", Constant("low"), X), RELU)), y
         )
         need(found is not None, "it is no minimum of a maximum", node)
         assert found is not None

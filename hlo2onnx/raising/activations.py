@@ -1,0 +1,118 @@
+"""Activation functions: what JAX programs, and those of others, write for each operator.
+
+All are exact to 1e-6 of the largest result. In the tails, where results are tiny, Gelu, Elu and
+HardSigmoid have fewer digits than what they replace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as oir
+
+from hlo2onnx.raising.patterns import (
+    As,
+    Constant,
+    Either,
+    Extreme,
+    Name,
+    Op,
+    Origin,
+    Pattern,
+    Product,
+    Sum,
+)
+
+SINGLE = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16, oir.DataType.BFLOAT16})
+"""Element types in which the kernels are as good as what they replace."""
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An operator and what programs write for it.
+
+    Attributes:
+        pattern: In terms of x.
+        anchor: The operator at the top of it.
+        attributes: Those that are always the same.
+        parameters: Those that are constants of the pattern, by the names these have in it.
+    """
+
+    op_type: str
+    anchor: str
+    pattern: Pattern
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+X = Name("x")
+_HALF_ROOT = math.sqrt(0.5)
+_ERFC = Either(
+    Origin("chlo.erfc", Product(-_HALF_ROOT, X)),
+    Origin("chlo.erfc", Product(_HALF_ROOT, Op("Neg", X))),
+    Origin("chlo.erfc", Op("Neg", Product(_HALF_ROOT, X))),
+    Origin("chlo.erfc", Op("Div", Op("Neg", X), math.sqrt(2))),
+)
+_ERF = Either(Op("Erf", Product(_HALF_ROOT, X)), Op("Erf", Op("Div", X, math.sqrt(2))))
+_CUBE = Either(Product(0.044715, X, X, X), Product(0.044715, Op("Pow", X, 3.0)))
+_TANH = Op("Tanh", Product(math.sqrt(2 / math.pi), Sum(X, _CUBE)))
+
+RELU = Either(Op("Relu", X), Extreme("Max", 0.0, X))
+_IS_NAN = Either(Op("IsNaN", X), Op("Not", Op("Equal", X, X)))
+_LOG1P = Origin("stablehlo.log_plus_one", Op("Exp", Op("Neg", Op("Abs", X))))
+_NEGATIVE = As("x", Op("Neg", Name("y")))
+_LOG_1_PLUS_EXP = Sum(RELU, _LOG1P)
+_SOFTPLUS = Either(
+    Op("Where", _IS_NAN, Either(X, Sum(X, 0.0)), _LOG_1_PLUS_EXP),
+    Op("Where", Op("Not", Op("Equal", _NEGATIVE, X)), Op("Sub", 0.0, Name("y")), _LOG_1_PLUS_EXP),
+)
+
+_IS_POSITIVE = Op("Greater", X, 0.0)
+_EXPM1 = Origin("stablehlo.exponential_minus_one", Op("Where", _IS_POSITIVE, 0.0, X))
+_EXPM1_OF_MIN = Origin("stablehlo.exponential_minus_one", Extreme("Min", X, 0.0))
+
+_X_PLUS_3 = Sum(X, 3.0)
+_UP_TO_6 = Either(
+    Extreme("Min", 6.0, Either(Extreme("Max", 0.0, _X_PLUS_3), Op("Relu", _X_PLUS_3))),
+    Op("Clip", _X_PLUS_3, 0.0, 6.0),
+)
+
+LOGISTIC = Op("Div", 1.0, Sum(1.0, Op("Exp", Op("Neg", X))))
+
+ACTIVATIONS: tuple[Activation, ...] = (
+    Activation("Gelu", "Mul", Either(Product(0.5, X, _ERFC), Product(0.5, X, Sum(1.0, _ERF)))),
+    Activation("Gelu", "Mul", Product(0.5, X, Sum(1.0, _TANH)), {"approximate": "tanh"}),
+    Activation("Softplus", "Where", _SOFTPLUS),
+    Activation("Mish", "Mul", Product(X, Op("Tanh", Op("Softplus", X)))),
+    Activation("Elu", "Where", Op("Where", _IS_POSITIVE, X, _EXPM1), {"alpha": 1.0}),
+    Activation(
+        "Elu",
+        "Where",
+        Op("Where", _IS_POSITIVE, X, Product(Constant("alpha"), _EXPM1)),
+        parameters={"alpha": "alpha"},
+    ),
+    Activation("Celu", "Add", Sum(RELU, _EXPM1_OF_MIN), {"alpha": 1.0}),
+    Activation(
+        "LeakyRelu",
+        "Where",
+        Op("Where", Op("GreaterOrEqual", X, 0.0), X, Product(Constant("alpha"), X)),
+        parameters={"alpha": "alpha"},
+    ),
+    Activation(
+        "HardSigmoid",
+        "Div",
+        Op("Div", _UP_TO_6, 6.0),
+        {"alpha": 1 / 6, "beta": 0.5},
+    ),
+    Activation(
+        "HardSigmoid",
+        "Mul",
+        Product(1 / 6, _UP_TO_6),
+        {"alpha": 1 / 6, "beta": 0.5},
+    ),
+    Activation("HardSwish", "Mul", Product(X, Op("HardSigmoid", X))),
+    Activation("Softsign", "Div", Op("Div", X, Sum(1.0, Op("Abs", X)))),
+)
