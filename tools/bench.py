@@ -1,17 +1,22 @@
-"""Times the examples in ONNX Runtime and in XLA on the CPU, as ratios within one run.
+"""Times programs in ONNX Runtime and in XLA on the CPU, as ratios within one run.
 
     python tools/bench.py                          every example, f32
     python tools/bench.py vit gpt2_prefill         some of them
     python tools/bench.py vit --dtype bfloat16     in another float type, beside f32
+    python tools/bench.py --table --twins DIR      the programs that have a limit to keep
+    python tools/bench.py --table unet --operators --twins DIR    and where their time goes
 
-The two runtimes take turns in blocks of calls with a pause before each: the threads of an idle
+The runtimes take turns in blocks of calls with a pause before each: the threads of an idle
 session spin for a while and steal a core from what runs next. Figures are medians. XLA's own time
-moves by tens of percent between runs, so that only ratios of one run can be compared.
+moves by tens of percent between runs, so that only ratios of one run can be compared. For dense
+programs a twin is the better measure: the same architecture written in PyTorch, as
+tools/twins/export.py writes it, in the same runtime. Programs of the table run in a process each.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,23 +24,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "examples")]
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from bench_suite.table import HEADER as TABLE_HEADER
+from bench_suite.table import PROGRAMS, row
+from bench_suite.timing import THREADS, medians
 from gallery import Example, load_all
 
 import hlo2onnx
 from hlo2onnx.calling import to_model
 from hlo2onnx.verification.ort import OrtProgram
-
-THREADS = 2
-PAUSE_SECONDS = 0.06
-BLOCKS = 7
-BLOCK_SECONDS = 0.25
-
-Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -61,25 +62,6 @@ class Row:
 HEADER = """\
 | program | ORT ms | XLA ms | ORT / XLA | nodes | casts | translation s | max error |
 | --- | --- | --- | --- | --- | --- | --- | --- |"""
-
-
-def medians(calls: Sequence[Call]) -> list[float]:
-    """Median seconds of each call, timed in alternating blocks."""
-    counts = []
-    for call in calls:
-        call()
-        start = time.perf_counter()
-        call()
-        counts.append(max(int(BLOCK_SECONDS / max(time.perf_counter() - start, 1e-6)), 3))
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(BLOCKS):
-        for call, count, found in zip(calls, counts, times, strict=True):
-            time.sleep(PAUSE_SECONDS)
-            for _ in range(count):
-                start = time.perf_counter()
-                call()
-                found.append(time.perf_counter() - start)
-    return [float(np.median(found)) for found in times]
 
 
 def _xla_call(compiled: Callable[..., object], args: Sequence[object]) -> object:
@@ -112,20 +94,43 @@ def measure(examples: Sequence[tuple[Example, str]]) -> list[Row]:
     ]
 
 
+def table(names: Sequence[str], arguments: Sequence[str]) -> int:
+    """Prints the table's rows, each made by a process of its own; 1 if one of these fails."""
+    print(TABLE_HEADER, flush=True)
+    command = [sys.executable, __file__, "--row"]
+    codes = [subprocess.run([*command, name, *arguments]).returncode for name in names]
+    return int(any(codes))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("examples", nargs="*", help="names; default: all")
+    parser.add_argument("names", nargs="*", help="examples or programs; default: all")
     parser.add_argument("--dtype", help="float type to time beside float32: bfloat16, float16")
+    parser.add_argument("--table", action="store_true", help="the programs with a limit to keep")
+    parser.add_argument(
+        "--twins", type=Path, metavar="DIR", help="where tools/twins/export.py wrote"
+    )
+    parser.add_argument(
+        "--operators", action="store_true", help="the table with each operator's time"
+    )
+    parser.add_argument("--row", metavar="NAME", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    known = {example.name: example for example in load_all()}
-    if unknown := set(given.examples) - set(known):
-        parser.error(f"no example named {', '.join(sorted(unknown))}: {', '.join(known)}")
+    if given.row:
+        print(row(given.row, given.twins, given.operators), flush=True)
+        return 0
+    known = PROGRAMS if given.table else {example.name: example for example in load_all()}
+    if unknown := set(given.names) - set(known):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    names = given.names or list(known)
+    if given.table:
+        arguments = [f"--twins={given.twins}"] if given.twins else []
+        return table(names, arguments + ["--operators"] * given.operators)
     print(HEADER)
-    for name in given.examples or known:
+    for name in names:
         dtypes = ["float32", given.dtype] if given.dtype else [""]
         rows = measure([(known[name], dtype) for dtype in dtypes])
-        for row in rows:
-            print(row, flush=True)
+        for found in rows:
+            print(found, flush=True)
         if given.dtype:
             print(f"{name}: {given.dtype} / float32 in ORT {rows[1].ort / rows[0].ort:.2f}")
     return 0

@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 import jax
 import numpy as np
-from bench import medians
+from bench_suite.timing import medians
 from gpt2_decode import build
 
 import hlo2onnx

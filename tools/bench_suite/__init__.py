@@ -1,0 +1,1 @@
+"""The programs that tools/bench.py times beside the examples."""

@@ -1,0 +1,34 @@
+"""Medians of calls that take turns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+THREADS = 2
+PAUSE_SECONDS = 0.06
+BLOCKS = 7
+BLOCK_SECONDS = 0.25
+
+Call = Callable[[], object]
+
+
+def medians(calls: Sequence[Call]) -> list[float]:
+    """Median seconds of each call, timed in alternating blocks with a pause before each."""
+    counts = []
+    for call in calls:
+        call()
+        start = time.perf_counter()
+        call()
+        counts.append(max(int(BLOCK_SECONDS / max(time.perf_counter() - start, 1e-6)), 3))
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(BLOCKS):
+        for call, count, found in zip(calls, counts, times, strict=True):
+            time.sleep(PAUSE_SECONDS)
+            for _ in range(count):
+                start = time.perf_counter()
+                call()
+                found.append(time.perf_counter() - start)
+    return [float(np.median(found)) for found in times]
