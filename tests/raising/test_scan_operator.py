@@ -23,7 +23,8 @@ H = RNG.normal(size=(3, 4)).astype(np.float32)
 
 def translated(function: Callable[..., Any], *args: Any, **options: Any) -> oir.Graph:
     """The model of a function, the numbers of which are those of XLA."""
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
+    without = {"unroll-loop", *options.pop("without", ())}
+    program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
     report = program.verify(*args)
     assert report.ok, report
     return program.model.graph
@@ -80,6 +81,17 @@ def test_numbers_where_the_body_reads_them() -> None:
     assert count(graph) == (1, 0)
 
 
+def test_rows_that_are_the_numbers() -> None:
+    """The program's own list of numbers, scanned beside the number of the trip, is the same one."""
+
+    def step(i: jax.Array, h: jax.Array) -> jax.Array:
+        number = jnp.arange(len(X))[i]
+        return jnp.roll(h, 1) * number + h[number % 2] + i.astype(h.dtype)
+
+    graph = translated(lambda h: lax.fori_loop(0, len(X), step, h), H)
+    assert count(graph) == (1, 0)
+
+
 def test_nested() -> None:
     def function(x: jax.Array) -> Any:
         def outer(h: jax.Array, row: jax.Array) -> Any:
@@ -118,7 +130,8 @@ def test_symbolic_rows() -> None:
     def function(x: jax.Array) -> Any:
         return lax.scan(lambda h, row: (jnp.tanh(h * row), h), jnp.ones_like(x[0]), x)
 
-    program = hlo2onnx.translate(jax.export.export(jax.jit(function))(spec))
+    exported = jax.export.export(jax.jit(function))(spec)
+    program = hlo2onnx.translate(exported, without="unroll-loop")
     assert count(program.model.graph) == (1, 0)
     for batch in (1, 3):
         assert program.verify(X[:, :batch]).ok

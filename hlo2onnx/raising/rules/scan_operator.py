@@ -24,7 +24,7 @@ class LoopToScan(Rule):
 
     name = "loop-to-scan"
     anchors = frozenset({"Loop"})
-    last = True
+    phase = 2
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)
@@ -39,10 +39,11 @@ class LoopToScan(Rule):
         for gather in gathers:
             self._scan(b, trips, gather, scanned)
         if is_numbered:
-            number = b.value(trips.number.name or "trip", oir.DataType.INT64, [])
-            number.meta.update(trips.number.meta)
-            oir.convenience.replace_all_uses_with(trips.number, number)
-            scanned[b.i64(range(trips.count))] = number
+            numbers = b.i64(range(trips.count))
+            if numbers not in scanned:
+                scanned[numbers] = b.value(trips.number.name or "trip", oir.DataType.INT64, [])
+            scanned[numbers].meta.update(trips.number.meta)
+            oir.convenience.replace_all_uses_with(trips.number, scanned[numbers])
         body = trips.body
         going = body.outputs.pop(0)
         remove_makers([going])
