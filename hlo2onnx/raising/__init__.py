@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
@@ -10,7 +11,7 @@ from hlo2onnx.errors import UsageError
 from hlo2onnx.graph.edit import remove_unused
 from hlo2onnx.graph.hoist import hoist_invariants
 from hlo2onnx.raising.cse import eliminate_common_subexpressions
-from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.engine import Rule, apply_rules
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
@@ -42,18 +43,32 @@ def raise_model(
     rules = [
         rule for rule in RULES if rule.name not in without and not (rule.drops_nan and nan == "xla")
     ]
-    last = [rule for rule in rules if rule.last]
-    rules = [rule for rule in rules if not rule.last]
+    phases = sorted({rule.phase for rule in rules} | {0})
+    first, *later = ([rule for rule in rules if rule.phase == phase] for phase in phases)
+    fired = True
+    while fired:
+        _apply_until_nothing_changes(model, first, target, report)
+        fired = any(_fires(model, phase, target, report) for phase in later)
+    remove_unused(model.graph)
+
+
+def _fires(model: oir.Model, rules: Sequence[Rule], target: Target, report: Report) -> bool:
+    fired = apply_rules(model, rules, target)
+    report.rules += fired
+    return bool(fired)
+
+
+def _apply_until_nothing_changes(
+    model: oir.Model, rules: Sequence[Rule], target: Target, report: Report
+) -> None:
+    """A rule that refused a node saw only so far; when what it read has changed since it may not.
+    Sharing equal nodes can enable rules that count readers, what left two loops may be equal, and a
+    loop is another one when its body has changed."""
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)
     fired = apply_rules(model, rules, target)
-    # A rule that refused a node saw only so far; when what it read has changed since it may not.
-    # Sharing equal nodes can enable rules that count readers, what left two loops may be equal, and
-    # a loop is another one when its body has changed: so all run until nothing changes.
     while hoist_invariants(model.graph) + eliminate_common_subexpressions(model.graph) or fired:
         report.rules += fired
         remove_unused(model.graph)
         fired = apply_rules(model, rules, target)
-    remove_unused(model.graph)
-    report.rules += apply_rules(model, last, target)
     remove_unused(model.graph)

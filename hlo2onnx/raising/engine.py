@@ -65,13 +65,13 @@ class Rule(ABC):
         name: What users switch it off by.
         anchors: Operator types of the node the rule looks at first: the last one of the pattern.
         drops_nan: Whether it makes something else of NaN; then it is left out under nan="xla".
-        last: Whether it is tried only when no other rule fires any more.
+        phase: A rule is tried only when none of an earlier phase fires any more.
     """
 
     name: ClassVar[str]
     anchors: ClassVar[frozenset[str]]
     drops_nan: ClassVar[bool] = False
-    last: ClassVar[bool] = False
+    phase: ClassVar[int] = 0
 
     @abstractmethod
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:

@@ -26,7 +26,7 @@ class Translated:
     """A function in ONNX, compared with XLA; the operators around loops and within them."""
 
     def __init__(self, function: Callable[..., Any], *args: np.ndarray, **options: Any) -> None:
-        without = {"loop-to-scan", *options.pop("without", ())}
+        without = {"loop-to-scan", "unroll-loop", *options.pop("without", ())}
         program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
         report = program.verify(*args)
         assert report.ok, report

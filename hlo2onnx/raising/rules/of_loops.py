@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rules import cells, columns, scan_operator, scans
+from hlo2onnx.raising.rules import cells, columns, scan_operator, scans, unroll
 
 __all__ = ["LOOP_RULES"]
 
@@ -14,5 +14,6 @@ LOOP_RULES: tuple[Rule, ...] = (
     cells.Gru(),
     cells.Rnn(),
     columns.ColumnsFirst(),
+    unroll.UnrollLoop(),
     scan_operator.LoopToScan(),
 )
