@@ -27,7 +27,7 @@ import vit
 import hlo2onnx
 from bench_suite import programs
 from bench_suite.operators import operator_table, operators
-from bench_suite.timing import THREADS, medians
+from bench_suite.timing import THREADS, Call, medians
 from hlo2onnx.calling import to_model
 from hlo2onnx.verification.ort import OrtProgram
 
@@ -107,13 +107,13 @@ def row(name: str, twins: Path | None, with_operators: bool) -> str:
     feeds = to_model(translated.input_names, translated.flatten(*free))
     compiled = lowered.compile()
     calls = [
-        partial(OrtProgram(model, threads=THREADS), feeds),
+        run_of(model, feeds),
         lambda: jax.block_until_ready(compiled(*args)),
     ]
     path = None if twins is None or program.to_twin is None else twins / f"{name}.onnx"
     if path is not None:
         twin_feeds = inputs_of(path)
-        calls.append(partial(OrtProgram(str(path), threads=THREADS), twin_feeds))
+        calls.append(run_of(path.read_bytes(), twin_feeds))
     ours, xla, *twin = medians(calls)
     cells = [
         program.title,
@@ -132,6 +132,11 @@ def row(name: str, twins: Path | None, with_operators: bool) -> str:
         beside = operators(path.read_bytes(), twin_feeds) if path is not None else {}
         text += f"\n\n{operator_table(operators(model, feeds), beside)}\n"
     return text
+
+
+def run_of(model: bytes, feeds: Mapping[str, np.ndarray]) -> Call:
+    """A call of the model in ORT, from and to numpy arrays."""
+    return partial(OrtProgram(model, threads=THREADS).session.run, None, feeds)
 
 
 def inputs_of(path: Path) -> dict[str, np.ndarray]:
