@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
+from hlo2onnx.graph.dims import canonical
 from hlo2onnx.graph.edit import subgraphs
 from hlo2onnx.graph.infer import ValueType
 from hlo2onnx.graph.values import const_number, dtype_of, rank_of, shape_of
@@ -230,7 +231,12 @@ class Replacement:
     def _stack_before(self, stack: oir.Value) -> oir.Value:
         """The states at the start of each trip."""
         first = self._b.unsqueeze(self._trips.initial[self._cell.state], [0])
-        earlier = self._b.slice(stack, [0], [self._trips.count - 1], axes=[0])
+        if self._trips.count:
+            earlier = self._b.slice(stack, [0], [self._trips.count - 1], axes=[0])
+            return self._b.concat([first, earlier], 0)
+        but_last = (canonical(self._trips.length - 1), *self._shape)  # type: ignore[operator]
+        bounds = (self._b.i64([0]), self._b.i64([-1]), self._b.i64([0]))
+        earlier = self._b.op("Slice", stack, *bounds, types=[(dtype_of(stack), but_last)])
         return self._b.concat([first, earlier], 0)
 
     def _read(self, value: oir.Value, stack: oir.Value) -> None:
@@ -267,7 +273,7 @@ class Replacement:
             inputs.pop()
         batch = self._shape[0] if len(self._shape) == 2 else 1
         dtype = dtype_of(self._before)
-        types: list[ValueType] = [(dtype, (trips.count, 1, batch, width))]
+        types: list[ValueType] = [(dtype, (trips.length, 1, batch, width))]
         types += [(dtype, (1, batch, width))] * len(self._own)
         attributes = {"hidden_size": width, **cell.attributes}
         stack, *final = b.node(cell.op_type, inputs, attributes, types)

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
+from hlo2onnx.graph.dims import is_positive
 from hlo2onnx.graph.edit import replace, subgraphs
-from hlo2onnx.graph.values import const_ints, dtype_of, shape_of
+from hlo2onnx.graph.values import Dim, const_ints, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 
 
 @dataclass(frozen=True)
 class Trips:
-    """A Loop that makes a known number of trips, one at least, and has no condition.
+    """A Loop that makes a number of trips known beforehand, one at least, and has no condition.
 
     Attributes:
         loop: The node.
-        count: The number of trips.
+        count: The number of trips; 0 where it is symbolic.
         body: What it does in a trip: inputs are the trip's number, a flag and the states; outputs
             the flag, the states after the trip, and one row of each stack.
     """
@@ -26,6 +27,11 @@ class Trips:
     loop: oir.Node
     count: int
     body: oir.Graph
+
+    @property
+    def length(self) -> Dim:
+        """The number of trips, which may be an extent: that of what is stacked."""
+        return self.count or shape_of(self.stacks[0])[0]
 
     @property
     def number(self) -> oir.Value:
@@ -70,8 +76,11 @@ class Trips:
         return producer is None or producer.graph is not self.body
 
 
-def counted(loop: oir.Node) -> Trips:
+def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
     """The parts of a Loop.
+
+    Args:
+        symbolic: Whether the number of trips may be an extent.
 
     Raises:
         Refusal: Its trips are not counted, or it might make none.
@@ -80,10 +89,11 @@ def counted(loop: oir.Node) -> Trips:
     trips = const_ints(loop.inputs[0])
     body = loop.attributes["body"].as_graph()
     going = origin(body.outputs[0])
-    need(trips is not None and trips[0] > 0, "the number of its trips is not known", loop)
     need(loop.inputs[1] is None and going is body.inputs[1], "it has a condition", loop)
-    assert trips is not None
-    return Trips(loop, trips[0], body)
+    parts = Trips(loop, trips[0] if trips else 0, body)
+    known = parts.count or (symbolic and trips is None and bool(parts.stacks))
+    need(known and is_positive(parts.length), "the number of its trips is not known", loop)
+    return parts
 
 
 def origin(value: oir.Value) -> oir.Value:
@@ -130,7 +140,7 @@ def rebuilt(
         if k not in kept:
             body.inputs.pop(2 + k)
     types = [(dtype_of(x), shape_of(x)) for x in inputs]
-    types += [(dtype_of(x), (trips.count, *shape_of(x))) for x in rows]
+    types += [(dtype_of(x), (trips.length, *shape_of(x))) for x in rows]
     loop = trips.loop
     made = b.node("Loop", [loop.inputs[0], None, *initial], {"body": body}, types)
     return made[: len(kept)], made[len(kept) :]

@@ -81,6 +81,29 @@ def test_a_scan_has_stacked_results(name: str) -> None:
     assert [str(dim) for dim in symbolic.model.graph.outputs[1].shape] == ["b", "8"]
 
 
+def recurrent(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """An LSTM over (time, batch, 8): the states after and before each step."""
+    rng = np.random.default_rng(0)
+    w, r = (rng.standard_normal((8, 32)).astype(np.float32) * 0.3 for _ in range(2))
+
+    def step(state: Any, x: jax.Array) -> Any:
+        h, c = state
+        i, f, g, o = jnp.split(x @ w + h @ r, 4, axis=-1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        new = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (new, c), (new, h)
+
+    zero = jnp.zeros((x.shape[1], 8))
+    after, before = lax.scan(step, (zero, zero), x)[1]
+    return after, before
+
+
+def test_an_lstm_of_symbolic_length_is_the_operator() -> None:
+    program = every_size(recurrent, "t, b, 8", sizes=(1, 2, 9))
+    assert program.report.nodes["LSTM"] == 1
+    assert not program.report.nodes["Loop"]
+
+
 def test_no_trips() -> None:
     """JAX's dimensions are at least 1, those of other producers are not."""
     program = hlo2onnx.translate("""

@@ -29,7 +29,7 @@ class RecurrentRule(Rule):
         """
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        trips = counted(node)
+        trips = counted(node, symbolic=True)
         for state in range(len(trips.states)):
             try:
                 cell = self.cell(trips, state)
