@@ -19,7 +19,7 @@ from hlo2onnx.raising.rules.shape import RESHAPES, first, rebuilt
 from hlo2onnx.raising.rules.units import REDUCTIONS, keeps_axes, reduced_axes
 
 _MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
-_MOVABLE_PAST |= {"Concat", "Pad", "Slice", "Transpose"}
+_MOVABLE_PAST |= {"Clip", "Concat", "Pad", "Slice", "Transpose"}
 
 
 def _inverse(perm: Sequence[int]) -> list[int]:
@@ -45,7 +45,7 @@ class LateTranspose(Rule):
     """
 
     name = "late-transpose"
-    anchors = BROADCASTING | UNARY
+    anchors = BROADCASTING | UNARY | {"Clip"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = [x for x in node.inputs if x is not None]

@@ -57,7 +57,7 @@ def keeps_axes(node: oir.Node) -> bool:
     return bool(node.attributes.get_int("keepdims", 1))
 
 
-_LETS_UNITS_PASS = BROADCASTING | UNARY | REDUCTIONS | RESHAPES | {"Transpose"}
+_LETS_UNITS_PASS = BROADCASTING | UNARY | REDUCTIONS | RESHAPES | {"Clip", "Transpose"}
 
 
 class LateReshape(Rule):
@@ -66,12 +66,12 @@ class LateReshape(Rule):
     Legal for elementwise operators if the other operands can be had for the shape before: those of
     one element, Reshapes of the same kind, constants that do not broadcast over some but not all
     of the axes that the Reshape makes, anything of no higher rank if it only puts axes of 1 in
-    front. A Reshape that others read too stays where it is, unless all it does is to add or drop
-    axes of 1 and the others let that pass.
+    front. A Reshape that others read too stays where it is, unless it is of floats, all it does
+    is to add or drop axes of 1, and the others let that pass.
     """
 
     name = "late-reshape"
-    anchors = BROADCASTING | UNARY
+    anchors = BROADCASTING | UNARY | {"Clip"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = [x for x in node.inputs if x is not None]
@@ -92,8 +92,12 @@ def _moves(x: oir.Value) -> bool:
     readers = set(x.consumers())
     if len(readers) == 1:
         return True
-    return _only_units(shape_of(source), shape_of(x)) and all(
-        reader.op_type in _LETS_UNITS_PASS for reader in readers
+    # Of what is computed from indices one part is often read as it is, and one reshaped.
+    is_data = dtype_of(x) in FLOATS
+    return (
+        is_data
+        and _only_units(shape_of(source), shape_of(x))
+        and all(reader.op_type in _LETS_UNITS_PASS for reader in readers)
     )
 
 
