@@ -49,37 +49,53 @@ def selected_places(
             "lower the function for static shapes",
         )
 
-    def laid_out(part: oir.Value) -> oir.Value:
-        low, high = zip(*edges, strict=True)
-        return pad(em, part, em.scalar_like(0, part), low, high, [0] * len(edges))
-
-    def at(part: oir.Value, place: Sequence[int]) -> oir.Value:
-        limits = [
-            canonical(index + (count - 1) * step + 1)  # type: ignore[operator]
-            for index, count, step in zip(place, counts, steps, strict=True)
-        ]
-        return em.slice(part, list(place), limits, list(steps))
-
     dims = shape_of(x[0])
-    padded, places = [laid_out(part) for part in x], laid_out(_numbered(em, dims))
+    padded = [_laid_out(em, part, edges) for part in x]
+    places = _laid_out(em, _numbered(em, dims), edges)
+    reaches = [
+        canonical((count - 1) * step + 1)  # type: ignore[operator]
+        for count, step in zip(counts, steps, strict=True)
+    ]
+
     held: oir.Value | None = None
     if any(edge for pair in edges for edge in pair):
         ones = em.expand(em.scalar(1, oir.DataType.UINT8), dims)
-        held = em.cast(laid_out(ones), oir.DataType.BOOL)
-    selected, index, started = [], places, held
-    for position, place in enumerate(np.ndindex(*sizes)):
-        new, here = [at(part, place) for part in padded], at(places, place)
-        inside = None if held is None else at(held, place)
-        if not position:
-            selected, index, started = new, here, inside
-            continue
-        take = em.Not(*function(tuple(selected), tuple(new)))
+        held = em.cast(_laid_out(em, ones, edges), oir.DataType.BOOL)
+    laid_out = (*padded, places) if held is None else (*padded, places, held)
+
+    def at(place: Sequence[int]) -> _Elements:
+        limits = [canonical(reach + index) for index, reach in zip(place, reaches, strict=True)]  # type: ignore[operator]
+        found = [em.slice(part, list(place), limits, list(steps)) for part in laid_out]
+        count = len(padded)
+        return tuple(found[:count]), found[count], None if held is None else found[-1]
+
+    return _first_that_stays(em, function, [at(place) for place in np.ndindex(*sizes)])
+
+
+_Elements = tuple[Parts, oir.Value, oir.Value | None]
+"""One element of every window: its parts, its linear index, and where it is one of x; None for
+everywhere."""
+
+
+def _first_that_stays(
+    em: Emitter, function: Function, elements: Sequence[_Elements]
+) -> tuple[oir.Value, oir.Value | None]:
+    """The index of the element that each window selects among these, and where there is one."""
+    (selected, index, started), *others = elements
+    for new, here, inside in others:
+        take = em.Not(*function(selected, new))
         if inside is not None and started is not None:
             take = em.And(em.Or(take, em.Not(started)), inside)
             started = em.Or(started, inside)
-        selected = [em.Where(take, *pair) for pair in zip(new, selected, strict=True)]
+        selected = tuple(em.Where(take, *pair) for pair in zip(new, selected, strict=True))
         index = em.Where(take, here, index)
     return index, started
+
+
+def _laid_out(em: Emitter, x: oir.Value, edges: Sequence[tuple[int, int]]) -> oir.Value:
+    """x with zeros at its edges, which are cut where they are negative."""
+    low, high = zip(*edges, strict=True)
+    return pad(em, x, em.scalar_like(0, x), low, high, [0] * len(edges))
 
 
 def _numbered(em: Emitter, dims: Sequence[Dim]) -> oir.Value:
