@@ -250,3 +250,20 @@ def test_switched_off(rule: str) -> None:
     run = Translated(function, X, without={rule})
     assert not run.rules[rule]
     assert run.inside["MatMul" if rule == "batch-scanned" else "Exp"]
+
+
+def test_rows_too_large_to_batch_are_opened_once() -> None:
+    """Each step reads the one before twice: as many paths as there are atoms."""
+    big = np.arange(30_000, dtype=np.float32)
+
+    def function(x: jax.Array) -> jax.Array:
+        def step(h: jax.Array, s: jax.Array) -> tuple[jax.Array, None]:
+            row = s * big
+            for _ in range(60):
+                row = jnp.sin(row) * row
+            return jnp.tanh(h + row), None
+
+        return jax.lax.scan(step, jnp.asarray(big), x)[0]
+
+    program = hlo2onnx.translate(jax.jit(function).lower(X[:, 0, 0]))
+    assert program.report.nodes["Sin"] == 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import onnx_ir as oir
 
@@ -84,30 +85,74 @@ def _whole(
 def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
     """The values of the body to be read from batched ones instead of made in the body."""
     made = [output for node in trips.body for output in node.outputs if output in rows]
-    pending = [value for value in made if _is_needed(trips, value, rows)]
-    cut: list[oir.Value] = []
+    makings = _makings(trips, rows)
+    ends = {trips.body.outputs[0], *trips.after}
+    pending = [value for value in made if value in ends or _is_needed(trips, value, rows)]
+    parts: dict[oir.Value, list[oir.Value]] = {}
+    for value in made:
+        if (whole := _part_of(value)) is not None:
+            parts.setdefault(whole, []).append(value)
+    needed, cut, opened = set(pending), set[oir.Value](), set[oir.Value]()
     while pending:
         value = pending.pop()
-        node = value.producer()
-        if node is None or _is_row(trips, value) or value in cut:
+        node, making = value.producer(), makings[value]
+        if node is None or making.is_row or value in cut or value in opened:
             continue
-        siblings = [
-            x for x in made if x in (*pending, *cut) and _part_of(x) is _part_of(value) is not None
-        ]
-        cone = _cone(value, rows)
-        if siblings or not _pays(trips, value, cone):
-            cut = [x for x in cut if x not in siblings]
-            pending = [x for x in pending if x not in siblings]
-            pending += [x for x in node.inputs if x in rows]
-        elif len(cone) > 1 or trips.number not in node.inputs:
-            cut.append(value)
+        whole = _part_of(value)
+        siblings = {x for x in parts.get(whole, ()) if x in needed} if whole else {value}
+        if len(siblings) > 1 or not making.pays(value):
+            opened |= siblings
+            cut -= siblings
+            more = [x for x in node.inputs if x is not None and x in makings]
+            needed.update(more)
+            pending += more
+        elif making.is_long or trips.number not in node.inputs:
+            cut.add(value)
     return [value for value in made if value in cut]
 
 
+@dataclass(frozen=True)
+class _Making:
+    """How a batched value is made in the body.
+
+    Attributes:
+        is_row: It is a row of a tensor from before the loop, the one of this trip.
+        is_long: More than one node makes it.
+        has_product: A product of matrices is among them.
+        row_bytes: The largest row that it follows from.
+    """
+
+    is_row: bool
+    is_long: bool
+    has_product: bool
+    row_bytes: int
+
+    def pays(self, value: oir.Value) -> bool:
+        """Whether reading a row is no more work than making it."""
+        return self.has_product or row_bytes(value) <= max(FEW_BYTES, self.row_bytes)
+
+
+def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, _Making]:
+    """How each batched value of the body is made."""
+    makings: dict[oir.Value, _Making] = {}
+    for node in trips.body:
+        earlier = [makings[x] for x in node.inputs if x in makings]
+        for output in node.outputs:
+            if output in rows:
+                is_row = _is_row(trips, output)
+                makings[output] = _Making(
+                    is_row,
+                    bool(earlier),
+                    node.op_type in _PRODUCTS or any(one.has_product for one in earlier),
+                    max((one.row_bytes for one in earlier), default=0)
+                    if not is_row
+                    else row_bytes(output),
+                )
+    return makings
+
+
 def _is_needed(trips: Trips, value: oir.Value, rows: dict[oir.Value, oir.Value]) -> bool:
-    """Whether the loop reads a value in a way that batching it does not replace."""
-    if any(value is output for output in (trips.body.outputs[0], *trips.after)):
-        return True
+    """Whether the body reads a value for something that is not batched."""
     for reader in value.consumers():
         if reader.graph is not trips.body or any(x not in rows for x in reader.outputs):
             return True
@@ -127,27 +172,6 @@ def _part_of(value: oir.Value) -> oir.Value | None:
     return node.inputs[0] if node is not None and node.op_type in _PARTS else None
 
 
-def _cone(value: oir.Value, rows: dict[oir.Value, oir.Value]) -> list[oir.Node]:
-    """The nodes of the body from which a batched value follows."""
-    nodes: dict[oir.Node, None] = {}
-    pending = [value]
-    while pending:
-        node = pending.pop().producer()
-        if node is not None and node not in nodes:
-            nodes[node] = None
-            pending += [x for x in node.inputs if x in rows]
-    return list(nodes)
-
-
-def _pays(trips: Trips, value: oir.Value, cone: Sequence[oir.Node]) -> bool:
-    """Whether reading a row is no more work than making it."""
-    leaves = sum(
-        row_bytes(output) for node in cone for output in node.outputs if _is_row(trips, output)
-    )
-    is_product = any(node.op_type in _PRODUCTS for node in cone)
-    return is_product or row_bytes(value) <= max(FEW_BYTES, leaves)
-
-
 class PostponeStacked(Rule):
     """Loop stacking f(h) -> y = f(the stack of h)
 
@@ -163,17 +187,18 @@ class PostponeStacked(Rule):
         trips = counted(node)
         count = len(trips.rows)
         groups = [range(count), *([k] for k in range(count) if count > 1)]
+        scanned = Batcher(b, trips, {})
+        for inner in trips.body:
+            batchable(scanned, inner)
         for group in groups:
-            results = self._postpone(b, trips, group)
+            results = self._postpone(b, trips, group, scanned.rows)
             if results is not None:
                 return results
         raise Refusal("every stack holds states", node)
 
-    def _postpone(self, b: Rewriter, trips: Trips, group: Iterable[int]) -> list[oir.Value] | None:
-        scanned = Batcher(b, trips, {})
-        for inner in trips.body:
-            batchable(scanned, inner)
-        known = dict(scanned.rows)
+    def _postpone(
+        self, b: Rewriter, trips: Trips, group: Iterable[int], known: dict[oir.Value, oir.Value]
+    ) -> list[oir.Value] | None:
         late = _late(b, trips, set(group), known)
         if not late:
             return None
@@ -205,18 +230,27 @@ def _late(
                 if x is not None and x not in made and not trips.is_outer(x):
                     shape = (trips.count, *shape_of(x))
                     batcher.rows.setdefault(x, b.value("row", dtype_of(x), shape))
-        unfit = next((node for node in late if not batchable(batcher, node)), None)
-        if unfit is None:
+        unfit = [node for node in late if not _fits(b, trips, batcher, node)]
+        if not unfit:
             return late if any(node.op_type != "Identity" for node in late) else []
-        excluded.add(unfit)
+        excluded.update(unfit)
+
+
+def _fits(b: Rewriter, trips: Trips, batcher: Batcher, node: oir.Node) -> bool:
+    """Whether a node is done by rows; if not, what it makes could be stacked."""
+    if batchable(batcher, node):
+        return True
+    for x in node.outputs:
+        batcher.rows[x] = b.value("row", dtype_of(x), (trips.count, *shape_of(x)))
+    return False
 
 
 def _needed_late(trips: Trips, group: set[int], excluded: set[oir.Node]) -> list[oir.Node]:
     body = trips.body
     first = 1 + len(trips.states)
-    early = list(body.outputs)[:first]
-    early += [row for k, row in enumerate(trips.rows) if k not in group]
-    stacked = [row for k, row in enumerate(trips.rows) if k in group]
+    early = set(list(body.outputs)[:first])
+    early.update(row for k, row in enumerate(trips.rows) if k not in group)
+    stacked = {row for k, row in enumerate(trips.rows) if k in group}
     late: dict[oir.Node, None] = {}
     for node in reversed(list(body)):
         readers = [reader for output in node.outputs for reader in output.consumers()]
