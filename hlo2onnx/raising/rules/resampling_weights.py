@@ -1,0 +1,145 @@
+"""The weights of ONNX's Resize: which of its modes, if any, a matrix or an index is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+TOLERANCE: Final = 1e-6
+"""How far weights may be from those of Resize, and its coordinates in f32 from those in f64."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Attributes of a Resize, and what it costs.
+
+    Attributes:
+        least_work: Multiplications for each element of the result, as products of matrices, from
+            which on ONNX Runtime's kernel is about as fast.
+    """
+
+    mode: str
+    antialias: bool = False
+    nearest_mode: str = ""
+    least_work: float = 0
+
+    @property
+    def key(self) -> str:
+        """What `Target.supports` is to be asked about."""
+        kind = [] if self.mode == "nearest" else [self.mode]
+        parts = [*kind, *(["antialias=1"] if self.antialias else [])]
+        return f"Resize[{','.join(parts)}]" if parts else "Resize"
+
+    @property
+    def is_plain_linear(self) -> bool:
+        """Whether ONNX Runtime has a kernel for channels last."""
+        return self.mode == "linear" and not self.antialias
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Those of the node, which jax.image.resize's numbers ask for."""
+        found: dict[str, Any] = {
+            "mode": self.mode,
+            "coordinate_transformation_mode": "half_pixel",
+        }
+        if self.antialias:
+            found |= {"antialias": 1, "exclude_outside": 1}
+        if self.mode == "cubic":
+            found["cubic_coeff_a"] = -0.5
+        if self.nearest_mode:
+            found["nearest_mode"] = self.nearest_mode
+        return found
+
+
+NEAREST: Final = Mode("nearest", nearest_mode="round_prefer_ceil")
+"""The element whose square a coordinate is in; of two that it is between, the latter."""
+LINEAR: Final = Mode("linear", least_work=96)
+LINEAR_ANTIALIASED: Final = Mode("linear", antialias=True, least_work=400)
+CUBIC: Final = Mode("cubic", antialias=True, least_work=600)
+"""Enlarging, it is the plain one."""
+
+
+def _triangle(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(0, 1 - np.abs(x)))
+
+
+def _keys(x: np.ndarray) -> np.ndarray:
+    """Keys' cubic kernel with a = -0.5."""
+    x = np.abs(x)
+    near = (1.5 * x - 2.5) * x * x + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+KERNELS: Final = MappingProxyType[Mode, Callable[[np.ndarray], np.ndarray]](
+    {LINEAR: _triangle, LINEAR_ANTIALIASED: _triangle, CUBIC: _keys}
+)
+
+
+def is_resampling(weights: np.ndarray) -> bool:
+    """Whether each element of the result is a weighted mean."""
+    # The first column alone settles it for the matrices of most layers.
+    return all(
+        np.allclose(part.sum(axis=0, dtype=np.float64), 1, rtol=0, atol=1e-4)
+        for part in (weights[:, :1], weights)
+    )
+
+
+def weight_modes(weights: np.ndarray) -> tuple[Mode, ...]:
+    """The modes of Resize that weigh so the elements before (rows) for those after (columns)."""
+    before, after = weights.shape
+    if _coordinates(before, after) is None:
+        return ()
+    return tuple(
+        mode
+        for mode in KERNELS
+        if np.abs(interpolation(mode, before, after) - weights).max() <= TOLERANCE
+    )
+
+
+def interpolation(mode: Mode, before: int, after: int) -> np.ndarray:
+    """The weights of the elements before (rows) for those after (columns), in f64."""
+    places = (np.arange(after) + 0.5) * (before / after) - 0.5
+    stretch = max(before / after, 1) if mode.antialias else 1
+    weights = KERNELS[mode]((places - np.arange(before)[:, None]) / stretch)
+    return np.asarray(weights / weights.sum(axis=0))
+
+
+def index_modes(index: np.ndarray, before: int) -> tuple[Mode, ...]:
+    """The mode of Resize that takes these elements, of so many."""
+    places = _coordinates(before, index.size)
+    if places is None or not np.array_equal(_at(places, before), index):
+        return ()
+    # In f32 a coordinate may be on the other side of where the next element begins.
+    sides = [_at(places + shift, before) for shift in (-TOLERANCE, TOLERANCE)]
+    is_tie = np.abs((places + 0.5) - np.round(places + 0.5)) <= TOLERANCE
+    clear = np.array_equal(sides[0], sides[1]) or _is_exact(before, index.size)
+    return (NEAREST,) if clear or not is_tie.any() else ()
+
+
+def _at(places: np.ndarray, before: int) -> np.ndarray:
+    return np.clip(np.floor(places + 0.5), 0, before - 1).astype(np.int64)
+
+
+def _coordinates(before: int, after: int) -> np.ndarray | None:
+    """Where the centres of the elements after are among those before; None where f32 does not
+    tell that within the tolerance, as runtimes compute it."""
+    places = (np.arange(after) + 0.5) * (before / after) - 0.5
+    error = np.abs(_in_single(before, after) - places).max()
+    return places if error <= TOLERANCE else None
+
+
+def _is_exact(before: int, after: int) -> bool:
+    """Whether f32 gives the coordinates themselves."""
+    exact = (2 * np.arange(after) + 1) * before / (2 * after) - 0.5
+    return bool(np.array_equal(_in_single(before, after), exact))
+
+
+def _in_single(before: int, after: int) -> np.ndarray:
+    scale = np.float32(after) / np.float32(before)
+    half = np.float32(0.5)
+    return np.asarray((np.arange(after, dtype=np.float32) + half) / scale - half)
