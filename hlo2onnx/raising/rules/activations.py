@@ -40,7 +40,8 @@ _FINE_WITHOUT = frozenset(
 """Operators whose results are as exact relative to the largest result without the last digits of
 the smallest operands."""
 _PASS_ON = frozenset(
-    {"Concat", "Expand", "MaxPool", "Mul", "Neg", "Pad", "Reshape", "Slice", "Transpose", "Where"}
+    {"Concat", "Expand", "MaxPool", "Mul", "Neg", "Pad", "Reshape", "Resize", "Slice", "Transpose",
+     "Where"}
 )
 _DEPTH = 4
 
@@ -85,7 +86,9 @@ _SIGN_BLIND = frozenset(
      "MaxPool", "Mul", "ReduceMean", "ReduceSum", "ReduceMax", "RMSNormalization", "Softmax", "Sub"}
 )  # fmt: skip
 """Operators that give equal numbers for zeros of both signs."""
-_MOVES = frozenset({"Concat", "Expand", "Identity", "Pad", "Reshape", "Slice", "Transpose"})
+_MOVES = frozenset(
+    {"Concat", "Expand", "Identity", "Pad", "Reshape", "Resize", "Slice", "Transpose"}
+)
 
 
 def _is_sign_blind(value: oir.Value, depth: int = _DEPTH) -> bool:

@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.graph.ops import ELEMENTWISE as ELEMENTWISE_OPERATORS
 from hlo2onnx.graph.values import FLOATS, INTEGERS, const_of, dtype_of, static_shape
 from hlo2onnx.graph.weights import inherit_name
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
 SMALL_ELEMENTS = 1024
 """Folding may always make a constant of up to this many elements."""
@@ -46,18 +46,44 @@ def _slice(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     return np.ascontiguousarray(x[tuple(index)])
 
 
-def _exact_cast(source: oir.DataType, target: oir.DataType) -> bool:
+def _exact_cast(array: np.ndarray, source: oir.DataType, target: oir.DataType) -> bool:
     """Whether the cast loses nothing, wraps, or rounds once in numpy too.
 
-    A float to integer cast depends on the runtime out of range, and ml_dtypes rounds f64 to
-    bf16 and f8 twice.
+    A float to integer cast depends on the runtime out of range and for NaN, and ml_dtypes rounds
+    f64 to bf16 and f8 twice.
     """
+    if source in FLOATS and target in _INTEGERS:
+        limits = np.iinfo(target.numpy())
+        whole = np.trunc(array.astype(np.float64))
+        # The upper limit itself may be no float: 2**31 and 2**63 are beyond it and are.
+        return bool(np.all((whole >= limits.min) & (whole < float(limits.max) + 1)))
     if source in FLOATS:
         return target in FLOATS and (
             target.bitwidth > source.bitwidth or source == oir.DataType.FLOAT
         )
     return target not in FLOATS or target in _EXACT
 
+
+def _clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.asarray(np.minimum(np.maximum(x, low), high))
+
+
+def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    """The sum or the mean, in f64 and rounded once."""
+    x, *rest = inputs
+    noop = node.attributes.get_int("noop_with_empty_axes", 0)
+    given = rest[0].tolist() if rest else []
+    axes = tuple(given) if given or noop else tuple(range(x.ndim))
+    wide = np.asarray(np.sum(x.astype(np.float64), axis=axes, keepdims=True))
+    if node.op_type == "ReduceMean":
+        wide = wide / (x.size // max(wide.size, 1))
+    negative_zeros = np.any(np.signbit(x) & (x == 0))
+    need(not negative_zeros or np.all(wide), "runtimes differ in the sum of -0 alone", node)
+    return wide.astype(x.dtype).reshape(static_shape(node.outputs[0]) or ())
+
+
+SUMS: dict[str, Evaluate] = {"ReduceMean": _sum, "ReduceSum": _sum}
+"""Reductions: folded in f32, and where there is something to sum."""
 
 MOVES: dict[str, Evaluate] = {
     "Concat": _concat,
@@ -114,6 +140,7 @@ def _in_f64(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]] = {
     "Abs": (np.abs, _EXACT),
     "Add": (np.add, _EXACT),
+    "Clip": (_clip, _INTEGERS),
     "And": (np.logical_and, _BOOL),
     "Cos": (_in_f64(np.cos), _SINGLE),
     "Div": (_divide, _EXACT),
@@ -122,6 +149,7 @@ ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]
     "Floor": (np.floor, _FLOATS),
     "Greater": (np.greater, _EXACT),
     "GreaterOrEqual": (np.greater_equal, _EXACT),
+    "IsNaN": (np.isnan, _FLOATS),
     "Less": (np.less, _EXACT),
     "LessOrEqual": (np.less_equal, _EXACT),
     "Log": (_in_f64(np.log), _SINGLE),
@@ -152,15 +180,15 @@ class FoldConstants(Rule):
     """Op(constants) -> constant
 
     Legal for data movement, selection, casts that numpy gets right, comparisons, logic, and the
-    arithmetic that IEEE 754 and two's complement define exactly; functions of f32 are evaluated in
-    f64 and rounded once. Bounded: the result has at most
+    arithmetic that IEEE 754 and two's complement define exactly; functions and sums of f32 are
+    evaluated in f64 and rounded once. Bounded: the result has at most
     1,024 elements, or is no larger than a constant operand that only this node reads (a weight
     transposed once, here). An expanded constant is folded where it is an index or where no reader
     broadcasts by itself.
     """
 
     name = "fold-constants"
-    anchors = frozenset({*MOVES, *ELEMENTWISE, "Cast", "Where"})
+    anchors = frozenset({*MOVES, *ELEMENTWISE, *SUMS, "Cast", "Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         arrays = [const_of(x) for x in node.inputs if x is not None]
@@ -174,33 +202,83 @@ class FoldConstants(Rule):
             is_final = readers.isdisjoint(_PASS_ON) and not node.outputs[0].is_graph_output()
             need(is_index or is_final, "repeated, it is best left to readers that broadcast", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
-        folded = b.const(self._evaluate(node, inputs))
+        folded = b.const(evaluate(node, inputs))
         inherit_name(node.inputs, folded)
         return folded
 
     def _affordable(self, node: oir.Node, elements: int) -> bool:
         if elements <= SMALL_ELEMENTS:
             return True
-        x = node.inputs[0]
-        array = const_of(x)
-        return (
-            node.op_type in MOVES
-            and x is not None
-            and array is not None
+        movers = node.inputs[:1] if node.op_type in MOVES else node.inputs
+        return any(
+            x is not None
+            and x.const_value is not None
             and len(x.uses()) == 1
-            and elements <= array.size
+            and elements <= x.const_value.size
+            for x in movers
         )
 
-    def _evaluate(self, node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-        if node.op_type in MOVES:
-            return MOVES[node.op_type](node, inputs)
-        source, target = dtype_of(node.inputs[0]), dtype_of(node.outputs[0])  # type: ignore[arg-type]
-        if node.op_type == "Cast":
-            need(_exact_cast(source, target), "numpy's cast may not be the runtime's", node)
-            return inputs[0].astype(target.numpy())
+
+def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    """What the node makes of these operands.
+
+    Raises:
+        Refusal: Only the runtime knows.
+    """
+    if node.op_type in MOVES:
+        return MOVES[node.op_type](node, inputs)
+    source, target = dtype_of(node.inputs[0]), dtype_of(node.outputs[0])  # type: ignore[arg-type]
+    if node.op_type == "Cast":
+        exact = _exact_cast(inputs[0], source, target)
+        need(exact, "numpy's cast may not be the runtime's", node)
+        return inputs[0].astype(target.numpy())
+    with np.errstate(all="ignore"):
         if node.op_type == "Where":
             return np.where(*inputs)
-        evaluate, types = ELEMENTWISE[node.op_type]
+        if node.op_type in SUMS:
+            need(source in _SINGLE and inputs[0].size, "the order of its terms matters", node)
+            return SUMS[node.op_type](node, inputs)
+        function, types = ELEMENTWISE[node.op_type]
         need(source in types, "numpy's arithmetic in this type may not be the runtime's", node)
-        with np.errstate(all="ignore"):
-            return evaluate(*inputs)
+        need(len(inputs) == len(node.inputs), "an operand is left out", node)
+        return function(*inputs)
+
+
+MAX_STEPS = 64
+"""Nodes between constants and what is computed of them, in `evaluated`."""
+MAX_ELEMENTS = 1 << 20
+"""Elements of each of their results."""
+
+
+def evaluated(value: oir.Value) -> np.ndarray | None:
+    """The value of an expression of constants, which may be larger than what is folded; None if it
+    is no such expression."""
+    nodes: dict[oir.Value, oir.Node] = {}
+    pending = [value]
+    while pending:
+        x = pending.pop()
+        if const_of(x) is not None or x in nodes:
+            continue
+        node, dims = x.producer(), static_shape(x)
+        if node is None or node.domain or node.op_type not in FoldConstants.anchors:
+            return None
+        if dims is None or int(np.prod(dims)) > MAX_ELEMENTS or len(nodes) == MAX_STEPS:
+            return None
+        nodes[x] = node
+        pending += [operand for operand in node.inputs if operand is not None]
+    try:
+        return _computed(value, nodes, {})
+    except Refusal:
+        return None
+
+
+def _computed(
+    value: oir.Value, nodes: dict[oir.Value, oir.Node], known: dict[oir.Value, np.ndarray]
+) -> np.ndarray:
+    array = const_of(value)
+    if array is not None:
+        return array
+    if value not in known:
+        inputs = [_computed(x, nodes, known) for x in nodes[value].inputs if x is not None]
+        known[value] = evaluate(nodes[value], inputs)
+    return known[value]

@@ -1,0 +1,242 @@
+"""Resize of images as jax.image.resize and its like compute it: the nodes, and XLA's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+import hlo2onnx
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.resampling import NearestResize, ResizeOperator, ResizeTransposed
+from hlo2onnx.raising.rules.resampling_weights import (
+    CUBIC,
+    LINEAR,
+    LINEAR_ANTIALIASED,
+    NEAREST,
+    Mode,
+    index_modes,
+    interpolation,
+    is_resampling,
+    weight_modes,
+)
+from hlo2onnx.verification.ort import OrtProgram
+
+RNG = np.random.default_rng(0)
+DIMS = ("NHWC", "HWIO", "NHWC")
+
+
+def image(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def raised(function: Callable[..., Any], x: np.ndarray, **options: Any) -> list[str]:
+    """The operators of a function whose numbers are those of XLA, within 2e-6 of the largest."""
+    program = hlo2onnx.translate(jax.jit(function).lower(x), **options)
+    want = np.asarray(jax.jit(function)(x))
+    (got,) = OrtProgram(program.model_proto.SerializeToString())(
+        {program.model_proto.graph.input[0].name: x}
+    )
+    assert got.shape == want.shape and got.dtype == want.dtype
+    error = np.abs(got.astype(np.float64) - want).max()
+    assert error <= 2e-6 * np.abs(want.astype(np.float64)).max(), error
+    return sorted(node.op_type for node in program.model_proto.graph.node)
+
+
+def resized(shape: tuple[int, ...], method: str, **options: Any) -> Callable[..., Any]:
+    return lambda x: jax.image.resize(x, shape, method, **options)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "method", "options"),
+    [
+        ((2, 64, 64, 3), (2, 128, 128, 3), "linear", {}),
+        ((2, 3, 64, 64), (2, 3, 128, 128), "linear", {}),
+        ((1, 128, 128, 3), (1, 64, 32, 3), "linear", {"antialias": False}),
+        ((1, 256, 256, 3), (1, 128, 128, 3), "linear", {}),
+        ((1, 3, 256, 256), (1, 3, 128, 128), "linear", {}),
+        ((1, 3, 256, 256), (1, 3, 128, 128), "cubic", {}),
+        ((64, 64), (128, 128), "linear", {}),
+        ((2, 8, 8, 3), (2, 16, 16, 3), "linear", {}),
+    ],
+)
+def test_interpolation_is_one_resize(
+    before: tuple[int, ...], after: tuple[int, ...], method: str, options: dict[str, Any]
+) -> None:
+    assert raised(resized(after, method, **options), image(*before)) == ["Resize"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((2, 8, 8, 3), (2, 16, 16, 3)),
+        ((2, 3, 8, 8), (2, 3, 24, 16)),
+        ((2, 8, 8, 3), (2, 4, 4, 3)),
+        ((2, 3, 8, 12), (2, 3, 4, 6)),
+    ],
+)
+def test_nearest_is_one_resize(before: tuple[int, ...], after: tuple[int, ...], dtype: Any) -> None:
+    x = (image(*before) * 50 + 100).astype(dtype)
+    assert raised(resized(after, "nearest"), x) == ["Resize"]
+
+
+def test_nearest_of_every_size() -> None:
+    """Where indices are a matter of rounding, the Gathers stay; XLA's elements either way."""
+    for before in (3, 10):
+        for after in (4, 7, 15, 20):
+            shape = (1, 1, before, before)
+            raised(resized((1, 1, after, after), "nearest"), image(*shape))
+
+
+@pytest.mark.parametrize("mode", [LINEAR, LINEAR_ANTIALIASED, CUBIC])
+def test_weights_are_those_of_the_runtime(mode: Mode) -> None:
+    """Whatever mode is recognized, ONNX Runtime's Resize then gives."""
+    for before, after in [(4, 8), (8, 4), (8, 16), (16, 2), (5, 10), (7, 17), (17, 7), (9, 3)]:
+        weights = interpolation(mode, before, after).astype(np.float32)
+        modes = weight_modes(weights)
+        if mode not in modes or (mode == CUBIC and before < 4):
+            continue
+        x = image(1, 1, before, before)
+
+        def build(b: GraphBuilder, x: oir.Value, n: int = after, kept: Mode = mode) -> oir.Value:
+            sizes = b.i64([1, 1, n, n])
+            types = [(oir.DataType.FLOAT, (1, 1, n, n))]
+            made: oir.Value = b.op("Resize", x, None, None, sizes, types=types, **kept.attributes)  # type: ignore[arg-type]
+            return made
+
+        model = Rewrite(build, {"x": x}, ResizeOperator()).model
+        (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
+        exact = interpolation(mode, before, after)
+        want = exact.T @ x[0, 0].astype(np.float64) @ exact
+        assert np.abs(got[0, 0] - want).max() <= 2e-6 * np.abs(want).max(), (before, after)
+
+
+def test_modes_of_weights() -> None:
+    assert weight_modes(interpolation(LINEAR, 8, 16)) == (LINEAR, LINEAR_ANTIALIASED)
+    assert weight_modes(interpolation(LINEAR_ANTIALIASED, 16, 8)) == (LINEAR_ANTIALIASED,)
+    assert weight_modes(interpolation(CUBIC, 8, 16)) == (CUBIC,)
+    assert not weight_modes(interpolation(LINEAR, 8, 16) + 2e-6)
+    assert not weight_modes(interpolation(LINEAR, 224, 150)), "f32 does not tell the coordinates"
+    assert not weight_modes(np.eye(8)[:, ::-1])
+    assert is_resampling(interpolation(CUBIC, 8, 16))
+    assert not is_resampling(RNG.normal(size=(8, 16)))
+
+
+def test_modes_of_indices() -> None:
+    assert index_modes(np.arange(16) // 2, 8) == (NEAREST,)
+    assert index_modes(np.arange(4) * 2 + 1, 8) == (NEAREST,)
+    assert not index_modes(np.arange(4) * 2, 8)
+    assert not index_modes(np.arange(16)[::-1] // 2, 8)
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic", "lanczos3"])
+def test_small_images_between_convolutions_are_products_without_transposes(method: str) -> None:
+    w = image(3, 3, 4, 4)
+
+    def conv(x: jax.Array) -> jax.Array:
+        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=DIMS)
+
+    def model(x: jax.Array) -> jax.Array:
+        y = jax.nn.relu(conv(x))
+        return conv(jax.image.resize(y, (*y.shape[:1], 16, 16, 4), method))
+
+    found = raised(model, image(2, 8, 8, 4))
+    assert found == ["Conv", "Conv", "MatMul", "MatMul", "Relu", "Transpose", "Transpose"]
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest"])
+def test_large_images_between_convolutions_are_resized_without_transposes(method: str) -> None:
+    w = image(1, 1, 2, 2)
+
+    def conv(x: jax.Array) -> jax.Array:
+        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=DIMS)
+
+    def model(x: jax.Array) -> jax.Array:
+        y = jax.nn.relu(conv(x))
+        return conv(jax.image.resize(y, (*y.shape[:1], 128, 128, 2), method))
+
+    found = raised(model, image(1, 64, 64, 2))
+    assert found == ["Conv", "Conv", "Relu", "Resize", "Transpose", "Transpose"]
+
+
+def test_several_resizes_in_a_row() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        y = jax.image.resize(x, (1, 8, 8, 3), "nearest")
+        return jax.image.resize(jnp.tanh(y), (1, 16, 16, 3), "nearest")
+
+    assert raised(model, image(1, 4, 4, 3)) == ["Resize", "Resize", "Tanh"]
+
+
+def test_a_symbolic_batch() -> None:
+    shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 64, 64, 3"), np.float32)
+    function = jax.jit(lambda x: jax.image.resize(x, (x.shape[0], 128, 128, 3), "linear"))
+    program = hlo2onnx.translate(jax.export.export(function)(shape))
+    assert program.report.nodes["Resize"] == 1, program.report.nodes
+    assert program.verify(image(3, 64, 64, 3)).ok
+
+
+def test_what_is_no_resize() -> None:
+    last = resized((1, 16, 8, 3), "linear")
+    assert "Resize" not in raised(last, image(1, 8, 8, 3)), "one axis"
+    shifted = raised(
+        lambda x: jax.image.scale_and_translate(
+            x, (1, 64, 64, 3), (1, 2), jnp.full(2, 2.0), jnp.full(2, 0.25), "linear"
+        ),
+        image(1, 32, 32, 3),
+    )
+    assert "Resize" not in shifted
+    assert "Resize" not in raised(resized((1, 60, 60, 3), "lanczos3"), image(1, 30, 30, 3))
+    assert "Resize" not in raised(resized((1, 150, 150, 3), "linear"), image(1, 224, 224, 3))
+    f64 = image(1, 8, 8, 3).astype(np.float64)
+    with jax.enable_x64(True):
+        assert "Resize" not in raised(resized((1, 16, 16, 3), "linear"), f64)
+
+
+def test_cubic_without_antialias_is_no_resize() -> None:
+    """Its kernel takes hundreds of times as long."""
+    found = raised(resized((1, 3, 64, 64), "cubic", antialias=False), image(1, 3, 128, 128))
+    assert found == ["MatMul", "MatMul"]
+
+
+def test_rules_are_switched_off() -> None:
+    x = image(1, 8, 8, 3)
+    nearest = raised(resized((1, 16, 16, 3), "nearest"), x, without={"nearest-resize"})
+    assert nearest == ["Gather", "Gather"]
+
+
+def test_what_others_read_stays() -> None:
+    w = interpolation(LINEAR, 64, 128).astype(np.float32)
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        wide = b.MatMul(x, b.const(w))
+        return [b.Neg(wide), b.MatMul(b.const(np.ascontiguousarray(w.T)), wide)]
+
+    Rewrite(build, {"x": image(1, 2, 64, 64)}, ResizeOperator()).nothing()
+
+
+def test_gathers_of_other_elements_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        rows = b.Gather(x, b.i64([0, 0, 1, 3]), axis=2)
+        made: oir.Value = b.Gather(rows, b.i64([0, 0, 1, 1]), axis=3)
+        return made
+
+    Rewrite(build, {"x": image(1, 2, 2 * 2, 2)}, NearestResize()).nothing()
+
+
+def test_a_resize_of_the_batch_stays_behind_its_transpose() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        types = [(oir.DataType.FLOAT, (2, 2, 4, 4))]
+        view = b.Transpose(x, perm=(2, 3, 0, 1))
+        made: oir.Value = b.op(
+            "Resize", view, None, None, b.i64([2, 2, 4, 4]), types=types, **NEAREST.attributes
+        )  # type: ignore[arg-type]
+        return made
+
+    Rewrite(build, {"x": image(2, 2, 2, 2)}, ResizeTransposed()).nothing()
