@@ -186,7 +186,9 @@ class PostponeStacked(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)
         count = len(trips.rows)
-        groups = [range(count), *([k] for k in range(count) if count > 1)]
+        alone = [k for k, row in enumerate(trips.rows) if _is_for_a_stack(row)]
+        groups = [range(count), *([k] for k in alone if count > 1)]
+        need(alone, "the loop reads what it stacks", node)
         scanned = Batcher(b, trips, {})
         for inner in trips.body:
             batchable(scanned, inner)
@@ -242,6 +244,21 @@ def _fits(b: Rewriter, trips: Trips, batcher: Batcher, node: oir.Node) -> bool:
         return True
     for x in node.outputs:
         batcher.rows[x] = b.value("row", dtype_of(x), (trips.count, *shape_of(x)))
+    return False
+
+
+def _is_for_a_stack(row: oir.Value) -> bool:
+    """Whether nothing else reads what makes a row, copies apart."""
+    node = row.producer()
+    while node is not None and not row.consumers():
+        x = node.inputs[0] if node.inputs else None
+        if node.op_type != "Identity" or x is None:
+            return True
+        if len(x.uses()) > 1 or x.is_graph_output():
+            return False
+        row, node = x, x.producer()
+        if node is not None and node.op_type != "Identity":
+            return True
     return False
 
 
