@@ -1,0 +1,105 @@
+"""Convolutions that are products of matrices in disguise."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import dtype_of, rank_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+
+_MOST_PLACES = 3
+"""Places of the kernel along an axis up to which the products are faster: at 3 they take 0.25 to
+0.7 of the convolution's time, at 5 up to twice that."""
+
+_FEWEST_MULTIPLICATIONS = 1 << 17
+"""Per place of the kernel; where there are fewer, a node more costs more than is won."""
+
+
+class _Window:
+    """Where a convolution of fixed size lays its kernel.
+
+    Attributes:
+        batch: How many arrays are convolved.
+        kernel: Outputs, channels, and the kernel's extent along each spatial axis.
+        places: How many places it has along each spatial axis.
+        pads: Zeros before, then after, each spatial axis.
+
+    Raises:
+        Refusal: Sizes are symbolic, or channels in groups.
+    """
+
+    def __init__(self, node: oir.Node) -> None:
+        x, weights = node.inputs[:2]
+        assert x is not None and weights is not None
+        image, kernel = static_shape(x), static_shape(weights)
+        places = static_shape(node.outputs[0])
+        need(image and kernel and places, "sizes are symbolic", node)
+        assert image is not None and kernel is not None and places is not None
+        need(0 not in (*image, *kernel, *places), "there is nothing", node)
+        need(node.attributes.get_int("group", 1) == 1, "channels are in groups", node)
+        need(node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET", "auto_pad", node)
+        self.batch, self.kernel, self.places = image[0], kernel, places[2:]
+        rank = len(self.places)
+        self.pads = tuple(node.attributes.get_ints("pads", [0] * 2 * rank))
+        self._strides = tuple(node.attributes.get_ints("strides", [1] * rank))
+        self._dilations = tuple(node.attributes.get_ints("dilations", [1] * rank))
+
+    def cut(self, b: Rewriter, x: oir.Value, axis: int, place: int) -> oir.Value:
+        """What the kernel covers at a place along a spatial axis; spatial axes of x start at 1."""
+        start, step = place * self._strides[axis], self._dilations[axis]
+        limit = start + step * (self.kernel[2 + axis] - 1) + 1
+        return b.slice(x, [start], [limit], [step], [1 + axis])
+
+
+class KernelGradient(Rule):
+    """Conv(x, w), where w has just a few places in x -> at each of them, MatMul(part of x, w)
+
+    So is the gradient of a convolution by its weights: a convolution of the images by what is
+    known of the results, with as many places as the weights have elements along an axis. ORT's
+    convolution makes a matrix with a column a place, which is then too narrow for its kernels. Here
+    the parts of all places along the last axis stand side by side as channels, one product takes
+    them, and there is a product for each place along the other axes. Legal for any numbers; done
+    for f32, one group, weights that are computed, and sizes for which it was measured.
+    """
+
+    name = "kernel-gradient"
+    anchors = frozenset({"Conv"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, weights, *bias = node.inputs
+        assert x is not None and weights is not None
+        need(not node.domain and not any(bias), "it has a bias", node)
+        need(dtype_of(x) == oir.DataType.FLOAT, "it is not measured in this type", x)
+        need(weights.const_value is None, "the weights are constant", weights)
+        window = _Window(node)
+        need(max(window.places) <= _MOST_PLACES, "the kernel has more places", node)
+        work = window.batch * prod(window.kernel)
+        need(window.batch > 1 and work >= _FEWEST_MULTIPLICATIONS, "it is small", node)
+        return self._products(x, weights, window, b)
+
+    def _products(
+        self, x: oir.Value, weights: oir.Value, window: _Window, b: Rewriter
+    ) -> oir.Value:
+        last_first = [*range(1, rank_of(x)), 0]
+        outputs, *summed = window.kernel
+        rows = b.reshape(b.transpose(weights, last_first), (prod(summed), outputs))
+        x = b.transpose(x, last_first)
+        if any(window.pads):
+            half = len(window.pads) // 2
+            x = b.Pad(x, b.i64([0, *window.pads[:half], 0, 0, *window.pads[half:], 0]))
+        *others, last = range(len(window.places))
+        wide = b.concat([window.cut(b, x, last, place) for place in range(window.places[last])], -1)
+        columns = window.places[last] * window.batch
+        made = []
+        for places in product(*(range(window.places[axis]) for axis in others)):
+            part = wide
+            for axis, place in zip(others, places, strict=True):
+                part = window.cut(b, part, axis, place)
+            matrix = b.reshape(part, (prod(summed), columns))
+            made.append(b.MatMul(b.transpose(matrix, (1, 0)), rows))
+        whole = b.reshape(b.concat(made, 0), (*window.places, window.batch, outputs))
+        spatial = len(window.places)
+        return b.transpose(whole, (spatial, spatial + 1, *range(spatial)))
