@@ -102,7 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         help="what becomes of private functions and composites (default: inline)",
     )
     add(
+        "--no-raise",
         "--without",
+        dest="without",
         action="append",
         default=[],
         metavar="RULE",
