@@ -81,6 +81,8 @@ BOOLEANS = np.array([[True, False, True], [False, False, True]])
     ("op_type", "operands"),
     [
         ("Abs", (INTEGERS,)),
+        ("Clip", (INTEGERS, np.int32(-7), np.int32(1))),
+        ("IsNaN", (FLOATS,)),
         ("And", (BOOLEANS, ~BOOLEANS)),
         ("Div", (INTEGERS, np.int32(-2))),
         ("Div", (FLOATS, FLOATS[:, ::-1].copy())),
@@ -121,4 +123,55 @@ def test_divisions_that_trap_are_not_folded(divisor: int) -> None:
 
 def test_floats_whose_sign_or_nan_differs_are_not_folded() -> None:
     model = model_of(lambda b: b.Max(b.const(FLOATS), b.const(np.float32(0))), {})
+    assert not apply_rules(model, [FoldConstants()], load_target("ort-cpu"))
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceSum"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [[0], [1], [0, 1], [-1]])
+def test_sums_are_rounded_once(op_type: str, keepdims: int, axes: list[int]) -> None:
+    terms = np.random.default_rng(0).normal(size=(300, 7)).astype(np.float32)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Mul(
+            b.reshape(x, (16, 1, 1)), b.op(op_type, b.const(terms), b.i64(axes), keepdims=keepdims)
+        )
+
+    rewrite = Rewrite(build, {"x": X}, FoldConstants(), tolerance=2e-6)
+    assert op_type not in rewrite.nodes
+    wide = terms.astype(np.float64)
+    reduce = np.sum if op_type == "ReduceSum" else np.mean
+    want = reduce(wide, axis=tuple(axes), keepdims=bool(keepdims)).astype(np.float32)  # type: ignore[operator]
+    (folded,) = (
+        tensor.const_value.numpy()
+        for tensor in rewrite.model.graph.initializers.values()
+        if tensor.dtype == oir.DataType.FLOAT and tensor.const_value is not None
+    )
+    np.testing.assert_array_equal(folded, want)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [np.full((2, 2), -0.0, np.float32), np.zeros((0, 2), np.float32), np.ones((2, 2), np.float64)],
+)
+def test_sums_that_runtimes_may_see_otherwise_are_not_folded(terms: np.ndarray) -> None:
+    model = model_of(lambda b: b.ReduceSum(b.const(terms), b.i64([0]), keepdims=0), {})
+    assert not apply_rules(model, [FoldConstants()], load_target("ort-cpu"))
+
+
+def test_floats_in_range_become_integers() -> None:
+    floats = np.array([2.75, -2.75, -0.0, 2147483520, -2147483648], np.float32)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        whole = b.Cast(b.const(floats), to=oir.DataType.INT32)
+        return b.concat([b.Cast(x, to=oir.DataType.INT32), b.expand(whole, (1, 5))], 1)
+
+    rewrite = Rewrite(build, {"x": np.ones((1, 4), np.float32)}, FoldConstants())
+    assert rewrite.nodes["Cast"] == 1
+
+
+@pytest.mark.parametrize("item", [np.nan, np.inf, 2147483648.0, -2147483904.0])
+def test_floats_out_of_range_are_left_to_the_runtime(item: float) -> None:
+    floats = np.array([item], np.float32)
+    model = model_of(lambda b: b.Cast(b.const(floats), to=oir.DataType.INT32), {})
     assert not apply_rules(model, [FoldConstants()], load_target("ort-cpu"))

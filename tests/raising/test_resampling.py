@@ -63,6 +63,7 @@ def resized(shape: tuple[int, ...], method: str, **options: Any) -> Callable[...
         ((1, 3, 256, 256), (1, 3, 128, 128), "linear", {}),
         ((1, 3, 256, 256), (1, 3, 128, 128), "cubic", {}),
         ((64, 64), (128, 128), "linear", {}),
+        ((1, 3, 64, 64), (1, 3, 32, 32), "area", {}),
         ((2, 8, 8, 3), (2, 16, 16, 3), "linear", {}),
     ],
 )
@@ -172,6 +173,75 @@ def test_several_resizes_in_a_row() -> None:
         return jax.image.resize(jnp.tanh(y), (1, 16, 16, 3), "nearest")
 
     assert raised(model, image(1, 4, 4, 3)) == ["Resize", "Resize", "Tanh"]
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 3), (3, 64, 64)])
+def test_one_image(shape: tuple[int, ...]) -> None:
+    after = tuple(2 * n if n > 3 else n for n in shape)
+    assert raised(resized(after, "linear"), image(*shape)) == ["Resize", "Squeeze", "Unsqueeze"]
+
+
+def repeat(x: jax.Array, axes: tuple[int, ...], count: int = 2) -> jax.Array:
+    for axis in axes:
+        x = jnp.repeat(x, count, axis)
+    return x
+
+
+def blocks(x: jax.Array) -> jax.Array:
+    n, h, w, c = x.shape
+    return jnp.broadcast_to(x[:, :, None, :, None], (n, h, 2, w, 3, c)).reshape(n, 2 * h, 3 * w, c)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: repeat(x, (1, 2)),
+        lambda x: repeat(x, (2, 3), 3),
+        lambda x: repeat(x, (2, 1), 5),
+        lambda x: jnp.kron(x, jnp.ones((1, 2, 2, 1), x.dtype)),
+        blocks,
+    ],
+)
+def test_repeated_pixels(function: Callable[..., Any], dtype: Any) -> None:
+    x = (image(2, 4, 6, 8) * 50 + 100).astype(dtype)
+    found = raised(function, x)
+    assert "Resize" in found and "Expand" not in found, found
+
+
+def test_repeated_pixels_between_convolutions() -> None:
+    w = image(1, 1, 2, 2)
+
+    def conv(x: jax.Array) -> jax.Array:
+        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=DIMS)
+
+    found = raised(lambda x: conv(repeat(conv(x), (1, 2))), image(2, 8, 8, 2))
+    assert found == ["Conv", "Conv", "Resize", "Transpose", "Transpose"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: repeat(x, (1,)),
+        lambda x: repeat(x, (0, 1)),
+        lambda x: repeat(x, (1, 3)),
+        lambda x: jnp.tile(x, (1, 2, 2, 1)),
+        lambda x: jnp.broadcast_to(x[:, :, None, :, None], (2, 4, 2, 6, 2, 8)),
+    ],
+)
+def test_what_repeats_no_pixels(function: Callable[..., Any]) -> None:
+    assert "Resize" not in raised(function, image(2, 4, 6, 8))
+
+
+def test_no_images() -> None:
+    """ONNX Runtime is not asked for a Resize of nothing."""
+    assert "Resize" not in raised_empty(resized((0, 16, 16, 3), "nearest"), image(0, 8, 8, 3))
+
+
+def raised_empty(function: Callable[..., Any], x: np.ndarray) -> list[str]:
+    program = hlo2onnx.translate(jax.jit(function).lower(x))
+    assert program.verify(x).ok
+    return sorted(program.report.nodes.elements())
 
 
 def test_a_symbolic_batch() -> None:

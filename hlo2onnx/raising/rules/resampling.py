@@ -22,15 +22,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import product
 from hlo2onnx.graph.values import Dim, Shape, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.constants import evaluated
+from hlo2onnx.raising.rules.layouts import (
+    MAX_CHAIN,
+    Layout,
+    is_move,
+    is_read_once,
+    laid_out,
+    layout_of,
+    moved,
+    repeated,
+)
 from hlo2onnx.raising.rules.resampling_weights import (
     LINEAR,
     NEAREST,
@@ -41,9 +50,6 @@ from hlo2onnx.raising.rules.resampling_weights import (
     weight_modes,
 )
 from hlo2onnx.raising.rules.shape import RESHAPES, first
-
-MAX_CHAIN = 24
-"""Nodes that are followed from the last step to the operand of the first."""
 
 
 @dataclass(frozen=True)
@@ -60,40 +66,6 @@ class Step:
     after: int
     weights: np.ndarray | None
     modes: tuple[Mode, ...]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the axes of a tensor are after Transposes and Reshapes that leave each in one piece.
-
-    Attributes:
-        extents: Those of the axes, now.
-        groups: For each axis of the present shape the axes that it is, in order.
-    """
-
-    extents: Shape
-    groups: tuple[tuple[int, ...], ...]
-
-    def transposed(self, perm: Sequence[int]) -> Layout:
-        """The layout after a Transpose."""
-        return replace(self, groups=tuple(self.groups[axis] for axis in perm))
-
-    def reshaped(self, dims: Shape) -> Layout | None:
-        """The layout after a Reshape; None if it splits an axis."""
-        rest = [axis for group in self.groups for axis in group]
-        groups = []
-        for dim in dims:
-            group: list[int] = []
-            while dim != 1 and (not group or product(self.extents[axis] for axis in group) != dim):
-                if not rest:
-                    return None
-                group.append(rest.pop(0))
-            groups.append(tuple(group))
-        return None if rest else replace(self, groups=tuple(groups))
-
-    def resampled(self, axis: int, after: int) -> Layout:
-        """The layout when an axis of the operand has another extent."""
-        return replace(self, extents=(*self.extents[:axis], after, *self.extents[axis + 1 :]))
 
 
 class _Resample(Rule, ABC):
@@ -121,7 +93,7 @@ class _Resample(Rule, ABC):
             steps, layout, moves = read
             need(len(steps) > 1, "a single axis is resampled", node)
             y = self.made(steps, _operand(chain[start]), moves, b)
-            return _laid_out(y, layout, shape_of(node.outputs[0]), b)
+            return laid_out(y, layout, shape_of(node.outputs[0]), b)
         raise Refusal("the axes it resamples are not those of one tensor", node)
 
     def _chain(self, node: oir.Node) -> list[Step | oir.Node]:
@@ -129,31 +101,22 @@ class _Resample(Rule, ABC):
         chain: list[Step | oir.Node] = []
         here: oir.Node | None = node
         while here is not None and len(chain) < MAX_CHAIN:
-            link = here if _is_move(here) else self.step_of(here)
-            if link is None or (chain and not _is_read_once(here.outputs[0])):
+            link = here if is_move(here) else self.step_of(here)
+            if link is None or (chain and not is_read_once(here.outputs[0])):
                 break
             chain.insert(0, link)
             here = _operand(link).producer()
         return chain
 
 
-def _is_move(node: oir.Node) -> bool:
-    return not node.domain and (node.op_type == "Transpose" or node.op_type in RESHAPES)
-
-
 def _operand(link: Step | oir.Node) -> oir.Value:
     return link.x if isinstance(link, Step) else first(link)
-
-
-def _is_read_once(value: oir.Value) -> bool:
-    return len(value.uses()) == 1 and not value.is_graph_output()
 
 
 def _read(chain: Sequence[Step | oir.Node]) -> tuple[dict[int, Step], Layout, int] | None:
     """The axes of a chain's operand that its steps resample, the layout of its result, and how many
     moves are in it; None if the moves split axes or a step resamples several at once."""
-    dims = shape_of(_operand(chain[0]))
-    layout = Layout(dims, tuple(() if dim == 1 else (axis,) for axis, dim in enumerate(dims)))
+    layout = layout_of(_operand(chain[0]))
     steps: dict[int, Step] = {}
     moves = 0
     for link in chain:
@@ -165,28 +128,11 @@ def _read(chain: Sequence[Step | oir.Node]) -> tuple[dict[int, Step], Layout, in
             layout = layout.resampled(group[0], link.after)
             continue
         moves += 1
-        if link.op_type == "Transpose":
-            layout = layout.transposed(link.attributes["perm"].as_ints())
-        else:
-            view = layout.reshaped(shape_of(link.outputs[0]))
-            if view is None:
-                return None
-            layout = view
+        view = moved(layout, link)
+        if view is None:
+            return None
+        layout = view
     return steps, layout, moves
-
-
-def _laid_out(y: oir.Value, layout: Layout, dims: Shape, b: Rewriter) -> oir.Value:
-    """The resampled operand in the layout that the last step left."""
-    ones = [axis for axis, dim in enumerate(shape_of(y)) if dim == 1]
-    spare = iter(ones)
-    perm: list[int] = []
-    for group in layout.groups:
-        one = next(spare, None) if not group else None
-        perm += group if one is None else [one]
-    perm += spare
-    moved = b.transpose(y, perm)
-    need(b.reshapes_at_once(moved, dims), "its shape is computed at run time", y)
-    return b.reshape(moved, dims)
 
 
 class ResizeOperator(_Resample):
@@ -228,7 +174,7 @@ class ResizeOperator(_Resample):
         """See `_Resample.made`."""
         mode = _common_mode(steps.values())
         if mode is not None and _is_fast(mode, steps, x) and b.supports(mode.key, dtype_of(x)):
-            return _resize(x, steps, mode, b)
+            return _resize(x, _sizes(steps), mode, b)
         axes = sorted(steps)
         need(len(axes) == 2, "there are more than two axes", x)
         at_end = axes == [rank_of(x) - 2, rank_of(x) - 1]
@@ -266,7 +212,47 @@ class NearestResize(_Resample):
         mode = _common_mode(steps.values())
         need(mode is not None and b.supports(mode.key, dtype_of(x)), "there is no kernel", x)
         assert mode is not None
-        return _resize(x, steps, mode, b)
+        return _resize(x, _sizes(steps), mode, b)
+
+
+class RepeatedPixels(Rule):
+    """Reshape(Expand(Reshape(x))) -> Resize(x, mode="nearest") where each element is repeated along
+    two axes, as jnp.repeat does, the moves in between behind it
+
+    Legal where the axes are those of images: the last two of four or those before the last, both
+    repeated at least twice.
+    """
+
+    name = "repeated-pixels"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        maker = first(node).producer()
+        need(maker is not None and maker.op_type == "Expand", "nothing is repeated", node)
+        chain = [node]
+        while (here := first(chain[0]).producer()) is not None and len(chain) < MAX_CHAIN:
+            if not (is_move(here) or here.op_type == "Expand"):
+                break
+            if not is_read_once(here.outputs[0]):
+                break
+            chain.insert(0, here)
+        for start in range(len(chain)):
+            x = first(chain[start])
+            layout = repeated(x, chain[start:])
+            if layout is None:
+                continue
+            sizes = {axis: n for axis, n in enumerate(layout.extents) if n != shape_of(x)[axis]}
+            whole = {axis: n for axis, n in sizes.items() if isinstance(n, int)}
+            need(len(sizes) == len(whole) == 2, "it does not repeat along two axes", node)
+            need(rank_of(x) == 4 and _takes(NEAREST, sorted(sizes), 4), "they are no image's", node)
+            need(b.supports(NEAREST.key, dtype_of(x)), "there is no kernel", node)
+            for axis, size in whole.items():
+                before = shape_of(x)[axis]
+                assert isinstance(before, int)
+                index = np.arange(size) // (size // before)
+                need(index_modes(index, before), "the coordinates are not exact", node)
+            return laid_out(_resize(x, whole, NEAREST, b), layout, shape_of(node.outputs[0]), b)
+        raise Refusal("it repeats otherwise", node)
 
 
 _F32 = oir.DataType.FLOAT
@@ -287,6 +273,10 @@ def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value) -> bool:
         return True
     *_, rows, columns = _matrices(steps)
     return _work(rows.shape, columns.shape) >= mode.least_work
+
+
+def _sizes(steps: dict[int, Step]) -> dict[int, int]:
+    return {axis: step.after for axis, step in steps.items()}
 
 
 def _matrices(steps: dict[int, Step]) -> list[np.ndarray]:
@@ -325,36 +315,45 @@ def _products(
     return b.transpose(whole, [int(axis) for axis in np.argsort(perm)])
 
 
-def _resize(x: oir.Value, steps: dict[int, Step], mode: Mode, b: Rewriter) -> oir.Value:
-    """x resized, transposed before and after where ONNX Runtime does not take the axes there."""
-    axes = sorted(steps)
+def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir.Value:
+    """x with axes of these sizes, transposed before and after where ONNX Runtime does not take the
+    axes there."""
+    if rank_of(x) == 3:  # one image
+        batch = b.unsqueeze(x, [0])
+        resized = _resize(batch, {axis + 1: size for axis, size in sizes.items()}, mode, b)
+        return b.squeeze(resized, [0])
+    axes = sorted(sizes)
     rank = rank_of(x)
+    need(0 not in shape_of(x), "it is empty", x)
     perm = list(range(rank))
     if _takes(mode, axes, rank) is None:
         perm = _to_the_end(axes, rank)
         ends = range(rank - len(axes), rank)
         need(_takes(mode, list(ends), rank) is not None, "of this rank Resize is not right", x)
     x = b.transpose(x, perm)
-    dims: list[Dim] = [
-        steps[axis].after if axis in steps else shape_of(x)[place]
-        for place, axis in enumerate(perm)
-    ]
+    dims = [sizes.get(axis, shape_of(x)[place]) for place, axis in enumerate(perm)]
+    known = [dim for dim in dims if isinstance(dim, int)]
+    extents: list[oir.Value | None] = [None, None, b.i64(known)]
+    if len(known) < rank:
+        extents = [None, b.const(_scales(shape_of(x), dims))]
     types = [(dtype_of(x), tuple(dims))]
-    sizes = [dim for dim in dims if isinstance(dim, int)]
-    if len(sizes) == rank:
-        extents: list[oir.Value | None] = [None, None, b.i64(sizes)]
-    else:
-        scales = [np.float32(1)] * rank
-        for axis, step in steps.items():
-            before = shape_of(x)[perm.index(axis)]
-            assert isinstance(before, int)
-            scale = np.float32(step.after) / np.float32(before)
-            need(np.floor(scale * np.float32(before)) == step.after, "the size is rounded", x)
-            scales[perm.index(axis)] = scale
-        extents = [None, b.const(np.array(scales, np.float32))]
     resized = b.op("Resize", x, *extents, types=types, **mode.attributes)  # type: ignore[arg-type]
     assert isinstance(resized, oir.Value)
     return b.transpose(resized, [int(axis) for axis in np.argsort(perm)])
+
+
+def _scales(before: Shape, after: Sequence[Dim]) -> np.ndarray:
+    """How much longer each axis becomes, where not all extents are known.
+
+    Raises:
+        Refusal: An extent computed with it would be another.
+    """
+    scales = np.ones(len(before), np.float32)
+    for axis, (old, new) in enumerate(zip(before, after, strict=True)):
+        if isinstance(old, int) and isinstance(new, int) and old:
+            scales[axis] = np.float32(new) / np.float32(old)
+            need(np.floor(scales[axis] * np.float32(old)) == new, "the extent is rounded")
+    return scales
 
 
 class ResizeTransposed(Rule):

@@ -33,9 +33,10 @@ carrier must have one that does.)"""
 EXACT_IN_HALF = MOVES | frozenset(
     {"Abs", "ArgMax", "ArgMin", "BitCast", "Cast", "Ceil", "Clip", "Constant", "Equal", "Floor",
      "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Max", "MaxPool", "Min",
-     "Neg", "ReduceMax", "ReduceMin", "Relu", "Round", "Shape", "Sign", "Size", "TopK"}
+     "Neg", "ReduceMax", "ReduceMin", "Relu", "Resize", "Round", "Shape", "Sign", "Size", "TopK"}
 )  # fmt: skip
-"""Operators that never round: f16 kernels of the runtime give the right bits."""
+"""Operators that never round: f16 kernels of the runtime give the right bits. Of f16, raising makes
+a Resize only to repeat elements."""
 
 _SAME_WIDTH_FIRST = {
     T.BOOL: (T.UINT8, T.INT8, T.INT32, T.INT64),
