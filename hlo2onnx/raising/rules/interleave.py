@@ -77,7 +77,7 @@ def _spread(value: oir.Value | None) -> _Spread | None:
     return replace(found, first=found.first - start)
 
 
-def _padding(pad: oir.Node) -> tuple[oir.Value, Dims, Dims, oir.Value] | None:
+def zero_padding(pad: oir.Node) -> tuple[oir.Value, Dims, Dims, oir.Value] | None:
     """What is padded with zeros, the edges before and behind, the zero."""
     pads, is_constant = const_ints(pad.inputs[1]), pad.attributes.get_string("mode", "constant")
     if pads is None or min(pads) < 0 or is_constant != "constant" or len(pad.inputs) != 3:
@@ -90,7 +90,7 @@ def _padding(pad: oir.Node) -> tuple[oir.Value, Dims, Dims, oir.Value] | None:
 
 def _single(pad: oir.Node) -> _Spread | None:
     """One element along the axis that is padded."""
-    found = _padding(pad)
+    found = zero_padding(pad)
     if found is None:
         return None
     x, low, high, zero = found
@@ -103,7 +103,7 @@ def _single(pad: oir.Node) -> _Spread | None:
 
 def _with_gaps(pad: oir.Node, dims: Dims) -> _Spread | None:
     """Axes (n, 1) that are padded to (m, step), which read in order are one axis of `dims`."""
-    found, extents = _padding(pad), static_shape(pad.outputs[0])
+    found, extents = zero_padding(pad), static_shape(pad.outputs[0])
     if found is None or extents is None or len(extents) != len(dims) + 1:
         return None
     x, low, high, zero = found
