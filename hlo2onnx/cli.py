@@ -123,6 +123,14 @@ def _parser() -> argparse.ArgumentParser:
         help="sizes of free dimensions, which make the program static",
     )
     add("--verify", action="store_true", help="compare ONNX Runtime with XLA on random inputs")
+    add(
+        "--profile",
+        nargs="?",
+        const=Path(),
+        type=Path,
+        metavar="FILE.svg",
+        help="show where the time of a run goes, by operator and JAX scope; draw it in FILE",
+    )
     add("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
     add("--report", type=Path, metavar="FILE", help="write report and verification as JSON")
     add(
@@ -183,6 +191,11 @@ def _translate(
     if output is not None:
         program.save(output)
     print(_summary(program, output), flush=True)
+    if arguments.profile is not None:
+        found = program.profile()
+        print(f"\n{found}", flush=True)
+        if arguments.profile.name:
+            found.save(arguments.profile)
     if not arguments.verify:
         return 0
     _progress("verifying")

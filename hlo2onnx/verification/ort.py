@@ -39,6 +39,7 @@ class OrtProgram:
         optimize: Whether ORT may optimise the graph.
         threads: Number of intra-op threads; 0 leaves it to ORT.
         libraries: Paths of shared libraries with custom operators.
+        profile: Start of the path of a file that ORT's profiler writes, see `hlo2onnx.profiling`.
 
     Raises:
         VerificationError: ORT does not load the model or a library.
@@ -51,6 +52,7 @@ class OrtProgram:
         optimize: bool = True,
         threads: int = 0,
         libraries: Sequence[str] = (),
+        profile: str | None = None,
     ) -> None:
         ort = onnxruntime()
         options = ort.SessionOptions()
@@ -60,6 +62,9 @@ class OrtProgram:
         options.graph_optimization_level = (
             level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
         )
+        if profile is not None:
+            options.enable_profiling = True
+            options.profile_file_prefix = profile
         for library in libraries:
             _register(options, library)
         try:
