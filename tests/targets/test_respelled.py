@@ -26,17 +26,21 @@ from hlo2onnx.verification.ort import OrtProgram
         ((8, 30, 5, 30), (1, 3)),
     ],
 )
-def test_a_long_sum(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: int) -> None:
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean"])
+def test_a_long_sum(
+    shape: tuple[int, ...], axes: tuple[int, ...], keepdims: int, op_type: str
+) -> None:
     x = np.full(shape, 0.1, np.float32)
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.ReduceSum(x, b.i64(list(axes)), keepdims=keepdims)
+        return b.op(op_type, x, b.i64(list(axes)), keepdims=keepdims)
 
     model = model_of(build, {"x": x})
     legalize(model, load_target("ort-cpu"), "xla", Report())
     assert len([node for node in model.graph if node.op_type == "ReduceSum"]) > 1
     (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
-    right = x.astype(np.float64).sum(axes, keepdims=bool(keepdims))
+    reduce = np.sum if op_type == "ReduceSum" else np.mean
+    right = reduce(x.astype(np.float64), axes, keepdims=bool(keepdims))
     np.testing.assert_allclose(got, right, rtol=2e-6)
 
 

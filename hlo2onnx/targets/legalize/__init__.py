@@ -100,7 +100,7 @@ def legalize(
 
 def _respelled(node: oir.Node, target: Target, builder: GraphBuilder) -> bool:
     """Spells a node differently that the target runs badly for what stands around it."""
-    if node.op_type == "ReduceSum" and target.naive_sums:
+    if node.op_type in ("ReduceMean", "ReduceSum") and target.naive_sums:
         return split_long_sum(node, builder)
     if node.op_type == "Div" and target.fuses_reciprocals and spell_out_reciprocal(node, builder):
         return True

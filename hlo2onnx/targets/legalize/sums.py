@@ -21,7 +21,8 @@ LONG_OUTER = 128
 
 
 def split_long_sum(node: oir.Node, builder: GraphBuilder) -> bool:
-    """Replaces a long ReduceSum of f32 or f64 by two or more short ones; False if it is short.
+    """Replaces a long ReduceSum or ReduceMean of f32 or f64 by two or more short sums; False if it
+    is short.
 
     Axes are summed one after the other; a long one is viewed as (rows, columns) first, with zeros
     at the end when its extent has no fitting divisor.
@@ -44,6 +45,8 @@ def split_long_sum(node: oir.Node, builder: GraphBuilder) -> bool:
         result = x
         for axis in reversed(axes):
             result = _sum_axis(builder, result, axis)
+        if node.op_type == "ReduceMean":
+            result = builder.Div(result, builder.scalar_like(count, x))
         if not node.attributes.get_int("keepdims", 1):
             result = builder.reshape(result, static_shape(node.outputs[0]) or ())
     replace(node, [result])
