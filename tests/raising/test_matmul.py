@@ -8,7 +8,10 @@ import pytest
 from rewriting import Rewrite
 
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.matmul import VectorMatMul
+from hlo2onnx.raising.rules.constants import FoldConstants
+from hlo2onnx.raising.rules.matmul import RowProduct, VectorMatMul
+from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
+from hlo2onnx.raising.rules.units import LateReshape
 
 RNG = np.random.default_rng(0)
 VECTOR = RNG.integers(-3, 4, 4).astype(np.float32)
@@ -57,3 +60,56 @@ def test_an_inner_product_that_stays_a_tensor_of_rank_1() -> None:
         return b.squeeze(b.MatMul(b.unsqueeze(v, [0]), b.unsqueeze(v, [1])), [0])
 
     Rewrite(build, {"v": VECTOR}, VectorMatMul()).nothing()
+
+
+WEIGHTS = MATRIX.T.copy()
+ROWS = (
+    RowProduct(),
+    VectorMatMul(),
+    FoldConstants(),
+    ComposeReshapes(),
+    DropIdentity(),
+    LateReshape(),
+)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_a_constant_matrix_times_a_vector(dtype: type) -> None:
+    def build(b: GraphBuilder, v: oir.Value) -> oir.Value:
+        return b.reshape(b.MatMul(b.const(WEIGHTS.astype(dtype)), b.unsqueeze(v, [1])), [3])
+
+    Rewrite(build, {"v": VECTOR.astype(dtype)}, *ROWS).gives("MatMul")
+
+
+def test_layers_of_one_vector_are_rows() -> None:
+    def build(b: GraphBuilder, v: oir.Value) -> oir.Value:
+        column = b.reshape(v, [4, 1])
+        for weights in (WEIGHTS, MATRIX):
+            product = b.MatMul(b.const(weights), column)
+            column = b.Neg(b.Add(product, b.const(weights[:, :1])))
+        return b.reshape(column, [1, 4])
+
+    Rewrite(build, {"v": VECTOR[None]}, *ROWS).gives("MatMul", "Add", "Neg", "MatMul", "Add", "Neg")
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (4, 2)])
+def test_columns_stay_columns(shape: tuple[int, int]) -> None:
+    def build(b: GraphBuilder, v: oir.Value) -> oir.Value:
+        return b.Neg(b.MatMul(b.const(WEIGHTS), b.reshape(v, list(shape))))
+
+    array = np.resize(VECTOR, shape)
+    Rewrite(build, {"v": array}, *ROWS).nothing()
+    tall = np.resize(VECTOR, (*shape, 1))
+    Rewrite(build, {"v": tall}, RowProduct()).nothing()
+
+
+def test_a_matrix_that_is_computed_or_shared_stays() -> None:
+    def computed(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
+        return b.Neg(b.MatMul(w, b.reshape(v, [4, 1])))
+
+    def shared(b: GraphBuilder, v: oir.Value) -> list[oir.Value]:
+        weights = b.const(WEIGHTS)
+        return [b.Neg(b.MatMul(weights, b.reshape(v, [4, 1]))), b.Neg(weights)]
+
+    Rewrite(computed, {"v": VECTOR, "w": WEIGHTS}, RowProduct()).nothing()
+    Rewrite(shared, {"v": VECTOR}, RowProduct()).nothing()

@@ -42,6 +42,7 @@ RULES: tuple[Rule, ...] = (
     shape.ComposeExpands(),
     shape.UnitTransposeToReshape(),
     matmul.VectorMatMul(),
+    matmul.RowProduct(),
     quantized.Quantize(),
     quantized.MoveStored(),
     quantized.ExpandDequantized(),

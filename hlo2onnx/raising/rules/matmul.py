@@ -15,7 +15,7 @@ class VectorMatMul(Rule):
     MatMul itself takes vectors, and gives a vector or, of two vectors, a scalar. Legal for matrices
     without batch axes. A matrix times a vector stays as it is: ONNX Runtime then makes a product
     of its own for each row, and takes 3 times (n = 64) to 15 times (n = 200) as long as for a
-    matrix of one column.
+    matrix of one column. (Of a constant matrix `row-product` makes a row times a matrix.)
     """
 
     name = "vector-matmul"
@@ -39,3 +39,28 @@ class VectorMatMul(Rule):
             need(result == shape_of(right)[1:], "the vector was more than one row", node)
         multiplied: oir.Value = b.op("MatMul", row, right, types=[(dtype_of(left), result)])
         return multiplied
+
+
+class RowProduct(Rule):
+    """MatMul(w, Reshape(x, (n, 1))) -> Reshape(MatMul(Reshape(x, (1, n)), Transpose(w)), (m, 1))
+
+    So that vectors stay rows from layer to layer, which runtimes are made for: ONNX Runtime is as
+    fast or, for n = 4096, twice as fast. Legal for any matrix; done for a constant one, which is
+    transposed once and for all, if nobody else reads it, and a column that was no column before.
+    """
+
+    name = "row-product"
+    anchors = frozenset({"MatMul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        matrix, column = node.inputs
+        assert matrix is not None and column is not None
+        need(rank_of(matrix) == rank_of(column) == 2, "it is no product of matrices", node)
+        need(matrix.const_value is not None, "the matrix is not constant", matrix)
+        need(len(matrix.uses()) == 1, "others read the matrix", matrix)
+        rows, extent = shape_of(matrix)
+        need(rows != 1 and shape_of(column) == (extent, 1), "it has more than one column", column)
+        source = source_of(column, *RESHAPES)
+        need(source is not None and shape_of(source)[-1:] == (extent,), "it was a column", column)
+        product = b.MatMul(b.reshape(column, (1, extent)), b.transpose(matrix, (1, 0)))
+        return b.reshape(product, (rows, 1))
