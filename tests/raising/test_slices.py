@@ -7,7 +7,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
 
-from hlo2onnx.graph.builder import INT64_MIN, GraphBuilder
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.extent_rules import INT64_MIN
 from hlo2onnx.raising.rules.slices import ComposeSlices, SliceOfConcat
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
