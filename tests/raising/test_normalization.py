@@ -68,6 +68,12 @@ def test_large_means_lose_no_digits() -> None:
     assert nodes(two_pass, X + 1000) == ["LayerNormalization"]
 
 
+def test_very_long_rows_keep_their_sums() -> None:
+    rows = RNG.normal(size=(1, 1 << 18)).astype(np.float32)
+    assert "LayerNormalization" not in nodes(fast, rows)
+    assert "RMSNormalization" not in nodes(rms, rows)
+
+
 def test_rms_normalization() -> None:
     assert nodes(lambda x, s: rms(x) * s, X, S) == ["RMSNormalization"]
     assert nodes(lambda x, s: rms(x) * (1 + s), X, S) == ["Add", "RMSNormalization"]

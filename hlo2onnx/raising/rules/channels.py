@@ -15,6 +15,7 @@ from hlo2onnx.raising.rules.normalization import (
     SINGLE_PRECISION,
     VARIANCE,
     constant_axes,
+    need_few_terms,
     under_inverse_root,
     with_epsilon,
 )
@@ -204,10 +205,12 @@ def _normalized(x: oir.Value, groups: int, epsilon: float, b: Rewriter) -> oir.V
     ones = b.const(np.ones(groups, dtype_of(x).numpy()))
     zeros = b.const(np.zeros(groups, dtype_of(x).numpy()))
     whole = shape_of(x)
+    inside = quotient(product(whole[1:]), groups)
+    need_few_terms([inside])
     if whole[1] == groups:
         normal: oir.Value = b.InstanceNormalization(x, ones, zeros, epsilon=epsilon)
         return normal
-    flat = (whole[0], groups, quotient(product(whole[1:]), groups))
+    flat = (whole[0], groups, inside)
     need(b.reshapes_at_once(x, flat), "its shape is computed at run time", x)
     normal = b.InstanceNormalization(b.reshape(x, flat), ones, zeros, epsilon=epsilon)
     return b.reshape(normal, whole)
