@@ -51,6 +51,8 @@ class RowProduct(Rule):
 
     name = "row-product"
     anchors = frozenset({"MatMul"})
+    # Recurrent cells are found by their products, which may be of columns.
+    phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         matrix, column = node.inputs
