@@ -9,8 +9,8 @@ import numpy as np
 
 THREADS = 2
 PAUSE_SECONDS = 0.06
-BLOCKS = 15
-BLOCK_SECONDS = 0.12
+BLOCKS = 9
+BLOCK_SECONDS = 0.1
 
 Call = Callable[[], object]
 
