@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast, overload
 
@@ -16,6 +17,7 @@ from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.sources import load
 from hlo2onnx.sources.bound import Bind, bound, stored_as, values_to_bind
+from hlo2onnx.sources.signature import with_channels_second
 from hlo2onnx.sources.specialized import specialized
 from hlo2onnx.sources.symbolic import Dynamic
 from hlo2onnx.stages import run_stages
@@ -46,6 +48,8 @@ def translate(
     specialize: Mapping[str, int] | None = None,
     bind: Bind = (),
     weights_dtype: str | None = None,
+    inputs_as_nchw: Iterable[str] = (),
+    outputs_as_nchw: Iterable[str] = (),
     **kwargs: Any,
 ) -> OnnxProgram | OnnxPrograms:
     """Translates a JAX function or StableHLO program to ONNX.
@@ -80,6 +84,9 @@ def translate(
             alone. The program is then called without them.
         weights_dtype: "bfloat16" or "float16": see `hlo2onnx.options.Options.weights_dtype`.
         specialize: Sizes of free dimensions of the program, by name, which make it static.
+        inputs_as_nchw, outputs_as_nchw: Names of inputs and outputs that the model is to have with
+            channels second, though the program has them last. The program is called, and
+            verified, in its own layout.
 
     Returns:
         The program: the model, its report, and methods to run, verify and save it. An
@@ -94,6 +101,7 @@ def translate(
         "opset": opset, "target": target, "function": function, "nan": nan, "half": half,
         "functions": functions, "without": without, "dump": dump, "custom_calls": custom_calls,
         "dynamic": dynamic, "specialize": specialize, "bind": bind, "weights_dtype": weights_dtype,
+        "inputs_as_nchw": inputs_as_nchw, "outputs_as_nchw": outputs_as_nchw,
     }  # fmt: skip
     if isinstance(source, Mapping):
         if args or kwargs:
@@ -126,6 +134,9 @@ def translate(
         loaded = stored_as(loaded, STORAGE_TYPES[weights_dtype])
     if specialize:
         loaded = specialized(loaded, specialize)
+    if inputs_as_nchw or outputs_as_nchw:
+        moved = with_channels_second(loaded.signature, inputs_as_nchw, outputs_as_nchw)
+        loaded = replace(loaded, signature=moved)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}

@@ -253,20 +253,31 @@ def _dims(port: Port) -> str:
 # -- the model's side -------------------------------------------------------------------------
 
 
-def to_model(names: Sequence[str], arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """The model's feeds: complex arrays become float arrays with a trailing axis of 2."""
-    return {
+def to_model(
+    names: Sequence[str], arrays: Sequence[np.ndarray], ports: Sequence[Port] = ()
+) -> dict[str, np.ndarray]:
+    """The model's feeds: complex arrays become float arrays with a trailing axis of 2, images get
+    the layout of their port."""
+    feeds = {
         name: np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
         for name, array in zip(names, arrays, strict=True)
     }
+    for name, port in zip(names, ports, strict=False):
+        if port.channels_second:
+            feeds[name] = np.moveaxis(feeds[name], -1, 1)
+    return feeds
 
 
 def from_model(ports: Sequence[Port], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The model's outputs in the program's types: trailing axes of 2 become complex numbers."""
-    return [
-        _complex(array, numpy_type(port.element)) if port.element.startswith("complex") else array
-        for port, array in zip(ports, arrays, strict=True)
-    ]
+    """The model's outputs in the program's types and layouts: trailing axes of 2 become complex
+    numbers."""
+    return [_result_array(port, array) for port, array in zip(ports, arrays, strict=True)]
+
+
+def _result_array(port: Port, array: np.ndarray) -> np.ndarray:
+    if port.element.startswith("complex"):
+        return _complex(array, numpy_type(port.element))
+    return np.moveaxis(array, 1, -1) if port.channels_second else array
 
 
 def _complex(pairs: np.ndarray, dtype: np.dtype) -> np.ndarray:

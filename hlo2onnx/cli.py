@@ -115,6 +115,14 @@ def _parser() -> argparse.ArgumentParser:
         choices=["bfloat16", "float16"],
         help="store f32 weights in this type",
     )
+    for kind in ("inputs", "outputs"):
+        add(
+            f"--{kind}-as-nchw",
+            type=lambda text: text.split(","),
+            default=[],
+            metavar="NAMES",
+            help=f"{kind} that the model has channels-second, the program channels-last",
+        )
     add(
         "--specialize",
         type=_sizes,
@@ -185,6 +193,8 @@ def _translate(
         without=arguments.without,
         specialize=arguments.specialize,
         weights_dtype=arguments.weights_dtype,
+        inputs_as_nchw=arguments.inputs_as_nchw,
+        outputs_as_nchw=arguments.outputs_as_nchw,
         dump=arguments.dump,
     )
     facts["report"] = program.report.as_dict()

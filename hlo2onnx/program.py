@@ -156,8 +156,10 @@ class OnnxProgram:
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Runs the model on flat arrays, one per input, complex ones as complex arrays."""
-        feeds = to_model(self.input_names, [np.asarray(array) for array in arrays])
-        return from_model(self._source.signature.outputs, self._runtime(feeds))
+        signature = self._source.signature
+        items = [np.asarray(array) for array in arrays]
+        feeds = to_model(self.input_names, items, signature.inputs)
+        return from_model(signature.outputs, self._runtime(feeds))
 
     def verify(self, *args: Any, seed: int = 0, **kwargs: Any) -> Verification:
         """Compares the model in ONNX Runtime with XLA on the CPU running the original module.
@@ -207,7 +209,7 @@ class OnnxProgram:
         else:
             rng = np.random.default_rng(0)
             arrays = [random_array(port, rng) for port in signature.inputs]
-        feeds = to_model(self.input_names, arrays)
+        feeds = to_model(self.input_names, arrays, signature.inputs)
         with self._serialized() as model:
             return profile(model, feeds, runs=runs, depth=depth, libraries=self.libraries)
 

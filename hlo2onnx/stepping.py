@@ -87,7 +87,8 @@ class Stepper:
                 if place in lent:
                     taken[place] = value
             else:
-                value = to_ort(to_model([name], [array])[name])
+                port = self._signature.inputs[place]
+                value = to_ort(to_model([name], [array], [port])[name])
             binding.bind_ortvalue_input(name, value)
         return taken
 

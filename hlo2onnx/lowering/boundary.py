@@ -1,7 +1,7 @@
 """The model's inputs and outputs.
 
 At the boundary a complex tensor is one float tensor with a trailing axis of 2 (re, im): the
-convention of ONNX's own DFT. Tokens have no counterpart.
+convention of ONNX's own DFT. Images may have their channels second. Tokens have no counterpart.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import parts_of
-from hlo2onnx.sources.signature import Bound, Port, Signature
+from hlo2onnx.sources.signature import (
+    Bound,
+    Port,
+    Signature,
+    channels_to_last,
+    channels_to_second,
+)
 
 
 def boundary_refusals(
@@ -64,6 +70,14 @@ def bind_inputs(em: Emitter, function: Any, signature: Signature) -> list[Parts]
 
 def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
     dims = port.shape
+    if port.channels_second:
+        order = channels_to_second(len(dims))
+        value = em.value(port.name, dtype, [dims[axis] for axis in order])
+        em.main_graph.inputs.append(value)
+        em.scope = f"{port.name}/channels_last"
+        moved = em.transpose(value, channels_to_last(len(dims)))
+        em.scope = ""
+        return (moved,)
     if not port.element.startswith("complex"):
         value = em.value(port.name, dtype, dims)
         em.main_graph.inputs.append(value)
@@ -108,6 +122,8 @@ def bind_outputs(
             value = _joined(em, pieces.pop(0), pieces.pop(0))
         else:
             value = pieces.pop(0)
+        if port.channels_second:
+            value = em.transpose(value, channels_to_second(rank_of(value)))
         if value in taken or value.producer() is None:
             value = em.Identity(value)
         taken.add(value)

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jaxlib.mlir import ir
 
-from hlo2onnx.errors import LoadError
+from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.graph.dims import is_static, parse, symbol
 from hlo2onnx.graph.values import Dim
 from hlo2onnx.mlir.attributes import to_python
@@ -36,6 +36,7 @@ class Port:
             result that takes its memory.
         step: Distance between neighbouring values of a quantized result, or one just dequantized:
             rounding that goes the other way shows as one step. 0 for everything else.
+        channels_second: Whether the model has the last axis second, though the program has it last.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Port:
     position: int
     alias: int | None = None
     step: float = 0.0
+    channels_second: bool = False
 
 
 @dataclass(frozen=True)
@@ -323,3 +325,40 @@ def _result_names(function: Any, count: int) -> list[str]:
     attributes = to_python(function.attributes["res_attrs"]) if "res_attrs" in names else ()
     infos = [entry.get("jax.result_info", "") for entry in attributes] or [""] * count
     return [path_name(info) if info else ("result" if count == 1 else "") for info in infos]
+
+
+def with_channels_second(
+    signature: Signature, inputs: Iterable[str], outputs: Iterable[str]
+) -> Signature:
+    """The signature of a model that has some inputs and outputs in another layout.
+
+    Raises:
+        UsageError: There are none of these names, or they have no channels to move.
+    """
+    return replace(
+        signature,
+        inputs=_moved(signature.inputs, frozenset(inputs), "input"),
+        outputs=_moved(signature.outputs, frozenset(outputs), "output"),
+    )
+
+
+def _moved(ports: Sequence[Port], names: frozenset[str], kind: str) -> tuple[Port, ...]:
+    if unknown := names - {port.name for port in ports}:
+        known = ", ".join(port.name for port in ports)
+        raise UsageError(f"no {kind} named {', '.join(sorted(unknown))}; there is {known}")
+    for port in ports:
+        if port.name in names and (len(port.shape) < 3 or port.element.startswith("complex")):
+            raise UsageError(f"{kind} {port.name} has no channels after axes of an image")
+        if port.name in names and port.alias is not None:
+            raise UsageError(f"{kind} {port.name} is a state: a result takes its memory as it is")
+    return tuple(replace(port, channels_second=port.name in names) for port in ports)
+
+
+def channels_to_second(rank: int) -> list[int]:
+    """The permutation that makes channels-second of channels-last."""
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
+def channels_to_last(rank: int) -> list[int]:
+    """The permutation that makes channels-last of channels-second."""
+    return [0, *range(2, rank), 1]

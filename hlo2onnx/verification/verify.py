@@ -65,6 +65,7 @@ class _Runner:
         input_names: Sequence[str],
         libraries: Sequence[str],
     ) -> None:
+        self._inputs = source.signature.inputs
         self._outputs = source.signature.outputs
         self._names = input_names
         self._model = model
@@ -75,7 +76,7 @@ class _Runner:
         self, arrays: Sequence[np.ndarray]
     ) -> tuple[list[np.ndarray], list[list[np.ndarray]]]:
         """XLA's results, and ORT's with and without graph optimisation."""
-        feeds = to_model(self._names, arrays)
+        feeds = to_model(self._names, arrays, self._inputs)
         # One session at a time: each may hold all weights once more.
         results = [from_model(self._outputs, self._run(feeds, flag)) for flag in (True, False)]
         return self.reference(arrays), results
