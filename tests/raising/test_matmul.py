@@ -9,7 +9,7 @@ from rewriting import Rewrite
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.raising.rules.constants import FoldConstants
-from hlo2onnx.raising.rules.matmul import RowProduct, VectorMatMul
+from hlo2onnx.raising.rules.matmul import RowProduct, VectorBias, VectorMatMul
 from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
 from hlo2onnx.raising.rules.units import LateReshape
 
@@ -113,3 +113,23 @@ def test_a_matrix_that_is_computed_or_shared_stays() -> None:
 
     Rewrite(computed, {"v": VECTOR, "w": WEIGHTS}, RowProduct()).nothing()
     Rewrite(shared, {"v": VECTOR}, RowProduct()).nothing()
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_bias_is_a_vector(swapped: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        terms = [b.MatMul(x, b.const(MATRIX)), b.const(MATRIX[:1][None])]
+        return b.Add(*terms[:: -1 if swapped else 1])
+
+    rewrite = Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, VectorBias(), FoldConstants())
+    rewrite.gives("MatMul", "Add")
+    (node,) = (node for node in rewrite.model.graph if node.op_type == "Add")
+    assert [len(x.shape) for x in node.inputs if x is not None and x.shape is not None] == [3, 1]
+
+
+@pytest.mark.parametrize("shape", [(3,), (5, 1), (1, 5, 3), (1, 1, 1, 3)])
+def test_other_terms_stay(shape: tuple[int, ...]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(x, b.const(MATRIX)), b.const(np.ones(shape, np.float32)))
+
+    Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, VectorBias()).nothing()

@@ -43,6 +43,7 @@ RULES: tuple[Rule, ...] = (
     shape.UnitTransposeToReshape(),
     matmul.VectorMatMul(),
     matmul.RowProduct(),
+    matmul.VectorBias(),
     quantized.Quantize(),
     quantized.MoveStored(),
     quantized.ExpandDequantized(),

@@ -66,3 +66,28 @@ class RowProduct(Rule):
         need(source is not None and shape_of(source)[-1:] == (extent,), "it was a column", column)
         product = b.MatMul(b.reshape(column, (1, extent)), b.transpose(matrix, (1, 0)))
         return b.reshape(product, (rows, 1))
+
+
+class VectorBias(Rule):
+    """Add(MatMul(x, w), c), c of shape (1, ..., 1, n) -> Add(MatMul(x, w), c'), c' of shape (n,)
+
+    Legal for any constant. Only of a vector ONNX Runtime makes the bias of its Gemm, which then
+    costs nothing.
+    """
+
+    name = "vector-bias"
+    anchors = frozenset({"Add"})
+    # What else knows constants beside the value they are added to sees them in its rank.
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        left, right = node.inputs
+        assert left is not None and right is not None
+        product, bias = (left, right) if left.const_value is None else (right, left)
+        maker = product.producer()
+        need(maker is not None and maker.op_type == "MatMul", "no product is added to", product)
+        need(bias.const_value is not None and rank_of(bias) > 1, "the bias is no constant", bias)
+        shape = shape_of(bias)
+        need(rank_of(product) >= len(shape) and set(shape[:-1]) == {1}, "it is no vector", bias)
+        made: oir.Value = b.Add(product, b.reshape(bias, shape[-1:]))
+        return made
