@@ -43,7 +43,8 @@ def test_a_loop_does_not_count_its_body() -> None:
     def f(x: jax.Array) -> jax.Array:
         return jax.lax.while_loop(lambda x: x[0, 0] < 40, lambda x: x + jnp.sort(x), x)
 
-    found = hlo2onnx.translate(jax.jit(f).lower(np.ones((300, 300), np.float32))).profile(runs=3)
+    x = np.ones((300, 300), np.float32)
+    found = hlo2onnx.translate(jax.jit(f).lower(x)).profile(x, runs=3)
     parts = {share.name: share.part for share in found.operators}
     assert sum(parts.values()) == pytest.approx(1)
     assert parts["Loop"] < 0.5, parts

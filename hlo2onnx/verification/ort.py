@@ -71,7 +71,10 @@ class OrtProgram:
             self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise VerificationError(f"ONNX Runtime does not load the model: {error}") from error
-        self.output_names = [output.name for output in self.session.get_outputs()]
+        outputs = self.session.get_outputs()
+        self.output_names = [output.name for output in outputs]
+        ports = (*self.session.get_inputs(), *outputs)
+        self._is_native = all(port.type in _NATIVE_PORTS for port in ports)
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Runs the model; arrays of ml_dtypes types go in and come out as such.
@@ -79,8 +82,10 @@ class OrtProgram:
         Raises:
             VerificationError: ORT refuses at run time.
         """
-        values = {name: to_ort(array) for name, array in inputs.items()}
         try:
+            if self._is_native:  # numpy has all types: 35 us less than values of our own
+                return list(self.session.run(self.output_names, inputs))
+            values = {name: to_ort(array) for name, array in inputs.items()}
             results = self.session.run_with_ort_values(self.output_names, values)
         except Exception as error:
             raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
@@ -127,6 +132,12 @@ def _register(options: Any, library: str) -> None:
 _NATIVE = frozenset(
     {"FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64"}
     | {"UINT8", "UINT16", "UINT32", "UINT64"}
+)
+
+
+_NATIVE_PORTS = frozenset(
+    {"tensor(float)", "tensor(double)", "tensor(float16)", "tensor(bool)"}
+    | {f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 )
 
 
