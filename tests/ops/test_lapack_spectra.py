@@ -14,6 +14,8 @@ from factors import adjoint, assert_equal, assert_unitary, factors, in_xla, prod
 from matrices import definite, matrix
 from scipy.optimize import linear_sum_assignment
 
+pytestmark = pytest.mark.wide
+
 N = 5
 SQUARE = {dtype: matrix((N, N), dtype) for dtype in ("float64", "complex64")}
 DEFINITE = definite((N, N), "complex64")

@@ -19,6 +19,8 @@ from jax import lax
 
 import hlo2onnx
 
+pytestmark = pytest.mark.wide
+
 RNG = np.random.default_rng(0)
 SQUARE = RNG.normal(size=(2, 5, 5)).astype(np.float32)
 TALL = RNG.normal(size=(2, 7, 4)).astype(np.float32)
