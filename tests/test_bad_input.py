@@ -334,6 +334,7 @@ def test_flipped_bits(content: bytes) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the reader's alarm is a POSIX signal")
+@pytest.mark.wide
 def test_flipped_bits_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated, "SECONDS", 8)
     variants = list(flipped(ARTIFACT, FLIPS, seed=1))

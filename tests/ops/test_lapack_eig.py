@@ -15,6 +15,8 @@ from scipy.optimize import linear_sum_assignment
 
 import hlo2onnx
 
+pytestmark = pytest.mark.wide
+
 
 def eig(a: jax.Array) -> Any:
     """w, left and right eigenvectors."""

@@ -15,6 +15,8 @@ from matrices import REAL, like_jax, matrix
 import hlo2onnx
 from dialect_handlers.custom_calls.lapack.hessenberg import reduction
 
+pytestmark = pytest.mark.wide
+
 SHAPES = [(0, 0), (1, 1), (2, 2), (3, 3), (6, 6), (33, 33), (2, 2, 4, 4), (0, 3, 3)]
 SIX = matrix((6, 6), "float64")
 
