@@ -40,8 +40,19 @@ _FINE_WITHOUT = frozenset(
 """Operators whose results are as exact relative to the largest result without the last digits of
 the smallest operands."""
 _PASS_ON = frozenset(
-    {"Concat", "Expand", "MaxPool", "Mul", "Neg", "Pad", "Reshape", "Resize", "Slice", "Transpose",
-     "Where"}
+    {
+        "Concat",
+        "Expand",
+        "MaxPool",
+        "Mul",
+        "Neg",
+        "Pad",
+        "Reshape",
+        "Resize",
+        "Slice",
+        "Transpose",
+        "Where",
+    }
 )
 _DEPTH = 4
 
