@@ -14,6 +14,8 @@ from matrices import REAL, matrix
 
 import hlo2onnx
 
+pytestmark = pytest.mark.wide
+
 SHAPES = [
     (0, 0), (3, 0), (0, 3), (1, 1), (1, 4), (4, 1), (5, 5), (6, 3), (3, 6), (34, 33), (2, 3, 5, 4),
     (0, 3, 2),
