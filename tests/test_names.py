@@ -26,6 +26,14 @@ def test_inputs_and_outputs_are_named_by_path() -> None:
     assert program.verify(params, x, scale=np.float32(2)).ok
 
 
+def test_the_other_outputs_of_a_node_may_be_taken() -> None:
+    """As `loop:1` is, once another node makes what the second output of `loop` was."""
+    names = Names()
+    names.unique("loop:1")
+    assert names.unique_node("loop", 2) == "loop_1"
+    assert names.unique("loop_1:1") == "loop_1:1_1"
+
+
 def test_a_single_result() -> None:
     program = hlo2onnx.translate(jax.jit(lambda x: x + 1).lower(np.ones(3, np.float32)))
     assert program.output_names == ["result"]

@@ -116,7 +116,7 @@ class GraphBuilder:
         domain: str = "",
     ) -> list[oir.Value]:
         """Makes one node with outputs of these types, whatever its attributes are called."""
-        name = self.names.unique(self.scope or op_type)
+        name = self.names.unique_node(self.scope or op_type, len(types))
         outputs = [
             oir.Value(
                 name=name if index == 0 else f"{name}:{index}",

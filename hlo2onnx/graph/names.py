@@ -9,6 +9,19 @@ class Names:
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
 
+    def unique_node(self, base: str, outputs: int) -> str:
+        """A name for a node and its first output; the others are `name:1`, `name:2`, ...
+
+        A value keeps its name when another node comes to make it, so one of those may be taken
+        where `name` itself is free.
+        """
+        while True:
+            name = self.unique(base)
+            others = [f"{name}:{index}" for index in range(1, outputs)]
+            if self._next.keys().isdisjoint(others):
+                self._next.update(dict.fromkeys(others, 1))
+                return name
+
     def unique(self, base: str) -> str:
         """`base` itself the first time, later `base_1`, `base_2`, ..."""
         count = self._next.get(base)

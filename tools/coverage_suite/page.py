@@ -13,7 +13,7 @@ from jaxlib.mlir.dialects import _chlo_ops_gen, _stablehlo_ops_gen
 
 from hlo2onnx.limitations import LIMITATIONS
 from hlo2onnx.lowering.op import CUSTOM_CALL, call_key
-from hlo2onnx.lowering.registry import load_handlers
+from hlo2onnx.lowering.registry import Handler, load_handlers
 from hlo2onnx.mlir.quantized import DEQUANTIZE, QUANTIZE
 from hlo2onnx.mlir.types import ELEMENT_TYPES
 
@@ -94,7 +94,7 @@ def record_of(lines: Iterable[str], old: Mapping[str, Any], jaxlib: str) -> dict
 def page_of(record: Mapping[str, Any]) -> str:
     """The page as Markdown."""
     ops: Mapping[str, Any] = record["ops"]
-    calls = sorted({handler.op for handler in load_handlers().handlers() if _is_call(handler.op)})
+    calls = sorted({handler.op for handler in load_handlers().handlers() if _is_call(handler)})
     names = [op for op in record["dialects"] if op != CUSTOM_CALL]
     parts = [
         HEAD.format(jaxlib=record["jaxlib"]),
@@ -143,10 +143,12 @@ def _limits() -> str:
     return "\n".join(lines)
 
 
-def _is_call(op: str) -> bool:
-    """Whether it is a custom call of programs: neither one of ours nor one of a test."""
-    target = op.removeprefix(f"{CUSTOM_CALL} @")
-    return target != op and target not in (QUANTIZE, DEQUANTIZE) and "tests." not in target
+def _is_call(handler: Handler) -> bool:
+    """Whether it is for a custom call of programs: one of ours is not, nor is one that a test
+    registered in this process."""
+    target = handler.op.removeprefix(f"{CUSTOM_CALL} @")
+    built_in = handler.function.__module__.startswith("dialect_handlers.")
+    return target != handler.op and target not in (QUANTIZE, DEQUANTIZE) and built_in
 
 
 def _order(element: str) -> tuple[int, str]:
