@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import Any, overload
 
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
@@ -15,7 +15,7 @@ from hlo2onnx.graph.weights import STORAGE_TYPES
 from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
-from hlo2onnx.sources import load
+from hlo2onnx.sources import Source, load
 from hlo2onnx.sources.bound import Bind, bound, stored_as, values_to_bind
 from hlo2onnx.sources.signature import with_channels_second
 from hlo2onnx.sources.specialized import specialized
@@ -106,41 +106,54 @@ def translate(
     if isinstance(source, Mapping):
         if args or kwargs:
             raise UsageError("example arguments go with one function, not with several programs")
-        programs = {
-            name: cast(OnnxProgram, translate(item, **given)) for name, item in source.items()
-        }
-        return OnnxPrograms(programs)
+        return OnnxPrograms(
+            {name: _translate(item, (), {}, given) for name, item in source.items()}
+        )
+    return _translate(source, args, kwargs, given)
+
+
+def _translate(
+    source: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
+) -> OnnxProgram:
+    """One program with the options that were given to `translate`."""
     _check_parameters(source, given)
-    rules = frozenset([without] if isinstance(without, str) else without)
-    folder = None if dump is None else Path(dump)
-    options = Options(
-        opset=opset,
-        target=target,
-        function=function,
-        nan=nan,
-        half=half,
-        functions=functions,
-        without=rules,
-        dump=folder,
-        weights_dtype=weights_dtype,
-        custom_calls=dict(custom_calls or {}),
-    ).with_environment()
+    options = _options(given)
     start = time.perf_counter()
-    loaded = load(source, args, kwargs, function, dynamic)
-    to_bind = values_to_bind(bind, _parameters(source), args, kwargs)
-    if to_bind:
-        loaded = bound(loaded, to_bind)
-    if weights_dtype is not None:
-        loaded = stored_as(loaded, STORAGE_TYPES[weights_dtype])
-    if specialize:
-        loaded = specialized(loaded, specialize)
-    if inputs_as_nchw or outputs_as_nchw:
-        moved = with_channels_second(loaded.signature, inputs_as_nchw, outputs_as_nchw)
-        loaded = replace(loaded, signature=moved)
+    loaded = _load(source, args, kwargs, given)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}
     return OnnxProgram(model, loaded, report, libraries_of(model, options.custom_calls))
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    """Those of the options that the stages read, in the types of `Options`."""
+    own = {item.name: given[item.name] for item in fields(Options)}
+    without, dump, calls = own["without"], own["dump"], own["custom_calls"]
+    own["without"] = frozenset([without] if isinstance(without, str) else without)
+    own["dump"] = None if dump is None else Path(dump)
+    own["custom_calls"] = dict(calls or {})
+    return Options(**own).with_environment()
+
+
+def _load(
+    source: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
+) -> Source:
+    """The program as it is to be translated: weights bound, sizes set, layouts chosen."""
+    loaded = load(source, args, kwargs, given["function"], given["dynamic"])
+    to_bind = values_to_bind(given["bind"], _parameters(source), args, kwargs)
+    if to_bind:
+        loaded = bound(loaded, to_bind)
+    if given["weights_dtype"] is not None:
+        loaded = stored_as(loaded, STORAGE_TYPES[given["weights_dtype"]])
+    if given["specialize"]:
+        loaded = specialized(loaded, given["specialize"])
+    if given["inputs_as_nchw"] or given["outputs_as_nchw"]:
+        moved = with_channels_second(
+            loaded.signature, given["inputs_as_nchw"], given["outputs_as_nchw"]
+        )
+        loaded = replace(loaded, signature=moved)
+    return loaded
 
 
 def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
