@@ -32,7 +32,11 @@ def _either(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
 def _all_are(b: Rewriter, value: oir.Value, item: float) -> bool:
     """Whether all elements are known to be this number, of floats with this sign of 0."""
     known = b.facts.constant(value)
-    if known is None or not known.size or not (known == item).all():
+    if known is None:
+        compare = value.producer()
+        answer = None if compare is None else decided(compare, b.facts.int_range)
+        return answer is not None and answer == item
+    if not known.size or not (known == item).all():
         return False
     return dtype_of(value) not in FLOATS or bool((np.signbit(known) == np.signbit(item)).all())
 
@@ -131,7 +135,7 @@ class DecideComparison(Rule):
 class DecideWhere(Rule):
     """Where(True, x, y) -> x, Where(False, x, y) -> y, Where(c, x, x) -> x
 
-    Legal where the condition is the same constant in all elements.
+    Legal where the condition is the same in all elements, as a constant or as ranges tell.
     """
 
     name = "decide-where"

@@ -15,7 +15,6 @@ from hlo2onnx.graph.values import (
     dtype_of,
     rank_of,
     shape_of,
-    static_shape,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import source_of
@@ -170,14 +169,14 @@ class InsideTest(Rule):
         need(lower.x is upper.x, "it compares two values", node)
         need(lower.number <= upper.number, "it is empty", node)
         low, high = lower.number, upper.number
-        dims = static_shape(lower.x)
-        need(dims is not None and dims == static_shape(node.outputs[0]), "its shape differs", node)
-        assert dims is not None
+        dims = shape_of(lower.x)
+        need(dims == shape_of(node.outputs[0]), "its shape differs", node)
         i = source_of(lower.x, "Reshape", "Unsqueeze", "Squeeze") or lower.x
         plain = counted_from_the_end(i, high + 1) if low == 0 else None
         if plain is not None:
             i, low = plain, -high - 1
         need(plain is not None or b.supports("Clip", dtype_of(i)), "the target has no such Clip", i)
+        need(b.reshapes_at_once(i, dims), "its shape is computed at run time", node)
         clip = b.Clip(i, b.scalar_like(low, i), b.scalar_like(high, i))
         return b.reshape(b.Equal(clip, i), dims)
 

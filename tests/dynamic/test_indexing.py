@@ -1,0 +1,42 @@
+"""Gathers with free dimensions take the nodes that static ones take."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from every_size import every_size
+
+from hlo2onnx import OnnxProgram
+
+TABLE = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+
+
+def operators(program: OnnxProgram) -> Counter[str]:
+    return Counter(node.op_type for node in program.model.graph.all_nodes())
+
+
+def take(x: jax.Array) -> jax.Array:
+    return jnp.take(jnp.asarray(TABLE), x, axis=0)
+
+
+def test_rows_of_a_table() -> None:
+    program = every_size(take, "int32[b, s]", integers=9)
+    assert operators(program) == Counter("Clip Equal Unsqueeze Gather Where".split())
+
+
+def test_rows_that_are_counted() -> None:
+    """Positions are not negative; those past the end are NaN."""
+    program = every_size(lambda x: x + take(jnp.arange(x.shape[0])), "s, 3")
+    made = "Shape Squeeze Range LessOrEqual Min Gather Reshape Where Add"
+    assert operators(program) - Counter(["Cast"]) == Counter(made.split())
+
+
+def test_a_comparison_that_ranges_decide() -> None:
+    """It is known for all elements, however many there are."""
+    program = every_size(
+        lambda x: jnp.where((jnp.arange(x.shape[0]) < 0) | (x < 0), 0, x), "int32[n]"
+    )
+    assert "Or" not in operators(program)
