@@ -24,14 +24,14 @@ def take(x: jax.Array) -> jax.Array:
 
 def test_rows_of_a_table() -> None:
     program = every_size(take, "int32[b, s]", integers=9)
-    assert operators(program) == Counter("Clip Equal Unsqueeze Gather Where".split())
+    assert operators(program) == Counter(["Clip", "Equal", "Unsqueeze", "Gather", "Where"])
 
 
 def test_rows_that_are_counted() -> None:
     """Positions are not negative; those past the end are NaN."""
     program = every_size(lambda x: x + take(jnp.arange(x.shape[0])), "s, 3")
-    made = "Shape Squeeze Range LessOrEqual Min Gather Reshape Where Add"
-    assert operators(program) - Counter(["Cast"]) == Counter(made.split())
+    made = ["Shape", "Squeeze", "Range", "LessOrEqual", "Min", "Gather", "Reshape", "Where", "Add"]
+    assert operators(program) - Counter(["Cast"]) == Counter(made)
 
 
 def test_a_comparison_that_ranges_decide() -> None:
@@ -40,3 +40,21 @@ def test_a_comparison_that_ranges_decide() -> None:
         lambda x: jnp.where((jnp.arange(x.shape[0]) < 0) | (x < 0), 0, x), "int32[n]"
     )
     assert "Or" not in operators(program)
+
+
+def test_a_causal_mask() -> None:
+    """It is made of positions as they are counted, in i64."""
+
+    def masked(x: jax.Array) -> jax.Array:
+        place = jnp.arange(x.shape[0])
+        return jnp.where(place[:, None] >= place, x, -jnp.inf)
+
+    program = every_size(masked, "s, s")
+    made = ["Shape", "Squeeze", "Range", "Unsqueeze", "GreaterOrEqual", "Where"]
+    assert operators(program) == Counter(made)
+
+
+def test_positions_as_floats() -> None:
+    """0 + x is x where x is no -0."""
+    program = every_size(lambda x: x * jnp.arange(x.shape[0], dtype=jnp.float32), "s")
+    assert operators(program) == Counter(["Shape", "Squeeze", "Range", "Cast", "Mul"])

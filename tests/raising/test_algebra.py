@@ -267,3 +267,13 @@ def test_select_booleans_leaves_open_choices_and_numbers() -> None:
         return b.Neg(b.Where(c, b.const(np.int32(1)), b.const(np.int32(0))))
 
     Rewrite(numbers, {"c": BOOLEANS}, SelectBooleans()).nothing()
+
+
+def test_zero_added_to_what_was_an_integer() -> None:
+    """There is no -0 among converted integers."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.Add(b.Cast(x, to=T.FLOAT), b.scalar(0.0, T.FLOAT)))
+
+    Rewrite(build, {"x": INTEGERS}, DropNeutral()).gives("Cast", "Neg")
+    Rewrite(build, {"x": FLOATS.astype(np.float64)}, DropNeutral()).nothing()

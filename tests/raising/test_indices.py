@@ -8,7 +8,13 @@ import pytest
 from rewriting import Rewrite
 
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.indices import InsideTest, NegativeIndex, NegativeTuple, WideIndex
+from hlo2onnx.raising.rules.indices import (
+    InsideTest,
+    NegativeIndex,
+    NegativeTuple,
+    WideComparison,
+    WideIndex,
+)
 
 T = oir.DataType
 TABLE = np.arange(15, dtype=np.float32).reshape(5, 3)
@@ -223,3 +229,24 @@ def test_long_integers_that_the_target_clips_wrongly() -> None:
         return b.And(at_least(b, i, 0, False), at_most(b, i, 4, False))
 
     Rewrite(build, {"i": INDICES.astype(np.int64)}, InsideTest()).nothing()
+
+
+# -- comparisons --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op_type", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+def test_wide_comparison(op_type: str) -> None:
+    def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
+        narrow = b.Cast(inside(b, i), to=T.INT32)
+        return b.op(op_type, b.unsqueeze(narrow, [1]), narrow)
+
+    inputs = {"i": np.arange(-2, 7)}
+    Rewrite(build, inputs, WideComparison()).gives("Clip", "Unsqueeze", op_type)
+
+
+@pytest.mark.parametrize("other", [T.INT32, T.FLOAT])
+def test_comparisons_of_what_may_wrap_and_of_other_types_stay(other: T) -> None:
+    def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
+        return b.Less(b.Cast(i, to=other), b.scalar(3, other))
+
+    Rewrite(build, {"i": np.array([2**32, 2, 5])}, WideComparison()).nothing()

@@ -66,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     indices.NegativeIndex(),
     indices.NegativeTuple(),
     indices.WideIndex(),
+    indices.WideComparison(),
     interleave.Interleave(),
     broadcast.ImplicitBroadcast(),
     broadcast.LateBroadcast(),

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import decided
-from hlo2onnx.graph.values import FLOATS, dtype_of, shape_of, static_shape
+from hlo2onnx.graph.values import FLOATS, INTEGERS, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import first, source_of
 
@@ -58,7 +58,7 @@ def _filled(b: Rewriter, node: oir.Node, item: float) -> oir.Value:
 class DropNeutral(Rule):
     """x - 0, x * 1, x / 1, max(x, -inf), x and True, ... -> x
 
-    Of floats x + 0 stays, as -0 + 0 is not -0; x + -0 goes.
+    Of floats x + 0 stays, as -0 + 0 is not -0, unless they were integers; x + -0 goes.
     """
 
     name = "drop-neutral"
@@ -72,7 +72,15 @@ class DropNeutral(Rule):
         for x, other in _either(node):
             if _all_are(b, other, self.neutral[node.op_type]):
                 return _instead(b, node, x)
+            if node.op_type == "Add" and _was_integer(x) and _all_are(b, other, 0.0):
+                return _instead(b, node, x)
         raise Refusal("no operand is neutral", node)
+
+
+def _was_integer(x: oir.Value) -> bool:
+    """Whether floats are converted integers, none of which is -0."""
+    source = source_of(x, "Cast")
+    return source is not None and dtype_of(source) in INTEGERS
 
 
 class FoldAbsorbed(Rule):

@@ -17,7 +17,8 @@ from hlo2onnx.graph.values import (
     shape_of,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shape import source_of
+from hlo2onnx.raising.rules.algebra import COMPARISONS
+from hlo2onnx.raising.rules.shape import rebuilt, source_of
 
 GATHERS = frozenset({"Gather", "GatherElements"})
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
@@ -227,12 +228,34 @@ class WideIndex(Rule):
         return _regathered(node, b, wide)
 
 
+class WideComparison(Rule):
+    """Less(Cast(i), Cast(j)) -> Less(i, j), for casts from i64 to i32; so for other comparisons
+
+    Legal where `wide-index` is. Positions are counted in i64, whose type then is that of a mask.
+    """
+
+    name = "wide-comparison"
+    anchors = COMPARISONS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        left, right = node.inputs
+        assert left is not None and right is not None
+        need(dtype_of(left) == INT32, "it compares no narrow integers", node)
+        operands = [_widened(left, b), _widened(right, b)]
+        need(None not in operands, "its operands are made of narrow ones", node)
+        result: oir.Value = b.op(node.op_type, *operands)
+        return result
+
+
 def _widened(value: oir.Value, b: Rewriter) -> oir.Value | None:
     """The same integers as i64, if that takes no cast."""
     array = const_of(value)
     if array is not None:
         return b.const(array, INT64) if array.size == 1 else None
     node = value.producer()
+    if node is not None and node.op_type == "Unsqueeze" and node.inputs[0] is not None:
+        inner = _widened(node.inputs[0], b)
+        return None if inner is None else rebuilt(node, b, [inner, *node.inputs[1:]])
     if node is None or node.op_type not in ("Add", "Cast", "Sub"):
         return None
     known = b.facts.int_range(value)

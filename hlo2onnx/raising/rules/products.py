@@ -55,11 +55,27 @@ def _swapped(value: oir.Value, b: Rewriter) -> oir.Value:
     return b.transpose(value, [*range(rank - 2), rank - 1, rank - 2])
 
 
+def _permuted(product: _Split, columns: list[int], b: Rewriter) -> oir.Value | None:
+    """The right operand transposed, with its columns in this order; None where they were not
+    joined in one node of the axes that the product was split into."""
+    parts, whole = source_of(product.right, *RESHAPES), shape_of(product.right)
+    dims: Shape = tuple(product.shape[axis] for axis in product.columns)
+    if parts is None or columns == product.columns or shape_of(parts) != (*whole[:-1], *dims):
+        return None
+    first_column = len(whole) - 1
+    places = [first_column + product.columns.index(axis) for axis in columns]
+    batch = range(first_column - 1)
+    moved = b.transpose(parts, [*batch, *places, first_column - 1])
+    rows: Shape = (*whole[:-2], whole[-1], whole[-2])
+    return b.reshape(moved, rows) if b.reshapes_at_once(moved, rows) else None
+
+
 class SwapProduct(Rule):
     """Transpose(MatMul(x, y)), columns before rows -> MatMul(Transpose(y), Transpose(x))
 
-    Also where a Reshape has split rows or columns in between. Legal for any operands; done for
-    those that are transposed already, or constant, as these Transposes vanish.
+    Also where a Reshape has split rows or columns in between; columns that were joined of the same
+    axes are joined in the order that is asked for. Legal for any operands; done for those that are
+    transposed already, or constant, as these Transposes vanish.
     """
 
     name = "swap-product"
@@ -78,8 +94,11 @@ class SwapProduct(Rule):
         need(swaps, "columns do not come before rows", node)
         merges = _is_transposed(product.left) and _is_transposed(product.right)
         need(merges, "the operands would have to be transposed", node)
-        made: oir.Value = b.MatMul(_swapped(product.right, b), _swapped(product.left, b))
-        order = [*product.batch, *product.columns, *product.rows]
+        columns, left = perm[start:middle], _permuted(product, perm[start:middle], b)
+        if left is None:
+            columns, left = product.columns, _swapped(product.right, b)
+        made: oir.Value = b.MatMul(left, _swapped(product.left, b))
+        order = [*product.batch, *columns, *product.rows]
         dims = tuple(product.shape[axis] for axis in order)
         need(b.reshapes_at_once(made, dims), "its shape is computed at run time", node)
         return b.transpose(b.reshape(made, dims), [order.index(axis) for axis in perm])
