@@ -70,6 +70,17 @@ def test_transforms(name: str) -> None:
     every_size(function, spec)
 
 
+@pytest.mark.parametrize("function", [lambda x, y: 0.1 * (x @ y), lambda x, y: (x / 3) @ y])
+@pytest.mark.parametrize(
+    "specs", [("float64[n, m]", "float64[m, k]"), ("float64[b, n, m]", "float64[b, m, n]")]
+)
+def test_scaled_products_keep_their_digits(
+    function: Callable[[jax.Array, jax.Array], jax.Array], specs: tuple[str, str]
+) -> None:
+    with jax.enable_x64(True):
+        every_size(function, *specs)
+
+
 KEY = jax.random.key(3)
 RANDOM: dict[str, Callable[[jax.Array], Any]] = {
     "uniform": lambda x: jax.random.uniform(KEY, x.shape),

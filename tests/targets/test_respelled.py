@@ -88,10 +88,11 @@ def test_other_quotients_stay() -> None:
 
 
 @pytest.mark.parametrize("op_type", ["Mul", "Div"])
-@pytest.mark.parametrize("place", ["before", "after", "before a transpose", "row"])
-def test_a_scaled_f64_product(op_type: str, place: str) -> None:
+@pytest.mark.parametrize("place", ["before", "after", "before a transpose"])
+@pytest.mark.parametrize("shape", [(5, 5), (1, 5), (1, 1)], ids=str)
+def test_a_scaled_f64_product(op_type: str, shape: tuple[int, int], place: str) -> None:
     """ORT would round the scale to f32."""
-    x = np.random.default_rng(0).normal(size=(1, 5) if place == "row" else (5, 5))
+    x = np.random.default_rng(0).normal(size=shape)
     factor = 0.1 if op_type == "Mul" else 10.0
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:

@@ -2,7 +2,7 @@
 
 A MatMul that a Mul or Div by a constant scalar stands next to becomes one node with that factor as
 an attribute, and attributes are f32: 0.1 is wrong from the ninth digit on. A constant of more than
-one element is left alone.
+one element is left alone, and so is one of more axes than the matrix.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _LOOKED_THROUGH = frozenset({"Transpose", "Identity"})
 
 
 def spell_out_scale(node: oir.Node, builder: GraphBuilder) -> bool:
-    """Replaces the scalar by a row of it, where it is no f32 number and a MatMul stands next to
-    the node; False for others. A matrix of a single element stays as it is."""
+    """Replaces the scalar by a row of it, or where no extent is known to be more than 1 by an array
+    of one more axis, where it is no f32 number and a MatMul stands next to the node; False for
+    others."""
     (result,) = node.outputs
     if dtype_of(result) != oir.DataType.DOUBLE:
         return False
@@ -30,15 +31,17 @@ def spell_out_scale(node: oir.Node, builder: GraphBuilder) -> bool:
     if scale is None or x is None or scale.size != 1 or _is_single(scale, node.op_type):
         return False
     extents = shape_of(x)
-    long = {axis: n for axis, n in enumerate(extents) if isinstance(n, int) and n > 1}
-    if not long or shape_of(result) != extents or not (_feeds_product(result) or _is_product(x)):
+    if shape_of(result) != extents or not (_feeds_product(result) or _is_product(x)):
         return False
-    axis = max(long)
-    dims = [long[axis], *[1] * (len(extents) - axis - 1)]
+    long = {axis: n for axis, n in enumerate(extents) if isinstance(n, int) and n > 1}
+    axis = max(long, default=-1)
+    dims = [long[axis], *[1] * (len(extents) - axis - 1)] if long else [1] * (len(extents) + 1)
     with builder.before(node):
         row = builder.const(np.full(dims, scale.item()))
         operands = (x, row) if place == 1 else (row, x)
         replaced = builder.op(node.op_type, *operands)
+        if not long:
+            replaced = builder.squeeze(replaced, [0])
     replace(node, [replaced])
     return True
 
