@@ -88,6 +88,22 @@ def test_a_window_over_the_whole_axis() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "padding", [((0, 0), (0, -1)), ((0, 0), (1, 1)), ((-1, 2), (0, 0))], ids=str
+)
+@pytest.mark.parametrize("function", [lax.add, lax.min])
+def test_a_single_window_that_is_not_the_whole_axis(function: Any, padding: Any) -> None:
+    """The stride leaves what stands behind it aside."""
+    every_size(
+        lambda x: lax.reduce_window(x, 2.0, function, (1, 2), (1, 3), padding), "n, 4", sizes=(2, 5)
+    )
+
+
+@pytest.mark.parametrize("function", [lax.add, lambda a, b: lax.select(a > b, a, b)])
+def test_no_window_fits_the_static_axis(function: Any) -> None:
+    every_size(lambda x: lax.reduce_window(x, 0.0, function, (2, 4), (1, 1), "VALID"), "n, 3")
+
+
 def test_windows_of_a_symbolic_size() -> None:
     """Neither cumulative nor the whole axis: a Loop."""
     padding = ((1, 1), (0, 0))

@@ -119,6 +119,9 @@ def _symbolic(
     windows: Sequence[Window],
 ) -> list[Parts]:
     """Windows along symbolic axes, or of symbolic padding or size."""
+    dims = [window.count for window in windows]
+    if 0 in dims:
+        return [tuple(em.expand(part, dims) for part in parts) for parts in inits]
     moving = _moving(windows)
     if combiners is None:
         return folded(em, region_of(em, function), inits, inputs, moving)

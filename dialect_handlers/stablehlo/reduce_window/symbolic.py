@@ -70,7 +70,8 @@ class Window:
     @property
     def count(self) -> Dim:
         """Number of windows."""
-        return _of((self.padded - self.span) // self.stride + 1)  # type: ignore[operator]
+        count = _of((self.padded - self.span) // self.stride + 1)  # type: ignore[operator]
+        return max(count, 0) if isinstance(count, int) else count
 
     @property
     def reach(self) -> Dim:
@@ -135,8 +136,9 @@ def along_axis(
     held = laid_out(region.em, tensors, region.holes, {number: window})
     if window.count == 1 and window.step == 1 and _have_reducers(region, tensors):
         em = region.em
+        alone = region.each(lambda x, _: em.slice(x, [0], [window.window], axes=[number]), held)
         return region.each(
-            lambda x, combiner: reduce_axes(em, combiner, x, [number], keepdims=True), held
+            lambda x, combiner: reduce_axes(em, combiner, x, [number], keepdims=True), alone
         )
     if isinstance(window.window, int) and window.window <= LONGEST_ONE_BY_ONE:
         result = _shifted(region, held, number, window, 0)
