@@ -4,33 +4,41 @@
     python tools/bench.py vit gpt2_prefill         some of them
     python tools/bench.py vit --dtype bfloat16     in another float type, beside f32
     python tools/bench.py --table --twins DIR      the programs that have a limit to keep
+    python tools/bench.py --table --twins DIR --peer PYTHON       jax2onnx beside them
     python tools/bench.py --table unet --operators --twins DIR    and where their time goes
+    python tools/bench.py --table --twins DIR --write             into docs/speed.md
 
 The runtimes take turns in blocks of calls with a pause before each: the threads of an idle
 session spin for a while and steal a core from what runs next. Figures are medians. XLA's own time
 moves by tens of percent between runs, so that only ratios of one run can be compared. For dense
 programs a twin is the better measure: the same architecture written in PyTorch, as
-tools/twins/export.py writes it, in the same runtime. Programs of the table run in a process each.
+tools/twins/export.py writes it, in the same runtime. The peer is the model that jax2onnx makes,
+where the interpreter of an environment that has it is named. Programs of the table run in a process
+each.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "speed.md"
 sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 
 import jax
 import jax.numpy as jnp
+from bench_suite.limits import PROGRAMS
 from bench_suite.table import HEADER as TABLE_HEADER
-from bench_suite.table import PROGRAMS, row
+from bench_suite.table import Rivals, row
 from bench_suite.timing import THREADS, medians
 from gallery import Example, load_all
 
@@ -94,12 +102,41 @@ def measure(examples: Sequence[tuple[Example, str]]) -> list[Row]:
     ]
 
 
-def table(names: Sequence[str], arguments: Sequence[str]) -> int:
-    """Prints the table's rows, each made by a process of its own; 1 if one of these fails."""
+PAGE_HEAD = """\
+# Speed
+
+Written by `python tools/bench.py --table --twins DIR --peer PYTHON --write`; do not edit. Medians
+of one run on {cores} cores with {threads} threads, onnxruntime {ort}, jaxlib {jaxlib}.
+
+A twin is the same architecture written in PyTorch (`tools/twins`), exported by torch.onnx and run
+in the same ONNX Runtime; the peer is the model that jax2onnx makes of the same JAX function. XLA is
+its CPU backend, whose times move by tens of percent from run to run: for dense programs the ratio
+to the twin counts. The limits are what the project wants to keep.
+
+"""
+
+
+def table(names: Sequence[str], arguments: Sequence[str]) -> str | None:
+    """Prints the table's rows, each made by a process of its own; None if one of these fails."""
     print(TABLE_HEADER, flush=True)
+    lines = [TABLE_HEADER]
     command = [sys.executable, __file__, "--row"]
-    codes = [subprocess.run([*command, name, *arguments]).returncode for name in names]
-    return int(any(codes))
+    for name in names:
+        done = subprocess.run([*command, name, *arguments], stdout=subprocess.PIPE, text=True)
+        print(done.stdout, end="", flush=True)
+        lines.append(done.stdout.rstrip("\n") if done.returncode == 0 else "")
+    return "\n".join(lines) + "\n" if all(lines) else None
+
+
+def write_page(rows: str) -> None:
+    """Writes the page of the docs about speed."""
+    head = PAGE_HEAD.format(
+        cores=os.cpu_count(),
+        threads=THREADS,
+        ort=version("onnxruntime"),
+        jaxlib=version("jaxlib"),
+    )
+    PAGE.write_text(head + rows, encoding="utf-8")
 
 
 def main() -> int:
@@ -113,18 +150,26 @@ def main() -> int:
     parser.add_argument(
         "--operators", action="store_true", help="the table with each operator's time"
     )
+    parser.add_argument(
+        "--peer", type=Path, metavar="PYTHON", help="interpreter of an environment with jax2onnx"
+    )
+    parser.add_argument("--write", action="store_true", help=f"the table into {PAGE.name}")
     parser.add_argument("--row", metavar="NAME", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.row:
-        print(row(given.row, given.twins, given.operators), flush=True)
+        print(row(given.row, Rivals(given.twins, given.peer, given.operators)), flush=True)
         return 0
     known = PROGRAMS if given.table else {example.name: example for example in load_all()}
     if unknown := set(given.names) - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     names = given.names or list(known)
     if given.table:
-        arguments = [f"--twins={given.twins}"] if given.twins else []
-        return table(names, arguments + ["--operators"] * given.operators)
+        paths = {"twins": given.twins, "peer": given.peer}
+        rivals = [f"--{name}={path}" for name, path in paths.items() if path]
+        rows = table(names, rivals + ["--operators"] * given.operators)
+        if given.write and rows is not None:
+            write_page(rows)
+        return int(rows is None)
     print(HEADER)
     for name in names:
         dtypes = ["float32", given.dtype] if given.dtype else [""]

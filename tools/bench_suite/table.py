@@ -1,103 +1,66 @@
-"""The programs with a limit to keep: of our time to the twin's, or to XLA's."""
+"""A row of the table: one program timed beside its twin, another converter's model, and XLA."""
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import decoder
-import gpt2_decode
-import gpt2_prefill
 import jax
-import lstm
-import mlp
-import mobilenet
 import numpy as np
 import onnx
-import resnet18
-import rk4
-import sod
-import unet
-import vit
 
 import hlo2onnx
-from bench_suite import programs
+from bench_suite.limits import PROGRAMS
 from bench_suite.operators import operator_table, operators
 from bench_suite.timing import THREADS, Call, medians
 from hlo2onnx.calling import to_model
 from hlo2onnx.verification.ort import OrtProgram
 
-GPT2 = {"layers": 6, "width": 384, "heads": 6, "tokens": 128, "vocab": 512}
-
-
-@dataclass(frozen=True)
-class Program:
-    """One row of the table."""
-
-    title: str
-    build: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
-    to_twin: float | None = None
-    """The largest ratio allowed of our time to the twin's."""
-    to_xla: float | None = None
-    binds: bool = False
-    """Whether the first argument holds parameters, which become part of the model."""
-
-
-PROGRAMS: Mapping[str, Program] = {
-    "resnet18": Program("ResNet-18, NHWC, 224²", partial(resnet18.build, size=224), 1.05),
-    "mobilenet": Program("MobileNet-like, swish, 128²", partial(mobilenet.build, size=128), 1.15),
-    "vit": Program(
-        "ViT-S/16, 6 layers", partial(vit.build, layers=6, width=384, heads=6, size=224), 1.02
-    ),
-    "gpt2_prefill": Program(
-        "GPT-2 prefill, 6 × 384, 128 tokens",
-        partial(gpt2_prefill.build, **GPT2),
-        1.05,
-        binds=True,
-    ),
-    "gpt2_decode": Program(
-        "its decode step with a KV cache", partial(gpt2_decode.build, **GPT2), 1.10, binds=True
-    ),
-    "decoder": Program(
-        "rotary/RMSNorm/GQA/SwiGLU, 4 × 512, 64 tokens",
-        partial(decoder.build, layers=4, width=512, tokens=64),
-        1.05,
-    ),
-    "lstm": Program(
-        "LSTM, 256 steps, batch 4, width 128",
-        partial(lstm.build, steps=256, batch=4, width=128),
-        1.10,
-        binds=True,
-    ),
-    "unet": Program("U-Net, 64²", partial(unet.build, size=64), 1.05),
-    "mlp": Program(
-        "RL policy, MLP 512/256/128", partial(mlp.build, hidden=(512, 256, 128)), to_xla=0.4
-    ),
-    "rk4": Program("RK4, Lorenz (64, 3), 1,000 steps", partial(rk4.build, steps=1000), to_xla=28),
-    "sod": Program(
-        "Sod tube, 256 cells, 200 steps", partial(sod.build, frames=1, steps=200), to_xla=8
-    ),
-    "training_step": Program(
-        "CNN training step, 28², batch 32", programs.training_step, to_xla=1.2
-    ),
-    "draws": Program("20 draws of 8 × 1,000, 64² normals", programs.draws, to_xla=3),
-    "search": Program("64 × 512 distances, sorted, summed", programs.search, to_xla=1.2),
-}
+PEER = Path(__file__).resolve().parents[1] / "peers" / "jax2onnx_export.py"
 
 ROUNDS = 3
 """How often new sessions are made and timed: now and then the threads of one stay slow."""
 
 HEADER = """\
-| program | ours ms | ours / twin | limit | ours / XLA | limit | nodes | twin's | translation s \
-| max error |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
+| program | ours ms | ours / twin | limit | ours / XLA | limit | peer / ours | nodes | twin's \
+| peer's | translation s | max error |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
-def row(name: str, twins: Path | None, with_operators: bool) -> str:
+@dataclass(frozen=True)
+class Rivals:
+    """What to time beside our models.
+
+    Attributes:
+        twins: Folder that tools/twins/export.py wrote to; None for none.
+        peer: Python interpreter of an environment with jax2onnx; None for none.
+        operators: Whether the operators' times stand below each row.
+    """
+
+    twins: Path | None = None
+    peer: Path | None = None
+    operators: bool = False
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of somebody else's, and what to feed it."""
+
+    proto: bytes
+    feeds: Mapping[str, np.ndarray]
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of its graph."""
+        return len(onnx.load_from_string(self.proto).graph.node)
+
+
+def row(name: str, rivals: Rivals) -> str:
     """Times one program and returns its row, below it the operators' times if these are wanted."""
     program = PROGRAMS[name]
     function, args = program.build()
@@ -106,55 +69,75 @@ def row(name: str, twins: Path | None, with_operators: bool) -> str:
     translated = hlo2onnx.translate(lowered, bind={0: args[0]} if program.binds else ())
     seconds = time.perf_counter() - start
     free = args[1:] if program.binds else args
-    model = translated.model_proto.SerializeToString()
     feeds = to_model(translated.input_names, translated.flatten(*free))
+    ours = Model(translated.model_proto.SerializeToString(), feeds)
+    twin = None if rivals.twins is None or program.to_twin is None else _twin(rivals.twins, name)
+    peer = None if rivals.peer is None else _peer(rivals.peer, name, jax.tree.leaves(free))
     compiled = lowered.compile()
-    models = [(model, feeds)]
-    path = None if twins is None or program.to_twin is None else twins / f"{name}.onnx"
-    if path is not None:
-        twin_feeds = inputs_of(path)
-        models.append((path.read_bytes(), twin_feeds))
+    timed = [model for model in (ours, twin, peer) if model is not None]
     rounds = []
     for _ in range(ROUNDS):
-        runs = [run_of(*item) for item in models]
+        runs = [run_of(model) for model in timed]
         rounds.append(medians([lambda: jax.block_until_ready(compiled(*args)), *runs]))
     times = np.array(rounds)
-    ours, (to_xla, *_), to_twin = (
-        np.median(times[:, 1]),
-        np.median(times[:, 1:] / times[:, :1], axis=0),
-        np.median(times[:, 1:2] / times[:, 2:], axis=0),
-    )
+
+    def ratio(model: Model | None, other: Model | None = None) -> str:
+        if model is None:
+            return ""
+        column = 0 if other is None else 1 + timed.index(other)
+        return f"{np.median(times[:, 1 + timed.index(model)] / times[:, column]):.2f}"
+
     cells = [
         program.title,
-        f"{1e3 * ours:.3f}",
-        f"{to_twin[0]:.2f}" if to_twin.size else "",
+        f"{1e3 * np.median(times[:, 1]):.3f}",
+        ratio(ours, twin) if twin else "",
         f"{program.to_twin or ''}",
-        f"{to_xla:.2f}",
+        ratio(ours),
         f"{program.to_xla or ''}",
+        ratio(peer, ours) or ("fails" if rivals.peer else ""),
         f"{translated.report.nodes.total()}",
-        f"{len(onnx.load(path, load_external_data=False).graph.node)}" if path is not None else "",
+        f"{twin.nodes}" if twin else "",
+        f"{peer.nodes}" if peer else "",
         f"{seconds:.2f}",
         f"{translated.verify(*free).max_error:.1e}",
     ]
     text = f"| {' | '.join(cells)} |"
-    if with_operators:
-        beside = operators(path.read_bytes(), twin_feeds) if path is not None else {}
-        text += f"\n\n{operator_table(operators(model, feeds), beside)}\n"
+    if rivals.operators:
+        beside = operators(twin.proto, twin.feeds) if twin else {}
+        text += f"\n\n{operator_table(operators(ours.proto, ours.feeds), beside)}\n"
     return text
 
 
-def run_of(model: bytes, feeds: Mapping[str, np.ndarray]) -> Call:
+def run_of(model: Model) -> Call:
     """A call of the model in ORT, from and to numpy arrays."""
-    return partial(OrtProgram(model, threads=THREADS).session.run, None, feeds)
+    return partial(OrtProgram(model.proto, threads=THREADS).session.run, None, model.feeds)
 
 
-def inputs_of(path: Path) -> dict[str, np.ndarray]:
-    """Arguments for a twin: normal floats, and 1 for every integer, an index into something."""
+def _twin(folder: Path, name: str) -> Model:
+    """The twin, with arguments: normal floats, and 1 for every integer, an index into something."""
+    proto = (folder / f"{name}.onnx").read_bytes()
     rng = np.random.default_rng(0)
     feeds = {}
-    for value in onnx.load(path, load_external_data=False).graph.input:
+    for value in onnx.load_from_string(proto).graph.input:
         shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         drawn = rng.normal(size=shape) if dtype.kind == "f" else np.ones(shape)
         feeds[value.name] = drawn.astype(dtype)
-    return feeds
+    return Model(proto, feeds)
+
+
+def _peer(python: Path, name: str, leaves: list[object]) -> Model | None:
+    """jax2onnx's model of the program, which takes its arguments in order; None where it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        done = subprocess.run([python, PEER, name, path], capture_output=True, text=True)
+        if done.returncode or not path.exists():
+            return None
+        proto = path.read_bytes()
+    inputs = onnx.load_from_string(proto).graph.input
+    model = Model(proto, dict(zip([x.name for x in inputs], map(np.asarray, leaves), strict=True)))
+    try:
+        run_of(model)()
+    except hlo2onnx.VerificationError:
+        return None
+    return model

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from fuzzing import (
+    chlo,
     elementwise,
     idioms,
     indexing,
@@ -55,6 +56,17 @@ FAMILIES: Mapping[str, Family] = {
             movement.concatenate: 1,
             movement.broadcast_in_dim: 1,
             reductions.arg_extreme: 1,
+        },
+        8,
+    ),
+    "chlo": Family(
+        {
+            **chlo.STEPS,
+            elementwise.arithmetic: 1,
+            elementwise.convert: 1,
+            elementwise.select: 1,
+            movement.reshape: 1,
+            movement.broadcast_in_dim: 1,
         },
         8,
     ),
