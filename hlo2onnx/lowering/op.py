@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.dynamic_calls import operands_of
 from hlo2onnx.mlir.types import Dim, is_complex, shape_of
 
 
@@ -85,7 +86,6 @@ class Op:
 
 CUSTOM_CALL = "stablehlo.custom_call"
 CALLED = "called_computations"
-_SHAPES = "indices_of_shape_operands"
 
 
 def call_key(target: str) -> str:
@@ -109,9 +109,7 @@ class CustomCall(Op):
 
     def __init__(self, operation: Any) -> None:
         super().__init__(operation)
-        if _SHAPES in self.mlir_names:
-            shapes = set(super().attribute(_SHAPES).tolist())
-            self.operands = [x for place, x in enumerate(self.operands) if place not in shapes]
+        self.operands = operands_of(operation)
 
     @cached_property
     def target(self) -> str:

@@ -23,6 +23,7 @@ from hlo2onnx.lowering.shape_arithmetic import (
     value_of,
 )
 from hlo2onnx.lowering.through_jax import Symbols, lowered_function
+from hlo2onnx.mlir.dynamic_calls import fault_of
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
@@ -179,6 +180,9 @@ class Walker:
             if self.expansions.knows(op):
                 return self.expansion(op)
             raise limitation_of(op.key) or _no_handler(op)
+        fault = fault_of(op.operation) if isinstance(op, CustomCall) else None
+        if fault is not None:
+            raise UnsupportedOp(f"the call is malformed: {fault}")
         attributes = _attributes(handler, op)
         if handler.form == "parts" and op.touches_complex:
             return self._each_part(handler, op, attributes)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
+from hlo2onnx.mlir.dynamic_calls import fault_of, operands_of
 from hlo2onnx.mlir.values import defining_operation
 from hlo2onnx.mlir.walking import operations_of
 
@@ -27,7 +28,7 @@ def replace_calls(module_operation: Any) -> None:
         if operation.name != "stablehlo.custom_call":
             continue
         make = _MAKERS.get(operation.attributes["call_target_name"].value)
-        if make is None:
+        if make is None or fault_of(operation) is not None:
             continue
         with ir.InsertionPoint(operation), operation.location:
             made = make(operation)
@@ -50,7 +51,7 @@ def _marked(call: Any) -> Sequence[Any]:
 def _reduce_window(call: Any) -> Sequence[Any] | None:
     """dynamic_reduce_window(inputs, inits, window_dimensions, window_strides, base_dilations,
     window_dilations, padding), with the computation as a called one."""
-    *values, dims, strides, base, window, padding = call.operands
+    *values, dims, strides, base, window, padding = operands_of(call)
     arrays = [_constant(value) for value in (dims, strides, base, window)]
     pads = defining_operation(padding)
     if pads is None or pads.name != "stablehlo.constant" or any(item is None for item in arrays):
@@ -77,7 +78,7 @@ def _rng_bit_generator(call: Any) -> Sequence[Any] | None:
     if not all(ir.RankedTensorType(mlir_type).has_static_shape for mlir_type in _types(call)):
         return None
     attributes = {"rng_algorithm": call.attributes["rng_algorithm"]}
-    operands = [call.operands[0]]
+    operands = operands_of(call)[:1]
     made = ir.Operation.create("stablehlo.rng_bit_generator", _types(call), operands, attributes)
     return list(made.results)
 

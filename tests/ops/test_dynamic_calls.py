@@ -1,4 +1,4 @@
-"""Custom calls that are dynamic forms of ops, where their operands are constant."""
+"""Custom calls that are dynamic forms of ops, well formed and malformed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from against_xla import against_xla
 
 from hlo2onnx import translate
+from hlo2onnx.errors import TranslationError
 
 WINDOW = """
 module {{
@@ -59,3 +60,84 @@ def test_dynamic_rng_bit_generator(algorithm: str) -> None:
         """,
         np.array([1, 2], np.uint64),
     ).bit_exact()
+
+
+# -- malformed ----------------------------------------------------------------------------------
+
+TYPES = {
+    "%x": "tensor<3x4xf32>", "%i": "tensor<f32>", "%k": "tensor<i32>", "%kk": "tensor<2xi32>",
+    "%p": "tensor<2x2xi64>", "%d": "tensor<2xi64>", "%t": "tensor<3xi64>", "%z": "tensor<2xi64>",
+    "%e": "tensor<2x2xi64>",
+}  # fmt: skip
+FLOATS, PAIR = "tensor<2x3xf32>", "tensor<3x2xf32>, tensor<3x2xi32>"
+ADD = "called_computations = [@add]"
+
+
+def call(target: str, operands: str, attributes: str, results: str) -> str:
+    """A program of one call of `@stablehlo.dynamic_<target>`; %e is computed, what is not an
+    argument is constant."""
+    types = ", ".join(TYPES[name] for name in operands.split(", "))
+    count = results.count("tensor")
+    names = ", ".join(f"%0#{place}" for place in range(count))
+    return f"""
+module {{
+  func.func public @main(%x: tensor<3x4xf32>, %i: tensor<f32>, %k: tensor<i32>,
+      %kk: tensor<2xi32>, %e: tensor<2x2xi64>) -> ({results}) {{
+    %d = stablehlo.constant dense<1> : tensor<2xi64>
+    %z = stablehlo.constant dense<0> : tensor<2xi64>
+    %t = stablehlo.constant dense<1> : tensor<3xi64>
+    %p = stablehlo.constant dense<0> : tensor<2x2xi64>
+    %0:{count} = stablehlo.custom_call @stablehlo.dynamic_{target}({operands}) {{{attributes}}}
+      : ({types}) -> ({results})
+    return {names} : {results}
+  }}
+  func.func private @add(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {{
+    %0 = stablehlo.add %a, %b : tensor<f32>
+    return %0 : tensor<f32>
+  }}
+}}
+"""
+
+
+def of_shapes(*places: int) -> str:
+    numbers = ", ".join(map(str, places))
+    return f"indices_of_shape_operands = dense<[{numbers}]> : tensor<{len(places)}xi64>"
+
+
+MALFORMED = {
+    "k holds a shape": ("top_k", "%x, %k", of_shapes(1), PAIR),
+    "no k": ("top_k", "%x", "", PAIR),
+    "too much": ("top_k", "%x, %k, %k", "", PAIR),
+    "two k": ("top_k", "%x, %kk", "", PAIR),
+    "k of floats": ("top_k", "%x, %i", "", PAIR),
+    "a scalar's largest": ("top_k", "%k, %k", "", PAIR),
+    "one result": ("top_k", "%x, %k", "", "tensor<3x2xf32>"),
+    "too few operands": ("reduce_window", "%x, %i, %d, %p", ADD, FLOATS),
+    "no initial value": ("reduce_window", "%x, %d, %d, %d, %d, %p", ADD, FLOATS),
+    "no computation": ("reduce_window", "%x, %i, %d, %d, %d, %d, %p", "", FLOATS),
+    "three strides": ("reduce_window", "%x, %i, %d, %t, %d, %d, %p", ADD, FLOATS),
+    "three strides, dynamic": ("reduce_window", "%x, %i, %d, %t, %d, %d, %e", ADD, FLOATS),
+    "strides of 0": ("reduce_window", "%x, %i, %d, %z, %d, %d, %p", ADD, FLOATS),
+    "padding of one side": ("reduce_window", "%x, %i, %d, %d, %d, %d, %d", ADD, FLOATS),
+    "no shape of bits": (
+        "rng_bit_generator",
+        "%kk",
+        "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>",
+        "tensor<2xi32>, tensor<3xui32>",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_calls_are_refused(name: str) -> None:
+    with pytest.raises(TranslationError, match="malformed"):
+        translate(call(*MALFORMED[name]))
+
+
+def test_operands_that_hold_shapes_are_left_out() -> None:
+    x, shapes = np.arange(12, dtype=np.float32).reshape(3, 4), f"{ADD}, {of_shapes(7)}"
+    for padding in ("%p", "%e"):
+        operands = f"%x, %i, %d, %d, %d, %d, {padding}, %d"
+        program = translate(call("reduce_window", operands, shapes, "tensor<3x4xf32>"))
+        arguments = np.float32(1), np.int32(0), np.zeros(2, np.int32), np.zeros((2, 2), np.int64)
+        np.testing.assert_array_equal(program(x, *arguments), x + 1)
