@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from dialect_handlers.common.integers import uniform
 from hlo2onnx.graph.infer import broadcast_shapes
-from hlo2onnx.graph.values import rank_of, shape_of
+from hlo2onnx.graph.values import INTEGERS, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -36,7 +37,7 @@ def broadcast(
     The axes of the operand of lower rank are the axes broadcast_dimensions of the other, by
     default the last ones.
     """
-    return em.expansion(op, _placed(em, op, broadcast_dimensions))
+    return em.expansion(op, _with_room(em, _placed(em, op, broadcast_dimensions)))
 
 
 @handles("chlo.broadcast_complex", form="complex")
@@ -47,6 +48,20 @@ def broadcast_complex(
     (re,), (im,) = _placed(em, op, broadcast_dimensions)
     dims = broadcast_shapes(shape_of(re), shape_of(im))
     return [(em.expand(re, dims), em.expand(im, dims))]
+
+
+def _with_room(em: Emitter, operands: Sequence[Parts]) -> list[Parts]:
+    """The same, expanded where another operand is a larger integer constant of equal elements:
+    divisions and shifts take that for a number, and results have the shape of the others."""
+    numbers = [
+        shape_of(part)
+        for (part, *_) in operands
+        if dtype_of(part) in INTEGERS and uniform(em, part) is not None
+    ]
+    return [
+        tuple(em.expand(part, broadcast_shapes(shape_of(part), *numbers)) for part in parts)
+        for parts in operands
+    ]
 
 
 def _placed(em: Emitter, op: Op, axes: Sequence[int] | None) -> list[Parts]:

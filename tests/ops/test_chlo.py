@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -187,6 +188,26 @@ def test_broadcast(op: str, element: str, shapes: Sequence[tuple[int, ...]]) -> 
     types = [tensor(shape, element) for shape in shapes]
     result = tensor((2, 3), element)
     like_xla(against_xla(module(f"broadcast_{op}", types, result), *operands))
+
+
+@pytest.mark.parametrize("element", ["i32", "ui8"])
+def test_broadcast_to_equal_constants(element: str) -> None:
+    """Which some ops take for a number; the shape is theirs all the same."""
+    narrow, wide, result = (tensor(shape, element) for shape in ((2, 1), (3,), (2, 3)))
+    lines = [f"%c{number} = stablehlo.constant dense<{number}> : {wide}" for number in (1, 2, 4)]
+    names = []
+    for op, number in itertools.product(BROADCAST["i32"], (1, 2, 4)):
+        names.append(f"%{op}_{number}")
+        lines.append(
+            f'{names[-1]} = "chlo.broadcast_{op}"(%arg0, %c{number}) : ({narrow}, {wide}) ->'
+            f" {result}"
+        )
+    types = ", ".join([result] * len(names))
+    body = "\n".join([*lines, f"return {', '.join(names)} : {types}"])
+    x = np.array([[77], [18]]).astype(numpy_type(element))
+    against_xla(
+        f"func.func public @main(%arg0: {narrow}) -> ({types}) {{\n{body}\n}}", x
+    ).bit_exact()
 
 
 def test_broadcast_is_the_operators_own() -> None:
