@@ -74,7 +74,7 @@ class Reader:
         x = {"Relu": _rectified, "Sigmoid": _logit}.get(op_type, lambda _: None)(node)
         if node.op_type == op_type:
             x = node.inputs[0]
-        if x is None:
+        if x is None or shape_of(x) != shape_of(part.value):
             return None
         return self.sums.stripped(Part(x, part.axis, part.low, part.high))
 
@@ -103,7 +103,8 @@ class Reader:
     def is_state(self, part: Part, state: oir.Value | None = None) -> bool:
         """Whether it is the state before the trip."""
         of = self.state if state is None else state
-        return part.value is of and (part.low, part.high) == (0, self.width)
+        whole = Part(of, rank_of(of) - 1, 0, self.width)
+        return part == whole
 
     def recurrent(self, terms: Sequence[Term]) -> tuple[Product, list[Term]]:
         """The product with the state, and the other terms.

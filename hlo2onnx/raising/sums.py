@@ -64,7 +64,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Bias:
-    """Something from outside the loop that is the same in each trip.
+    """A vector of features from outside the loop, or one number, that is the same in each trip.
 
     Attributes:
         axis: The axis of its features, counted from the last one.
@@ -114,7 +114,7 @@ class Sums:
         part = self.stripped(part)
         node = part.value.producer()
         if self._is_fixed(part):
-            yield Bias(part.value, part.axis - rank_of(part.value), part.low, part.high, sign)
+            yield _bias(part, part.axis - rank_of(part.value), sign)
         elif node is not None and node.op_type in ("Add", "Sub", "Neg"):
             yield from self._sum(part, node, sign)
         elif node is not None and node.op_type in ("MatMul", "Gemm"):
@@ -151,8 +151,12 @@ class Sums:
         return None
 
     def _is_row(self, node: oir.Node) -> bool:
-        is_first = node.attributes.get_int("axis", 0) == 0 and self._trips.is_outer(node.inputs[0])
-        return is_first and node.inputs[1] is self._trips.number
+        """Whether it takes this trip's row of a tensor that has one for each trip, and no more."""
+        x = node.inputs[0]
+        is_first = node.attributes.get_int("axis", 0) == 0 and self._trips.is_outer(x)
+        if x is None or not is_first or node.inputs[1] is not self._trips.number:
+            return False
+        return shape_of(x)[0] == self._trips.length
 
     # -- sums and products ----------------------------------------------------------------------
 
@@ -171,8 +175,7 @@ class Sums:
                 return
         for operand, its in operands:
             if operand.time is None and self._trips.is_outer(operand.value):
-                axis = part.axis - rank
-                yield Bias(operand.value, axis, part.low, part.high, sign * its)
+                yield _bias(replace(part, value=operand.value), part.axis - rank, sign * its)
             else:
                 yield from self.terms(operand, sign * its)
 
@@ -180,8 +183,7 @@ class Sums:
         """Whether x varies along the axis of the features only, or not at all."""
         if part.time is None and not self._trips.is_outer(x):
             return False
-        features = part.axis - rank_of(part.value) + rank_of(x)
-        return all(dim == 1 for axis, dim in enumerate(shape_of(x)) if axis != features)
+        return _is_vector(x, part.axis - rank_of(part.value))
 
     def _product(self, part: Part, node: oir.Node, sign: int) -> Iterator[Term]:
         left, right, *added = node.inputs
@@ -207,7 +209,7 @@ class Sums:
             yield Product(piece, Matrix(weight, rows, (part.low, part.high), transposed), sign)
         for bias in added:
             if bias is not None:
-                yield Bias(bias, -1, part.low, part.high, sign)
+                yield _bias(replace(part, value=bias), -1, sign)
 
     def _pieces(self, part: Part) -> Iterator[tuple[Part, int]]:
         """What was joined to make a part, and where each piece starts in it."""
@@ -238,6 +240,19 @@ def _is_plain(node: oir.Node) -> bool:
     """Whether a Gemm is a product and a sum."""
     scales = {node.attributes.get_float(name, 1.0) for name in ("alpha", "beta")}
     return scales == {1.0} and not node.attributes.get_int("transA", 0)
+
+
+def _bias(part: Part, axis: int, sign: int) -> Term:
+    """What is added from outside the loop: a bias, where it is the same for all of a batch."""
+    if _is_vector(part.value, axis):
+        return Bias(part.value, axis, part.low, part.high, sign)
+    return Other(part, sign)
+
+
+def _is_vector(x: oir.Value, features: int) -> bool:
+    """Whether x varies along one axis only, counted from the last one, or not at all."""
+    place = features + rank_of(x)
+    return all(dim == 1 for axis, dim in enumerate(shape_of(x)) if axis != place)
 
 
 def _aligned(part: Part, x: oir.Value) -> Part:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.raising.cells import Cell, Reader, Replacement, is_one
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.sums import Bias, Other, Part, Product
@@ -56,14 +56,14 @@ class Lstm(RecurrentRule):
         after = reader.part(trips.after[state])
         for output, activated in reader.both(after, "Mul"):
             memory = reader.under(activated, "Tanh")
-            memories = [k for k in range(len(trips.states)) if memory is not None and k != state
-                        and reader.is_state(memory, origin(trips.after[k]))]  # fmt: skip
-            if memory is None or not memories:
+            if memory is None:
                 continue
-            (k,) = memories
+            memories = {trips.states[k]: k for k in range(len(trips.states)) if k != state
+                        and reader.is_state(memory, origin(trips.after[k]))}  # fmt: skip
             for kept, added in reader.both(memory, "Add"):
                 for forget, old in reader.both(kept, "Mul"):
-                    if not reader.is_state(old, trips.states[k]):
+                    k = memories.get(old.value)
+                    if k is None or not reader.is_state(old, trips.states[k]):
                         continue
                     for entered, new in reader.both(added, "Mul"):
                         candidate = reader.under(new, "Tanh")
@@ -122,6 +122,8 @@ class Gru(RecurrentRule):
             return None
         x = node.inputs[1]
         assert x is not None
+        if shape_of(x) != shape_of(part.value):
+            return None
         return reader.sums.stripped(Part(x, part.axis, part.low, part.high))
 
     def _candidate(self, reader: Reader, part: Part) -> tuple[Part | None, Gate, bool]:
