@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.analysis.evaluation import evaluate
 from hlo2onnx.graph.infer import broadcast_shapes
 from hlo2onnx.graph.values import Shape, rank_of, shape_of
@@ -43,7 +44,6 @@ def threefry2x32(
         counts: The counters, in two words.
     """
     dims = broadcast_shapes(*map(shape_of, (*keys, *counts)))
-    em.random_keys.append(tuple(keys))
     start = [_start(em, key, count, dims) for key, count in zip(keys, counts, strict=True)]
     powers, shifts = 1 << _ROTATIONS, 32 - _ROTATIONS
     tables = [em.const(column) for column in (*powers.T, *shifts.T)]
@@ -67,6 +67,7 @@ def threefry2x32(
         n_outputs=2,
         types=[(UINT32, dims)] * 2,
     )
+    em.draws.append(Draw(tuple(keys), tuple(counts), words))
     return list(words)
 
 

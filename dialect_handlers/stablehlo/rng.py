@@ -12,6 +12,7 @@ import onnx_ir as oir
 from jax import lax
 
 from dialect_handlers.common.generators import random_bits
+from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -45,9 +46,10 @@ def _generated(em: Emitter, op: Op, rng_algorithm: str, dims: Sequence[Dim]) -> 
     algorithm = "PHILOX" if rng_algorithm == "DEFAULT" else rng_algorithm
     if dtype_of(state) != T.UINT64 or shape_of(state) not in _STATES[algorithm]:
         raise unsupported("state of a generator")
-    em.random_keys.append((state,))
     dtype = em.result_type(op, 1).dtype.numpy()
-    return em.through_jax(_elements, state, algorithm=algorithm, shape=tuple(dims), dtype=dtype)
+    made = em.through_jax(_elements, state, algorithm=algorithm, shape=tuple(dims), dtype=dtype)
+    em.draws.append(Draw((state,), (), [part for parts in made for part in parts]))
+    return made
 
 
 def _elements(

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 import onnx_ir as oir
 
 from hlo2onnx.graph.edit import all_nodes, subgraphs
 from hlo2onnx.graph.hoist import is_repeatable
+
+_OF_SHAPES = frozenset({"Shape", "Size"})
+"""Operators that tell the same of all inputs of the same shapes."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One use of a generator of random bits.
+
+    Attributes:
+        keys: What it was given as its key.
+        counters: What it was given beside that.
+        results: The random bits, and the key for more.
+    """
+
+    keys: Sequence[oir.Value]
+    counters: Sequence[oir.Value]
+    results: Sequence[oir.Value]
 
 
 class Dependence:
@@ -18,6 +38,7 @@ class Dependence:
     """
 
     def __init__(self, graph: oir.Graph) -> None:
+        self._results = list(graph.outputs)
         self._given = set(graph.inputs)
         self._owners = {
             value: (node, index)
@@ -28,8 +49,8 @@ class Dependence:
         self._fixed: set[oir.Value] = set()
 
     def is_fixed(self, values: Iterable[oir.Value]) -> bool:
-        """Whether the values are the same in every run: neither an input of the model nor a
-        random operator has a part in them."""
+        """Whether the values are the same in every run of inputs of the same shapes: neither an
+        input of the model nor a random operator has a part in them."""
         seen, pending = set(), list(values)
         while pending:
             value = pending.pop()
@@ -43,12 +64,35 @@ class Dependence:
         self._fixed |= seen
         return True
 
+    def repeats(self, draws: Sequence[Draw]) -> bool:
+        """Whether results of the model are made of random bits that are the same in every run.
+
+        Bits that only make keys are none of these: what matters is what is drawn with the keys.
+        """
+        keys = {key for draw in draws for key in draw.keys}
+        fixed = [draw for draw in draws if self.is_fixed((*draw.keys, *draw.counters))]
+        used = self._used(keys) if fixed else set()
+        return any(not used.isdisjoint(draw.results) for draw in fixed)
+
+    def _used(self, without: AbstractSet[oir.Value]) -> set[oir.Value]:
+        """What results of the model are computed from, other than through these values."""
+        seen: set[oir.Value] = set()
+        pending = [value for value in self._results if value not in without]
+        while pending:
+            value = pending.pop()
+            if value not in seen:
+                seen.add(value)
+                pending += [source for source in self._sources(value) if source not in without]
+        return seen
+
     def _sources(self, value: oir.Value) -> list[oir.Value]:
         """The values that a value is computed from directly."""
         node, index = value.producer(), value.index()
         if node is None:
             owner, index = self._owners.get(value, (None, 0))
             return [] if owner is None else _of_body_input(owner, index)
+        if node.op_type in _OF_SHAPES:
+            return []
         bodies = subgraphs(node)
         if not bodies:
             return _present(node.inputs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as oir
 
+from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.graph.builder import GraphBuilder
@@ -47,7 +48,7 @@ class Emitter(GraphBuilder):
         rows: For the loops being translated, by the placeholder of a buffer that becomes a stack
             of rows: the row written in a trip.
         has_symbols: Whether an input has a symbolic extent.
-        random_keys: What generators of random bits were given as their keys.
+        draws: The uses of generators of random bits.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Emitter(GraphBuilder):
         self.environment: dict[Any, Parts] = {}
         self.rows: dict[Parts, Parts] = {}
         self.has_symbols = False
-        self.random_keys: list[Parts] = []
+        self.draws: list[Draw] = []
         self.walker: Walker
 
     # -- values of the program ----------------------------------------------------------------

@@ -109,7 +109,7 @@ class _Lowering:
         if walker.refusals:
             raise TranslationError(walker.refusals)
         bind_outputs(em, results, signature.outputs, output_names)
-        if em.random_keys and any(map(Dependence(graph).is_fixed, em.random_keys)):
+        if em.draws and Dependence(graph).repeats(em.draws):
             self.report.note(FIXED_KEY)
         self.report.opset = opset
         aliases = {

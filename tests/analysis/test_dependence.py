@@ -97,3 +97,35 @@ def test_symbolic_shapes_hide_no_constant_key(is_given: bool) -> None:
     key = jax.random.PRNGKey(0)
     program = hlo2onnx.translate(noisy, key, np.ones((3, 4), np.float32), dynamic={1: "b, 4"})
     assert (FIXED_KEY in program.report.notes) != is_given
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_what_is_folded_into_a_key(impl: str) -> None:
+    """unsafe_rbg draws bits with the number that is folded in as their key."""
+    key = jax.random.key(5, impl=impl)
+
+    def folded(key: jax.Array, number: Any, x: jax.Array) -> jax.Array:
+        return x + noise(jax.random.fold_in(key, number))
+
+    assert is_noted(lambda x: folded(key, 3, x), X)
+    assert not is_noted(lambda key, x: folded(key, 3, x), key, X)
+    assert not is_noted(lambda number, x: folded(key, number, x), 3, X)
+    assert not is_noted(folded, key, 3, X)
+
+
+def test_fixed_bits_beside_what_is_folded_into_a_key() -> None:
+    key = jax.random.key(5, impl="unsafe_rbg")
+
+    def function(key: jax.Array, x: jax.Array) -> jax.Array:
+        return straight(jax.random.fold_in(key, 3), x) + noise(jax.random.key(1, impl="rbg"))
+
+    assert is_noted(function, key, X)
+
+
+def test_the_key_as_an_extent() -> None:
+    """What depends on shapes alone is the same for all inputs of these."""
+    key = jax.random.key(5)
+    program = hlo2onnx.translate(
+        lambda x: x + jax.random.normal(jax.random.fold_in(key, x.shape[0]), x.shape), "b"
+    )
+    assert FIXED_KEY in program.report.notes
