@@ -73,16 +73,47 @@ def _parser() -> argparse.ArgumentParser:
         epilog="exit code: 0; 1 if the program cannot be translated or its verification fails;"
         " 2 for a mistake in the command",
     )
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "model",
         help="StableHLO text, MLIR bytecode, portable artifact or serialized jax.export.Exported;"
         " - reads it from standard input",
     )
+    parser.add_argument("--version", action="version", version=f"hlo2onnx {__version__}")
+    _add_model_options(parser.add_argument_group("the model"))
+    _add_policies(parser.add_argument_group("how it is made"))
+    _add_checks(parser.add_argument_group("what is done with it"))
+    _add_diagnostics(parser.add_argument_group("diagnostics"))
+    return parser
+
+
+def _add_model_options(group: argparse._ArgumentGroup) -> None:
+    """Which model of the program."""
+    add = group.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="the model (default: <input>.onnx here)")
     add("--opset", type=int, metavar="N", help="ONNX opset (default: 23, or 26 where needed)")
     add("--target", default="ort-cpu", help="runtime to fit: ort-cpu (default) or onnx")
     add("--function", metavar="NAME", help="function to translate (default: main)")
+    add(
+        "--specialize",
+        type=_sizes,
+        default={},
+        metavar="b=8,s=128",
+        help="sizes of free dimensions, which make the program static",
+    )
+    for kind in ("inputs", "outputs"):
+        add(
+            f"--{kind}-as-nchw",
+            type=lambda text: text.split(","),
+            default=[],
+            metavar="NAMES",
+            help=f"{kind} that the model has channels-second, the program channels-last",
+        )
+    add("--weights-dtype", choices=["bfloat16", "float16"], help="store f32 weights in this type")
+
+
+def _add_policies(group: argparse._ArgumentGroup) -> None:
+    """What the translation has a choice in."""
+    add = group.add_argument
     add(
         "--nan",
         choices=NAN_POLICIES,
@@ -110,27 +141,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="RULE",
         help="leave out a raising rule (may be repeated)",
     )
-    add(
-        "--weights-dtype",
-        choices=["bfloat16", "float16"],
-        help="store f32 weights in this type",
-    )
-    for kind in ("inputs", "outputs"):
-        add(
-            f"--{kind}-as-nchw",
-            type=lambda text: text.split(","),
-            default=[],
-            metavar="NAMES",
-            help=f"{kind} that the model has channels-second, the program channels-last",
-        )
-    add(
-        "--specialize",
-        type=_sizes,
-        default={},
-        metavar="b=8,s=128",
-        help="sizes of free dimensions, which make the program static",
-    )
+
+
+def _add_checks(group: argparse._ArgumentGroup) -> None:
+    """Runs of the model."""
+    add = group.add_argument
     add("--verify", action="store_true", help="compare ONNX Runtime with XLA on random inputs")
+    add("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
     add(
         "--profile",
         nargs="?",
@@ -139,7 +156,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE.svg",
         help="show where the time of a run goes, by operator and JAX scope; draw it in FILE",
     )
-    add("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
+
+
+def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
+    """What tells of the translation."""
+    add = group.add_argument
     add("--report", type=Path, metavar="FILE", help="write report and verification as JSON")
     add(
         "--dump",
@@ -148,8 +169,6 @@ def _parser() -> argparse.ArgumentParser:
         help=f"write the program after each stage (default: ${DUMP_VARIABLE})",
     )
     add("--debug", action="store_true", help="show a traceback when something fails")
-    add("--version", action="version", version=f"hlo2onnx {__version__}")
-    return parser
 
 
 def _sizes(text: str) -> dict[str, int]:
