@@ -159,6 +159,42 @@ def test_sums_that_runtimes_may_see_otherwise_are_not_folded(terms: np.ndarray) 
     assert not apply_rules(model, [FoldConstants()], load_target("ort-cpu"))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+def test_sums_of_integers_wrap(dtype: type[np.integer]) -> None:
+    """Not run: ORT's own integer sums saturate, which legalize sees to."""
+    limits = np.iinfo(dtype)
+    terms = np.array([[limits.max, 1], [3, limits.min]], dtype)
+    model = model_of(
+        lambda b, x: b.Add(x, b.ReduceSum(b.const(terms), b.i64([1]), keepdims=0)),
+        {"x": np.zeros(2, dtype)},
+    )
+    assert apply_rules(model, [FoldConstants()], load_target("ort-cpu"))["fold-constants"] == 1
+    (add,) = model.graph
+    folded = add.inputs[1]
+    assert folded is not None
+    assert folded.const_value is not None
+    wrapped = limits.min, limits.min + 3
+    assert tuple(folded.const_value.numpy().tolist()) == wrapped
+
+
+def test_means_of_integers_are_not_folded() -> None:
+    model = model_of(lambda b: b.ReduceMean(b.const(INTEGERS), b.i64([0]), keepdims=0), {})
+    assert not apply_rules(model, [FoldConstants()], load_target("ort-cpu"))
+
+
+def test_an_expanded_kernel_is_a_weight() -> None:
+    """The Reshape between Expand and Conv does not broadcast."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        image = b.reshape(x, (1, 4, 2, 2))
+        kernel = np.arange(4, dtype=np.float32).reshape(1, 4)
+        weight = b.reshape(b.expand(b.const(kernel), (4, 4)), (4, 1, 2, 2))
+        return b.Conv(image, weight, group=4, kernel_shape=[2, 2])
+
+    rewrite = Rewrite(build, {"x": X}, FoldConstants())
+    assert "Expand" not in rewrite.nodes
+
+
 def test_floats_in_range_become_integers() -> None:
     floats = np.array([2.75, -2.75, -0.0, 2147483520, -2147483648], np.float32)
 

@@ -69,11 +69,15 @@ def _clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """The sum or the mean, in f64 and rounded once."""
+    """The sum or the mean: of floats in f64 and rounded once, of integers it wraps."""
     x, *rest = inputs
     noop = node.attributes.get_int("noop_with_empty_axes", 0)
     given = rest[0].tolist() if rest else []
     axes = tuple(given) if given or noop else tuple(range(x.ndim))
+    if x.dtype.kind in "iu":
+        need(node.op_type == "ReduceSum", "runtimes round the mean of integers", node)
+        total = np.asarray(np.sum(x, axis=axes, dtype=x.dtype))
+        return total.reshape(static_shape(node.outputs[0]) or ())
     wide = np.asarray(np.sum(x.astype(np.float64), axis=axes, keepdims=True))
     if node.op_type == "ReduceMean":
         wide = wide / (x.size // max(wide.size, 1))
@@ -83,7 +87,7 @@ def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 SUMS: dict[str, Evaluate] = {"ReduceMean": _sum, "ReduceSum": _sum}
-"""Reductions: folded in f32, and where there is something to sum."""
+"""Reductions: folded in f32 and in integers, and where there is something to sum."""
 
 MOVES: dict[str, Evaluate] = {
     "Concat": _concat,
@@ -172,8 +176,19 @@ ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]
 the element types of operands of which that holds."""
 
 
-_PASS_ON = ELEMENTWISE_OPERATORS | MOVES.keys() | {"Gather"}
+_PASS_ON = ELEMENTWISE_OPERATORS | {"Concat", "Expand", "Gather"}
 """Operators that take a repeated element as one element, or pass it on as such."""
+
+
+def _is_final(x: oir.Value) -> bool:
+    """Whether all that reads it, as it is or in another shape, reads every element."""
+    if x.is_graph_output():
+        return False
+    return all(
+        reader.op_type not in _PASS_ON
+        and (reader.op_type not in MOVES or _is_final(reader.outputs[0]))
+        for reader in x.consumers()
+    )
 
 
 class FoldConstants(Rule):
@@ -198,9 +213,8 @@ class FoldConstants(Rule):
         need(dims is not None, "its shape is dynamic", node)
         if node.op_type == "Expand":
             is_index = inputs[0].size > 1 and dtype_of(node.outputs[0]) in INTEGERS
-            readers = {reader.op_type for reader in node.outputs[0].consumers()}
-            is_final = readers.isdisjoint(_PASS_ON) and not node.outputs[0].is_graph_output()
-            need(is_index or is_final, "repeated, it is best left to readers that broadcast", node)
+            is_final = is_index or _is_final(node.outputs[0])
+            need(is_final, "repeated, it is best left to readers that broadcast", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
         folded = b.const(evaluate(node, inputs))
         inherit_name(node.inputs, folded)
@@ -236,7 +250,8 @@ def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
         if node.op_type == "Where":
             return np.where(*inputs)
         if node.op_type in SUMS:
-            need(source in _SINGLE and inputs[0].size, "the order of its terms matters", node)
+            is_exact = source in _SINGLE | _INTEGERS
+            need(is_exact and inputs[0].size, "the order of its terms matters", node)
             return SUMS[node.op_type](node, inputs)
         function, types = ELEMENTWISE[node.op_type]
         need(source in types, "numpy's arithmetic in this type may not be the runtime's", node)
