@@ -12,11 +12,26 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import Shape, const_ints, rank_of, shape_of
+from hlo2onnx.graph.extent_rules import INT64_MIN
+from hlo2onnx.graph.values import Dim, Shape, const_ints, const_number, rank_of, shape_of
 from hlo2onnx.raising.rules.slices import ranges_of
 from hlo2onnx.raising.trips import Trips
 
 _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A Slice along the axis of the trips.
+
+    Attributes:
+        extent: That of the result.
+    """
+
+    start: int
+    end: int
+    step: int
+    extent: Dim
 
 
 @dataclass(frozen=True)
@@ -28,7 +43,7 @@ class Part:
         low: The first of them.
         high: The one after the last.
         time: The axis of the trips, of a value that was made before the loop for all of them.
-        turns: Operands of Slices to be applied along that axis, one after the other.
+        turns: Slices to be applied along that axis, one after the other.
     """
 
     value: oir.Value
@@ -36,7 +51,7 @@ class Part:
     low: int
     high: int
     time: int | None = None
-    turns: tuple[tuple[oir.Value, ...], ...] = ()
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,17 +161,26 @@ class Sums:
             return _before_slice(part, node, x)
         if node.op_type in ("Concat", "Split"):
             return _before_joining(part, node)
-        if node.op_type == "Gather" and self._is_row(node):
-            return replace(part, value=x, axis=part.axis + 1, time=0)
+        turns = self._rows(node) if node.op_type == "Gather" else None
+        if turns is not None:
+            return replace(part, value=x, axis=part.axis + 1, time=0, turns=turns)
         return None
 
-    def _is_row(self, node: oir.Node) -> bool:
-        """Whether it takes this trip's row of a tensor that has one for each trip, and no more."""
-        x = node.inputs[0]
+    def _rows(self, node: oir.Node) -> tuple[Turn, ...] | None:
+        """How a Gather takes the rows of a tensor that has one for each trip, and no more: from the
+        first to the last or from the last to the first; None where it takes others."""
+        x, index = node.inputs
         is_first = node.attributes.get_int("axis", 0) == 0 and self._trips.is_outer(x)
-        if x is None or not is_first or node.inputs[1] is not self._trips.number:
-            return False
-        return shape_of(x)[0] == self._trips.length
+        length = self._trips.length
+        if x is None or index is None or not is_first or shape_of(x)[0] != length:
+            return None
+        if index is self._trips.number:
+            return ()
+        before = index.producer()
+        if before is None or before.op_type != "Sub" or before.inputs[1] is not self._trips.number:
+            return None
+        backwards = const_number(before.inputs[0]) in (-1, length - 1)
+        return (Turn(-1, INT64_MIN, -1, length),) if backwards else None
 
     # -- sums and products ----------------------------------------------------------------------
 
@@ -280,8 +304,12 @@ def _before_slice(part: Part, node: oir.Node, x: oir.Value) -> Part | None:
     """Legal for a range of the features, or of the trips in any order."""
     axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
     if axes is not None and part.time is not None and [a % rank_of(x) for a in axes] == [part.time]:
-        steps = node.inputs[4:]
-        turn = tuple(v for v in (*node.inputs[1:3], *steps) if v is not None)
+        bounds = [const_ints(value) for value in (*node.inputs[1:3], *node.inputs[4:])]
+        numbers = [bound[0] for bound in bounds if bound is not None]
+        if len(numbers) < len(bounds):
+            return None
+        start, end, step = (*numbers, 1)[:3]
+        turn = Turn(start, end, step, shape_of(part.value)[part.time])
         return replace(part, value=x, turns=(turn, *part.turns))
     ranges = ranges_of(node)
     if ranges is None or list(ranges) != [part.axis] or ranges[part.axis].step != 1:

@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.rules.constants import MOVES
-from hlo2onnx.raising.sums import Bias, Matrix, Part, Product, Sums, Term
+from hlo2onnx.raising.sums import Bias, Matrix, Part, Product, Sums, Term, Turn
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,17 @@ def inputs_of(b: Rewriter, gates: Sequence[Gate]) -> oir.Value:
     units = [axis for axis in batch if axis not in one]
     value = b.transpose(value, [*units, x.time, *one, x.axis])
     value = b.squeeze(value, range(len(units)))
-    for start, end, *steps in x.turns:
-        value = _turned(b, value, start, end, steps)
+    for turn in x.turns:
+        value = _turned(b, value, turn)
     return value if one else b.unsqueeze(value, [1])
 
 
-def _turned(
-    b: Rewriter, x: oir.Value, start: oir.Value, end: oir.Value, steps: Sequence[oir.Value]
-) -> oir.Value:
-    items = [const_of(value) for value in (start, end, *steps)]
-    known = [int(item.reshape(-1)[0]) for item in items if item is not None]
-    need(len(known) == len(items), "the order of the trips is not known", x)
-    return b.slice(x, [known[0]], [known[1]], known[2:] or None, [0])
+def _turned(b: Rewriter, x: oir.Value, turn: Turn) -> oir.Value:
+    """The rows of x that a Slice takes."""
+    bounds = [b.i64([number]) for number in (turn.start, turn.end, 0, turn.step)]
+    types = [(dtype_of(x), (turn.extent, *shape_of(x)[1:]))]
+    rows: oir.Value = b.op("Slice", x, *bounds, types=types)
+    return rows
 
 
 def stacked(b: Rewriter, matrices: Sequence[Matrix], signs: Sequence[int]) -> oir.Value:

@@ -265,6 +265,28 @@ def test_symbolic_batch(step: str) -> None:
         assert program.verify(X[:, :batch]).ok
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("step", ["lstm", "gru"])
+def test_symbolic_trips(step: str, reverse: bool) -> None:
+    """From the last to the first, the rows are counted from the end."""
+
+    def function(x: jax.Array) -> Any:
+        zeros = jnp.zeros((x.shape[1], WIDTH))
+        if step == "lstm":
+            cell, state = lstm(GATES["one-bias"]), (zeros, zeros)
+            return scanned(cell, state, reverse=reverse)(x)
+        cell = gru(MIXED["torch"], True)
+        return scanned(cell, zeros, reverse=reverse)(x)
+
+    spec = jax.ShapeDtypeStruct((*jax.export.symbolic_shape("t, b"), INPUTS), np.float32)
+    program = hlo2onnx.translate(jax.export.export(jax.jit(function))(spec))
+    operators = Counter(node.op_type for node in program.model.graph.all_nodes())
+    assert operators["LSTM"] + operators["GRU"] == 1
+    assert not operators["Loop"] + operators["Scan"]
+    for trips, batch in ((1, 1), (2, BATCH), (TRIPS, 2)):
+        assert program.verify(X[:trips, :batch]).ok
+
+
 # -- where they must not --------------------------------------------------------------------------
 
 
