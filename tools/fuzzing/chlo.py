@@ -26,7 +26,9 @@ def function(b: Builder) -> None:
     name = b.rng.choice(_OF_COMPLEX if is_complex else _FUNCTIONS)
     x = b.operand(COMPLEX if is_complex else COMMON_FLOATS, quality=Quality.BITS)
     x = _away_from_edges(b, x)
-    b.step(f"chlo.{name}", [x], [b.result(x.type.element, x.type.shape, None, inexact=True)])
+    made = b.result(x.type.element, x.type.shape, None, inexact=True)
+    # Near their zeros XLA is no better than this.
+    b.step(f"chlo.{name}", [x], [made], scale=1.0 if name in ("digamma", "lgamma") else 0.0)
 
 
 def test(b: Builder) -> None:

@@ -70,6 +70,16 @@ FAMILIES: Mapping[str, Family] = {
         },
         8,
     ),
+    "reductions": Family(
+        {
+            **reductions.STEPS,
+            elementwise.arithmetic: 1,
+            elementwise.convert: 2,
+            movement.broadcast_in_dim: 1,
+            movement.reshape: 1,
+        },
+        8,
+    ),
     "loops": Family(loops.STEPS, 4, loops.BODY),
 }
 """The first one is the default."""

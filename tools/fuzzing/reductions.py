@@ -185,34 +185,67 @@ def arg_extreme(b: Builder) -> None:
 
 def reduce_window(b: Builder) -> None:
     combiners, xs, inits = _operands(b, range(1, 5))
-    rank = len(xs[0].type.shape)
-    sizes, strides, bases, dilations, padding, shape = [], [], [], [], [], []
-    for extent in xs[0].type.shape:
-        plain = b.rng.random() < 0.5
-        sizes.append(1 if b.rng.random() < 0.3 else b.rng.randint(1, max(1, extent)))
-        strides.append(b.rng.choice([1, 1, 2, 3]))
-        bases.append(1 if plain else b.rng.choice([1, 1, 1, 2]))
-        dilations.append(1 if plain else b.rng.choice([1, 1, 2]))
-        reach = (sizes[-1] - 1) * dilations[-1] + 1
-        pads = [0, 0, reach - 1, min(1, reach - 1)]
-        padding.append((b.rng.choice(pads), b.rng.choice(pads)))
-        dilated = (extent - 1) * bases[-1] + 1 if extent else 0
-        room = dilated + sum(padding[-1]) - reach
-        shape.append(room // strides[-1] + 1 if room >= 0 else 0)
-    count = math.prod(sizes)
+    text, shape, count = _windows(b, xs[0].type.shape)
     made = [
         _result(b, name, x, init, shape, count)
         for name, x, init in zip(combiners, xs, inits, strict=True)
     ]
-    text = (
-        f"window_dimensions = {ints(sizes)}, window_strides = {ints(strides)},"
-        f" base_dilations = {ints(bases)}, window_dilations = {ints(dilations)},"
-        f" padding = dense<{[list(pair) for pair in padding]}> : tensor<{rank}x2xi64>"
-    )
     operands = [*xs, *(init for init, _ in inits)]
     region = body(combiners, [x.type.element for x in xs])
     scale = max(_scale(name, count) for name in combiners)
     b.step("reduce_window", operands, made, text, region, scale=scale)
 
 
-STEPS = {reduce: 5, arg_extreme: 2, reduce_window: 3}
+def _windows(b: Builder, dims: Sequence[int]) -> tuple[str, list[int], int]:
+    """Attributes, the shape of the result, and the elements of a window."""
+    sizes, strides, bases, dilations, padding, shape = [], [], [], [], [], []
+    for extent in dims:
+        plain = b.rng.random() < 0.5
+        sizes.append(1 if b.rng.random() < 0.3 else b.rng.randint(1, max(1, extent) + plain))
+        strides.append(b.rng.choice([1, 1, 2, 3]))
+        bases.append(1 if plain else b.rng.choice([1, 1, 2, 3]))
+        dilations.append(1 if plain else b.rng.choice([1, 1, 2, 3]))
+        reach = (sizes[-1] - 1) * dilations[-1] + 1
+        pads = [0, 0, reach - 1, reach - 1, min(1, reach - 1), reach, -1, -2]
+        padding.append((b.rng.choice(pads), b.rng.choice(pads)))
+        dilated = (extent - 1) * bases[-1] + 1 if extent else 0
+        room = dilated + sum(padding[-1]) - reach
+        shape.append(room // strides[-1] + 1 if room >= 0 else 0)
+    text = (
+        f"window_dimensions = {ints(sizes)}, window_strides = {ints(strides)},"
+        f" base_dilations = {ints(bases)}, window_dilations = {ints(dilations)},"
+        f" padding = dense<{[list(pair) for pair in padding]}> : tensor<{len(dims)}x2xi64>"
+    )
+    return text, shape, math.prod(sizes)
+
+
+_COMPOSITION = """\
+  ^bb0(%a: tensor<{x}>, %b: tensor<{x}>, %c: tensor<{x}>, %d: tensor<{x}>):
+    %0 = stablehlo.multiply %a, %c : tensor<{x}>
+    %1 = stablehlo.multiply %b, %c : tensor<{x}>
+    %2 = stablehlo.add %1, %d : tensor<{x}>
+    stablehlo.return %0, %2 : tensor<{x}>, tensor<{x}>"""
+
+
+def composition(b: Builder) -> None:
+    """The functions a x + b after each other, as linear recurrences: which comes first counts."""
+    x = b.operand(INTEGERS, [1, 1, 1, 2, 3, 4])
+    element, dims = x.type.element, x.type.shape
+    y = b.like(x.type)
+    inits = []
+    for number in (1, 0):
+        scalar = [(Type(element, ()), Quality.BITS, None)]
+        inits += b.step("constant", [], scalar, array=np.array(number, NUMPY[element]))
+    # XLA goes through windows of several axes in an order of its own.
+    if len(dims) > 1 or b.rng.random() < 0.3:
+        axes = sorted(b.rng.sample(range(len(dims)), b.rng.randint(1, len(dims))))
+        text = f"dimensions = {ints(axes)}"
+        name, shape = "reduce", [dim for axis, dim in enumerate(dims) if axis not in axes]
+    else:
+        name = "reduce_window"
+        text, shape, _ = _windows(b, dims)
+    made = [b.result(element, shape, None)] * 2
+    b.step(name, [x, y, *inits], made, text, _COMPOSITION.format(x=element))
+
+
+STEPS = {reduce: 5, arg_extreme: 2, reduce_window: 3, composition: 2}
