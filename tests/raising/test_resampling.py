@@ -137,33 +137,26 @@ def test_modes_of_indices() -> None:
     assert not index_modes(np.arange(16)[::-1] // 2, 8)
 
 
-@pytest.mark.parametrize("method", ["linear", "cubic", "lanczos3"])
-def test_small_images_between_convolutions_are_products_without_transposes(method: str) -> None:
-    w = image(3, 3, 4, 4)
-
+def between_convolutions(w: np.ndarray, method: str, extent: int) -> Callable[[jax.Array], Any]:
     def conv(x: jax.Array) -> jax.Array:
         return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=DIMS)
 
     def model(x: jax.Array) -> jax.Array:
         y = jax.nn.relu(conv(x))
-        return conv(jax.image.resize(y, (*y.shape[:1], 16, 16, 4), method))
+        return conv(jax.image.resize(y, (y.shape[0], extent, extent, y.shape[3]), method))
 
-    found = raised(model, image(2, 8, 8, 4))
+    return model
+
+
+@pytest.mark.parametrize("method", ["linear", "cubic", "lanczos3"])
+def test_small_images_between_convolutions_are_products_without_transposes(method: str) -> None:
+    found = raised(between_convolutions(image(3, 3, 4, 4), method, 16), image(2, 8, 8, 4))
     assert found == ["Conv", "Conv", "MatMul", "MatMul", "Relu", "Transpose", "Transpose"]
 
 
 @pytest.mark.parametrize("method", ["linear", "nearest"])
 def test_large_images_between_convolutions_are_resized_without_transposes(method: str) -> None:
-    w = image(1, 1, 2, 2)
-
-    def conv(x: jax.Array) -> jax.Array:
-        return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=DIMS)
-
-    def model(x: jax.Array) -> jax.Array:
-        y = jax.nn.relu(conv(x))
-        return conv(jax.image.resize(y, (*y.shape[:1], 128, 128, 2), method))
-
-    found = raised(model, image(1, 64, 64, 2))
+    found = raised(between_convolutions(image(1, 1, 2, 2), method, 128), image(1, 64, 64, 2))
     assert found == ["Conv", "Conv", "Relu", "Resize", "Transpose", "Transpose"]
 
 
