@@ -82,3 +82,28 @@ def assert_unitary(q: np.ndarray, units: float = UNITS) -> None:
 def nodes_of(function: Function, *sizes: int) -> list[int]:
     """How many nodes the models for square matrices of these sizes have."""
     return [_translated(function, (size, size), "float64").report.nodes.total() for size in sizes]
+
+
+def assert_nodes_do_not_depend_on_the_size(function: Function, most: int) -> None:
+    """Asserts that models have fewer than `most` nodes, however large the matrices are."""
+    small, *whole_blocks = nodes_of(function, 40, 300, 960)
+    assert whole_blocks[0] == whole_blocks[1] < most
+    assert small <= whole_blocks[0], "small tables of constants are computed beforehand"
+
+
+def assert_poison_stays(
+    function: Function, a: np.ndarray, place: tuple[int, ...], value: float
+) -> None:
+    """Asserts that NaN or an infinity in one of the matrices `a` [..., m, n] makes all of its own
+    results NaN, which XLA's are of NaN, and leaves those of the others as they are."""
+    poisoned = a.copy()
+    poisoned[place] = value
+    own = place[:-2]
+    others = np.ones(a.shape[:-2], bool)
+    others[own] = False
+    pairs = zip(factors(function, a), factors(function, poisoned), strict=True)
+    for (before, after), want in zip(pairs, in_xla(function, poisoned), strict=True):
+        assert np.isnan(after[own]).all()
+        np.testing.assert_array_equal(after[others], before[others])
+        if np.isnan(value):
+            np.testing.assert_array_equal(np.isnan(after), np.isnan(want))
