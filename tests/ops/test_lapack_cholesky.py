@@ -15,6 +15,8 @@ import hlo2onnx
 from dialect_handlers.common.linalg.cholesky import cholesky
 from hlo2onnx.verification.ort import OrtProgram
 
+pytestmark = pytest.mark.wide
+
 SHAPES = [(0, 0), (1, 1), (2, 2), (5, 5), (32, 32), (33, 33), (70, 70), (2, 3, 4, 4), (0, 3, 3)]
 
 

@@ -23,6 +23,8 @@ from matrices import REAL, matrix
 
 import hlo2onnx
 
+pytestmark = pytest.mark.wide
+
 SHAPES = [(0, 0), (1, 1), (2, 2), (5, 5), (33, 33), (2, 3, 4, 4), (0, 3, 3)]
 
 

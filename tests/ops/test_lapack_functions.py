@@ -14,6 +14,8 @@ from matrices import definite, dominant, like_jax, matrix, text_of
 
 import hlo2onnx
 
+pytestmark = pytest.mark.wide
+
 N = 5
 SQUARE = {dtype: dominant((N, N), dtype) for dtype in ("float64", "complex64")}
 DEFINITE = {dtype: definite((N, N), dtype) for dtype in SQUARE}

@@ -13,6 +13,8 @@ from matrices import FLOATS, MLIR, REAL, dominant, like_jax, matrix, text_of
 import hlo2onnx
 from dialect_handlers.common.linalg.lu import exchanged, lu
 
+pytestmark = pytest.mark.wide
+
 SHAPES = [
     (0, 0), (3, 0), (0, 3), (1, 1), (1, 4), (4, 1), (5, 5), (5, 3), (3, 5), (32, 32), (33, 33),
     (70, 40), (40, 70), (2, 3, 4, 4), (0, 3, 3),

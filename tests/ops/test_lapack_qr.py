@@ -16,6 +16,8 @@ import hlo2onnx
 from dialect_handlers.common.linalg.householder import qr
 from hlo2onnx.errors import TranslationError
 
+pytestmark = pytest.mark.wide
+
 SHAPES = [
     (0, 0), (3, 0), (0, 3), (1, 1), (1, 4), (4, 1), (5, 5), (5, 3), (3, 5), (32, 32), (33, 33),
     (70, 40), (40, 70), (2, 3, 5, 4), (0, 3, 3),

@@ -18,6 +18,8 @@ from matrices import FLOATS, MLIR, dominant, like_jax, matrix, text_of
 import hlo2onnx
 from dialect_handlers.common.linalg import triangular
 
+pytestmark = pytest.mark.wide
+
 TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
 

@@ -15,6 +15,8 @@ from matrices import FLOATS, MLIR, like_jax, matrix, text_of
 import hlo2onnx
 from dialect_handlers.common.linalg.tridiagonal import solve_perturbed, solve_tridiagonal
 
+pytestmark = pytest.mark.wide
+
 
 def diagonals(shape: tuple[int, ...], dtype: str, seed: int = 0) -> list[np.ndarray]:
     """dl, d, du of random elements, so that about half of the steps exchange rows."""

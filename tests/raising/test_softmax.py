@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import jax
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Rewrite, model_of
 
+import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.softmax import LogSoftmax, Softmax
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.softmax import LogSoftmax, LogSumExp, Softmax
+from hlo2onnx.targets import load_target
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32) * 9
 EDGES = X.copy()
@@ -85,3 +91,68 @@ def test_log_softmax_needs_the_sum_of_its_exponentials() -> None:
         return b.Sub(shifted(b, x, 1), b.Log(total(b, b.Exp(x), 1)))
 
     Rewrite(build, {"x": X / 9}, LogSoftmax()).nothing()
+
+
+def log_sum_exp(
+    b: GraphBuilder, x: oir.Value, *, axes: tuple[int, ...] = (2,), keepdims: int = 0, limit: float
+) -> oir.Value:
+    """As jax.nn.logsumexp."""
+
+    def highest(keepdims: int) -> oir.Value:
+        r = b.ReduceMax(x, b.i64(axes), keepdims=keepdims)
+        is_finite = b.LessOrEqual(b.Abs(r), b.scalar_like(limit, x))
+        value: oir.Value = b.Where(is_finite, r, b.scalar_like(0, x))
+        return value
+
+    exponential = b.Exp(b.Sub(x, highest(1)))
+    logarithm = b.Log(b.Abs(b.ReduceSum(exponential, b.i64(axes), keepdims=keepdims)))
+    result: oir.Value = b.Neg(b.Add(logarithm, highest(keepdims)))
+    return result
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [(2,), (0,), (1, 2), (0, 1, 2)])
+def test_log_sum_exp(axes: tuple[int, ...], keepdims: int, dtype: type[np.floating]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        limit = float(np.finfo(dtype).max)
+        return log_sum_exp(b, x, axes=axes, keepdims=keepdims, limit=limit)
+
+    rewrite = Rewrite(build, {"x": X.astype(dtype)}, LogSumExp(), tolerance=5e-7)
+    rewrite.gives("Neg", "ReduceLogSumExp")
+
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def test_log_sum_exp_of_infinities() -> None:
+    edges = np.nan_to_num(EDGES, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return log_sum_exp(b, x, limit=LARGEST)
+
+    Rewrite(build, {"x": edges}, LogSumExp(), tolerance=5e-7).gives("Neg", "ReduceLogSumExp")
+
+
+@pytest.mark.parametrize("limit", [3e38, np.inf])
+def test_log_sum_exp_needs_the_guard(limit: float) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return log_sum_exp(b, x, limit=limit)
+
+    Rewrite(build, {"x": X}, LogSumExp()).nothing()
+
+
+@pytest.mark.parametrize("extent", [0, 1 << 16])
+def test_log_sum_exp_of_nothing_or_too_much(extent: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return log_sum_exp(b, x, limit=LARGEST)
+
+    model = model_of(build, {"x": np.zeros((1, 2, extent), np.float32)})
+    assert not apply_rules(model, [LogSumExp()], load_target("ort-cpu"))
+
+
+def test_log_sum_exp_in_jax() -> None:
+    """Of NaN too, which the maximum of the program lets through."""
+    program = hlo2onnx.translate(jax.jit(partial(jax.nn.logsumexp, axis=-1)).lower(EDGES))
+    assert [node.op_type for node in program.model_proto.graph.node] == ["ReduceLogSumExp"]
+    np.testing.assert_allclose(program(EDGES), jax.nn.logsumexp(EDGES, axis=-1), rtol=5e-7)

@@ -105,6 +105,7 @@ RULES: tuple[Rule, ...] = (
     activations.Sigmoid(),
     softmax.Softmax(),
     softmax.LogSoftmax(),
+    softmax.LogSumExp(),
     normalization.LayerNormalization(),
     normalization.RMSNormalization(),
     normalization.NormalizationParameters(),

@@ -1,10 +1,14 @@
-"""Softmax and its logarithm."""
+"""Softmax, its logarithm, and the logarithm of sums of exponentials."""
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import FLOATS, dtype_of, rank_of, shape_of
+from hlo2onnx.graph.dims import is_positive
+from hlo2onnx.graph.values import FLOATS, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import first, source_of
 from hlo2onnx.raising.rules.units import keeps_axes, reduced_axes
@@ -70,7 +74,10 @@ class Softmax(Rule):
 
 
 class LogSoftmax(Rule):
-    """s - Log(ReduceSum(Exp(s), a)) with s = Sub(x, ReduceMax(x, a)) -> LogSoftmax(x, axis=a)"""
+    """s - Log(ReduceSum(Exp(s), a)) with s = Sub(x, ReduceMax(x, a)) -> LogSoftmax(x, axis=a)
+
+    Legal but for f64, of which ONNX Runtime's kernel makes numbers in a row with NaN or +inf.
+    """
 
     name = "log-softmax"
     anchors = frozenset({"Sub"})
@@ -89,4 +96,78 @@ class LogSoftmax(Rule):
         axes = reduction_of(total, "ReduceSum", exponential)
         x, axis = _shifted(shifted)
         need(axes == (axis,), "maximum and sum run over different axes", node)
+        need(dtype_of(x) != oir.DataType.DOUBLE, "its kernel loses NaN in this type", x)
         return _operator(b, "LogSoftmax", x, axis)
+
+
+MOST_SUMMED = 1 << 15
+"""Exponentials that are summed by the kernel, which adds one after the other: 5e-7 of the result.
+Longer sums stay ReduceSum, which is split."""
+
+
+class LogSumExp(Rule):
+    """m + Log(ReduceSum(Exp(x - m), a)) -> ReduceLogSumExp(x, a)
+
+    Legal for m = ReduceMax(x, a), and 0 where that is infinite, as the operator has it, too: rows
+    of -inf alone give -inf. The sum may stand in Abs. Of at most 32,768 terms; x is not empty.
+    """
+
+    name = "log-sum-exp"
+    anchors = frozenset({"Add"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        logarithm, highest = node.inputs
+        assert logarithm is not None and highest is not None
+        if source_of(logarithm, "Log") is None:
+            logarithm, highest = highest, logarithm
+        total = source_of(logarithm, "Log")
+        need(total is not None, "no logarithm is added", node)
+        assert total is not None
+        total = source_of(total, "Abs") or total
+        summed = total.producer()
+        need(summed is not None and summed.op_type == "ReduceSum", "it is of no sum", node)
+        assert summed is not None
+        shifted = source_of(first(summed), "Exp")
+        difference = None if shifted is None else shifted.producer()
+        need(difference is not None and difference.op_type == "Sub", "it is no shifted Exp", node)
+        assert difference is not None
+        x, axes = first(difference), reduced_axes(summed)
+        beside = reduction_of(_finite(difference.inputs[1]), "ReduceMax", x)
+        need(beside == axes, "maximum and sum run over different axes", node)
+        need(shape_of(shifted) == shape_of(x), "the maximum is not x's own", node)  # type: ignore[arg-type]
+        outer = _finite(highest).producer()
+        need(outer is not None and outer.op_type == "ReduceMax", "no maximum is added", node)
+        assert outer is not None
+        need(first(outer) is x and reduced_axes(outer) == axes, "it is another maximum", node)
+        need(shape_of(highest) == shape_of(total), "the sum does not have its shape", node)
+        return self._operator(b, x, axes, keeps_axes(summed))
+
+    def _operator(
+        self, b: Rewriter, x: oir.Value, axes: tuple[int, ...], keepdims: bool
+    ) -> oir.Value:
+        # The kernel gives a wrong shape where any extent is 0.
+        need(all(map(is_positive, shape_of(x))), "it may be empty", x)
+        dims = [shape_of(x)[axis] for axis in axes]
+        terms = math.prod(dim for dim in dims if isinstance(dim, int))
+        need(terms <= MOST_SUMMED, "the kernel's sum of so many terms loses digits", x)
+        is_supported = dtype_of(x) in FLOATS and b.supports("ReduceLogSumExp", dtype_of(x))
+        need(is_supported, "no ReduceLogSumExp for its type", x)
+        made: oir.Value = b.ReduceLogSumExp(x, b.i64(axes), keepdims=int(keepdims))
+        return made
+
+
+def _finite(value: oir.Value | None) -> oir.Value:
+    """r of Where(|r| <= the largest number, r, 0)."""
+    node = None if value is None else value.producer()
+    need(node is not None and node.op_type == "Where", "it is no guarded maximum", value)
+    assert node is not None
+    is_finite, r, zero = node.inputs
+    assert is_finite is not None and r is not None
+    test = is_finite.producer()
+    need(test is not None and test.op_type == "LessOrEqual", "infinity is not asked for", node)
+    assert test is not None
+    largest = float(np.finfo(dtype_of(r).numpy()).max) if dtype_of(r) in FLOATS else None
+    need(const_number(test.inputs[1]) == largest, "it is another limit", test)
+    need(source_of(first(test), "Abs") is r, "something else is asked", test)
+    need(const_number(zero) == 0, "it becomes something else than 0", node)
+    return r
