@@ -63,6 +63,7 @@ class Rewrite:
 
 
 def _assert_close(new: np.ndarray, old: np.ndarray, tolerance: float) -> None:
+    assert (new.dtype, new.shape) == (old.dtype, old.shape)
     if not tolerance:
         np.testing.assert_array_equal(new, old)
         return
