@@ -18,9 +18,9 @@ from dialect_handlers.common.contraction import (
 )
 from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import canonical, is_static, product
+from hlo2onnx.graph.dims import canonical, is_static, product, quotient
 from hlo2onnx.graph.extent_rules import INT64_MIN
-from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.graph.values import FLOATS, Dim, Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -31,8 +31,12 @@ from hlo2onnx.targets.decompositions.convolution import (
     conv_as_matmul,
     conv_transpose_as_matmul,
     pad_spatial,
-    static_dims,
     swap_channels,
+)
+
+_SYMBOLIC_KERNEL = (
+    "the kernel's extent is dynamic",
+    "lower the function for a static kernel shape",
 )
 
 
@@ -47,7 +51,7 @@ class Window:
     """
 
     extent: Dim
-    size: int
+    size: Dim
     stride: int
     low: int
     high: int
@@ -56,20 +60,35 @@ class Window:
     reversed: bool
 
     @property
-    def reach(self) -> int:
+    def reach(self) -> Dim:
         """Distance from the first to the last element under the window."""
-        return (self.size - 1) * self.rhs_dilation
+        return canonical((self.size - 1) * self.rhs_dilation)  # type: ignore[operator]
+
+    @property
+    def count(self) -> Dim:
+        """How many windows there are."""
+        extent = (self.extent - 1) * self.lhs_dilation + 1 if self.extent != 0 else 0  # type: ignore[operator]
+        room = canonical(extent + (self.low + self.high) - self.reach - 1)
+        if isinstance(room, int):
+            return max(room // self.stride + 1, 0)
+        return canonical(room // self.stride + 1)
 
     @property
     def cut_low(self) -> int:
         """How much of the low end of a full ConvTranspose (where every output that an input
         reaches is kept) is cut off; negative where zeros are added."""
-        return self.reach - self.low
+        return self._static_reach - self.low
 
     @property
     def cut_high(self) -> int:
         """The same at the high end."""
-        return self.reach - self.high
+        return self._static_reach - self.high
+
+    @property
+    def _static_reach(self) -> int:
+        if not isinstance(self.reach, int):
+            raise UnsupportedOp(*_SYMBOLIC_KERNEL)
+        return self.reach
 
     @property
     def sees_padding_only(self) -> bool:
@@ -81,7 +100,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of real tensors: axes, windows by spatial axis, groups, extents of the result.
+    """A convolution of real tensors: axes, windows by spatial axis, groups.
 
     Attributes:
         layout: StableHLO's dimension numbers.
@@ -92,7 +111,6 @@ class Convolution:
     windows: tuple[Window, ...]
     feature_groups: int
     batch_groups: int
-    dims: tuple[Dim, ...]
 
     @property
     def group(self) -> int:
@@ -101,9 +119,10 @@ class Convolution:
 
     def apply(self, em: Emitter, lhs: oir.Value, rhs: oir.Value) -> oir.Value:
         """The convolution of two tensors of one element type."""
-        empty = 0 in (*shape_of(lhs), *shape_of(rhs), *self.dims)
+        dims = self._dims(shape_of(lhs), shape_of(rhs))
+        empty = 0 in (*shape_of(lhs), *shape_of(rhs), *dims)
         if empty or any(window.sees_padding_only for window in self.windows):
-            return zeros(em, dtype_of(lhs), self.dims)
+            return zeros(em, dtype_of(lhs), dims)
         transposed = any(window.lhs_dilation > 1 for window in self.windows)
         x, w = self._input(em, lhs), self._kernel(em, rhs, mirrored=transposed)
         if not self.windows:
@@ -115,6 +134,17 @@ class Convolution:
         layout = self.layout
         axes = (layout.output_batch_dimension, layout.output_feature_dimension)
         return em.transpose(y, np.argsort((*axes, *layout.output_spatial_dimensions)).tolist())
+
+    def _dims(self, lhs: Shape, rhs: Shape) -> list[Dim]:
+        """The extents of the result."""
+        layout = self.layout
+        batch = quotient(lhs[layout.input_batch_dimension], self.batch_groups)
+        dims: list[Dim] = [0] * len(lhs)
+        dims[layout.output_batch_dimension] = batch
+        dims[layout.output_feature_dimension] = rhs[layout.kernel_output_feature_dimension]
+        for axis, window in zip(layout.output_spatial_dimensions, self.windows, strict=True):
+            dims[axis] = window.count
+        return dims
 
     def _input(self, em: Emitter, lhs: oir.Value) -> oir.Value:
         """lhs as (batch, features, spatial...).
@@ -140,7 +170,7 @@ class Convolution:
         axes = [
             axis
             for axis, window in zip(layout.kernel_spatial_dimensions, self.windows, strict=True)
-            if window.reversed != mirrored and window.size > 1
+            if window.reversed != mirrored and window.size != 1
         ]
         count = len(axes)
         w = em.slice(rhs, [-1] * count, [INT64_MIN] * count, [-1] * count, axes)
@@ -148,19 +178,13 @@ class Convolution:
         return em.transpose(w, (*channels, *layout.kernel_spatial_dimensions))
 
 
-_SYMBOLIC_KERNEL = (
-    "the kernel's extent is dynamic",
-    "lower the function for a static kernel shape",
-)
-
-
 def _matmul(em: Emitter, x: oir.Value, w: oir.Value, group: int) -> oir.Value:
     """A convolution without spatial axes: MatMul of (batch, features) and (outputs, inputs)."""
     if group == 1:
         return contract(em, Operand(x, (), (1,)), Operand(w, (), (1,)))
-    (batch, features), (outputs, inputs) = shape_of(x), static_dims(w)
-    x = em.reshape(x, [batch, group, canonical(features // group)])
-    w = em.reshape(w, [group, outputs // group, inputs])
+    (batch, features), (outputs, inputs) = shape_of(x), shape_of(w)
+    x = em.reshape(x, [batch, group, quotient(features, group)])
+    w = em.reshape(w, [group, quotient(outputs, group), inputs])
     y = contract(em, Operand(x, (1,), (2,)), Operand(w, (0,), (2,)))
     return em.reshape(em.transpose(y, (1, 0, 2)), [batch, outputs])
 
@@ -176,10 +200,11 @@ def _conv(
         "strides": [window.stride for window in windows],
     }
     if dtype_of(x) not in FLOATS:
-        if static_shape(w) is None:
+        if not is_static(shape_of(w)[2:]):
             raise UnsupportedOp(*_SYMBOLIC_KERNEL)
         return conv_as_matmul(em, x, w, group=group, **attributes)
-    kernel_shape = [window.size for window in windows]
+    sizes = [window.size for window in windows]
+    kernel_shape = sizes if is_static(sizes) else None
     y: oir.Value = em.Conv(x, w, group=group, kernel_shape=kernel_shape, **attributes)
     return y
 
@@ -269,7 +294,7 @@ def convolution(
         Window(*row)
         for row in zip(
             (shape_of(lhs[0])[axis] for axis in dimension_numbers.input_spatial_dimensions),
-            _kernel_extents(rhs[0], dimension_numbers.kernel_spatial_dimensions),
+            (shape_of(rhs[0])[axis] for axis in dimension_numbers.kernel_spatial_dimensions),
             window_strides or (1,) * rank,
             *edges.T.tolist(),
             lhs_dilation or (1,) * rank,
@@ -278,8 +303,7 @@ def convolution(
             strict=True,
         )
     )
-    dims = tuple(oir.SymbolicDim(None) if dim is None else dim for dim in op.result_shape())
-    conv = Convolution(dimension_numbers, windows, feature_group_count, batch_group_count, dims)
+    conv = Convolution(dimension_numbers, windows, feature_group_count, batch_group_count)
 
     def real_product(x: oir.Value, y: oir.Value) -> oir.Value:
         return accumulate(em, lambda a, b: conv.apply(em, a, b), x, y, types[0].dtype)
@@ -294,10 +318,3 @@ def _padded(em: Emitter, x: oir.Value, axes: Sequence[int], edges: Any) -> oir.V
     for axis, (before, after) in zip(axes, edges.tolist(), strict=True):
         low[axis], high[axis] = before, after
     return pad(em, x, em.scalar_like(0, x), low, high, [0] * rank_of(x))
-
-
-def _kernel_extents(w: oir.Value, axes: Sequence[int]) -> list[int]:
-    dims = [dim for axis in axes if isinstance(dim := shape_of(w)[axis], int)]
-    if len(dims) != len(axes):
-        raise UnsupportedOp(*_SYMBOLIC_KERNEL)
-    return dims

@@ -227,9 +227,7 @@ def _gemm(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueT
 def _conv(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     x, w = operand(inputs, 0), operand(inputs, 1)
     need(dtype_of(x) == dtype_of(w), "operands of different types")
-    spatial = shape_of(w)[2:]
-    kernel = [int(dim) for dim in spatial]  # type: ignore[arg-type]
-    dims = _windows(shape_of(x)[2:], kernel, attributes)
+    dims = _windows(shape_of(x)[2:], shape_of(w)[2:], attributes)
     return [(dtype_of(x), (shape_of(x)[0], shape_of(w)[0], *dims))]
 
 
@@ -257,7 +255,7 @@ def _pool(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueT
     return [pooled, (oir.DataType.INT64, pooled[1])][:n_outputs]
 
 
-def _windows(dims: Shape, kernel: Sequence[int], attributes: Attributes) -> list[Dim]:
+def _windows(dims: Shape, kernel: Sequence[Dim], attributes: Attributes) -> list[Dim]:
     rank = len(dims)
     pads = attributes.get("pads", (0,) * 2 * rank)
     strides = attributes.get("strides", (1,) * rank)

@@ -6,7 +6,6 @@ Pad, Slice, Gather and MatMul have, and for any number of spatial axes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +14,9 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.dims import canonical, product
+from hlo2onnx.graph.dims import canonical, is_static, product, quotient
 from hlo2onnx.graph.extent_rules import INT64_MIN
-from hlo2onnx.graph.values import Dim, rank_of, shape_of, static_shape
+from hlo2onnx.graph.values import Dim, rank_of, shape_of
 
 _SLICES = 16
 """Up to this many windows are cut out one by one; more of them by one Gather."""
@@ -40,24 +39,24 @@ def conv_as_matmul(
 
     Args:
         x: (batch, channels, spatial...).
-        w: (outputs, channels / group, kernel...).
+        w: (outputs, channels / group, kernel...), of which the kernel's extents are static.
         strides, dilations: One per spatial axis.
         pads: All low edges, then all high edges; negative ones crop.
         group: Number of channel groups.
     """
     x = pad_spatial(builder, x, pads)
     batch, _, *spatial = shape_of(x)
-    outputs, channels, *kernel = static_dims(w)
-    channels *= group
+    outputs, channels, *_ = shape_of(w)
+    kernel = spatial_dims(w)
     windows = [
         canonical((extent - (size - 1) * dilation - 1) // stride + 1)
         for extent, size, dilation, stride in zip(spatial, kernel, dilations, strides, strict=True)
     ]
     static = [count for count in windows if isinstance(count, int)]
     by_kernel = len(static) < len(windows) or sum(kernel) <= sum(static)
-    depth = channels // group * math.prod(kernel)
+    depth = product([channels, *kernel])
     groups = [group] if group > 1 else []
-    x = builder.reshape(x, [batch, *groups, channels // group, *spatial])
+    x = builder.reshape(x, [batch, *groups, channels, *spatial])
     channel_axis = 1 + len(groups)
     for inner in reversed(range(len(spatial))):
         # Each axis done puts its stack in front of the spatial axes and its windows at the end.
@@ -72,7 +71,7 @@ def conv_as_matmul(
             by_position = (count, strides[inner])
             x = _stack_windows(builder, x, axis, channel_axis, by_position, by_size)
     positions = product(windows)
-    w = builder.reshape(w, [*groups, outputs // group, depth])
+    w = builder.reshape(w, [*groups, quotient(outputs, group), depth])
     if by_kernel:
         result = builder.MatMul(w, builder.reshape(x, [batch, *groups, depth, positions]))
     else:
@@ -97,13 +96,13 @@ def conv_transpose_as_matmul(
 
     Args:
         x: (batch, channels, spatial...).
-        w: (channels, outputs / group, kernel...).
+        w: (channels, outputs / group, kernel...), of which the kernel's extents are static.
         strides, dilations: One per spatial axis.
         pads: What is cut off the output: all low edges, then all high edges.
         group: Number of channel groups.
         output_padding: What is added to the high edges of the output.
     """
-    kernel = static_dims(w)[2:]
+    kernel = spatial_dims(w)
     rank = len(kernel)
     w = swap_channels(builder, w, group)
     w = builder.slice(w, [-1] * rank, [INT64_MIN] * rank, [-1] * rank, range(2, 2 + rank))
@@ -125,13 +124,14 @@ def conv_transpose_as_matmul(
 def swap_channels(builder: GraphBuilder, w: oir.Value, group: int) -> oir.Value:
     """The kernel of a ConvTranspose as that of a Conv, or the other way round:
     (group * a, b, kernel...) -> (group * b, a, kernel...)."""
-    rows, columns, *kernel = static_dims(w)
+    rows, columns, *kernel = shape_of(w)
     kernel_axes = range(2, 2 + len(kernel))
     if group == 1:
         return builder.transpose(w, (1, 0, *kernel_axes))
-    w = builder.reshape(w, [group, rows // group, columns, *kernel])
+    own = quotient(rows, group)
+    w = builder.reshape(w, [group, own, columns, *kernel])
     w = builder.transpose(w, (0, 2, 1, *(axis + 1 for axis in kernel_axes)))
-    return builder.reshape(w, [group * columns, rows // group, *kernel])
+    return builder.reshape(w, [product([group, columns]), own, *kernel])
 
 
 def spread(builder: GraphBuilder, x: oir.Value, factors: Sequence[int]) -> oir.Value:
@@ -199,19 +199,10 @@ def _swap_last_two(builder: GraphBuilder, x: oir.Value) -> oir.Value:
     return builder.transpose(x, (*lead, first, last))
 
 
-def static_dims(x: oir.Value) -> tuple[int, ...]:
-    """The extents of a value, all of which are static."""
-    return _static(x, 0)
-
-
 def spatial_dims(x: oir.Value) -> tuple[int, ...]:
     """The spatial extents of (batch, channels, spatial...), all of which are static."""
-    return _static(x, 2)
-
-
-def _static(x: oir.Value, first: int) -> tuple[int, ...]:
-    dims = tuple(dim for dim in shape_of(x)[first:] if isinstance(dim, int))
-    if len(dims) != rank_of(x) - first:
+    dims = tuple(dim for dim in shape_of(x)[2:] if isinstance(dim, int))
+    if len(dims) != rank_of(x) - 2:
         raise InternalError(f"{x.name} has a dynamic shape")
     return dims
 
@@ -223,7 +214,7 @@ def decompose_conv(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     """A Conv node's output from other operators; None where the kernel's extents are symbolic."""
     x, w = node.inputs[:2]
     assert x is not None and w is not None
-    if static_shape(w) is None:
+    if not is_static(shape_of(w)[2:]):
         return None
     rank = rank_of(x) - 2
     y = conv_as_matmul(builder, x, w, **_attributes(node, rank))
@@ -235,7 +226,7 @@ def decompose_conv_transpose(builder: GraphBuilder, node: oir.Node) -> oir.Value
     symbolic."""
     x, w = node.inputs[:2]
     assert x is not None and w is not None
-    if static_shape(w) is None:
+    if not is_static(shape_of(w)[2:]):
         return None
     rank = rank_of(x) - 2
     extra = node.attributes.get_ints("output_padding", [0] * rank)
