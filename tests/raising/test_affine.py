@@ -56,6 +56,7 @@ def twice(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
     return [b.Add(y, b.const(C)), b.Neg(y)]
 
 
+TINY = np.float32(1e-20)
 PLACES = RNG.normal(size=(1, 4, 6, 6)).astype(np.float32)
 STAY: dict[str, Build] = {
     "others read it": twice,
@@ -64,6 +65,12 @@ STAY: dict[str, Build] = {
     "places": lambda b, x: b.Neg(b.Add(conv(b, x), b.const(PLACES))),
     "images": lambda b, x: b.Neg(b.Mul(conv(b, x), b.const(np.ones((2, 1, 1, 1), np.float32)))),
     "shared weights": lambda b, x: [b.Mul(conv(b, x), b.const(C)), conv(b, b.Neg(x))],
+    "an infinite scale": lambda b, x: b.Neg(b.Mul(conv(b, x), b.const(C * np.float32(np.inf)))),
+    "a divisor of 0": lambda b, x: b.Neg(b.Div(conv(b, x), b.const(C * 0))),
+    "an overflow": lambda b, x: b.Neg(b.Mul(conv(b, x, W / TINY), b.const(C / TINY))),
+    "an underflow": lambda b, x: b.Neg(b.Mul(conv(b, x, W * TINY), b.const(C * TINY))),
+    "one channel": lambda b, x: b.Neg(b.Mul(conv(b, x, W[:1]), b.const(C))),
+    "one channel shifted": lambda b, x: b.Neg(b.Add(conv(b, x, W[:1]), b.const(C))),
 }
 
 

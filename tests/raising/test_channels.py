@@ -37,7 +37,15 @@ def batch_norm(x: jax.Array, m: Any, v: Any, s: Any, b: Any) -> jax.Array:
 
 def test_batch_normalization_of_computed_statistics() -> None:
     images = np.ascontiguousarray(np.moveaxis(X, -1, 1))
-    assert nodes(batch_norm, images, *V) == ["BatchNormalization"]
+    w = RNG.normal(size=(12, 12, 1, 1)).astype(np.float32)
+
+    def model(x: jax.Array, *statistics: Any) -> jax.Array:
+        return batch_norm(jax.lax.conv(x, w, (1, 1), "SAME"), *statistics)
+
+    assert nodes(model, images, *V) == ["BatchNormalization", "Conv"]
+    # Far from 0 the kernel loses digits that x has.
+    far = np.float32(3e4)
+    assert "Sub" in nodes(batch_norm, images + far, V[0] + far, *V[1:])
 
 
 def test_batch_normalization_of_channels_last() -> None:

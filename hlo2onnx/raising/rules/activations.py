@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import onnx_ir as oir
 
 from hlo2onnx.graph.values import const_number, dtype_of, shape_of
@@ -27,18 +29,23 @@ class ActivationOperators(Rule):
                 continue
             attributes = dict(activation.attributes)
             for attribute, name in activation.parameters.items():
-                attributes[attribute] = float(const_number(found[name]) or 0.0)
+                parameter = const_number(found[name])
+                assert parameter is not None
+                need(math.isfinite(parameter), "a parameter is no finite number", found[name])
+                attributes[attribute] = float(parameter)
             made: oir.Value = b.op(activation.op_type, found["x"], **attributes)
             return made
         raise Refusal("it is no activation function", node)
 
 
-_FINE_WITHOUT = frozenset(
+_SUMS = frozenset(
     {"Add", "AveragePool", "Conv", "ConvTranspose", "Gemm", "MatMul", "ReduceMean", "ReduceSum",
      "Sub"}
 )  # fmt: skip
 """Operators whose results are as exact relative to the largest result without the last digits of
 the smallest operands."""
+_MAGNIFIES = frozenset({"Div", "Log", "Pow", "Reciprocal", "Sqrt"})
+"""Operators in whose results the digits of small operands count; of Div, those of the divisor."""
 _PASS_ON = frozenset(
     {
         "Concat",
@@ -62,7 +69,8 @@ class Sigmoid(Rule):
 
     The kernel is exact to 1.5e-7, but of values below 1e-5 it gets few digits right, and from
     x < -18 on none. Legal where what reads them adds or multiplies, as gates are read; not for
-    probabilities that leave the program, or of which a logarithm is taken.
+    probabilities that leave the program, or of which, or of a sum of which, a logarithm is taken.
+    Where all gates are all but closed, what they let through has as few digits.
     """
 
     name = "sigmoid"
@@ -80,23 +88,49 @@ class Sigmoid(Rule):
         return made
 
 
-def _tolerates(node: oir.Node, value: oir.Value, depth: int) -> bool:
-    """Whether the smallest digits of an operand do not matter to a node and to what follows it."""
-    if node.op_type in _FINE_WITHOUT or (node.op_type == "Where" and node.inputs[0] is value):
-        return True
+def _tolerates(node: oir.Node, value: oir.Value, depth: int, is_gated: bool = False) -> bool:
+    """Whether the smallest digits of an operand do not matter to a node and to what follows it.
+
+    Args:
+        is_gated: Whether the operand is no probability any more, but what a gate let through.
+    """
+    if node.op_type in _SUMS:
+        return is_gated or not _is_magnified(node.outputs[0], depth)
     if node.op_type not in _PASS_ON or depth == 0:
         return False
     (output,) = node.outputs
     if output.is_graph_output() and node.op_type != "Mul":
         return False
-    return all(_tolerates(user, output, depth - 1) for user in output.consumers())
+    is_gated = is_gated or (node.op_type == "Mul" and not _is_alone(value, node))
+    return all(_tolerates(user, output, depth - 1, is_gated) for user in output.consumers())
+
+
+def _is_alone(value: oir.Value, node: oir.Node) -> bool:
+    """Whether all other operands are constant."""
+    return node.inputs.count(value) == 1 and all(
+        x is None or x is value or x.const_value is not None for x in node.inputs
+    )
+
+
+def _is_magnified(value: oir.Value, depth: int) -> bool:
+    """Whether what reads a sum, or this with constants, makes its smallest digits count."""
+    for user in value.consumers():
+        is_divided = user.op_type == "Div" and user.inputs.count(value) == 1
+        if user.op_type in _MAGNIFIES and not (is_divided and user.inputs[0] is value):
+            return True
+        passes_on = user.op_type in _PASS_ON | _SUMS | {"Div"} and _is_alone(value, user)
+        if passes_on and depth and _is_magnified(user.outputs[0], depth - 1):
+            return True
+    return False
 
 
 _SIGN_BLIND = frozenset(
     {"Add", "AveragePool", "BatchNormalization", "Conv", "Gemm", "LayerNormalization", "MatMul",
-     "MaxPool", "Mul", "ReduceMean", "ReduceSum", "ReduceMax", "RMSNormalization", "Softmax", "Sub"}
+     "ReduceMean", "ReduceSum", "RMSNormalization", "Softmax", "Sub"}
 )  # fmt: skip
 """Operators that give equal numbers for zeros of both signs."""
+_ZERO_FOR_ZERO = frozenset({"MaxPool", "Mul", "ReduceMax"})
+"""Operators that give equal numbers for zeros of both signs, zeros of both signs among them."""
 _MOVES = frozenset(
     {"Concat", "Expand", "Identity", "Pad", "Reshape", "Resize", "Slice", "Transpose"}
 )
@@ -106,11 +140,14 @@ def _is_sign_blind(value: oir.Value, depth: int = _DEPTH) -> bool:
     """Whether all that reads a value takes zeros of both signs as equal."""
     if value.is_graph_output() or depth == 0:
         return False
-    return all(
-        user.op_type in _SIGN_BLIND
-        or (user.op_type in _MOVES and _is_sign_blind(user.outputs[0], depth - 1))
-        for user in value.consumers()
-    )
+    return all(user.op_type in _SIGN_BLIND or _is_move(user, depth) for user in value.consumers())
+
+
+def _is_move(node: oir.Node, depth: int) -> bool:
+    """Whether a node passes zeros on to what takes zeros of both signs as equal."""
+    if node.op_type in _ZERO_FOR_ZERO and node.outputs[0].is_graph_output():
+        return not node.outputs[0].uses()
+    return node.op_type in _ZERO_FOR_ZERO | _MOVES and _is_sign_blind(node.outputs[0], depth - 1)
 
 
 class Relu(Rule):
@@ -159,6 +196,7 @@ class ClipBetween(Rule):
         need(low <= high, "the lower bound is above the upper one", node)
         x = found["x"]
         need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
-        need(low != 0 or _is_sign_blind(y), "the sign of a zero may be asked for", node)
+        blind = 0 not in bounds or _is_sign_blind(y)
+        need(blind, "the sign of a zero may be asked for", node)
         made: oir.Value = b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
         return made

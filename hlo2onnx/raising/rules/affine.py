@@ -6,6 +6,8 @@ once, from f64.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as oir
 
@@ -17,15 +19,44 @@ from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
-def _convolution(value: oir.Value | None) -> oir.Node | None:
-    """The convolution that makes a value for one reader alone."""
-    node = None if value is None else value.producer()
-    if value is None or node is None or node.op_type != "Conv" or node.domain:
-        return None
-    return node if len(value.uses()) == 1 and not value.is_graph_output() else None
+@dataclass(frozen=True)
+class _Layer:
+    """A convolution that is read once, by a sum or product with something else."""
+
+    node: oir.Node
+    weights: oir.Value
+    bias: oir.Value | None
+    other: oir.Value
+
+    def with_parameters(self, b: Rewriter, weights: oir.Value, bias: oir.Value | None) -> oir.Value:
+        """The convolution with other weights."""
+        attributes = {name: attribute.value for name, attribute in self.node.attributes.items()}
+        inputs = [first(self.node), weights] + ([] if bias is None else [bias])
+        made: oir.Value = b.op("Conv", *inputs, **attributes)
+        return made
 
 
-def _per_channel(value: oir.Value | None, convolution: oir.Node) -> np.ndarray:
+def _layer(node: oir.Node) -> _Layer:
+    """The convolution that a sum, product or their inverse reads.
+
+    Raises:
+        Refusal: There is none, others read it, it is of halves, or its bias is computed.
+    """
+    swaps = node.op_type in ("Add", "Mul")
+    for value, other in (node.inputs, node.inputs[::-1])[: 1 + swaps]:
+        maker = None if value is None else value.producer()
+        if value is None or maker is None or maker.op_type != "Conv" or maker.domain:
+            continue
+        need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", maker)
+        _, weights, bias = (*maker.inputs, None)[:3]
+        assert weights is not None and other is not None
+        need(dtype_of(weights) in _TYPES, "its type rounds more coarsely", weights)
+        need(bias is None or bias.const_value is not None, "its bias is computed", bias)
+        return _Layer(maker, weights, bias, other)
+    raise Refusal("it reads no convolution", node)
+
+
+def _per_channel(value: oir.Value, convolution: oir.Node) -> np.ndarray:
     """A number a channel, in f64.
 
     Raises:
@@ -41,19 +72,25 @@ def _per_channel(value: oir.Value | None, convolution: oir.Node) -> np.ndarray:
     whole = (1,) * (rank_of(result) - array.ndim) + array.shape
     others = whole[:1] + whole[2:]
     need(len(whole) == rank_of(result) and set(others) <= {1}, "it is no number a channel", value)
+    need(whole[1] in (1, channels), "it makes several channels of one", value)
     return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
 
 
 def _rounded(b: Rewriter, array: np.ndarray, like: oir.Value, *old: oir.Value | None) -> oir.Value:
-    made = b.const(array.astype(dtype_of(like).numpy()))
+    """The numbers in the type of `like`.
+
+    Raises:
+        Refusal: One is too large or too small for it, or is no number.
+    """
+    dtype = dtype_of(like).numpy()
+    with np.errstate(all="ignore"):
+        rounded = array.astype(dtype)
+    is_small = (np.abs(rounded) < np.finfo(dtype).tiny) & (array != 0)
+    need(
+        np.isfinite(rounded).all() and not is_small.any(), "a weight leaves its type's range", like
+    )
+    made = b.const(rounded)
     inherit_name([x for x in old if x is not None], made)
-    return made
-
-
-def _again(b: Rewriter, node: oir.Node, weights: oir.Value, bias: oir.Value | None) -> oir.Value:
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    inputs = [first(node), weights] + ([] if bias is None else [bias])
-    made: oir.Value = b.op("Conv", *inputs, **attributes)
     return made
 
 
@@ -61,80 +98,62 @@ class ScaleIntoConvolution(Rule):
     """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div
 
     Legal for constants w, b and s, s with a number for each channel, where nothing else reads what
-    the convolution gives.
+    the convolution gives and all products are finite.
     """
 
     name = "scale-into-convolution"
     anchors = frozenset({"Div", "Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        pairs = [(node.inputs[0], node.inputs[1])]
-        pairs += [(node.inputs[1], node.inputs[0])] if node.op_type == "Mul" else []
-        for value, factor in pairs:
-            convolution = _convolution(value)
-            if convolution is None:
-                continue
-            w, bias = convolution.inputs[1], _bias(convolution)
-            assert w is not None
-            need(dtype_of(w) in _TYPES, "its type rounds more coarsely", w)
-            weights = const_of(w)
-            need(weights is not None and len(w.uses()) == 1, "its weights are not its own", w)
-            need(bias is None or bias.const_value is not None, "its bias is computed", bias)
-            assert weights is not None
-            scale = _per_channel(factor, convolution)
-            scale = 1 / scale if node.op_type == "Div" else scale
-            columns = scale.reshape(-1, *(1,) * (weights.ndim - 1))
-            new_bias = None
-            if bias is not None:
-                new_bias = _rounded(b, _numbers(bias) * scale, bias, bias)
-            scaled = _rounded(b, weights.astype(np.float64) * columns, w, w)
-            return _again(b, convolution, scaled, new_bias)
-        raise Refusal("no convolution is scaled", node)
+        layer = _layer(node)
+        w = layer.weights
+        weights = const_of(w)
+        need(weights is not None and len(w.uses()) == 1, "its weights are not its own", w)
+        assert weights is not None
+        scale = _per_channel(layer.other, layer.node)
+        need(np.isfinite(scale).all(), "the scale is not finite", layer.other)
+        need(node.op_type == "Mul" or scale.all(), "it is divided by 0", layer.other)
+        combine = np.multiply if node.op_type == "Mul" else np.divide
+        columns = scale.reshape(-1, *(1,) * (weights.ndim - 1))
+        bias = layer.bias
+        with np.errstate(all="ignore"):
+            scaled = combine(weights.astype(np.float64), columns)
+            shift = None if bias is None else combine(_numbers(bias), scale)
+        if bias is not None and shift is not None:
+            bias = _rounded(b, shift, bias, bias)
+        return layer.with_parameters(b, _rounded(b, scaled, w, w), bias)
 
 
 class BiasIntoConvolution(Rule):
     """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub
 
     Legal for constants b and c, c with a number for each channel, where nothing else reads what
-    the convolution gives. Without a b, c may be a vector that was computed.
+    the convolution gives. Without a b, c may be a vector that was computed, if it is added.
     """
 
     name = "bias-into-convolution"
     anchors = frozenset({"Add", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        pairs = [(node.inputs[0], node.inputs[1])]
-        pairs += [(node.inputs[1], node.inputs[0])] if node.op_type == "Add" else []
-        for value, shift in pairs:
-            convolution = _convolution(value)
-            if convolution is None:
-                continue
-            w, bias = convolution.inputs[1], _bias(convolution)
-            assert w is not None
-            need(dtype_of(w) in _TYPES, "its type rounds more coarsely", w)
-            if bias is None and node.op_type == "Add" and (vector := _vector(shift, convolution)):
-                return _again(b, convolution, w, vector)
-            need(bias is None or bias.const_value is not None, "its bias is computed", bias)
-            added = _per_channel(shift, convolution)
-            added = -added if node.op_type == "Sub" else added
-            total = added if bias is None else _numbers(bias) + added
-            return _again(b, convolution, w, _rounded(b, total, w, bias, shift))
-        raise Refusal("nothing is added to a convolution", node)
+        layer = _layer(node)
+        w, bias, shift = layer.weights, layer.bias, layer.other
+        if bias is None and node.op_type == "Add" and (vector := _vector(shift, layer.node)):
+            return layer.with_parameters(b, w, vector)
+        added = _per_channel(shift, layer.node)
+        added = -added if node.op_type == "Sub" else added
+        total = added if bias is None else _numbers(bias) + added
+        return layer.with_parameters(b, w, _rounded(b, total, w, bias, shift))
 
 
-def _vector(value: oir.Value | None, convolution: oir.Node) -> oir.Value | None:
+def _vector(value: oir.Value, convolution: oir.Node) -> oir.Value | None:
     """The vector that was reshaped to a number for each channel, if it was."""
-    if value is None or value.const_value is not None:
+    if value.const_value is not None:
         return None
     vector = source_of(value, *RESHAPES)
     shape = shape_of(convolution.outputs[0])
     dims = (1, shape[1], *(1,) * (len(shape) - 2))
     is_vector = vector is not None and shape_of(vector) == shape[1:2] and shape_of(value) == dims
     return vector if is_vector else None
-
-
-def _bias(convolution: oir.Node) -> oir.Value | None:
-    return convolution.inputs[2] if len(convolution.inputs) > 2 else None
 
 
 def _numbers(bias: oir.Value) -> np.ndarray:

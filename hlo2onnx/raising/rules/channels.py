@@ -21,6 +21,8 @@ from hlo2onnx.raising.rules.normalization import (
 )
 from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
 
+_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+
 
 def _vector(value: oir.Value, like: oir.Value) -> oir.Value:
     """The vector that was reshaped to one number a channel of `like`, whose second axis they are.
@@ -45,11 +47,22 @@ def _operands(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
     yield right, left
 
 
+def _is_of_products(value: oir.Value, depth: int = 4) -> bool:
+    """Whether a value is a product of matrices or a convolution, or made of one."""
+    node = value.producer()
+    if node is None or depth == 0:
+        return False
+    if node.op_type in _PRODUCTS and not node.domain:
+        return True
+    return any(_is_of_products(x, depth - 1) for x in node.inputs if x is not None)
+
+
 class BatchNormalization(Rule):
     """(x - m) * (s / sqrt(v + e)) + b -> BatchNormalization(x, s, b, m, v, epsilon=e)
 
     Legal for vectors m, v, s, b of one number a channel each. Where they are constant they go into
-    the weights of a convolution instead.
+    the weights of a convolution instead. The kernel computes x * s' + (b - m * s'), which loses the
+    digits that x and m share: legal where x is made of products, as inexact themselves.
     """
 
     name = "batch-normalization"
@@ -69,6 +82,7 @@ class BatchNormalization(Rule):
                 x, mean = difference.inputs
                 assert x is not None and mean is not None
                 need(shape_of(x) == shape_of(output), "a parameter decides the shape", node)
+                need(_is_of_products(x), "digits of x would be lost", x)
                 scale, variance, epsilon = self._scale(_vector(factor, x))
                 vectors = [scale, _vector(shift, x), _vector(mean, x), variance]
                 computed = any(vector.const_value is None for vector in vectors)
@@ -195,6 +209,11 @@ def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups
         need(source_of(view, *RESHAPES) is x, "the statistics are of something else", view)
         dims = (batch, groups, channels // groups, *shape_of(x)[2:])
         need(shape_of(view) == dims, "the groups are not of channels", view)
+    kept = (batch, groups, *(1,) * (rank_of(view) - 2))
+    if view is x and groups == 1:
+        kept = (batch, *(1,) * (rank_of(view) - 1))
+    beside = "difference" not in found or shape_of(found["mean"]) == kept
+    need(beside, "the mean does not stand beside what it is of", found["mean"])
     for value in (averaged.inputs[1], found["axes"]):
         assert value is not None
         same = constant_axes(value, rank_of(view)) == tuple(axes)

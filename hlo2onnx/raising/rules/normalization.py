@@ -1,8 +1,8 @@
 """LayerNormalization and RMSNormalization.
 
 The runtime computes the variance as the mean of squared differences, which is never less exact
-than the difference of E[x²] and E[x]², and often much more. Squares that overflow, of numbers from
-1.8e19 on in f32, make NaN or 0 of the expansion and something finite of the operator.
+than the difference of E[x²] and E[x]², and often much more. Where squares overflow, of numbers from
+1.8e19 on in f32, the one may give NaN where the other gives 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.values import Dim, Shape, const_ints, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.patterns import Either, Extreme, Name, Op, Product, match
+from hlo2onnx.raising.patterns import As, Either, Extreme, Name, Op, Product, match
 from hlo2onnx.raising.rules.shape import source_of
 from hlo2onnx.raising.rules.softmax import reduction_of
 
@@ -65,13 +65,14 @@ def with_epsilon(value: oir.Value) -> tuple[oir.Value, float]:
 _X, _MEAN = Name("x"), Name("mean")
 _FAST = Op("Sub", Op("ReduceMean", Product(_X, _X), Name("axes")), Product(_MEAN, _MEAN))
 _CENTRED = Op("Sub", _X, _MEAN)
+_DIFFERENCE = As("difference", _CENTRED)
 VARIANCE = Either(
     Extreme("Max", 0.0, _FAST),
     Op("Relu", _FAST),
     _FAST,
-    Op("ReduceMean", Product(_CENTRED, _CENTRED), Name("axes")),
+    Op("ReduceMean", Product(_DIFFERENCE, _DIFFERENCE), Name("axes")),
 )
-"""The two ways to compute a variance."""
+"""The two ways to compute a variance: the latter names the `difference`."""
 
 
 MOST_TERMS = 1 << 17
@@ -95,6 +96,13 @@ def _trailing(x: oir.Value, axes: tuple[int, ...]) -> Shape:
     return dims
 
 
+def _need_beside(value: oir.Value, x: oir.Value, axes: tuple[int, ...]) -> None:
+    """Refuses a statistic over these axes that does not stand beside what it is of."""
+    kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
+    beside = shape_of(value) == kept or set(shape_of(value)) <= {1}
+    need(beside and rank_of(value) <= rank_of(x), "it does not stand beside what it is of", value)
+
+
 def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Value) -> oir.Value:
     """A scale or bias in the shape of what is normalized together; ones for none."""
     static = [dim for dim in dims if isinstance(dim, int)]
@@ -113,8 +121,8 @@ def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Valu
 class LayerNormalization(Rule):
     """(x - mean(x)) / sqrt(var(x) + e) * s -> LayerNormalization(x, s, epsilon=e)
 
-    Legal over trailing axes, for the variance as the mean of squared differences as well as for
-    max(0, mean(x²) - mean(x)²), which the runtime computes more exactly.
+    Legal over trailing axes, for statistics that stand beside x, be the variance the mean of
+    squared differences or max(0, mean(x²) - mean(x)²), which the runtime computes more exactly.
     """
 
     name = "layer-normalization"
@@ -139,6 +147,8 @@ class LayerNormalization(Rule):
                 "mean and deviation are of other axes",
             )
             dims = _trailing(x, axes)
+            _need_beside(root, x, axes)
+            need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
             parameter = _parameter(b, scale, dims, x)
             made: oir.Value = b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
             return made
@@ -169,8 +179,8 @@ class RMSNormalization(Rule):
             need(axes is not None, "its axes are not known", squares)
             assert axes is not None
             dims = _trailing(x, axes)
-            beside = rank_of(squares) == rank_of(x) or set(shape_of(squares)) <= {1}
-            need(beside, "the root does not stand beside x", squares)
+            _need_beside(root, x, axes)
+            need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
             made: oir.Value = b.RMSNormalization(
                 x, _parameter(b, scale, dims, x), axis=-len(axes), epsilon=epsilon
             )
@@ -198,6 +208,7 @@ class NormalizationParameters(Rule):
             x, scale, *bias = normal.inputs
             assert x is not None and scale is not None
             dims = shape_of(scale)
+            need(shape_of(x) == shape_of(node.outputs[0]), "the parameter decides the shape", node)
             need(not bias, "it has a bias already", normal)
             parameters = [scale, _parameter(b, parameter, dims, x)]
             if node.op_type == "Mul":
