@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnxruntime as ort
-from bench import THREADS, Call
+from bench_suite.timing import THREADS, Call
 from jax.lax import linalg
 
 import hlo2onnx
