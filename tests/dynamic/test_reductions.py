@@ -29,6 +29,9 @@ REDUCTIONS: dict[str, Callable[[jax.Array], Any]] = {
         lambda a, b: (a[0] * b[0], a[0] * b[1] + a[1] * b[0]),
         (0,),
     ),
+    "product of integers": lambda x: (jnp.round(2 * x) + 1).astype(jnp.int32).prod(0),
+    "product of integers, other axis": lambda x: (jnp.round(2 * x) + 1).astype(jnp.int32).prod(1),
+    "product of bytes": lambda x: (jnp.round(2 * x) + 1).astype(jnp.uint8).prod(dtype=jnp.uint8),
     "complex product": lambda x: lax.complex(x, -x).prod(0),
 }
 SORTS: dict[str, Callable[[jax.Array], Any]] = {
@@ -87,3 +90,31 @@ def test_nothing_to_reduce(name: str) -> None:
     for rows in (0, 1, 6):
         x = np.random.default_rng(rows).uniform(0.1, 1, (rows, 2)).astype(np.float32)
         assert program.verify(x).ok
+
+
+@pytest.mark.parametrize(
+    ("op", "initial", "expected"),
+    [
+        ("multiply", 1, lambda x: x.prod(0)),
+        ("maximum", -(2**63), lambda x: x.max(0, initial=-(2**63))),
+        ("minimum", 2**63 - 1, lambda x: x.min(0, initial=2**63 - 1)),
+    ],
+)
+def test_integers_of_so_many_rows(
+    op: str, initial: int, expected: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    """There may be none."""
+    program = hlo2onnx.translate(
+        f"""
+        module {{ func.func public @main(%arg0: tensor<?x3xi64>) -> tensor<3xi64> {{
+          %1 = stablehlo.constant dense<{initial}> : tensor<i64>
+          %0 = stablehlo.reduce(%arg0 init: %1) applies stablehlo.{op}
+            across dimensions = [0] : (tensor<?x3xi64>, tensor<i64>) -> tensor<3xi64>
+          return %0 : tensor<3xi64>
+        }} }}
+        """
+    )
+    rng = np.random.default_rng(0)
+    for rows in (0, 1, 2, 3, 64, 101):
+        x = 2 * rng.integers(-9, 9, (rows, 3)) + 1
+        np.testing.assert_array_equal(program(x), expected(x))

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
+from itertools import pairwise
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.dims import canonical, is_positive
 from hlo2onnx.graph.values import const_ints, dtype_of, rank_of, shape_of, static_shape
 
 T = oir.DataType
@@ -122,7 +124,10 @@ def _over_axes(
 
 def _extreme(b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, largest: bool) -> oir.Value:
     """The first of TopK, one axis after the other."""
+    bounds = range_of_type(dtype_of(x))
     for axis in axes:
+        if not is_positive(shape_of(x)[axis]):  # of no elements there is no first one
+            x = _one_more(b, x, axis, bounds.low if largest else bounds.high)
         x, _ = b.TopK(x, b.i64([1]), axis=axis, largest=int(largest), n_outputs=2)
     return x
 
@@ -154,23 +159,77 @@ def _sum_along(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
     return b.transpose(total, [order.index(other) for other in range(rank_of(x))])
 
 
-def _product(b: GraphBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value | None:
+def _product(b: GraphBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value:
     """The first half of the elements by the second, until one is left."""
     dims = static_shape(x)
     if dims is None:
-        return None
-    x, count = _grouped(b, x, axes), _groups(dims, axes)[1]
+        return reduce(partial(_product_along, b), axes, x)
+    product = _halved(b, _grouped(b, x, axes), 1)
+    return b.reshape(product, _kept_as_one(dims, axes))
+
+
+def _product_along(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
+    """The product along an axis of any extent, known or not, 0 among them."""
+    extent = shape_of(x)[axis]
+    if isinstance(extent, int) and extent:
+        return _halved(b, x, axis)
+    return _halved_in_loop(b, x, axis)
+
+
+def _halved(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
+    count = shape_of(x)[axis]
+    assert isinstance(count, int)
     while count > 1:
         half = count // 2
         first, second, rest = (
-            b.slice(x, [start], [limit], axes=[1])
+            b.slice(x, [start], [limit], axes=[axis])
             for start, limit in ((0, half), (half, 2 * half), (2 * half, count))
         )
         x = b.Mul(first, second)
         if count % 2:
-            x = b.concat([x, rest], axis=1)
+            x = b.concat([x, rest], axis=axis)
         count -= half
-    return b.reshape(x, _kept_as_one(dims, axes))
+    return x
+
+
+def _halved_in_loop(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
+    """The product along an axis, multiplied as in `_halved` by a Loop; a 1 is put behind the
+    elements, as there may be none."""
+    dtype, padded = dtype_of(x), _one_more(b, x, axis, 1)
+    unknown = tuple(
+        oir.SymbolicDim(None) if place == axis else dim for place, dim in enumerate(shape_of(x))
+    )
+    trip, going = b.value("trip", T.INT64, []), b.value("going", T.BOOL, [])
+    state = b.value("halved", dtype, unknown)
+    place, one = b.i64([axis]), b.i64([1])
+    with b.subgraph([trip, going, state], "halving") as body:
+        count = b.Shape(state, start=axis, end=axis + 1)
+        half = b.Div(count, b.i64([2]))
+        bounds = b.i64([0]), half, b.Add(half, half), count
+        first, second, rest = (
+            b.op("Slice", state, *pair, place, types=[(dtype, unknown)])
+            for pair in pairwise(bounds)
+        )
+        product = b.op("Mul", first, second, types=[(dtype, unknown)])
+        joined = b.op("Concat", product, rest, axis=axis, types=[(dtype, unknown)])
+        body.outputs.append(b.squeeze(b.Greater(b.Sub(count, half), one), [0]))
+        body.outputs.append(joined)
+    size = b.Shape(padded, start=axis, end=axis + 1)
+    several = b.squeeze(b.Greater(size, one), [0])
+    kept = tuple(1 if place == axis else dim for place, dim in enumerate(shape_of(x)))
+    (whole,) = b.node("Loop", [None, several, padded], {"body": body}, [(dtype, unknown)])
+    whole.shape = oir.Shape(kept)
+    return whole
+
+
+def _one_more(b: GraphBuilder, x: oir.Value, axis: int, item: int) -> oir.Value:
+    """x with this number behind what lies along an axis."""
+    pads = [0] * (2 * rank_of(x))
+    pads[rank_of(x) + axis] = 1
+    more = [canonical(dim + int(place == axis)) for place, dim in enumerate(shape_of(x))]
+    types = [(dtype_of(x), tuple(more))]
+    padded: oir.Value = b.op("Pad", x, b.i64(pads), b.scalar_like(item, x), types=types)
+    return padded
 
 
 def _groups(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int]:
