@@ -1,0 +1,180 @@
+"""Borders made of a tensor's own rows, as jnp.pad makes them -> Pad with a mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.values import const_ints, dtype_of, static_shape
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
+
+MODES = ("edge", "reflect", "wrap")
+WRAP_OPSET = 19
+
+
+class PadModes(Rule):
+    """Concat(x[:1], x, x[-1:]) -> Pad(x, mode="edge"), and so for mode "reflect" and "wrap"
+
+    Legal where the constant slices and repetitions of x on both sides are the rows that the mode
+    takes there. Several of these, one for each axis, become one Pad.
+    """
+
+    name = "pad-modes"
+    anchors = frozenset({"Concat", "Pad"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        return _composed(node, b) if node.op_type == "Pad" else _padded(node, b)
+
+
+def _padded(node: oir.Node, b: Rewriter) -> oir.Value:
+    axis = node.attributes["axis"].as_int()
+    parts = list(_parts(node, axis))
+    # What is inside a Pad of one side goes first, for one Pad of both.
+    inside = filter(None, (_inside(part, axis) for part in parts))
+    for x in dict.fromkeys([*inside, *parts]):
+        found = _mode(x, parts, axis)
+        if found is None:
+            continue
+        mode, before, behind = found
+        is_known = mode != "wrap" or b.opset >= WRAP_OPSET
+        if not is_known or not b.supports(f"Pad[{mode}]", dtype_of(x)):
+            continue
+        rank = len(static_shape(x) or ())
+        pads = [0] * (2 * rank)
+        pads[axis], pads[axis + rank] = before, behind
+        made: oir.Value = b.Pad(x, b.i64(pads), mode=mode)
+        return made
+    raise Refusal("it does not surround a tensor with its own rows", node)
+
+
+def _composed(node: oir.Node, b: Rewriter) -> oir.Value:
+    inner = first(node).producer()
+    need(inner is not None and inner.op_type == "Pad", "what it pads is not padded", node)
+    assert inner is not None
+    mode = _mode_of(node)
+    need(mode in MODES and _mode_of(inner) == mode, "the modes differ", node)
+    pairs = list(zip(_pads(node), _pads(inner), strict=False))
+    need(pairs, "its pads are computed", node)
+    need(not any(any(one) and any(other) for one, other in pairs), "both pad one axis", node)
+    sums = [one[side] + other[side] for side in (0, 1) for one, other in pairs]
+    made: oir.Value = b.Pad(first(inner), b.i64(sums), mode=mode)
+    return made
+
+
+def _mode_of(node: oir.Node) -> str:
+    return node.attributes.get_string("mode", "constant") or "constant"
+
+
+def _pads(node: oir.Node) -> list[tuple[int, int]]:
+    """What a Pad adds before and behind each axis; nothing where that is computed."""
+    pads = const_ints(node.inputs[1]) if len(node.inputs) == 2 else None
+    half = len(pads or ()) // 2
+    return [] if pads is None else list(zip(pads[:half], pads[half:], strict=True))
+
+
+def _inside(part: oir.Value, axis: int) -> oir.Value | None:
+    """What a Pad surrounds with its own rows along this axis alone."""
+    node = part.producer()
+    if node is None or node.op_type != "Pad" or _mode_of(node) not in MODES:
+        return None
+    others = [pads for place, pads in enumerate(_pads(node)) if place != axis and any(pads)]
+    return first(node) if _pads(node) and not others else None
+
+
+def _parts(node: oir.Node, axis: int) -> Iterator[oir.Value]:
+    """What a Concat joins along an axis, with that of every Concat among it."""
+    for part in node.inputs:
+        assert part is not None
+        maker = part.producer()
+        is_joined = maker is not None and maker.op_type == "Concat"
+        if maker is not None and is_joined and maker.attributes["axis"].as_int() == axis:
+            yield from _parts(maker, axis)
+        else:
+            yield part
+
+
+def _mode(x: oir.Value, parts: Sequence[oir.Value], axis: int) -> tuple[str, int, int] | None:
+    """The mode that surrounds x with these parts, and how many rows it adds on either side."""
+    shape = static_shape(x)
+    if shape is None or not shape[axis] or all(part is x for part in parts):
+        return None
+    rows: list[int] = []
+    before = 0
+    for part in parts:
+        taken = _rows(part, x, axis)
+        if taken is None:
+            return None
+        if part is x or _inside(part, axis) is x:
+            before = len(rows) + taken.index(0)
+        rows += taken
+    extent = shape[axis]
+    behind = len(rows) - extent - before
+    for mode in MODES:
+        if rows == [_row(mode, place - before, extent) for place in range(len(rows))]:
+            return mode, before, behind
+    return None
+
+
+def _row(mode: str, place: int, extent: int) -> int | None:
+    """The row that a mode has at a place, which is negative before the tensor; None where it has
+    none, as reflections do not go round twice."""
+    if mode == "edge":
+        return min(max(place, 0), extent - 1)
+    if mode == "wrap":
+        return place % extent if -extent <= place < 2 * extent else None
+    row = abs(place) if place < extent else 2 * (extent - 1) - place
+    return row if 0 <= row < extent else None
+
+
+def _rows(part: oir.Value, x: oir.Value, axis: int) -> list[int] | None:
+    """Which rows of x a part consists of."""
+    if part is x:
+        return list(range((static_shape(x) or ())[axis]))
+    repeated = _repeated(part, axis)
+    if repeated is not None:
+        row = _rows(repeated, x, axis)
+        return None if row is None else row * (static_shape(part) or ())[axis]
+    node = part.producer()
+    if node is not None and _inside(part, axis) is not None:
+        rows, (low, high) = _rows(first(node), x, axis), _pads(node)[axis]
+        if not rows:
+            return None
+        places = (_row(_mode_of(node), place, len(rows)) for place in range(-low, len(rows) + high))
+        return [rows[place] for place in places if place is not None]
+    if node is None or node.op_type != "Slice":
+        return None
+    inner, (start, end, axes, step) = first(node), _bounds(node)
+    if axes not in ((axis,), (axis - len(static_shape(part) or ()),)):
+        return None
+    rows = _rows(inner, x, axis)
+    return None if rows is None else rows[start:end:step]
+
+
+def _bounds(node: oir.Node) -> tuple[int, int, tuple[int, ...], int]:
+    """Start, end, axes and step of a Slice along one axis; no axes for others."""
+    known = [const_ints(x) for x in node.inputs[1:]]
+    if len(known) < 3 or any(items is None or len(items) != 1 for items in known):
+        return 0, 0, (), 1
+    starts, ends, axes, *steps = [items for items in known if items is not None]
+    return starts[0], ends[0], axes, steps[0][0] if steps else 1
+
+
+def _repeated(part: oir.Value, axis: int) -> oir.Value | None:
+    """The one row of Reshape(Expand(Reshape(row))), if that repeats it along the axis."""
+    expanded = source_of(part, *RESHAPES)
+    view = None if expanded is None else source_of(expanded, "Expand")
+    row = None if view is None else source_of(view, *RESHAPES)
+    if expanded is None or view is None or row is None:
+        return None
+    shapes = [static_shape(value) for value in (row, view, expanded, part)]
+    if any(shape is None for shape in shapes):
+        return None
+    one, before, after, whole = (shape or () for shape in shapes)
+    grown = [place for place, dim in enumerate(after) if dim != before[place]]
+    if len(one) != len(whole) or len(before) != len(after) or len(grown) != 1:
+        return None
+    fits = one == (*whole[:axis], 1, *whole[axis + 1 :]) and before[grown[0]] == 1
+    return row if fits and math.prod(after[: grown[0]]) == math.prod(whole[:axis]) else None
