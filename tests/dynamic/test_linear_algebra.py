@@ -13,6 +13,15 @@ from every_size import every_size
 from jax import lax
 
 
+def symmetric(x: jax.Array) -> jax.Array:
+    return (x + x.swapaxes(-1, -2)) / 2
+
+
+def scaled(u: jax.Array, s: jax.Array, v: jax.Array) -> jax.Array:
+    """u diag(s) v, which no choice of vectors has a part in."""
+    return (u * s[..., None, :]) @ v
+
+
 def definite(x: jax.Array) -> jax.Array:
     return x @ x.swapaxes(-1, -2) + 4 * jnp.eye(x.shape[-1])
 
@@ -20,12 +29,38 @@ def definite(x: jax.Array) -> jax.Array:
 BATCHED: dict[str, Callable[[jax.Array], Any]] = {
     "cholesky": lambda x: jnp.linalg.cholesky(definite(x)),
     "qr": lambda x: abs(jnp.linalg.qr(x)[1]),
+    "qr, complete": lambda x: jnp.matmul(*jnp.linalg.qr(x[..., :2], mode="complete")),
+    "qr with pivots": lambda x: lax.linalg.qr(x, pivoting=True)[2],
     "eigvalsh": lambda x: jnp.linalg.eigvalsh(definite(x)),
+    "eigh": lambda x: (lambda w, v: scaled(v, w, v.swapaxes(-1, -2)))(
+        *jnp.linalg.eigh(symmetric(x))
+    ),
+    "eigh of complex numbers": lambda x: jnp.linalg.eigvalsh(
+        definite(x) + 1j * (x - x.swapaxes(-1, -2))
+    ),
+    "gradient of eigh": jax.grad(lambda x: (jnp.linalg.eigvalsh(symmetric(x)) ** 3).sum()),
     "svdvals": lambda x: jnp.linalg.svd(x, compute_uv=False),
+    "svd": lambda x: scaled(*jnp.linalg.svd(x, full_matrices=False)),
+    "svd, tall": lambda x: scaled(*jnp.linalg.svd(x[..., :2], full_matrices=False)),
+    "svd, full": lambda x: scaled(*jnp.linalg.svd(x)),
+    "lu": jsp.linalg.lu,
+    "lu, wide": lambda x: lax.linalg.lu(x[..., :2, :])[0],
+    "lu_solve": lambda x: jsp.linalg.lu_solve(jsp.linalg.lu_factor(definite(x)), x),
+    "slogdet": jnp.linalg.slogdet,
     "solve": lambda x: jnp.linalg.solve(definite(x), x),
     "inv": lambda x: jnp.linalg.inv(definite(x)),
     "det": lambda x: jnp.linalg.det(definite(x)),
     "solve_triangular": lambda x: jsp.linalg.solve_triangular(definite(x), x, lower=True),
+    "solve_triangular, transposed": lambda x: lax.linalg.triangular_solve(
+        definite(x), x, left_side=False, transpose_a=True, unit_diagonal=True
+    ),
+    "solve_triangular of complex numbers": lambda x: lax.linalg.triangular_solve(
+        definite(x) + 1j * x, x + 0j, left_side=True, lower=True, conjugate_a=True
+    ),
+    "tridiagonal": lambda x: abs(lax.linalg.tridiagonal(symmetric(x))[2]),
+    "hessenberg": lambda x: lax.linalg.hessenberg(x)[0],
+    "pinv": lambda x: jnp.linalg.pinv(x[..., :2]),
+    "eigvals": lambda x: jnp.sort(abs(jnp.linalg.eigvals(x)), -1),
     "matrix_power": lambda x: jnp.linalg.matrix_power(x, 3),
 }
 
