@@ -269,6 +269,11 @@ class Builder:
         """Whether it is an argument of the program."""
         return any(value.index in step.results and not step.name for step in self._main)
 
+    def is_result_of(self, name: str, value: Value) -> bool:
+        """Whether such an op of the main block or of this one made it."""
+        steps = (*self._main, *self.steps)
+        return any(step.name == name and value.index in step.results for step in steps)
+
     def leaf(self, type_: Type, kind: str | None = None) -> Value:
         """A new input or constant, or an iota or a broadcast scalar."""
         if kind != "small":
