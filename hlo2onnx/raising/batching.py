@@ -236,6 +236,15 @@ class Batcher:
         more = self._b.i64([0, *pads[:rank], 0, *pads[rank:]])
         return self._same(node, [x, more, *node.inputs[2:]])
 
+    def tile(self, node: oir.Node) -> list[oir.Value]:
+        """Tile of the axes after."""
+        self._scanned(node, 0)
+        x, _ = self._row(node)
+        repeats = const_ints(node.inputs[1])
+        need(repeats is not None, "its repeats are not known", node)
+        assert repeats is not None
+        return self._same(node, [x, self._b.i64([1, *repeats])])
+
     def merged(self, node: oir.Node) -> list[oir.Value]:
         """Conv and pooling, which have a batch axis already: the trips join it."""
         self._scanned(node, 0)
@@ -278,6 +287,7 @@ _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
     "MatMul": Batcher.product,
     "Pad": Batcher.pad,
     "Slice": Batcher.slice,
+    "Tile": Batcher.tile,
     "Transpose": Batcher.transpose,
 }
 

@@ -129,6 +129,8 @@ MAPPED: dict[str, Callable[[Any], Any]] = {
     "itself": lambda row: row,
     "several": lambda row: (row, row + 1, jnp.exp(row).sum()),
     "constant": lambda row: (row + 1, jnp.ones(3)),
+    "tiled": lambda row: jnp.tile(row, (3, 4)),
+    "wrapped": lambda row: jnp.pad(row, 2, mode="wrap"),
 }
 
 

@@ -9,7 +9,8 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.values import const_ints, dtype_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
+from hlo2onnx.raising.rules.repeats import tiled
+from hlo2onnx.raising.rules.shape import first
 
 MODES = ("edge", "reflect", "wrap")
 WRAP_OPSET = 19
@@ -133,10 +134,11 @@ def _rows(part: oir.Value, x: oir.Value, axis: int) -> list[int] | None:
     """Which rows of x a part consists of."""
     if part is x:
         return list(range((static_shape(x) or ())[axis]))
-    repeated = _repeated(part, axis)
+    repeated = tiled(part)
     if repeated is not None:
-        row = _rows(repeated, x, axis)
-        return None if row is None else row * (static_shape(part) or ())[axis]
+        row, times = repeated
+        rows = _rows(row, x, axis) if math.prod(times) == times[axis] else None
+        return None if rows is None else rows * times[axis]
     node = part.producer()
     if node is not None and _inside(part, axis) is not None:
         rows, (low, high) = _rows(first(node), x, axis), _pads(node)[axis]
@@ -160,21 +162,3 @@ def _bounds(node: oir.Node) -> tuple[int, int, tuple[int, ...], int]:
         return 0, 0, (), 1
     starts, ends, axes, *steps = [items for items in known if items is not None]
     return starts[0], ends[0], axes, steps[0][0] if steps else 1
-
-
-def _repeated(part: oir.Value, axis: int) -> oir.Value | None:
-    """The one row of Reshape(Expand(Reshape(row))), if that repeats it along the axis."""
-    expanded = source_of(part, *RESHAPES)
-    view = None if expanded is None else source_of(expanded, "Expand")
-    row = None if view is None else source_of(view, *RESHAPES)
-    if expanded is None or view is None or row is None:
-        return None
-    shapes = [static_shape(value) for value in (row, view, expanded, part)]
-    if any(shape is None for shape in shapes):
-        return None
-    one, before, after, whole = (shape or () for shape in shapes)
-    grown = [place for place, dim in enumerate(after) if dim != before[place]]
-    if len(one) != len(whole) or len(before) != len(after) or len(grown) != 1:
-        return None
-    fits = one == (*whole[:axis], 1, *whole[axis + 1 :]) and before[grown[0]] == 1
-    return row if fits and math.prod(after[: grown[0]]) == math.prod(whole[:axis]) else None
