@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rules import cells, columns, scan_operator, scans, unroll
+from hlo2onnx.raising.rules import bodies, cells, columns, scan_operator, scans, unroll
 
 __all__ = ["LOOP_RULES"]
 
@@ -16,4 +16,5 @@ LOOP_RULES: tuple[Rule, ...] = (
     columns.ColumnsFirst(),
     unroll.UnrollLoop(),
     scan_operator.LoopToScan(),
+    bodies.SlicesToSplit(),
 )
