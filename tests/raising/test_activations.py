@@ -110,7 +110,10 @@ FUNCTIONS: dict[str, tuple[Callable[[jax.Array], jax.Array], list[str]]] = {
     "mish": (jax.nn.mish, ["Mish"]),
     "elu": (jax.nn.elu, ["Elu"]),
     "elu_0.5": (lambda x: jax.nn.elu(x, 0.5), ["Elu"]),
-    "selu": (jax.nn.selu, ["Elu", "Mul"]),
+    "selu": (jax.nn.selu, ["Selu"]),
+    "twice elu": (lambda x: 2 * jax.nn.elu(x), ["Selu"]),
+    "minus elu": (lambda x: -2 * jax.nn.elu(x), ["Elu", "Mul"]),
+    "hard_tanh": (jax.nn.hard_tanh, ["Clip"]),
     "celu": (jax.nn.celu, ["Celu"]),
     "leaky_relu": (lambda x: jax.nn.leaky_relu(x, 0.2), ["LeakyRelu"]),
     "hard_sigmoid": (lambda x: jax.nn.hard_sigmoid(x) * 2, ["HardSigmoid", "Mul"]),
@@ -125,13 +128,17 @@ def test_functions_with_an_operator(name: str) -> None:
     assert nodes(function, X) == operators
 
 
-@pytest.mark.parametrize("name", ["softplus", "elu", "celu", "leaky_relu", "soft_sign", "mish"])
+@pytest.mark.parametrize(
+    "name", ["softplus", "elu", "celu", "leaky_relu", "soft_sign", "mish", "selu", "hard_tanh"]
+)
 def test_functions_at_the_edges(name: str) -> None:
     x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 100, -100, 1e-30, 3e38], np.float32)
     nodes(FUNCTIONS[name][0], x)
 
 
 LOOK_ALIKES: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "bounds exchanged": lambda x: jnp.where(x > -1, -1.0, jnp.where(x < 1, 1.0, x)),
+    "above another bound": lambda x: jnp.where(x > 1, 1.5, jnp.where(x < -1, -1.0, x)),
     "another branch": lambda x: jnp.where(x > 0, x * 2, jnp.expm1(jnp.where(x > 0, 0.0, x))),
     "another bound": lambda x: jnp.where(x > 1, x, jnp.expm1(jnp.where(x > 1, 0.0, x))),
     "strictly": lambda x: jnp.where(x > 0, x, 0.2 * x),

@@ -9,7 +9,7 @@ import onnx_ir as oir
 from hlo2onnx.graph.values import const_number, dtype_of, shape_of
 from hlo2onnx.raising.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, X
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.patterns import Constant, Either, Extreme, match
+from hlo2onnx.raising.patterns import As, Constant, Either, Extreme, Op, Product, match
 
 
 class ActivationOperators(Rule):
@@ -199,4 +199,52 @@ class ClipBetween(Rule):
         blind = 0 not in bounds or _is_sign_blind(y)
         need(blind, "the sign of a zero may be asked for", node)
         made: oir.Value = b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
+        return made
+
+
+class ClipWhere(Rule):
+    """Where(x > high, high, Where(x < low, low, x)) -> Clip(x, low, high) for constants low < high
+
+    As jax.nn.hard_tanh. Zeros keep their sign and NaN stays either way.
+    """
+
+    name = "clip-where"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        low, high = Constant("low"), Constant("high")
+        found = match(
+            Op("Where", Op("Greater", X, high), high, Op("Where", Op("Less", X, low), low, X)), y
+        )
+        need(found is not None, "it does not choose between bounds", node)
+        assert found is not None
+        x = found["x"]
+        bounds = [const_number(found[name]) or 0 for name in ("low", "high")]
+        need(bounds[0] < bounds[1], "the lower bound is not below the upper one", node)
+        need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
+        made: oir.Value = b.Clip(x, *(b.scalar_like(bound, x) for bound in bounds))
+        return made
+
+
+class Selu(Rule):
+    """gamma * Elu(x, alpha) -> Selu(x, alpha, gamma) for a constant gamma > 0"""
+
+    name = "selu"
+    anchors = frozenset({"Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        found = match(Product(Constant("gamma"), As("elu", Op("Elu", X))), y)
+        need(found is not None, "it is no multiple of Elu", node)
+        assert found is not None
+        x, elu = found["x"], found["elu"].producer()
+        assert elu is not None
+        need(shape_of(x) == shape_of(y), "the factor decides its shape", node)
+        need(b.supports("Selu", dtype_of(x)), "no Selu for its type", node)
+        gamma = const_number(found["gamma"]) or 0
+        need(gamma > 0, "the factor is not positive", node)
+        alpha = elu.attributes.get_float("alpha", 1.0)
+        made: oir.Value = b.Selu(x, alpha=alpha, gamma=float(gamma))
         return made
