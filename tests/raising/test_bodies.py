@@ -58,6 +58,7 @@ SLICES: dict[str, Callable[[Any], Any]] = {
     "overlapping": lambda x: jnp.concatenate([jnp.sin(x[:4]), x[3:5]]),
     "a-gap-between": lambda x: jnp.concatenate([jnp.sin(x[:2]), x[3:], x[5:] * 2]),
     "of-unlike-columns": lambda x: x * (jnp.sin(x[:3, :1]) + x[3:, 1:2]).sum(0),
+    "one-of-all-columns": lambda x: x * (jnp.sin(x[:1, :1]) * x[:1]),
     "every-other": lambda x: jnp.concatenate([jnp.sin(x[::2]), x[1::2]]),
     "of-two-tensors": lambda x: jnp.concatenate([jnp.sin(x)[:3] * 2, x[3:] + 1]),
 }

@@ -54,10 +54,11 @@ def _cuts(x: oir.Value, body: oir.Graph | oir.Function | None) -> dict[oir.Node,
 
 def _row(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> list[oir.Node]:
     """The cuts that follow each other along an axis, this one among them."""
+    others = _others(cuts[node], axis)
     like = {
         one: ranges[axis]
         for one, ranges in cuts.items()
-        if {**ranges, axis: None} == {**cuts[node], axis: None} and ranges[axis].step == 1
+        if axis in ranges and ranges[axis].step == 1 and _others(ranges, axis) == others
     }
     if node not in like:
         return [node]
@@ -69,6 +70,10 @@ def _row(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> list[oir
     while like[row[0]].start in stops:
         row.insert(0, stops[like[row[0]].start])
     return row
+
+
+def _others(ranges: Ranges, axis: int) -> Ranges:
+    return {place: taken for place, taken in ranges.items() if place != axis}
 
 
 def _joined(ranges: Sequence[range]) -> range:
