@@ -10,7 +10,7 @@ element that is this number rounded to f32, give or take a last place.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
@@ -98,7 +98,11 @@ class Op(Pattern):
         """See `Pattern.matches`."""
         node = _maker(value, self.op_type)
         if node is not None and len(node.inputs) == len(self.operands):
-            yield from _in_order(self.operands, node.inputs, bound)
+            for operands in self._orders():
+                yield from _in_order(operands, node.inputs, bound)
+
+    def _orders(self) -> Iterable[Sequence[Pattern]]:
+        return (self.operands,)
 
 
 class _Chain(Pattern):
@@ -167,19 +171,11 @@ class Either(Pattern):
             yield from pattern.matches(value, bound)
 
 
-class Extreme(Pattern):
+class Extreme(Op):
     """Max or Min of two operands in any order."""
 
-    def __init__(self, op_type: str, *operands: Pattern | float) -> None:
-        self.op_type = op_type
-        self.operands = [_pattern(operand) for operand in operands]
-
-    def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
-        """See `Pattern.matches`."""
-        node = _maker(value, self.op_type)
-        if node is not None and len(node.inputs) == len(self.operands):
-            for order in permutations(self.operands):
-                yield from _in_order(order, node.inputs, bound)
+    def _orders(self) -> Iterable[Sequence[Pattern]]:
+        return permutations(self.operands)
 
 
 def _pattern(item: Pattern | float) -> Pattern:

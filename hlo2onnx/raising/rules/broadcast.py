@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import onnx_ir as oir
 
@@ -21,6 +21,24 @@ def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
         return None
 
 
+Smaller = Callable[[oir.Value], oir.Value | None]
+
+
+def _with_smaller(node: oir.Node, b: Rewriter, smaller: Smaller) -> oir.Value:
+    """The node over smaller operands, where these are known and its shape stays."""
+    inputs = [x for x in node.inputs if x is not None]
+    changed = False
+    for index, x in enumerate(inputs):
+        source = smaller(x)
+        if source is None:
+            continue
+        fewer = [*inputs[:index], source, *inputs[index + 1 :]]
+        if _broadcast(fewer) == shape_of(node.outputs[0]):
+            inputs, changed = fewer, True
+    need(changed, "no operand is there smaller, or it decides the shape", node)
+    return rebuilt(node, b, inputs)
+
+
 class ImplicitBroadcast(Rule):
     """Add(Expand(x), y) -> Add(x, y), for every operator that broadcasts by itself
 
@@ -31,17 +49,7 @@ class ImplicitBroadcast(Rule):
     anchors = BROADCASTING
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = [x for x in node.inputs if x is not None]
-        changed = False
-        for index, x in enumerate(inputs):
-            source = source_of(x, "Expand")
-            if source is None:
-                continue
-            fewer = [*inputs[:index], source, *inputs[index + 1 :]]
-            if _broadcast(fewer) == shape_of(node.outputs[0]):
-                inputs, changed = fewer, True
-        need(changed, "every Expand among its operands decides the shape", node)
-        return rebuilt(node, b, inputs)
+        return _with_smaller(node, b, lambda x: source_of(x, "Expand"))
 
 
 class LateBroadcast(Rule):
@@ -81,17 +89,13 @@ class ImplicitLeadingAxes(Rule):
     anchors = BROADCASTING
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = [x for x in node.inputs if x is not None]
-        changed = False
-        for index, x in enumerate(inputs):
-            source = source_of(x, "Reshape", "Unsqueeze")
-            if source is None or not adds_leading_axes_only(shape_of(source), shape_of(x)):
-                continue
-            fewer = [*inputs[:index], source, *inputs[index + 1 :]]
-            if source is not x and _broadcast(fewer) == shape_of(node.outputs[0]):
-                inputs, changed = fewer, True
-        need(changed, "no operand has axes to spare", node)
-        return rebuilt(node, b, inputs)
+        return _with_smaller(node, b, _without_leading_axes)
+
+
+def _without_leading_axes(x: oir.Value) -> oir.Value | None:
+    source = source_of(x, "Reshape", "Unsqueeze")
+    adds = source is not None and adds_leading_axes_only(shape_of(source), shape_of(x))
+    return source if adds else None
 
 
 class ScalarConstant(Rule):
@@ -104,17 +108,12 @@ class ScalarConstant(Rule):
     anchors = BROADCASTING
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = [x for x in node.inputs if x is not None]
-        changed = False
-        for index, x in enumerate(inputs):
+        def scalar(x: oir.Value) -> oir.Value | None:
             array = const_of(x)
-            if array is None or array.size != 1 or not rank_of(x):
-                continue
-            others = [y for y in inputs if y is not x]
-            if max(map(rank_of, others), default=0) == rank_of(node.outputs[0]):
-                inputs[index], changed = b.const(array.reshape(())), True
-        need(changed, "it has no constant of one element and several axes", node)
-        return rebuilt(node, b, inputs)
+            is_number = array is not None and array.size == 1 and array.ndim
+            return b.const(array.reshape(())) if is_number and array is not None else None
+
+        return _with_smaller(node, b, scalar)
 
 
 class LateSqueeze(Rule):

@@ -37,6 +37,18 @@ def _transposed(value: oir.Value | None) -> tuple[oir.Value, list[int]] | None:
     return first(node), list(node.attributes["perm"].as_ints())
 
 
+def _before_transpose(node: oir.Node) -> tuple[oir.Value, list[int]]:
+    """x and p for a node's operand Transpose(x, p).
+
+    Raises:
+        Refusal: It is none, or something else that reads it does not let it pass.
+    """
+    found = _transposed(first(node))
+    need(found is not None, "its operand is not transposed", node)
+    assert found is not None
+    return found
+
+
 class LateTranspose(Rule):
     """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), and so for all elementwise operators
 
@@ -79,10 +91,7 @@ class ReduceTransposed(Rule):
     anchors = REDUCTIONS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found = _transposed(first(node))
-        need(found is not None, "its operand is not transposed", node)
-        assert found is not None
-        x, perm = found
+        x, perm = _before_transpose(node)
         axes = sorted(perm[axis] for axis in reduced_axes(node))
         keepdims = keeps_axes(node)
         reduced: oir.Value = b.op(node.op_type, x, b.i64(axes), keepdims=int(keepdims))
@@ -123,10 +132,7 @@ class PadTransposed(Rule):
     anchors = frozenset({"Pad"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found = _transposed(first(node))
-        need(found is not None, "its operand is not transposed", node)
-        assert found is not None
-        x, perm = found
+        x, perm = _before_transpose(node)
         pads = const_ints(node.inputs[1])
         has_axes = len(node.inputs) > 3 and node.inputs[3] is not None
         need(pads is not None and not has_axes, "its pads are not known for all axes", node)
@@ -146,10 +152,7 @@ class SliceTransposed(Rule):
     anchors = frozenset({"Slice"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found = _transposed(first(node))
-        need(found is not None, "its operand is not transposed", node)
-        assert found is not None
-        x, perm = found
+        x, perm = _before_transpose(node)
         axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
         need(axes is not None, "its axes are not known", node)
         assert axes is not None
@@ -173,12 +176,8 @@ class SplitTransposed(Rule):
     anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        view = first(node)
-        found = _transposed(view)
-        need(found is not None, "its operand is not transposed", node)
-        assert found is not None
-        x, perm = found
-        old, new = shape_of(view), shape_of(node.outputs[0])
+        x, perm = _before_transpose(node)
+        old, new = shape_of(first(node)), shape_of(node.outputs[0])
         groups = splits(old, new)
         real = any(sum(new[axis] != 1 for axis in group) > 1 for group in groups)
         need(real, "it only adds axes of extent 1, which a Transpose leaves behind", node)
