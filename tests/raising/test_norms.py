@@ -1,0 +1,77 @@
+"""Sums of squares and magnitudes, and norms: where they are one reduction."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite, model_of
+
+import hlo2onnx
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.norms import Norm, SumOfTerms
+from hlo2onnx.targets import load_target
+
+X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
+EDGES = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 0], [-0.0, -0.0], [3e38, 3e38]], np.float32)
+
+
+def squares(b: GraphBuilder, x: oir.Value, axes: tuple[int, ...], keepdims: int = 0) -> oir.Value:
+    result: oir.Value = b.ReduceSum(b.Mul(x, x), b.i64(axes), keepdims=keepdims)
+    return result
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [(2,), (0,), (1, 2), (0, 1, 2)])
+def test_all_of_them(axes: tuple[int, ...], keepdims: int, dtype: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        magnitudes = b.ReduceSum(b.Abs(x), b.i64(axes), keepdims=keepdims)
+        norm = b.Sqrt(squares(b, x, axes, keepdims))
+        return [b.Neg(squares(b, x, axes, keepdims)), b.Neg(magnitudes), b.Neg(norm)]
+
+    rewrite = Rewrite(build, {"x": X.astype(dtype)}, SumOfTerms(), Norm(), tolerance=3e-7)
+    rewrite.gives(*["Neg"] * 3, "ReduceL1", "ReduceL2", "ReduceSumSquare")
+
+
+def test_at_the_edges() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        norm: oir.Value = b.Neg(b.Sqrt(squares(b, x, (1,))))
+        return norm
+
+    Rewrite(build, {"x": EDGES}, SumOfTerms(), Norm(), tolerance=3e-7).gives("Neg", "ReduceL2")
+
+
+def test_a_product_of_two_is_no_square() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        result: oir.Value = b.ReduceSum(b.Mul(x, b.Neg(x)), b.i64([2]), keepdims=0)
+        return result
+
+    Rewrite(build, {"x": X}, SumOfTerms()).nothing()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "fires"),
+    [((2, 2047), 1, 1), ((2, 2048), 1, 0), ((127, 2), 0, 1), ((128, 2), 0, 0), ((2, 0), 1, 0)],
+)
+def test_how_many_terms(shape: tuple[int, ...], axis: int, fires: int) -> None:
+    model = model_of(lambda b, x: b.Neg(squares(b, x, (axis,))), {"x": np.ones(shape, "f4")})
+    assert apply_rules(model, [SumOfTerms()], load_target("ort-cpu"))["sum-of-terms"] == fires
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.int32])
+def test_other_types_stay(dtype: jnp.dtype) -> None:
+    function = jax.jit(lambda x: jnp.sum(x * x, -1))
+    x = jnp.asarray(X * 3, dtype)
+    program = hlo2onnx.translate(function.lower(x))
+    assert "ReduceSumSquare" not in program.report.nodes
+    assert program.verify(x).ok
+
+
+def test_norms_in_jax() -> None:
+    program = hlo2onnx.translate(jax.jit(lambda x: jnp.linalg.norm(x, axis=-1)).lower(X))
+    assert [node.op_type for node in program.model_proto.graph.node] == ["ReduceL2"]
+    assert program.verify(X).ok
