@@ -112,62 +112,82 @@ class _Block(NamedTuple):
     d: jax.Array
 
 
-def _standard(
-    a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array
-) -> tuple[_Block, jax.Array, jax.Array]:
-    """The turn G = [[cosine, sine], [-sine, cosine]] that makes [[a, b], [c, d]] standard, where c
-    is not 0, as G [[a, b], [c, d]] G^T; and its cosine and sine."""
+class _Turned(NamedTuple):
+    """What G = [[cosine, sine], [-sine, cosine]] makes of blocks: G [[a, b], [c, d]] G^T."""
+
+    block: _Block
+    cosine: jax.Array
+    sine: jax.Array
+
+
+def _standard(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> _Turned:
+    """The turn that makes [[a, b], [c, d]], where c is not 0, standard."""
     scale = _nonzero(jnp.maximum(jnp.maximum(abs(a), abs(b)), jnp.maximum(abs(c), abs(d))))
-    a, b, c, d = a / scale, b / scale, c / scale, d / scale
+    block = _Block(a / scale, b / scale, c / scale, d / scale)
+    a, b, c, d = block
     half = 0.5 * (a - d)
+    discriminant, real = _of_real_eigenvalues(block, half)
+    pair = _of_a_pair(block, half)
+    (_, above, below, _), zero = pair.block, jnp.zeros_like(a)
+    like = (below != 0) & ((above == 0) | ((above < 0) == (below < 0)))
+    choices = (
+        (b == 0, _Turned(_Block(d, -c, zero, a), zero, zero + 1)),
+        ((half == 0) & ((b < 0) != (c < 0)), _Turned(block, zero + 1, zero)),
+        (discriminant >= STANDARD_LIMIT * jnp.finfo(a.dtype).eps, real),
+        (like, _of_a_pair_that_is_real(pair)),
+    )
+    result = pair
+    for condition, choice in reversed(choices):
+        result = jax.tree.map(partial(jnp.where, condition), choice, result)
+    return result._replace(block=_Block(*(x * scale for x in result.block)))
+
+
+def _of_real_eigenvalues(block: _Block, half: jax.Array) -> tuple[jax.Array, _Turned]:
+    """The discriminant, and the turn to a triangle where that is positive.
+
+    Args:
+        half: (a - d) / 2.
+    """
+    _, b, c, d = block
     larger, smaller = jnp.maximum(abs(b), abs(c)), jnp.minimum(abs(b), abs(c))
     smaller = jnp.where((b < 0) == (c < 0), smaller, -smaller)
     size = _nonzero(jnp.maximum(abs(half), larger))
     discriminant = half / size * half + larger / size * smaller
-    zero = jnp.zeros_like(a)
-
-    # Two real eigenvalues.
     root = jnp.sqrt(size) * jnp.sqrt(jnp.maximum(discriminant, 0))
     root = half + jnp.where(half < 0, -root, root)
     length = _nonzero(_hypot(c, root))
-    real = _Block(d + root, b - c, zero, d - larger / _nonzero(root) * smaller)
+    triangle = _Block(d + root, b - c, jnp.zeros_like(c), d - larger / _nonzero(root) * smaller)
+    return discriminant, _Turned(triangle, root / length, c / length)
 
-    # A complex pair, or two that are nearly equal: equal elements on the diagonal first.
+
+def _of_a_pair(block: _Block, half: jax.Array) -> _Turned:
+    """The turn to equal elements on the diagonal: of complex eigenvalues, or of real ones that are
+    nearly equal."""
+    a, b, c, d = block
     total = _nonzero(_hypot(b + c, 2 * half))
     cosine = jnp.sqrt(0.5 * (1 + abs(b + c) / total))
     sine = half / (total * cosine) * jnp.where(b + c < 0, 1, -1)
     rows = _Block(a * cosine + c * sine, b * cosine + d * sine, 0, 0)
     rows = rows._replace(c=c * cosine - a * sine, d=d * cosine - b * sine)
-    pair = _Block(
-        rows.a * cosine + rows.b * sine,
-        rows.b * cosine - rows.a * sine,
-        rows.c * cosine + rows.d * sine,
-        rows.d * cosine - rows.c * sine,
-    )
-    mean = 0.5 * (pair.a + pair.d)
-    pair = pair._replace(a=mean, d=mean)
-    # These two are real if the others are of like signs, or the upper one is 0.
-    above, below = jnp.sqrt(abs(pair.b)), jnp.sqrt(abs(pair.c))
-    apart = jnp.where(pair.c < 0, -above * below, above * below)
-    split = _Block(mean + apart, pair.b - pair.c, zero, mean - apart)
-    like = (pair.c != 0) & ((pair.b == 0) | ((pair.b < 0) == (pair.c < 0)))
-    norm = _nonzero(jnp.sqrt(abs(pair.b) + abs(pair.c)))
-    more_cosine, more_sine = above / norm, below / norm
-    split_cosine = cosine * more_cosine - sine * more_sine
-    split_sine = cosine * more_sine + sine * more_cosine
+    first, last = rows.a * cosine + rows.b * sine, rows.d * cosine - rows.c * sine
+    mean = 0.5 * (first + last)
+    equal = _Block(mean, rows.b * cosine - rows.a * sine, rows.c * cosine + rows.d * sine, mean)
+    return _Turned(equal, cosine, sine)
 
-    epsilon = jnp.finfo(a.dtype).eps
-    choices = (
-        (b == 0, (_Block(d, -c, zero, a), zero, zero + 1)),
-        ((half == 0) & ((b < 0) != (c < 0)), (_Block(a, b, c, d), zero + 1, zero)),
-        (discriminant >= STANDARD_LIMIT * epsilon, (real, root / length, c / length)),
-        (like, (split, split_cosine, split_sine)),
+
+def _of_a_pair_that_is_real(pair: _Turned) -> _Turned:
+    """Equal elements on the diagonal turned on, to a triangle, where the others are of like signs
+    or the upper one is 0."""
+    (mean, b, c, _), cosine, sine = pair
+    above, below = jnp.sqrt(abs(b)), jnp.sqrt(abs(c))
+    apart = jnp.where(c < 0, -above * below, above * below)
+    norm = _nonzero(jnp.sqrt(abs(b) + abs(c)))
+    more_cosine, more_sine = above / norm, below / norm
+    return _Turned(
+        _Block(mean + apart, b - c, jnp.zeros_like(c), mean - apart),
+        cosine * more_cosine - sine * more_sine,
+        cosine * more_sine + sine * more_cosine,
     )
-    result = (pair, cosine, sine)
-    for condition, choice in reversed(choices):
-        result = jax.tree.map(partial(jnp.where, condition), choice, result)
-    block, cosine, sine = result
-    return _Block(*(x * scale for x in block)), cosine, sine
 
 
 def _nonzero(x: jax.Array) -> jax.Array:
