@@ -117,3 +117,13 @@ def test_regions_without_a_name() -> None:
     """The derivative of max pooling looks for the place of the largest."""
     largest = pool(-jnp.inf, lax.max, (2, 2), (1, 1), "SAME")
     every_size(lambda x: jax.jvp(largest, (x,), (jnp.sin(x),))[1], "b, h, w, 2", sizes=(2, 5))
+
+
+@pytest.mark.parametrize("stride", [1, 2, 4])
+@pytest.mark.parametrize(("initial", "function"), [(-jnp.inf, lax.max), (1.0, lax.mul)])
+def test_axes_that_are_shorter_than_a_window(stride: int, initial: float, function: Any) -> None:
+    """No window fits; one does as soon as there are as many elements, whatever the stride."""
+    short = pool(initial, function, (4, 4), (stride, stride), "VALID")
+    every_size(short, "b, h, w, 2", sizes=(3, 4, 5, 9))
+    program = every_size(short, "b, 3*h + 1, 4*w, 2", sizes=(1, 2))
+    assert "Slice" not in program.report.nodes or function is lax.mul

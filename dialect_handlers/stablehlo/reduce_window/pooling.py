@@ -17,7 +17,7 @@ import onnx_ir as oir
 from dialect_handlers.common.regions import Combiner, neutral
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis
 from dialect_handlers.stablehlo.reduce_window.positions import lay_out
-from hlo2onnx.graph.dims import product
+from hlo2onnx.graph.dims import at_most, canonical, is_static, product, symbol
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -123,8 +123,36 @@ def _pool(
         operands.append(em.const(np.ones([front[1], 1, *kernel]), dtype_of(x)))
         attributes["group"] = front[1]
     result = em.op(op_type, *operands, kernel_shape=kernel, **attributes)
+    result = _whole_windows(em, result, x, windows)
     dims = [dims[number] for number in rest] + list(shape_of(result)[2:])
     return em.transpose(em.reshape(result, dims), [order.index(n) for n in range(len(order))])
+
+
+def _whole_windows(
+    em: Emitter, pooled: oir.Value, x: oir.Value, windows: Sequence[Axis]
+) -> oir.Value:
+    """The windows that lie within x, which ends a Slice at the last place where one can begin.
+
+    The division of runtimes truncates: in an axis a little shorter than a window they find one, if
+    windows are several positions apart.
+    """
+    rooms = {
+        number: canonical(extent + (axis.low + axis.high - axis.span + 1))
+        for number, (extent, axis) in enumerate(zip(shape_of(x)[2:], windows, strict=True), 2)
+        if axis.stride > 1
+    }
+    loose = {number: room for number, room in rooms.items() if not at_most(1, room)}
+    if not loose or is_static(shape_of(x)):
+        return pooled
+    dims = shape_of(pooled)
+    pooled.shape = oir.Shape(
+        symbol(em.names.unique("windows"), positive=False) if number in loose else dim
+        for number, dim in enumerate(dims)
+    )
+    limits = em.extents.vector(list(loose.values()))
+    bounds = em.i64([0] * len(loose)), limits, em.i64(list(loose))
+    whole: oir.Value = em.op("Slice", pooled, *bounds, types=[(dtype_of(pooled), dims)])
+    return whole
 
 
 def _prepared(em: Emitter, x: oir.Value, axes: Sequence[Axis], fill: oir.Value) -> oir.Value:
