@@ -43,11 +43,18 @@ def added_units(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
     return added if position == len(have) else None
 
 
+def slice_of(dim: int, start: int, limit: int, step: int) -> slice:
+    """What ONNX's Slice takes of an axis: backwards, a start before the first element is that
+    element, and a limit before it is past it."""
+    if step > 0:
+        return slice(start, limit, step)
+    return slice(max(start, -dim), None if limit < -dim else limit, step)
+
+
 def sliced_extent(dim: Dim, start: Dim, limit: Dim, step: int) -> Dim:
     """The extent that is left of one."""
     if isinstance(dim, int) and isinstance(start, int) and isinstance(limit, int):
-        past = None if limit < -dim else limit
-        return len(range(*slice(start, past, step).indices(dim)))
+        return len(range(*slice_of(dim, start, limit, step).indices(dim)))
     if step < 0:
         if (start, limit) != (-1, INT64_MIN):
             raise InternalError("only the whole of a symbolic axis can be reversed")

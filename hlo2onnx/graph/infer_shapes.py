@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.graph.extent_rules import sliced_extent
 from hlo2onnx.graph.infer import (
     Attributes,
     Inputs,
@@ -101,13 +102,8 @@ def _slice(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Value
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         dim = shape[_axis(axis, len(shape))]
         need(isinstance(dim, int), "slicing a dynamic axis; give types=")
-        shape[axis] = len(range(*slice(start, _none_if_before(end, dim), step).indices(int(dim))))  # type: ignore[arg-type]
+        shape[axis] = sliced_extent(dim, start, end, step)
     return [(dtype_of(x), tuple(shape))]
-
-
-def _none_if_before(end: int, dim: Dim) -> int | None:
-    """ONNX reads an end far below zero as "past the first element"; Python wants None there."""
-    return None if isinstance(dim, int) and end < -dim else end
 
 
 @rule("Concat")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.graph.extent_rules import slice_of
 from hlo2onnx.graph.ops import ELEMENTWISE as ELEMENTWISE_OPERATORS
 from hlo2onnx.graph.values import FLOATS, INTEGERS, const_of, dtype_of, static_shape
 from hlo2onnx.graph.weights import inherit_name
@@ -41,8 +42,7 @@ def _slice(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     steps = rest[1] if len(rest) > 1 else np.ones(starts.size, np.int64)
     index: list[slice] = [slice(None)] * x.ndim
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        stop = None if end < -x.shape[axis] else int(end)
-        index[int(axis)] = slice(int(start), stop, int(step))
+        index[int(axis)] = slice_of(x.shape[axis], int(start), int(end), int(step))
     return np.ascontiguousarray(x[tuple(index)])
 
 

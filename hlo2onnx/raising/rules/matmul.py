@@ -29,7 +29,8 @@ class VectorMatMul(Rule):
         assert left is not None and right is not None
         need(rank_of(left) == rank_of(right) == 2, "it is no product of matrices", product)
         row, column = (source_of(x, *RESHAPES) for x in (left, right))
-        need(row is not None and rank_of(row) == 1, "its left operand was no vector", product)
+        is_row = row is not None and rank_of(row) == 1 and shape_of(left)[0] == 1
+        need(is_row, "its left operand was no vector", product)
         assert row is not None
         result = shape_of(node.outputs[0])
         if column is not None and rank_of(column) == 1:

@@ -60,12 +60,11 @@ class LateTranspose(Rule):
     anchors = BROADCASTING | UNARY | {"Clip"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = [x for x in node.inputs if x is not None]
-        perm = next((found[1] for x in inputs if (found := _transposed(x))), None)
+        perm = next((found[1] for x in node.inputs if (found := _transposed(x))), None)
         need(perm is not None, "no operand is transposed", node)
         assert perm is not None
         need(len(perm) == rank_of(node.outputs[0]), "its result has more axes", node)
-        earlier = [_earlier(x, perm, b) for x in inputs]
+        earlier = [None if x is None else _earlier(x, perm, b) for x in node.inputs]
         return b.transpose(rebuilt(node, b, earlier), perm)
 
 

@@ -41,13 +41,14 @@ def reduced_axes(node: oir.Node) -> tuple[int, ...]:
     """The axes a reduction reduces, not negative and in order.
 
     Raises:
-        Refusal: They are not constant.
+        Refusal: They are not constant, or there are none.
     """
     rank = rank_of(first(node))
     given = const_ints(node.inputs[1]) if len(node.inputs) > 1 else ()
     need(given is not None, "its axes are computed at run time", node)
     assert given is not None
-    if not given and not node.attributes.get_int("noop_with_empty_axes", 0):
+    if not given:
+        need(not node.attributes.get_int("noop_with_empty_axes", 0), "it reduces no axis", node)
         return tuple(range(rank))
     return tuple(sorted(axis % rank for axis in given))
 
@@ -74,13 +75,12 @@ class LateReshape(Rule):
     anchors = BROADCASTING | UNARY | {"Clip"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = [x for x in node.inputs if x is not None]
-        view = next((x for x in inputs if _moves(x)), None)
+        view = next((x for x in node.inputs if x is not None and _moves(x)), None)
         need(view is not None, "no operand is reshaped for it alone", node)
         assert view is not None
         target = shape_of(view)
         before = shape_of(_source(view))
-        earlier = [_before(x, before, target, b) for x in inputs]
+        earlier = [None if x is None else _before(x, before, target, b) for x in node.inputs]
         return reshaped(node, b, rebuilt(node, b, earlier))
 
 
@@ -138,7 +138,8 @@ def _constant_shape(x: oir.Value, before: Shape, target: Shape) -> Shape:
     if set(shape[made]) <= {1}:
         middle: Shape = (1,) * len(old)
     else:
-        need(shape[made] == target[made], "a constant broadcasts over part of the axes", x)
+        whole = shape[made] == target[made] and product(shape[made]) == product(old)
+        need(whole, "a constant broadcasts over part of the axes", x)
         middle = old
     return (*shape[:front], *middle, *shape[len(target) - back :])
 

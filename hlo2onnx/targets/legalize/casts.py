@@ -41,7 +41,8 @@ def holds(wide: oir.DataType, narrow: oir.DataType) -> bool:
         if wide in INTEGERS:
             room = wide.bitwidth - (wide not in UNSIGNED)
             return room >= bits and not (wide in UNSIGNED and narrow not in UNSIGNED)
-        return wide in _FORMAT and _FORMAT[wide][0] >= bits and _FORMAT[wide][2] >= bits
+        holds_zero = wide in _FORMAT and wide != T.FLOAT8E8M0
+        return holds_zero and _FORMAT[wide][0] >= bits and _FORMAT[wide][2] >= bits
     if wide not in _FORMAT or narrow not in _FORMAT or wide.bitwidth <= narrow.bitwidth:
         return False
     (digits, low, high), (least, lowest, highest) = _FORMAT[wide], _FORMAT[narrow]
