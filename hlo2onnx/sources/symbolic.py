@@ -90,7 +90,7 @@ def _by_argument(
     specs: dict[str | int, str] = {}
     for key, spec in dynamic.items():
         place = names.index(key) if key in names[: len(args)] else key  # type: ignore[arg-type]
-        if place not in kwargs and not (isinstance(place, int) and place < len(args)):
+        if place not in kwargs and not (isinstance(place, int) and 0 <= place < len(args)):
             raise UsageError(f"dynamic= speaks of the argument {key!r}, which is not given")
         specs[place] = spec
     return specs

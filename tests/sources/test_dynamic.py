@@ -115,7 +115,8 @@ def test_specialized_by_the_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "dynamic", [{"z": "b"}, {0: "b"}, {"x": "b, ..., c, d"}, {"x": "2b, 4"}, {"x": "b, 5"}]
+    "dynamic",
+    [{"z": "b"}, {-1: "s + b"}, {0: "b"}, {"x": "b, ..., c, d"}, {"x": "2b, 4"}, {"x": "b, 5"}],
 )
 def test_dimensions_that_do_not_fit(dynamic: dict[str | int, str]) -> None:
     with pytest.raises(UsageError):
