@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import canonical
+from hlo2onnx.graph.dims import canonical, is_positive, not_negative
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -36,10 +36,12 @@ class Axis:
 
     @property
     def after(self) -> Dim:
-        """Units of padding that hold the high edge, which begins with the last element's gap."""
+        """Units of padding that hold the high edge, which begins with the gap of the last element,
+        if there surely is one."""
         if not isinstance(self.high, int):
             return self.high
-        return -(-max(self.high - self.gap, 0) // self.unit)
+        gap = self.gap if is_positive(self.extent) else 0
+        return -(-max(self.high - gap, 0) // self.unit)
 
     @property
     def columns(self) -> list[tuple[Dim, Dim, Dim]]:
@@ -62,7 +64,7 @@ class Axis:
     @property
     def result(self) -> Dim:
         """The extent of the result."""
-        within = (self.extent - 1) * self.unit + 1  # type: ignore[operator]
+        within = not_negative(canonical((self.extent - 1) * self.unit + 1))  # type: ignore[operator]
         return canonical(self.low + within + self.high)  # type: ignore[operator]
 
 

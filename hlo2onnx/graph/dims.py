@@ -84,6 +84,14 @@ def is_positive(dim: Dim) -> bool:
     return dim > 0 if isinstance(dim, int) else expression(dim).is_positive is True
 
 
+def not_negative(dim: Dim) -> Dim:
+    """The extent, or 0 where it comes out as less."""
+    if isinstance(dim, int):
+        return max(dim, 0)
+    formula = expression(dim)
+    return dim if is_nonnegative(formula) else dim_of(sympy.Max(formula, 0))
+
+
 def at_most(low: Dim, high: Dim) -> bool:
     """Whether `low <= high` at all times."""
     if isinstance(low, int) and isinstance(high, int):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import product
+from hlo2onnx.graph.dims import is_positive, product
 from hlo2onnx.graph.extent_rules import added_units
 from hlo2onnx.graph.extents import noted_extent
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
@@ -277,7 +277,8 @@ class ReduceWithoutUnits(Rule):
 class Mean(Rule):
     """Div(ReduceSum(x, axes), n) -> ReduceMean(x, axes)
 
-    Legal for floats where n is the number of terms, as a constant or computed from the shape.
+    Legal for floats where n is the number of terms, as a constant or computed from the shape; of
+    no terms it is NaN, to runtimes 0.
     """
 
     name = "mean"
@@ -294,7 +295,8 @@ class Mean(Rule):
         assert count is not None
         need(dtype_of(total) in FLOATS and set(shape_of(count)) <= {1}, "no number divides", count)
         divisor = const_number(count) if isinstance(terms, int) else noted_extent(count)
-        need(divisor == terms and terms != 0, "it divides by something else", count)
+        need(divisor == terms, "it divides by something else", count)
+        need(is_positive(terms), "there may be no terms", node)
         need(rank_of(count) <= rank_of(total), "the divisor decides the shape", count)
         mean: oir.Value = b.ReduceMean(
             first(summed), b.i64(list(axes)), keepdims=int(keeps_axes(summed))
