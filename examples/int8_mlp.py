@@ -65,6 +65,7 @@ EXAMPLE = Example(
     summary="Multilayer perceptron with products of signed bytes, quantized by hand",
     build=build,
     small={"width": 16, "inputs": 24, "classes": 5, "batch": 3},
+    dynamic={1: "b, ..."},
 )
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ EXAMPLE = Example(
     build=build,
     tolerance=0.0,
     small={"points": 60, "features": 4, "queries": 7, "k": 5, "classes": 3},
+    dynamic={2: "b, ..."},
 )
 
 if __name__ == "__main__":
