@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rules import bodies, cells, columns, scan_operator, scans, unroll
+from hlo2onnx.raising.rules import bodies, cells, columns, scan_operator, scans, twins, unroll
 
 __all__ = ["LOOP_RULES"]
 
@@ -17,4 +17,5 @@ LOOP_RULES: tuple[Rule, ...] = (
     unroll.UnrollLoop(),
     scan_operator.LoopToScan(),
     bodies.SlicesToSplit(),
+    twins.JoinTwins(),
 )
