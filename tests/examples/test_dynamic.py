@@ -54,10 +54,16 @@ def test_every_size(example: Example) -> None:
     for size in SIZES:
         sized = resized(example, program, args, size)
         verification = program.verify(*sized)
-        # Of a single number the error is relative to that number, and XLA's may be as large.
         bound = max(example.tolerance, 2e-6)
-        assert verification.ok, f"{size}\n{verification}"
-        assert size == 1 or verification.max_error <= bound, f"{size}\n{verification}"
+        if size == 1:
+            # Of a single number, which may be what is left of larger ones, the relative error says
+            # little: XLA's may be as large.
+            is_right = verification.ok or all(
+                item.max_abs <= bound / 10 for item in verification.optimized
+            )
+        else:
+            is_right = verification.ok and verification.max_error <= bound
+        assert is_right, f"{size}\n{verification}"
 
 
 @pytest.mark.wide
