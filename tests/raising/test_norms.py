@@ -55,7 +55,15 @@ def test_a_product_of_two_is_no_square() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "axis", "fires"),
-    [((2, 2047), 1, 1), ((2, 2048), 1, 0), ((127, 2), 0, 1), ((128, 2), 0, 0), ((2, 0), 1, 0)],
+    [
+        ((2, 2047), 1, 1),
+        ((2, 2048), 1, 0),
+        ((127, 2), 0, 1),
+        ((128, 2), 0, 0),
+        ((2, 0), 1, 0),
+        ((64, 64), 1, 1),
+        ((64, 65), 1, 0),
+    ],
 )
 def test_how_many_terms(shape: tuple[int, ...], axis: int, fires: int) -> None:
     model = model_of(lambda b, x: b.Neg(squares(b, x, (axis,))), {"x": np.ones(shape, "f4")})

@@ -142,7 +142,7 @@ def test_log_sum_exp_needs_the_guard(limit: float) -> None:
     Rewrite(build, {"x": X}, LogSumExp()).nothing()
 
 
-@pytest.mark.parametrize("extent", [0, 1 << 16])
+@pytest.mark.parametrize("extent", [0, 1025])
 def test_log_sum_exp_of_nothing_or_too_much(extent: int) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return log_sum_exp(b, x, limit=LARGEST)

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import is_positive
-from hlo2onnx.graph.values import FLOATS, const_number, dtype_of, rank_of, shape_of
+from hlo2onnx.graph.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import first, source_of
 from hlo2onnx.raising.rules.units import keeps_axes, reduced_axes
@@ -100,16 +99,17 @@ class LogSoftmax(Rule):
         return _operator(b, "LogSoftmax", x, axis)
 
 
-MOST_SUMMED = 1 << 15
-"""Exponentials that are summed by the kernel, which adds one after the other: 5e-7 of the result.
-Longer sums stay ReduceSum, which is split."""
+MOST_ELEMENTS = 2048
+"""Up to so many ReduceLogSumExp is the faster one. Its kernel takes the exponentials one by one:
+half the time at 256 elements, 1.4 times at 4,096, 8 times at 1,000,000."""
 
 
 class LogSumExp(Rule):
     """m + Log(ReduceSum(Exp(x - m), a)) -> ReduceLogSumExp(x, a)
 
     Legal for m = ReduceMax(x, a), and 0 where that is infinite, as the operator has it, too: rows
-    of -inf alone give -inf. The sum may stand in Abs. Of at most 32,768 terms; x is not empty.
+    of -inf alone give -inf. The sum may stand in Abs. Done where it is faster, for up to 2,048
+    elements, and at least one.
     """
 
     name = "log-sum-exp"
@@ -145,11 +145,9 @@ class LogSumExp(Rule):
     def _operator(
         self, b: Rewriter, x: oir.Value, axes: tuple[int, ...], keepdims: bool
     ) -> oir.Value:
-        # The kernel gives a wrong shape where any extent is 0.
-        need(all(map(is_positive, shape_of(x))), "it may be empty", x)
-        dims = [shape_of(x)[axis] for axis in axes]
-        terms = math.prod(dim for dim in dims if isinstance(dim, int))
-        need(terms <= MOST_SUMMED, "the kernel's sum of so many terms loses digits", x)
+        # Where an extent is 0 the kernel gives a wrong shape.
+        elements = math.prod(static_shape(x) or (0,))
+        need(0 < elements <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
         is_supported = dtype_of(x) in FLOATS and b.supports("ReduceLogSumExp", dtype_of(x))
         need(is_supported, "no ReduceLogSumExp for its type", x)
         made: oir.Value = b.ReduceLogSumExp(x, b.i64(axes), keepdims=int(keepdims))
