@@ -85,7 +85,8 @@ def test_interpolation_is_one_resize(
 )
 def test_nearest_is_one_resize(before: tuple[int, ...], after: tuple[int, ...], dtype: Any) -> None:
     x = (image(*before) * 50 + 100).astype(dtype)
-    assert raised(resized(after, "nearest"), x) == ["Resize"]
+    casts = ["Cast", "Cast"] if dtype == np.float16 else []  # there is no kernel of f16
+    assert raised(resized(after, "nearest"), x) == [*casts, "Resize"]
 
 
 def test_nearest_of_every_size() -> None:

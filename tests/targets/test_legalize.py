@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -55,6 +56,53 @@ def test_half_rounds_after_every_op(dtype: type) -> None:
     got, nodes = run(build, {"x": x})
     np.testing.assert_array_equal(got, (x + dtype(0.1)) * x)
     assert nodes["Cast"] >= 3, "the inner rounding must stay"
+
+
+AFTER_ROUNDING: dict[str, Callable[[GraphBuilder, oir.Value, oir.Value], oir.Value]] = {
+    **{
+        op_type: lambda b, x, y, op_type=op_type: b.op(op_type, x, y)  # type: ignore[misc]
+        for op_type in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min")
+    },
+    **{
+        op_type: lambda b, x, y, op_type=op_type: b.op(op_type, x)  # type: ignore[misc]
+        for op_type in ("Abs", "Ceil", "Floor", "Identity", "IsInf", "IsNaN", "Neg", "Relu",
+                        "Round", "Sign", "Trilu")
+    },
+    "ArgMax": lambda b, x, y: b.op("ArgMax", x, axis=0, keepdims=1),
+    "Concat": lambda b, x, y: b.concat([x, y], 0),
+    "DepthToSpace": lambda b, x, y: b.op("DepthToSpace", b.reshape(x, (1, 4, 2, 8)), blocksize=2),
+    "Expand": lambda b, x, y: b.expand(x, (2, 8, 8)),
+    "Gather": lambda b, x, y: b.Gather(x, b.i64([3, 1]), axis=0),
+    "MaxPool": lambda b, x, y: b.MaxPool(
+        b.reshape(x, (1, 1, 8, 8)), kernel_shape=[2, 2], strides=[1, 1], pads=[0] * 4,
+        dilations=[1, 1],
+    ),
+    "Pad": lambda b, x, y: b.Pad(x, b.i64([1, 0, 0, 1])),
+    "ReduceMax": lambda b, x, y: b.ReduceMax(x, b.i64([1]), keepdims=1),
+    "Tile": lambda b, x, y: b.op("Tile", x, b.i64([2, 1]), types=[(T.FLOAT16, (16, 8))]),
+    "TopK": lambda b, x, y: b.op("TopK", x, b.i64([2]), axis=1, n_outputs=2)[0],
+    "Transpose": lambda b, x, y: b.transpose(x, (1, 0)),
+    "Where": lambda b, x, y: b.Where(b.Greater(x, y), x, y),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op_type", AFTER_ROUNDING)
+def test_half_keeps_the_rounding_around(op_type: str) -> None:
+    """f32 numbers between those of f16: what reads them as f16 sees them rounded."""
+    wide = np.random.default_rng(0).normal(0, 3e4, (8, 8)).astype(np.float32)
+    wide[:, 0] = 2049.2, 2049.4, -7e4, 65519.9, 1e-9, -0.0, 2048.9, 2049.1
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float16)
+    inputs = {"x": wide, "y": narrow}
+    make = AFTER_ROUNDING[op_type]
+
+    def rounded(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.cast(make(b, b.cast(x, T.FLOAT16), y), T.FLOAT)
+
+    def given(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.cast(make(b, y, y), T.FLOAT)
+
+    np.testing.assert_array_equal(run(rounded, inputs)[0], run(given, inputs)[0])
 
 
 def test_fast_half_keeps_the_runtimes_kernels() -> None:
