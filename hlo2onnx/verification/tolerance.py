@@ -1,4 +1,5 @@
-"""How far a result may be from the truth, per element type: the only place that says so."""
+"""How far a result may be from the truth, per element type: the only place that says so, but for
+what `compare` grants where XLA itself is farther off."""
 
 from __future__ import annotations
 

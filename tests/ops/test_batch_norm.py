@@ -123,10 +123,19 @@ def test_large_mean_keeps_the_variance(axis: int) -> None:
     """1,000 deviations away from zero XLA's variance has no right digit; ours is the truth."""
     shape = (16, 4, 4)
     x, scale, bias = inputs_of("training", shape, axis, offset=1000)
-    run = against_xla(text_of("training", shape, axis), x, scale, bias).close()
+    run = against_xla(text_of("training", shape, axis), x, scale, bias)
     others = tuple(number for number in range(3) if number != axis)
-    for outputs in run.actual:
-        np.testing.assert_allclose(outputs[2], x.astype(np.float64).var(others), rtol=1e-5)
+    x, scale, bias = (array.astype(np.float64) for array in (x, scale, bias))
+    mean, variance = x.mean(others), x.var(others)
+    column = [-1 if number == axis else 1 for number in range(3)]
+    mean_, factor, bias_ = (
+        item.reshape(column) for item in (mean, scale / np.sqrt(variance + 1e-3), bias)
+    )
+    for y, *statistics in run.actual:
+        # The mean is rounded to six digits behind the point.
+        np.testing.assert_allclose(y, (x - mean_) * factor + bias_, rtol=0, atol=2e-4)
+        np.testing.assert_allclose(statistics[0], mean, rtol=2e-7)
+        np.testing.assert_allclose(statistics[1], variance, rtol=1e-5)
 
 
 def test_graphs() -> None:
