@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rules import bodies, cells, columns, scan_operator, scans, twins, unroll
+from hlo2onnx.raising.rules import (
+    bodies,
+    cells,
+    columns,
+    ghosts,
+    scan_operator,
+    scans,
+    twins,
+    unroll,
+)
 
 __all__ = ["LOOP_RULES"]
 
@@ -15,6 +24,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     cells.Rnn(),
     columns.ColumnsFirst(),
     unroll.UnrollLoop(),
+    ghosts.GhostCells(),
     scan_operator.LoopToScan(),
     bodies.SlicesToSplit(),
     twins.JoinTwins(),
