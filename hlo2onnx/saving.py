@@ -63,21 +63,18 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
             for model in models.values():
                 stack.enter_context(writer.outside(model))
         for path, model in models.items():
-            with path.open("wb") as file:
-                _write_model(model, file, path)
+            _write_model(model, path)
 
 
-def _write_model(model: oir.Model, file: BinaryIO, path: Path) -> None:
+def _write_model(model: oir.Model, path: Path) -> None:
     """Writes a model as protobuf would: fields may come in any order, so that the weights, of which
     protobuf makes several copies, can follow what it has written.
 
     Raises:
-        UsageError: It is too large for a protobuf.
+        UsageError: It is too large for a protobuf. Nothing is written then.
     """
     initializers = model.graph.initializers
     weights = {name: tensor for name, tensor in _weights(model) if _is_raw(tensor)}
-    if sum(tensor.nbytes for tensor in weights.values()) >= MAX_MODEL_BYTES:
-        raise UsageError(f"{path} would be larger than the 2 GB of a protobuf: use external data")
     known = dict(initializers)
     try:
         for name in weights:
@@ -93,10 +90,14 @@ def _write_model(model: oir.Model, file: BinaryIO, path: Path) -> None:
         len(_field(_INITIALIZER, len(head) + tensor.nbytes)) + len(head) + tensor.nbytes
         for head, tensor in entries
     )
-    file.write(proto.SerializeToString() + _field(_GRAPH, size) + graph)
-    for head, tensor in entries:
-        file.write(_field(_INITIALIZER, len(head) + tensor.nbytes) + head)
-        tensor.tofile(file)  # type: ignore[attr-defined]
+    start = proto.SerializeToString() + _field(_GRAPH, size)
+    if len(start) + size > MAX_MODEL_BYTES:
+        raise UsageError(f"{path} would be larger than the 2 GB of a protobuf: use external data")
+    with path.open("wb") as file:
+        file.write(start + graph)
+        for head, tensor in entries:
+            file.write(_field(_INITIALIZER, len(head) + tensor.nbytes) + head)
+            tensor.tofile(file)  # type: ignore[attr-defined]
 
 
 _GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER

@@ -53,6 +53,23 @@ def test_large_models_run_and_save(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (tmp_path / "model.onnx.data").exists()
 
 
+@pytest.mark.parametrize("room", [0, -1])
+def test_a_model_of_the_largest_size(
+    room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything in it counts; where it does not fit, what is there stays there."""
+    program, path = hlo2onnx.translate(lambda x: x @ WEIGHTS, X), tmp_path / "model.onnx"
+    program.save(path, external_data=False)
+    content = path.read_bytes()
+    monkeypatch.setattr(saving, "MAX_MODEL_BYTES", len(content) + room)
+    if room < 0:
+        with pytest.raises(hlo2onnx.UsageError, match="2 GB"):
+            program.save(path, external_data=False)
+    else:
+        program.save(path, external_data=False)
+    assert path.read_bytes() == content
+
+
 def test_save_into_no_folder(tmp_path: Path) -> None:
     program = hlo2onnx.translate(lambda x: x, X)
     with pytest.raises(hlo2onnx.UsageError, match="no folder"):
