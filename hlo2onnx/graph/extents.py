@@ -15,7 +15,7 @@ import sympy
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.dims import Expression, dim_of, expression, symbol, trip_number
-from hlo2onnx.graph.values import Dim, shape_of
+from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of
 
 if TYPE_CHECKING:
     from hlo2onnx.graph.builder import GraphBuilder
@@ -179,6 +179,7 @@ class Extents:
 
 _EXTENT = "hlo2onnx.extent"
 _SAME_NUMBER = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_LEAST_BITS = 32
 
 
 def note_extent(value: oir.Value, dim: Dim) -> None:
@@ -187,10 +188,13 @@ def note_extent(value: oir.Value, dim: Dim) -> None:
 
 
 def noted_extent(value: oir.Value) -> Dim | None:
-    """The extent that a value of one element holds, in whatever type, if that was noted."""
+    """The extent that a value of one element holds, as a float or an integer that has room for it,
+    if that was noted."""
     while (dim := value.meta.get(_EXTENT)) is None:
-        node = value.producer()
+        node, dtype = value.producer(), dtype_of(value)
         if node is None or node.op_type not in _SAME_NUMBER or node.inputs[0] is None:
+            return None
+        if dtype not in FLOATS and dtype.bitwidth < _LEAST_BITS:
             return None
         value = node.inputs[0]
     known: Dim = dim

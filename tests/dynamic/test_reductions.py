@@ -118,3 +118,23 @@ def test_integers_of_so_many_rows(
     for rows in (0, 1, 2, 3, 64, 101):
         x = 2 * rng.integers(-9, 9, (rows, 3)) + 1
         np.testing.assert_array_equal(program(x), expected(x))
+
+
+def test_variances_over_images_of_any_size() -> None:
+    """There are elements: nothing has to ask whether there are."""
+
+    def normalized(x: jax.Array) -> jax.Array:
+        mean = x.mean((1, 2), keepdims=True)
+        return (x - mean) * lax.rsqrt(x.var((1, 2), keepdims=True) + 1e-5)
+
+    program = every_size(normalized, "b, 4*h, w, 3")
+    assert not {"Greater", "Where", "Shape"} & program.report.nodes.keys()
+
+
+def test_an_extent_in_a_type_without_room() -> None:
+    """200 is -56 as a byte: that is no number of terms."""
+
+    def divided(x: jax.Array) -> jax.Array:
+        return x.sum(0) / jnp.asarray(x.shape[0]).astype(jnp.int8).astype(jnp.float32)
+
+    every_size(divided, "n, 2", sizes=(1, 200))

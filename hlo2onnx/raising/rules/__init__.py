@@ -84,6 +84,7 @@ RULES: tuple[Rule, ...] = (
     units.TransposeWithoutUnits(),
     units.SqueezeBeforeTranspose(),
     units.ReduceWithoutUnits(),
+    units.SoftmaxWithoutUnits(),
     units.Mean(),
     products.SwapProduct(),
     products.PermuteRows(),

@@ -8,8 +8,10 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import decided
-from hlo2onnx.graph.values import FLOATS, INTEGERS, dtype_of, shape_of, static_shape
+from hlo2onnx.analysis.ranges import Range, decided, range_of_type
+from hlo2onnx.graph.dims import is_positive
+from hlo2onnx.graph.extents import noted_extent
+from hlo2onnx.graph.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import first, source_of
 
@@ -128,7 +130,8 @@ class DropInverse(Rule):
 class DecideComparison(Rule):
     """x < y -> True or False, and so for <=, >, >=, ==
 
-    Legal for integers, where the ranges of both operands tell the result for all elements.
+    Legal for integers, where the ranges of both operands tell the result for all elements, and for
+    extents as numbers of any type.
     """
 
     name = "decide-comparison"
@@ -136,8 +139,20 @@ class DecideComparison(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         answer = decided(node, b.facts.int_range)
+        if answer is None:
+            answer = decided(node, _range_of_number)
         need(answer is not None, "the ranges of its operands overlap", node)
         return _filled(b, node, bool(answer))
+
+
+def _range_of_number(x: oir.Value) -> Range | None:
+    """Of an extent, and of a whole number."""
+    dim, number = noted_extent(x), const_number(x)
+    if number is not None and float(number).is_integer():
+        return Range(int(number), int(number))
+    if dim is None or isinstance(dim, int):
+        return None
+    return Range(int(is_positive(dim)), range_of_type(oir.DataType.INT64).high)
 
 
 class DecideWhere(Rule):

@@ -151,10 +151,10 @@ class MoveOneElement(Rule):
 
 
 class UnitTransposeToReshape(Rule):
-    """Transpose(x) that moves only axes of extent 1 -> Reshape(x)
+    """Transpose(x) that moves only axes of extent 1 -> Reshape(x), or Unsqueeze(Squeeze(x))
 
     Legal because the elements keep their order in memory; a Reshape is free at run time and
-    composes with its neighbours.
+    composes with its neighbours. Symbolic extents may take two.
     """
 
     name = "unit-transpose-to-reshape"
@@ -165,7 +165,13 @@ class UnitTransposeToReshape(Rule):
         perm = node.attributes["perm"].as_ints()
         moved = [axis for axis in perm if shape_of(x)[axis] != 1]
         need(moved == sorted(moved), "it moves an axis with elements", node)
-        return reshaped(node, b, x)
+        dims = shape_of(node.outputs[0])
+        if b.reshapes_at_once(x, dims):
+            return b.reshape(x, dims)
+        before, after = (
+            [axis for axis, dim in enumerate(shape) if dim == 1] for shape in (shape_of(x), dims)
+        )
+        return b.unsqueeze(b.squeeze(x, before), after)
 
 
 def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:

@@ -262,16 +262,46 @@ class ReduceWithoutUnits(Rule):
         x = source_of(view, *RESHAPES)
         need(x is not None, "its operand is not reshaped", node)
         assert x is not None
-        new = [axis for axis, dim in enumerate(shape_of(x)) if dim != 1]
-        old = [axis for axis, dim in enumerate(shape_of(view)) if dim != 1]
-        same = [shape_of(x)[axis] for axis in new] == [shape_of(view)[axis] for axis in old]
-        need(same, "the Reshape changes more than axes of extent 1", node)
-        axes = [new[old.index(axis)] for axis in reduced_axes(node) if axis in old]
+        places = _long_axes(shape_of(view), shape_of(x))
+        axes = [places[axis] for axis in reduced_axes(node) if axis in places]
         if axes:
             keepdims = int(keeps_axes(node))
             x = b.op(node.op_type, x, b.i64(axes), keepdims=keepdims)
         assert isinstance(x, oir.Value)
         return reshaped(node, b, x)
+
+
+class SoftmaxWithoutUnits(Rule):
+    """Softmax(Reshape(x), a) -> Reshape(Softmax(x, a')) where the Reshape only adds or drops axes
+    of extent 1, and so for LogSoftmax
+
+    Legal where a is none of these.
+    """
+
+    name = "softmax-without-units"
+    anchors = frozenset({"LogSoftmax", "Softmax"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        view = first(node)
+        x = source_of(view, *RESHAPES)
+        need(x is not None, "its operand is not reshaped", node)
+        assert x is not None
+        axis = node.attributes.get_int("axis", -1) % rank_of(view)
+        place = _long_axes(shape_of(view), shape_of(x)).get(axis)
+        need(place is not None, "it is over an axis of extent 1", node)
+        return reshaped(node, b, b.op(node.op_type, x, axis=place))
+
+
+def _long_axes(shape: Shape, other: Shape) -> dict[int, int]:
+    """The axis of `other` that each axis of `shape` of another extent than 1 is.
+
+    Raises:
+        Refusal: They differ in more than axes of extent 1.
+    """
+    mine, its = ([axis for axis, dim in enumerate(x) if dim != 1] for x in (shape, other))
+    same = [shape[axis] for axis in mine] == [other[axis] for axis in its]
+    need(same, "the Reshape changes more than axes of extent 1")
+    return dict(zip(mine, its, strict=True))
 
 
 class Mean(Rule):
