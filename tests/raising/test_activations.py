@@ -136,6 +136,14 @@ def test_functions_at_the_edges(name: str) -> None:
     nodes(FUNCTIONS[name][0], x)
 
 
+@pytest.mark.parametrize("approximate", [True, False])
+def test_an_opset_without_the_operator(approximate: bool) -> None:
+    function = jax.jit(lambda x: jax.nn.gelu(x, approximate=approximate))
+    program = hlo2onnx.translate(function.lower(X), opset=18)
+    assert "Gelu" not in program.report.nodes
+    assert program.verify(X).ok
+
+
 LOOK_ALIKES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "bounds exchanged": lambda x: jnp.where(x > -1, -1.0, jnp.where(x < 1, 1.0, x)),
     "above another bound": lambda x: jnp.where(x > 1, 1.5, jnp.where(x < -1, -1.0, x)),

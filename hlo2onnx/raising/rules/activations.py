@@ -10,6 +10,7 @@ from hlo2onnx.graph.values import const_number, dtype_of, shape_of
 from hlo2onnx.raising.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, X
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.patterns import As, Constant, Either, Extreme, Op, Product, match
+from hlo2onnx.targets.target import op_key
 
 
 class ActivationOperators(Rule):
@@ -33,6 +34,9 @@ class ActivationOperators(Rule):
                 assert parameter is not None
                 need(math.isfinite(parameter), "a parameter is no finite number", found[name])
                 attributes[attribute] = float(parameter)
+            # The runtime may compute other types through f32; what no opset has it cannot.
+            key = op_key(activation.op_type, attributes)
+            need(b.supports(key, oir.DataType.FLOAT), f"the target has no {key}", node)
             made: oir.Value = b.op(activation.op_type, found["x"], **attributes)
             return made
         raise Refusal("it is no activation function", node)
