@@ -34,6 +34,8 @@ _BOUNDED = {
     "Erf": FloatRange(-1.0, 1.0),
     "Sin": FloatRange(-1.0, 1.0),
     "Cos": FloatRange(-1.0, 1.0),
+    "Exp": FloatRange(0.0, math.inf),
+    "Sqrt": FloatRange(0.0, math.inf),
 }
 _ARITHMETIC: dict[str, Callable[[np.generic, np.generic], np.generic]] = {
     "Add": operator.add,
@@ -59,6 +61,9 @@ def float_range_of_node(
         return _cast_range(inputs[0], dtype, int_range, float_range)
     if node.op_type in _MONOTONIC:
         return _each(float_range(inputs[0]), _MONOTONIC[node.op_type])
+    if node.op_type == "Abs":
+        low, high = float_range(inputs[0])
+        return FloatRange(max(low, -high, 0.0), max(-low, high))
     if node.op_type in ("Where", "Concat"):
         return _union([float_range(x) for x in inputs[node.op_type == "Where" :]])
     if node.op_type in ("Max", "Min", "Clip"):

@@ -34,6 +34,9 @@ _FLOATS = [
     "Where",
     "Concat",
     "Cast",
+    "Abs",
+    "Exp",
+    "Sqrt",
 ]
 
 
@@ -152,6 +155,11 @@ def test_modulo_takes_the_sign_of_the_divisor(fmod: int, expected: Range | None)
         ([("Min", 7.0), ("Concat", 9.0)], FloatRange(-math.inf, 9.0)),
         ([("Cast", 0)], ANYTHING),
         ([("Clip", 1e5), ("Cast", 0)], FloatRange(5.0, math.inf)),
+        ([("Abs", 0), ("Add", 2.0)], FloatRange(2.0, math.inf)),
+        ([("Clip", -3.0), ("Abs", 0)], FloatRange(0.0, 5.0)),
+        ([("Clip", -3.0), ("Sub", 7.0), ("Abs", 0)], FloatRange(2.0, 10.0)),
+        ([("Exp", 0), ("Mul", -2.0)], FloatRange(-math.inf, 0.0)),
+        ([("Sqrt", 0)], FloatRange(0.0, math.inf)),
     ],
 )
 def test_float_ranges_are_useful(steps: list[tuple[str, float]], expected: FloatRange) -> None:

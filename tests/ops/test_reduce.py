@@ -477,6 +477,13 @@ def test_the_guard_against_nan() -> None:
     argmax.has_no("IsNaN", "Where")
 
 
+@pytest.mark.parametrize("function", [jnp.abs, lambda x: jnp.abs(x) + jnp.sqrt(x)])
+def test_the_guard_of_what_is_not_negative(function: Callable[[jax.Array], jax.Array]) -> None:
+    x = values("f32", (8, 5))
+    run = against_jax(lambda x: function(x).max(1), x).close()
+    assert (run.nodes["ReduceSum"], run.nodes["IsNaN"], run.nodes["Relu"]) == (1, 1, 0)
+
+
 def test_argmax_of_integers_is_one_node_and_a_cast() -> None:
     x = values("i32", (3, 4))
     run = against_jax(lambda x: jax.lax.argmax(x, 1, np.int32), x)

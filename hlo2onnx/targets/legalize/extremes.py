@@ -21,7 +21,8 @@ def guard_nan(node: oir.Node, builder: GraphBuilder, facts: Facts) -> bool:
         return False
     attributes = {name: attribute.value for name, attribute in node.attributes.items()}
     with builder.before(node):
-        witness = builder.ReduceSum(builder.Relu(x), *axes, **attributes)
+        terms = x if facts.float_range(x).low >= 0 else builder.Relu(x)
+        witness = builder.ReduceSum(terms, *axes, **attributes)
         numbers = builder.op(node.op_type, x, *axes, **attributes)
         result: oir.Value = builder.Where(builder.IsNaN(witness), witness, numbers)
     replace(node, [result])
