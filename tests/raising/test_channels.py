@@ -7,6 +7,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -84,6 +85,19 @@ def test_group_normalization_of_flax(groups: int) -> None:
 
     found = nodes(model, X)
     assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
+
+
+def test_symbolic_channels_are_no_channels() -> None:
+    """Images of a film, normalized one by one."""
+
+    def model(x: jax.Array) -> jax.Array:
+        y = x - x.mean((2, 3), keepdims=True)
+        return y * jax.lax.rsqrt((y**2).mean((2, 3), keepdims=True) + 1e-5)
+
+    dims = jax.export.symbolic_shape("2, t, 4, 4")
+    exported = jax.export.export(jax.jit(model))(jax.ShapeDtypeStruct(dims, np.float32))
+    program = hlo2onnx.translate(exported)
+    assert program.verify(RNG.normal(size=(2, 3, 4, 4)).astype(np.float32)).ok
 
 
 OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {

@@ -175,8 +175,9 @@ def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, int]:
         Refusal: The value is something else.
     """
     batch, channels = shape_of(x)[:2]
-    need(shape_of(value) == (batch, channels, *(1,) * (rank_of(x) - 2)), "no number a channel")
+    need(isinstance(channels, int), "how many channels there are is not known", x)
     assert isinstance(channels, int)
+    need(shape_of(value) == (batch, channels, *(1,) * (rank_of(x) - 2)), "no number a channel")
     wide = _unshaped(value)
     small = source_of(wide, "Expand")
     if small is None:
