@@ -81,7 +81,11 @@ def is_static(dims: Iterable[Dim]) -> bool:
 
 def is_positive(dim: Dim) -> bool:
     """Whether the extent is at least 1 at all times."""
-    return dim > 0 if isinstance(dim, int) else expression(dim).is_positive is True
+    if isinstance(dim, int):
+        return dim > 0
+    formula = expression(dim)
+    # Of whole numbers those above 0 are at least 1.
+    return formula.is_positive is True or _lowest(formula).is_positive is True
 
 
 def not_negative(dim: Dim) -> Dim:
@@ -129,7 +133,7 @@ def _lowest(formula: Expression) -> Expression:
         factor = formula.coeff(part)
         numerator, denominator = sympy.together(part.args[0]).as_numer_denom()
         rest = sympy.expand(formula - factor * part)
-        if not (factor.is_Integer and denominator.is_Integer) or rest.has(part):
+        if not (factor.is_Rational and denominator.is_Integer) or rest.has(part):
             continue
         slack = denominator - 1 if factor > 0 else 0
         return _lowest(sympy.expand(rest + factor * (numerator - slack) / denominator))

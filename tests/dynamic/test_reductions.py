@@ -138,3 +138,13 @@ def test_an_extent_in_a_type_without_room() -> None:
         return x.sum(0) / jnp.asarray(x.shape[0]).astype(jnp.int8).astype(jnp.float32)
 
     every_size(divided, "n, 2", sizes=(1, 200))
+
+
+def test_means_over_images_that_were_halved() -> None:
+    """Rounded up they are not empty, rounded down they may be."""
+    halved = lambda x: lax.reduce_window(  # noqa: E731
+        x, -jnp.inf, lax.max, (1, 3, 1), (1, 2, 1), ((0, 0), (1, 1), (0, 0))
+    )
+    program = every_size(lambda x: halved(halved(x)).mean(1), "b, h, 8")
+    assert program.report.nodes["ReduceMean"] == 1
+    assert not {"ReduceSum", "Shape"} & program.report.nodes.keys()

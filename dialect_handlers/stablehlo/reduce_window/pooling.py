@@ -17,7 +17,7 @@ import onnx_ir as oir
 from dialect_handlers.common.regions import Combiner, neutral
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis
 from dialect_handlers.stablehlo.reduce_window.positions import lay_out
-from hlo2onnx.graph.dims import at_most, canonical, is_static, product, symbol
+from hlo2onnx.graph.dims import canonical, is_positive, is_static, product, symbol
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -141,7 +141,7 @@ def _whole_windows(
         for number, (extent, axis) in enumerate(zip(shape_of(x)[2:], windows, strict=True), 2)
         if axis.stride > 1
     }
-    loose = {number: room for number, room in rooms.items() if not at_most(1, room)}
+    loose = {number: room for number, room in rooms.items() if not is_positive(room)}
     if not loose or is_static(shape_of(x)):
         return pooled
     dims = shape_of(pooled)

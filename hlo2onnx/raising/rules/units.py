@@ -321,12 +321,13 @@ class Mean(Rule):
         if summed is None or summed.op_type != "ReduceSum" or summed.domain:
             raise Refusal("no sum is divided", node)
         axes = reduced_axes(summed)
-        terms = product(shape_of(first(summed))[axis] for axis in axes)
+        extents = [shape_of(first(summed))[axis] for axis in axes]
+        terms = product(extents)
         assert count is not None
         need(dtype_of(total) in FLOATS and set(shape_of(count)) <= {1}, "no number divides", count)
         divisor = const_number(count) if isinstance(terms, int) else noted_extent(count)
         need(divisor == terms, "it divides by something else", count)
-        need(is_positive(terms), "there may be no terms", node)
+        need(all(map(is_positive, extents)), "there may be no terms", node)
         need(rank_of(count) <= rank_of(total), "the divisor decides the shape", count)
         mean: oir.Value = b.ReduceMean(
             first(summed), b.i64(list(axes)), keepdims=int(keeps_axes(summed))
