@@ -187,12 +187,10 @@ def with_trees(
     """
     bare = signature_of(function)
     port_of = {leaf: port for port, leaf in enumerate(sorted(kept))}
-    fits = (
-        len(bare.inputs) == len(port_of)
-        and len(bare.outputs) == len(out_avals) == out_tree.num_leaves
-        and len(in_avals) == in_tree.num_leaves > max(port_of, default=-1)
-    )
-    if not fits:
+    are_leaves = len(out_avals) == out_tree.num_leaves and len(
+        in_avals
+    ) == in_tree.num_leaves > max(port_of, default=-1)
+    if not are_leaves or (len(bare.inputs), len(bare.outputs)) != (len(port_of), len(out_avals)):
         raise LoadError(
             f"the program has {len(bare.inputs)} inputs and {len(bare.outputs)} outputs, its"
             f" pytrees have {len(port_of)} and {len(out_avals)}: functions that take mutable"
