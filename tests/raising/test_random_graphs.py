@@ -45,7 +45,8 @@ class RandomGraph:
         dims = self.rng.choice([1, 1, 2, 3, 4, 6] if seed % 16 else [0, 1, 2], seed % 5).tolist()
         for name in ("x", "y"):
             array = self.numbers(dims).astype(np.float32 if name == "x" or seed % 2 else np.int32)
-            first = [symbol("n", positive=True)] if symbolic and dims and dims[0] else dims[:1]
+            is_known = not symbolic or not dims or dims[0] < 2  # of 1 anything could be made
+            first = dims[:1] if is_known else [symbol("n", positive=True)]
             kind = oir.DataType.from_numpy(array.dtype)
             self.values.append(self.b.value(name, kind, [*first, *dims[1:]]))
             self.inputs[name] = array
