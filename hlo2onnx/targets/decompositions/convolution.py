@@ -57,24 +57,16 @@ def conv_as_matmul(
     depth = product([channels, *kernel])
     groups = [group] if group > 1 else []
     x = builder.reshape(x, [batch, *groups, channels, *spatial])
-    channel_axis = 1 + len(groups)
-    for inner in reversed(range(len(spatial))):
-        # Each axis done puts its stack in front of the spatial axes and its windows at the end.
-        axis = channel_axis + len(spatial)
-        by_size = (kernel[inner], dilations[inner])
-        count = windows[inner]
-        if by_kernel:
-            by_window = (count, strides[inner])
-            x = _stack_windows(builder, x, axis, channel_axis + 1, by_size, by_window)
-        else:
-            assert isinstance(count, int)
-            by_position = (count, strides[inner])
-            x = _stack_windows(builder, x, axis, channel_axis, by_position, by_size)
-    positions = product(windows)
+    channel_axis, positions = 1 + len(groups), product(windows)
+    by_size = list(zip(kernel, dilations, strict=True))
     w = builder.reshape(w, [*groups, quotient(outputs, group), depth])
     if by_kernel:
+        by_window = list(zip(windows, strides, strict=True))
+        x = _stack_each(builder, x, channel_axis + 1, by_size, by_window)
         result = builder.MatMul(w, builder.reshape(x, [batch, *groups, depth, positions]))
     else:
+        by_position = list(zip(static, strides, strict=True))
+        x = _stack_each(builder, x, channel_axis, by_position, by_size)
         x = builder.reshape(x, [batch, *groups, positions, depth])
         result = builder.MatMul(x, _swap_last_two(builder, w))
         result = _swap_last_two(builder, result)
@@ -165,6 +157,21 @@ def pad_spatial(builder: GraphBuilder, x: oir.Value, pads: Sequence[int]) -> oir
         return x
     padded: oir.Value = builder.Pad(x, builder.i64([0, 0, *added[:rank], 0, 0, *added[rank:]]))
     return padded
+
+
+def _stack_each(
+    builder: GraphBuilder,
+    x: oir.Value,
+    stack_axis: int,
+    stacks: Sequence[tuple[int, int]],
+    windows: Sequence[tuple[Dim, int]],
+) -> oir.Value:
+    """Windows of each spatial axis; see `_stack_windows` for what these are."""
+    axis = rank_of(x) - 1
+    for stack, window in reversed(list(zip(stacks, windows, strict=True))):
+        # Each axis done puts its stack in front of the spatial axes and its windows at the end.
+        x = _stack_windows(builder, x, axis, stack_axis, stack, window)
+    return x
 
 
 def _stack_windows(
