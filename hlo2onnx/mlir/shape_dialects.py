@@ -78,8 +78,14 @@ def _cast(operation: Any, operands: Sequence[Any]) -> Any | None:
     return _op("convert", target, [x])
 
 
-def _elementwise(name: str) -> Callable[[Any, Sequence[Any]], Any]:
-    return lambda operation, operands: _op(name, operands[0].type, operands)
+def _elementwise(name: str) -> Callable[[Any, Sequence[Any]], Any | None]:
+    def make(operation: Any, operands: Sequence[Any]) -> Any | None:
+        mlir_type = operands[0].type
+        if mlir_type.element_type == ir.IntegerType.get_signless(1):
+            return None  # numbers of one bit here, truth values there
+        return _op(name, mlir_type, operands)
+
+    return make
 
 
 def _dim(operation: Any, operands: Sequence[Any]) -> Any | None:

@@ -170,6 +170,23 @@ func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
         hlo2onnx.translate(text)
 
 
+@pytest.mark.parametrize("op", ["addi", "maxsi"])
+def test_numbers_of_one_bit_are_no_truth_values(op: str) -> None:
+    """1 + 1 is 0 in them, and 1 is less than 0."""
+    text = f"""
+func.func @main(%x: tensor<2xi1>) -> tensor<1xi1> {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %a = tensor.extract %x[%c0] : tensor<2xi1>
+  %b = tensor.extract %x[%c1] : tensor<2xi1>
+  %r = arith.{op} %a, %b : i1
+  %s = tensor.from_elements %r : tensor<1xi1>
+  return %s : tensor<1xi1>
+}}"""
+    with pytest.raises(hlo2onnx.TranslationError, match=rf"arith\.{op}"):
+        hlo2onnx.translate(text)
+
+
 def test_a_size_as_result_is_refused() -> None:
     text = """
 func.func @main(%x: tensor<?xf32>) -> index {
