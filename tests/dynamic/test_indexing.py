@@ -7,6 +7,7 @@ from collections import Counter
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from every_size import every_size
 
 from hlo2onnx import OnnxProgram
@@ -58,3 +59,20 @@ def test_positions_as_floats() -> None:
     """0 + x is x where x is no -0."""
     program = every_size(lambda x: x * jnp.arange(x.shape[0], dtype=jnp.float32), "s")
     assert operators(program) == Counter(["Shape", "Squeeze", "Range", "Cast", "Mul"])
+
+
+SLICES = {
+    "last": (lambda x: x[:, -1], ["Gather"]),
+    "last but one": (lambda x: x[:, -2], ["Gather"]),
+    "all but the first": (lambda x: x[:, 1:], ["Slice"]),
+    "all but the last": (lambda x: x[:, :-1], ["Shape", "Slice", "Sub"]),
+    "differences": (lambda x: x[:, 1:] - x[:, :-1], ["Shape", "Slice", "Slice", "Sub", "Sub"]),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_slices(name: str) -> None:
+    """As one would write them: what is counted from the end needs no extent."""
+    function, expected = SLICES[name]
+    program = every_size(function, "b, s + 1, 8")
+    assert sorted(operators(program).elements()) == expected

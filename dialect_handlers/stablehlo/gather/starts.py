@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.indices import clamped, clamped_constant, constant_starts
+from dialect_handlers.common.indices import (
+    clamped,
+    clamped_constant,
+    constant_starts,
+    row_index,
+)
 from dialect_handlers.stablehlo.gather.numbers import Numbers
 from hlo2onnx.graph.values import rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.shape_arithmetic import contents_of, holding
 
 
 class Starts:
@@ -40,7 +46,10 @@ class Starts:
         """The starts along the one moving axis, of shape (*batch)."""
         if self.constant is not None:
             return self._em.const(self.constant[..., 0])
-        return clamped(self._em, self._one_column(), self._n.limits)
+        column = self._one_column()
+        if self._n.is_single and not rank_of(column):
+            return row_index(self._em, column, *self._n.limits)
+        return clamped(self._em, column, self._n.limits)
 
     def vectors(self) -> oir.Value:
         """The starts of shape (*batch, moving axes)."""
@@ -56,7 +65,9 @@ class Starts:
 
     def _one_column(self) -> oir.Value:
         if self._width == 1:
-            return self._em.reshape(self._value, self._n.batch)
+            known = contents_of(self._value)
+            alone = self._em.reshape(self._value, self._n.batch)
+            return alone if known is None else holding(alone, known.reshape(self._n.batch))
         (column,) = self._n.columns
         picked: oir.Value = self._em.Gather(self._value, self._em.i64(column), axis=self._vector)
         return picked

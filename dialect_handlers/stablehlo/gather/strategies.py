@@ -17,7 +17,7 @@ from dialect_handlers.common.counting import count_along
 from dialect_handlers.common.indices import window
 from dialect_handlers.stablehlo.gather.numbers import Axis, Batch, Numbers, Offset
 from dialect_handlers.stablehlo.gather.starts import Starts
-from hlo2onnx.graph.dims import is_static, product
+from hlo2onnx.graph.dims import canonical, is_static, product
 from hlo2onnx.graph.values import Dim, dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -32,10 +32,10 @@ CONSTANT_ELEMENTS = 1 << 16
 
 def constant_slice(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | None:
     """Slice: one slice, whose start is known."""
-    if not n.is_single or starts.constant is None or not is_static(n.sizes):
+    if not n.is_single or starts.constant is None:
         return None
     first = starts.constant.reshape(-1).tolist()
-    limits = [start + n.sizes[axis] for start, axis in zip(first, n.moving, strict=True)]  # type: ignore[operator]
+    limits = [canonical(start + n.sizes[axis]) for start, axis in zip(first, n.moving, strict=True)]
     return em.slice(x, first, limits, axes=n.moving), _offsets(range(rank_of(x)))
 
 
