@@ -65,7 +65,7 @@ _PASS_ON = frozenset(
         "Where",
     }
 )
-_DEPTH = 4
+_DEPTH = 6
 
 
 class Sigmoid(Rule):
@@ -129,11 +129,12 @@ def _is_magnified(value: oir.Value, depth: int) -> bool:
 
 
 _SIGN_BLIND = frozenset(
-    {"Add", "AveragePool", "BatchNormalization", "Conv", "Gemm", "LayerNormalization", "MatMul",
-     "ReduceMean", "ReduceSum", "RMSNormalization", "Softmax", "Sub"}
+    {"Abs", "Add", "AveragePool", "BatchNormalization", "Conv", "Cos", "Equal", "Exp", "Gemm",
+     "Greater", "GreaterOrEqual", "LayerNormalization", "Less", "LessOrEqual", "MatMul",
+     "ReduceMean", "ReduceSum", "RMSNormalization", "Sigmoid", "Softmax", "Sub"}
 )  # fmt: skip
 """Operators that give equal numbers for zeros of both signs."""
-_ZERO_FOR_ZERO = frozenset({"MaxPool", "Mul", "ReduceMax"})
+_ZERO_FOR_ZERO = frozenset({"Erf", "Gelu", "MaxPool", "Mul", "Neg", "ReduceMax", "Tanh"})
 """Operators that give equal numbers for zeros of both signs, zeros of both signs among them."""
 _MOVES = frozenset(
     {"Concat", "Expand", "Identity", "Pad", "Reshape", "Resize", "Slice", "Transpose"}
