@@ -63,6 +63,11 @@ def from_either_end(index: Dim, extent: Dim) -> Dim:
     return back if len(free_symbols([back])) < len(free_symbols([index])) else index
 
 
+def starts_inside(starts: oir.Value, limits: Sequence[Dim]) -> list[Dim] | None:
+    """Starts that follow from shapes and provably lie inside."""
+    return _followed(starts) if _follow_inside(starts, limits) else None
+
+
 def _followed(starts: oir.Value) -> list[Dim] | None:
     """Starts that follow from shapes."""
     contents = contents_of(starts)

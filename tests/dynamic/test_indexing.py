@@ -66,6 +66,7 @@ SLICES = {
     "last but one": (lambda x: x[:, -2], ["Gather"]),
     "all but the first": (lambda x: x[:, 1:], ["Slice"]),
     "all but the last": (lambda x: x[:, :-1], ["Shape", "Slice", "Sub"]),
+    "all but three, if there are": (lambda x: x[:, 3:], ["Min", "Shape", "Slice"]),
     "differences": (lambda x: x[:, 1:] - x[:, :-1], ["Shape", "Slice", "Slice", "Sub", "Sub"]),
 }
 

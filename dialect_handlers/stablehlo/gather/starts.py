@@ -10,9 +10,10 @@ from dialect_handlers.common.indices import (
     clamped_constant,
     constant_starts,
     row_index,
+    starts_inside,
 )
 from dialect_handlers.stablehlo.gather.numbers import Numbers
-from hlo2onnx.graph.values import rank_of, shape_of
+from hlo2onnx.graph.values import Dim, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of, holding
 
@@ -41,6 +42,15 @@ class Starts:
         has_vector = self._vector < known.ndim
         vectors = np.moveaxis(known, self._vector, -1) if has_vector else known[..., None]
         return clamped_constant(vectors[..., self._n.columns], self._n.limits)
+
+    @property
+    def extents(self) -> list[Dim] | None:
+        """Those of a single slice as extents, where they are known or follow from shapes."""
+        if self.constant is not None:
+            return list(self.constant.reshape(-1).tolist())
+        if self._n.columns != tuple(range(self._width)):
+            return None
+        return starts_inside(self._value, self._n.limits)
 
     def scalars(self) -> oir.Value:
         """The starts along the one moving axis, of shape (*batch)."""

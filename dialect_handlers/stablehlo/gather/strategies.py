@@ -31,10 +31,10 @@ CONSTANT_ELEMENTS = 1 << 16
 
 
 def constant_slice(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | None:
-    """Slice: one slice, whose start is known."""
-    if not n.is_single or starts.constant is None:
+    """Slice: one slice of several rows, or whose start is known, where that follows from shapes."""
+    first = starts.extents if n.is_single and (n.windowed or starts.constant is not None) else None
+    if first is None:
         return None
-    first = starts.constant.reshape(-1).tolist()
     limits = [canonical(start + n.sizes[axis]) for start, axis in zip(first, n.moving, strict=True)]
     return em.slice(x, first, limits, axes=n.moving), _offsets(range(rank_of(x)))
 
