@@ -43,7 +43,8 @@ def test_modes(mode: str, widths: tuple[tuple[int, int], ...], dtype: str) -> No
             (min(low, dim - 1), min(high, dim - 1))
             for (low, high), dim in zip(widths, X.shape, strict=True)
         )
-    assert operators(padded(X.astype(dtype), pad_width=widths, mode=mode)) == ["Pad"]
+    found = operators(padded(X.astype(dtype), pad_width=widths, mode=mode))
+    assert found == (["Cast", "Pad", "Cast"] if dtype == "f2" else ["Pad"])
 
 
 @pytest.mark.parametrize(

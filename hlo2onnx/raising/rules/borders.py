@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import const_ints, dtype_of, static_shape
+from hlo2onnx.graph.values import const_ints, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.repeats import tiled
 from hlo2onnx.raising.rules.shape import first
@@ -31,7 +32,7 @@ class PadModes(Rule):
 
 
 def _padded(node: oir.Node, b: Rewriter) -> oir.Value:
-    axis = node.attributes["axis"].as_int()
+    axis = node.attributes["axis"].as_int() % len(shape_of(node.outputs[0]))
     parts = list(_parts(node, axis))
     # What is inside a Pad of one side goes first, for one Pad of both.
     inside = filter(None, (_inside(part, axis) for part in parts))
@@ -91,7 +92,8 @@ def _parts(node: oir.Node, axis: int) -> Iterator[oir.Value]:
         assert part is not None
         maker = part.producer()
         is_joined = maker is not None and maker.op_type == "Concat"
-        if maker is not None and is_joined and maker.attributes["axis"].as_int() == axis:
+        rank = len(shape_of(part))
+        if maker is not None and is_joined and maker.attributes["axis"].as_int() % rank == axis:
             yield from _parts(maker, axis)
         else:
             yield part
@@ -108,26 +110,27 @@ def _mode(x: oir.Value, parts: Sequence[oir.Value], axis: int) -> tuple[str, int
         taken = _rows(part, x, axis)
         if taken is None:
             return None
-        if part is x or _inside(part, axis) is x:
-            before = len(rows) + taken.index(0)
+        maker = part.producer()
+        if part is x:
+            before = len(rows)
+        elif maker is not None and _inside(part, axis) is x:
+            before = len(rows) + _pads(maker)[axis][0]
         rows += taken
-    extent = shape[axis]
-    behind = len(rows) - extent - before
+    kept = range(before, before + shape[axis])
+    if rows[kept.start : kept.stop] != list(range(shape[axis])):
+        return None
     for mode in MODES:
-        if rows == [_row(mode, place - before, extent) for place in range(len(rows))]:
-            return mode, before, behind
+        if is_padded(np.array(rows), kept, mode):
+            return mode, before, len(rows) - kept.stop
     return None
 
 
-def _row(mode: str, place: int, extent: int) -> int | None:
-    """The row that a mode has at a place, which is negative before the tensor; None where it has
-    none, as reflections do not go round twice."""
-    if mode == "edge":
-        return min(max(place, 0), extent - 1)
-    if mode == "wrap":
-        return place % extent if -extent <= place < 2 * extent else None
-    row = abs(place) if place < extent else 2 * (extent - 1) - place
-    return row if 0 <= row < extent else None
+def is_padded(rows: np.ndarray, kept: range, mode: str) -> bool:
+    """Whether a mode makes these rows of those that are kept, without going round twice."""
+    widths = (kept.start, len(rows) - kept.stop)
+    most = {"reflect": len(kept) - 1, "wrap": len(kept)}.get(mode, len(rows))
+    core = rows[kept.start : kept.stop]
+    return max(widths) <= most and np.array_equal(rows, np.pad(core, widths, mode))  # type: ignore[call-overload]
 
 
 def _rows(part: oir.Value, x: oir.Value, axis: int) -> list[int] | None:
@@ -144,8 +147,8 @@ def _rows(part: oir.Value, x: oir.Value, axis: int) -> list[int] | None:
         rows, (low, high) = _rows(first(node), x, axis), _pads(node)[axis]
         if not rows:
             return None
-        places = (_row(_mode_of(node), place, len(rows)) for place in range(-low, len(rows) + high))
-        return [rows[place] for place in places if place is not None]
+        padded = np.pad(rows, (low, high), _mode_of(node))  # type: ignore[call-overload]
+        return [int(row) for row in padded]
     if node is None or node.op_type != "Slice":
         return None
     inner, (start, end, axes, step) = first(node), _bounds(node)
