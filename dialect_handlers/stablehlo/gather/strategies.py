@@ -31,8 +31,9 @@ CONSTANT_ELEMENTS = 1 << 16
 
 
 def constant_slice(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | None:
-    """Slice: one slice of several rows, or whose start is known, where that follows from shapes."""
-    first = starts.extents if n.is_single and (n.windowed or starts.constant is not None) else None
+    """Slice: one slice whose start is known, or of several rows and follows from shapes."""
+    is_known = starts.constant is not None and is_static(n.sizes)
+    first = starts.extents if n.is_single and (n.windowed or is_known) else None
     if first is None:
         return None
     limits = [canonical(start + n.sizes[axis]) for start, axis in zip(first, n.moving, strict=True)]
