@@ -10,7 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.values import const_ints, const_of, dtype_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.borders import MODES, WRAP_OPSET
+from hlo2onnx.raising.rules.borders import MODES, WRAP_OPSET, is_padded
 from hlo2onnx.raising.rules.shape import RESHAPES
 
 MOST_ELEMENTS = 1 << 14
@@ -46,7 +46,7 @@ class GhostCells(Rule):
             is_known = mode != "wrap" or b.opset >= WRAP_OPSET
             if not is_known or not b.supports(f"Pad[{mode}]", dtype_of(x)):
                 continue
-            if all(_is_padded(*pair, mode) for pair in zip(rows, kept, strict=True)):
+            if all(is_padded(*pair, mode) for pair in zip(rows, kept, strict=True)):
                 core = b.slice(x, [part.start for part in kept], [part.stop for part in kept])
                 widths = [_widths(*pair) for pair in zip(rows, kept, strict=True)]
                 pads = b.i64([low for low, _ in widths] + [high for _, high in widths])
@@ -76,13 +76,6 @@ def _kept(rows: np.ndarray) -> range:
 
 def _widths(rows: np.ndarray, kept: range) -> tuple[int, int]:
     return kept.start, len(rows) - kept.stop
-
-
-def _is_padded(rows: np.ndarray, kept: range, mode: str) -> bool:
-    """Whether a mode makes these rows of those that are kept, without going round twice."""
-    widths = _widths(rows, kept)
-    most = {"reflect": len(kept) - 1, "wrap": len(kept)}.get(mode, len(rows))
-    return max(widths) <= most and np.array_equal(rows, np.pad(np.array(kept), widths, mode))  # type: ignore[call-overload]
 
 
 class _Moves:
