@@ -85,6 +85,14 @@ def test_types(name: str, dtype: Any) -> None:
         Body(GHOSTS[name][0], np.nan_to_num(X * 9).astype(dtype))
 
 
+@pytest.mark.parametrize("shape", [(0, 9), (6, 0)])
+def test_empty_tensors_stay(shape: tuple[int, int]) -> None:
+    def rolled(x: Any) -> Any:
+        return jnp.concatenate([x[:, 5:], x[:, :5]], 1)
+
+    assert not Body(rolled, np.zeros(shape, np.float32)).fired
+
+
 def test_both_axes() -> None:
     Body(rim)
     Body(lambda x: rim(x.T).T)

@@ -39,7 +39,11 @@ class GhostCells(Rule):
         moves = _Moves(node.graph)
         x, places = moves.origin(node.outputs[0])
         need(len(moves.nodes) > 2 and x is not node.outputs[0], "it writes something else", node)
-        need(static_shape(x) == places.shape, "it has another shape", node)
+        need(
+            static_shape(x) == places.shape and places.size,
+            "it is empty, or has another shape",
+            node,
+        )
         rows = list(_rows(places))
         kept = [_kept(taken) for taken in rows]
         for mode in MODES:
