@@ -43,7 +43,7 @@ BATCHED: dict[str, Callable[[jax.Array], Any]] = {
     "svd": lambda x: scaled(*jnp.linalg.svd(x, full_matrices=False)),
     "svd, tall": lambda x: scaled(*jnp.linalg.svd(x[..., :2], full_matrices=False)),
     "svd, full": lambda x: scaled(*jnp.linalg.svd(x)),
-    "lu": jsp.linalg.lu,
+    "lu": lax.linalg.lu,
     "lu, wide": lambda x: lax.linalg.lu(x[..., :2, :])[0],
     "lu_solve": lambda x: jsp.linalg.lu_solve(jsp.linalg.lu_factor(definite(x)), x),
     "slogdet": jnp.linalg.slogdet,
