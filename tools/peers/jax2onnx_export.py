@@ -33,7 +33,8 @@ def main(name: str, path: str) -> None:
     inputs = [
         jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in map(jax.numpy.asarray, leaves)
     ]
-    jax2onnx.to_onnx(of_leaves, inputs, return_mode="file", output_path=path)
+    # As a file it would put weights beside the model.
+    Path(path).write_bytes(jax2onnx.to_onnx(of_leaves, inputs).SerializeToString())
 
 
 if __name__ == "__main__":
