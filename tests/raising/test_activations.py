@@ -112,6 +112,7 @@ FUNCTIONS: dict[str, tuple[Callable[[jax.Array], jax.Array], list[str]]] = {
     "elu_0.5": (lambda x: jax.nn.elu(x, 0.5), ["Elu"]),
     "selu": (jax.nn.selu, ["Selu"]),
     "twice elu": (lambda x: 2 * jax.nn.elu(x), ["Selu"]),
+    "infinite elu": (lambda x: jnp.inf * jax.nn.elu(x), ["Elu", "Mul"]),
     "minus elu": (lambda x: -2 * jax.nn.elu(x), ["Elu", "Mul"]),
     "hard_tanh": (jax.nn.hard_tanh, ["Clip"]),
     "celu": (jax.nn.celu, ["Celu"]),
@@ -146,6 +147,7 @@ def test_an_opset_without_the_operator(approximate: bool) -> None:
 
 LOOK_ALIKES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "bounds exchanged": lambda x: jnp.where(x > -1, -1.0, jnp.where(x < 1, 1.0, x)),
+    "a bound of -0": lambda x: jnp.where(x > 1, 1.0, jnp.where(x < -0.0, -0.0, x)),
     "above another bound": lambda x: jnp.where(x > 1, 1.5, jnp.where(x < -1, -1.0, x)),
     "another branch": lambda x: jnp.where(x > 0, x * 2, jnp.expm1(jnp.where(x > 0, 0.0, x))),
     "another bound": lambda x: jnp.where(x > 1, x, jnp.expm1(jnp.where(x > 1, 0.0, x))),

@@ -117,6 +117,26 @@ def test_where_it_must_not(build: Callable[..., oir.Value]) -> None:
     Rewrite(build, {"x": X}, PadModes()).nothing()
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_empty_tensors(mode: str) -> None:
+    assert "Pad" not in operators(
+        padded(np.zeros((3, 0), np.float32), pad_width=((1, 1), (0, 0)), mode=mode)
+    )
+
+
+def test_long_chains() -> None:
+    def function(x: jax.Array) -> jax.Array:
+        y = x
+        for _ in range(1500):
+            y = jnp.concatenate([y, x])
+        return y
+
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(
+        hlo2onnx.translate(jax.jit(function).lower(x))(x), np.tile(x, 1501)
+    )
+
+
 def test_pads_of_one_axis_stay_apart() -> None:
     """Wrapped twice it goes round the padded tensor."""
 

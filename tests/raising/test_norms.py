@@ -45,6 +45,14 @@ def test_at_the_edges() -> None:
     Rewrite(build, {"x": EDGES}, SumOfTerms(), Norm(), tolerance=3e-7).gives("Neg", "ReduceL2")
 
 
+def test_sums_over_no_axes() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        total: oir.Value = b.ReduceSum(b.Mul(x, x), b.i64([]), noop_with_empty_axes=1)
+        return total
+
+    Rewrite(build, {"x": X}, SumOfTerms()).nothing()
+
+
 def test_a_product_of_two_is_no_square() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         result: oir.Value = b.ReduceSum(b.Mul(x, b.Neg(x)), b.i64([2]), keepdims=0)

@@ -210,7 +210,7 @@ class ClipBetween(Rule):
 class ClipWhere(Rule):
     """Where(x > high, high, Where(x < low, low, x)) -> Clip(x, low, high) for constants low < high
 
-    As jax.nn.hard_tanh. Zeros keep their sign and NaN stays either way.
+    As jax.nn.hard_tanh. Zeros keep their sign and NaN stays either way; no bound is -0.
     """
 
     name = "clip-where"
@@ -226,10 +226,13 @@ class ClipWhere(Rule):
         need(found is not None, "it does not choose between bounds", node)
         assert found is not None
         x = found["x"]
-        bounds = [const_number(found[name]) or 0 for name in ("low", "high")]
-        need(bounds[0] < bounds[1], "the lower bound is not below the upper one", node)
+        lowest, highest = const_number(found["low"]), const_number(found["high"])
+        assert lowest is not None and highest is not None
+        need(lowest < highest, "the lower bound is not below the upper one", node)
+        is_negative = any(bound == 0 and math.copysign(1, bound) < 0 for bound in (lowest, highest))
+        need(not is_negative, "of a bound of -0 Clip may make +0", node)
         need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
-        made: oir.Value = b.Clip(x, *(b.scalar_like(bound, x) for bound in bounds))
+        made: oir.Value = b.Clip(x, b.scalar_like(lowest, x), b.scalar_like(highest, x))
         return made
 
 
@@ -249,7 +252,7 @@ class Selu(Rule):
         need(shape_of(x) == shape_of(y), "the factor decides its shape", node)
         need(b.supports("Selu", dtype_of(x)), "no Selu for its type", node)
         gamma = const_number(found["gamma"]) or 0
-        need(gamma > 0, "the factor is not positive", node)
+        need(0 < gamma < math.inf, "the factor is not positive and finite", node)
         alpha = elu.attributes.get_float("alpha", 1.0)
         made: oir.Value = b.Selu(x, alpha=alpha, gamma=float(gamma))
         return made

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.graph.extent_rules import slice_of
 from hlo2onnx.graph.values import const_ints, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.repeats import tiled
@@ -15,6 +16,9 @@ from hlo2onnx.raising.rules.shape import first
 
 MODES = ("edge", "reflect", "wrap")
 WRAP_OPSET = 19
+
+DEEPEST = 8
+"""Concats and Slices of each other that are followed: a pad of every axis needs fewer."""
 
 
 class PadModes(Rule):
@@ -86,15 +90,15 @@ def _inside(part: oir.Value, axis: int) -> oir.Value | None:
     return first(node) if _pads(node) and not others else None
 
 
-def _parts(node: oir.Node, axis: int) -> Iterator[oir.Value]:
+def _parts(node: oir.Node, axis: int, depth: int = DEEPEST) -> Iterator[oir.Value]:
     """What a Concat joins along an axis, with that of every Concat among it."""
     for part in node.inputs:
         assert part is not None
         maker = part.producer()
-        is_joined = maker is not None and maker.op_type == "Concat"
+        is_joined = depth and maker is not None and maker.op_type == "Concat"
         rank = len(shape_of(part))
         if maker is not None and is_joined and maker.attributes["axis"].as_int() % rank == axis:
-            yield from _parts(maker, axis)
+            yield from _parts(maker, axis, depth - 1)
         else:
             yield part
 
@@ -102,7 +106,8 @@ def _parts(node: oir.Node, axis: int) -> Iterator[oir.Value]:
 def _mode(x: oir.Value, parts: Sequence[oir.Value], axis: int) -> tuple[str, int, int] | None:
     """The mode that surrounds x with these parts, and how many rows it adds on either side."""
     shape = static_shape(x)
-    if shape is None or not shape[axis] or all(part is x for part in parts):
+    # Of a tensor without elements ONNX Runtime refuses to wrap.
+    if shape is None or not math.prod(shape) or all(part is x for part in parts):
         return None
     rows: list[int] = []
     before = 0
@@ -133,18 +138,20 @@ def is_padded(rows: np.ndarray, kept: range, mode: str) -> bool:
     return max(widths) <= most and np.array_equal(rows, np.pad(core, widths, mode))  # type: ignore[call-overload]
 
 
-def _rows(part: oir.Value, x: oir.Value, axis: int) -> list[int] | None:
+def _rows(part: oir.Value, x: oir.Value, axis: int, depth: int = DEEPEST) -> list[int] | None:
     """Which rows of x a part consists of."""
     if part is x:
         return list(range((static_shape(x) or ())[axis]))
+    if not depth:
+        return None
     repeated = tiled(part)
     if repeated is not None:
         row, times = repeated
-        rows = _rows(row, x, axis) if math.prod(times) == times[axis] else None
+        rows = _rows(row, x, axis, depth - 1) if math.prod(times) == times[axis] else None
         return None if rows is None else rows * times[axis]
     node = part.producer()
     if node is not None and _inside(part, axis) is not None:
-        rows, (low, high) = _rows(first(node), x, axis), _pads(node)[axis]
+        rows, (low, high) = _rows(first(node), x, axis, depth - 1), _pads(node)[axis]
         if not rows:
             return None
         padded = np.pad(rows, (low, high), _mode_of(node))  # type: ignore[call-overload]
@@ -154,8 +161,8 @@ def _rows(part: oir.Value, x: oir.Value, axis: int) -> list[int] | None:
     inner, (start, end, axes, step) = first(node), _bounds(node)
     if axes not in ((axis,), (axis - len(static_shape(part) or ()),)):
         return None
-    rows = _rows(inner, x, axis)
-    return None if rows is None else rows[start:end:step]
+    rows = _rows(inner, x, axis, depth - 1)
+    return None if rows is None else rows[slice_of(len(rows), start, end, step)]
 
 
 def _bounds(node: oir.Node) -> tuple[int, int, tuple[int, ...], int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.graph.extent_rules import slice_of
 from hlo2onnx.graph.values import const_ints, const_of, dtype_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.borders import MODES, WRAP_OPSET, is_padded
@@ -152,7 +153,7 @@ def _sliced(node: oir.Node, operands: list[Places]) -> Places | None:
     cuts = [slice(None)] * operands[0].ndim
     rows = zip(starts, ends, axes, steps[0] if steps else (1,) * len(axes), strict=True)
     for start, end, axis, step in rows:
-        cuts[axis] = slice(start, end, step)
+        cuts[axis] = slice_of(operands[0].shape[axis], start, end, step)
     return operands[0][tuple(cuts)]
 
 

@@ -72,6 +72,7 @@ def reduced(
     need(dtype_of(x) in _TYPES and b.supports(op_type, dtype_of(x)), "no kernel for its type", x)
     need(0 < math.prod(dims) <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
     terms = math.prod(dims[axis] for axis in axes)
+    need(axes, "it reduces nothing", x)
     trailing = axes == tuple(range(rank_of(x) - len(axes), rank_of(x)))
     most = MOST_TERMS if trailing else MOST_OUTER_TERMS
     need(terms < most, "the kernel loses digits", x)

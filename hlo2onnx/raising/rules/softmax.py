@@ -133,7 +133,7 @@ class LogSumExp(Rule):
         assert difference is not None
         x, axes = first(difference), reduced_axes(summed)
         beside = reduction_of(_finite(difference.inputs[1]), "ReduceMax", x)
-        need(beside == axes, "maximum and sum run over different axes", node)
+        need(axes and beside == axes, "maximum and sum run over different axes", node)
         need(shape_of(shifted) == shape_of(x), "the maximum is not x's own", node)  # type: ignore[arg-type]
         outer = _finite(highest).producer()
         need(outer is not None and outer.op_type == "ReduceMax", "no maximum is added", node)
