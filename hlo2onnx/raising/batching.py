@@ -230,9 +230,8 @@ class Batcher:
         """Pad of the axes after."""
         self._scanned(node, 0)
         x, rank = self._row(node)
-        pads = const_ints(node.inputs[1])
-        need(pads is not None and len(node.inputs) < 4, "its pads are not known", node)
-        assert pads is not None
+        pads = _known(node)
+        need(len(node.inputs) < 4, "it pads some of the axes", node)
         more = self._b.i64([0, *pads[:rank], 0, *pads[rank:]])
         return self._same(node, [x, more, *node.inputs[2:]])
 
@@ -240,10 +239,7 @@ class Batcher:
         """Tile of the axes after."""
         self._scanned(node, 0)
         x, _ = self._row(node)
-        repeats = const_ints(node.inputs[1])
-        need(repeats is not None, "its repeats are not known", node)
-        assert repeats is not None
-        return self._same(node, [x, self._b.i64([1, *repeats])])
+        return self._same(node, [x, self._b.i64([1, *_known(node)])])
 
     def merged(self, node: oir.Node) -> list[oir.Value]:
         """Conv and pooling, which have a batch axis already: the trips join it."""
@@ -264,10 +260,20 @@ class Batcher:
         """CumSum, whose axis is an operand."""
         self._scanned(node, 0)
         x, rank = self._row(node)
-        axis = const_ints(node.inputs[1])
-        need(axis is not None, "its axis is not known", node)
-        assert axis is not None
-        return self._same(node, [x, self._b.i64(axis[0] % rank + 1)])
+        (axis,) = _known(node)
+        return self._same(node, [x, self._b.i64(axis % rank + 1)])
+
+
+def _known(node: oir.Node) -> tuple[int, ...]:
+    """The integers that are a node's second operand.
+
+    Raises:
+        Refusal: They are computed at run time.
+    """
+    integers = const_ints(node.inputs[1])
+    need(integers is not None, "its second operand is not known", node)
+    assert integers is not None
+    return integers
 
 
 def _default_axis(op_type: str) -> int:
