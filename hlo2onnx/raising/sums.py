@@ -239,7 +239,9 @@ class Sums:
         """What was joined to make a part, and where each piece starts in it."""
         part = self.stripped(part)
         node = part.value.producer()
-        is_joined = node is not None and node.op_type == "Concat" and not self._is_fixed(part)
+        # What is joined for all trips already is one input.
+        is_joined = part.time is None and not self._is_fixed(part)
+        is_joined = is_joined and node is not None and node.op_type == "Concat"
         axis = 0
         if node is not None and is_joined:
             axis = node.attributes.get_int("axis", 0) % rank_of(part.value)

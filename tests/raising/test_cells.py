@@ -149,6 +149,22 @@ def test_two_layers_in_one_scan() -> None:
     assert (found["LSTM"], found["Loop"]) == (2, 0)
 
 
+def test_a_second_layer_that_reads_the_inputs_too() -> None:
+    """As haiku's deep networks with skip connections: its inputs are joined for all trips."""
+    weights = np.concatenate([W, np.abs(W[:WIDTH]), R])
+
+    def step(state: Any, x: jax.Array) -> Any:
+        first, second = state
+        first, h = lstm(GATES["one-bias"])(first, x)
+        joined = jnp.concatenate([x, h], -1)
+        gates = lambda g, x: jnp.concatenate([x, g], -1) @ weights + B  # noqa: E731
+        second, h = lstm(gates)(second, joined)
+        return (first, second), h
+
+    found = nodes(scanned(step, ((H, C), (C, H))), X)
+    assert (found["LSTM"], found["Loop"]) == (2, 0)
+
+
 def test_what_else_the_body_does_stays_in_a_loop() -> None:
     def step(state: Any, x: jax.Array) -> Any:
         cell, total = state

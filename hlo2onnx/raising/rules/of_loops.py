@@ -7,6 +7,7 @@ from hlo2onnx.raising.rules import (
     bodies,
     cells,
     columns,
+    earlier,
     ghosts,
     scan_operator,
     scans,
@@ -18,6 +19,7 @@ __all__ = ["LOOP_RULES"]
 
 LOOP_RULES: tuple[Rule, ...] = (
     scans.BatchScanned(),
+    earlier.EarlierRow(),
     scans.PostponeStacked(),
     cells.Lstm(),
     cells.Gru(),

@@ -9,6 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.edit import remove_makers, subgraphs
 from hlo2onnx.graph.hoist import is_repeatable
+from hlo2onnx.graph.ops import BROADCASTING
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.raising.batching import Batcher, batchable, row_bytes
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
@@ -32,7 +33,8 @@ class BatchScanned(Rule):
     moves) and for a number of trips that is known and not 0. A stack of such values is the batched
     value, so that nothing is left of a loop that carries nothing (`lax.map`). Values stay in the
     body where the batched one would take much memory, or where a trip would read more than it
-    saves; so do the parts of one tensor, which are taken where they are needed.
+    saves; so do the parts of one tensor, which are taken where they are needed, and what operators
+    that broadcast by themselves read expanded.
     """
 
     name = "batch-scanned"
@@ -100,7 +102,7 @@ def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
             continue
         whole = _part_of(value)
         siblings = {x for x in parts.get(whole, ()) if x in needed} if whole else {value}
-        if len(siblings) > 1 or not making.pays(value):
+        if len(siblings) > 1 or not making.pays(value) or _is_broadcast(trips, value):
             opened |= siblings
             cut -= siblings
             more = [x for x in node.inputs if x is not None and x in makings]
@@ -165,6 +167,18 @@ def _is_row(trips: Trips, value: oir.Value) -> bool:
     if node is None or node.op_type != "Gather" or not trips.is_outer(node.inputs[0]):
         return False
     return node.inputs[1] is trips.number and node.attributes.get_int("axis", 0) == 0
+
+
+def _is_broadcast(trips: Trips, value: oir.Value) -> bool:
+    """Whether it is expanded for operators of the body that broadcast by themselves."""
+    node = value.producer()
+    return (
+        node is not None
+        and node.op_type == "Expand"
+        and trips.is_outer(node.inputs[1])
+        and not value.is_graph_output()
+        and all(reader.op_type in BROADCASTING for reader in value.consumers())
+    )
 
 
 def _part_of(value: oir.Value) -> oir.Value | None:
