@@ -116,6 +116,7 @@ RULES: tuple[Rule, ...] = (
     softmax.Softmax(),
     softmax.LogSoftmax(),
     softmax.LogSumExp(),
+    normalization.CentreFirst(),
     normalization.LayerNormalization(),
     normalization.RMSNormalization(),
     normalization.NormalizationParameters(),

@@ -15,8 +15,8 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.values import Dim, Shape, const_ints, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.patterns import As, Either, Extreme, Name, Op, Product, match
-from hlo2onnx.raising.rules.shape import source_of
+from hlo2onnx.raising.patterns import As, Either, Extreme, Name, Op, Product, Sum, match
+from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
 from hlo2onnx.raising.rules.softmax import reduction_of
 
 SINGLE_PRECISION = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
@@ -66,12 +66,8 @@ _X, _MEAN = Name("x"), Name("mean")
 _FAST = Op("Sub", Op("ReduceMean", Product(_X, _X), Name("axes")), Product(_MEAN, _MEAN))
 _CENTRED = Op("Sub", _X, _MEAN)
 _DIFFERENCE = As("difference", _CENTRED)
-VARIANCE = Either(
-    Extreme("Max", 0.0, _FAST),
-    Op("Relu", _FAST),
-    _FAST,
-    Op("ReduceMean", Product(_DIFFERENCE, _DIFFERENCE), Name("axes")),
-)
+_PLAIN = Either(_FAST, Op("ReduceMean", Product(_DIFFERENCE, _DIFFERENCE), Name("axes")))
+VARIANCE = Either(Extreme("Max", 0.0, _PLAIN), Op("Relu", _PLAIN), _PLAIN)
 """The two ways to compute a variance: the latter names the `difference`."""
 
 
@@ -116,6 +112,47 @@ def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Valu
     fits = extra >= 0 and set(shape_of(value)[:extra]) <= {1} and shape_of(value)[extra:] == dims
     need(fits, "the parameter has another shape", value)
     return b.reshape(value, dims)
+
+
+_FACTOR, _SHIFT = Name("factor"), Name("shift")
+_SCALED = Product(_X, _FACTOR)
+_UNCENTRED = Either(
+    Sum(_SCALED, Product(Op("Neg", _MEAN), _FACTOR), _SHIFT),
+    Sum(_SCALED, Op("Sub", _SHIFT, Product(_MEAN, _FACTOR))),
+    Sum(_SCALED, Product(Op("Neg", _MEAN), _FACTOR)),
+    Op("Sub", _SCALED, Product(_MEAN, _FACTOR)),
+)
+
+
+class CentreFirst(Rule):
+    """x * f + (b - mean(x) * f) -> (x - mean(x)) * f + b
+
+    As Keras writes its normalizations. What is computed is more exact, by the digits that x and
+    its mean share.
+    """
+
+    name = "centre-first"
+    anchors = frozenset({"Add", "Sub"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        found = match(_UNCENTRED, node.outputs[0])
+        need(found is not None, "it is no scaled difference", node)
+        assert found is not None
+        x, mean, factor = found["x"], found["mean"], found["factor"]
+        averaged = _data(mean).producer()
+        need(averaged is not None and averaged.op_type == "ReduceMean", "it is no mean", mean)
+        assert averaged is not None
+        need(_data(first(averaged)) is _data(x), "it is the mean of something else", mean)
+        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+        normal: oir.Value = b.Mul(b.Sub(x, mean), factor)
+        return b.Add(normal, found["shift"]) if "shift" in found else normal
+
+
+def _data(value: oir.Value) -> oir.Value:
+    """What a value was before it was moved about."""
+    while (source := source_of(value, *RESHAPES, "Transpose")) is not None:
+        value = source
+    return value
 
 
 class LayerNormalization(Rule):

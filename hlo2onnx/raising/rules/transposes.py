@@ -34,7 +34,32 @@ def _transposed(value: oir.Value | None) -> tuple[oir.Value, list[int]] | None:
     readers = value.consumers()
     if len(readers) > 1 and not all(reader.op_type in _MOVABLE_PAST for reader in readers):
         return None
-    return first(node), list(node.attributes["perm"].as_ints())
+    perm = list(node.attributes["perm"].as_ints())
+    if perm[-1] != len(perm) - 1 and any(_normalizes_rows(value, reader) for reader in readers):
+        return None
+    return first(node), perm
+
+
+def _normalizes_rows(x: oir.Value, reader: oir.Node) -> bool:
+    """Whether a node begins a LayerNormalization or RMSNormalization of x: it takes the mean along
+    the last axis of x, or of its squares, and goes on to compute with it.
+
+    These operators want the axis last, so that a Transpose that brings it there stays in front.
+    """
+    if reader.op_type == "Mul" and set(reader.inputs) == {x}:
+        squares = reader.outputs[0]
+        return any(_normalizes_rows(squares, user) for user in squares.consumers())
+    if reader.op_type not in ("ReduceMean", "ReduceSum"):
+        return False
+    axes = const_ints(reader.inputs[1]) if len(reader.inputs) > 1 else None
+    if axes is None or [axis % rank_of(x) for axis in axes] != [rank_of(x) - 1]:
+        return False
+    mean, divided = reader.outputs[0], reader.op_type == "ReduceMean"
+    while len(users := mean.consumers()) == 1 and users[0].op_type in RESHAPES | {"Div", "Expand"}:
+        divided |= users[0].op_type == "Div"
+        mean = users[0].outputs[0]
+    computes = RESHAPES | {"Add", "Expand", "Mul", "Neg", "Sub"}
+    return divided and bool(users) and {user.op_type for user in users} <= computes
 
 
 def _before_transpose(node: oir.Node) -> tuple[oir.Value, list[int]]:
