@@ -111,13 +111,13 @@ def _remove_unused_nodes(graph: oir.Graph) -> int:
             count += sum(_remove_unused_nodes(subgraph) for subgraph in subgraphs(node))
             continue
         for subgraph in subgraphs(node):
-            _detach(subgraph)
+            detach(subgraph)
         graph.remove(node, safe=True)
         count += 1
     return count
 
 
-def _detach(graph: oir.Graph) -> None:
+def detach(graph: oir.Graph) -> None:
     """Lets go of everything a removed subgraph captured."""
     graph.outputs.clear()
     _remove_unused_nodes(graph)

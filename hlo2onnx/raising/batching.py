@@ -13,7 +13,8 @@ from hlo2onnx.graph.extent_rules import INT64_MIN
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
 from hlo2onnx.graph.values import Dim, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need
-from hlo2onnx.raising.trips import Trips
+from hlo2onnx.raising.nested import Nested
+from hlo2onnx.raising.trips import Trips, release
 
 ROW_BYTES = 1 << 20
 """Larger rows gain nothing: a trip does as much work as a node takes to start many times over."""
@@ -42,6 +43,9 @@ _WITH_BATCH = frozenset(
 
 _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
+_LOOPS = frozenset({"Loop", "Scan"})
+"""What reads values that are not among its operands."""
+
 
 def row_bytes(value: oir.Value) -> int:
     """What a value takes in memory, each extent that is not known counted as 1."""
@@ -56,13 +60,20 @@ class Batcher:
         b: Makes the nodes.
         trips: The Loop.
         rows: Values of the body, and the tensors that hold them for all trips.
+        is_numbered: Whether the number of the trip is one of them.
     """
 
-    def __init__(self, b: Rewriter, trips: Trips, rows: Mapping[oir.Value, oir.Value]) -> None:
+    def __init__(
+        self,
+        b: Rewriter,
+        trips: Trips,
+        rows: Mapping[oir.Value, oir.Value],
+        is_numbered: bool = True,
+    ) -> None:
         self._b = b
         self._trips = trips
         self.rows = dict(rows)
-        if trips.number.uses() and trips.count <= MOST_TRIPS:
+        if is_numbered and trips.number.uses() and trips.count <= MOST_TRIPS:
             self.rows[trips.number] = b.i64(range(trips.count))
 
     def batch(self, node: oir.Node) -> None:
@@ -75,7 +86,8 @@ class Batcher:
         for x in node.inputs:
             known = x in self.rows or self._trips.is_outer(x)
             need(known, "an operand changes from trip to trip", node)
-        need(any(x in self.rows for x in node.inputs), "no operand changes", node)
+        changes = node.op_type in _LOOPS or any(x in self.rows for x in node.inputs)
+        need(changes, "no operand changes", node)
         need(not node.domain, "nobody knows what the operator does", node)
         make = _MAKERS.get(node.op_type)
         need(make is not None, f"{node.op_type} is not done by rows", node)
@@ -263,6 +275,72 @@ class Batcher:
         (axis,) = _known(node)
         return self._same(node, [x, self._b.i64(axis % rank + 1)])
 
+    def nested(self, node: oir.Node) -> list[oir.Value]:
+        """A Scan or Loop in the body: all trips of the outer loop in each of its own."""
+        inner = Nested(node)
+        for x in inner.captured:
+            need(x in self.rows or self._trips.is_outer(x), "its body reads a state", x)
+        changing = inner.changing(self.rows)
+        need(changing, "nothing in it changes", node)
+        inputs = list(node.inputs)
+        for place, own in enumerate(inner.body.inputs):
+            if own in changing:
+                whole = self._whole(inputs[place])
+                inputs[place] = self._exchanged(whole, place >= inner.states.stop)
+        body = self._body(inner, changing)
+        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
+        for place, x in enumerate(node.outputs):
+            if inner.changes(place, changing):
+                after = inner.results[place]
+                dims = self._dims(after)
+                types[place] = (dtype_of(x), (*shape_of(x)[: rank_of(x) - rank_of(after)], *dims))
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        made = self._b.node(node.op_type, inputs, {**attributes, "body": body}, types)
+        return [
+            self._exchanged(x, place >= len(inner.states))
+            if inner.changes(place, changing)
+            else self._whole(x)
+            for place, x in enumerate(made)
+        ]
+
+    def _exchanged(self, x: oir.Value, is_stack: bool) -> oir.Value:
+        """The trips of one loop in front of those of the other one, where x has both."""
+        return self._b.transpose(x, [1, 0, *range(2, rank_of(x))]) if is_stack else x
+
+    def _body(self, inner: Nested, changing: set[oir.Value]) -> oir.Graph:
+        """The body of an inner loop, for all trips of the outer one.
+
+        Raises:
+            Refusal: It does something that is not done by rows.
+        """
+        b = self._b
+        copy, pairs = inner.copied(b)
+        rows = {x: self.rows[x] for x in inner.captured if x in self.rows}
+        for place, old in enumerate(inner.body.inputs):
+            if old in changing:
+                new = b.value(old.name or "row", dtype_of(old), self._dims(old))
+                rows[pairs[old]] = copy.inputs[place] = new
+        nothing_else_changes = Trips(inner.node, self._trips.count, oir.Graph([], [], nodes=[]))
+        batcher = Batcher(b, nothing_else_changes, rows, is_numbered=False)
+        try:
+            with b.at_end(copy):
+                for node in list(copy):
+                    if any(x in batcher.rows for x in node.inputs):
+                        batcher.batch(node)
+                first = len(inner.body.outputs) - len(inner.results)
+                for place, old in enumerate(inner.results):
+                    if inner.changes(place, changing):
+                        value = batcher._whole(pairs[old])
+                        made = value.producer() is not None
+                        copy.outputs[first + place] = value if made else b.Identity(value)
+        except Refusal:
+            release(copy)
+            raise
+        for node in reversed(list(copy)):
+            if not any(x.uses() or x.is_graph_output() for x in node.outputs):
+                copy.remove(node, safe=True)
+        return copy
+
 
 def _known(node: oir.Node) -> tuple[int, ...]:
     """The integers that are a node's second operand.
@@ -282,6 +360,7 @@ def _default_axis(op_type: str) -> int:
 
 _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
     **dict.fromkeys(UNARY | BROADCASTING | {"Identity"}, Batcher.elementwise),
+    **dict.fromkeys(_LOOPS, Batcher.nested),
     **dict.fromkeys(_AXIS, Batcher.along_axis),
     **dict.fromkeys(_REDUCTIONS, Batcher.reduction),
     **dict.fromkeys(_WITH_BATCH, Batcher.merged),

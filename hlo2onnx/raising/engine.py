@@ -12,7 +12,14 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.edit import all_nodes, can_replace, remove_makers, replace
+from hlo2onnx.graph.edit import (
+    all_nodes,
+    can_replace,
+    detach,
+    remove_makers,
+    replace,
+    subgraphs,
+)
 from hlo2onnx.graph.weights import SMALL_ELEMENTS
 from hlo2onnx.targets import Target
 
@@ -181,6 +188,8 @@ def _discard(made: Sequence[oir.Node]) -> None:
     for node in reversed(made):
         is_read = any(output.uses() or output.is_graph_output() for output in node.outputs)
         if node.graph is not None and not is_read:
+            for graph in subgraphs(node):
+                detach(graph)
             node.graph.remove(node, safe=True)
 
 

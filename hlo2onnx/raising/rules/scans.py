@@ -30,8 +30,9 @@ class BatchScanned(Rule):
 
     Legal where a value of the body follows from the number of the trip and from values made before
     the loop, by operators that work on each row apart (elementwise ones, MatMul, reductions,
-    moves) and for a number of trips that is known and not 0. A stack of such values is the batched
-    value, so that nothing is left of a loop that carries nothing (`lax.map`). Values stay in the
+    moves, loops of these) and for a number of trips that is known and not 0. A stack of such values
+    is the batched value, so that nothing is left of a loop that carries nothing (`lax.map`), and
+    random numbers are drawn beforehand where the keys are scanned. Values stay in the
     body where the batched one would take much memory, or where a trip would read more than it
     saves; so do the parts of one tensor, which are taken where they are needed, and what operators
     that broadcast by themselves read expanded.

@@ -1,0 +1,83 @@
+"""Loops within loops: what they read, and what of it follows from values that change."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from functools import cached_property
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.edit import subgraphs
+from hlo2onnx.raising.engine import Rewriter, need
+from hlo2onnx.raising.trips import counted
+
+
+class Nested:
+    """A Scan from the first row to the last, or a Loop that makes a known number of trips.
+
+    Attributes:
+        body: What it does in a trip; its inputs are in the order of the node's.
+        scanned: How many inputs are taken apart, which are the last ones.
+        states: The places of the states among the inputs.
+
+    Raises:
+        Refusal: It is another loop, or there is another one within.
+    """
+
+    def __init__(self, node: oir.Node) -> None:
+        if node.op_type == "Loop":
+            counted(node)
+        else:
+            known = {"body", "num_scan_inputs"}
+            need(set(node.attributes) == known, "it scans in another order", node)
+        self.node = node
+        self.body = node.attributes["body"].as_graph()
+        need(not any(map(subgraphs, self.body)), "it has a loop or a branch", node)
+        self.scanned = node.attributes.get_int("num_scan_inputs", 0)
+        first = 2 if node.op_type == "Loop" else 0
+        self.states = range(first, len(self.body.inputs) - self.scanned)
+
+    @property
+    def results(self) -> list[oir.Value]:
+        """What the body makes of each of the node's outputs."""
+        return list(self.body.outputs)[1 if self.node.op_type == "Loop" else 0 :]
+
+    @cached_property
+    def captured(self) -> set[oir.Value]:
+        """What the body reads besides its inputs."""
+        own = {*self.body.inputs, *(x for node in self.body for x in node.outputs)}
+        read = {x for node in self.body for x in node.inputs if x is not None}
+        return {*read, *self.body.outputs} - own
+
+    def changing(self, rows: Container[oir.Value]) -> set[oir.Value]:
+        """The values of the body that follow from values outside of it that change."""
+        pairs = zip(self.body.inputs, self.node.inputs, strict=True)
+        found = {x for x, given in pairs if given is not None and given in rows}
+        size = -1
+        while size < len(found):
+            size = len(found)
+            for node in self.body:
+                if any(x is not None and (x in found or x in rows) for x in node.inputs):
+                    found.update(node.outputs)
+            for place, after in zip(self.states, self.results, strict=False):
+                if after in found:
+                    found.add(self.body.inputs[place])
+        return found
+
+    def changes(self, place: int, changing: set[oir.Value]) -> bool:
+        """Whether one of the results follows from what changes, or is that of such a state."""
+        if place < len(self.states):
+            return self.body.inputs[self.states[place]] in changing
+        return self.results[place] in changing
+
+    def copied(self, b: Rewriter) -> tuple[oir.Graph, dict[oir.Value, oir.Value]]:
+        """The body once more, under names of its own, and what stands for each value."""
+        copy = self.body.clone(allow_outer_scope_values=True)
+        copy.name = b.names.unique(self.body.name or "body")
+        pairs = dict(zip(self.body.inputs, copy.inputs, strict=True))
+        for old, new in zip(self.body, copy, strict=True):
+            pairs.update(zip(old.outputs, new.outputs, strict=True))
+        for value in pairs.values():
+            value.name = b.names.unique(value.name or "value")
+            value.meta.clear()
+        return copy, pairs
