@@ -185,23 +185,29 @@ class Sums:
     # -- sums and products ----------------------------------------------------------------------
 
     def _sum(self, part: Part, node: oir.Node, sign: int) -> Iterator[Term]:
-        rank, signs = rank_of(part.value), (-1, 1) if node.op_type == "Neg" else (1, 1)
-        signs = (1, -1) if node.op_type == "Sub" else signs
-        operands = []
-        for x, its in zip(node.inputs, signs, strict=False):
-            assert x is not None
-            if shape_of(x) == shape_of(part.value):
-                operands.append((replace(part, value=x), its))
-            elif self._is_bias(x, part):
-                operands.append((_aligned(part, x), its))
-            else:
-                yield Other(part, sign)
-                return
-        for operand, its in operands:
-            if operand.time is None and self._trips.is_outer(operand.value):
-                yield _bias(replace(part, value=operand.value), part.axis - rank, sign * its)
-            else:
-                yield from self.terms(operand, sign * its)
+        signs = (-1, 1) if node.op_type == "Neg" else (1, -1) if node.op_type == "Sub" else (1, 1)
+        operands = [self._operand(part, x) for x in node.inputs]
+        if None in operands:
+            yield Other(part, sign)
+            return
+        for operand, its in zip(operands, signs, strict=False):
+            assert operand is not None
+            yield from self._term(operand, part, sign * its)
+
+    def _operand(self, part: Part, x: oir.Value | None) -> Part | None:
+        """What a sum's operand adds to a part of it; None where it broadcasts and is no bias."""
+        assert x is not None
+        if shape_of(x) == shape_of(part.value):
+            return replace(part, value=x)
+        return _aligned(part, x) if self._is_bias(x, part) else None
+
+    def _term(self, operand: Part, part: Part, sign: int) -> Iterator[Term]:
+        """The terms of an operand of the sum that a part is of."""
+        if operand.time is None and self._trips.is_outer(operand.value):
+            axis = part.axis - rank_of(part.value)
+            yield _bias(replace(part, value=operand.value), axis, sign)
+        else:
+            yield from self.terms(operand, sign)
 
     def _is_bias(self, x: oir.Value, part: Part) -> bool:
         """Whether x varies along the axis of the features only, or not at all."""
@@ -214,9 +220,11 @@ class Sums:
         assert left is not None and right is not None
         rank = rank_of(part.value)
         is_plain = node.op_type == "MatMul" or _is_plain(node)
+        biases = [self._operand(part, x) for x in added]
         swapped = part.axis == rank - 2 and node.op_type == "MatMul"
         data, weight = (right, left) if swapped else (left, right)
         fits = is_plain and (swapped or part.axis == rank - 1) and rank_of(weight) == 2
+        fits = fits and None not in biases
         if not fits or not (part.time is not None or self._trips.is_outer(weight)):
             yield Other(part, sign)
             return
@@ -231,9 +239,9 @@ class Sums:
         for piece, first in self._pieces(given):
             rows = (first, first + piece.high - piece.low)
             yield Product(piece, Matrix(weight, rows, (part.low, part.high), transposed), sign)
-        for bias in added:
-            if bias is not None:
-                yield _bias(replace(part, value=bias), -1, sign)
+        for bias in biases:
+            assert bias is not None
+            yield from self._term(bias, part, sign)
 
     def _pieces(self, part: Part) -> Iterator[tuple[Part, int]]:
         """What was joined to make a part, and where each piece starts in it."""

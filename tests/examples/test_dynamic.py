@@ -81,4 +81,4 @@ def test_dimensions_stay_free(example: Example) -> None:
     for value in program.model.graph.outputs:
         assert any(not isinstance(dim, int) for dim in value.shape)
     count, usual = (sum(item.report.nodes.values()) for item in (program, static))
-    assert count <= 1.1 * usual
+    assert count <= 1.12 * usual

@@ -1,4 +1,4 @@
-"""What is done in bodies of loops and branches only."""
+"""Slices that follow each other, in bodies of loops and branches and elsewhere."""
 
 from __future__ import annotations
 
@@ -78,10 +78,85 @@ def test_splits_of_other_types(dtype: Any) -> None:
     assert found["Split"]
 
 
-def test_outside_of_loops_slices_stay() -> None:
-    program = hlo2onnx.translate(jax.jit(SPLIT["rows"][0]).lower(X))
-    assert Counter(node.op_type for node in program.model.graph)["Split"] == 0
-    assert program.verify(X).ok
+def outside(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
+    """The operators of a function without loops, which gives what XLA gives."""
+    program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
+    report = program.verify(*args)
+    assert report.ok, report
+    return Counter(node.op_type for node in program.model.graph)
+
+
+def heads(x: Any) -> Any:
+    q, k, v = jnp.split(x @ X.T, 3, axis=1)
+    return jax.nn.softmax(q @ k.T) @ v
+
+
+WHOLE: dict[str, Callable[[Any], Any]] = {
+    "rows": SPLIT["rows"][0],
+    "columns": SPLIT["columns"][0],
+    "unlike": SPLIT["unlike"][0],
+    "query-key-value": heads,
+    "gated": lambda x: x[:, :4] * jax.nn.sigmoid(x[:, 4:]),
+    "turned": lambda x: x * 2 + jnp.concatenate([-x[:, 4:], x[:, :4]], axis=1),
+    "unstacked": lambda x: jnp.sin(x[0]) * x[1] + x[2] * jnp.cos(x[3]) + x[4] ** 2 + x[5],
+    "results": lambda x: jnp.split(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_slices_of_a_tensor(name: str) -> None:
+    found = outside(WHOLE[name], X)
+    assert (found["Split"], found["Slice"]) == (1, 0)
+    assert outside(WHOLE[name], X, without={"slices-to-split"})["Split"] == 0
+
+
+NOT_ALL: dict[str, Callable[[Any], Any]] = SLICES | {
+    "three-of-some-rows": SPLIT["three-of-some-rows"][0],
+    "columns-of-the-rest": lambda x: jnp.sin(x[:3]).sum() + x[3:, :5].sum(1) - x[3:, 5:].sum(1),
+    "one-more": lambda x: jnp.concatenate([jnp.sin(x[3:]), x[:3] * 2]) * x[:1],
+    "one-twice-as-long": lambda x: jnp.sin(x[:3]) * x[3:] + jnp.tanh(x[1:4]),
+}
+
+
+@pytest.mark.parametrize("name", NOT_ALL)
+def test_what_leaves_something_stays(name: str) -> None:
+    assert outside(NOT_ALL[name], X)["Split"] == 0
+
+
+def test_a_split_of_any_number_of_rows() -> None:
+    (n,) = jax.export.symbolic_shape("n")
+    spec = jax.ShapeDtypeStruct((n, 8), np.float32)
+    program = hlo2onnx.translate(jax.export.export(jax.jit(WHOLE["gated"]))(spec))
+    assert (program.report.nodes["Split"], program.report.nodes["Slice"]) == (1, 0)
+    for rows in (1, 6):
+        assert program.verify(X[:rows]).ok
+
+
+def test_symbolic_rows_are_not_split() -> None:
+    (n,) = jax.export.symbolic_shape("n", constraints=["n >= 3"])
+    spec = jax.ShapeDtypeStruct((n, 8), np.float32)
+    function = lambda x: jnp.sin(x[:2]).sum() + jnp.tanh(x[2:])  # noqa: E731
+    program = hlo2onnx.translate(jax.export.export(jax.jit(function))(spec))
+    assert program.report.nodes["Split"] == 0
+    for rows in (3, 6):
+        assert program.verify(X[:rows]).ok
+
+
+def test_shapes_stay_slices() -> None:
+    function = lambda x: (x[:3] * 2, x[3:] + 1)  # noqa: E731
+    with jax.enable_x64(True):
+        assert outside(function, np.arange(6))["Split"] == 0
+    assert outside(function, np.arange(6, dtype=np.int32))["Split"] == 1
+
+
+def test_a_tensor_that_a_body_slices_too() -> None:
+    def function(x: Any, n: Any) -> Any:
+        y = jnp.sin(x)
+        first, second = y[:3], y[3:]
+        return lax.fori_loop(0, n, lambda _, s: jnp.tanh(s) + y[:3] * s, first) * second
+
+    found = outside(function, X, np.int32(3))
+    assert found["Split"] + found["Slice"]
 
 
 def test_splits_in_a_branch() -> None:
@@ -104,5 +179,5 @@ def test_what_a_body_returns_is_split() -> None:
         return lax.scan(step, (x[:3], x[3:]), length=70)
 
     program = hlo2onnx.translate(jax.jit(function).lower(X))
-    assert program.report.rules["slices-to-split"] == 1
+    assert program.report.rules["slices-to-split"] == 2, "one of what it is given"
     assert program.verify(X).ok

@@ -1,13 +1,14 @@
-"""Bodies of loops and branches, in which every node counts."""
+"""Slices that follow each other become a Split, above all in bodies of loops and branches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import onnx_ir as oir
 
 from hlo2onnx.graph.edit import can_replace, replace
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import first
 from hlo2onnx.raising.rules.slices import ranges_of
@@ -16,19 +17,23 @@ Ranges = dict[int, range]
 
 
 class SlicesToSplit(Rule):
-    """Slice(x, 0:1), Slice(x, 1:2), Slice(x, 2:3) -> Split(x), in the body of a loop or a branch
+    """Slice(x, 0:1), Slice(x, 1:2), Slice(x, 2:3) -> Split(x)
 
     Legal for constant ranges that follow each other along one axis in steps of 1 and are the same
-    along the others. Where they are not all of x one Slice is left, which must be worth it.
+    along the others. In the body of a loop or a branch they need not be all of x; one Slice is left
+    then, which must be worth it. Elsewhere they are all of x, and all Slices of it, which is no
+    constant and no shape (a vector of i64).
     """
 
     name = "slices-to-split"
     anchors = frozenset({"Slice"})
+    # Many rules take Slices apart, or look for them.
     phase = 3
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = first(node)
-        need(node.graph is not b.main_graph, "it is in no body", node)
+        in_body = node.graph is not b.main_graph
+        need(in_body or _may_be_parted(x, node), "it is not the first Slice of a tensor", node)
         need(b.supports("Split", dtype_of(x)), "the target cannot split this type", node)
         beside = _cuts(x, node.graph)
         need(node in beside, "its ranges are not known", node)
@@ -36,19 +41,31 @@ class SlicesToSplit(Rule):
             row = _row(node, axis, beside)
             joint = beside[node] | {axis: _joined([beside[one][axis] for one in row])}
             is_whole = all(len(taken) == shape_of(x)[place] for place, taken in joint.items())
-            if len(row) > (1 if is_whole else 2):
+            is_all = is_whole and len(row) == len(_slices(x))
+            if len(row) > (1 if is_whole else 2) and (in_body or is_all):
                 return _split(b, node, axis, {one: len(beside[one][axis]) for one in row}, joint)
-        raise Refusal("nothing follows it, or goes before", node)
+        raise Refusal("nothing follows it, or goes before, or something is left", node)
+
+
+def _may_be_parted(x: oir.Value, node: oir.Node) -> bool:
+    """Whether a node of the main graph is the first of the Slices of a value that is worth it: one
+    of them decides for all."""
+    is_shape = rank_of(x) == 1 and dtype_of(x) == oir.DataType.INT64
+    return x.const_value is None and not is_shape and _slices(x)[0] is node
+
+
+def _slices(x: oir.Value) -> list[oir.Node]:
+    """The Slices of a value, in whichever graph."""
+    return [one for one in x.consumers() if one.op_type == "Slice" and one.inputs[0] is x]
 
 
 def _cuts(x: oir.Value, body: oir.Graph | oir.Function | None) -> dict[oir.Node, Ranges]:
     """The Slices of a value in a body, and what they take along each axis they cut."""
     cuts = {}
-    for reader in x.consumers():
-        if reader.op_type == "Slice" and reader.graph is body and reader.inputs[0] is x:
-            ranges = ranges_of(reader)
-            if ranges is not None:
-                cuts[reader] = ranges
+    for reader in _slices(x):
+        ranges = ranges_of(reader) if reader.graph is body else None
+        if ranges is not None:
+            cuts[reader] = ranges
     return cuts
 
 
@@ -84,12 +101,13 @@ def _split(
     b: Rewriter, node: oir.Node, axis: int, sizes: Mapping[oir.Node, int], joint: Ranges
 ) -> oir.Value:
     """Splits what the cuts take together; they go, but for the one that is being rewritten."""
-    order = [one for one in node.graph or () if one in sizes]
-    with b.before(order[0]):
+    x = first(node)
+    with _after(x, node, b):
+        b.scope, b.metadata = node.name or "", node.metadata_props
         starts, ends, steps = zip(
             *((taken[0], taken[-1] + 1, taken.step) for taken in joint.values()), strict=True
         )
-        whole = b.slice(first(node), starts, ends, steps, list(joint))
+        whole = b.slice(x, starts, ends, steps, list(joint))
         pieces = b.op("Split", whole, b.i64(list(sizes.values())), axis=axis, n_outputs=len(sizes))
     made: dict[oir.Node, oir.Value] = dict(zip(sizes, pieces, strict=True))
     for one, piece in made.items():
@@ -98,3 +116,12 @@ def _split(
         if one is not node:
             replace(one, [piece])
     return made[node]
+
+
+def _after(x: oir.Value, node: oir.Node, b: Rewriter) -> AbstractContextManager[None]:
+    """Where a value is first there for nodes of a graph."""
+    maker, graph = x.producer(), node.graph
+    assert graph is not None
+    if maker is not None and maker.graph is graph:
+        return b.after(maker)
+    return b.before(graph[0])

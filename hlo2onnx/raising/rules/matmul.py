@@ -5,8 +5,10 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.graph.values import dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
+
+_GEMM_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
 class VectorMatMul(Rule):
@@ -92,3 +94,66 @@ class VectorBias(Rule):
         need(rank_of(product) >= len(shape) and set(shape[:-1]) == {1}, "it is no vector", bias)
         made: oir.Value = b.Add(product, b.reshape(bias, shape[-1:]))
         return made
+
+
+class Gemm(Rule):
+    """Add(MatMul(a, b), c) -> Gemm(a, b, c); a Transpose of a or b becomes its transA or transB
+
+    Legal for matrices of f32 or f64 (of narrower types the product is rounded before the sum), and
+    c of rank 1 or 2 that broadcasts to the product, not the other way round. Not where there may be
+    nothing to add up: 0 and a c of -0 are 0 then, and of the Gemm -0. Done where nobody else reads
+    the product, or the Transpose, and nothing would move into a body. ONNX Runtime makes Gemms of
+    f32 itself, in bodies too, and fuses activations with either: it takes as long.
+    """
+
+    name = "gemm"
+    anchors = frozenset({"Add"})
+    # All that looks for products and for sums has looked by then.
+    phase = 4
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        dtype = dtype_of(node.outputs[0])
+        need(dtype in _GEMM_TYPES and b.supports("Gemm", dtype), "Gemm has not this type", node)
+        left, right = node.inputs
+        assert left is not None and right is not None
+        for product, bias in ((left, right), (right, left)):
+            maker = product.producer()
+            if maker is None or maker.op_type != "MatMul":
+                continue
+            if _is_only_read_by(node, product) and _broadcasts(bias, product, node):
+                return _gemm(b, maker, bias)
+        raise Refusal("it adds no bias to a product of matrices", node)
+
+
+def _is_only_read_by(node: oir.Node, value: oir.Value) -> bool:
+    """Whether a value is an operand of this node, made in the same body, and of no other."""
+    maker = value.producer()
+    if maker is None or maker.graph is not node.graph:
+        return False
+    return len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def _broadcasts(bias: oir.Value, product: oir.Value, total: oir.Node) -> bool:
+    """Whether a vector or matrix is added to a matrix and broadcasts to it."""
+    dims, whole = shape_of(bias), shape_of(product)
+    if shape_of(total.outputs[0]) != whole or not 0 < len(dims) <= len(whole) == 2:
+        return False
+    if not all(isinstance(extent, int) or extent.value is not None for extent in whole):
+        return False
+    pairs = zip(reversed(dims), reversed(whole), strict=False)
+    return all(dim in (1, extent) for dim, extent in pairs)
+
+
+def _gemm(b: Rewriter, product: oir.Node, bias: oir.Value) -> oir.Value:
+    operands, flags = [], {}
+    for x, flag in zip(product.inputs, ("transA", "transB"), strict=True):
+        assert x is not None
+        need(rank_of(x) == 2, "an operand is no matrix", x)
+        transposed = source_of(x, "Transpose")
+        if transposed is not None and _is_only_read_by(product, x):
+            x, flags[flag] = transposed, 1
+        operands.append(x)
+    terms = shape_of(first(product))[1]
+    need(isinstance(terms, int) and terms > 0, "there may be nothing to add up", product)
+    made: oir.Value = b.Gemm(*operands, bias, **flags)
+    return made

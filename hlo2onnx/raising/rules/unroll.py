@@ -59,7 +59,7 @@ class UnrollLoop(Rule):
 
 def _has_own_matrix(trips: Trips, node: oir.Node) -> bool:
     """Whether a product takes a matrix that is constant in each trip."""
-    for x in node.inputs if node.op_type in _PRODUCTS else ():
+    for x in node.inputs[:2] if node.op_type in _PRODUCTS else ():
         maker = x.producer() if x is not None else None
         if maker is not None and is_row(trips, maker) and const_of(maker.inputs[0]) is not None:
             return True
