@@ -20,14 +20,12 @@ each.
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,6 +35,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
 import jax
 import jax.numpy as jnp
 from bench_suite.limits import PROGRAMS
+from bench_suite.page import write_section
 from bench_suite.table import HEADER as TABLE_HEADER
 from bench_suite.table import Rivals, row
 from bench_suite.timing import THREADS, medians
@@ -102,20 +101,6 @@ def measure(examples: Sequence[tuple[Example, str]]) -> list[Row]:
     ]
 
 
-PAGE_HEAD = """\
-# Speed
-
-Written by `python tools/bench.py --table --twins DIR --peer PYTHON --write`; do not edit. Medians
-of one run on {cores} cores with {threads} threads, onnxruntime {ort}, jaxlib {jaxlib}.
-
-A twin is the same architecture written in PyTorch (`tools/twins`), exported by torch.onnx and run
-in the same ONNX Runtime; the peer is the model that jax2onnx makes of the same JAX function. XLA is
-its CPU backend, whose times move by tens of percent from run to run: for dense programs the ratio
-to the twin counts. The limits are what the project wants to keep.
-
-"""
-
-
 def table(names: Sequence[str], arguments: Sequence[str]) -> str | None:
     """Prints the table's rows, each made by a process of its own; None if one of these fails."""
     print(TABLE_HEADER, flush=True)
@@ -126,17 +111,6 @@ def table(names: Sequence[str], arguments: Sequence[str]) -> str | None:
         print(done.stdout, end="", flush=True)
         lines.append(done.stdout.rstrip("\n") if done.returncode == 0 else "")
     return "\n".join(lines) + "\n" if all(lines) else None
-
-
-def write_page(rows: str) -> None:
-    """Writes the page of the docs about speed."""
-    head = PAGE_HEAD.format(
-        cores=os.cpu_count(),
-        threads=THREADS,
-        ort=version("onnxruntime"),
-        jaxlib=version("jaxlib"),
-    )
-    PAGE.write_text(head + rows, encoding="utf-8")
 
 
 def main() -> int:
@@ -168,7 +142,7 @@ def main() -> int:
         rivals = [f"--{name}={path}" for name, path in paths.items() if path]
         rows = table(names, rivals + ["--operators"] * given.operators)
         if given.write and rows is not None:
-            write_page(rows)
+            write_section(PAGE, rows)
         return int(rows is None)
     print(HEADER)
     for name in names:
