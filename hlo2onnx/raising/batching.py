@@ -13,7 +13,7 @@ from hlo2onnx.graph.extent_rules import INT64_MIN
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
 from hlo2onnx.graph.values import Dim, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need
-from hlo2onnx.raising.nested import Nested
+from hlo2onnx.raising.nested import Nested, copied
 from hlo2onnx.raising.trips import Trips, release
 
 ROW_BYTES = 1 << 20
@@ -314,7 +314,7 @@ class Batcher:
             Refusal: It does something that is not done by rows.
         """
         b = self._b
-        copy, pairs = inner.copied(b)
+        copy, pairs = copied(b, inner.body)
         rows = {x: self.rows[x] for x in inner.captured if x in self.rows}
         for place, old in enumerate(inner.body.inputs):
             if old in changing:

@@ -70,14 +70,30 @@ class Nested:
             return self.body.inputs[self.states[place]] in changing
         return self.results[place] in changing
 
-    def copied(self, b: Rewriter) -> tuple[oir.Graph, dict[oir.Value, oir.Value]]:
-        """The body once more, under names of its own, and what stands for each value."""
-        copy = self.body.clone(allow_outer_scope_values=True)
-        copy.name = b.names.unique(self.body.name or "body")
-        pairs = dict(zip(self.body.inputs, copy.inputs, strict=True))
-        for old, new in zip(self.body, copy, strict=True):
-            pairs.update(zip(old.outputs, new.outputs, strict=True))
-        for value in pairs.values():
-            value.name = b.names.unique(value.name or "value")
-            value.meta.clear()
-        return copy, pairs
+
+def reads(node: oir.Node) -> list[oir.Value]:
+    """What a node reads, and what its loops and branches do."""
+    inner = [each for graph in subgraphs(node) for each in graph.all_nodes()]
+    ends = [x for each in (node, *inner) for graph in subgraphs(each) for x in graph.outputs]
+    return [*(x for each in (node, *inner) for x in each.inputs if x is not None), *ends]
+
+
+def copied(b: Rewriter, body: oir.Graph) -> tuple[oir.Graph, dict[oir.Value, oir.Value]]:
+    """A body once more, under names of its own, and what stands for each value."""
+    copy = body.clone(allow_outer_scope_values=True)
+    _name(b, copy)
+    pairs = dict(zip(body.inputs, copy.inputs, strict=True))
+    for old, new in zip(body, copy, strict=True):
+        pairs.update(zip(old.outputs, new.outputs, strict=True))
+    return copy, pairs
+
+
+def _name(b: Rewriter, graph: oir.Graph) -> None:
+    """Gives a copy and its values names of their own, and forgets what was noted about them."""
+    graph.name = b.names.unique(graph.name or "body")
+    for value in (*graph.inputs, *(x for node in graph for x in node.outputs)):
+        value.name = b.names.unique(value.name or "value")
+        value.meta.clear()
+    for node in graph:
+        for inner in subgraphs(node):
+            _name(b, inner)

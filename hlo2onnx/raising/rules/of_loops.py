@@ -6,6 +6,7 @@ from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules import (
     bodies,
     cells,
+    chains,
     columns,
     earlier,
     ghosts,
@@ -22,6 +23,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     scans.BatchScanned(),
     earlier.EarlierRow(),
     scans.PostponeStacked(),
+    chains.SeparateChain(),
     cells.Lstm(),
     cells.Gru(),
     cells.Rnn(),

@@ -1,0 +1,128 @@
+"""States that follow from themselves alone get a loop of their own where that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import hlo2onnx
+from hlo2onnx.graph.edit import subgraphs
+
+KEY = np.array([7, 11], np.uint32)
+X = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+NAME = "separate-chain"
+
+
+class Translated:
+    """A function in ONNX, compared with XLA, and its outermost loops."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any, without: Any = ()) -> None:
+        kept = {"unroll-loop", *without}
+        program = hlo2onnx.translate(jax.jit(function).lower(*args), without=kept)
+        report = program.verify(*args)
+        assert report.ok, report
+        self.fired = program.report.rules[NAME]
+        self.bodies = [graph for node in program.model.graph for graph in subgraphs(node)]
+
+
+def walk(key: jax.Array, x: jax.Array) -> Any:
+    """A random walk: the key is split in each trip."""
+
+    def step(carry: Any, row: Any) -> Any:
+        key, h = carry
+        key, first, second = jax.random.split(key, 3)
+        h = 0.5 * h + jax.random.normal(first, (5,)) * row
+        h = jnp.where(jax.random.uniform(second) < 0.3, -h, h)
+        return (key, h), (h, key)
+
+    return lax.scan(step, (key, jnp.zeros(5)), x)
+
+
+def test_random_numbers_of_a_key_that_is_carried() -> None:
+    run = Translated(walk, KEY, X)
+    assert run.fired == 1
+    last = run.bodies[-1]
+    assert not any(map(subgraphs, last)) and len(last) <= 8
+    assert any(map(subgraphs, Translated(walk, KEY, X, without=[NAME]).bodies[-1]))
+
+
+def test_counters_that_are_carried_too() -> None:
+    """Two chains, one of which reads the other."""
+
+    def function(key: jax.Array, x: jax.Array) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            key, count, h = carry
+            count = count * 3 + 1
+            key, mine = jax.random.split(jax.random.fold_in(key, count))
+            h = jnp.tanh(h + jax.random.normal(mine, (5,)) * row)
+            return (key, count, h), h
+
+        return lax.scan(step, (key, 1, jnp.zeros(5)), x)
+
+    run = Translated(function, KEY, X)
+    assert run.fired and len(run.bodies[-1]) <= 5
+
+
+def test_one_trip_and_large_states() -> None:
+    Translated(walk, KEY, X[:1])
+
+    def function(x: jax.Array) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            a, h = carry
+            b = a
+            for _ in range(15):
+                b = jnp.sin(b) * b
+            return (jnp.cos(a) @ x.T @ x / 30, jnp.tanh(h + b)), h
+
+        return lax.scan(step, (x, x), None, length=6)
+
+    assert Translated(function, X).fired == 1
+
+
+def chained(*steps: Callable[..., Any]) -> Callable[..., Any]:
+    def function(x: jax.Array) -> Any:
+        def step(states: Any, row: Any) -> Any:
+            return tuple(f(*states, row) for f in steps), states
+
+        return lax.scan(step, tuple(x[k] for k in range(len(steps))), x)
+
+    return function
+
+
+def long(a: jax.Array) -> jax.Array:
+    for _ in range(30):
+        a = jnp.sin(a) * 0.9
+    return a
+
+
+STAYS: dict[str, Callable[..., Any]] = {
+    "little follows": chained(lambda a, b, x: jnp.sin(a + x), lambda a, b, x: jnp.tanh(a * x + b)),
+    "each reads the other": chained(
+        lambda a, b, x: jnp.sin(b + x), lambda a, b, x: jnp.tanh(long(a) + b)
+    ),
+    "one state": chained(lambda a, x: long(jnp.tanh(a + x))),
+    "the work is the chain's": chained(
+        lambda a, b, x: long(a) + x, lambda a, b, x: jnp.tanh(a * x + b)
+    ),
+    "follows from both": chained(
+        lambda a, b, x: jnp.sin(a + x), lambda a, b, x: jnp.tanh(long(a + b))
+    ),
+    "trips not known": lambda x: lax.fori_loop(
+        0,
+        (x[0, 0] * 0 + 5).astype(int),
+        lambda i, c: (jnp.sin(c[0]), jnp.tanh(long(c[0]) + c[1])),
+        (x[0], x[1]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name: str) -> None:
+    run = Translated(STAYS[name], X)
+    assert not run.fired and len(run.bodies) == 1
