@@ -31,6 +31,7 @@ from hlo2onnx.raising.rules import (
     softmax,
     steps,
     transposes,
+    truth,
     units,
 )
 from hlo2onnx.raising.rules.of_loops import LOOP_RULES
@@ -60,6 +61,9 @@ RULES: tuple[Rule, ...] = (
     algebra.FoldSameOperands(),
     algebra.DropInverse(),
     algebra.DropClamp(),
+    truth.ComposeCasts(),
+    truth.TruthOfNumber(),
+    truth.StrictAlready(),
     steps.ExactSteps(),
     steps.UniformBetween(),
     integers.ComposeOffsets(),

@@ -1,0 +1,181 @@
+"""Casts of casts, truth values that are compared as numbers, and comparisons that are strict."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Build, Rewrite
+
+import hlo2onnx
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.algebra import COMPARISONS
+from hlo2onnx.raising.rules.truth import ComposeCasts, StrictAlready, TruthOfNumber
+
+T = oir.DataType
+BITS = np.array([[True, False, True], [False, False, True]])
+NUMBERS = np.array([[1, -7, 0], [-(2**31), 2**31 - 1, 5]], np.int32)
+FLOATS = np.array([[1.5, -0.0, 0.0], [np.nan, np.inf, -np.inf]], np.float32)
+
+
+# -- compose-casts --------------------------------------------------------------------------------
+
+
+def casts(*dtypes: oir.DataType, low: int | None = None, high: int | None = None) -> Build:
+    """Casts one after the other, of integers between bounds."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        if low is not None:
+            assert high is not None
+            x = b.Max(b.Min(x, b.scalar_like(high, x)), b.scalar_like(low, x))
+        for dtype in dtypes:
+            x = b.Cast(x, to=dtype)
+        return b.Identity(x)
+
+    return build
+
+
+@pytest.mark.parametrize("between", [T.FLOAT, T.FLOAT16, T.BFLOAT16, T.INT8, T.UINT64, T.DOUBLE])
+@pytest.mark.parametrize("final", [T.BOOL, T.INT32, T.FLOAT, T.UINT8])
+def test_casts_of_truth_values(between: oir.DataType, final: oir.DataType) -> None:
+    left = () if final == T.BOOL else ("Cast",)
+    Rewrite(casts(between, final), {"x": BITS}, ComposeCasts()).gives("Identity", *left)
+
+
+KEPT = [
+    (T.INT64, T.INT32, None, None), (T.INT16, T.INT32, -(2**15), 2**15 - 1),
+    (T.FLOAT, T.INT32, -(2**24), 2**24), (T.FLOAT16, T.INT64, 0, 2048), (T.UINT8, T.FLOAT, 0, 255),
+    (T.INT64, T.INT8, None, None), (T.DOUBLE, T.FLOAT, None, None), (T.FLOAT, T.UINT8, 0, 255),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("between", "final", "low", "high"), KEPT)
+def test_casts_of_integers_that_are_held(
+    between: oir.DataType, final: oir.DataType, low: int | None, high: int | None
+) -> None:
+    run = Rewrite(casts(between, final, low=low, high=high), {"x": NUMBERS}, ComposeCasts())
+    assert run.fired and run.nodes["Cast"] == (final != T.INT32)
+
+
+LOST = [
+    (T.INT16, T.INT32, None, None), (T.INT16, T.INT32, -(2**15), 2**15),
+    (T.FLOAT, T.INT32, None, None), (T.FLOAT, T.INT32, 0, 2**24 + 1), (T.BOOL, T.INT32, 0, 1),
+    (T.UINT32, T.INT64, None, None), (T.FLOAT16, T.INT32, 0, 2049),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("between", "final", "low", "high"), LOST)
+def test_casts_that_change_integers_stay(
+    between: oir.DataType, final: oir.DataType, low: int | None, high: int | None
+) -> None:
+    Rewrite(casts(between, final, low=low, high=high), {"x": NUMBERS}, ComposeCasts()).nothing()
+
+
+def test_integers_that_saturate_stay() -> None:
+    """A float that the last type does not hold is no case of wrapping."""
+    Rewrite(casts(T.FLOAT, T.INT64, low=0, high=300), {"x": NUMBERS}, ComposeCasts()).gives(
+        "Cast", "Identity", "Max", "Min"
+    )
+    graph = casts(T.FLOAT, T.UINT8, low=0, high=200)
+    assert Rewrite(graph, {"x": NUMBERS}, ComposeCasts()).fired
+    assert not _fires(casts(T.FLOAT, T.UINT8, low=0, high=300))
+
+
+def _fires(build: Build) -> bool:
+    """Whether the rule would, of numbers for which runtimes agree."""
+    return bool(Rewrite(build, {"x": np.array([1, 2], np.int32)}, ComposeCasts()).fired)
+
+
+# -- truth-of-number ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op_type", sorted(COMPARISONS))
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("number", [0.0, 1.0, 0.5, 2.0, -1.0, np.nan])
+def test_truth_of_a_number(op_type: str, swapped: bool, number: float) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        cast = b.Cast(x, to=T.FLOAT)
+        operands = (cast, b.scalar_like(number, cast))
+        return b.Identity(b.op(op_type, *operands[:: -1 if swapped else 1]))
+
+    compare = {
+        "Equal": np.equal, "Greater": np.greater, "GreaterOrEqual": np.greater_equal,
+        "Less": np.less, "LessOrEqual": np.less_equal,
+    }[op_type]  # fmt: skip
+    off, on = (compare(*((bit, number)[:: -1 if swapped else 1])) for bit in (0.0, 1.0))
+    run = Rewrite(build, {"x": BITS}, TruthOfNumber())
+    if off == on:
+        run.nothing()
+    else:
+        run.gives("Identity", *([] if on else ["Not"]))
+
+
+def test_truth_of_other_numbers_stays() -> None:
+    def of_a_tensor(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Greater(b.Cast(x, to=T.FLOAT), b.const(np.ones((2, 3), np.float32) / 2))
+
+    def broadcast(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Greater(b.Cast(x, to=T.FLOAT), b.const(np.full((1, 1, 1), 0.5, np.float32)))
+
+    def no_truth(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Greater(b.Cast(b.Cast(x, to=T.INT8), to=T.FLOAT), b.scalar(0.5, T.FLOAT))
+
+    for build in (of_a_tensor, broadcast, no_truth):
+        Rewrite(build, {"x": BITS}, TruthOfNumber()).nothing()
+
+
+def test_masks_of_ones() -> None:
+    """As flax's attention takes them."""
+
+    def function(x: jax.Array, mask: jax.Array) -> jax.Array:
+        ones = mask.astype(jnp.float32)
+        return jnp.where(ones > 0, x, -1.0) + jnp.where(ones.astype(bool), x, 2.0)
+
+    program = hlo2onnx.translate(jax.jit(function).lower(FLOATS, BITS))
+    assert program.verify(FLOATS, BITS).ok
+    assert program.report.nodes == {"Where": 2, "Add": 1}
+
+
+# -- strict-already -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op_type", ["Less", "Greater"])
+@pytest.mark.parametrize(("swapped", "mirrored"), list(itertools.product([False, True], repeat=2)))
+@pytest.mark.parametrize("number", [0.0, 1.5, None])
+def test_strict_already(op_type: str, swapped: bool, mirrored: bool, number: float | None) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        other = y if number is None else b.scalar_like(number, x)
+        pair = (x, other)[:: -1 if mirrored else 1]
+        both = (b.op(op_type, x, other), b.Not(b.Equal(*pair)))
+        return b.Identity(b.And(*both[:: -1 if swapped else 1]))
+
+    y = np.flip(FLOATS).copy()
+    Rewrite(build, {"x": FLOATS, "y": y}, StrictAlready()).gives("Identity", op_type)
+
+
+def test_not_strict_stays() -> None:
+    def or_equal(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.And(b.LessOrEqual(x, y), b.Not(b.Equal(x, y)))
+
+    def of_another(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.And(b.Less(x, y), b.Not(b.Equal(x, b.scalar_like(0.0, x))))
+
+    def equal_too(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.And(b.Less(x, y), b.Equal(x, y))
+
+    def either(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Or(b.Less(x, y), b.Not(b.Equal(x, y)))
+
+    for build in (or_equal, of_another, equal_too, either):
+        Rewrite(build, {"x": FLOATS, "y": FLOATS[::-1].copy()}, StrictAlready()).nothing()
+
+
+def test_remainders_of_floats() -> None:
+    x = np.linspace(-9, 9, 20, dtype=np.float32)
+    program = hlo2onnx.translate(jax.jit(lambda x: x % 2.5).lower(x))
+    assert program.verify(x).ok
+    assert program.report.nodes == {"Mod": 1, "Less": 1, "Add": 1, "Where": 1}
