@@ -87,6 +87,41 @@ def test_group_normalization_of_flax(groups: int) -> None:
     assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("groups", [2, 3])
+def test_group_normalization_of_keras(batch: int, groups: int) -> None:
+    """Its groups are axes of what is normalized, and the mean goes into the bias."""
+    scale, bias, w = V[0], V[1], RNG.normal(size=(1, 1, 12, 12)).astype(np.float32)
+
+    def model(x: jax.Array) -> jax.Array:
+        dims = ("NHWC", "HWIO", "NHWC")
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
+        y = y.reshape(batch, 8, 8, groups, 12 // groups)
+        mean, variance = (f(y, axis=(1, 2, 4), keepdims=True) for f in (jnp.mean, jnp.var))
+        factor = jax.lax.rsqrt(variance + 1e-3) * scale.reshape(1, 1, 1, groups, -1)
+        y = y * factor + (-mean * factor + bias.reshape(1, 1, 1, groups, -1))
+        y = y.reshape(batch, 8, 8, 12)
+        return jax.lax.conv_general_dilated(y, w, (1, 1), "SAME", dimension_numbers=dims)
+
+    found = nodes(model, X[:batch])
+    assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
+
+
+@pytest.mark.parametrize("groups", [1, 3, 12])
+def test_group_normalization_of_one_image(groups: int) -> None:
+    layer = nn.GroupNorm(num_groups=groups, use_bias=False)
+    parameters = {"params": {"scale": V[0]}}
+    w = RNG.normal(size=(1, 1, 12, 12)).astype(np.float32)
+
+    def model(x: jax.Array) -> jax.Array:
+        dims = ("NHWC", "HWIO", "NHWC")
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
+        return second(layer.apply(parameters, y))
+
+    found = nodes(model, X[:1])
+    assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
+
+
 def test_symbolic_channels_are_no_channels() -> None:
     """Images of a film, normalized one by one."""
 

@@ -16,6 +16,7 @@ from hlo2onnx.graph.weights import inherit_name
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
 
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
@@ -32,7 +33,7 @@ class _Layer:
         """The convolution with other weights."""
         attributes = {name: attribute.value for name, attribute in self.node.attributes.items()}
         inputs = [first(self.node), weights] + ([] if bias is None else [bias])
-        made: oir.Value = b.op("Conv", *inputs, **attributes)
+        made: oir.Value = b.op(self.node.op_type, *inputs, **attributes)
         return made
 
 
@@ -45,7 +46,7 @@ def _layer(node: oir.Node) -> _Layer:
     swaps = node.op_type in ("Add", "Mul")
     for value, other in (node.inputs, node.inputs[::-1])[: 1 + swaps]:
         maker = None if value is None else value.producer()
-        if value is None or maker is None or maker.op_type != "Conv" or maker.domain:
+        if value is None or maker is None or maker.op_type not in CONVOLUTIONS or maker.domain:
             continue
         need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", maker)
         _, weights, bias = (*maker.inputs, None)[:3]
@@ -95,7 +96,7 @@ def _rounded(b: Rewriter, array: np.ndarray, like: oir.Value, *old: oir.Value | 
 
 
 class ScaleIntoConvolution(Rule):
-    """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div
+    """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div, and ConvTranspose
 
     Legal for constants w, b and s, s with a number for each channel, where nothing else reads what
     the convolution gives and all products are finite.
@@ -114,18 +115,29 @@ class ScaleIntoConvolution(Rule):
         need(np.isfinite(scale).all(), "the scale is not finite", layer.other)
         need(node.op_type == "Mul" or scale.all(), "it is divided by 0", layer.other)
         combine = np.multiply if node.op_type == "Mul" else np.divide
-        columns = scale.reshape(-1, *(1,) * (weights.ndim - 1))
         bias = layer.bias
         with np.errstate(all="ignore"):
-            scaled = combine(weights.astype(np.float64), columns)
+            scaled = combine(weights.astype(np.float64), _columns(scale, layer.node, weights))
             shift = None if bias is None else combine(_numbers(bias), scale)
         if bias is not None and shift is not None:
             bias = _rounded(b, shift, bias, bias)
         return layer.with_parameters(b, _rounded(b, scaled, w, w), bias)
 
 
+def _columns(scale: np.ndarray, convolution: oir.Node, weights: np.ndarray) -> np.ndarray:
+    """A number for each channel of the results in a shape that stands beside the weights: their
+    first axis, or of a ConvTranspose the second, for each group of its first."""
+    spatial = (1,) * (weights.ndim - 2)
+    if convolution.op_type == "Conv":
+        return scale.reshape(-1, 1, *spatial)
+    groups = convolution.attributes.get_int("group", 1)
+    own = scale.reshape(groups, 1, -1)
+    inputs = weights.shape[0] // groups
+    return np.repeat(own, inputs, axis=1).reshape(weights.shape[0], -1, *spatial)
+
+
 class BiasIntoConvolution(Rule):
-    """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub
+    """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub, and ConvTranspose
 
     Legal for constants b and c, c with a number for each channel, where nothing else reads what
     the convolution gives. Without a b, c may be a vector that was computed, if it is added.

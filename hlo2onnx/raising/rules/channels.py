@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.graph.dims import product, quotient
-from hlo2onnx.graph.values import dtype_of, rank_of, shape_of
+from hlo2onnx.graph.values import Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.patterns import match
 from hlo2onnx.raising.rules.normalization import (
@@ -17,14 +17,16 @@ from hlo2onnx.raising.rules.normalization import (
     constant_axes,
     need_few_terms,
     under_inverse_root,
+    unshaped,
     with_epsilon,
 )
 from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
+from hlo2onnx.raising.rules.units import reduced_axes
 
 _PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
-def _vector(value: oir.Value, like: oir.Value) -> oir.Value:
+def vector_of_channels(value: oir.Value, like: oir.Value) -> oir.Value:
     """The vector that was reshaped to one number a channel of `like`, whose second axis they are.
 
     Raises:
@@ -39,7 +41,7 @@ def _vector(value: oir.Value, like: oir.Value) -> oir.Value:
     return vector
 
 
-def _operands(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
+def both_operands(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
     """The operands of a sum or product in both orders."""
     left, right = node.inputs
     assert left is not None and right is not None
@@ -71,11 +73,11 @@ class BatchNormalization(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
         need(dtype_of(output) in SINGLE_PRECISION and rank_of(output) > 2, "no kernel", node)
-        for scaled, shift in _operands(node):
+        for scaled, shift in both_operands(node):
             product = scaled.producer()
             if product is None or product.op_type != "Mul":
                 continue
-            for centred, factor in _operands(product):
+            for centred, factor in both_operands(product):
                 difference = centred.producer()
                 if difference is None or difference.op_type != "Sub":
                     continue
@@ -83,8 +85,13 @@ class BatchNormalization(Rule):
                 assert x is not None and mean is not None
                 need(shape_of(x) == shape_of(output), "a parameter decides the shape", node)
                 need(_is_of_products(x), "digits of x would be lost", x)
-                scale, variance, epsilon = self._scale(_vector(factor, x))
-                vectors = [scale, _vector(shift, x), _vector(mean, x), variance]
+                scale, variance, epsilon = self._scale(vector_of_channels(factor, x))
+                vectors = [
+                    scale,
+                    vector_of_channels(shift, x),
+                    vector_of_channels(mean, x),
+                    variance,
+                ]
                 computed = any(vector.const_value is None for vector in vectors)
                 need(computed, "its parameters are constant", node)
                 made: oir.Value = b.BatchNormalization(x, *vectors, epsilon=epsilon)
@@ -95,7 +102,7 @@ class BatchNormalization(Rule):
         product = factor.producer()
         need(product is not None and product.op_type == "Mul", "the factor is no product", factor)
         assert product is not None
-        for inverse, scale in _operands(product):
+        for inverse, scale in both_operands(product):
             variance = under_inverse_root(inverse)
             if variance is not None:
                 return scale, *with_epsilon(variance)
@@ -116,7 +123,7 @@ class GroupNormalization(Rule):
     anchors = frozenset({"Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for centred, factor in _operands(node):
+        for centred, factor in both_operands(node):
             difference = centred.producer()
             if difference is None or difference.op_type != "Sub":
                 continue
@@ -130,7 +137,7 @@ class GroupNormalization(Rule):
             need(root is not None, "it is not divided by a root", factor)
             assert root is not None
             variance, epsilon = with_epsilon(root)
-            _check_statistics(x, mean, _unshaped(variance), groups)
+            _check_statistics(x, mean, unshaped(variance), groups)
             normal = _normalized(x, groups, epsilon, b)
             result: oir.Value = normal if scale is None else b.Mul(normal, scale)
             return result
@@ -140,31 +147,29 @@ class GroupNormalization(Rule):
         self, factor: oir.Value, x: oir.Value, groups: int, b: Rewriter
     ) -> tuple[oir.Value, oir.Value | None]:
         """The inverse root of each group, and the scale of each channel."""
-        product = _unshaped(factor).producer()
+        product = unshaped(factor).producer()
         if product is None or product.op_type != "Mul":
             inverse, of = _of_groups(factor, x)
             need(of == groups, "mean and deviation are of other groups", factor)
             return inverse, None
-        batch, channels = shape_of(x)[:2]
-        assert isinstance(channels, int)
-        for small, scale in _operands(product):
-            if scale.const_value is None:
-                continue
-            ones = (1,) * (rank_of(small) - 2)
-            need(shape_of(small) == (batch, groups, *ones), "it is of other groups", small)
-            whole = (1,) * (rank_of(small) - rank_of(scale)) + shape_of(scale)
-            inside = () if groups == channels else (channels // groups,)
-            fits = whole == (1, groups, *inside, *ones[len(inside) :])
-            need(fits, "it is scaled otherwise", scale)
-            return _unshaped(small), b.reshape(scale, (1, channels, *(1,) * (rank_of(x) - 2)))
+        for small, scale in both_operands(product):
+            if scale.const_value is not None:
+                _check_scale(small, scale, product.outputs[0], (shape_of(x)[0], groups))
+                return unshaped(small), b.reshape(scale, (1, *shape_of(factor)[1:]))
         raise Refusal("the factor is not repeated for the channels of a group", factor)
 
 
-def _unshaped(value: oir.Value) -> oir.Value:
-    """What was reshaped, however often."""
-    while (source := source_of(value, *RESHAPES)) is not None:
-        value = source
-    return value
+def _check_scale(small: oir.Value, scale: oir.Value, scaled: oir.Value, groups: Shape) -> None:
+    """Refuses unless the product has a number for each channel: one for each group, times one for
+    each channel that is the same for the whole batch."""
+    dims = shape_of(scaled)
+    kept, own = ((1,) * (len(dims) - rank_of(x)) + shape_of(x) for x in (small, scale))
+    outer = next((n for n, dim in enumerate(kept) if dim != dims[n]), len(dims))
+    of_groups = set(kept[outer:]) <= {1} and product(kept[:outer]) == product(groups)
+    need(of_groups, "it is of other groups", small)
+    batch = next((n for n, dim in enumerate(dims) if dim != 1), 0) if groups[0] != 1 else 0
+    same = dims[batch] == groups[0] and own == (*dims[:batch], 1, *dims[batch + 1 :])
+    need(same, "it is scaled otherwise", scale)
 
 
 def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, int]:
@@ -177,8 +182,10 @@ def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, int]:
     batch, channels = shape_of(x)[:2]
     need(isinstance(channels, int), "how many channels there are is not known", x)
     assert isinstance(channels, int)
+    if batch == 1 and rank_of(value) < rank_of(x) and set(shape_of(value)) <= {1}:
+        return unshaped(value), 1
     need(shape_of(value) == (batch, channels, *(1,) * (rank_of(x) - 2)), "no number a channel")
-    wide = _unshaped(value)
+    wide = unshaped(value)
     small = source_of(wide, "Expand")
     if small is None:
         return wide, channels
@@ -187,17 +194,18 @@ def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, int]:
     assert isinstance(groups, int)
     repeated = shape_of(small) == (batch, groups, 1)
     need(repeated and shape_of(wide) == (batch, groups, channels // groups), "other groups", value)
-    return _unshaped(small), groups
+    return unshaped(small), groups
 
 
 def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups: int) -> None:
     """Refuses unless these are mean and variance of groups of the channels of x."""
     found = match(VARIANCE, variance)
-    need(found is not None and _unshaped(found["mean"]) is mean, "it is no variance", variance)
+    need(found is not None, "it is no variance", variance)
     assert found is not None
-    averaged = mean.producer()
-    need(averaged is not None and averaged.op_type == "ReduceMean", "it is no mean", mean)
-    assert averaged is not None
+    averaged = _mean(mean)
+    own = _mean(unshaped(found["mean"]))
+    same = first(own) is first(averaged) and reduced_axes(own) == reduced_axes(averaged)
+    need(same, "the variance is around another mean", variance)
     view = first(averaged)
     need(found["x"] is view, "the variance is of something else", variance)
     batch, channels = shape_of(x)[:2]
@@ -219,6 +227,18 @@ def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups
         assert value is not None
         same = constant_axes(value, rank_of(view)) == tuple(axes)
         need(same, "the statistics are over other axes", mean)
+
+
+def _mean(value: oir.Value) -> oir.Node:
+    """What makes a mean.
+
+    Raises:
+        Refusal: It is something else.
+    """
+    node = value.producer()
+    need(node is not None and node.op_type == "ReduceMean", "it is no mean", value)
+    assert node is not None
+    return node
 
 
 def _normalized(x: oir.Value, groups: int, epsilon: float, b: Rewriter) -> oir.Value:

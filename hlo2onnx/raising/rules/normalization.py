@@ -15,7 +15,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.values import Dim, Shape, const_ints, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.patterns import As, Either, Extreme, Name, Op, Product, Sum, match
+from hlo2onnx.raising.patterns import As, Bindings, Either, Extreme, Name, Op, Product, Sum, match
 from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
 from hlo2onnx.raising.rules.softmax import reduction_of
 
@@ -114,38 +114,110 @@ def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Valu
     return b.reshape(value, dims)
 
 
-_FACTOR, _SHIFT = Name("factor"), Name("shift")
-_SCALED = Product(_X, _FACTOR)
-_UNCENTRED = Either(
-    Sum(_SCALED, Product(Op("Neg", _MEAN), _FACTOR), _SHIFT),
-    Sum(_SCALED, Op("Sub", _SHIFT, Product(_MEAN, _FACTOR))),
-    Sum(_SCALED, Product(Op("Neg", _MEAN), _FACTOR)),
-    Op("Sub", _SCALED, Product(_MEAN, _FACTOR)),
-)
+_LEFT, _RIGHT, _BIAS = Name("left"), Name("right"), Name("bias")
+_PRODUCT = Product(_LEFT, _RIGHT)
+_ADDED = Either(Sum(_PRODUCT, _BIAS), Op("Sub", _BIAS, _PRODUCT), _PRODUCT)
 
 
 class CentreFirst(Rule):
     """x * f + (b - mean(x) * f) -> (x - mean(x)) * f + b
 
     As Keras writes its normalizations. What is computed is more exact, by the digits that x and
-    its mean share.
+    its mean share. The mean, and f a second time, may have been reshaped before they meet.
     """
 
     name = "centre-first"
     anchors = frozenset({"Add", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found = match(_UNCENTRED, node.outputs[0])
-        need(found is not None, "it is no scaled difference", node)
-        assert found is not None
-        x, mean, factor = found["x"], found["mean"], found["factor"]
-        averaged = _data(mean).producer()
-        need(averaged is not None and averaged.op_type == "ReduceMean", "it is no mean", mean)
-        assert averaged is not None
-        need(_data(first(averaged)) is _data(x), "it is the mean of something else", mean)
-        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
-        normal: oir.Value = b.Mul(b.Sub(x, mean), factor)
-        return b.Add(normal, found["shift"]) if "shift" in found else normal
+        is_sum = node.op_type == "Add"
+        for scaled, shift in (node.inputs, node.inputs[::-1])[: 1 + is_sum]:
+            assert scaled is not None and shift is not None
+            inner = unshaped(shift)
+            first_, second = match(_PRODUCT, scaled), match(_ADDED if is_sum else _PRODUCT, inner)
+            if first_ is None or second is None:
+                continue
+            negative = is_sum and source_of(inner, "Sub") is None
+            for x, factor in _both_orders(first_):
+                for mean, same in _both_orders(second):
+                    if unshaped(same) is not unshaped(factor):
+                        continue
+                    need(shape_of(x) == shape_of(node.outputs[0]), "a factor decides the shape")
+                    mean = _beside(_sign(mean, negative, b), same, x, factor)
+                    normal: oir.Value = b.Mul(b.Sub(x, mean), factor)
+                    bias = second.get("bias")
+                    return normal if bias is None else b.Add(normal, _moved(bias, inner, shift, b))
+        raise Refusal("it is no scaled difference", node)
+
+
+def _moved(bias: oir.Value, inner: oir.Value, shift: oir.Value, b: Rewriter) -> oir.Value:
+    """A bias of a sum as it is added after that was reshaped.
+
+    Raises:
+        Refusal: It stands beside more than the first axis.
+    """
+    if inner is shift:
+        return bias
+    dims, new = shape_of(inner), shape_of(shift)
+    if shape_of(bias) == dims:
+        return b.reshape(bias, new)
+    alike = shape_of(bias) == (1, *dims[1:]) and dims[:1] == new[:1]
+    need(alike, "the bias is broadcast", bias)
+    return b.reshape(bias, (1, *new[1:]))
+
+
+def _both_orders(product: Bindings) -> tuple[tuple[oir.Value, oir.Value], ...]:
+    left, right = product["left"], product["right"]
+    return (left, right), (right, left)
+
+
+def _sign(value: oir.Value, negative: bool, b: Rewriter) -> oir.Value:
+    """The value, or what it is the negative of.
+
+    Raises:
+        Refusal: It is the negative of nothing.
+    """
+    if not negative:
+        return value
+    positive = source_of(unshaped(value), "Neg")
+    need(positive is not None, "it is added", value)
+    assert positive is not None
+    return b.reshape(positive, shape_of(value))
+
+
+def _beside(mean: oir.Value, beside: oir.Value, x: oir.Value, factor: oir.Value) -> oir.Value:
+    """The mean of x, which stands beside one view of a factor, as it stands beside another one.
+
+    Raises:
+        Refusal: It is something else, or it is not known to.
+    """
+    averaged = _data(mean).producer()
+    need(averaged is not None and averaged.op_type == "ReduceMean", "it is no mean", mean)
+    assert averaged is not None
+    need(_data(first(averaged)) is _data(x), "it is the mean of something else", mean)
+    if beside is factor:
+        return mean
+    kept = averaged.outputs[0]
+    need(unshaped(mean) is kept and first(averaged) is x, "it is the mean of another view", mean)
+    need(_repeats(kept, factor) and _repeats(mean, beside), "it stands beside it otherwise", mean)
+    return kept
+
+
+def _repeats(x: oir.Value, y: oir.Value) -> bool:
+    """Whether x beside y means each element of x beside some that follow each other in y."""
+    dims = shape_of(y)
+    if rank_of(x) > len(dims):
+        return False
+    mine = (1,) * (len(dims) - rank_of(x)) + shape_of(x)
+    end = next((n for n, dim in enumerate(mine) if dim != dims[n]), len(dims))
+    return set(mine[end:]) <= {1}
+
+
+def unshaped(value: oir.Value) -> oir.Value:
+    """What was reshaped, however often."""
+    while (source := source_of(value, *RESHAPES)) is not None:
+        value = source
+    return value
 
 
 def _data(value: oir.Value) -> oir.Value:

@@ -328,8 +328,5 @@ class Mean(Rule):
         divisor = const_number(count) if isinstance(terms, int) else noted_extent(count)
         need(divisor == terms, "it divides by something else", count)
         need(all(map(is_positive, extents)), "there may be no terms", node)
-        need(rank_of(count) <= rank_of(total), "the divisor decides the shape", count)
-        mean: oir.Value = b.ReduceMean(
-            first(summed), b.i64(list(axes)), keepdims=int(keeps_axes(summed))
-        )
-        return mean
+        mean = b.ReduceMean(first(summed), b.i64(list(axes)), keepdims=int(keeps_axes(summed)))
+        return reshaped(node, b, mean)
