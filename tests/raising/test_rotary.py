@@ -1,0 +1,187 @@
+"""Rotary embeddings become the operator, in whatever way they are written and laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hlo2onnx
+
+RNG = np.random.default_rng(0)
+B, T, H, D = 2, 5, 3, 8
+Rotate = Callable[[Any, Any, Any], Any]
+
+
+def halves(x: Any, cos: Any, sin: Any) -> Any:
+    a, b = jnp.split(x, 2, axis=-1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def other_order(x: Any, cos: Any, sin: Any) -> Any:
+    n = x.shape[-1] // 2
+    a, b = x[..., :n], x[..., n:]
+    return jnp.concatenate([cos * a - sin * b, sin * a + cos * b], axis=-1)
+
+
+def neighbours(x: Any, cos: Any, sin: Any) -> Any:
+    a, b = x[..., ::2], x[..., 1::2]
+    return jnp.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(x.shape)
+
+
+def columns(x: Any, cos: Any, sin: Any) -> Any:
+    pairs = x.reshape(*x.shape[:-1], -1, 2)
+    a, b = pairs[..., 0], pairs[..., 1]
+    return jnp.stack([a * cos - b * sin, a * sin + b * cos], axis=-1).reshape(x.shape)
+
+
+def turned(x: Any, cos: Any, sin: Any) -> Any:
+    a, b = jnp.split(x, 2, axis=-1)
+    cos, sin = (jnp.concatenate([y, y], axis=-1) for y in (cos, sin))
+    return x * cos + jnp.concatenate([-b, a], axis=-1) * sin
+
+
+WAYS: dict[str, Rotate] = {
+    way.__name__: way for way in (halves, other_order, neighbours, columns, turned)
+}
+
+
+def angles(*shape: int) -> np.ndarray:
+    return RNG.normal(size=(*shape, D // 2)).astype(np.float32)
+
+
+LAYOUTS: dict[str, tuple[tuple[int, ...], np.ndarray]] = {
+    "tokens-then-heads": ((B, T, H, D), angles(T, 1)),
+    "heads-then-tokens": ((B, H, T, D), angles(T)),
+    "groups-of-heads": ((B, T, H, 2, D), angles(T, 1, 1)),
+    "own-positions": ((B, T, H, D), angles(B, T, 1)),
+    "own-positions-of-heads-first": ((B, H, T, D), angles(B, 1, T)),
+    "no-heads": ((B, T, D), angles(T)),
+    "no-batch": ((T, D), angles(T)),
+    "heads-only": ((H, T, D), angles(T)),
+    "one-token": ((B, 1, H, D), angles(1, 1)),
+    "one-angle-for-all": ((B, T, H, D), angles(1)),
+}
+
+
+def translated(function: Callable[..., Any], *args: Any, **options: Any) -> hlo2onnx.OnnxProgram:
+    program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
+    assert program.verify(*args).ok, program.verify(*args)
+    return program
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("way", WAYS)
+def test_rotations_become_the_operator(way: str, layout: str, is_constant: bool) -> None:
+    rotate, (shape, angle) = WAYS[way], LAYOUTS[layout]
+    x = RNG.normal(size=shape).astype(np.float32)
+    if is_constant:
+        program = translated(lambda x: rotate(x, jnp.cos(angle), jnp.sin(angle)), x)
+    else:
+        program = translated(lambda x, y: rotate(x, jnp.cos(y), jnp.sin(y)), x, angle)
+    nodes = program.report.nodes
+    assert nodes["RotaryEmbedding"] == 1
+
+
+def test_tables_of_angles_are_read_by_position() -> None:
+    """The table is a constant; at run time rows are taken."""
+    table = angles(64)
+    both = jnp.concatenate([table, table], axis=-1)
+    x = RNG.normal(size=(1, H, T, D)).astype(np.float32)
+
+    def function(x: Any, positions: Any) -> Any:
+        a, b = jnp.split(x, 2, axis=-1)
+        cos, sin = jnp.cos(both)[positions], jnp.sin(both)[positions]
+        return x * cos + jnp.concatenate([-b, a], axis=-1) * sin
+
+    program = translated(function, x, np.arange(T) + 7)
+    assert program.report.nodes["RotaryEmbedding"] == 1
+
+
+def test_some_of_the_features() -> None:
+    angle = angles(T, 1)
+
+    def function(x: Any) -> Any:
+        rotated = halves(x[..., :D], jnp.cos(angle), jnp.sin(angle))
+        return jnp.concatenate([rotated, x[..., D:]], axis=-1)
+
+    program = translated(function, RNG.normal(size=(B, T, H, 12)).astype(np.float32))
+    assert program.report.nodes["RotaryEmbedding"] == 1
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_symbolic_batch(batch: int) -> None:
+    angle = angles(T, 1)
+    function = jax.jit(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)))
+    program = hlo2onnx.translate(function, f"b, {T}, {H}, {D}")
+    x = RNG.normal(size=(batch, T, H, D)).astype(np.float32)
+    assert program.verify(x).ok
+    assert program.report.nodes["RotaryEmbedding"] == 1
+
+
+def test_special_values() -> None:
+    x = RNG.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0], (B, T, H, D)).astype(np.float32)
+    angle = RNG.choice([0.0, 1.0], (T, 1, D // 2)).astype(np.float32)
+    translated(lambda x: halves(x, angle, 1 - angle), x)
+
+
+def swapped(x: Any, cos: Any, sin: Any) -> Any:
+    b, a = jnp.split(x, 2, axis=-1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def backwards(x: Any, cos: Any, sin: Any) -> Any:
+    a, b = jnp.split(x, 2, axis=-1)
+    return jnp.concatenate([a * cos + b * sin, b * cos - a * sin], axis=-1)
+
+
+def of_two(x: Any, cos: Any, sin: Any) -> Any:
+    a, b = x[..., : D // 2], jnp.sin(x)[..., D // 2 :]
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def unequal(x: Any, cos: Any, sin: Any) -> Any:
+    a, b = jnp.split(x, 2, axis=-1)
+    cos, sin = (jnp.concatenate([y, 2 * y], axis=-1) for y in (cos, sin))
+    return x * cos + jnp.concatenate([-b, a], axis=-1) * sin
+
+
+OTHERS: dict[str, tuple[Rotate, np.ndarray]] = {
+    "swapped": (swapped, angles(T, 1)),
+    "backwards": (backwards, angles(T, 1)),
+    "of-two-tensors": (of_two, angles(T, 1)),
+    "unequal-halves": (unequal, angles(T, 1)),
+    "angles-of-heads": (halves, angles(T, H)),
+    "one-angle-of-all-features": (
+        lambda x, cos, sin: halves(x, cos[..., :1], sin[..., :1]),
+        angles(T, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_rotations(name: str) -> None:
+    rotate, angle = OTHERS[name]
+    x = RNG.normal(size=(B, T, H, D)).astype(np.float32)
+    program = translated(lambda x: rotate(x, jnp.cos(angle), jnp.sin(angle)), x)
+    assert not program.report.nodes["RotaryEmbedding"]
+
+
+@pytest.mark.parametrize("options", [{"opset": 22}, {"without": {"rotary-embedding"}}])
+def test_without_the_operator(options: dict[str, Any]) -> None:
+    angle = angles(T, 1)
+    x = RNG.normal(size=(B, T, H, D)).astype(np.float32)
+    program = translated(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)), x, **options)
+    assert not program.report.nodes["RotaryEmbedding"]
+
+
+def test_half_precision_is_rounded_as_xla_does() -> None:
+    angle = angles(T, 1).astype(np.float16)
+    x = RNG.normal(size=(B, T, H, D)).astype(np.float16)
+    program = translated(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)), x)
+    assert not program.report.nodes["RotaryEmbedding"]
