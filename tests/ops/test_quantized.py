@@ -330,7 +330,7 @@ def test_a_dense_layer_is_q_dq() -> None:
     program = translate(matmul())
     nodes = program.report.nodes
     assert (nodes["QuantizeLinear"], nodes["DequantizeLinear"]) == (2, 4)
-    assert (nodes["MatMul"], nodes["Round"]) == (1, 0)
+    assert (nodes["Gemm"], nodes["Round"]) == (1, 0)
     assert program.verify(), program.verify()
 
 

@@ -1,17 +1,33 @@
-"""MatMul takes vectors as they are."""
+"""MatMul takes vectors as they are, and a bias makes it a Gemm."""
 
 from __future__ import annotations
 
-import numpy as np
-import onnx_ir as oir
-import pytest
-from rewriting import Rewrite
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx_ir as oir
+import onnxruntime
+import pytest
+from jax import lax
+from jax.nn import sigmoid
+from rewriting import Rewrite, run_model
+
+import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.cells import Lstm
 from hlo2onnx.raising.rules.constants import FoldConstants
-from hlo2onnx.raising.rules.matmul import RowProduct, VectorBias, VectorMatMul
+from hlo2onnx.raising.rules.matmul import Gemm, RowProduct, VectorBias, VectorMatMul
 from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
 from hlo2onnx.raising.rules.units import LateReshape
+from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)
 VECTOR = RNG.integers(-3, 4, 4).astype(np.float32)
@@ -133,3 +149,189 @@ def test_other_terms_stay(shape: tuple[int, ...]) -> None:
         return b.Add(b.MatMul(x, b.const(MATRIX)), b.const(np.ones(shape, np.float32)))
 
     Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, VectorBias()).nothing()
+
+
+ROW = RNG.integers(-3, 4, (5, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("shape", [(3,), (1,), (1, 3), (5, 1), (1, 1), (5, 3)])
+def test_a_product_and_a_bias(shape: tuple[int, ...], swapped: bool, dtype: type) -> None:
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value, c: oir.Value) -> oir.Value:
+        return b.Add(*(b.MatMul(x, w), c)[:: -1 if swapped else 1])
+
+    inputs = {"x": ROW, "w": MATRIX, "c": RNG.integers(-3, 4, shape)}
+    Rewrite(build, {name: x.astype(dtype) for name, x in inputs.items()}, Gemm()).gives("Gemm")
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_transposed_operands(left: bool, right: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+        x = b.Transpose(x, perm=(1, 0)) if left else x
+        w = b.Transpose(w, perm=(1, 0)) if right else w
+        return b.Add(b.MatMul(x, w), b.const(MATRIX[0]))
+
+    inputs = {"x": ROW.T.copy() if left else ROW, "w": WEIGHTS if right else MATRIX}
+    rewrite = Rewrite(build, inputs, Gemm())
+    rewrite.gives("Gemm")
+    (node,) = rewrite.model.graph
+    flags = [node.attributes.get_int(name, 0) for name in ("transA", "transB")]
+    assert flags == [left, right]
+
+
+def test_a_matrix_that_others_read_transposed() -> None:
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value) -> list[oir.Value]:
+        turned = b.Transpose(w, perm=(1, 0))
+        return [b.Add(b.MatMul(x, turned), b.const(MATRIX[0])), b.Neg(turned)]
+
+    Rewrite(build, {"x": ROW, "w": WEIGHTS}, Gemm()).gives("Transpose", "Gemm", "Neg")
+
+
+def test_a_matrix_times_itself_transposed() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(x, b.Transpose(x, perm=(1, 0))), x)
+
+    Rewrite(build, {"x": np.ones((4, 4), np.float32)}, Gemm()).gives("Gemm")
+
+
+@pytest.mark.parametrize("rows, columns", [(0, 3), (5, 0)])
+def test_an_empty_gemm(rows: int, columns: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value, c: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(x, w), c)
+
+    inputs = {"x": ROW[:rows], "w": MATRIX[:, :columns], "c": MATRIX[0, :columns]}
+    Rewrite(build, inputs, Gemm()).gives("Gemm")
+
+
+NO_GEMM: dict[str, tuple[Callable[..., Any], np.ndarray, np.ndarray]] = {
+    "a-number": (lambda b, p: b.Add(p, b.const(np.float32(2))), ROW, MATRIX),
+    "more-rows": (lambda b, p: b.Add(p, b.const(ROW[:, :3])), ROW[:1], MATRIX),
+    "more-columns": (lambda b, p: b.Add(p, b.const(MATRIX[0])), ROW, MATRIX[:, :1]),
+    "more-axes": (lambda b, p: b.Add(p, b.const(MATRIX[None, :1])), ROW, MATRIX),
+    "batches": (lambda b, p: b.Add(p, b.const(MATRIX[0])), np.stack([ROW, ROW]), MATRIX),
+    "a-vector": (lambda b, p: b.Add(p, b.const(MATRIX[0])), ROW[0], MATRIX),
+    "read-twice": (lambda b, p: b.Mul(p, b.Add(p, b.const(MATRIX[0]))), ROW, MATRIX),
+    "doubled": (lambda b, p: b.Add(p, p), ROW, MATRIX),
+    "a-result": (lambda b, p: [p, b.Add(p, b.const(MATRIX[0]))], ROW, MATRIX),
+    "taken-from": (lambda b, p: b.Sub(p, b.const(MATRIX[0])), ROW, MATRIX),
+    "nothing-to-add-up": (lambda b, p: b.Add(p, b.const(-MATRIX[0])), ROW[:, :0], MATRIX[:0]),
+    "ends-elsewhere": (lambda b, p: b.Add(b.Relu(p), b.const(MATRIX[0])), ROW, MATRIX),
+}
+
+
+@pytest.mark.parametrize("name", NO_GEMM)
+def test_other_sums(name: str) -> None:
+    finish, left, right = NO_GEMM[name]
+
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value) -> Any:
+        types = [(oir.DataType.FLOAT, (left @ right).shape)]
+        return finish(b, b.op("MatMul", x, w, types=types))
+
+    Rewrite(build, {"x": left, "w": right}, Gemm()).nothing()
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float16])
+def test_types_without_a_gemm(dtype: type) -> None:
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(x, w), b.const(MATRIX[0].astype(dtype)))
+
+    Rewrite(build, {"x": ROW.astype(dtype), "w": MATRIX.astype(dtype)}, Gemm()).nothing()
+
+
+def layers(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
+    """The operators a function becomes, which gives what XLA gives."""
+    program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
+    report = program.verify(*args)
+    assert report.ok, report
+    return Counter(node.op_type for node in program.model.graph.all_nodes())
+
+
+def dense(x: Any) -> Any:
+    return jax.nn.relu(x @ MATRIX + MATRIX[0]) @ MATRIX.T + VECTOR
+
+
+def test_layers_are_gemms() -> None:
+    assert layers(dense, ROW) == {"Gemm": 2, "Relu": 1}
+    assert layers(dense, ROW, without={"gemm"}) == {"MatMul": 2, "Add": 2, "Relu": 1}
+
+
+def test_layers_of_narrow_floats_round_in_between() -> None:
+    weights, bias = MATRIX.astype(ml_dtypes.bfloat16), MATRIX[0].astype(ml_dtypes.bfloat16)
+    x = jnp.asarray(ROW, jnp.bfloat16)
+    assert layers(lambda x: x @ weights + bias, x)["Gemm"] == 0
+
+
+def test_weights_that_are_arguments() -> None:
+    function = lambda x, w, c: jnp.tanh(x @ w.T + c)  # noqa: E731
+    assert layers(function, ROW, WEIGHTS, MATRIX[0]) == {"Gemm": 1, "Tanh": 1}
+
+
+def test_gradients_of_weights() -> None:
+    function = lambda x, w, g: w + x.T @ g  # noqa: E731
+    assert layers(function, ROW, MATRIX, ROW[:, :3]) == {"Gemm": 1}
+
+
+def test_any_number_of_rows() -> None:
+    (n,) = jax.export.symbolic_shape("n")
+    program = hlo2onnx.translate(
+        jax.export.export(jax.jit(dense))(jax.ShapeDtypeStruct((n, 4), np.float32))
+    )
+    assert program.report.nodes["Gemm"] == 2
+    for rows in (1, 5):
+        assert program.verify(ROW[:rows]).ok
+
+
+def test_gemms_in_bodies() -> None:
+    function = lambda x, n: lax.fori_loop(0, n, lambda _, x: jnp.tanh(dense(x)), x)  # noqa: E731
+    assert layers(function, ROW, np.int32(3))["Gemm"] == 2
+
+
+def test_a_product_from_before_a_loop_stays_there() -> None:
+    def function(x: Any, y: Any, n: Any) -> Any:
+        product = y @ MATRIX
+        return lax.fori_loop(0, n, lambda _, x: jnp.sin(product + x), x)
+
+    found = layers(function, ROW[:, :3], ROW, np.int32(3))
+    assert (found["MatMul"], found["Gemm"]) == (1, 0)
+
+
+def test_the_runtime_still_fuses_activations(tmp_path: Path) -> None:
+    program = hlo2onnx.translate(jax.jit(dense).lower(ROW))
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(program.model_proto.SerializeToString(), options)
+    nodes = onnx.load(options.optimized_model_filepath).graph.node
+    assert [node.op_type for node in nodes] == ["FusedGemm", "Gemm"]
+
+
+@pytest.mark.parametrize("order", ["bias-first", "bias-last", "joined"])
+def test_cells_of_gemms_are_cells(order: str) -> None:
+    """What takes sums in loops apart knows Gemm, whatever it adds: a bias, or what varies."""
+    w, r, bias = (RNG.normal(size=shape).astype(np.float32) for shape in ((4, 8), (2, 8), 8))
+    xs = RNG.normal(size=(60, 3, 4)).astype(np.float32)
+
+    def step(state: Any, x: Any) -> Any:
+        h, c = state
+        sums = {
+            "bias-first": (h @ r + bias) + x @ w,
+            "bias-last": (h @ r + x @ w) + bias,
+            "joined": jnp.concatenate([x, h], 1) @ np.concatenate([w, r]) + bias,
+        }
+        i, f, g, o = jnp.split(sums[order], 4, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * jnp.tanh(g)
+        h = sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    function = lambda x: lax.scan(step, (jnp.zeros((3, 2)), jnp.ones((3, 2))), x)  # noqa: E731
+    without = {"lstm", "batch-scanned", "loop-to-scan"}
+    program = hlo2onnx.translate(jax.jit(function).lower(xs), without=without)
+    model = program.model
+    assert program.report.nodes["Gemm"] and program.verify(xs).ok
+    inputs = {str(model.graph.inputs[0].name): xs}
+    before = run_model(model, inputs)
+    assert apply_rules(model, [Lstm()], load_target("ort-cpu"))["lstm"] == 1
+    for new, old in zip(run_model(model, inputs), before, strict=True):
+        np.testing.assert_allclose(new, old, rtol=0, atol=1e-6)

@@ -251,7 +251,7 @@ def test_switched_off(rule: str) -> None:
     function = recurrent(lambda row: row @ W, lambda h: jnp.exp(h))
     run = Translated(function, X, without={rule})
     assert not run.rules[rule]
-    assert run.inside["MatMul" if rule == "batch-scanned" else "Exp"]
+    assert run.inside["Gemm" if rule == "batch-scanned" else "Exp"]
 
 
 def test_rows_too_large_to_batch_are_opened_once() -> None:
