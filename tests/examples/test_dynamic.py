@@ -17,7 +17,7 @@ from hlo2onnx.graph.dims import evaluate, free_symbols
 EXAMPLES = [example for example in load_all() if example.dynamic]
 SIZES = (1, 2, 7)
 
-DEPTH = {"decoder": {"layers": 5}, "gpt2_prefill": {"layers": 3}}
+DEPTH = {"decoder": {"layers": 5}, "gpt2_prefill": {"layers": 4}}
 """Sizes for which nodes are counted. Positions, their angles and masks are constants of a static
 model; computed, they are 16 and 10 nodes, however many layers read them."""
 
@@ -81,4 +81,4 @@ def test_dimensions_stay_free(example: Example) -> None:
     for value in program.model.graph.outputs:
         assert any(not isinstance(dim, int) for dim in value.shape)
     count, usual = (sum(item.report.nodes.values()) for item in (program, static))
-    assert count <= 1.12 * usual
+    assert count <= 1.1 * usual
