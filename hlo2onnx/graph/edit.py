@@ -88,13 +88,16 @@ def remove_unused(graph: oir.Graph) -> int:
     return count
 
 
-def remove_makers(values: Iterable[oir.Value]) -> list[oir.Value]:
+def remove_makers(values: Iterable[oir.Value], within: oir.Graph | None = None) -> list[oir.Value]:
     """Removes the nodes that make these values if nobody reads what they make, and so for what
-    these read; returns what lost a reader. Nodes with subgraphs stay."""
+    these read; returns what lost a reader. Nodes with subgraphs stay, and those of other graphs
+    than the one that is given."""
     less_read = list(values)
     for value in less_read:
         node = value.producer()
         if node is None or node.graph is None or subgraphs(node):
+            continue
+        if within is not None and node.graph is not within:
             continue
         if not any(map(_is_read, node.outputs)):
             less_read.extend(x for x in node.inputs if x is not None)

@@ -13,6 +13,7 @@ from hlo2onnx.raising.rules import (
     packing,
     scan_operator,
     scans,
+    tables,
     twins,
     unroll,
 )
@@ -24,6 +25,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     earlier.EarlierRow(),
     scans.PostponeStacked(),
     chains.SeparateChain(),
+    tables.ComputedTable(),
     cells.Lstm(),
     cells.Gru(),
     cells.Rnn(),

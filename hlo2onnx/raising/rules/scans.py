@@ -60,7 +60,7 @@ class BatchScanned(Rule):
         old = trips.rows
         stacked = [row for k, row in enumerate(old) if whole[k] is None]
         final, stacks = rebuilt(b, trips, stacked)
-        remove_makers(old)
+        remove_makers(old, within=trips.body)  # what is stacked may be made outside of it
         left = iter(stacks)
         batched = [whole[k] or next(left) for k in range(len(old))]
         pairs = zip(trips.stacks, batched, strict=True)
@@ -316,5 +316,5 @@ def _split(
         batcher.batch(node)
     rows = [stacks[kept.index(k)] if k in kept else batcher.rows[row] for k, row in enumerate(old)]
     results = [separate(b, stack, row) for stack, row in zip(trips.stacks, rows, strict=True)]
-    remove_makers([row for row in old if row in made])
+    remove_makers([row for row in old if row in made], within=trips.body)
     return [*final, *results]
