@@ -104,3 +104,53 @@ def test_what_others_need_transposed_stays() -> None:
 
     y = np.ones((3, 2), np.float32)
     Rewrite(build, {"x": X, "y": y}, *RULES).nothing()
+
+
+IMAGE = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5) - 50
+TOKENS = np.ones((2, 4, 5, 3), np.float32)
+TO_LAST, TO_SECOND = (0, 2, 3, 1), (0, 3, 1, 2)
+
+
+def test_what_joins_an_image_is_transposed_back() -> None:
+    """Between two convolutions, whatever is made of the sum in between."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        total = b.Add(b.Transpose(x, perm=TO_LAST), b.Exp(y))
+        doubled = b.Mul(b.Neg(total), b.ReduceMax(total, b.i64([1, 2]), keepdims=1))
+        results = [b.Transpose(z, perm=TO_SECOND) for z in (total, doubled)]
+        return [b.MaxPool(z, kernel_shape=[2, 2]) for z in results]
+
+    Rewrite(build, {"x": IMAGE, "y": TOKENS}, *RULES).gives(
+        "Exp", "Transpose", "Add", "Neg", "ReduceMax", "Mul", "MaxPool", "MaxPool"
+    )
+
+
+After = Callable[[GraphBuilder, oir.Value], oir.Value]
+STAYS_LAST: dict[str, After] = {
+    "it leaves the program": lambda b, total: total,
+    "a product of matrices": lambda b, total: b.MatMul(total, b.const(np.ones((3, 2), np.float32))),
+    "another layout": lambda b, total: b.MaxPool(
+        b.Transpose(total, perm=(0, 1, 3, 2)), kernel_shape=[2, 2]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAYS_LAST)
+def test_what_joins_an_image_stays_last(name: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        total = b.Add(b.Transpose(x, perm=TO_LAST), b.Exp(y))
+        back = b.MaxPool(b.Transpose(total, perm=TO_SECOND), kernel_shape=[2, 2])
+        return [STAYS_LAST[name](b, total), back]
+
+    Rewrite(build, {"x": IMAGE, "y": TOKENS}, LateTranspose()).nothing()
+
+
+def test_only_channels_are_brought_back() -> None:
+    """The other way round the two would undo each other."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        total = b.Add(b.Transpose(x, perm=TO_SECOND), b.Exp(y))
+        result: oir.Value = b.MaxPool(b.Transpose(total, perm=TO_LAST), kernel_shape=[2, 2])
+        return result
+
+    Rewrite(build, {"x": TOKENS, "y": IMAGE}, LateTranspose()).nothing()

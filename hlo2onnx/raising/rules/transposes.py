@@ -78,7 +78,9 @@ class LateTranspose(Rule):
     """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), and so for all elementwise operators
 
     Legal as they act on each element alone. Operands that are not transposed alike must be
-    constant, or such that only axes of extent 1 move when they are transposed back.
+    constant, or such that only axes of extent 1 move when they are transposed back. One operand may
+    be another, which is transposed back, where all that is made of the result is transposed back
+    sooner or later: so what attention adds to an image joins it between two convolutions.
     """
 
     name = "late-transpose"
@@ -89,8 +91,49 @@ class LateTranspose(Rule):
         need(perm is not None, "no operand is transposed", node)
         assert perm is not None
         need(len(perm) == rank_of(node.outputs[0]), "its result has more axes", node)
-        earlier = [None if x is None else _earlier(x, perm, b) for x in node.inputs]
+        others = [x for x in node.inputs if x is not None and _is_other(x, perm)]
+        joins = len(others) == 1 and _is_transposed_back(node.outputs[0], perm)
+        earlier: list[oir.Value | None] = []
+        for x in node.inputs:
+            if x is not None and joins and x is others[0]:
+                earlier.append(b.transpose(x, _inverse(perm)))
+            else:
+                earlier.append(None if x is None else _earlier(x, perm, b))
         return b.transpose(rebuilt(node, b, earlier), perm)
+
+
+MOST_BETWEEN = 64
+"""Nodes between an image and the convolutions that read what is made of it."""
+
+
+def _is_other(x: oir.Value, perm: list[int]) -> bool:
+    """Whether a computed value of as many axes is not transposed so."""
+    found = _transposed(x)
+    computed = x.const_value is None and rank_of(x) == len(perm)
+    return computed and (found is None or found[1] != perm) and 1 not in shape_of(x)[1:]
+
+
+def _is_transposed_back(value: oir.Value, perm: list[int]) -> bool:
+    """Whether a permutation brings channels to the end, and all paths from a value lead to its
+    inverse, over nodes that let a Transpose pass."""
+    back, seen, pending = _inverse(perm), {value}, [value]
+    if perm != [0, *range(2, len(perm)), 1]:
+        return False
+    while pending:
+        here = pending.pop()
+        if here.is_graph_output() or not here.uses() or len(seen) > MOST_BETWEEN:
+            return False
+        for reader in here.consumers():
+            result = reader.outputs[0]
+            if reader.op_type == "Transpose" and rank_of(result) == len(perm):
+                if list(reader.attributes["perm"].as_ints()) != back:
+                    return False
+            elif reader.op_type not in _MOVABLE_PAST | {"Expand", "Gather", "Resize"}:
+                return False
+            elif result not in seen:
+                seen.add(result)
+                pending.append(result)
+    return True
 
 
 def _earlier(x: oir.Value, perm: list[int], b: Rewriter) -> oir.Value:
