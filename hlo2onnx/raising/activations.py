@@ -62,7 +62,14 @@ _TANH = Op("Tanh", Product(math.sqrt(2 / math.pi), Sum(X, _CUBE)))
 
 RELU = Either(Op("Relu", X), Extreme("Max", 0.0, X))
 _IS_NAN = Either(Op("IsNaN", X), Op("Not", Op("Equal", X, X)))
-_LOG1P = Origin("stablehlo.log_plus_one", Op("Exp", Op("Neg", Op("Abs", X))))
+_LOG1P = Either(
+    Origin("stablehlo.log_plus_one", Op("Exp", Op("Neg", Op("Abs", X)))),
+    Op("Softplus", Op("Neg", Op("Abs", X))),
+)
+# Of a number that is not positive, so that the exponential is finite; Softplus itself is of any.
+_LOG1P_OF_EXP = Origin(
+    "stablehlo.log_plus_one", Op("Exp", As("x", Op("Neg", Op("Abs", Name("y")))))
+)
 _NEGATIVE = As("x", Op("Neg", Name("y")))
 _LOG_1_PLUS_EXP = Sum(RELU, _LOG1P)
 _SOFTPLUS = Either(
@@ -86,6 +93,7 @@ ACTIVATIONS: tuple[Activation, ...] = (
     Activation("Gelu", "Mul", Either(Product(0.5, X, _ERFC), Product(0.5, X, Sum(1.0, _ERF)))),
     Activation("Gelu", "Mul", Product(0.5, X, Sum(1.0, _TANH)), {"approximate": "tanh"}),
     Activation("Softplus", "Where", _SOFTPLUS),
+    Activation("Softplus", "Where", _LOG1P_OF_EXP),
     Activation("Mish", "Mul", Product(X, Op("Tanh", Op("Softplus", X)))),
     Activation("Elu", "Where", Op("Where", _IS_POSITIVE, X, _EXPM1), {"alpha": 1.0}),
     Activation(

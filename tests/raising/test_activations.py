@@ -107,6 +107,24 @@ def test_bounds_the_wrong_way_round_are_no_clip() -> None:
 FUNCTIONS: dict[str, tuple[Callable[[jax.Array], jax.Array], list[str]]] = {
     "softplus": (jax.nn.softplus, ["Softplus"]),
     "log_sigmoid": (jax.nn.log_sigmoid, ["Neg", "Neg", "Softplus"]),
+    "log1p_of_exp": (lambda x: jnp.log1p(jnp.exp(-jnp.abs(x))), ["Abs", "Neg", "Softplus"]),
+    "logaddexp": (
+        lambda x: jnp.logaddexp(x, x[::-1] * 2),
+        [
+            "Abs",
+            "Add",
+            "Add",
+            "Equal",
+            "Max",
+            "Mul",
+            "Neg",
+            "Not",
+            "Slice",
+            "Softplus",
+            "Sub",
+            "Where",
+        ],
+    ),
     "mish": (jax.nn.mish, ["Mish"]),
     "elu": (jax.nn.elu, ["Elu"]),
     "elu_0.5": (lambda x: jax.nn.elu(x, 0.5), ["Elu"]),
@@ -130,7 +148,19 @@ def test_functions_with_an_operator(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["softplus", "elu", "celu", "leaky_relu", "soft_sign", "mish", "selu", "hard_tanh"]
+    "name",
+    [
+        "softplus",
+        "log1p_of_exp",
+        "logaddexp",
+        "elu",
+        "celu",
+        "leaky_relu",
+        "soft_sign",
+        "mish",
+        "selu",
+        "hard_tanh",
+    ],
 )
 def test_functions_at_the_edges(name: str) -> None:
     x = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 100, -100, 1e-30, 3e38], np.float32)
@@ -154,10 +184,13 @@ LOOK_ALIKES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "strictly": lambda x: jnp.where(x > 0, x, 0.2 * x),
     "another slope": lambda x: jnp.clip(x + 3, 0, 6) / 5,
     "of something else": lambda x: x.T / (1 + jnp.abs(x)),
+    "an exponential that may be infinite": lambda x: jnp.log1p(jnp.exp(jnp.abs(x))),
+    "of -x": lambda x: jnp.log1p(jnp.exp(-x)),
+    "of twice the magnitude": lambda x: jnp.log1p(jnp.exp(-2 * jnp.abs(x))),
 }
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_look_alikes(name: str) -> None:
-    operators = {"Elu", "LeakyRelu", "HardSigmoid", "HardSwish", "Softsign"}
+    operators = {"Elu", "LeakyRelu", "HardSigmoid", "HardSwish", "Softplus", "Softsign"}
     assert not operators & {*nodes(LOOK_ALIKES[name], X)}
