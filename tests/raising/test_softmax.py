@@ -78,6 +78,29 @@ def test_softmax_needs_aligned_statistics() -> None:
     Rewrite(build, {"x": X[0, :, :4]}, Softmax()).nothing()
 
 
+@pytest.mark.parametrize("dims", [(4, 3, 1), (1, 4, 3, 1)])
+def test_softmax_of_reshaped_statistics(dims: tuple[int, ...]) -> None:
+    """As those of windows of one image are, whose axis of extent 1 comes and goes."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        highest = b.ReduceMax(x, b.i64([3]), keepdims=0)
+        exponential = b.Exp(b.Sub(x, b.Reshape(highest, b.i64(dims))))
+        return b.Neg(b.Div(exponential, total(b, exponential, 3)))
+
+    windows = np.ascontiguousarray(np.moveaxis(X, 0, 1))[None]
+    Rewrite(build, {"x": windows}, Softmax(), tolerance=5e-7).gives("Softmax", "Neg")
+
+
+@pytest.mark.parametrize("dims", [(1, 1, 3, 3), (1, 3, 1, 3), (3, 3)])
+def test_softmax_of_misplaced_statistics(dims: tuple[int, ...]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        highest = b.ReduceMax(x, b.i64([3]), keepdims=0)
+        exponential = b.Exp(b.Sub(x, b.Reshape(highest, b.i64(dims))))
+        return b.Div(exponential, total(b, exponential, 3))
+
+    Rewrite(build, {"x": X[None, :, :3, :3]}, Softmax()).nothing()
+
+
 def test_log_softmax() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         moved = shifted(b, x, 1)

@@ -9,25 +9,33 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shape import first, source_of
+from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
 from hlo2onnx.raising.rules.units import keeps_axes, reduced_axes
 
 
 def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple[int, ...]:
     """The axes over which `value` is this reduction of one of some values, in a shape that stands
-    beside it element by element.
+    beside it element by element. Reshapes of it may have left it there.
 
     Raises:
         Refusal: It is something else.
     """
-    node = None if value is None else value.producer()
+    reduced = value
+    while reduced is not None and (source := source_of(reduced, *RESHAPES)) is not None:
+        reduced = source
+    node = None if reduced is None else reduced.producer()
     need(node is not None and node.op_type == op_type and not node.domain, f"no {op_type}", value)
     assert node is not None
     x = first(node)
     need(x in of, f"the {op_type} is of something else", node)
     axes = reduced_axes(node)
-    leading = axes == tuple(range(len(axes)))
-    aligned = keeps_axes(node) or leading or set(shape_of(node.outputs[0])) <= {1}
+    if reduced is value:
+        leading = axes == tuple(range(len(axes)))
+        aligned = keeps_axes(node) or leading or set(shape_of(node.outputs[0])) <= {1}
+    else:
+        assert value is not None
+        kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
+        aligned = (1,) * (rank_of(x) - rank_of(value)) + shape_of(value) == kept
     need(aligned, f"the {op_type} does not stand beside what it is of", node)
     return axes
 
