@@ -90,6 +90,24 @@ def test_relu_and_clip_before_what_takes_zeros_as_equal() -> None:
     assert nodes(lambda x: jnp.minimum(jnp.maximum(x, -1), 1), X) == ["Clip"]
 
 
+def test_relu_before_layers_that_sum() -> None:
+    """A transposed convolution, and the statistics of channels."""
+    images, w = X.reshape(1, 1, *X.shape), np.ones((1, 1, 2, 2), np.float32)
+
+    def upsampled(x: jax.Array) -> jax.Array:
+        return jax.lax.conv_transpose(
+            clipped(x), w, (2, 2), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")
+        )
+
+    def normalized(x: jax.Array) -> jax.Array:
+        y = jax.nn.relu(x)
+        mean, variance = (f(y, axis=(2, 3), keepdims=True) for f in (jnp.mean, jnp.var))
+        return (y - mean) * jax.lax.rsqrt(variance + 1e-5)
+
+    assert nodes(upsampled, images) == ["Clip", "ConvTranspose"]
+    assert nodes(normalized, X.reshape(1, 4, 10, 10)) == ["InstanceNormalization", "Relu"]
+
+
 @pytest.mark.parametrize("read", [lambda x: x, lambda x: 1 / x, lambda x: jnp.arctan2(x, -1.0)])
 def test_relu_keeps_the_sign_of_zero_where_it_shows(read: Callable[..., jax.Array]) -> None:
     x = np.array([-0.0, 0.0, -1.0, 2.0], np.float32)

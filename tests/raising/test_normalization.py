@@ -108,6 +108,17 @@ def test_rms_normalization() -> None:
     assert nodes(rms, X) == ["RMSNormalization"]
 
 
+def test_normalization_of_scaled_values() -> None:
+    """Haiku's RMSNorm scales first, by what is none of what is normalized."""
+
+    def scaled(x: jax.Array, s: jax.Array) -> jax.Array:
+        return s * x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True) + 1e-6)
+
+    assert nodes(scaled, X, S) == ["RMSNormalization"]
+    assert nodes(lambda x: scaled(x, S), X) == ["RMSNormalization"]
+    assert "RMSNormalization" not in nodes(scaled, X, X[0] + 1)
+
+
 @pytest.mark.parametrize("normalize", [fast, two_pass, clipped, rms])
 def test_of_channels_between_convolutions(
     normalize: Callable[[jax.Array], jax.Array],

@@ -129,9 +129,10 @@ def _is_magnified(value: oir.Value, depth: int) -> bool:
 
 
 _SIGN_BLIND = frozenset(
-    {"Abs", "Add", "AveragePool", "BatchNormalization", "Conv", "Cos", "Equal", "Exp", "Gemm",
-     "Greater", "GreaterOrEqual", "LayerNormalization", "Less", "LessOrEqual", "MatMul",
-     "ReduceMean", "ReduceSum", "RMSNormalization", "Sigmoid", "Softmax", "Sub"}
+    {"Abs", "Add", "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Cos", "Equal",
+     "Exp", "Gemm", "Greater", "GreaterOrEqual", "InstanceNormalization", "LayerNormalization",
+     "Less", "LessOrEqual", "MatMul", "ReduceMean", "ReduceSum", "RMSNormalization", "Sigmoid",
+     "Softmax", "Sub"}
 )  # fmt: skip
 """Operators that give equal numbers for zeros of both signs."""
 _ZERO_FOR_ZERO = frozenset({"Erf", "Gelu", "MaxPool", "Mul", "Neg", "ReduceMax", "Tanh"})

@@ -36,6 +36,11 @@ def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value |
         variance = under_inverse_root(b)
         if variance is not None:
             yield a, variance, None
+            scaled = a.producer()
+            if scaled is not None and scaled.op_type == "Mul":
+                for x, scale in (scaled.inputs, scaled.inputs[::-1]):
+                    assert x is not None and scale is not None
+                    yield x, variance, scale
         product = b.producer()
         if product is not None and product.op_type == "Mul":
             for root, scale in (product.inputs, product.inputs[::-1]):
