@@ -162,9 +162,9 @@ def separate(b: Rewriter, old: oir.Value, new: oir.Value) -> oir.Value:
 
 def replace_value(old: oir.Value, new: oir.Value) -> None:
     """Makes everything that reads `old` in a body read `new`; the maker goes when it makes
-    nothing else."""
+    nothing else, unless it has a body of its own, which must let go of what it reads."""
     node = old.producer()
-    if node is not None and len(node.outputs) == 1:
+    if node is not None and len(node.outputs) == 1 and not subgraphs(node):
         replace(node, [new])
         return
     oir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)

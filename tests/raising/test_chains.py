@@ -113,6 +113,11 @@ STAYS: dict[str, Callable[..., Any]] = {
     "follows from both": chained(
         lambda a, b, x: jnp.sin(a + x), lambda a, b, x: jnp.tanh(long(a + b))
     ),
+    "large states": lambda x: lax.scan(
+        lambda c, row: ((jnp.sin(c[0]), jnp.tanh(long(c[0]) + c[1])), row),
+        (jnp.tile(x[0], 10_000), jnp.tile(x[1], 10_000)),
+        x,
+    ),
     "trips not known": lambda x: lax.fori_loop(
         0,
         (x[0, 0] * 0 + 5).astype(int),

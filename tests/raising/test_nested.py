@@ -118,6 +118,21 @@ def test_random_numbers_of_given_keys() -> None:
     assert "BitwiseXor" not in {node.op_type for node in subgraphs(loops[-1])[0]}
 
 
+@pytest.mark.parametrize("trips", [2, 40])
+def test_what_only_an_inner_loop_reads(trips: int) -> None:
+    """The row goes with the inner loop, also where the outer one is written out."""
+
+    def inner(row: jax.Array) -> jax.Array:
+        return lax.fori_loop(0, 30, lambda i, c: c * 0.9 + row * 0.1 - 0.01, row)
+
+    def function(x: jax.Array) -> Any:
+        return lax.scan(lambda h, row: (h * 0.5 + inner(row), None), x[0] * 0, x)[0]
+
+    program = hlo2onnx.translate(jax.jit(function).lower(X[:trips]))
+    assert program.verify(X[:trips]).ok
+    assert depth(program.model.graph) == 1
+
+
 def test_what_is_stacked_follows_the_loop() -> None:
     """The inner loop reads a state, but only a stack reads what it makes."""
     program = translated(
@@ -158,9 +173,14 @@ def not_by_rows(x: jax.Array) -> Any:
     return outer(inner)(x)
 
 
+def large(x: jax.Array) -> Any:
+    """Rows of 64 kB, 5 MB in all."""
+    return outer(lambda row: powers(jnp.tile(row, (900, 1))))(jnp.tile(x, (2, 1, 1)))
+
+
 @pytest.mark.parametrize(
     "function",
-    [of_a_state, with_a_condition, of_as_many_trips_as_told, reads_a_state, not_by_rows],
+    [of_a_state, with_a_condition, of_as_many_trips_as_told, reads_a_state, not_by_rows, large],
 )
 def test_stays(function: Any) -> None:
     assert depth(translated(function, X).model.graph) == 2

@@ -8,7 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.edit import detach, subgraphs
 from hlo2onnx.graph.values import dtype_of, shape_of
-from hlo2onnx.raising.batching import Batcher, batchable
+from hlo2onnx.raising.batching import Batcher, batchable, row_bytes
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
 from hlo2onnx.raising.nested import copied, reads
 from hlo2onnx.raising.trips import Trips, counted, rebuilt, separate
@@ -18,12 +18,19 @@ LEAST_WORK = 24
 and what follows from the state is computed in front of it once more."""
 
 
+MOST_BYTES = 1 << 16
+MOST_STACKED = 1 << 22
+"""What the states of a chain may take, in a trip and in all of them: of larger ones the work in a
+trip counts, not the number of its nodes."""
+
+
 class SeparateChain(Rule):
     """Loop(k = f(k); h = g(h, k)) -> Loop(k = f(k)) stacking k; Loop(h = g(h, k[i]))
 
     Legal where what a state becomes follows from no other state, for a number of trips that is
-    known and not 0. Done where much of what is left then follows from rows, for `batch-scanned`
-    to take: random numbers are drawn for all trips at once, of keys that are split in each trip.
+    known and not 0. Done for small states, where much of what is left then follows from rows, for
+    `batch-scanned` to take: random numbers are drawn for all trips at once, of keys that are split
+    in each trip.
     """
 
     name = "separate-chain"
@@ -32,6 +39,9 @@ class SeparateChain(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)
         for chain, nodes in _chains(trips):
+            size = sum(row_bytes(trips.states[k]) for k in chain)
+            if size > MOST_BYTES or size * trips.count > MOST_STACKED:
+                continue
             if _work(nodes) >= LEAST_WORK and _work(_by_rows(b, trips, chain, nodes)) >= LEAST_WORK:
                 return _separated(b, trips, chain)
         raise Refusal("no state goes its own way, or little follows from it", node)
