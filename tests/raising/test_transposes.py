@@ -154,3 +154,13 @@ def test_only_channels_are_brought_back() -> None:
         return result
 
     Rewrite(build, {"x": TOKENS, "y": IMAGE}, LateTranspose()).nothing()
+
+
+def test_signals_do_not_take_turns() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        total = b.Add(b.Transpose(x, perm=LAST), b.Exp(y))
+        result: oir.Value = b.MaxPool(b.Transpose(total, perm=SECOND), kernel_shape=[2])
+        return result
+
+    y = np.ones((2, 4, 3), np.float32)
+    Rewrite(build, {"x": X, "y": y}, LateTranspose()).nothing()

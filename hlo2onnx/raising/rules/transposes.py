@@ -114,10 +114,11 @@ def _is_other(x: oir.Value, perm: list[int]) -> bool:
 
 
 def _is_transposed_back(value: oir.Value, perm: list[int]) -> bool:
-    """Whether a permutation brings channels to the end, and all paths from a value lead to its
-    inverse, over nodes that let a Transpose pass."""
+    """Whether a permutation brings the channels of images to the end, and all paths from a value
+    lead to its inverse, over nodes that let a Transpose pass. Of signals, with one axis beside the
+    channels, it is its own inverse: two of them would take turns."""
     back, seen, pending = _inverse(perm), {value}, [value]
-    if perm != [0, *range(2, len(perm)), 1]:
+    if len(perm) < 4 or perm != [0, *range(2, len(perm)), 1]:
         return False
     while pending:
         here = pending.pop()
