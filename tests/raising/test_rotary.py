@@ -185,3 +185,13 @@ def test_half_precision_is_rounded_as_xla_does() -> None:
     x = RNG.normal(size=(B, T, H, D)).astype(np.float16)
     program = translated(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)), x)
     assert not program.report.nodes["RotaryEmbedding"]
+
+
+def test_scalars_beside_what_is_joined() -> None:
+    """A sum of products one of which holds a number from nobody knows where."""
+
+    def function(x: jax.Array, y: jax.Array, s: jax.Array) -> jax.Array:
+        return s * y + jnp.concatenate([-x[2:], x[:2]]) * y
+
+    x, y = RNG.normal(size=(2, 4)).astype(np.float32)
+    assert not translated(function, x, y, np.float32(2)).report.nodes["RotaryEmbedding"]

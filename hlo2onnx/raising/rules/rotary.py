@@ -97,7 +97,8 @@ def _of_turned(node: oir.Node, b: Rewriter) -> _Rotation:
         x, turned = bound["x"], bound["turned"].producer()
         if turned is None or turned.op_type != "Concat" or len(turned.inputs) != 2:
             continue
-        if turned.attributes["axis"].as_int() % rank_of(x) != rank_of(x) - 1:
+        rank = rank_of(bound["turned"])  # that of x may be 0
+        if turned.attributes["axis"].as_int() % rank != rank - 1:
             continue
         negative, a = turned.inputs
         second = source_of(negative, "Neg") if negative is not None else None
