@@ -11,7 +11,7 @@ from rewriting import Build, Rewrite
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.convolutions import KernelGradient
+from hlo2onnx.raising.rules.convolutions import KernelGradient, PadIntoConvolution
 from hlo2onnx.raising.rules.shape import ComposeTransposes
 
 
@@ -103,3 +103,56 @@ def test_gradient_in_jax(stride: int, padding: str) -> None:
     assert program.report.nodes["Conv"] == 1
     verification = program.verify(*args)
     assert verification.ok, verification
+
+
+def _padded(
+    edges: list[int], mode: str = "constant", value: float = 0, **attributes: object
+) -> Build:
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+        zero = [b.scalar_like(value, x)] if mode == "constant" else []
+        return b.Conv(b.Pad(x, b.i64(edges), *zero, mode=mode), w, **attributes)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "pads", "attributes"),
+    [
+        ((1, 2, 8, 8), (4, 2, 3, 3), [0, 0, 0, 0, 0, 0, 1, 1], {"strides": (2, 2)}),
+        ((2, 2, 8, 7), (4, 1, 3, 3), [0, 0, 1, 0, 0, 0, 0, 2], {"group": 2}),
+        ((1, 2, 8, 8), (4, 2, 5, 5), [0, 0, 1, 2, 0, 0, 3, 2], {"pads": (1, 2, 1, 0)}),
+        ((1, 2, 16), (4, 2, 2), [0, 0, 4, 0, 0, 0], {"dilations": (4,)}),
+        ((1, 2, 4, 4, 4), (4, 2, 2, 2, 2), [0, 0, 1, 0, 1, 0, 0, 0, 1, 0], {}),
+    ],
+)
+def test_zeros_around_an_image(
+    image: tuple[int, ...], kernel: tuple[int, ...], pads: list[int], attributes: dict[str, object]
+) -> None:
+    inputs = {"x": _normal(*image), "w": _normal(*kernel)}
+    Rewrite(_padded(pads, **attributes), inputs, PadIntoConvolution(), tolerance=1e-5).gives("Conv")
+
+
+@pytest.mark.parametrize(
+    ("pads", "mode", "value"),
+    [
+        ([0, 0, 1, 1, 0, 0, 1, 1], "reflect", 0),
+        ([0, 0, 1, 1, 0, 0, 1, 1], "constant", 1),
+        ([0, 0, -1, 1, 0, 0, 1, 1], "constant", 0),
+        ([0, 1, 1, 1, 0, 1, 1, 1], "constant", 0),
+        ([1, 0, 1, 1, 0, 0, 1, 1], "constant", 0),
+        ([0, 0, 3, 1, 0, 0, 1, 1], "constant", 0),
+    ],
+)
+def test_other_edges_of_an_image(pads: list[int], mode: str, value: float) -> None:
+    channels = 2 + pads[1] + pads[5]
+    inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, channels, 3, 3)}
+    Rewrite(_padded(pads, mode, value), inputs, PadIntoConvolution()).nothing()
+
+
+def test_an_edge_that_others_read_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, w: oir.Value) -> list[oir.Value]:
+        padded = b.Pad(x, b.i64([0, 0, 1, 1, 0, 0, 1, 1]), b.scalar_like(0, x))
+        return [b.Conv(padded, w), b.Exp(padded)]
+
+    inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3)}
+    Rewrite(build, inputs, PadIntoConvolution()).nothing()

@@ -110,6 +110,7 @@ RULES: tuple[Rule, ...] = (
     blocks.BlockOperator(),
     affine.ScaleIntoConvolution(),
     affine.BiasIntoConvolution(),
+    convolutions.PadIntoConvolution(),
     convolutions.KernelGradient(),
     pooling.PoolingGradient(),
     channels.BatchNormalization(),

@@ -1,4 +1,4 @@
-"""Convolutions that are products of matrices in disguise."""
+"""Convolutions: the zeros around what they read, and those that are products of matrices."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from math import prod
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import dtype_of, rank_of, static_shape
+from hlo2onnx.graph.values import (
+    const_ints,
+    const_number,
+    dtype_of,
+    rank_of,
+    shape_of,
+    static_shape,
+)
 from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shape import first
 
 _MOST_PLACES = 3
 """Places of the kernel along an axis up to which the products are faster: at 3 they take 0.25 to
@@ -52,6 +60,59 @@ class _Window:
         start, step = place * self._strides[axis], self._dilations[axis]
         limit = start + step * (self.kernel[2 + axis] - 1) + 1
         return b.slice(x, [start], [limit], [step], [1 + axis])
+
+
+class PadIntoConvolution(Rule):
+    """Conv(Pad(x, pads, 0), w) -> Conv(x, w) with these pads
+
+    Legal for constant pads of the spatial axes alone, none negative, on each side fewer than the
+    kernel is long. A Pad that others than convolutions read stays.
+    """
+
+    name = "pad-into-convolution"
+    anchors = frozenset({"Conv"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        padded = first(node)
+        x, pads = _zeros_around(padded)
+        others = any(reader.op_type != "Conv" for reader in padded.consumers())
+        need(not others and not padded.is_graph_output(), "others read what is padded", padded)
+        weights = node.inputs[1]
+        assert weights is not None
+        kernel, rank = shape_of(weights)[2:], rank_of(padded)
+        need(node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET", "auto_pad", node)
+        before, behind = pads[:rank], pads[rank:]
+        need(not any((*before[:2], *behind[:2])), "batch or channels are padded", padded)
+        own = node.attributes.get_ints("pads", [0] * 2 * len(kernel))
+        total = [a + c for a, c in zip(own, (*before[2:], *behind[2:]), strict=True)]
+        dilations = node.attributes.get_ints("dilations", [1] * len(kernel))
+        for number, (extent, step) in enumerate(zip(kernel, dilations, strict=True)):
+            need(isinstance(extent, int), "the size of the kernel is not known", weights)
+            assert isinstance(extent, int)
+            most = max(total[number], total[number + len(kernel)])
+            need(most <= (extent - 1) * step, "there are windows of zeros alone", node)
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        made: oir.Value = b.op("Conv", x, *node.inputs[1:], **{**attributes, "pads": total})
+        return made
+
+
+def _zeros_around(padded: oir.Value) -> tuple[oir.Value, tuple[int, ...]]:
+    """What is padded with zeros, and with how many before and behind each axis.
+
+    Raises:
+        Refusal: It is padded otherwise, or not at all.
+    """
+    pad = padded.producer()
+    need(pad is not None and pad.op_type == "Pad" and not pad.domain, "nothing is padded", padded)
+    assert pad is not None
+    x, pads, value, axes = (*pad.inputs, None, None)[:4]
+    amounts = const_ints(pads)
+    mode = pad.attributes.get_string("mode", "constant")
+    plain = mode == "constant" and axes is None and (value is None or const_number(value) == 0)
+    need(plain and amounts is not None and min(amounts) >= 0, "it is padded otherwise", pad)
+    assert x is not None and amounts is not None
+    return x, amounts
 
 
 class KernelGradient(Rule):
