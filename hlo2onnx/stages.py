@@ -26,7 +26,6 @@ from hlo2onnx.report import Report
 from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
-from hlo2onnx.targets.unshaped import leave_out_shapes
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,7 +77,6 @@ def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
     dump.model("legalize", model)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in graph.all_nodes())
-        leave_out_shapes(graph, target)
     _LOG.debug("translated %s: %s", source, report)
     return model, report
 

@@ -229,7 +229,6 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "narrows_activations": narrows_activations(),
         "narrows_scales": narrows_scales(),
         "loses_nan": loses_nan(),
-        "keeps_shared_values": True,  # see hlo2onnx/targets/unshaped.py: timed, not probed
         **{section: probe_table.encode(section, prober.found[section]) for section in SECTIONS},
         "skipped": SKIPPED,
     }

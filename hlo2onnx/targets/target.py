@@ -182,7 +182,6 @@ class Target:
             bits.
         narrows_scales: whether the scale of a product of f64 matrices is rounded to f32.
         loses_nan: whether ReduceMax and ReduceMin give a number where there is a NaN.
-        keeps_shared_values: whether values that share a buffer live until the end of a trip.
         skipped: operators that were not probed, with the reason. `supports` is False for them.
     """
 
@@ -202,7 +201,6 @@ class Target:
         narrows_activations: bool = False,
         narrows_scales: bool = False,
         loses_nan: bool = False,
-        keeps_shared_values: bool = False,
         variants: bool = True,
     ) -> None:
         """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
@@ -216,7 +214,6 @@ class Target:
         self.narrows_activations = narrows_activations
         self.narrows_scales = narrows_scales
         self.loses_nan = loses_nan
-        self.keeps_shared_values = keeps_shared_values
         self._ops = dict(ops)
         self._pairs = dict(pairs)
         self._wrong: Mapping[str, Support] = dict(wrong or {})
@@ -311,7 +308,6 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         narrows_activations=table.get("narrows_activations", False),
         narrows_scales=table.get("narrows_scales", False),
         loses_nan=table.get("loses_nan", False),
-        keeps_shared_values=table.get("keeps_shared_values", False),
     )
 
 
