@@ -64,7 +64,8 @@ def row(name: str, rivals: Rivals) -> str:
     """Times one program and returns its row, below it the operators' times if these are wanted."""
     program = PROGRAMS[name]
     function, args = program.build()
-    lowered = jax.jit(function).lower(*args)
+    jitted = jax.jit(function)
+    lowered = jitted.lower(*args)
     start = time.perf_counter()
     translated = hlo2onnx.translate(lowered, bind={0: args[0]} if program.binds else ())
     seconds = time.perf_counter() - start
@@ -73,12 +74,11 @@ def row(name: str, rivals: Rivals) -> str:
     ours = Model(translated.model_proto.SerializeToString(), feeds)
     twin = None if rivals.twins is None or program.to_twin is None else _twin(rivals.twins, name)
     peer = None if rivals.peer is None else _peer(rivals.peer, name, jax.tree.leaves(free))
-    compiled = lowered.compile()
     timed = [model for model in (ours, twin, peer) if model is not None]
     rounds = []
     for _ in range(ROUNDS):
         runs = [run_of(model) for model in timed]
-        rounds.append(medians([lambda: jax.block_until_ready(compiled(*args)), *runs]))
+        rounds.append(medians([lambda: jax.block_until_ready(jitted(*args)), *runs]))
     times = np.array(rounds)
 
     def ratio(model: Model | None, other: Model | None = None) -> str:
