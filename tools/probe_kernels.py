@@ -226,6 +226,7 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "max_ir_version": prober.limits.max_ir_version,
         "naive_sums": adds_naively(),
         "fuses_reciprocals": fuses_reciprocals(),
+        "fuses_padding": fuses_padding(),
         "narrows_activations": narrows_activations(),
         "narrows_scales": narrows_scales(),
         "loses_nan": loses_nan(),
@@ -251,6 +252,17 @@ def fuses_reciprocals() -> bool:
         helper.make_node("Mul", ["quotient", "y"], ["z"]),
     ]
     return bool(run_nodes(nodes, {"x": x, "y": y}, x, {"one": np.array([1])}).any())
+
+
+def fuses_padding() -> bool:
+    """Say whether zeros padded before a MaxPool become its own padding, which is -inf."""
+    x = np.full((1, 1, 4, 4), -1, np.float32)
+    nodes = [
+        helper.make_node("Pad", ["x", "pads", "zero"], ["padded"]),
+        helper.make_node("MaxPool", ["padded"], ["y"], kernel_shape=[3, 3]),
+    ]
+    constants = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "zero": np.float32(0)}
+    return bool((run_nodes(nodes, {"x": x}, x, constants)[..., 0, 0] != 0).any())
 
 
 def narrows_activations() -> bool:

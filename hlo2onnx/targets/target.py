@@ -178,6 +178,7 @@ class Target:
         max_ir_version: newest ONNX IR version that the runtime loads.
         naive_sums: whether float sums are running sums, which lose digits when they are long.
         fuses_reciprocals: whether 1 / x * y becomes y / x on integers too, where that is wrong.
+        fuses_padding: whether zeros before a MaxPool become its own padding, which is -inf.
         narrows_activations: whether products of floats with dequantized weights are computed in 8
             bits.
         narrows_scales: whether the scale of a product of f64 matrices is rounded to f32.
@@ -198,6 +199,7 @@ class Target:
         skipped: Mapping[str, str] | None = None,
         naive_sums: bool = False,
         fuses_reciprocals: bool = False,
+        fuses_padding: bool = False,
         narrows_activations: bool = False,
         narrows_scales: bool = False,
         loses_nan: bool = False,
@@ -211,6 +213,7 @@ class Target:
         self.skipped: Mapping[str, str] = dict(skipped or {})
         self.naive_sums = naive_sums
         self.fuses_reciprocals = fuses_reciprocals
+        self.fuses_padding = fuses_padding
         self.narrows_activations = narrows_activations
         self.narrows_scales = narrows_scales
         self.loses_nan = loses_nan
@@ -305,6 +308,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         skipped={op: reason for reason, ops in table["skipped"].items() for op in ops.split()},
         naive_sums=table.get("naive_sums", False),
         fuses_reciprocals=table.get("fuses_reciprocals", False),
+        fuses_padding=table.get("fuses_padding", False),
         narrows_activations=table.get("narrows_activations", False),
         narrows_scales=table.get("narrows_scales", False),
         loses_nan=table.get("loses_nan", False),

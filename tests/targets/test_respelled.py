@@ -1,4 +1,4 @@
-"""Nodes spelled differently for what the target makes of them: long sums, integer reciprocals."""
+"""Nodes spelled differently for what the target makes of them: long sums, reciprocals, paddings."""
 
 from __future__ import annotations
 
@@ -118,3 +118,30 @@ def test_an_exact_scale_stays(dtype: type[np.floating], factor: float) -> None:
     legalize(model, load_target("ort-cpu"), "xla", Report())
     constants = [v.const_value for v in model.graph.initializers.values()]
     assert [constant.size for constant in constants if constant is not None] == [1]
+
+
+def pooled(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    pads = b.i64([0, 0, 1, 2, 0, 0, 0, 1])
+    padded = b.Pad(b.Neg(b.Abs(x)), pads, b.const(np.float32(0)))
+    return b.op("MaxPool", padded, kernel_shape=(3, 3), strides=(2, 2))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_zeros_before_a_max_pool(optimize: bool) -> None:
+    x = 1 + np.random.default_rng(0).random((1, 2, 8, 8)).astype(np.float32)
+    model = model_of(pooled, {"x": x})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    proto = oir.to_proto(model).SerializeToString()
+    (got,) = OrtProgram(proto, optimize=optimize)({"x": x})
+    padded = np.pad(-x, ((0, 0), (0, 0), (1, 0), (2, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
+    np.testing.assert_array_equal(got, windows.max((-1, -2)))
+
+
+def test_the_runtime_takes_them_for_its_own() -> None:
+    """Otherwise there is nothing to spell differently."""
+    x = 1 + np.random.default_rng(0).random((1, 2, 8, 8)).astype(np.float32)
+    model = model_of(pooled, {"x": x})
+    legalize(model, load_target("onnx"), "fast", Report())
+    (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
+    assert (got < 0).all()

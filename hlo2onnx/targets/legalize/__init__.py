@@ -32,6 +32,7 @@ from hlo2onnx.targets.legalize.casts import (
 )
 from hlo2onnx.targets.legalize.extremes import guard_nan
 from hlo2onnx.targets.legalize.limits import is_right_here
+from hlo2onnx.targets.legalize.pads import spell_out_axes
 from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
 from hlo2onnx.targets.legalize.scales import spell_out_scale
 from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
@@ -106,6 +107,8 @@ def _respelled(node: oir.Node, target: Target, builder: GraphBuilder) -> bool:
         return True
     if node.op_type in ("Mul", "Div") and target.narrows_scales and spell_out_scale(node, builder):
         return True
+    if node.op_type == "Pad" and target.fuses_padding:
+        return spell_out_axes(node, builder)
     if node.op_type == "DequantizeLinear" and target.narrows_activations:
         return spell_out_weights(node, builder)
     return False
