@@ -36,6 +36,27 @@ def test_a_shared_weight_is_not_stored_twice() -> None:
     Rewrite(build, {"x": X}, FoldConstants()).nothing()
 
 
+def test_parameters_that_others_read_are_computed() -> None:
+    scale = np.random.default_rng(0).standard_normal((1, 20000)).astype(np.float32)
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        y = b.expand(b.reshape(x, (16, 1)), (16, 20000))
+        s, t = b.const(scale), b.const(scale + 1)
+        return [b.Add(y, b.Mul(s, t)), b.Add(y, s), b.Add(y, t)]
+
+    Rewrite(build, {"x": X}, FoldConstants()).gives("Reshape", "Expand", *3 * ["Add"])
+
+
+def test_a_constant_does_not_grow_without_bound() -> None:
+    column, row = (np.random.default_rng(0).normal(size=n).astype(np.float32) for n in (200, 100))
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        grown = b.Add(b.const(column.reshape(200, 1)), b.const(row))
+        return b.MatMul(b.reshape(x, (1, 16)), b.slice(grown, [0], [16], axes=[0]))
+
+    Rewrite(build, {"x": X}, FoldConstants()).nothing()
+
+
 def test_an_expanded_constant_stays_small() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.concat([b.reshape(x, (16,)), b.expand(b.const(np.float32(1)), (4096,))], 0)

@@ -14,8 +14,14 @@ from hlo2onnx.graph.values import FLOATS, INTEGERS, const_of, dtype_of, static_s
 from hlo2onnx.graph.weights import inherit_name
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
-SMALL_ELEMENTS = 1024
-"""Folding may always make a constant of up to this many elements."""
+MOVED_ELEMENTS = 1 << 12
+"""Folding may always make a constant of up to this many elements from others that it moves."""
+
+COMPUTED_ELEMENTS = 1 << 14
+"""And by computing: a mask of 128 tokens."""
+
+MOST_ELEMENTS = 1 << 18
+"""And of so many where an operand has as many: the parameters of a normalization."""
 
 Evaluate = Callable[[oir.Node, list[np.ndarray]], np.ndarray]
 
@@ -196,10 +202,10 @@ class FoldConstants(Rule):
 
     Legal for data movement, selection, casts that numpy gets right, comparisons, logic, and the
     arithmetic that IEEE 754 and two's complement define exactly; functions and sums of f32 are
-    evaluated in f64 and rounded once. Bounded: the result has at most
-    1,024 elements, or is no larger than a constant operand that only this node reads (a weight
-    transposed once, here). An expanded constant is folded where it is an index or where no reader
-    broadcasts by itself.
+    evaluated in f64 and rounded once. Bounded: what is moved has at most 4,096 elements; what is
+    computed 16,384, or 262,144 if an operand has as many; or it is no larger than an operand that
+    only this node reads (a weight transposed once, here). An expanded constant is folded where it
+    is an index or where no reader broadcasts by itself.
     """
 
     name = "fold-constants"
@@ -221,15 +227,15 @@ class FoldConstants(Rule):
         return folded
 
     def _affordable(self, node: oir.Node, elements: int) -> bool:
-        if elements <= SMALL_ELEMENTS:
+        moves = node.op_type in MOVES
+        if elements <= (MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS):
             return True
-        movers = node.inputs[:1] if node.op_type in MOVES else node.inputs
         return any(
             x is not None
             and x.const_value is not None
-            and len(x.uses()) == 1
             and elements <= x.const_value.size
-            for x in movers
+            and (len(x.uses()) == 1 or (not moves and elements <= MOST_ELEMENTS))
+            for x in (node.inputs[:1] if moves else node.inputs)
         )
 
 
