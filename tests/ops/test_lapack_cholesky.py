@@ -167,8 +167,8 @@ def test_nodes_do_not_depend_on_the_size() -> None:
         hlo2onnx.translate(op("float32", "", (size, size))).report.nodes.total()
         for size in (101, 200, 1000)
     }
-    # A size that is whole blocks already spares a Pad and a Slice; small constants are folded.
-    assert max(counts) - min(counts) <= 4
+    # A size that is whole blocks already spares a Pad and a Slice; masks of small ones are constants.
+    assert max(counts) - min(counts) <= 8
     assert max(counts) < 100
 
 

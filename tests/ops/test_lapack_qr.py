@@ -114,7 +114,8 @@ def test_nodes_do_not_depend_on_the_size() -> None:
         hlo2onnx.translate(text_of(qr, np.ones((size, size)))).report.nodes.total()
         for size in (101, 200, 1000)
     }
-    assert max(sizes) - min(sizes) <= 2, "another way to write rows, perhaps"
+    # Rows are written another way, perhaps; masks of small matrices are constants.
+    assert max(sizes) - min(sizes) <= 8
     assert max(sizes) < 160
 
 
