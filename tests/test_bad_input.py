@@ -317,6 +317,7 @@ def outcomes(variants: list[bytes]) -> Iterator[bytes | str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the reader's alarm is a POSIX signal")
+@pytest.mark.wide
 @pytest.mark.parametrize("content", [ARTIFACT, BYTECODE], ids=["artifact", "bytecode"])
 def test_flipped_bits(content: bytes) -> None:
     results = list(outcomes(list(flipped(content, FLIPS, seed=1))))

@@ -23,6 +23,8 @@ from jax.scipy import special
 
 import hlo2onnx
 
+pytestmark = pytest.mark.wide
+
 Limit = float | None
 
 # function: ULP in f32 and in f64

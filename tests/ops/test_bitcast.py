@@ -14,6 +14,8 @@ import hlo2onnx
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.verification.inputs import numpy_type
 
+pytestmark = pytest.mark.wide
+
 INTEGERS = ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
 FLOATS = ["f32", "f64", "f16", "bf16"]
 EIGHT_BITS = ["f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"]

@@ -12,6 +12,8 @@ from dialect_handlers.stablehlo.deprecated import selected
 from hlo2onnx import translate
 from hlo2onnx.verification.inputs import numpy_type
 
+pytestmark = pytest.mark.wide
+
 
 def tensor(dims: tuple[int, ...], element: str = "f32") -> str:
     return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"

@@ -17,6 +17,8 @@ from jax.scipy import signal
 
 import hlo2onnx
 
+pytestmark = pytest.mark.wide
+
 KINDS = ["FFT", "IFFT", "RFFT", "IRFFT"]
 ELEMENTS = {"f32": np.float32, "f64": np.float64}
 LENGTHS = [1, 2, 3, 7, 12, 64, 97, 257, 360, 514, 1000, 1024, 4097]

@@ -23,6 +23,8 @@ from hlo2onnx.raising import raise_model
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target
 
+pytestmark = pytest.mark.wide
+
 FLOAT, INT = oir.DataType.FLOAT, oir.DataType.INT32
 MOST_AXES = 6
 MOST_ELEMENTS = 500

@@ -23,6 +23,8 @@ from hlo2onnx.targets.decompositions.fourier import (
 from hlo2onnx.targets.decompositions.fourier_transform import Transform, transformed
 from hlo2onnx.verification.ort import OrtProgram
 
+pytestmark = pytest.mark.wide
+
 
 def run(model: oir.Model, x: np.ndarray) -> np.ndarray:
     return OrtProgram(oir.to_proto(model).SerializeToString(), optimize=False)({"x": x})[0]
