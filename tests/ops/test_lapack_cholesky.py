@@ -167,7 +167,7 @@ def test_nodes_do_not_depend_on_the_size() -> None:
         hlo2onnx.translate(op("float32", "", (size, size))).report.nodes.total()
         for size in (101, 200, 1000)
     }
-    # A size that is whole blocks already spares a Pad and a Slice; masks of small ones are constants.
+    # A size that is whole blocks already spares a Pad and a Slice; small masks are constants.
     assert max(counts) - min(counts) <= 8
     assert max(counts) < 100
 
