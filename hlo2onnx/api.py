@@ -61,7 +61,9 @@ def translate(
             function, followed by example arguments. Or a mapping of names to several of these,
             which are to share their weights.
         args, kwargs: Example arguments, only with a function: arrays, `jax.ShapeDtypeStruct`s, or
-            texts such as "b, 128" (f32) and "int32[b, s]", whose named dimensions stay free.
+            texts such as "b, 128" (f32) and "int32[b, s]", whose named dimensions stay free. What
+            else there is within them, such as the functions of an `equinox.Module`, is part of the
+            program.
             A keyword that is one of the options below is that option; lower a function that has
             such a parameter first: `translate(jax.jit(f).lower(x, target=y))`.
         opset: ONNX opset of the model; by default 23, or 26 where the program needs BitCast.

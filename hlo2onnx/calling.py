@@ -12,6 +12,7 @@ import numpy as np
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.graph.dims import evaluate, solve
+from hlo2onnx.sources.objects import partitioned
 from hlo2onnx.sources.signature import Port, Signature, Statics, Trees, key_paths
 from hlo2onnx.state import StateArray
 from hlo2onnx.verification.inputs import numpy_type
@@ -83,10 +84,14 @@ def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, 
 
 def _leaves(trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """The leaves that inputs carry, each with the dtype JAX has for it."""
-    dynamic = _without_statics(trees.statics, args, kwargs)
+    dynamic: Any = _without_statics(trees.statics, args, kwargs)
+    objects = None
+    if trees.statics.objects is not None:
+        dynamic, objects = partitioned(dynamic)
     given, tree = jax.tree_util.tree_flatten(dynamic)
     if tree != trees.in_tree:
         raise SignatureError(_difference(trees, tree, given))
+    _check_objects(objects, trees.statics.objects)
     # jit keeps the order of the leaves it does not prune.
     return [
         (value, leaf.aval.dtype)
@@ -119,6 +124,18 @@ def _check_static(what: str, given: Any, value: Any) -> None:
         raise SignatureError(
             f"{what} is static: the program was made with {value!r} and cannot run with {given!r}"
         )
+
+
+def _check_objects(given: Any, made_with: Any) -> None:
+    have, want = (_by_name(tree) for tree in (given, made_with))
+    for name in {**want, **have}:
+        _check_static(f"argument {name}", have.get(name), want.get(name))
+
+
+def _by_name(objects: Any) -> dict[str, Any]:
+    return {
+        _argument(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(objects)[0]
+    }
 
 
 def _difference(trees: Trees, tree: Any, given: Sequence[Any]) -> str:

@@ -75,8 +75,9 @@ LIMITATIONS: Mapping[str, Limitation] = {
         _CALLBACKS,
         "it has results; without any it is left out",
         "it calls a Python function of the process that lowered the program",
-        "write the function in JAX instead of jax.pure_callback or io_callback; callbacks without"
-        " results, as of jax.debug.print, are left out",
+        "write the function in JAX instead of jax.pure_callback or io_callback (callbacks without"
+        " results, as of jax.debug.print, are left out); equinox, and with it diffrax, lineax and"
+        " optimistix, checks without callbacks where the environment has EQX_ON_ERROR=nan",
     ),
     "kernel": Limitation(
         _KERNELS,

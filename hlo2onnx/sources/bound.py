@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import onnx_ir as oir
 from hlo2onnx.calling import input_array
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.graph.weights import SMALL_ELEMENTS
+from hlo2onnx.sources.objects import partitioned
 from hlo2onnx.sources.signature import Bound, Leaf, Signature, Statics, Trees, key_paths
 from hlo2onnx.sources.source import Source
 
@@ -107,7 +108,7 @@ def _with_trees(signature: Signature, trees: Trees, values: Mapping[str | int, A
             for leaf, path in zip(trees.in_leaves, paths, strict=True)
             if (path[0].idx, _key(path[1])) == place
         ]
-        given = jax.tree_util.tree_flatten_with_path(values[key])[0]
+        given = jax.tree_util.tree_flatten_with_path(partitioned(values[key])[0])[0]
         if [tuple(path) for path, _ in given] != [tuple(path[2:]) for _, path in leaves]:
             raise UsageError(f"the value to bind to {key!r} does not have its structure")
         for (leaf, _), (_, item) in zip(leaves, given, strict=True):
@@ -146,10 +147,7 @@ def _remaining(trees: Trees, places: Iterable[tuple[int, Any]], chosen: Mapping[
     """The calling convention without the bound arguments."""
     args, kwargs = jax.tree_util.tree_unflatten(trees.in_tree, range(len(trees.in_leaves)))
     taken = set(places)
-    left = (
-        tuple(item for index, item in enumerate(args) if (0, index) not in taken),
-        {name: item for name, item in kwargs.items() if (1, name) not in taken},
-    )
+    left = _left((args, kwargs), taken)
     kept, tree = jax.tree_util.tree_flatten(left)
     leaves = []
     for index in kept:
@@ -166,8 +164,17 @@ def _remaining(trees: Trees, places: Iterable[tuple[int, Any]], chosen: Mapping[
             for index, value in statics.positional.items()
         },
         statics.keywords,
+        None if statics.objects is None else _left(statics.objects, taken),
     )
     return replace(trees, in_tree=tree, in_leaves=tuple(leaves), statics=moved)
+
+
+def _left(arguments: Any, taken: Container[tuple[int, Any]]) -> Any:
+    args, kwargs = arguments
+    return (
+        tuple(item for index, item in enumerate(args) if (0, index) not in taken),
+        {name: item for name, item in kwargs.items() if (1, name) not in taken},
+    )
 
 
 def _without(signature: Signature, chosen: Mapping[int, Any], trees: Trees | None) -> Signature:

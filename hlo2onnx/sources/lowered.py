@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.sources.objects import combined, partitioned
 from hlo2onnx.sources.signature import NO_STATICS, Statics, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 from hlo2onnx.sources.symbolic import Dynamic, symbolic_arguments
@@ -56,14 +58,17 @@ def from_function(
         LoadError: The function's `lower` gives no `jax.stages.Lowered`.
         UsageError: The dynamic dimensions do not fit the arguments.
     """
+    objects = None
+    if not isinstance(function, jax.stages.Wrapped):
+        (args, kwargs), objects = _without_objects(args, kwargs)
     args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
     jitted: Any = function
     if not isinstance(function, jax.stages.Wrapped):
-        jitted = jax.jit(_named(function))
+        jitted = jax.jit(_named(function, objects))
     lowered = unwrapped(jitted.lower(*args, **kwargs))
     if lowered is None:
         raise LoadError(f"lowering a {type(jitted).__name__} gives no jax.stages.Lowered")
-    return from_lowered(lowered, _statics(jitted, args, kwargs))
+    return from_lowered(lowered, replace(_statics(jitted, args, kwargs), objects=objects))
 
 
 def unwrapped(lowered: Any) -> Any:
@@ -77,11 +82,30 @@ def unwrapped(lowered: Any) -> Any:
     return inner if isinstance(inner, jax.stages.Lowered) else None
 
 
-def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+def _without_objects(
+    args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], Any]:
+    """The arguments without what is no array within them, and that, if there is any. Arguments
+    that are texts stay: they are shapes."""
+    positional = [(item, None) if isinstance(item, str) else partitioned(item) for item in args]
+    named = {
+        name: (item, None) if isinstance(item, str) else partitioned(item)
+        for name, item in kwargs.items()
+    }
+    arrays, objects = (
+        (tuple(pair[k] for pair in positional), {name: pair[k] for name, pair in named.items()})
+        for k in range(2)
+    )
+    return arrays, objects if jax.tree_util.tree_leaves(objects) else None
+
+
+def _named(function: Callable[..., Any], objects: Any) -> Callable[..., Any]:
     """The same as a function proper: jit takes only what it can hash, an `equinox.Module` with
-    weights is not; the parameters' names stay."""
+    weights is not; the parameters' names stay. The objects are put back among its arguments."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if objects is not None:
+            args, kwargs = combined((args, kwargs), objects)
         return function(*args, **kwargs)
 
     functools.update_wrapper(call, function, updated=())

@@ -69,11 +69,14 @@ class Statics:
         count: How many positional arguments the function was lowered with, static ones included.
         positional: Values by position.
         keywords: Values by name.
+        objects: `(args, kwargs)` with what is no array in arguments that hold arrays, too, and
+            None in place of these; None where there is no such thing.
     """
 
     count: int = 0
     positional: Mapping[int, Any] = field(default_factory=dict)
     keywords: Mapping[str, Any] = field(default_factory=dict)
+    objects: Any = None
 
 
 NO_STATICS = Statics()

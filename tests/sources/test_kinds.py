@@ -175,6 +175,54 @@ def test_equinox_module() -> None:
     np.testing.assert_allclose(program(X), layer(X), rtol=1e-5)
 
 
+def _applied(layer: Any, x: Any) -> Any:
+    return layer(x)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, eqx.filter_jit])
+def test_equinox_module_as_argument(wrap: Any) -> None:
+    """Its activation functions are leaves, but no arrays."""
+    net = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+    program = hlo2onnx.translate(wrap(_applied), net, X)
+    assert program.input_names == [
+        *(f"layer/layers/{n}/{name}" for n in range(2) for name in ("weight", "bias")),
+        "x",
+    ]
+    np.testing.assert_allclose(program(net, X), net(X), rtol=1e-5)
+    assert program.verify(net, X).ok
+    other = eqx.tree_at(lambda net: net.activation, net, jnp.tanh)
+    with pytest.raises(hlo2onnx.SignatureError, match=r"args\[0\].activation is static"):
+        program(other, X)
+    with pytest.raises(hlo2onnx.SignatureError, match="missing"):
+        program(X)
+
+
+@pytest.mark.parametrize("bind", ["layer", 0, "value"])
+def test_equinox_module_that_is_bound(bind: str | int) -> None:
+    net = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+    program = hlo2onnx.translate(_applied, net, X, bind={0: net} if bind == "value" else bind)
+    assert program.input_names == ["x"]
+    assert "layer/layers/0/weight" in program.model.graph.initializers
+    np.testing.assert_allclose(program(X), net(X), rtol=1e-5)
+
+
+def test_equinox_module_with_free_dimensions() -> None:
+    net = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+    program = hlo2onnx.translate(lambda net, x: jax.vmap(net)(x), net, "b, 3")
+    rows = np.stack([X, 2 * X])
+    np.testing.assert_allclose(program(net, rows), jax.vmap(net)(rows), rtol=1e-5)
+
+
+def test_texts_within_arguments_are_static() -> None:
+    def model(x: Any, options: Any) -> Any:
+        return x + 1 if options["mode"] == "next" else x
+
+    program = hlo2onnx.translate(model, X, {"mode": "next"})
+    np.testing.assert_array_equal(program(X, {"mode": "next"}), X + 1)
+    with pytest.raises(hlo2onnx.SignatureError, match="mode"):
+        program(X, {"mode": "same"})
+
+
 def test_flax_module() -> None:
     layer = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
     program = hlo2onnx.translate(layer, X)
