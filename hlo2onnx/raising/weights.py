@@ -10,7 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
-from hlo2onnx.raising.rules.constants import MOVES
+from hlo2onnx.raising.evaluation import MOVES
 from hlo2onnx.raising.sums import Bias, Matrix, Part, Product, Sums, Term, Turn
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, model_of
 
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.values import static_shape
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.constants import FoldConstants
 from hlo2onnx.targets import load_target
@@ -105,6 +109,11 @@ BOOLEANS = np.array([[True, False, True], [False, False, True]])
         ("Clip", (INTEGERS, np.int32(-7), np.int32(1))),
         ("IsNaN", (FLOATS,)),
         ("And", (BOOLEANS, ~BOOLEANS)),
+        ("BitwiseAnd", (INTEGERS, np.int32(-8))),
+        ("BitwiseNot", (INTEGERS,)),
+        ("BitwiseOr", (INTEGERS, np.int32(8))),
+        ("BitwiseXor", (INTEGERS, INTEGERS[:, ::-1].copy())),
+        ("Ceil", (FLOATS,)),
         ("Div", (INTEGERS, np.int32(-2))),
         ("Div", (FLOATS, FLOATS[:, ::-1].copy())),
         ("Equal", (FLOATS, FLOATS)),
@@ -118,6 +127,7 @@ BOOLEANS = np.array([[True, False, True], [False, False, True]])
         ("Not", (BOOLEANS,)),
         ("Or", (BOOLEANS, np.array(False))),
         ("Relu", (FLOATS,)),
+        ("Round", (np.float32([[0.5, 1.5, -0.5], [2.5, -2.5, np.nan]]),)),
         ("Sign", (INTEGERS,)),
         ("Where", (BOOLEANS, FLOATS, np.float32(3))),
         ("Xor", (BOOLEANS, np.array(True))),
@@ -134,6 +144,51 @@ def test_elementwise(op_type: str, operands: tuple[np.ndarray, ...]) -> None:
 
     rewrite = Rewrite(whole, {"x": X}, FoldConstants())
     assert op_type not in rewrite.nodes
+
+
+BITS = np.array([[7, 2**31, 0], [2**32 - 1, 1, 2**16]], np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "operands", "attributes"),
+    [
+        ("BitCast", (FLOATS,), {"to": oir.DataType.INT32}),
+        ("BitShift", (BITS, np.uint32(31)), {"direction": "LEFT"}),
+        ("BitShift", (BITS, np.uint32(3)), {"direction": "RIGHT"}),
+        ("Gather", (FLOATS, np.array([2, -3])), {"axis": 1}),
+        ("Mod", (INTEGERS, np.int32(3)), {}),
+        ("Mod", (INTEGERS, np.int32(-3)), {"fmod": 1}),
+        ("Mod", (FLOATS[0], np.float32(-2)), {"fmod": 1}),
+    ],
+)
+def test_operators_of_an_attribute(
+    op_type: str, operands: tuple[np.ndarray, ...], attributes: dict[str, Any]
+) -> None:
+    """Rewrite runs the operator and compares."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        result = b.op(op_type, *map(b.const, operands), **attributes)
+        size = math.prod(static_shape(result) or ())
+        return [b.Neg(x), b.Concat(*[b.reshape(result, (size,))] * 2, axis=0)]
+
+    rewrite = Rewrite(build, {"x": X}, FoldConstants(), opset=26)
+    assert op_type not in rewrite.nodes
+
+
+@pytest.mark.parametrize(
+    ("op_type", "operands", "attributes"),
+    [
+        ("BitShift", (BITS, np.uint32(32)), {"direction": "LEFT"}),
+        ("Gather", (FLOATS, np.array(2)), {"axis": 0}),
+        ("Mod", (INTEGERS, np.int32(0)), {}),
+        ("Mod", (INTEGERS, np.int32(-1)), {}),
+    ],
+)
+def test_what_is_not_defined_is_not_folded(
+    op_type: str, operands: tuple[np.ndarray, ...], attributes: dict[str, Any]
+) -> None:
+    model = model_of(lambda b: b.op(op_type, *map(b.const, operands), **attributes), {})
+    assert not apply_rules(model, [FoldConstants()], load_target("ort-cpu"))
 
 
 @pytest.mark.parametrize("divisor", [0, -1])

@@ -40,9 +40,11 @@ class Rewrite:
         nodes: Operators of the rewritten model.
     """
 
-    def __init__(self, build: Build, inputs: Inputs, *rules: Rule, tolerance: float = 0.0) -> None:
+    def __init__(
+        self, build: Build, inputs: Inputs, *rules: Rule, tolerance: float = 0.0, opset: int = 23
+    ) -> None:
         """`tolerance` is relative to the largest magnitude; NaN and infinities must be equal."""
-        model = model_of(build, inputs)
+        model = model_of(build, inputs, opset)
         before = run_model(model, inputs)
         self.fired = apply_rules(model, rules, load_target("ort-cpu"))
         remove_unused(model.graph)
