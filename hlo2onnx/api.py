@@ -9,6 +9,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, overload
 
+import jax
+
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
 from hlo2onnx.graph.weights import STORAGE_TYPES
@@ -16,7 +18,8 @@ from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.sources import Source, load
-from hlo2onnx.sources.bound import Bind, bound, stored_as, values_to_bind
+from hlo2onnx.sources.bound import Bind, bound, named_without_argument, stored_as, values_to_bind
+from hlo2onnx.sources.objects import plain_function
 from hlo2onnx.sources.signature import with_channels_second
 from hlo2onnx.sources.specialized import specialized
 from hlo2onnx.sources.symbolic import Dynamic
@@ -58,7 +61,8 @@ def translate(
         source: A `jax.stages.Lowered` (or `Traced`), a `jax.export.Exported` or its serialized
             bytes, an MLIR `ir.Module`, a path (or str naming a file) or the text or bytes of a
             StableHLO program: text, MLIR bytecode, portable artifact (VHLO). Or a jitted or plain
-            function, followed by example arguments. Or a mapping of names to several of these,
+            function, followed by example arguments; the weights of a module that is called (of
+            equinox or flax.nnx) become initializers named as in it. Or a mapping of names to several of these,
             which are to share their weights.
         args, kwargs: Example arguments, only with a function: arrays, `jax.ShapeDtypeStruct`s, or
             texts such as "b, 128" (f32) and "int32[b, s]", whose named dimensions stay free. What
@@ -143,6 +147,10 @@ def _load(
 ) -> Source:
     """The program as it is to be translated: weights bound, sizes set, layouts chosen."""
     loaded = load(source, args, kwargs, given["function"], given["dynamic"])
+    if callable(source) and not isinstance(source, jax.stages.Wrapped):
+        _, module = plain_function(source)
+        if module is not None:
+            loaded = named_without_argument(bound(loaded, {0: module}))
     to_bind = values_to_bind(given["bind"], _parameters(source), args, kwargs)
     if to_bind:
         loaded = bound(loaded, to_bind)

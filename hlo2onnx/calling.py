@@ -12,7 +12,7 @@ import numpy as np
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.graph.dims import evaluate, solve
-from hlo2onnx.sources.objects import partitioned
+from hlo2onnx.sources.objects import combined
 from hlo2onnx.sources.signature import Port, Signature, Statics, Trees, key_paths
 from hlo2onnx.state import StateArray
 from hlo2onnx.verification.inputs import numpy_type
@@ -84,14 +84,19 @@ def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, 
 
 def _leaves(trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """The leaves that inputs carry, each with the dtype JAX has for it."""
-    dynamic: Any = _without_statics(trees.statics, args, kwargs)
-    objects = None
-    if trees.statics.objects is not None:
-        dynamic, objects = partitioned(dynamic)
-    given, tree = jax.tree_util.tree_flatten(dynamic)
-    if tree != trees.in_tree:
+    dynamic = _without_statics(trees.statics, args, kwargs)
+    pairs, tree = jax.tree_util.tree_flatten_with_path(dynamic)
+    given = [leaf for _, leaf in pairs]
+    wanted, objects = trees.in_tree, _objects(trees.statics)
+    if objects:
+        arrays = jax.tree_util.tree_unflatten(trees.in_tree, trees.in_leaves)
+        wanted = jax.tree_util.tree_structure(combined(arrays, trees.statics.objects))
+    if tree != wanted:
         raise SignatureError(_difference(trees, tree, given))
-    _check_objects(objects, trees.statics.objects)
+    for path, leaf in pairs:
+        if tuple(path) in objects:
+            _check_static(f"argument {_argument(path)}", leaf, objects[tuple(path)])
+    given = [leaf for path, leaf in pairs if tuple(path) not in objects]
     # jit keeps the order of the leaves it does not prune.
     return [
         (value, leaf.aval.dtype)
@@ -126,21 +131,16 @@ def _check_static(what: str, given: Any, value: Any) -> None:
         )
 
 
-def _check_objects(given: Any, made_with: Any) -> None:
-    have, want = (_by_name(tree) for tree in (given, made_with))
-    for name in {**want, **have}:
-        _check_static(f"argument {name}", have.get(name), want.get(name))
-
-
-def _by_name(objects: Any) -> dict[str, Any]:
-    return {
-        _argument(path): leaf for path, leaf in jax.tree_util.tree_flatten_with_path(objects)[0]
-    }
+def _objects(statics: Statics) -> dict[tuple[Any, ...], Any]:
+    """What is no array in the arguments, by its path."""
+    pairs = jax.tree_util.tree_flatten_with_path(statics.objects)[0]
+    return {tuple(path): leaf for path, leaf in pairs}
 
 
 def _difference(trees: Trees, tree: Any, given: Sequence[Any]) -> str:
     wanted = {_argument(path) for path in key_paths(trees.in_tree, trees.in_leaves)}
     found = {_argument(path) for path in key_paths(tree, given)}
+    found -= {_argument(path) for path in _objects(trees.statics)}
     lines = ["the arguments do not have the structure the function was lowered with"]
     if missing := sorted(wanted - found):
         lines.append(f"  missing     {', '.join(missing)}")

@@ -12,7 +12,6 @@ import onnx_ir as oir
 from hlo2onnx.calling import input_array
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.graph.weights import SMALL_ELEMENTS
-from hlo2onnx.sources.objects import partitioned
 from hlo2onnx.sources.signature import Bound, Leaf, Signature, Statics, Trees, key_paths
 from hlo2onnx.sources.source import Source
 
@@ -36,6 +35,17 @@ def bound(source: Source, values: Mapping[str | int, Any]) -> Source:
         chosen = _ports(signature, values)
         return replace(source, signature=_without(signature, chosen, None))
     return replace(source, signature=_with_trees(signature, signature.trees, values))
+
+
+def named_without_argument(source: Source) -> Source:
+    """The program with bound weights named by their paths within the one argument they were."""
+    taken = {port.name for port in source.signature.inputs}
+    names = [item.port.name.partition("/")[2] for item in source.signature.bound]
+    renamed = tuple(
+        replace(item, port=replace(item.port, name=name)) if name and name not in taken else item
+        for item, name in zip(source.signature.bound, names, strict=True)
+    )
+    return replace(source, signature=replace(source.signature, bound=renamed))
 
 
 def stored_as(source: Source, dtype: oir.DataType) -> Source:
@@ -108,7 +118,7 @@ def _with_trees(signature: Signature, trees: Trees, values: Mapping[str | int, A
             for leaf, path in zip(trees.in_leaves, paths, strict=True)
             if (path[0].idx, _key(path[1])) == place
         ]
-        given = jax.tree_util.tree_flatten_with_path(partitioned(values[key])[0])[0]
+        given = _arrays(trees, place, values[key])
         if [tuple(path) for path, _ in given] != [tuple(path[2:]) for _, path in leaves]:
             raise UsageError(f"the value to bind to {key!r} does not have its structure")
         for (leaf, _), (_, item) in zip(leaves, given, strict=True):
@@ -116,6 +126,15 @@ def _with_trees(signature: Signature, trees: Trees, values: Mapping[str | int, A
                 port = signature.inputs[leaf.port]
                 chosen[leaf.port] = _array(item, port, leaf.aval.dtype)
     return _without(signature, chosen, _remaining(trees, places, chosen))
+
+
+def _arrays(trees: Trees, place: tuple[int, Any], value: Any) -> list[tuple[Any, Any]]:
+    """The leaves of an argument by their paths in it, without those that the program has as
+    objects."""
+    paths = jax.tree_util.tree_flatten_with_path(trees.statics.objects)[0]
+    own = {tuple(path[2:]) for path, _ in paths if (path[0].idx, _key(path[1])) == place}
+    leaves = jax.tree_util.tree_flatten_with_path(value)[0]
+    return [(path, leaf) for path, leaf in leaves if tuple(path) not in own]
 
 
 def _key(entry: Any) -> Any:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
 
 from hlo2onnx.errors import LoadError
-from hlo2onnx.sources.objects import combined, partitioned
+from hlo2onnx.sources.objects import combined, is_filtered, partitioned, plain_function
 from hlo2onnx.sources.signature import NO_STATICS, Statics, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 from hlo2onnx.sources.symbolic import Dynamic, symbolic_arguments
@@ -54,21 +53,41 @@ def from_function(
 ) -> Source:
     """Lowers a jitted or plain function for example arguments, and loads that.
 
+    A module with weights (`objects.plain_function`) is the first argument of what it does.
+
     Raises:
         LoadError: The function's `lower` gives no `jax.stages.Lowered`.
         UsageError: The dynamic dimensions do not fit the arguments.
     """
-    objects = None
-    if not isinstance(function, jax.stages.Wrapped):
-        (args, kwargs), objects = _without_objects(args, kwargs)
     args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
-    jitted: Any = function
-    if not isinstance(function, jax.stages.Wrapped):
-        jitted = jax.jit(_named(function, objects))
+    if isinstance(function, jax.stages.Wrapped):
+        return _lowered(function, args, kwargs, _statics(function, args, kwargs))
+    numbers = not is_filtered(function)
+    (args, kwargs), (others, named) = partitioned((tuple(args), dict(kwargs)), numbers)
+    function, module = plain_function(function)
+    if module is not None:
+        weights, settings = partitioned(module, numbers=False)
+        args, others = (weights, *args), (settings, *others)
+    return _with_objects(function, args, kwargs, (others, named))
+
+
+def _with_objects(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], objects: Any
+) -> Source:
+    """The program of a function of arrays and objects."""
+    if not jax.tree_util.tree_leaves(objects):
+        objects = None
+    jitted = jax.jit(_named(function, objects))
+    return _lowered(jitted, args, kwargs, Statics(objects=objects))
+
+
+def _lowered(
+    jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+) -> Source:
     lowered = unwrapped(jitted.lower(*args, **kwargs))
     if lowered is None:
         raise LoadError(f"lowering a {type(jitted).__name__} gives no jax.stages.Lowered")
-    return from_lowered(lowered, replace(_statics(jitted, args, kwargs), objects=objects))
+    return from_lowered(lowered, statics)
 
 
 def unwrapped(lowered: Any) -> Any:
@@ -80,23 +99,6 @@ def unwrapped(lowered: Any) -> Any:
         return lowered
     inner = getattr(lowered, "lowered", None)
     return inner if isinstance(inner, jax.stages.Lowered) else None
-
-
-def _without_objects(
-    args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], Any]:
-    """The arguments without what is no array within them, and that, if there is any. Arguments
-    that are texts stay: they are shapes."""
-    positional = [(item, None) if isinstance(item, str) else partitioned(item) for item in args]
-    named = {
-        name: (item, None) if isinstance(item, str) else partitioned(item)
-        for name, item in kwargs.items()
-    }
-    arrays, objects = (
-        (tuple(pair[k] for pair in positional), {name: pair[k] for name, pair in named.items()})
-        for k in range(2)
-    )
-    return arrays, objects if jax.tree_util.tree_leaves(objects) else None
 
 
 def _named(function: Callable[..., Any], objects: Any) -> Callable[..., Any]:

@@ -1,18 +1,24 @@
-"""Leaves of arguments that are no arrays: functions and settings that modules carry along."""
+"""Arguments that hold more than arrays: modules, with their functions and settings."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import jax
 
 
-def partitioned(tree: Any) -> tuple[Any, Any]:
+def partitioned(tree: Any, numbers: bool = True) -> tuple[Any, Any]:
     """The tree with its arrays alone, and the one with everything else; None takes the others'
-    places. Numbers and truth values are arrays, as for `jax.jit`; texts are not."""
+    places.
+
+    Args:
+        tree: Any pytree.
+        numbers: Whether Python's numbers and truth values are arrays, as for `jax.jit`.
+    """
     leaves, structure = jax.tree_util.tree_flatten(tree)
-    kinds = [_is_array(leaf) for leaf in leaves]
-    pairs = list(zip(leaves, kinds, strict=True))
+    pairs = [(leaf, _is_array(leaf, numbers)) for leaf in leaves]
     arrays = structure.unflatten([leaf if is_array else None for leaf, is_array in pairs])
     objects = structure.unflatten([None if is_array else leaf for leaf, is_array in pairs])
     return arrays, objects
@@ -28,7 +34,27 @@ def combined(arrays: Any, objects: Any) -> Any:
     )
 
 
-def _is_array(leaf: Any) -> bool:
-    has_type = hasattr(leaf, "shape") and hasattr(leaf, "dtype")
-    is_number = isinstance(leaf, bool | int | float | complex)
-    return has_type or is_number or hasattr(leaf, "__jax_array__")
+def plain_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], Any]:
+    """What a callable does as a plain function, and the module it is a method of, which then is
+    its first argument; None for one that holds no arrays.
+
+    Modules are pytrees that can be called, as those of equinox and flax.nnx.
+    """
+    if is_filtered(function):
+        function = function.__wrapped__  # type: ignore[attr-defined]
+    leaves = jax.tree_util.tree_leaves(function)
+    if not any(_is_array(leaf, numbers=False) for leaf in leaves):
+        return function, None
+    method = type(function).__call__
+    return (method, function) if inspect.isfunction(method) else (function, None)
+
+
+def is_filtered(function: Any) -> bool:
+    """Whether a function is one of `equinox.filter_jit`, which takes numbers for settings."""
+    return type(function).__module__ == "equinox._jit" and hasattr(function, "__wrapped__")
+
+
+def _is_array(leaf: Any, numbers: bool) -> bool:
+    if isinstance(leaf, bool | int | float | complex):
+        return numbers
+    return (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or hasattr(leaf, "__jax_array__")

@@ -172,7 +172,35 @@ def test_equinox_module() -> None:
     layer = eqx.nn.Linear(3, 2, key=jax.random.key(0))
     program = hlo2onnx.translate(layer, X)
     assert program.input_names == ["x"]
+    assert {"weight", "bias"} <= program.model.graph.initializers.keys()
     np.testing.assert_allclose(program(X), layer(X), rtol=1e-5)
+
+
+class Scaled(eqx.Module):
+    """A module with all kinds of leaves, one of which is called like the argument."""
+
+    x: jax.Array
+    factor: float
+    inference: bool
+    activation: Any
+
+    def __call__(self, x: Any, power: Any = 1) -> Any:
+        scaled = self.activation(self.factor * x * self.x) ** power
+        return scaled if self.inference else -scaled
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, eqx.filter_jit])
+def test_leaves_of_a_module(wrap: Any) -> None:
+    """Numbers are settings of it, not inputs of the program; arguments stay inputs."""
+    module = Scaled(jnp.array([1.0, 2.0, 3.0]), 2.0, True, jnp.tanh)
+    program = hlo2onnx.translate(wrap(module), "b, 3", power=2)
+    rows = np.stack([X, 2 * X])
+    if wrap is eqx.filter_jit:
+        assert program.input_names == ["x"]
+    np.testing.assert_allclose(program(rows, power=2), module(rows, 2), rtol=1e-5)
+    assert program.verify(rows, power=2).ok
+    filtered = eqx.filter_vmap(module)
+    np.testing.assert_allclose(hlo2onnx.translate(filtered, rows)(rows), module(rows), rtol=1e-5)
 
 
 def _applied(layer: Any, x: Any) -> Any:
@@ -226,6 +254,8 @@ def test_texts_within_arguments_are_static() -> None:
 def test_flax_module() -> None:
     layer = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
     program = hlo2onnx.translate(layer, X)
+    assert program.input_names == ["inputs"]
+    assert "kernel/value" in program.model.graph.initializers
     np.testing.assert_allclose(program(X), layer(X), rtol=1e-5)
 
 
