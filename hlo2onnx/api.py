@@ -62,8 +62,8 @@ def translate(
             bytes, an MLIR `ir.Module`, a path (or str naming a file) or the text or bytes of a
             StableHLO program: text, MLIR bytecode, portable artifact (VHLO). Or a jitted or plain
             function, followed by example arguments; the weights of a module that is called (of
-            equinox or flax.nnx) become initializers named as in it. Or a mapping of names to several of these,
-            which are to share their weights.
+            equinox or flax.nnx) become initializers named as in it. Or a mapping of names to
+            several of these, which are to share their weights.
         args, kwargs: Example arguments, only with a function: arrays, `jax.ShapeDtypeStruct`s, or
             texts such as "b, 128" (f32) and "int32[b, s]", whose named dimensions stay free. What
             else there is within them, such as the functions of an `equinox.Module`, is part of the
