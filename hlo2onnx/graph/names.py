@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class Names:
     """Hands out names; a name asked for again gets the suffix _1, _2, ..."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
+
+    def take(self, names: Iterable[str]) -> None:
+        """Learns of names that a model has."""
+        for name in names:
+            self._next.setdefault(name, 1)
 
     def unique_node(self, base: str, outputs: int) -> str:
         """A name for a node and its first output; the others are `name:1`, `name:2`, ...

@@ -58,13 +58,11 @@ class NodeBuilder:
         for value in graph.initializers.values():
             if isinstance(value.const_value, oir.Tensor):
                 self._constants.setdefault(self._key(value.const_value.numpy()), value)
-            self.names.unique(str(value.name))
-        for value in graph.inputs:
-            self.names.unique(str(value.name))
+        self.names.take(str(value.name) for value in graph.initializers.values())
+        self.names.take(str(value.name) for value in graph.inputs)
         for node in graph.all_nodes():
-            self.names.unique(str(node.name))
-            for output in node.outputs:
-                self.names.unique(str(output.name))
+            self.names.take(str(output.name) for output in node.outputs)
+            self.names.take([str(node.name)])
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if not op_type[0].isupper():

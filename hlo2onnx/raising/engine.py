@@ -35,8 +35,12 @@ class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
     """A rule does not apply; says why and to which value or node."""
 
     def __init__(self, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
-        super().__init__(reason)
+        # Hundreds of thousands are raised in a large program; `args` holds what is given already.
+        self.reason = reason
         self.culprit = culprit
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 def need(condition: object, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
@@ -167,7 +171,8 @@ def _first(
             try:
                 result = rule.rewrite(node, rewriter)
             except Refusal:
-                _discard(rewriter.made)
+                if rewriter.made:
+                    _discard(rewriter.made)
                 continue
             values = [result] if isinstance(result, oir.Value) else list(result)
             if all(map(can_replace, node.outputs, values)):

@@ -9,6 +9,7 @@ element that is this number rounded to f32, give or take a last place.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ ROUNDING = 2.5e-7
 place of f32, as 0.1 * 0.3 and its like come out."""
 
 Bindings = Mapping[str, oir.Value]
+Places = tuple[int, ...]
 
 
 class Pattern(ABC):
@@ -112,23 +114,25 @@ class _Chain(Pattern):
 
     def __init__(self, *operands: Pattern | float) -> None:
         self.operands = tuple(_pattern(operand) for operand in operands)
+        self._has_constant = any(isinstance(x, Constant | Number) for x in self.operands)
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        yield from self._of(self.operands, value, bound)
+        # There are many ways to group the operands, and most chains are without a constant.
+        nodes = len(self.operands) - 1
+        if not self._has_constant or _reads_constant(value, self.op_type, nodes):
+            yield from self._of(tuple(range(len(self.operands))), value, bound)
 
-    def _of(
-        self, patterns: Sequence[Pattern], value: oir.Value, bound: Bindings
-    ) -> Iterator[Bindings]:
-        if len(patterns) == 1:
-            yield from patterns[0].matches(value, bound)
+    def _of(self, places: Places, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
+        if len(places) == 1:
+            yield from self.operands[places[0]].matches(value, bound)
             return
         node = _maker(value, self.op_type)
         if node is None:
             return
         left, right = node.inputs
         assert left is not None and right is not None
-        for here, there in _halves(patterns):
+        for here, there in _halves(places):
             for so_far in self._of(here, left, bound):
                 yield from self._of(there, right, so_far)
 
@@ -187,6 +191,14 @@ def _maker(value: oir.Value, op_type: str) -> oir.Node | None:
     return node if node is not None and node.op_type == op_type and not node.domain else None
 
 
+def _reads_constant(value: oir.Value, op_type: str, nodes: int) -> bool:
+    """Whether a constant is among the operands of a chain of at most so many nodes."""
+    node = _maker(value, op_type) if nodes else None
+    if node is None:
+        return value.const_value is not None
+    return any(x is not None and _reads_constant(x, op_type, nodes - 1) for x in node.inputs)
+
+
 def _in_order(
     patterns: Sequence[Pattern], values: Sequence[oir.Value | None], bound: Bindings
 ) -> Iterator[Bindings]:
@@ -198,11 +210,11 @@ def _in_order(
             yield from _in_order(patterns[1:], values[1:], so_far)
 
 
-def _halves(
-    patterns: Sequence[Pattern],
-) -> Iterator[tuple[Sequence[Pattern], Sequence[Pattern]]]:
-    """Every way to share the patterns out among two operands."""
-    for count in range(1, len(patterns)):
-        for chosen in combinations(range(len(patterns)), count):
-            rest = [pattern for i, pattern in enumerate(patterns) if i not in chosen]
-            yield [patterns[i] for i in chosen], rest
+@functools.cache
+def _halves(places: Places) -> list[tuple[Places, Places]]:
+    """Every way to share operands out among two."""
+    return [
+        (chosen, tuple(place for place in places if place not in chosen))
+        for count in range(1, len(places))
+        for chosen in combinations(places, count)
+    ]
