@@ -13,6 +13,7 @@ from hlo2onnx.raising.rules.broadcast import (
     ImplicitLeadingAxes,
     LateBroadcast,
     LateSqueeze,
+    ScalarConstant,
 )
 from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
 
@@ -137,3 +138,28 @@ def test_late_squeeze_leaves_scalars() -> None:
         return b.Sin(b.reshape(x, ()))
 
     Rewrite(build, {"x": VECTOR[:1]}, LateSqueeze()).nothing()
+
+
+def test_scalar_constant() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Where(b.Less(x, b.const(np.float32([[2]]))), b.const(np.float32([0])), x)
+
+    rewrite = Rewrite(build, {"x": MATRIX}, ScalarConstant())
+    rewrite.gives("Less", "Where")
+    used = {x for node in rewrite.model.graph for x in node.inputs if x is not None}
+    assert {len(x.shape) for x in used if x.const_value is not None and x.shape is not None} == {0}
+
+
+@pytest.mark.parametrize(
+    ("x", "constant"),
+    [
+        pytest.param(VECTOR, np.float32([[2]]), id="decides the rank"),
+        pytest.param(MATRIX, np.float32([[1, 2, 3]]), id="several numbers"),
+        pytest.param(MATRIX, np.float32(2), id="a scalar"),
+    ],
+)
+def test_other_constants_stay(x: np.ndarray, constant: np.ndarray) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Mul(x, b.const(constant))
+
+    Rewrite(build, {"x": x}, ScalarConstant()).nothing()

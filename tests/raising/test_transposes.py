@@ -106,6 +106,13 @@ def test_what_others_need_transposed_stays() -> None:
     Rewrite(build, {"x": X, "y": y}, *RULES).nothing()
 
 
+def test_parts_of_other_layouts_are_joined_as_they_are() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Concat(b.Transpose(x, perm=LAST), y, axis=2)
+
+    Rewrite(build, {"x": X, "y": np.swapaxes(X, 1, 2).copy()}, *RULES).nothing()
+
+
 IMAGE = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5) - 50
 TOKENS = np.ones((2, 4, 5, 3), np.float32)
 TO_LAST, TO_SECOND = (0, 2, 3, 1), (0, 3, 1, 2)
