@@ -85,18 +85,12 @@ def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, 
 def _leaves(trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """The leaves that inputs carry, each with the dtype JAX has for it."""
     dynamic = _without_statics(trees.statics, args, kwargs)
-    pairs, tree = jax.tree_util.tree_flatten_with_path(dynamic)
-    given = [leaf for _, leaf in pairs]
-    wanted, objects = trees.in_tree, _objects(trees.statics)
-    if objects:
-        arrays = jax.tree_util.tree_unflatten(trees.in_tree, trees.in_leaves)
-        wanted = jax.tree_util.tree_structure(combined(arrays, trees.statics.objects))
-    if tree != wanted:
+    given, tree = jax.tree_util.tree_flatten(dynamic)
+    has_objects = trees.statics.objects is not None
+    if tree != (_whole_tree(trees) if has_objects else trees.in_tree):
         raise SignatureError(_difference(trees, tree, given))
-    for path, leaf in pairs:
-        if tuple(path) in objects:
-            _check_static(f"argument {_argument(path)}", leaf, objects[tuple(path)])
-    given = [leaf for path, leaf in pairs if tuple(path) not in objects]
+    if has_objects:
+        given = _without_objects(trees.statics, dynamic)
     # jit keeps the order of the leaves it does not prune.
     return [
         (value, leaf.aval.dtype)
@@ -125,10 +119,36 @@ def _without_statics(
 
 
 def _check_static(what: str, given: Any, value: Any) -> None:
-    if given != value:
+    try:
+        differs = given is not value and bool(given != value)
+    except ValueError:  # an array, where there was none
+        differs = True
+    if differs:
         raise SignatureError(
             f"{what} is static: the program was made with {value!r} and cannot run with {given!r}"
         )
+
+
+def _whole_tree(trees: Trees) -> Any:
+    """The structure of the arguments together with what is no array in them."""
+    arrays = jax.tree_util.tree_unflatten(trees.in_tree, trees.in_leaves)
+    return jax.tree_util.tree_structure(combined(arrays, trees.statics.objects))
+
+
+def _without_objects(statics: Statics, dynamic: Any) -> list[Any]:
+    """The arrays among the arguments' leaves.
+
+    Raises:
+        SignatureError: Another leaf is not what the program was made with.
+    """
+    objects = _objects(statics)
+    arrays = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(dynamic)[0]:
+        if tuple(path) in objects:
+            _check_static(f"argument {_argument(path)}", leaf, objects[tuple(path)])
+        else:
+            arrays.append(leaf)
+    return arrays
 
 
 def _objects(statics: Statics) -> dict[tuple[Any, ...], Any]:

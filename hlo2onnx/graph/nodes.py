@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -155,22 +155,22 @@ class NodeBuilder:
     @contextmanager
     def before(self, node: oir.Node) -> Iterator[None]:
         """Within the block nodes go right before `node`, under its name and metadata."""
-        graph = node.graph
-        if not isinstance(graph, oir.Graph):
-            raise InternalError(f"node {node.name} is not part of a graph")
-        with self._elsewhere(graph, node.name or "", node.metadata_props):
+        with self._beside(node):
             self._insert_before = node
             yield
 
     @contextmanager
     def after(self, node: oir.Node) -> Iterator[None]:
         """Within the block nodes go right after `node`, under its name and metadata."""
+        with self._beside(node):
+            self._insert_after = node
+            yield
+
+    def _beside(self, node: oir.Node) -> AbstractContextManager[None]:
         graph = node.graph
         if not isinstance(graph, oir.Graph):
             raise InternalError(f"node {node.name} is not part of a graph")
-        with self._elsewhere(graph, node.name or "", node.metadata_props):
-            self._insert_after = node
-            yield
+        return self._elsewhere(graph, node.name or "", node.metadata_props)
 
     @contextmanager
     def at_end(self, graph: oir.Graph) -> Iterator[None]:

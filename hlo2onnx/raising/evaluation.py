@@ -90,10 +90,12 @@ def _gather(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     axis = node.attributes.get_int("axis", 0)
     extent = x.shape[axis]
     need(np.all((index >= -extent) & (index < extent)), "an index is out of range", node)
-    return np.take(x, index, axis)
+    return np.asarray(np.take(x, index, axis))
 
 
 def _bits(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    narrow = dtype_of(node.outputs[0]).bitwidth < 8
+    need(not narrow, "numpy stores it with more bits than it has", node)
     return inputs[0].view(dtype_of(node.outputs[0]).numpy())
 
 
@@ -110,10 +112,12 @@ MOVES: dict[str, Evaluate] = {
 }
 """Operators that only move data: folded in every element type."""
 
-_INTEGERS = frozenset(
-    {oir.DataType.INT8, oir.DataType.INT16, oir.DataType.INT32, oir.DataType.INT64}
-    | {oir.DataType.UINT8, oir.DataType.UINT16, oir.DataType.UINT32, oir.DataType.UINT64}
+_UNSIGNED = frozenset(
+    {oir.DataType.UINT8, oir.DataType.UINT16, oir.DataType.UINT32, oir.DataType.UINT64}
 )
+_INTEGERS = _UNSIGNED | {
+    oir.DataType.INT8, oir.DataType.INT16, oir.DataType.INT32, oir.DataType.INT64
+}  # fmt: skip
 _EXACT = _INTEGERS | {oir.DataType.FLOAT, oir.DataType.DOUBLE}
 """Element types in which numpy computes as every runtime does."""
 _SINGLE = frozenset({oir.DataType.FLOAT})
@@ -198,8 +202,8 @@ ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]
     "Or": (np.logical_or, _BOOL),
     "Pow": (_in_f64(np.power), _SINGLE),
     "Reciprocal": (lambda x: np.asarray(1 / x, x.dtype), _FLOATS),
-    "Round": (np.rint, _FLOATS),
     "Relu": (lambda x: np.maximum(x, x.dtype.type(0)), _EXACT),
+    "Round": (np.rint, _FLOATS),
     "Sign": (np.sign, _INTEGERS),
     "Sin": (_in_f64(np.sin), _SINGLE),
     "Sqrt": (np.sqrt, _FLOATS),
@@ -210,7 +214,7 @@ ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]
 the element types of operands of which that holds."""
 
 BY_ATTRIBUTE: dict[str, tuple[Evaluate, frozenset[oir.DataType]]] = {
-    "BitShift": (_shifted, _INTEGERS),
+    "BitShift": (_shifted, _UNSIGNED),
     "Mod": (_remainder, _EXACT),
 }
 """The same of operators whose attribute tells which of two functions they are."""

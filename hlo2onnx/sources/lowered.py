@@ -13,7 +13,13 @@ from typing import Any
 import jax
 
 from hlo2onnx.errors import LoadError
-from hlo2onnx.sources.objects import combined, is_filtered, partitioned, plain_function
+from hlo2onnx.sources.objects import (
+    combined,
+    is_filtered,
+    partitioned,
+    partitioned_within,
+    plain_function,
+)
 from hlo2onnx.sources.signature import NO_STATICS, Statics, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 from hlo2onnx.sources.symbolic import Dynamic, symbolic_arguments
@@ -62,11 +68,11 @@ def from_function(
     args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
     if isinstance(function, jax.stages.Wrapped):
         return _lowered(function, args, kwargs, _statics(function, args, kwargs))
-    numbers = not is_filtered(function)
-    (args, kwargs), (others, named) = partitioned((tuple(args), dict(kwargs)), numbers)
+    parts = partitioned if is_filtered(function) else partitioned_within
+    (args, kwargs), (others, named) = parts((tuple(args), dict(kwargs)))
     function, module = plain_function(function)
     if module is not None:
-        weights, settings = partitioned(module, numbers=False)
+        weights, settings = partitioned(module)
         args, others = (weights, *args), (settings, *others)
     return _with_objects(function, args, kwargs, (others, named))
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 
 
-def partitioned(tree: Any, numbers: bool = True) -> tuple[Any, Any]:
-    """The tree with its arrays alone, and the one with everything else; None takes the others'
-    places.
-
-    Args:
-        tree: Any pytree.
-        numbers: Whether Python's numbers and truth values are arrays, as for `jax.jit`.
-    """
+def partitioned(tree: Any) -> tuple[Any, Any]:
+    """The tree with its arrays alone, and the one with everything else, Python's numbers among it;
+    None takes the others' places."""
     leaves, structure = jax.tree_util.tree_flatten(tree)
-    pairs = [(leaf, _is_array(leaf, numbers)) for leaf in leaves]
+    return _halves(structure, [(leaf, _is_array(leaf)) for leaf in leaves])
+
+
+def partitioned_within(arguments: Any) -> tuple[Any, Any]:
+    """The same of `(args, kwargs)`, with numbers among the arrays, as for `jax.jit`. So is an
+    argument that is no array as a whole, for JAX to refuse it: it would be frozen unasked."""
+    pairs, structure = jax.tree_util.tree_flatten_with_path(arguments)
+    kinds = [
+        (leaf, len(path) == 2 or _is_array(leaf) or isinstance(leaf, bool | int | float | complex))
+        for path, leaf in pairs
+    ]
+    return _halves(structure, kinds)
+
+
+def _halves(structure: Any, pairs: Sequence[tuple[Any, bool]]) -> tuple[Any, Any]:
     arrays = structure.unflatten([leaf if is_array else None for leaf, is_array in pairs])
     objects = structure.unflatten([None if is_array else leaf for leaf, is_array in pairs])
     return arrays, objects
@@ -43,7 +52,7 @@ def plain_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], An
     if is_filtered(function):
         function = function.__wrapped__  # type: ignore[attr-defined]
     leaves = jax.tree_util.tree_leaves(function)
-    if not any(_is_array(leaf, numbers=False) for leaf in leaves):
+    if not any(_is_array(leaf) for leaf in leaves):
         return function, None
     method = type(function).__call__
     return (method, function) if inspect.isfunction(method) else (function, None)
@@ -54,7 +63,5 @@ def is_filtered(function: Any) -> bool:
     return type(function).__module__ == "equinox._jit" and hasattr(function, "__wrapped__")
 
 
-def _is_array(leaf: Any, numbers: bool) -> bool:
-    if isinstance(leaf, bool | int | float | complex):
-        return numbers
+def _is_array(leaf: Any) -> bool:
     return (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or hasattr(leaf, "__jax_array__")

@@ -241,6 +241,21 @@ def test_equinox_module_with_free_dimensions() -> None:
     np.testing.assert_allclose(program(net, rows), jax.vmap(net)(rows), rtol=1e-5)
 
 
+def test_arguments_that_are_no_arrays() -> None:
+    """JAX refuses them, as jit does; equinox takes them for settings."""
+
+    def model(x: Any, function: Any, factor: Any) -> Any:
+        return function(factor * x)
+
+    with pytest.raises(TypeError, match="function"):
+        hlo2onnx.translate(model, X, jnp.tanh, 2.0)
+    program = hlo2onnx.translate(eqx.filter_jit(model), X, jnp.tanh, 2.0)
+    assert program.input_names == ["x"]
+    np.testing.assert_allclose(program(X, jnp.tanh, 2.0), np.tanh(2 * X), rtol=1e-5)
+    with pytest.raises(hlo2onnx.SignatureError, match=r"args\[2\] is static"):
+        program(X, jnp.tanh, X)
+
+
 def test_texts_within_arguments_are_static() -> None:
     def model(x: Any, options: Any) -> Any:
         return x + 1 if options["mode"] == "next" else x
