@@ -18,6 +18,7 @@ from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.sources import Source, load
+from hlo2onnx.sources.branches import without_untaken_branches
 from hlo2onnx.sources.bound import Bind, bound, named_without_argument, stored_as, values_to_bind
 from hlo2onnx.sources.objects import plain_function
 from hlo2onnx.sources.signature import with_channels_second
@@ -44,6 +45,7 @@ def translate(
     nan: str = "default",
     half: str = "xla",
     functions: str = "inline",
+    callbacks: str = "drop-checks",
     without: Iterable[str] = (),
     dump: str | Path | None = None,
     custom_calls: Mapping[str, Translation] | None = None,
@@ -77,6 +79,8 @@ def translate(
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
         functions: "inline" or "keep": see `hlo2onnx.options.Options.functions`.
+        callbacks: "drop-checks", "unreachable" or "refuse": see
+            `hlo2onnx.options.Options.callbacks`.
         without: Names of raising rules to leave out.
         dump: Folder that receives the program after each stage; by default $HLO2ONNX_DUMP.
         custom_calls: What calls of code outside the program become, by target: a JAX function, or
@@ -105,9 +109,10 @@ def translate(
     """
     given: dict[str, Any] = {
         "opset": opset, "target": target, "function": function, "nan": nan, "half": half,
-        "functions": functions, "without": without, "dump": dump, "custom_calls": custom_calls,
-        "dynamic": dynamic, "specialize": specialize, "bind": bind, "weights_dtype": weights_dtype,
-        "inputs_as_nchw": inputs_as_nchw, "outputs_as_nchw": outputs_as_nchw,
+        "functions": functions, "callbacks": callbacks, "without": without, "dump": dump,
+        "custom_calls": custom_calls, "dynamic": dynamic, "specialize": specialize, "bind": bind,
+        "weights_dtype": weights_dtype, "inputs_as_nchw": inputs_as_nchw,
+        "outputs_as_nchw": outputs_as_nchw,
     }  # fmt: skip
     if isinstance(source, Mapping):
         if args or kwargs:
@@ -147,6 +152,7 @@ def _load(
 ) -> Source:
     """The program as it is to be translated: weights bound, sizes set, layouts chosen."""
     loaded = load(source, args, kwargs, given["function"], given["dynamic"])
+    loaded = without_untaken_branches(loaded, given["callbacks"])
     if callable(source) and not isinstance(source, jax.stages.Wrapped):
         _, module = plain_function(source)
         if module is not None:

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from hlo2onnx import __version__
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
-from hlo2onnx.options import DUMP_VARIABLE, FUNCTION_POLICIES, HALF_POLICIES, NAN_POLICIES
+from hlo2onnx.options import (
+    CALLBACK_POLICIES,
+    DUMP_VARIABLE,
+    FUNCTION_POLICIES,
+    HALF_POLICIES,
+    NAN_POLICIES,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as oir
@@ -133,6 +139,13 @@ def _add_policies(group: argparse._ArgumentGroup) -> None:
         help="what becomes of private functions and composites (default: inline)",
     )
     add(
+        "--callbacks",
+        choices=CALLBACK_POLICIES,
+        default="drop-checks",
+        help="which branches with Python callbacks count as not taken: those of equinox's checks"
+        " (default), every one, or none",
+    )
+    add(
         "--no-raise",
         "--without",
         dest="without",
@@ -209,6 +222,7 @@ def _translate(
         nan=arguments.nan,
         half=arguments.half,
         functions=arguments.functions,
+        callbacks=arguments.callbacks,
         without=arguments.without,
         specialize=arguments.specialize,
         weights_dtype=arguments.weights_dtype,

@@ -37,18 +37,16 @@ _HOST = (
     "stablehlo.recv",
     "stablehlo.send",
 )
-_CALLBACKS = tuple(
-    f"stablehlo.custom_call @{target}"
-    for target in (
-        "xla_buffer_python_cpu_callback",
-        "xla_ffi_partitioned_python_cpu_callback",
-        "xla_ffi_partitioned_python_gpu_callback",
-        "xla_ffi_python_cpu_callback",
-        "xla_ffi_python_gpu_callback",
-        "xla_python_cpu_callback",
-        "xla_python_gpu_callback",
-    )
+CALLBACK_TARGETS = (
+    "xla_buffer_python_cpu_callback",
+    "xla_ffi_partitioned_python_cpu_callback",
+    "xla_ffi_partitioned_python_gpu_callback",
+    "xla_ffi_python_cpu_callback",
+    "xla_ffi_python_gpu_callback",
+    "xla_python_cpu_callback",
+    "xla_python_gpu_callback",
 )
+"""The custom calls with which JAX calls Python."""
 _KERNELS = tuple(
     f"stablehlo.custom_call @{target}"
     for target in ("__gpu$xla.gpu.triton", "mosaic_gpu", "tpu_custom_call", "triton_kernel_call")
@@ -72,12 +70,12 @@ LIMITATIONS: Mapping[str, Limitation] = {
         "make what is received an argument of the function, and what is sent a result",
     ),
     "callback": Limitation(
-        _CALLBACKS,
-        "it has results; without any it is left out",
+        tuple(f"stablehlo.custom_call @{target}" for target in CALLBACK_TARGETS),
+        "its results are read, in a branch that may be taken (see `callbacks=`); others are left"
+        " out",
         "it calls a Python function of the process that lowered the program",
         "write the function in JAX instead of jax.pure_callback or io_callback (callbacks without"
-        " results, as of jax.debug.print, are left out); equinox, and with it diffrax, lineax and"
-        " optimistix, checks without callbacks where the environment has EQX_ON_ERROR=nan",
+        " results, as of jax.debug.print, are left out)",
     ),
     "kernel": Limitation(
         _KERNELS,

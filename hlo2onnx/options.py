@@ -21,6 +21,7 @@ NAN_POLICIES = ("default", "xla", "runtime")
 WEIGHTS_DTYPES = (None, "bfloat16", "float16")
 HALF_POLICIES = ("xla", "fast")
 FUNCTION_POLICIES = ("inline", "keep")
+CALLBACK_POLICIES = ("drop-checks", "unreachable", "refuse")
 DUMP_VARIABLE = "HLO2ONNX_DUMP"
 
 
@@ -44,6 +45,11 @@ class Options:
         functions: What becomes of private functions and composites of the program. "inline": their
             bodies stand where they are called; "keep": they are functions of the model, domain
             "hlo2onnx".
+        callbacks: What becomes of a branch of a `lax.cond` or `lax.switch` that calls back to Python
+            and reads the result. "drop-checks": the branch counts as not taken if it raises an
+            error of `equinox.error_if`, as the checks of diffrax, lineax and optimistix do;
+            "unreachable": every such branch counts as not taken; "refuse": none does. A callback
+            in any other place, whose result is read, cannot be translated.
         custom_calls: What custom calls are translated to, by target, beside what
             `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
     """
@@ -57,6 +63,7 @@ class Options:
     dump: Path | None = None
     weights_dtype: str | None = None
     functions: str = "inline"
+    callbacks: str = "drop-checks"
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,6 +77,9 @@ class Options:
         if self.functions not in FUNCTION_POLICIES:
             known = ", ".join(FUNCTION_POLICIES)
             raise UsageError(f"functions={self.functions!r} is not one of {known}")
+        if self.callbacks not in CALLBACK_POLICIES:
+            known = ", ".join(CALLBACK_POLICIES)
+            raise UsageError(f"callbacks={self.callbacks!r} is not one of {known}")
         check_translations(self.custom_calls)
 
     def with_environment(self) -> Options:

@@ -45,6 +45,8 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
 def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
     target = _target(options)
     report = Report(source=source.description, target=target.name)
+    for text in source.notes:
+        report.note(text)
     dump = _Dump(options.dump)
     dump.module("load", source.module.operation)
     with _timed(report, "normalize"):

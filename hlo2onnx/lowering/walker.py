@@ -23,6 +23,7 @@ from hlo2onnx.lowering.shape_arithmetic import (
     value_of,
 )
 from hlo2onnx.lowering.through_jax import Symbols, lowered_function
+from hlo2onnx.mlir.callbacks import is_callback, way_out
 from hlo2onnx.mlir.dynamic_calls import fault_of
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
@@ -179,7 +180,7 @@ class Walker:
         if handler is None:
             if self.expansions.knows(op):
                 return self.expansion(op)
-            raise limitation_of(op.key) or _no_handler(op)
+            raise self._unhandled(op)
         fault = fault_of(op.operation) if isinstance(op, CustomCall) else None
         if fault is not None:
             raise UnsupportedOp(f"the call is malformed: {fault}")
@@ -187,6 +188,13 @@ class Walker:
         if handler.form == "parts" and op.touches_complex:
             return self._each_part(handler, op, attributes)
         return self._checked(op, handler.function(self.em, op, **attributes))
+
+    def _unhandled(self, op: Op) -> UnsupportedOp:
+        refusal = limitation_of(op.key) or _no_handler(op)
+        if is_callback(op.operation):
+            advice = way_out(op.operation, self.em.options.callbacks)
+            refusal.next = f"{advice}; else {refusal.next}" if advice else refusal.next
+        return refusal
 
     def _each_part(self, handler: Handler, op: Op, attributes: Mapping[str, Any]) -> list[Parts]:
         """Runs a data-movement handler on the real, then on the imaginary parts."""

@@ -47,7 +47,7 @@ def drop_effects(module_operation: Any) -> list[str]:
     calls: list[Any] = []
 
     def visit(operation: Any) -> Any:
-        if operation.name == "stablehlo.custom_call" and not any(map(_is_read, operation.results)):
+        if operation.name == "stablehlo.custom_call" and not any(map(is_read, operation.results)):
             calls.append(operation)
         return ir.WalkResult.ADVANCE
 
@@ -60,7 +60,8 @@ def drop_effects(module_operation: Any) -> list[str]:
     return list(dict.fromkeys(targets))
 
 
-def _is_read(result: Any) -> bool:
+def is_read(result: Any) -> bool:
+    """Whether an operation reads a result, other than as a token."""
     return _has_uses(result) and not is_token(result.type)
 
 

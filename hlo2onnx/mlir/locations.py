@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,29 @@ class Origin:
         return "  ".join(text for text in (self.source, self.scope) if text) or "unknown location"
 
 
+@dataclass(frozen=True)
+class Frame:
+    """One frame of the Python call stack that made an op.
+
+    Attributes:
+        filename: As Python has it; "-" where the op stands in text without locations.
+        line: The line in this file.
+    """
+
+    filename: str
+    line: int
+
+    @property
+    def source(self) -> str:
+        """ "file:line", as in `Origin`."""
+        return f"{_relative(self.filename)}:{self.line}"
+
+    @property
+    def is_of_library(self) -> bool:
+        """Whether the file is an installed one."""
+        return not {"site-packages", "dist-packages"}.isdisjoint(Path(self.filename).parts)
+
+
 def origin_of(location: Any) -> Origin:
     """Reads scope and source line from an MLIR location.
 
@@ -41,19 +65,38 @@ def origin_of(location: Any) -> Origin:
     """
     names: list[str] = []
     source = ""
+    for here in _leaves(location):
+        if isinstance(here, ir.NameLoc):
+            names.append(here.name_str)
+        elif not source:
+            source = f"{_relative(here.filename)}:{here.start_line}"
+    return Origin(_scope(names), source)
+
+
+def frames_of(location: Any) -> list[Frame]:
+    """The call stack in an MLIR location, the innermost frame first."""
+    return [
+        Frame(here.filename, here.start_line)
+        for here in _leaves(location, with_callers=True)
+        if isinstance(here, ir.FileLineColLoc)
+    ]
+
+
+def _leaves(location: Any, with_callers: bool = False) -> Iterator[Any]:
+    """The names and positions in files of a location: those of the innermost frame of a call
+    stack, and then those of its callers if wanted."""
     pending = [location]
     while pending:
         here = pending.pop(0)
         if isinstance(here, ir.NameLoc):
-            names.append(here.name_str)
+            yield here
             pending.insert(0, here.child_loc)
         elif isinstance(here, ir.CallSiteLoc):
-            pending.insert(0, here.callee)
+            pending[:0] = [here.callee, here.caller] if with_callers else [here.callee]
         elif isinstance(here, ir.FusedLoc):
             pending[:0] = list(here.locations)
-        elif isinstance(here, ir.FileLineColLoc) and not source:
-            source = f"{_relative(here.filename)}:{here.start_line}"
-    return Origin(_scope(names), source)
+        elif isinstance(here, ir.FileLineColLoc):
+            yield here
 
 
 def argument_name(location: Any) -> str:

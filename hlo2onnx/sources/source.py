@@ -19,17 +19,20 @@ class Source:
     """What `load` makes of any accepted input.
 
     Attributes:
-        module: The MLIR module as it came, in its own context. Never changed: it may be the
-            user's live module, and it is what XLA runs as the reference.
+        module: The MLIR module in its own context: as it came, or without branches that count as
+            not taken. Never changed: it may be the user's live module, and it is what XLA runs as
+            the reference.
         function: Symbol of the function to translate.
         signature: Names and types of its inputs and outputs, and their pytrees where known.
         description: What to call the program in reports ("jit_f", "model.mlir").
+        notes: What was left out of the module, for the report.
     """
 
     module: Any
     function: str
     signature: Signature
     description: str
+    notes: tuple[str, ...] = ()
 
 
 def bind_added_arguments(module: Any, platforms: Sequence[str], constants: Sequence[Any]) -> Any:
