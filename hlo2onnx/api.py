@@ -18,8 +18,8 @@ from hlo2onnx.options import Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.sources import Source, load
-from hlo2onnx.sources.branches import without_untaken_branches
 from hlo2onnx.sources.bound import Bind, bound, named_without_argument, stored_as, values_to_bind
+from hlo2onnx.sources.branches import without_untaken_branches
 from hlo2onnx.sources.objects import plain_function
 from hlo2onnx.sources.signature import with_channels_second
 from hlo2onnx.sources.specialized import specialized

@@ -45,11 +45,10 @@ class Options:
         functions: What becomes of private functions and composites of the program. "inline": their
             bodies stand where they are called; "keep": they are functions of the model, domain
             "hlo2onnx".
-        callbacks: What becomes of a branch of a `lax.cond` or `lax.switch` that calls back to Python
-            and reads the result. "drop-checks": the branch counts as not taken if it raises an
-            error of `equinox.error_if`, as the checks of diffrax, lineax and optimistix do;
-            "unreachable": every such branch counts as not taken; "refuse": none does. A callback
-            in any other place, whose result is read, cannot be translated.
+        callbacks: Which branches (of `lax.cond` or `lax.switch`) with a Python callback, whose
+            result is read, count as not taken. "drop-checks": those that raise an error of
+            `equinox.error_if`, as the checks of diffrax, lineax and optimistix do; "unreachable":
+            every one; "refuse": none. Callbacks in other places cannot be translated.
         custom_calls: What custom calls are translated to, by target, beside what
             `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
     """

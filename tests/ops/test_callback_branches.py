@@ -56,7 +56,7 @@ def in_a_loop(x: jax.Array) -> jax.Array:
 
 def in_a_while_condition(x: jax.Array) -> jax.Array:
     def condition(c: jax.Array) -> jax.Array:
-        return eqx.error_if(c[0], jnp.isnan(c[0]), "nan") < 10
+        return eqx.error_if(jnp.abs(c[0]), jnp.isnan(c[0]), "nan") < 10
 
     return jax.lax.while_loop(condition, lambda c: c * 2, x)
 
@@ -89,6 +89,22 @@ def differentiated(x: jax.Array) -> jax.Array:
     return jax.grad(lambda x: (rooted(x) ** 3).sum())(x)
 
 
+def checkpointed(x: jax.Array) -> jax.Array:
+    def body(c: jax.Array, a: jax.Array) -> tuple[jax.Array, None]:
+        return c * jnp.sin(rooted(a + c)), None
+
+    return jax.grad(lambda x: jax.lax.scan(jax.checkpoint(body), jnp.float32(2), x)[0])(x + 9)
+
+
+def with_forward_derivative(x: jax.Array) -> jax.Array:
+    return jax.jacfwd(rooted)(x) + jax.hessian(lambda x: (rooted(x) ** 3).sum())(x)
+
+
+def linearized(x: jax.Array) -> jax.Array:
+    y, along = jax.linearize(jax.vmap(rooted), x)
+    return y + along(x)
+
+
 def batched_branch(x: jax.Array) -> jax.Array:
     return jax.vmap(lambda a: jax.lax.cond(a > 1, rooted, jnp.negative, a))(x)
 
@@ -104,6 +120,9 @@ CHECKED = [
     in_another_jit,
     within_a_check,
     differentiated,
+    checkpointed,
+    with_forward_derivative,
+    linearized,
     batched_branch,
 ]
 
@@ -136,8 +155,7 @@ def test_the_note_says_which_check_and_its_condition() -> None:
 def test_each_call_of_a_check_has_a_note() -> None:
     def twice(x: jax.Array) -> jax.Array:
         x = eqx.error_if(x, jnp.any(x < 0), "negative")
-        x = eqx.error_if(x + 1, jnp.any(~jnp.isfinite(x)), "infinite")
-        return x
+        return eqx.error_if(x + 1, jnp.any(~jnp.isfinite(x)), "infinite")
 
     first, second = notes_of(translate(twice, X))
     line = twice.__code__.co_firstlineno
@@ -353,7 +371,7 @@ def test_either_branch_of_an_if(branches: tuple[str, str]) -> None:
     for predicate in (True, False):
         assert program.verify(X, np.array(predicate))
     (note,) = notes_of(program)
-    assert note.endswith("its condition: an argument of @main")
+    assert note.endswith("its condition: an argument of @main at input:3")
 
 
 def test_a_recursive_function_ends() -> None:
