@@ -17,6 +17,7 @@ from hlo2onnx.mlir.normalize import functions_of
 
 _BRANCHING = ("stablehlo.case", "stablehlo.if")
 _CHECKS = re.compile(r"(^|[\\/])equinox[\\/]_errors\.py$")
+_CHECKING_FUNCTION = re.compile(r"branched_error_if_impl(_\d+)?")
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,29 @@ def is_frame_of_check(frame: Frame) -> bool:
 
 
 def is_check(call: Any) -> bool:
-    """Whether a callback raises an error of `equinox.error_if`: it was made in equinox's own file,
-    which calls no code of users."""
-    return any(map(is_frame_of_check, frames_of(call.location)))
+    """Whether a callback raises an error of `equinox.error_if`.
+
+    Such a call was made in equinox's own file, which calls no code of users. Where JAX replaced its
+    source lines by those of a function with a derivative of its own (`jax.custom_jvp`), the name of
+    equinox's function is left. The name alone, in a program without source lines, is not enough.
+    """
+    frames = frames_of(call.location)
+    if any(map(is_frame_of_check, frames)):
+        return True
+    symbol = enclosing_function(call)
+    return has_source(call) and _CHECKING_FUNCTION.fullmatch(symbol) is not None
+
+
+def has_source(operation: Any) -> bool:
+    """Whether an operation has the source line of a Python program."""
+    return any(frame.filename != "-" for frame in frames_of(operation.location))
+
+
+def enclosing_function(operation: Any) -> str:
+    """The symbol of the function that an operation stands in."""
+    while operation.name != "func.func":
+        operation = operation.parent.operation
+    return str(to_python(operation.attributes["sym_name"]))
 
 
 _COUNTS: Mapping[str, Callable[[Any], bool]] = {
@@ -159,6 +180,6 @@ def way_out(call: Any, policy: str) -> str:
         'where its branch is never taken, translate(..., callbacks="unreachable") (--callbacks'
         " unreachable) leaves the branch out"
     )
-    if all(frame.filename == "-" for frame in frames_of(call.location)):
+    if not has_source(call):
         advice += "; the program has no source locations, by which checks of equinox are known"
     return advice

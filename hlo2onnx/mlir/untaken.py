@@ -10,7 +10,13 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from hlo2onnx.mlir.attributes import to_python
-from hlo2onnx.mlir.callbacks import Untaken, called_functions, is_check, is_frame_of_check
+from hlo2onnx.mlir.callbacks import (
+    Untaken,
+    called_functions,
+    enclosing_function,
+    is_check,
+    is_frame_of_check,
+)
 from hlo2onnx.mlir.locations import Frame, frames_of
 from hlo2onnx.mlir.values import defining_operation
 from hlo2onnx.mlir.walking import operations_of
@@ -34,19 +40,12 @@ def notes_of(module_operation: Any, untaken: Sequence[Untaken]) -> list[str]:
 def _paths(branch: Untaken, sites: Mapping[str, list[Any]]) -> Iterator[list[Any]]:
     """For each call of the function with the branch, the calls that lead to it from the program's
     main function, the innermost first; of functions further out the first call."""
-    for call in sites.get(_function(branch.operation), [None]):
+    for call in sites.get(enclosing_function(branch.operation), [None]):
         path = []
         while call is not None and call not in path:
             path.append(call)
-            call = next(iter(sites.get(_function(call), [])), None)
+            call = next(iter(sites.get(enclosing_function(call), [])), None)
         yield path
-
-
-def _function(operation: Any) -> str:
-    """The symbol of the function that an operation stands in."""
-    while operation.name != "func.func":
-        operation = operation.parent.operation
-    return str(to_python(operation.attributes["sym_name"]))
 
 
 def _note(branch: Untaken, path: list[Any]) -> str:
@@ -55,15 +54,20 @@ def _note(branch: Untaken, path: list[Any]) -> str:
         frames += frames_of(call.location)
     condition = _condition(branch, path)
     if is_check(branch.call):
-        last = max(index for index, frame in enumerate(frames) if is_frame_of_check(frame))
         return (
-            f"a check of equinox{_place(frames[last + 1 :])} is left out: where it would raise, the"
+            f"a check of equinox{_place(_callers(frames))} is left out: where it would raise, the"
             f" model goes on; its condition: {condition}"
         )
     return (
         f"a branch with a Python callback{_place(frames)} is left out, as if it were never taken;"
         f" its condition: {condition}"
     )
+
+
+def _callers(frames: list[Frame]) -> list[Frame]:
+    """The frames of a check from the one on that calls equinox."""
+    checking = [index for index, frame in enumerate(frames) if is_frame_of_check(frame)]
+    return frames[checking[-1] + 1 :] if checking else frames
 
 
 def _place(frames: list[Frame]) -> str:
