@@ -36,6 +36,19 @@ func.func @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {
 }
 """
 
+CALLING_BACK = """
+func.func @main(%arg0: tensor<3xf32>, %arg1: tensor<i1>) -> tensor<3xf32> {
+  %0 = "stablehlo.if"(%arg1) ({
+    %1 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%arg0)
+      : (tensor<3xf32>) -> tensor<3xf32>
+    stablehlo.return %1 : tensor<3xf32>
+  }, {
+    stablehlo.return %arg0 : tensor<3xf32>
+  }) : (tensor<i1>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+"""
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -46,6 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     models.mkdir()
     (models / "good.mlir").write_text(MODEL)
     (models / "bad.mlir").write_text(UNSUPPORTED)
+    (models / "calling_back.mlir").write_text(CALLING_BACK)
     return tmp_path
 
 
@@ -316,3 +330,10 @@ def test_unknown_names_of_the_package() -> None:
         hlo2onnx.nonsense  # noqa: B018
     assert set(hlo2onnx.__all__) <= set(dir(hlo2onnx))
     assert all(getattr(hlo2onnx, name) is not None for name in hlo2onnx.__all__)
+
+
+def test_callbacks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["models/calling_back.mlir"]) == 1
+    assert "(--callbacks unreachable) leaves the branch out" in capsys.readouterr().err
+    assert cli.main(["models/calling_back.mlir", "--callbacks", "unreachable", "--verify"]) == 0
+    assert "a branch with a Python callback at input:" in capsys.readouterr().out

@@ -90,10 +90,23 @@ def _with_objects(
 def _lowered(
     jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
 ) -> Source:
-    lowered = unwrapped(jitted.lower(*args, **kwargs))
+    try:
+        lowered = unwrapped(jitted.lower(*args, **kwargs))
+    except RuntimeError as error:
+        if "std::bad_cast" not in str(error):
+            raise
+        raise LoadError(_SYMBOLIC_CALLBACK) from error
     if lowered is None:
         raise LoadError(f"lowering a {type(jitted).__name__} gives no jax.stages.Lowered")
     return from_lowered(lowered, statics)
+
+
+_SYMBOLIC_CALLBACK = (
+    "JAX does not lower Python callbacks whose results have symbolic shapes\n"
+    "  next   lower the function for static shapes, or without callbacks: the checks of equinox make"
+    " none where the environment variable EQX_ON_ERROR is off, or nan"
+)
+"""What its error, "std::bad_cast", means."""
 
 
 def unwrapped(lowered: Any) -> Any:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from jax.experimental import io_callback
 
-from hlo2onnx import OnnxProgram, TranslationError, UsageError, translate
+from hlo2onnx import LoadError, OnnxProgram, TranslationError, UsageError, translate
 
 X = np.arange(1, 4, dtype=np.float32)
-HERE = "tests/ops/test_callback_branches.py"
+HERE = "tests/test_callback_branches.py"
 
 
 def notes_of(program: OnnxProgram) -> list[str]:
@@ -200,6 +200,12 @@ def test_the_users_line_where_a_library_checks(tmp_path: Any, monkeypatch: Any) 
 def test_refused_on_request() -> None:
     advice = next_of(rooted, X, callbacks="refuse")
     assert 'callbacks="drop-checks"' in advice
+
+
+def test_symbolic_shapes() -> None:
+    """JAX itself does not lower the callback."""
+    with pytest.raises(LoadError, match="the environment variable EQX_ON_ERROR"):
+        translate(rooted, "b, 3")
 
 
 def test_a_file_with_locations(tmp_path: Any) -> None:
