@@ -103,7 +103,7 @@ def _lowered(
 
 _SYMBOLIC_CALLBACK = (
     "JAX does not lower Python callbacks whose results have symbolic shapes\n"
-    "  next   lower the function for static shapes, or without callbacks: the checks of equinox make"
+    "  next   lower the function for static shapes, or without callbacks: equinox's checks make"
     " none where the environment variable EQX_ON_ERROR is off, or nan"
 )
 """What its error, "std::bad_cast", means."""
