@@ -111,8 +111,8 @@ def _derivative(primals: Any, tangents: Any) -> Any:
 
 
 def without_lines_of_equinox(x: jax.Array) -> jax.Array:
-    """JAX gives what is in a custom derivative the source line of its call."""
-    return jax.jvp(with_own_derivative, (x,), (x,))[0]
+    """JAX 0.10 gives what is in a custom derivative the source line of its call."""
+    return jax.jvp(jax.jit(with_own_derivative), (x,), (x,))[0]
 
 
 def linearized(x: jax.Array) -> jax.Array:
@@ -394,6 +394,42 @@ def test_either_branch_of_an_if(branches: tuple[str, str]) -> None:
         assert program.verify(X, np.array(predicate))
     (note,) = notes_of(program)
     assert note.endswith("its condition: an argument of @main at input:3")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "line", "is_known"),
+    [
+        ("branched_error_if_impl_3", "solve.py", True),
+        ("branched_error_if_impl", "-", False),
+        ("branched_error_if", "solve.py", False),
+    ],
+)
+def test_the_name_of_equinoxs_function(symbol: str, line: str, is_known: bool) -> None:
+    """It is what JAX leaves of a check where a custom derivative is differentiated."""
+    call = f"func.call @{symbol}(%x, %p) : (tensor<3xf32>, tensor<i1>) -> tensor<3xf32>"
+    text = f"""
+    #line = loc("{line}":7:3)
+    module {{
+      func.func @main(%x: tensor<3xf32>, %p: tensor<i1>) -> tensor<3xf32> {{
+        %0 = {call} loc(#line)
+        return %0 : tensor<3xf32>
+      }}
+      func.func private @{symbol}(%x: tensor<3xf32>, %p: tensor<i1>) -> tensor<3xf32> {{
+        %0 = "stablehlo.if"(%p) ({{
+          %c = {CALL}(%x) : (tensor<3xf32>) -> tensor<3xf32> loc(#line)
+          stablehlo.return %c : tensor<3xf32>
+        }}, {{ {NEGATES} }}) : (tensor<i1>) -> tensor<3xf32>
+        return %0 : tensor<3xf32>
+      }}
+    }}
+    """
+    if is_known:
+        program = translate(text)
+        assert program.verify(X, np.array(True))
+        (note,) = notes_of(program)
+        assert note.startswith("a check of equinox at solve.py:7 is left out")
+    else:
+        assert 'callbacks="unreachable"' in next_of(text)
 
 
 def test_a_recursive_function_ends() -> None:
