@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from hlo2onnx.limitations import CALLBACK_TARGETS
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.effects import is_read
-from hlo2onnx.mlir.locations import Frame, frames_of
+from hlo2onnx.mlir.locations import Frame, frames_of, origin_of
 from hlo2onnx.mlir.normalize import functions_of
 
 _BRANCHING = ("stablehlo.case", "stablehlo.if")
@@ -64,20 +64,21 @@ def is_frame_of_check(frame: Frame) -> bool:
 def is_check(call: Any) -> bool:
     """Whether a callback raises an error of `equinox.error_if`.
 
-    Such a call was made in equinox's own file, which calls no code of users. Where JAX replaced its
-    source lines by those of a function with a derivative of its own (`jax.custom_jvp`), the name of
-    equinox's function is left. The name alone, in a program without source lines, is not enough.
+    Such a call was made in equinox's own file, which calls no code of users. Where JAX lost its
+    source lines, as within functions with derivatives of their own (`jax.custom_jvp`), the name of
+    equinox's function is left. In a program without any locations that name is not enough.
     """
     frames = frames_of(call.location)
     if any(map(is_frame_of_check, frames)):
         return True
     symbol = enclosing_function(call)
-    return has_source(call) and _CHECKING_FUNCTION.fullmatch(symbol) is not None
+    return has_origin(call) and _CHECKING_FUNCTION.fullmatch(symbol) is not None
 
 
-def has_source(operation: Any) -> bool:
-    """Whether an operation has the source line of a Python program."""
-    return any(frame.filename != "-" for frame in frames_of(operation.location))
+def has_origin(operation: Any) -> bool:
+    """Whether an operation has a name or a source line of the Python program that made it."""
+    origin = origin_of(operation.location)
+    return bool(origin.scope) or any(f.filename != "-" for f in frames_of(operation.location))
 
 
 def enclosing_function(operation: Any) -> str:
@@ -180,6 +181,6 @@ def way_out(call: Any, policy: str) -> str:
         'where its branch is never taken, translate(..., callbacks="unreachable") (--callbacks'
         " unreachable) leaves the branch out"
     )
-    if not has_source(call):
+    if not has_origin(call):
         advice += "; the program has no source locations, by which checks of equinox are known"
     return advice
