@@ -44,20 +44,17 @@ def drop_effects(module_operation: Any) -> list[str]:
     `jax.debug.print`, and callbacks that return nothing, are lowered to such calls. XLA crashes on
     those of another process, or of another executable of this one.
     """
-    calls: list[Any] = []
-
-    def visit(operation: Any) -> Any:
-        if operation.name == "stablehlo.custom_call" and not any(map(is_read, operation.results)):
-            calls.append(operation)
-        return ir.WalkResult.ADVANCE
-
-    module_operation.walk(visit)
-    targets = [str(to_python(call.attributes["call_target_name"])) for call in calls]
-    for call in calls:
+    targets = []
+    calls = [op for op in operations_of(module_operation) if op.name == "stablehlo.custom_call"]
+    # From the end, since what only dropped calls read is dropped as well.
+    for call in reversed(calls):
+        if any(map(is_read, call.results)):
+            continue
+        targets.append(str(to_python(call.attributes["call_target_name"])))
         for token in filter(_has_uses, call.results):
             token.replace_all_uses_with(_earlier_token(call, token.type))
         call.erase()
-    return list(dict.fromkeys(targets))
+    return list(dict.fromkeys(reversed(targets)))
 
 
 def is_read(result: Any) -> bool:

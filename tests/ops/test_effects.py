@@ -59,9 +59,23 @@ def reading_nothing(x: jax.Array) -> jax.Array:
     return x
 
 
+def printing_what_is_called(x: jax.Array) -> jax.Array:
+    jax.debug.print("{y}", y=pure(x))
+    return x
+
+
 @pytest.mark.parametrize(
     "function",
-    [printing, printing_in_order, calling_back, storing, counting, branching, reading_nothing],
+    [
+        printing,
+        printing_in_order,
+        calling_back,
+        storing,
+        counting,
+        branching,
+        reading_nothing,
+        printing_what_is_called,
+    ],
 )
 def test_callbacks_are_left_out_with_a_note(function: Callable[..., Any]) -> None:
     """Verification leaves them out, too: XLA would crash on callbacks it was not given."""
