@@ -56,6 +56,33 @@ def twice(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
     return [b.Add(y, b.const(C)), b.Neg(y)]
 
 
+BOX = np.ones((4, 3, 3, 3), np.float32)
+MIXED = np.where(np.arange(4).reshape(4, 1, 1, 1) == 1, 0, W).astype(np.float32)
+HALVES = (2.0 ** np.arange(-2, 2)).astype(np.float32).reshape(4, 1, 1)
+EXACT: dict[str, tuple[np.ndarray, np.ndarray]] = {
+    "a power of two": (BOX, HALVES),
+    "a channel of zeros": (MIXED, C),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_scales_that_lose_no_digits(name: str) -> None:
+    weights, scale = EXACT[name]
+    for op_type in ("Mul", "Div"):
+
+        def build(b: GraphBuilder, x: oir.Value, op_type: str = op_type) -> oir.Value:
+            return b.Neg(b.op(op_type, conv(b, x, weights), b.const(scale)))
+
+        Rewrite(build, {"x": X}, *RULES, tolerance=2e-6).gives("Conv", "Neg")
+
+
+def test_a_mean_goes_into_a_convolution_that_may_be_exact_and_a_scale_does_not() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.Mul(b.Sub(conv(b, x, BOX), b.const(C + 255)), b.const(C)))
+
+    Rewrite(build, {"x": X}, *RULES, tolerance=2e-6).gives("Conv", "Mul", "Neg")
+
+
 TINY = np.float32(1e-20)
 PLACES = RNG.normal(size=(1, 4, 6, 6)).astype(np.float32)
 STAY: dict[str, Build] = {
@@ -69,6 +96,11 @@ STAY: dict[str, Build] = {
     "a divisor of 0": lambda b, x: b.Neg(b.Div(conv(b, x), b.const(C * 0))),
     "an overflow": lambda b, x: b.Neg(b.Mul(conv(b, x, W / TINY), b.const(C / TINY))),
     "an underflow": lambda b, x: b.Neg(b.Mul(conv(b, x, W * TINY), b.const(C * TINY))),
+    "a box": lambda b, x: b.Neg(b.Mul(conv(b, x, BOX), b.const(C))),
+    "a box divided": lambda b, x: b.Neg(b.Div(conv(b, x, BOX), b.scalar_like(9, x))),
+    "8-bit weights": lambda b, x: b.Neg(b.Mul(conv(b, x, np.round(W * 32)), b.const(C))),
+    "results out of range": lambda b, x: b.Neg(
+        b.Mul(conv(b, x, W / np.abs(W).max() * np.float32(1e20)), b.scalar_like(3e18, x))),
     "one channel": lambda b, x: b.Neg(b.Mul(conv(b, x, W[:1]), b.const(C))),
     "one channel shifted": lambda b, x: b.Neg(b.Add(conv(b, x, W[:1]), b.const(C))),
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_range
 from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.graph.weights import inherit_name
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
@@ -99,7 +100,8 @@ class ScaleIntoConvolution(Rule):
     """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div, and ConvTranspose
 
     Legal for constants w, b and s, s with a number for each channel, where nothing else reads what
-    the convolution gives and all products are finite.
+    the convolution gives, all products are normal numbers, and less than two bits are lost: not
+    where the convolution may be exact, see `hlo2onnx.analysis.weight_scaling`.
     """
 
     name = "scale-into-convolution"
@@ -115,6 +117,9 @@ class ScaleIntoConvolution(Rule):
         need(np.isfinite(scale).all(), "the scale is not finite", layer.other)
         need(node.op_type == "Mul" or scale.all(), "it is divided by 0", layer.other)
         combine = np.multiply if node.op_type == "Mul" else np.divide
+        rows, factor = channel_rows(layer.node, weights), combine(1.0, scale)
+        need(keeps_digits(rows, factor), "the convolution may be exact", w)
+        need(keeps_range(rows, factor, rows.dtype), "its results leave their type's range", w)
         bias = layer.bias
         with np.errstate(all="ignore"):
             scaled = combine(weights.astype(np.float64), _columns(scale, layer.node, weights))
@@ -140,7 +145,8 @@ class BiasIntoConvolution(Rule):
     """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub, and ConvTranspose
 
     Legal for constants b and c, c with a number for each channel, where nothing else reads what
-    the convolution gives. Without a b, c may be a vector that was computed, if it is added.
+    the convolution gives. Without a b, c may be a vector that was computed, if it is added. No
+    digits are lost: the weights stay, and runtimes add the bias to the finished sum.
     """
 
     name = "bias-into-convolution"

@@ -1,0 +1,212 @@
+"""What ONNX Runtime fuses on its own when it loads a model, where that would go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from jax import lax
+from rewriting import model_of
+
+import hlo2onnx
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.report import Report
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.legalize import legalize
+from hlo2onnx.verification.ort import OrtProgram
+
+RNG = np.random.default_rng(0)
+IMAGE = RNG.random((1, 4, 8, 8)).astype(np.float32) + 1
+KERNEL = RNG.random((4, 4, 3, 3)).astype(np.float32) + 1
+MATRIX = RNG.random((8, 4)).astype(np.float32) + 1
+ROWS = RNG.random((3, 8)).astype(np.float32) + 1
+LARGE = np.array([1.0, 2.0, 3e38, 1e38], np.float32)
+TINY = np.float32(1e-20)
+ONES = np.ones(4, np.float32)
+Build = Callable[..., oir.Value]
+
+
+def convolved(b: GraphBuilder, x: oir.Value, weights: np.ndarray = KERNEL) -> oir.Value:
+    made: oir.Value = b.Conv(x, b.const(weights), kernel_shape=list(weights.shape[2:]))
+    return made
+
+
+def beside(numbers: np.ndarray, shape: tuple[int, ...] = (4, 1, 1)) -> np.ndarray:
+    return np.asarray(numbers, np.float32).reshape(shape)
+
+
+def normalized(b: GraphBuilder, x: oir.Value, scale: np.ndarray, mean: np.ndarray) -> oir.Value:
+    vectors = [b.const(np.asarray(v, np.float32)) for v in (scale, 0 * ONES, mean, ONES)]
+    made: oir.Value = b.BatchNormalization(x, *vectors, epsilon=0.0)
+    return made
+
+
+def channels_last(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    turned = b.transpose(convolved(b, x), (0, 2, 3, 1))
+    return b.Neg(b.transpose(b.Mul(turned, b.const(LARGE)), (0, 3, 1, 2)))
+
+
+def branches(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """The same in the branches of an If, with the constants outside of it."""
+    scale, made = b.const(beside(LARGE)), []
+    for sign in (1, -1):
+        inner = oir.Graph([], [], nodes=[], name=f"branch{sign}", opset_imports={"": b.opset})
+        body = GraphBuilder(inner, b.opset)
+        body.adopt(b.graph)
+        scaled = body.Mul(convolved(body, x), scale)
+        inner.outputs.append(body.Neg(scaled) if sign == 1 else body.Abs(scaled))
+        made.append(inner)
+    condition = b.Greater(b.ReduceMax(x, keepdims=0), b.scalar_like(0, x))
+    shape = (1, 4, 6, 6)
+    result: oir.Value = b.op(
+        "If", condition, then_branch=made[0], else_branch=made[1],
+        types=[(oir.DataType.FLOAT, shape)],
+    )  # fmt: skip
+    return b.Neg(result)
+
+
+OUT_OF_RANGE: dict[str, tuple[Build, np.ndarray]] = {
+    "scaled channels": (lambda b, x: b.Neg(b.Mul(convolved(b, x), b.const(beside(LARGE)))),
+                        IMAGE * TINY),
+    "a batch axis": (lambda b, x: b.Neg(b.Mul(convolved(b, x), b.const(beside(LARGE, (1, 4, 1, 1))))),
+                     IMAGE * TINY),
+    "one number": (lambda b, x: b.Neg(b.Mul(convolved(b, x), b.scalar_like(3e38, x))),
+                   IMAGE * TINY),
+    "an output": (lambda b, x: b.Mul(convolved(b, x), b.const(beside(LARGE))), IMAGE * TINY),
+    "in one dimension": (
+        lambda b, x: b.Neg(b.Mul(convolved(b, x, KERNEL[..., 0]), b.const(beside(LARGE, (4, 1))))),
+        IMAGE[..., 0] * TINY),
+    "between transposes": (channels_last, IMAGE * TINY),
+    "underflow": (
+        lambda b, x: b.Neg(b.Mul(convolved(b, x, KERNEL * TINY), b.const(beside(1e-25 * ONES)))),
+        IMAGE * np.float32(1e30)),
+    "biases": (lambda b, x: b.Neg(b.Add(
+        b.Conv(x, b.const(-KERNEL), b.const(3e38 * ONES), kernel_shape=[3, 3]),
+        b.const(beside(3e38 * ONES)))), IMAGE * np.float32(5e36)),
+    "batch normalization": (lambda b, x: b.Neg(normalized(b, convolved(b, x), LARGE, 0 * ONES)),
+                            IMAGE * TINY),
+    "batch normalization of rows": (
+        lambda b, x: b.Neg(normalized(b, b.MatMul(x, b.const(MATRIX)), LARGE, 0 * ONES)),
+        ROWS * TINY),
+    "a factor of a product": (
+        lambda b, x: b.Neg(b.MatMul(b.Mul(x, b.scalar_like(1e-20, x)),
+                                    b.const(MATRIX * np.float32(1e20)))),
+        ROWS * np.float32(1e30)),
+    "a divisor of a product": (
+        lambda b, x: b.Neg(b.MatMul(b.Div(x, b.scalar_like(1e20, x)),
+                                    b.const(MATRIX * np.float32(1e20)))),
+        ROWS * np.float32(1e30)),
+    "two factors": (
+        lambda b, x: b.Neg(b.MatMul(b.Mul(x, b.scalar_like(1e-30, x)),
+                                    b.transpose(b.Mul(x, b.scalar_like(1e-30, x)), (1, 0)))),
+        ROWS * np.float32(1e30)),
+    "two f64 factors": (
+        lambda b, x: b.Neg(b.MatMul(b.Mul(x, b.scalar_like(2.0**100, x)),
+                                    b.transpose(b.Mul(x, b.scalar_like(2.0**100, x)), (1, 0)))),
+        ROWS.astype(np.float64)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_numbers_that_a_fusion_would_take_out_of_range(name: str) -> None:
+    build, x = OUT_OF_RANGE[name]
+    check(build, x, 1e-6)
+
+
+def test_branches() -> None:
+    check(branches, IMAGE * TINY, 1e-6)
+
+
+def check(build: Build, x: np.ndarray, tolerance: float) -> oir.Model:
+    """Compares what ORT gives, optimized, of the legalized model with the model as it was."""
+    model = model_of(build, {"x": x})
+    (right,) = OrtProgram(oir.to_proto(model).SerializeToString(), optimize=False)({"x": x})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
+    np.testing.assert_allclose(got, right, rtol=tolerance)
+    return model
+
+
+ORDINARY: dict[str, Build] = {
+    "scale": lambda b, x: b.Neg(b.Mul(convolved(b, x), b.const(beside(np.arange(4) - 1.5)))),
+    "shift": lambda b, x: b.Neg(b.Add(convolved(b, x), b.const(beside(LARGE / 9)))),
+    "batch normalization": lambda b, x: b.Neg(normalized(b, convolved(b, x), 3 * ONES, ONES)),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_convolutions_are_still_fused(name: str) -> None:
+    model = model_of(ORDINARY[name], {"x": IMAGE})
+    before = oir.to_proto(model).SerializeToString()
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    assert oir.to_proto(model).SerializeToString() == before
+
+
+def test_the_standard_says_nothing_of_fusions() -> None:
+    """And ORT makes them: otherwise there is nothing to keep it from."""
+    build, x = OUT_OF_RANGE["scaled channels"]
+    model = model_of(build, {"x": x})
+    legalize(model, load_target("onnx"), "fast", Report())
+    (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
+    assert not np.isfinite(got).all()
+
+
+def conv(x: jax.Array, kernel: np.ndarray) -> jax.Array:
+    return lax.conv_general_dilated(x, kernel.astype(x.dtype), (1, 1), "VALID")
+
+
+def test_scaled_channels_of_a_program() -> None:
+    x = RNG.normal(size=(1, 4, 8, 8)).astype(np.float32)
+    scale = np.array([1.0, 2.0, 3e38, 1e38], np.float32)[:, None, None]
+
+    def scaled(x: jax.Array) -> jax.Array:
+        return conv(x * 1e-20, KERNEL) * scale
+
+    got = np.asarray(hlo2onnx.translate(jax.jit(scaled).lower(x))(x))
+    right = np.asarray(jax.jit(scaled)(x))
+    assert np.isfinite(right).all()
+    np.testing.assert_allclose(got, right, rtol=0, atol=2e-6 * np.abs(right).max())
+
+
+IMAGES: dict[str, tuple[np.ndarray, bool]] = {
+    "one weight": (np.ones((1, 1, 1, 1)), False),
+    "any one weight": (np.full((1, 1, 1, 1), 0.7), False),
+    "a box": (np.ones((2, 1, 3, 3)), True),
+    "integers": (np.array([1.0, -3, 2, 1, 1, 5]).reshape(2, 3, 1, 1), True),
+    "a power of two and zeros": (np.array([0.0, 0.5, 0, 1, 0, 0]).reshape(2, 3, 1, 1), False),
+    "any weights": (np.random.default_rng(3).normal(size=(4, 3, 1, 1)), False),
+    "8-bit weights": (np.round(np.random.default_rng(3).normal(size=(4, 3, 1, 1)) * 64) / 64, True),
+}
+
+
+@pytest.mark.parametrize("order", ["centred first", "scaled first", "batch normalization"])
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: str) -> None:
+    kernel, whole = IMAGES[name]
+    noise = np.random.default_rng(0).normal(size=(1, kernel.shape[1], 16, 16))
+    x = (255 + (np.round(9 * noise) if whole else 0.1 * noise)).astype(np.float32)
+    with jax.enable_x64(True):
+        sums = np.asarray(conv(jnp.asarray(x, jnp.float64), kernel.astype(np.float32)))
+    mean = sums.mean((0, 2, 3), keepdims=True).astype(np.float32)[0]
+    scale = (1 / sums.std((0, 2, 3), keepdims=True)).astype(np.float32)[0]
+    shift = (mean * scale).astype(np.float32)
+
+    def normalize(x: jax.Array) -> jax.Array:
+        y = conv(x, kernel.astype(np.float32))
+        if order == "centred first":
+            return (y - mean) * scale
+        return y * scale - shift if order == "scaled first" else (y - mean) * scale + scale
+
+    wide = [v.astype(np.float64) for v in (mean, scale, shift)]
+    right = (sums - wide[0]) * wide[1] + (wide[1] if order == "batch normalization" else 0)
+    if order == "scaled first":
+        right = sums * wide[1] - wide[2]
+    got = np.asarray(hlo2onnx.translate(jax.jit(normalize).lower(x))(x))
+    with jax.disable_jit():  # XLA would contract products and sums, which runtimes cannot
+        separate = np.asarray(normalize(jnp.asarray(x)))
+    ours, theirs = (np.abs(y - right).max() / np.abs(right).max() for y in (got, separate))
+    assert ours <= max(3 * theirs, 5e-7), (ours, theirs)
