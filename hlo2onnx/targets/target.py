@@ -177,11 +177,8 @@ class Target:
         max_opset: newest opset that the runtime loads.
         max_ir_version: newest ONNX IR version that the runtime loads.
         naive_sums: whether float sums are running sums, which lose digits when they are long.
-        fuses_reciprocals: whether 1 / x * y becomes y / x on integers too, where that is wrong.
-        fuses_padding: whether zeros before a MaxPool become its own padding, which is -inf.
-        narrows_activations: whether products of floats with dequantized weights are computed in 8
-            bits.
-        narrows_scales: whether the scale of a product of f64 matrices is rounded to f32.
+        harmful_fusions: names of the fusions that the runtime makes when it loads a model and that
+            give other numbers for some constants, see docs/runtime_fusions.md.
         loses_nan: whether ReduceMax and ReduceMin give a number where there is a NaN.
         skipped: operators that were not probed, with the reason. `supports` is False for them.
     """
@@ -198,10 +195,7 @@ class Target:
         wrong: Mapping[str, Support] | None = None,
         skipped: Mapping[str, str] | None = None,
         naive_sums: bool = False,
-        fuses_reciprocals: bool = False,
-        fuses_padding: bool = False,
-        narrows_activations: bool = False,
-        narrows_scales: bool = False,
+        harmful_fusions: Iterable[str] = (),
         loses_nan: bool = False,
         variants: bool = True,
     ) -> None:
@@ -212,10 +206,7 @@ class Target:
         self.max_ir_version = max_ir_version
         self.skipped: Mapping[str, str] = dict(skipped or {})
         self.naive_sums = naive_sums
-        self.fuses_reciprocals = fuses_reciprocals
-        self.fuses_padding = fuses_padding
-        self.narrows_activations = narrows_activations
-        self.narrows_scales = narrows_scales
+        self.harmful_fusions = frozenset(harmful_fusions)
         self.loses_nan = loses_nan
         self._ops = dict(ops)
         self._pairs = dict(pairs)
@@ -307,10 +298,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         wrong={key: _parse_row(row) for key, row in table.get("wrong", {}).items()},
         skipped={op: reason for reason, ops in table["skipped"].items() for op in ops.split()},
         naive_sums=table.get("naive_sums", False),
-        fuses_reciprocals=table.get("fuses_reciprocals", False),
-        fuses_padding=table.get("fuses_padding", False),
-        narrows_activations=table.get("narrows_activations", False),
-        narrows_scales=table.get("narrows_scales", False),
+        harmful_fusions=table.get("harmful_fusions", ()),
         loses_nan=table.get("loses_nan", False),
     )
 

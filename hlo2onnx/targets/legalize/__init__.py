@@ -9,6 +9,7 @@ maxima guarded where it loses NaN.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import onnx_ir as oir
@@ -31,14 +32,21 @@ from hlo2onnx.targets.legalize.casts import (
     widen_before_transposing,
 )
 from hlo2onnx.targets.legalize.extremes import guard_nan
+from hlo2onnx.targets.legalize.fusions import (
+    CONV_ADD,
+    CONV_MUL,
+    keep_factor_apart,
+    keep_shift_apart,
+    spell_out_normalization,
+)
 from hlo2onnx.targets.legalize.limits import is_right_here
-from hlo2onnx.targets.legalize.pads import spell_out_axes
-from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
-from hlo2onnx.targets.legalize.scales import spell_out_scale
+from hlo2onnx.targets.legalize.pads import PAD, spell_out_axes
+from hlo2onnx.targets.legalize.reciprocals import DIV_MUL, spell_out_reciprocal
+from hlo2onnx.targets.legalize.scales import MATMUL_SCALE, spell_out_scale
 from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
 from hlo2onnx.targets.legalize.states import carry_states
 from hlo2onnx.targets.legalize.sums import split_long_sum
-from hlo2onnx.targets.legalize.weights import spell_out_weights
+from hlo2onnx.targets.legalize.weights import MATMUL_DEQUANTIZE, spell_out_weights
 from hlo2onnx.targets.target import (
     OUTPUT,
     PAIR_PARAMETERS,
@@ -77,6 +85,7 @@ def legalize(
             if node.op_type in ("ReduceMax", "ReduceMin"):
                 guard_nan(node, builder, kernels.facts)
     pending = list(all_nodes(model.graph))
+    _keep_apart(pending, target)
     while pending:
         made: list[oir.Node] = []
         for node in pending:
@@ -99,18 +108,30 @@ def legalize(
     remove_unused(model.graph)
 
 
+def _keep_apart(nodes: Iterable[oir.Node], target: Target) -> None:
+    """Writes nodes so that the target does not fuse them, where that would be harmful."""
+    for node in nodes:
+        if node.op_type == "Mul" and CONV_MUL in target.harmful_fusions:
+            keep_factor_apart(node)
+        elif node.op_type == "Add" and CONV_ADD in target.harmful_fusions:
+            keep_shift_apart(node)
+
+
 def _respelled(node: oir.Node, target: Target, builder: GraphBuilder) -> bool:
     """Spells a node differently that the target runs badly for what stands around it."""
     if node.op_type in ("ReduceMean", "ReduceSum") and target.naive_sums:
         return split_long_sum(node, builder)
-    if node.op_type == "Div" and target.fuses_reciprocals and spell_out_reciprocal(node, builder):
+    fusions = target.harmful_fusions
+    if node.op_type == "Div" and DIV_MUL in fusions and spell_out_reciprocal(node, builder):
         return True
-    if node.op_type in ("Mul", "Div") and target.narrows_scales and spell_out_scale(node, builder):
-        return True
-    if node.op_type == "Pad" and target.fuses_padding:
+    if node.op_type in ("Mul", "Div") and MATMUL_SCALE in fusions:
+        return spell_out_scale(node, builder)
+    if node.op_type == "Pad" and PAD in fusions:
         return spell_out_axes(node, builder)
-    if node.op_type == "DequantizeLinear" and target.narrows_activations:
+    if node.op_type == "DequantizeLinear" and MATMUL_DEQUANTIZE in fusions:
         return spell_out_weights(node, builder)
+    if node.op_type == "BatchNormalization":
+        return spell_out_normalization(node, builder, fusions)
     return False
 
 

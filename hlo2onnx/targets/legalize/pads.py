@@ -11,6 +11,8 @@ from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import replace
 from hlo2onnx.graph.values import const_ints, dtype_of, shape_of
 
+PAD = "Pad_Fusion"
+
 
 def spell_out_axes(node: oir.Node, builder: GraphBuilder) -> bool:
     """Names the axes of a Pad that a MaxPool reads, which is then left alone; False for others."""

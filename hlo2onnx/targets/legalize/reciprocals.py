@@ -11,6 +11,8 @@ from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import replace
 from hlo2onnx.graph.values import INTEGERS, UNSIGNED, const_of, dtype_of, rank_of
 
+DIV_MUL = "DivMulFusion"
+
 
 def spell_out_reciprocal(node: oir.Node, builder: GraphBuilder) -> bool:
     """Replaces an integer Div(1, x) that a Mul reads by (x == 1) - (x == -1); False for others."""

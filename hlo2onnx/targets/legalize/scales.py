@@ -1,8 +1,18 @@
-"""Scaled f64 matrices, for runtimes that keep the scale of a product as an f32 number.
+"""Scaled matrices, for runtimes that keep the scale of a product as an f32 number.
 
 A MatMul that a Mul or Div by a constant scalar stands next to becomes one node with that factor as
-an attribute, and attributes are f32: 0.1 is wrong from the ninth digit on. A constant of more than
-one element is left alone, and so is one of more axes than the matrix.
+an attribute. Three things go wrong:
+
+* The attribute is f32: an f64 factor of 0.1 is wrong from the ninth digit on, and a product of two
+  factors can be more than f32 holds, for which the runtime does not load the model.
+* The factor is multiplied with the finished product, which overflows or vanishes where a factor
+  was meant to keep it in range: (x * 1e-20) @ y for x = 1e30 and y = 1e20.
+* All factors around a product become one: 1e-30 for either operand is 1e-60, which f32 rounds to 0.
+
+So a factor stays an ordinary one if it is not far from 1, and for f64 a power of two, of which all
+products are exact. With f32 factors of 24 bits, only products within 24 bits of the ends of the
+range can leave it. Others are written as a row. A constant of more than one element is left alone
+by the runtime, and so is one of more axes than the matrix.
 """
 
 from __future__ import annotations
@@ -16,19 +26,24 @@ from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import replace
 from hlo2onnx.graph.values import const_of, dtype_of, shape_of
 
+MATMUL_SCALE = "MatMulScaleFusion"
+
 _LOOKED_THROUGH = frozenset({"Transpose", "Identity"})
+_FLOATS = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
+_FAR = 2.0**24
+"""Factors of more than this, and of less than its inverse, are far from 1."""
 
 
 def spell_out_scale(node: oir.Node, builder: GraphBuilder) -> bool:
     """Replaces the scalar by a row of it, or where no extent is known to be more than 1 by an array
-    of one more axis, where it is no f32 number and a MatMul stands next to the node; False for
-    others."""
+    of one more axis, where it is no ordinary factor and a MatMul stands next to the node; False
+    for others."""
     (result,) = node.outputs
-    if dtype_of(result) != oir.DataType.DOUBLE:
+    if dtype_of(result) not in _FLOATS:
         return False
     place = 1 if node.op_type == "Div" or const_of(node.inputs[1]) is not None else 0
     scale, x = const_of(node.inputs[place]), node.inputs[1 - place]
-    if scale is None or x is None or scale.size != 1 or _is_single(scale, node.op_type):
+    if scale is None or x is None or scale.size != 1 or _is_ordinary(scale):
         return False
     extents = shape_of(x)
     if shape_of(result) != extents or not (_feeds_product(result) or _is_product(x)):
@@ -37,7 +52,7 @@ def spell_out_scale(node: oir.Node, builder: GraphBuilder) -> bool:
     axis = max(long, default=-1)
     dims = [long[axis], *[1] * (len(extents) - axis - 1)] if long else [1] * (len(extents) + 1)
     with builder.before(node):
-        row = builder.const(np.full(dims, scale.item()))
+        row = builder.const(np.full(dims, scale.item(), scale.dtype))
         operands = (x, row) if place == 1 else (row, x)
         replaced = builder.op(node.op_type, *operands)
         if not long:
@@ -46,12 +61,13 @@ def spell_out_scale(node: oir.Node, builder: GraphBuilder) -> bool:
     return True
 
 
-def _is_single(scale: np.ndarray, op_type: str) -> bool:
-    """Whether the factor is the same number in f32."""
-    with np.errstate(all="ignore"):
-        factor = 1 / scale.reshape(()) if op_type == "Div" else scale.reshape(())
-        exact = op_type == "Mul" or factor * scale.reshape(()) == 1
-        return bool(exact and factor.astype(np.float32).astype(np.float64) == factor)
+def _is_ordinary(scale: np.ndarray) -> bool:
+    """Whether the factor is the same number in f32, and not far from 1."""
+    number = float(scale.item())
+    if not np.isfinite(number) or not 1 / _FAR <= abs(number) <= _FAR:
+        return False
+    is_power = bool(abs(np.frexp(number)[0]) == 0.5)
+    return is_power or scale.dtype == np.float32
 
 
 def _is_product(value: oir.Value) -> bool:

@@ -1,0 +1,120 @@
+"""Nodes kept apart from a product before them, for runtimes that would fuse the two.
+
+When it loads a model, ONNX Runtime multiplies constant factors into the constant weights of the
+convolution or product before them. The new weights may leave their type's range, or lose digits
+that the separate nodes keep: `hlo2onnx.analysis.weight_scaling` says where. Only there the nodes
+are written so that the runtime does not see the pattern; it looks for the constant of a Mul or Add
+in second place, and knows BatchNormalization but not its arithmetic.
+
+It looks through Transposes, which its own optimizer moves out of the way. Numbers that are computed
+from constants when the model is loaded may be anything; ours are folded before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_range
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.edit import replace
+from hlo2onnx.graph.values import const_of, dtype_of, rank_of
+
+CONV_ADD = "ConvAddFusion"
+CONV_MUL = "ConvMulFusion"
+CONV_NORMALIZATION = "ConvBNFusion"
+MATMUL_NORMALIZATION = "MatMul_BatchNormalization_Fusion"
+
+_MOVES = {
+    "Conv": frozenset({"Identity", "Transpose"}),
+    "MatMul": frozenset({"Identity", "Reshape", "Transpose"}),
+}
+"""Operators between a product and what is fused with it."""
+
+
+def keep_factor_apart(node: oir.Node) -> None:
+    """Swaps the operands of Mul(Conv(x, w, b), s) where w * s or b * s is harmful, in place."""
+    product = _product(node.inputs[0], "Conv")
+    scale = const_of(node.inputs[1])
+    if product is None or scale is None:
+        return
+    if not _can_scale(product, scale.reshape(-1)):
+        _swap(node)
+
+
+def keep_shift_apart(node: oir.Node) -> None:
+    """Swaps the operands of Add(Conv(x, w, b), c) where b + c is not finite, in place."""
+    product = _product(node.inputs[0], "Conv")
+    shift = const_of(node.inputs[1])
+    bias = None if product is None else const_of((*product.inputs, None)[2])
+    if shift is None or bias is None or shift.size not in (1, bias.size):
+        return
+    with np.errstate(all="ignore"):
+        total = bias + shift.reshape(-1)
+    if not np.isfinite(total).all():
+        _swap(node)
+
+
+def spell_out_normalization(
+    node: oir.Node, builder: GraphBuilder, fusions: frozenset[str]
+) -> bool:
+    """Replaces BatchNormalization(p, s, b, m, v) by (p - m) * s' + b where the product p would take
+    it in and s' is harmful to its weights; False for others.
+
+    Args:
+        fusions: Those that the target makes.
+    """
+    product = None
+    if CONV_NORMALIZATION in fusions:
+        product = _product(node.inputs[0], "Conv")
+    if product is None and MATMUL_NORMALIZATION in fusions:
+        product = _product(node.inputs[0], "MatMul")
+    parameters = [const_of(value) for value in node.inputs[1:]]
+    if product is None or any(array is None for array in parameters):
+        return False
+    scale, shift, mean, variance = (np.asarray(a, np.float64) for a in parameters)
+    dtype = dtype_of(node.outputs[0]).numpy()
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + node.attributes.get_float("epsilon", 1e-5))
+        moved = (shift - mean * factor).astype(dtype)
+    if _can_scale(product, factor) and np.isfinite(moved).all():
+        return False
+    x = node.inputs[0]
+    assert x is not None
+    beside = (-1, *(1,) * (rank_of(x) - 2))
+    with builder.before(node), np.errstate(all="ignore"):
+        constants = [
+            builder.const(array.astype(dtype).reshape(beside)) for array in (mean, factor, shift)
+        ]
+        centred = builder.Sub(x, constants[0]) if mean.any() else x
+        result = builder.Add(builder.Mul(constants[1], centred), constants[2])
+    replace(node, [result])
+    return True
+
+
+def _product(value: oir.Value | None, op_type: str) -> oir.Node | None:
+    """What makes a value, if it is a product with constant weights that only moves are between."""
+    node = None if value is None else value.producer()
+    while node is not None and node.op_type in _MOVES[op_type] and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    if node is None or node.domain or node.op_type != op_type:
+        return None
+    return None if const_of(node.inputs[1]) is None else node
+
+
+def _can_scale(product: oir.Node, scale: np.ndarray) -> bool:
+    """Whether a product may take in a factor for each channel, or one for all."""
+    weights, bias = const_of(product.inputs[1]), const_of((*product.inputs, None)[2])
+    assert weights is not None
+    rows = channel_rows(product, weights)
+    if scale.size not in (1, rows.shape[0]):
+        return True  # no number a channel: it is not fused
+    if bias is not None and not keeps_range(bias.reshape(-1, 1), scale, bias.dtype):
+        return False
+    return keeps_digits(rows, scale) and keeps_range(rows, scale, rows.dtype)
+
+
+def _swap(node: oir.Node) -> None:
+    left, right = node.inputs
+    node.replace_input_with(0, right)
+    node.replace_input_with(1, left)
