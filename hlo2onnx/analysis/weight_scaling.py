@@ -29,6 +29,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.graph.values import const_of
+
+PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
+_DEPTH = 4
+"""How far behind a value a product is looked for."""
+
 _SPARE_BITS = 6
 """Of 8 bits that inputs carry at least, those that a sum that rounds does not need."""
 
@@ -49,8 +55,10 @@ def channel_rows(node: oir.Node, weights: np.ndarray) -> np.ndarray:
         groups = node.attributes.get_int("group", 1)
         parts = weights.reshape(groups, weights.shape[0] // groups, weights.shape[1], -1)
         return parts.transpose(0, 2, 1, 3).reshape(groups * weights.shape[1], -1)
-    if weights.ndim < 2 or node.attributes.get_int("transB", 0):
-        return weights.reshape(weights.shape[0] if weights.ndim == 2 else 1, -1)
+    if weights.ndim < 2:
+        return weights.reshape(1, -1)
+    if node.op_type == "Gemm" and node.attributes.get_int("transB", 0) != 0:
+        return weights
     return np.moveaxis(weights, -1, 0).reshape(weights.shape[-1], -1)
 
 
@@ -78,6 +86,19 @@ def keeps_digits(rows: np.ndarray, scale: np.ndarray) -> bool:
     is_exact = np.abs(np.frexp(scale.astype(np.float64).reshape(-1))[0]) == 0.5
     scaled = ~np.broadcast_to(is_exact, rows.shape[:1])
     return not bool((scaled & may_sum_exactly(rows)).any())
+
+
+def is_rounded(value: oir.Value, depth: int = _DEPTH) -> bool:
+    """Whether a value is made of sums of products that round, as those of unknown weights do."""
+    node = value.producer()
+    if node is None or depth == 0:
+        return False
+    if node.op_type in PRODUCTS and not node.domain:
+        weights = const_of(node.inputs[1])
+        if weights is None or weights.dtype.kind != "f" or weights.ndim < 2:
+            return True
+        return not may_sum_exactly(channel_rows(node, weights)).any()
+    return any(is_rounded(x, depth - 1) for x in node.inputs if x is not None)
 
 
 def may_sum_exactly(rows: np.ndarray) -> np.ndarray:

@@ -100,7 +100,8 @@ STAY: dict[str, Build] = {
     "a box divided": lambda b, x: b.Neg(b.Div(conv(b, x, BOX), b.scalar_like(9, x))),
     "8-bit weights": lambda b, x: b.Neg(b.Mul(conv(b, x, np.round(W * 32)), b.const(C))),
     "results out of range": lambda b, x: b.Neg(
-        b.Mul(conv(b, x, W / np.abs(W).max() * np.float32(1e20)), b.scalar_like(3e18, x))),
+        b.Mul(conv(b, x, W / np.abs(W).max() * np.float32(1e20)), b.scalar_like(3e18, x))
+    ),
     "one channel": lambda b, x: b.Neg(b.Mul(conv(b, x, W[:1]), b.const(C))),
     "one channel shifted": lambda b, x: b.Neg(b.Add(conv(b, x, W[:1]), b.const(C))),
 }

@@ -72,8 +72,9 @@ def branches(b: GraphBuilder, x: oir.Value) -> oir.Value:
 OUT_OF_RANGE: dict[str, tuple[Build, np.ndarray]] = {
     "scaled channels": (lambda b, x: b.Neg(b.Mul(convolved(b, x), b.const(beside(LARGE)))),
                         IMAGE * TINY),
-    "a batch axis": (lambda b, x: b.Neg(b.Mul(convolved(b, x), b.const(beside(LARGE, (1, 4, 1, 1))))),
-                     IMAGE * TINY),
+    "a batch axis": (
+        lambda b, x: b.Neg(b.Mul(convolved(b, x), b.const(beside(LARGE, (1, 4, 1, 1))))),
+        IMAGE * TINY),
     "one number": (lambda b, x: b.Neg(b.Mul(convolved(b, x), b.scalar_like(3e38, x))),
                    IMAGE * TINY),
     "an output": (lambda b, x: b.Mul(convolved(b, x), b.const(beside(LARGE))), IMAGE * TINY),
@@ -210,3 +211,40 @@ def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: st
         separate = np.asarray(normalize(jnp.asarray(x)))
     ours, theirs = (np.abs(y - right).max() / np.abs(right).max() for y in (got, separate))
     assert ours <= max(3 * theirs, 5e-7), (ours, theirs)
+
+
+BATCH_NORMALIZATION = """
+func.func @main(%x: tensor<1x2x16x16xf32>, %s: tensor<2xf32>, %b: tensor<2xf32>) -> tensor<1x2x16x16xf32> {
+  %m = stablehlo.constant dense<[255.0, 254.0]> : tensor<2xf32>
+  %v = stablehlo.constant dense<[0.01, 0.01]> : tensor<2xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<2xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<2xf32>
+  %y = "stablehlo.batch_norm_inference"(%x, %one, %zero, %m, %v) {epsilon = 0.0 : f32, feature_index = 1 : i64}
+    : (tensor<1x2x16x16xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<1x2x16x16xf32>
+  return %y : tensor<1x2x16x16xf32>
+}"""  # noqa: E501
+
+
+def test_images_that_are_normalized_at_once() -> None:
+    """The kernel computes x * s + (b - m * s), which loses the digits that x and m share."""
+    noise = np.random.default_rng(0).normal(size=(1, 2, 16, 16))
+    x = (255 + 0.1 * noise).astype(np.float32)
+    ones = np.ones(2, np.float32)
+    got = np.asarray(hlo2onnx.translate(BATCH_NORMALIZATION)(x, ones, ones))
+    mean = np.array([255.0, 254.0])[:, None, None]
+    right = (x - mean) / np.sqrt(np.float64(np.float32(0.01)))
+    assert np.abs(got - right).max() < 1e-6 * np.abs(right).max()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_computed_statistics_of_a_convolution_that_may_be_exact(exact: bool) -> None:
+    weights = KERNEL * 0 + 1 if exact else KERNEL
+
+    def normalize(
+        x: jax.Array, m: jax.Array, v: jax.Array, s: jax.Array, b: jax.Array
+    ) -> jax.Array:
+        m, v, s, b = (p[:, None, None] for p in (m, v, s, b))
+        return (conv(x, weights) - m) * (lax.rsqrt(v + 1e-5) * s) + b
+
+    program = hlo2onnx.translate(jax.jit(normalize).lower(IMAGE, ONES, ONES, ONES, ONES))
+    assert program.report.nodes["BatchNormalization"] == (not exact)

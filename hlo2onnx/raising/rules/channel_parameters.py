@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.patterns import Either, Name, Op, Product, match
@@ -71,9 +72,10 @@ _SCALED = Either(Product(Op("Sub", _X, Name("mean")), _SCALE), Product(_X, _SCAL
 class ChannelsAffine(Rule):
     """(x - m) * s + b -> BatchNormalization(x, s, b, m, 1, epsilon=0), and so x * s + b
 
-    Legal for constants m, s and b of one number a channel each, and x made by convolutions, which
-    are as inexact as the kernel. Done where no convolution has taken them in: it is computed at
-    once, and in the layout that runtimes give the convolutions around it.
+    Legal for constants m, s and b of one number a channel each, and x made by convolutions, whose
+    sums, where there is an m, have lost as many digits as the kernel loses. Done where no
+    convolution has taken them in: it is computed at once, and in the layout that runtimes give the
+    convolutions around it.
     """
 
     name = "channels-affine"
@@ -95,6 +97,7 @@ class ChannelsAffine(Rule):
                 continue
             need(shape_of(x) == shape_of(output), "a parameter decides the shape", node)
             need(_is_of_convolutions(x), "it is not between convolutions", x)
+            need(mean is None or is_rounded(x), "digits of x would be lost", x)
             scale, shift = _numbers(scale, x, b), _numbers(shift, x, b)
             channels = shape_of(scale)[0]
             assert isinstance(channels, int)

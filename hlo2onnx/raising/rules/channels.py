@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.graph.dims import product, quotient
 from hlo2onnx.graph.values import Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
@@ -22,8 +23,6 @@ from hlo2onnx.raising.rules.normalization import (
 )
 from hlo2onnx.raising.rules.shape import RESHAPES, first, source_of
 from hlo2onnx.raising.rules.units import reduced_axes
-
-_PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 
 
 def vector_of_channels(value: oir.Value, like: oir.Value) -> oir.Value:
@@ -49,22 +48,12 @@ def both_operands(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
     yield right, left
 
 
-def _is_of_products(value: oir.Value, depth: int = 4) -> bool:
-    """Whether a value is a product of matrices or a convolution, or made of one."""
-    node = value.producer()
-    if node is None or depth == 0:
-        return False
-    if node.op_type in _PRODUCTS and not node.domain:
-        return True
-    return any(_is_of_products(x, depth - 1) for x in node.inputs if x is not None)
-
-
 class BatchNormalization(Rule):
     """(x - m) * (s / sqrt(v + e)) + b -> BatchNormalization(x, s, b, m, v, epsilon=e)
 
     Legal for vectors m, v, s, b of one number a channel each. Where they are constant they go into
     the weights of a convolution instead. The kernel computes x * s' + (b - m * s'), which loses the
-    digits that x and m share: legal where x is made of products, as inexact themselves.
+    digits that x and m share: legal where x is made of sums that have lost as many already.
     """
 
     name = "batch-normalization"
@@ -84,7 +73,7 @@ class BatchNormalization(Rule):
                 x, mean = difference.inputs
                 assert x is not None and mean is not None
                 need(shape_of(x) == shape_of(output), "a parameter decides the shape", node)
-                need(_is_of_products(x), "digits of x would be lost", x)
+                need(is_rounded(x), "digits of x would be lost", x)
                 scale, variance, epsilon = self._scale(vector_of_channels(factor, x))
                 vectors = [
                     scale,

@@ -15,7 +15,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_range
+from hlo2onnx.analysis.weight_scaling import (
+    channel_rows,
+    is_rounded,
+    keeps_digits,
+    keeps_range,
+)
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import replace
 from hlo2onnx.graph.values import const_of, dtype_of, rank_of
@@ -24,6 +29,9 @@ CONV_ADD = "ConvAddFusion"
 CONV_MUL = "ConvMulFusion"
 CONV_NORMALIZATION = "ConvBNFusion"
 MATMUL_NORMALIZATION = "MatMul_BatchNormalization_Fusion"
+
+_FEW_BITS = 8.0
+"""Means of up to this many deviations lose at most three bits of what is normalized."""
 
 _MOVES = {
     "Conv": frozenset({"Identity", "Transpose"}),
@@ -55,41 +63,54 @@ def keep_shift_apart(node: oir.Node) -> None:
         _swap(node)
 
 
-def spell_out_normalization(
-    node: oir.Node, builder: GraphBuilder, fusions: frozenset[str]
-) -> bool:
-    """Replaces BatchNormalization(p, s, b, m, v) by (p - m) * s' + b where the product p would take
-    it in and s' is harmful to its weights; False for others.
+def spell_out_normalization(node: oir.Node, builder: GraphBuilder, fusions: frozenset[str]) -> bool:
+    """Replaces BatchNormalization(x, s, b, m, v) of constants by (x - m) * s' + b where it loses
+    digits, or where x is a product that would take it in and s' is harmful to its weights; False
+    for others.
+
+    The kernel computes x * s' + (b - m * s'), which loses the digits that x and m share.
 
     Args:
         fusions: Those that the target makes.
     """
-    product = None
-    if CONV_NORMALIZATION in fusions:
-        product = _product(node.inputs[0], "Conv")
-    if product is None and MATMUL_NORMALIZATION in fusions:
-        product = _product(node.inputs[0], "MatMul")
-    parameters = [const_of(value) for value in node.inputs[1:]]
-    if product is None or any(array is None for array in parameters):
+    x, *parameters = node.inputs
+    arrays = [const_of(value) for value in parameters]
+    training = node.attributes.get_int("training_mode", 0) != 0
+    if x is None or training or any(array is None for array in arrays):
         return False
-    scale, shift, mean, variance = (np.asarray(a, np.float64) for a in parameters)
-    dtype = dtype_of(node.outputs[0]).numpy()
+    scale, shift, mean, variance = (np.asarray(a, np.float64) for a in arrays)
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + node.attributes.get_float("epsilon", 1e-5))
-        moved = (shift - mean * factor).astype(dtype)
-    if _can_scale(product, factor) and np.isfinite(moved).all():
-        return False
-    x = node.inputs[0]
-    assert x is not None
-    beside = (-1, *(1,) * (rank_of(x) - 2))
-    with builder.before(node), np.errstate(all="ignore"):
-        constants = [
-            builder.const(array.astype(dtype).reshape(beside)) for array in (mean, factor, shift)
-        ]
+        if _is_harmless(x, factor, mean, shift, fusions):
+            return False
+        dtype = dtype_of(x).numpy()
+        beside = (-1, *(1,) * (rank_of(x) - 2))
+        numbers = [array.astype(dtype).reshape(beside) for array in (mean, factor, shift)]
+    with builder.before(node):
+        constants = [builder.const(array) for array in numbers]
         centred = builder.Sub(x, constants[0]) if mean.any() else x
         result = builder.Add(builder.Mul(constants[1], centred), constants[2])
     replace(node, [result])
     return True
+
+
+def _is_harmless(
+    x: oir.Value,
+    factor: np.ndarray,
+    mean: np.ndarray,
+    shift: np.ndarray,
+    fusions: frozenset[str],
+) -> bool:
+    """Whether a batch normalization with this factor may stand behind x."""
+    if np.abs(mean * factor).max(initial=0) > _FEW_BITS and not is_rounded(x):
+        return False
+    product = _product(x, "Conv") if CONV_NORMALIZATION in fusions else None
+    if product is None and MATMUL_NORMALIZATION in fusions:
+        product = _product(x, "MatMul")
+    if product is None:
+        return True
+    moved = (shift - mean * factor).astype(dtype_of(x).numpy())
+    return _can_scale(product, factor) and bool(np.isfinite(moved).all())
 
 
 def _product(value: oir.Value | None, op_type: str) -> oir.Node | None:
