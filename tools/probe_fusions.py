@@ -1,7 +1,7 @@
 """Measure which fusions ONNX Runtime makes when it loads a model, and which change the numbers.
 
-    PYTHONPATH=. python tools/probe_fusions.py            print the page
-    PYTHONPATH=. python tools/probe_fusions.py --write    write docs/runtime_fusions.md
+    python tools/probe_fusions.py            print the page
+    python tools/probe_fusions.py --write    write docs/runtime_fusions.md
 
 Each graph of `fusion_trials` runs with all optimizations, and with all but one. The operators that
 are left tell whether the fusion was made, the results whether it is harmful: a number that is
@@ -34,6 +34,9 @@ RANGE = "leaves the range"
 REFUSED = "does not load"
 _SEVERITY = (NOT_MADE, SAME, DIGITS, RANGE, REFUSED)
 
+_LEVELS = ("", "L1", "L2", "_CPUExecutionProvider")
+"""What the runtime adds to the names of those that it tries at several levels."""
+
 ANSWERS: Mapping[str, str] = {
     "ConvMulFusion": "Where a weight or bias would not stay a normal number, or digits would be"
     " lost, the operands of the Mul are swapped: ORT looks for a constant in second place.",
@@ -44,12 +47,13 @@ ANSWERS: Mapping[str, str] = {
     " written as a row.",
     "DivMulFusion": "1 / x of integers that a Mul reads becomes (x == 1) - (x == -1).",
     "Pad_Fusion": "Before a MaxPool the Pad names its axes, which ORT leaves alone.",
-    "MatMulNBitsFusion": "Weights that floats are multiplied with are dequantized by Cast and Mul.",
+    "QDQSelectorActionTransformer": "Weights that floats are multiplied with are dequantized by"
+    " Cast and Mul.",
     "SkipLayerNormFusion": "Nothing: its sums lose digits where the mean of a row is many times its"
     " deviation, which no constant tells. For rows around 0 both are as exact.",
     "DoubleQDQPairsRemover": "Nothing: the result is off by less than one step of either scale.",
-    "WeightBiasQuantization": "Nothing: only where a bias is more than 2^31 times the product of the"
-    " scales of its operands, and such a bias saturates every result.",
+    "WeightBiasQuantization": "A bias that is 2^31 times the product of both scales or more is"
+    " added by a node of its own.",
 }
 """What hlo2onnx does about the harmful ones."""
 
@@ -69,7 +73,7 @@ class Verdict:
 
 def judge(trial: Trial) -> Verdict:
     """Run a trial with and without the fusion."""
-    apart, nodes = run(trial, [trial.fusion])
+    apart, nodes = run(trial, [trial.fusion + level for level in _LEVELS])
     try:
         fused, fused_nodes = run(trial, [])
     except Exception:  # noqa: BLE001  (that the runtime refuses is the result)
@@ -91,7 +95,7 @@ def judge(trial: Trial) -> Verdict:
 
 
 def run(trial: Trial, disabled: list[str]) -> tuple[np.ndarray[Any, Any], list[str]]:
-    """The result of a trial without some fusions, and the operators that the runtime is left with."""
+    """The result of a trial without some fusions, and the operators that are left."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -109,7 +113,7 @@ def run(trial: Trial, disabled: list[str]) -> tuple[np.ndarray[Any, Any], list[s
 
 
 def model_of(trial: Trial) -> onnx.ModelProto:
-    """The model of a trial. An Identity or Neg stands behind, as some fusions spare outputs."""
+    """The model of a trial. A Neg stands behind, as some fusions spare outputs."""
     graph = onnx.parser.parse_graph("trial () => () {" + trial.nodes + "}")
     last = graph.node[-1].output[-1]
     graph.node.append(helper.make_node("Neg", [last], ["result"]))
@@ -136,9 +140,10 @@ def verdicts() -> dict[str, Verdict]:
     return found
 
 
-def harmful_fusions() -> list[str]:
-    """The names of those that change the numbers, in order."""
-    return sorted(name for name, v in verdicts().items() if v.kind not in (NOT_MADE, SAME))
+def harmful_fusions() -> dict[str, str]:
+    """Those that change the numbers, in order, and how."""
+    found = sorted(verdicts().items())
+    return {name: v.kind for name, v in found if v.kind not in (NOT_MADE, SAME)}
 
 
 def page() -> str:
@@ -159,7 +164,8 @@ def page() -> str:
 _HEAD = """\
 # Fusions of the runtime
 
-Written by `python tools/probe_fusions.py --write`; do not edit. Measured with ONNX Runtime {version}.
+Written by `python tools/probe_fusions.py --write`; do not edit. Measured with ONNX Runtime
+{version}.
 
 When ONNX Runtime (ORT) loads a model, it fuses nodes. In exact arithmetic that changes nothing. In
 floats the fused constants can leave the range of their type, or lose digits. Each fusion was

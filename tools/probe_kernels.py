@@ -31,6 +31,7 @@ import onnxruntime as ort
 import probe_table
 import probe_values
 from onnx import helper
+from probe_fusions import harmful_fusions
 from probe_recipes import DTYPES, SKIPPED, VARIANTS, build_model, recipe_for
 from probe_table import OPS, PAIRS, SECTIONS, WRONG, WRONG_PAIRS, ZERO_SIGNS, Fact
 from probe_worker import NO_KERNEL, Worker
@@ -225,10 +226,7 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "max_opset": prober.limits.max_opset,
         "max_ir_version": prober.limits.max_ir_version,
         "naive_sums": adds_naively(),
-        "fuses_reciprocals": fuses_reciprocals(),
-        "fuses_padding": fuses_padding(),
-        "narrows_activations": narrows_activations(),
-        "narrows_scales": narrows_scales(),
+        "harmful_fusions": harmful_fusions(),
         "loses_nan": loses_nan(),
         **{section: probe_table.encode(section, prober.found[section]) for section in SECTIONS},
         "skipped": SKIPPED,
@@ -242,52 +240,6 @@ def adds_naively() -> bool:
     got = run_nodes([node], {"x": x}, x[0], {"axes": np.array([0])})
     right = x.astype(np.float64).sum(0)
     return bool((np.abs(got - right) > 1e-5 * right).any())
-
-
-def fuses_reciprocals() -> bool:
-    """Say whether 1 / x * y is optimized to y / x on integers, where it is 0 for most x."""
-    x, y = np.array([5], np.int64), np.array([7], np.int64)
-    nodes = [
-        helper.make_node("Div", ["one", "x"], ["quotient"]),
-        helper.make_node("Mul", ["quotient", "y"], ["z"]),
-    ]
-    return bool(run_nodes(nodes, {"x": x, "y": y}, x, {"one": np.array([1])}).any())
-
-
-def fuses_padding() -> bool:
-    """Say whether zeros padded before a MaxPool become its own padding, which is -inf."""
-    x = np.full((1, 1, 4, 4), -1, np.float32)
-    nodes = [
-        helper.make_node("Pad", ["x", "pads", "zero"], ["padded"]),
-        helper.make_node("MaxPool", ["padded"], ["y"], kernel_shape=[3, 3]),
-    ]
-    constants = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "zero": np.float32(0)}
-    return bool((run_nodes(nodes, {"x": x}, x, constants)[..., 0, 0] != 0).any())
-
-
-def narrows_activations() -> bool:
-    """Say whether a product of floats with dequantized weights is computed in 8 bits."""
-    x = np.random.default_rng(0).normal(size=(4, 64)).astype(np.float32)
-    weights = np.arange(-128, 128).astype(np.int8).reshape(64, 4)
-    nodes = [
-        helper.make_node("DequantizeLinear", ["weights", "scale"], ["w"]),
-        helper.make_node("MatMul", ["x", "w"], ["y"]),
-    ]
-    constants = {"weights": weights, "scale": np.float32(0.01)}
-    got = run_nodes(nodes, {"x": x}, x[:, :4], constants)
-    right = x.astype(np.float64) @ (weights * 0.01)
-    return bool((np.abs(got - right) > 1e-4 * np.abs(right).max()).any())
-
-
-def narrows_scales() -> bool:
-    """Say whether the scale of a product of f64 matrices is rounded to f32."""
-    x = np.random.default_rng(0).normal(size=(4, 4))
-    nodes = [
-        helper.make_node("Mul", ["x", "scale"], ["scaled"]),
-        helper.make_node("MatMul", ["scaled", "x"], ["y"]),
-    ]
-    got = run_nodes(nodes, {"x": x}, x, {"scale": np.array(0.1)})
-    return bool((np.abs(got - (x * 0.1) @ x) > 1e-12).any())
 
 
 def loses_nan() -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
+import probe_fusions
 import pytest
+from fusion_trials import TRIALS
 from jax import lax
 from rewriting import model_of
 
@@ -19,6 +23,7 @@ from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.verification.ort import OrtProgram
 
+TABLE = Path(hlo2onnx.__file__).parent / "targets" / "ort_cpu.json"
 RNG = np.random.default_rng(0)
 IMAGE = RNG.random((1, 4, 8, 8)).astype(np.float32) + 1
 KERNEL = RNG.random((4, 4, 3, 3)).astype(np.float32) + 1
@@ -87,7 +92,7 @@ OUT_OF_RANGE: dict[str, tuple[Build, np.ndarray]] = {
         IMAGE * np.float32(1e30)),
     "biases": (lambda b, x: b.Neg(b.Add(
         b.Conv(x, b.const(-KERNEL), b.const(3e38 * ONES), kernel_shape=[3, 3]),
-        b.const(beside(3e38 * ONES)))), IMAGE * np.float32(5e36)),
+        b.const(beside(3e38 * ONES)))), IMAGE * np.float32(3.7e36)),
     "batch normalization": (lambda b, x: b.Neg(normalized(b, convolved(b, x), LARGE, 0 * ONES)),
                             IMAGE * TINY),
     "batch normalization of rows": (
@@ -110,6 +115,21 @@ OUT_OF_RANGE: dict[str, tuple[Build, np.ndarray]] = {
                                     b.transpose(b.Mul(x, b.scalar_like(2.0**100, x)), (1, 0)))),
         ROWS.astype(np.float64)),
 }  # fmt: skip
+
+
+def quantized(b: GraphBuilder, x: oir.Value, op_type: str, weights: np.ndarray) -> oir.Value:
+    """A product of dequantized tensors with a float bias, quantized and dequantized again."""
+    scale, zero = b.const(np.float32(0.01)), b.const(np.uint8(100))
+    stored = b.DequantizeLinear(b.QuantizeLinear(x, scale, zero), scale, zero)
+    w = b.DequantizeLinear(b.const(np.round(weights).astype(np.int8)), scale, b.const(np.int8(0)))
+    y = b.op(op_type, stored, w, b.const(np.array([1, -2, 1e6, 3e7], np.float32)))
+    return b.DequantizeLinear(b.QuantizeLinear(y, scale, zero), scale, zero)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("op_type", ["Conv", "Gemm"])
+def test_a_bias_that_32_bits_do_not_hold(op_type: str) -> None:
+    x, weights = (IMAGE, KERNEL) if op_type == "Conv" else (ROWS, MATRIX)
+    check(lambda b, x: quantized(b, x, op_type, weights), x, 0.011)
 
 
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
@@ -211,6 +231,19 @@ def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: st
         separate = np.asarray(normalize(jnp.asarray(x)))
     ours, theirs = (np.abs(y - right).max() / np.abs(right).max() for y in (got, separate))
     assert ours <= max(3 * theirs, 5e-7), (ours, theirs)
+
+
+def test_the_table_names_what_the_runtime_fuses_wrongly() -> None:
+    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    assert probe_fusions.harmful_fusions() == table["harmful_fusions"]
+    assert load_target("ort-cpu").harmful_fusions == table["harmful_fusions"].keys()
+    assert probe_fusions.ANSWERS.keys() == table["harmful_fusions"].keys()
+
+
+def test_the_page_lists_every_fusion() -> None:
+    lines = probe_fusions.PAGE.read_text(encoding="utf-8").splitlines()
+    rows = {line.split(" | ")[0].strip("| ") for line in lines if line.startswith("| ")}
+    assert {trial.fusion for trial in TRIALS} <= rows
 
 
 BATCH_NORMALIZATION = """

@@ -35,6 +35,8 @@ from hlo2onnx.targets.legalize.extremes import guard_nan
 from hlo2onnx.targets.legalize.fusions import (
     CONV_ADD,
     CONV_MUL,
+    QUANTIZED_BIAS,
+    keep_bias_apart,
     keep_factor_apart,
     keep_shift_apart,
     spell_out_normalization,
@@ -130,6 +132,8 @@ def _respelled(node: oir.Node, target: Target, builder: GraphBuilder) -> bool:
         return spell_out_axes(node, builder)
     if node.op_type == "DequantizeLinear" and MATMUL_DEQUANTIZE in fusions:
         return spell_out_weights(node, builder)
+    if node.op_type in ("Conv", "Gemm") and QUANTIZED_BIAS in fusions:
+        return keep_bias_apart(node, builder)
     if node.op_type == "BatchNormalization":
         return spell_out_normalization(node, builder, fusions)
     return False

@@ -30,8 +30,12 @@ CONV_MUL = "ConvMulFusion"
 CONV_NORMALIZATION = "ConvBNFusion"
 MATMUL_NORMALIZATION = "MatMul_BatchNormalization_Fusion"
 
+QUANTIZED_BIAS = "WeightBiasQuantization"
+
 _FEW_BITS = 8.0
 """Means of up to this many deviations lose at most three bits of what is normalized."""
+
+_LARGEST = 2.0**31
 
 _MOVES = {
     "Conv": frozenset({"Identity", "Transpose"}),
@@ -61,6 +65,39 @@ def keep_shift_apart(node: oir.Node) -> None:
         total = bias + shift.reshape(-1)
     if not np.isfinite(total).all():
         _swap(node)
+
+
+def keep_bias_apart(node: oir.Node, builder: GraphBuilder) -> bool:
+    """Replaces Conv(q, w, b) and Gemm(q, w, b) of dequantized q and w by b + Conv(q, w) where b is
+    not in the range of 32-bit integers times both scales, in which it would be stored; False for
+    others."""
+    x, weights, bias = (*node.inputs, None)[:3]
+    numbers, scales = const_of(bias), [_scale_of(value) for value in (x, weights)]
+    if numbers is None or any(scale is None for scale in scales):
+        return False
+    step = np.float64(scales[0]) * np.asarray(scales[1], np.float64)
+    if (np.abs(numbers) < _LARGEST * step).all():
+        return False
+    beside = (
+        (-1, *(1,) * (rank_of(node.outputs[0]) - 2)) if node.op_type == "Conv" else numbers.shape
+    )
+    with builder.before(node):
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        product = builder.op(node.op_type, x, weights, **attributes)
+        factor = node.attributes.get_float("beta", 1.0) if node.op_type == "Gemm" else 1.0
+        moved = (numbers * numbers.dtype.type(factor)).reshape(beside)
+        result = builder.Add(builder.const(moved), product)
+    replace(node, [result])
+    return True
+
+
+def _scale_of(value: oir.Value | None) -> np.ndarray | None:
+    """The least scale of a dequantized value, if it is constant."""
+    node = None if value is None else value.producer()
+    if node is None or node.op_type != "DequantizeLinear":
+        return None
+    scale = const_of(node.inputs[1])
+    return None if scale is None else scale.min()
 
 
 def spell_out_normalization(node: oir.Node, builder: GraphBuilder, fusions: frozenset[str]) -> bool:

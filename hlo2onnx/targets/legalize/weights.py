@@ -13,7 +13,7 @@ from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import replace
 from hlo2onnx.graph.values import const_of, dtype_of, rank_of
 
-MATMUL_DEQUANTIZE = "MatMulNBitsFusion"
+MATMUL_DEQUANTIZE = "QDQSelectorActionTransformer"
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 
 
