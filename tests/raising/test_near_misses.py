@@ -304,11 +304,14 @@ def scaled(
     divide: bool = False,
     weights: float = 1.0,
     add: Any = None,
+    whole: bool = False,
     reads: bool = False,
     last: Last = _here,
 ) -> Any:
-    """A convolution times or over a number a channel, or plus another."""
-    w = (np.arange(channels * 18) % 5 - 2.0).reshape(channels, 2, 3, 3).astype(x.dtype)
+    """A convolution times or over a number a channel, or plus another; its sums are not exact,
+    unless its weights are whole numbers."""
+    w = (np.arange(channels * 18) % 5 - 2.0).reshape(channels, 2, 3, 3)
+    w = (w if whole else np.sin(w + np.arange(channels * 18).reshape(w.shape))).astype(x.dtype)
     y = jax.lax.conv(x, w * x.dtype.type(weights), (1, 1), "SAME")
     if add is not None:
         y = y + np.resize(np.asarray(add, x.dtype), dims)
@@ -476,8 +479,8 @@ FAMILIES: dict[str, Family] = {
     "scaled": Family("scale-into-convolution", scaled, [(1, 2, 3, 3)], {
         "channels": [1], "dims": [(), (4, 1, 1), (1, 1, 1, 3), (1, 1, 3, 1), (4, 1, 1, 1)],
         "factor": [np.nan, 0.0, (1.0, 0.0, 0.0, 2.0), 1e-30], "divide": [True],
-        "add": [1.0, np.inf, (1.0, 2.0, 3.0, 4.0)], "reads": [True], "dtype": FLOATS,
-        "last": PLACES,
+        "add": [1.0, np.inf, (1.0, 2.0, 3.0, 4.0)], "whole": [True], "reads": [True],
+        "dtype": FLOATS, "last": PLACES,
     }, special=False),
     "quotient": Family(
         "scale-into-convolution", functools.partial(scaled, divide=True), [(1, 2, 3, 3)],
