@@ -116,13 +116,15 @@ def _are_short(rows: np.ndarray) -> np.ndarray:
     """For each row, whether the sum of its sizes is few of its steps."""
     numbers = rows.astype(np.float64)
     most = 2.0 ** (np.finfo(rows.dtype).nmant + 1 - _SPARE_BITS)
-    return np.asarray(np.abs(numbers).sum(axis=1) / _steps(numbers) <= most)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.abs(numbers).sum(axis=1) / _steps(numbers) <= most)
 
 
 def _steps(rows: np.ndarray) -> np.ndarray:
     """The largest power of two of which all numbers of a row are multiples; inf for zeros."""
     fractions, exponents = np.frexp(rows)
-    whole = np.ldexp(fractions, 53).astype(np.int64)
-    lowest = (whole & -whole).astype(np.float64)
-    steps = np.where(rows == 0, np.inf, np.ldexp(lowest, exponents - 53))
+    with np.errstate(all="ignore"):  # infinities and NaN are refused for their range
+        whole = np.ldexp(fractions, 53).astype(np.int64)
+        lowest = (whole & -whole).astype(np.float64)
+        steps = np.where(rows == 0, np.inf, np.ldexp(lowest, exponents - 53))
     return np.asarray(steps.min(axis=1, initial=np.inf))

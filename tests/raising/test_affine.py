@@ -102,6 +102,7 @@ STAY: dict[str, Build] = {
     "results out of range": lambda b, x: b.Neg(
         b.Mul(conv(b, x, W / np.abs(W).max() * np.float32(1e20)), b.scalar_like(3e18, x))
     ),
+    "infinite weights": lambda b, x: b.Neg(b.Mul(conv(b, x, W * np.inf), b.const(C))),
     "one channel": lambda b, x: b.Neg(b.Mul(conv(b, x, W[:1]), b.const(C))),
     "one channel shifted": lambda b, x: b.Neg(b.Add(conv(b, x, W[:1]), b.const(C))),
 }

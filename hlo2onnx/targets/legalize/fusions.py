@@ -151,13 +151,15 @@ def _is_harmless(
 
 
 def _product(value: oir.Value | None, op_type: str) -> oir.Node | None:
-    """What makes a value, if it is a product with constant weights that only moves are between."""
+    """What makes a value, if it is a product with constant weights that only moves are between. In
+    bf16 and narrower types there are none: no kernel takes them."""
     node = None if value is None else value.producer()
     while node is not None and node.op_type in _MOVES[op_type] and node.inputs[0] is not None:
         node = node.inputs[0].producer()
     if node is None or node.domain or node.op_type != op_type:
         return None
-    return None if const_of(node.inputs[1]) is None else node
+    weights = const_of(node.inputs[1])
+    return None if weights is None or weights.dtype.kind != "f" else node
 
 
 def _can_scale(product: oir.Node, scale: np.ndarray) -> bool:
