@@ -1,0 +1,170 @@
+"""Mutation testing of handlers, rules, targets and analyses (Python 3.12 or later).
+
+    python tools/mutate.py --record                     record which tests run which line, first
+    python tools/mutate.py --file dialect_handlers/stablehlo/scatter/places.py
+    python tools/mutate.py --folder dialect_handlers --sample 25
+    python tools/mutate.py --only-survivors --budget 120
+    python tools/mutate.py --report                     the table and the survivors, nothing is run
+    python tools/mutate.py --report --write             ... and docs/mutation.md
+
+A mutant is a single change: a comparison off by one, a guard (`need`, `if`) dropped or forced, a
+condition negated or dropped, `and` and `or` swapped, operands or neighbours in a list swapped, a
+constant or an operator changed, min and max swapped. Texts, annotations, assertions, errors and
+limits of cost (NAME = number) stay. Each mutant runs in a forked process on the tests that
+executed its lines when the coverage was recorded, the most promising ones first, until one fails.
+
+Coverage and verdicts lie in the cache, outside of the repository. A run leaves out mutants that
+have a verdict (`--again` does not). Test files that are new or changed are recorded first. A mutant
+that behaves as the original does is entered in tools/mutation/equivalent.json with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mutation.changing import functions_of_files
+from mutation.coverage import Coverage, record_coverage
+from mutation.forking import preload
+from mutation.generate import mutants_of, sample
+from mutation.importing import import_packages
+from mutation.mutant import Mutant
+from mutation.project import ROOT, Project
+from mutation.report import HEAD, by_file, by_folder, describe, table
+from mutation.results import SURVIVED, Equivalents, Results
+from mutation.selection import Selection
+from mutation.server import run_mutant
+
+
+def arguments() -> argparse.Namespace:
+    description, _, rest = (__doc__ or "").partition("\n\n")
+    parser = argparse.ArgumentParser(
+        description=description, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--file", action="append", default=[], help="mutate this file (may be repeated)")
+    add("--folder", action="append", default=[], help="mutate the files below (may be repeated)")
+    add("--sample", type=int, help="mutants per file; larger samples contain smaller ones")
+    add("--seed", type=int, default=0, help="which sample")
+    add("--budget", type=float, default=20.0, help="seconds of tests per mutant (default: 20)")
+    add("--record", nargs="*", metavar="TEST_FILE", help="record the coverage of these or all")
+    add("--no-record", action="store_true", help="use the coverage as it is")
+    add("--only-survivors", action="store_true", help="run those again that survived")
+    add("--again", action="store_true", help="run those again that have a verdict")
+    add("--report", action="store_true", help="run nothing")
+    add("--write", action="store_true", help="write docs/mutation.md")
+    add("--survivors", type=Path, help="write the survivors to this file")
+    cache = Path.home() / ".cache" / "hlo2onnx-mutation"
+    add("--cache", type=Path, default=cache, help=f"default: {cache}")
+    add("--root", type=Path, default=ROOT, help="another repository (with --package)")
+    add("--package", action="append", default=[], help="a package of that repository to mutate")
+    return parser.parse_args()
+
+
+def project_of(args: argparse.Namespace) -> Project:
+    cache = args.cache.resolve()
+    cache.mkdir(parents=True, exist_ok=True)
+    if args.package:
+        folders = {name: name for name in args.package}
+        return Project(args.root.resolve(), cache, folders, preloaded=())
+    return Project(args.root.resolve(), cache)
+
+
+def selected(project: Project, args: argparse.Namespace) -> list[Mutant]:
+    """The mutants of the chosen files."""
+    folders = tuple(folder.rstrip("/") + "/" for folder in args.folder)
+    found: list[Mutant] = []
+    for file in project.files():
+        everything = not args.file and not folders
+        if everything or file in args.file or (folders and file.startswith(folders)):
+            found += sample(mutants_of(file, project.text(file)), args.sample, args.seed)
+    return found
+
+
+def is_due(mutant: Mutant, results: Results, args: argparse.Namespace) -> bool:
+    verdict = results.get(mutant)
+    if args.only_survivors:
+        return verdict is not None and verdict.kind in SURVIVED
+    return verdict is None or args.again
+
+
+def run(
+    project: Project,
+    mutants: Sequence[Mutant],
+    results: Results,
+    args: argparse.Namespace,
+) -> None:
+    """Runs the mutants that are due."""
+    if not args.no_record:
+        record_coverage(project, Coverage(project).outdated())
+    coverage = Coverage(project)
+    selection = Selection(project, coverage)
+    import_packages(project.root, project.packages)
+    functions_of_files()
+    gc.freeze()
+    begin = time.monotonic()
+    for at, mutant in enumerate(mutants, 1):
+        chosen = selection.choose(mutant)
+        verdict = run_mutant(project, mutant, chosen, coverage.seconds, args.budget)
+        results.add(mutant, verdict)
+        if verdict.test:
+            selection.killed(mutant, verdict.test)
+        if verdict.kind in SURVIVED:
+            print(describe(mutant, verdict, project.text(mutant.file)), flush=True)
+        elif at % 20 == 0:
+            rate = (time.monotonic() - begin) / at
+            print(f"[{at}/{len(mutants)}, {rate:.2f} s each]", flush=True)
+
+
+def report(
+    project: Project,
+    mutants: Sequence[Mutant],
+    results: Results,
+    equivalents: Equivalents,
+    args: argparse.Namespace,
+) -> None:
+    """Prints the figures and the survivors, and writes what is asked for."""
+    survivors = []
+    for mutant in mutants:
+        verdict = results.get(mutant)
+        if verdict is not None and verdict.kind in SURVIVED and not equivalents.reason(mutant):
+            survivors.append(describe(mutant, verdict, project.text(mutant.file)))
+    if args.survivors is not None:
+        args.survivors.write_text("\n".join(survivors), encoding="utf-8")
+    elif args.report:
+        print("\n".join(survivors))
+    folders = table(by_folder(project, mutants), results, equivalents)
+    files = table(by_file(mutants), results, equivalents)
+    print(files if args.file or args.folder else folders)
+    if args.write:
+        page = f"{HEAD}{folders}\n## Files\n\n{files}"
+        (project.root / "docs" / "mutation.md").write_text(page, encoding="utf-8")
+
+
+def main() -> int:
+    args = arguments()
+    project = project_of(args)
+    if args.record is not None:
+        preload(project.preloaded)
+        record_coverage(project, args.record or project.test_files())
+        return 0
+    results, equivalents = Results(project.cache / "results.jsonl"), Equivalents(project)
+    mutants = selected(project, args)
+    if not args.report:
+        preload(project.preloaded)
+        due = [
+            mutant
+            for mutant in mutants
+            if is_due(mutant, results, args) and equivalents.reason(mutant) is None
+        ]
+        run(project, due, results, args)
+    report(project, mutants, results, equivalents, args)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""The figures of a run: a table for each folder, and the survivors."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+from mutation.mutant import Mutant
+from mutation.project import Project
+from mutation.results import SURVIVED, Equivalents, Results
+from mutation.server import Verdict
+
+HEAD = """\
+# Mutation testing
+
+`tools/mutate.py` makes single changes in handlers, rules, targets and analyses (a comparison off by
+one, a guard dropped, operands swapped ...) and runs the tests that execute the changed lines. A
+mutant is *killed* if one of them fails. Known *equivalent* ones behave as the original does;
+`tools/mutation/equivalent.json` says why. *Share* is what is killed of the others.
+
+"""
+
+
+def classify(mutant: Mutant, results: Results, equivalents: Equivalents) -> str:
+    """"killed", "equivalent", "survived", or "" for one that did not run."""
+    verdict = results.get(mutant)
+    if verdict is not None and verdict.kind == "killed":
+        return "killed"
+    if equivalents.reason(mutant) is not None:
+        return "equivalent"
+    return "survived" if verdict is not None and verdict.kind in SURVIVED else ""
+
+
+def table(
+    groups: Iterable[tuple[str, Sequence[Mutant]]], results: Results, equivalents: Equivalents
+) -> str:
+    """One row for each group of mutants and one for all, as Markdown."""
+    lines = ["| | Run | Killed | Equivalent | Survived | Share |", "|---|---|---|---|---|---|"]
+    total: Counter[str] = Counter()
+    for name, mutants in groups:
+        counts = Counter(classify(mutant, results, equivalents) for mutant in mutants)
+        total += counts
+        if counts.total() > counts[""]:
+            lines.append(_row(name, counts))
+    return "\n".join([*lines, _row("all", total)]) + "\n"
+
+
+def _row(name: str, counts: Counter[str]) -> str:
+    run = counts.total() - counts[""]
+    fair = counts["killed"] + counts["survived"]
+    share = f"{counts['killed'] / fair:.1%}" if fair else ""
+    figures = (run, counts["killed"], counts["equivalent"], counts["survived"], share)
+    return f"| {name} | {' | '.join(map(str, figures))} |"
+
+
+def by_folder(project: Project, mutants: Iterable[Mutant]) -> list[tuple[str, list[Mutant]]]:
+    """The mutants by the folder of their file, the folders in the order of their paths."""
+    groups: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        groups[mutant.file.rpartition("/")[0]].append(mutant)
+    return sorted(groups.items())
+
+
+def by_file(mutants: Iterable[Mutant]) -> list[tuple[str, list[Mutant]]]:
+    """The mutants by file."""
+    groups: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        groups[mutant.file].append(mutant)
+    return sorted(groups.items())
+
+
+def describe(mutant: Mutant, verdict: Verdict, text: str) -> str:
+    """A survivor: where it is, what it is, and what ran on it."""
+    ran = f"{verdict.ran} tests, {verdict.seconds:.0f} s"
+    where = f"{mutant.file}:{mutant.line} {mutant.function or '(module)'}"
+    return f"{where}: {mutant.operator}; {verdict.kind} ({ran})\n{mutant.diff(text)}\n"

@@ -1,0 +1,96 @@
+"""Which tests are run on a mutant, and in which order."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mutation.coverage import Coverage
+from mutation.mutant import Mutant
+from mutation.project import Project
+from mutation.recorder import IMPORT
+
+_ASSIGNED = re.compile(r"(\w+)\s*(?::[^=]*)?=[^=]")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The tests of a mutant, the most promising first, and whether an import runs its lines."""
+
+    tests: list[str]
+    at_import: bool
+
+
+class Selection:
+    """Chooses tests by what they ran when the coverage was recorded."""
+
+    def __init__(self, project: Project, coverage: Coverage) -> None:
+        self._project = project
+        self._coverage = coverage
+        self._killers: dict[str, dict[str, None]] = defaultdict(dict)
+        self._counts: dict[str, int] = defaultdict(int)
+        for test in coverage.seconds:
+            self._counts[_file_of(test)] += 1
+
+    def killed(self, mutant: Mutant, test: str) -> None:
+        """Notes that a test notices changes of this function."""
+        killers = self._killers[f"{mutant.file} {mutant.function}"]
+        killers.pop(test, None)
+        killers[test] = None
+
+    def choose(self, mutant: Mutant) -> Chosen:
+        """The tests that run the changed lines, the most promising first.
+
+        Those come first that noticed a change of the same function; then one of each test function,
+        those of files that run the line in most of their tests before others, and the fastest
+        first; then a second one of each, and so on.
+        """
+        found, at_import = self._covering(mutant)
+        killers = self._killers[f"{mutant.file} {mutant.function}"]
+        first = [test for test in reversed(killers) if test in found]
+        return Chosen([*first, *self._by_promise(found.difference(first))], at_import)
+
+    def _covering(self, mutant: Mutant) -> tuple[set[str], bool]:
+        lines = range(mutant.line, mutant.last_line + 1)
+        found = self._coverage.tests_of(mutant.file, lines)
+        if not found:
+            found = self._coverage.tests_of(mutant.file, [mutant.start_line])
+        at_import = IMPORT in found
+        if found == {IMPORT}:
+            found = self._using(mutant)
+        return found - {IMPORT}, at_import
+
+    def _using(self, mutant: Mutant) -> set[str]:
+        """The tests of what an import defines: they run its scope, or lines with its name."""
+        if mutant.scope is not None:
+            return self._coverage.tests_of(mutant.file, range(mutant.scope[0], mutant.scope[1] + 1))
+        text = self._project.text(mutant.file).split("\n")[mutant.start_line - 1]
+        named = _ASSIGNED.match(text)
+        if named is None:
+            return set()
+        name = re.compile(rf"\b{named[1]}\b")
+        found: set[str] = set()
+        for file in self._project.files():
+            lines = enumerate(self._project.text(file).split("\n"), 1)
+            found |= self._coverage.tests_of(file, [at for at, line in lines if name.search(line)])
+        return found
+
+    def _by_promise(self, tests: Iterable[str]) -> list[str]:
+        seconds = self._coverage.seconds
+        functions: dict[str, list[str]] = defaultdict(list)
+        files: dict[str, int] = defaultdict(int)
+        for test in sorted(tests, key=lambda test: (seconds[test], test)):
+            functions[test.partition("[")[0]].append(test)
+            files[_file_of(test)] += 1
+        ranked = []
+        for function, members in functions.items():
+            file = _file_of(function)
+            share = round(files[file] / self._counts[file], 1)
+            ranked += [(turn, -share, seconds[test], test) for turn, test in enumerate(members)]
+        return [test for *_, test in sorted(ranked)]
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
