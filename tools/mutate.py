@@ -37,7 +37,7 @@ from mutation.project import ROOT, Project
 from mutation.report import HEAD, by_file, by_folder, describe, table
 from mutation.results import SURVIVED, Equivalents, Results
 from mutation.selection import Selection
-from mutation.server import run_mutant
+from mutation.server import Verdict, passes, run_mutant
 
 
 def arguments() -> argparse.Namespace:
@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
     add("--folder", action="append", default=[], help="mutate the files below (may be repeated)")
     add("--sample", type=int, help="mutants per file; larger samples contain smaller ones")
     add("--seed", type=int, default=0, help="which sample")
-    add("--budget", type=float, default=20.0, help="seconds of tests per mutant (default: 20)")
+    add("--budget", type=float, default=20.0, help="processor seconds of tests per mutant (default: 20)")
     add("--record", nargs="*", metavar="TEST_FILE", help="record the coverage of these or all")
     add("--no-record", action="store_true", help="use the coverage as it is")
     add("--only-survivors", action="store_true", help="run those again that survived")
@@ -92,6 +92,26 @@ def is_due(mutant: Mutant, results: Results, args: argparse.Namespace) -> bool:
     return verdict is None or args.again
 
 
+def judge(
+    project: Project, mutant: Mutant, selection: Selection, coverage: Coverage, budget: float
+) -> Verdict:
+    """The verdict on a mutant. A test that does not pass alone without the change does not count."""
+    while True:
+        chosen = selection.choose(mutant)
+        verdict = run_mutant(project, mutant, chosen, coverage.seconds, budget)
+        test = verdict.test
+        if test not in coverage.seconds or selection.is_trusted(test):
+            break
+        if passes(project, mutant, test):
+            selection.trust(test)
+            break
+        print(f"{test} fails alone without any change and is left out", flush=True)
+        del coverage.seconds[test]
+    if test in coverage.seconds:
+        selection.killed(mutant, test)
+    return verdict
+
+
 def run(
     project: Project,
     mutants: Sequence[Mutant],
@@ -108,11 +128,8 @@ def run(
     gc.freeze()
     begin = time.monotonic()
     for at, mutant in enumerate(mutants, 1):
-        chosen = selection.choose(mutant)
-        verdict = run_mutant(project, mutant, chosen, coverage.seconds, args.budget)
+        verdict = judge(project, mutant, selection, coverage, args.budget)
         results.add(mutant, verdict)
-        if verdict.test:
-            selection.killed(mutant, verdict.test)
         if verdict.kind in SURVIVED:
             print(describe(mutant, verdict, project.text(mutant.file)), flush=True)
         elif at % 20 == 0:

@@ -68,6 +68,11 @@ class Project:
         """The top-level packages that the mutated files belong to."""
         return frozenset(folder.partition("/")[0] for folder in self.folders.values())
 
+    @property
+    def is_own(self) -> bool:
+        """Whether this is hlo2onnx, not a repository of the tool's tests."""
+        return "hlo2onnx" in self.packages
+
     def files(self) -> list[str]:
         """Every file that is mutated."""
         found = (path for folder in self.folders.values() for path in self._in(folder))

@@ -31,8 +31,17 @@ class Selection:
         self._coverage = coverage
         self._killers: dict[str, dict[str, None]] = defaultdict(dict)
         self._counts: dict[str, int] = defaultdict(int)
+        self._trusted: set[str] = set()
         for test in coverage.seconds:
             self._counts[_file_of(test)] += 1
+
+    def is_trusted(self, test: str) -> bool:
+        """Whether a test is known to pass alone on the code as it is."""
+        return test in self._trusted
+
+    def trust(self, test: str) -> None:
+        """Notes that a test passes alone on the code as it is."""
+        self._trusted.add(test)
 
     def killed(self, mutant: Mutant, test: str) -> None:
         """Notes that a test notices changes of this function."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,8 @@ import pytest
 
 from mutation.forking import Child
 from mutation.changing import change
-from mutation.mutant import Mutant
+from mutation.economy import economize
+from mutation.mutant import Mutant, Span
 from mutation.project import Project
 from mutation.selection import Chosen
 
@@ -48,7 +49,7 @@ class Verdict:
 def run_mutant(
     project: Project, mutant: Mutant, chosen: Chosen, seconds: dict[str, float], budget: float
 ) -> Verdict:
-    """Runs tests on a mutant until one fails or `budget` seconds have passed."""
+    """Runs tests on a mutant until one fails or took `budget` seconds of the processor."""
     tests = chosen.tests
     if not tests:
         return Verdict("not covered")
@@ -58,28 +59,34 @@ def run_mutant(
         compile(source, path, "exec", dont_inherit=True)
     except SyntaxError:
         return Verdict("invalid")
-    begin = time.monotonic()
 
     def work(send: Callable[[Any], None]) -> None:
         os.chdir(project.root)
         change(project, path, source, chosen.at_import)
+        if project.is_own:
+            economize(project.cache)
         for start, stop in pairwise(CHUNKS):
-            watcher = _Watcher(tests[start:stop], send, begin + budget)
+            watcher = _Watcher(tests[start:stop], send, budget)
             if watcher.tests and not watcher.run():
                 return
         send({"end": True})
 
-    child = Child(work, project.cache / "log")
+    child = Child(work, project.cache / f"log-{os.getpid()}")
     try:
-        return _follow(child, tests, seconds, begin)
+        return _follow(child, seconds)
     finally:
         child.end()
 
 
-def _follow(
-    child: Child, tests: Sequence[str], seconds: dict[str, float], begin: float
-) -> Verdict:
+def passes(project: Project, mutant: Mutant, test: str) -> bool:
+    """Whether a test passes alone on the file as it is."""
+    same = replace(mutant, span=Span(1, 0, 1, 0), replacement="")
+    return run_mutant(project, same, Chosen([test], False), {test: 30.0}, 600.0).kind == "survived"
+
+
+def _follow(child: Child, seconds: dict[str, float]) -> Verdict:
     """Reads a child's messages until its verdict is known."""
+    begin = time.monotonic()
     current, ran = "", 0
 
     def verdict(kind: str, how: str = "") -> Verdict:
@@ -107,12 +114,10 @@ def _follow(
 class _Watcher:
     """A pytest plugin that runs some tests in a given order and tells the parent."""
 
-    def __init__(
-        self, tests: Sequence[str], send: Callable[[Any], None], deadline: float
-    ) -> None:
+    def __init__(self, tests: Sequence[str], send: Callable[[Any], None], budget: float) -> None:
         self.tests = list(tests)
         self._send = send
-        self._deadline = deadline
+        self._budget = budget
         self._goes_on = True
 
     def run(self) -> bool:
@@ -142,7 +147,7 @@ class _Watcher:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Stops before a test if the time is over."""
-        if self._goes_on and time.monotonic() > self._deadline:
+        if self._goes_on and time.process_time() > self._budget:
             self._goes_on = False
             self._send({"budget": True})
         if not self._goes_on:
