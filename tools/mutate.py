@@ -50,7 +50,12 @@ def arguments() -> argparse.Namespace:
     add("--folder", action="append", default=[], help="mutate the files below (may be repeated)")
     add("--sample", type=int, help="mutants per file; larger samples contain smaller ones")
     add("--seed", type=int, default=0, help="which sample")
-    add("--budget", type=float, default=20.0, help="processor seconds of tests per mutant (default: 20)")
+    add(
+        "--budget",
+        type=float,
+        default=20.0,
+        help="processor seconds per mutant (default: 20)",
+    )
     add("--record", nargs="*", metavar="TEST_FILE", help="record the coverage of these or all")
     add("--no-record", action="store_true", help="use the coverage as it is")
     add("--only-survivors", action="store_true", help="run those again that survived")
@@ -95,7 +100,7 @@ def is_due(mutant: Mutant, results: Results, args: argparse.Namespace) -> bool:
 def judge(
     project: Project, mutant: Mutant, selection: Selection, coverage: Coverage, budget: float
 ) -> Verdict:
-    """The verdict on a mutant. A test that does not pass alone without the change does not count."""
+    """The verdict on a mutant. Tests that fail alone without the change do not count."""
     while True:
         chosen = selection.choose(mutant)
         verdict = run_mutant(project, mutant, chosen, coverage.seconds, budget)
@@ -132,7 +137,7 @@ def run(
         results.add(mutant, verdict)
         if verdict.kind in SURVIVED:
             print(describe(mutant, verdict, project.text(mutant.file)), flush=True)
-        elif at % 20 == 0:
+        if at % 20 == 0:
             rate = (time.monotonic() - begin) / at
             print(f"[{at}/{len(mutants)}, {rate:.2f} s each]", flush=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -69,10 +70,8 @@ class Child:
 
     def end(self) -> int:
         """Ends the child and its own children; returns its exit status, negative for a signal."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         os.close(self._pipe)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +18,9 @@ from mutation.operators import Change, changes_of, changes_of_test
 
 _SKIPPED = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr, ast.Global)
 _NUMBERS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+_WEAK = (ast.BoolOp, ast.BinOp, ast.Compare, ast.IfExp, ast.Lambda, ast.UnaryOp)
+"""Expressions that need parentheses inside of others."""
+
 _TEXT_CALLS = frozenset({"Refusal", "InternalError", "UnsupportedError", "cast", "TypeVar"})
 _NUMBERLESS = frozenset({"strict", "frozen", "slots", "maxsize", "order", "eq", "repr"})
 """Keywords that carry no behaviour of the translation: `zip(strict=)`, `dataclass(frozen=)`."""
@@ -82,15 +84,17 @@ class _Visitor:
             if is_test and not isinstance(node, ast.IfExp):
                 for change in changes_of_test(child):  # type: ignore[arg-type]
                     self._add(child, change, True)
-            self.visit(child, inner, not (is_test and _is_negatable(child)) and _counts(node, child))
+            self.visit(
+                child, inner, not (is_test and _is_negatable(child)) and _counts(node, child)
+            )
         if scope:
             self._scopes.pop()
 
     def _add(self, node: ast.AST, change: Change, nested: bool) -> None:
         operator, new = change
         span = self._span(node)
-        text = new if isinstance(new, str) else ast.unparse(new)
-        if nested and isinstance(new, ast.BoolOp | ast.BinOp | ast.Compare | ast.IfExp | ast.Lambda):
+        text = new if isinstance(new, str) else self._text_of(new)
+        if nested and isinstance(new, _WEAK) and not self._is_in_parentheses(span):
             text = f"({text})"
         old = self._lines[span.line - 1 : span.end_line]
         new = replaced(old, span.of_lines(), text)
@@ -109,6 +113,21 @@ class _Visitor:
                 text,
             )
         )
+
+    def _text_of(self, node: ast.AST) -> str:
+        """A node's text: as it is written, if it is a part of the file."""
+        if not hasattr(node, "lineno"):
+            return ast.unparse(node)
+        span = self._span(node)
+        lines = self._lines[span.line - 1 : span.end_line]
+        lines[-1] = lines[-1][: span.end_column]
+        lines[0] = lines[0][span.column :]
+        return "\n".join(lines)
+
+    def _is_in_parentheses(self, span: Span) -> bool:
+        before = self._lines[span.line - 1][: span.column]
+        after = self._lines[span.end_line - 1][span.end_column :]
+        return before.endswith("(") and after.startswith(")")
 
     def _span(self, node: ast.AST) -> Span:
         first, last = node.lineno, node.end_lineno  # type: ignore[attr-defined]

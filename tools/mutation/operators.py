@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -58,17 +57,18 @@ _DROPPED = frozenset({"sorted", "reversed"})
 """Functions that put things in an order; the change leaves the order as it is."""
 
 _SYMMETRIC = frozenset(
-    "Add Mul Min Max And Or Xor Equal BitwiseAnd BitwiseOr BitwiseXor Sum Mean "
-    "NotImplementedError InternalError Refusal".split()
+    {"Add", "Mul", "Min", "Max", "And", "Or", "Xor", "Equal", "Sum", "Mean"}
+    | {"BitwiseAnd", "BitwiseOr", "BitwiseXor"}
+    | {"NotImplementedError", "InternalError", "Refusal"}
+)
 )
 
 
 def _comparison(node: ast.Compare) -> Iterator[Change]:
     for index, op in enumerate(node.ops):
         kind, other = _COMPARISONS[type(op)]
-        changed = copy.copy(node)
-        changed.ops = [*node.ops[:index], other(), *node.ops[index + 1 :]]
-        yield kind, changed
+        ops = [*node.ops[:index], other(), *node.ops[index + 1 :]]
+        yield kind, ast.Compare(node.left, ops, node.comparators)
 
 
 def _boolean(node: ast.BoolOp) -> Iterator[Change]:
@@ -131,13 +131,10 @@ def _sequence(node: ast.List | ast.Tuple) -> Iterator[Change]:
 def _call(node: ast.Call) -> Iterator[Change]:
     name = _called(node)
     if name in _OPPOSITES:
-        changed = copy.copy(node)
-        if isinstance(node.func, ast.Name):
-            changed.func = ast.Name(_OPPOSITES[name])
-        else:
-            assert isinstance(node.func, ast.Attribute)
-            changed.func = ast.Attribute(node.func.value, _OPPOSITES[name])
-        yield "min/max swapped", changed
+        other: ast.expr = ast.Name(_OPPOSITES[name])
+        if isinstance(node.func, ast.Attribute):
+            other = ast.Attribute(node.func.value, _OPPOSITES[name])
+        yield "min/max swapped", ast.Call(other, node.args, node.keywords)
     if name in _DROPPED and isinstance(node.func, ast.Name):
         yield "order dropped", ast.Call(ast.Name("list"), node.args[:1], [])
     is_operator = isinstance(node.func, ast.Attribute) and name[:1].isupper()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -73,6 +74,7 @@ class Recorder:
 
 def record(project: Project, test_file: str) -> dict[str, Any]:
     """Runs the tests of one file in this process, which has not imported the packages yet."""
+    os.chdir(project.root)
     recorder = Recorder(project.root)
     sys.meta_path.insert(0, Finder(project.packages, watch=recorder.watch))
     import_packages(project.root, project.packages)

@@ -22,7 +22,7 @@ mutant is *killed* if one of them fails. Known *equivalent* ones behave as the o
 
 
 def classify(mutant: Mutant, results: Results, equivalents: Equivalents) -> str:
-    """"killed", "equivalent", "survived", or "" for one that did not run."""
+    """ "killed", "equivalent", "survived", or "" for one that did not run."""
     verdict = results.get(mutant)
     if verdict is not None and verdict.kind == "killed":
         return "killed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from mutation.forking import Child
 from mutation.changing import change
 from mutation.economy import economize
+from mutation.forking import Child
 from mutation.mutant import Mutant, Span
 from mutation.project import Project
 from mutation.selection import Chosen
@@ -62,6 +63,7 @@ def run_mutant(
 
     def work(send: Callable[[Any], None]) -> None:
         os.chdir(project.root)
+        gc.disable()
         change(project, path, source, chosen.at_import)
         if project.is_own:
             economize(project.cache)
@@ -123,8 +125,9 @@ class _Watcher:
     def run(self) -> bool:
         """Runs the tests; returns whether all passed in time."""
         files = dict.fromkeys(test.partition("::")[0] for test in self.tests)
-        arguments = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short", *files]
-        status = pytest.main(arguments, plugins=[self])
+        without = ("cacheprovider", "xdist", "unraisableexception")
+        options = [option for name in without for option in ("-p", f"no:{name}")]
+        status = pytest.main(["-q", "-x", "--tb=short", *options, *files], plugins=[self])
         if self._goes_on and status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             self._fails(f"collection of {', '.join(files)}")
         return self._goes_on
