@@ -61,7 +61,6 @@ _SYMMETRIC = frozenset(
     | {"BitwiseAnd", "BitwiseOr", "BitwiseXor"}
     | {"NotImplementedError", "InternalError", "Refusal"}
 )
-)
 
 
 def _comparison(node: ast.Compare) -> Iterator[Change]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mutation.economy import economize
 from mutation.importing import Finder, import_packages
 from mutation.project import Project
 
@@ -78,6 +79,8 @@ def record(project: Project, test_file: str) -> dict[str, Any]:
     recorder = Recorder(project.root)
     sys.meta_path.insert(0, Finder(project.packages, watch=recorder.watch))
     import_packages(project.root, project.packages)
+    if project.is_own:
+        economize(project.cache)
     arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", test_file]
     pytest.main(arguments, plugins=[recorder])
     return {
