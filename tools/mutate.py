@@ -3,6 +3,7 @@
     python tools/mutate.py --record                     record which tests run which line, first
     python tools/mutate.py --file dialect_handlers/stablehlo/scatter/places.py
     python tools/mutate.py --folder dialect_handlers --sample 25
+    python tools/mutate.py --file ... --function index --again
     python tools/mutate.py --only-survivors --budget 120
     python tools/mutate.py --report                     the table and the survivors, nothing is run
     python tools/mutate.py --report --write             ... and docs/mutation.md
@@ -34,7 +35,7 @@ from mutation.generate import mutants_of, sample
 from mutation.importing import import_packages
 from mutation.mutant import Mutant
 from mutation.project import ROOT, Project
-from mutation.report import HEAD, by_file, by_folder, describe, table
+from mutation.report import HEAD, by_file, by_folder, classify, describe, table
 from mutation.results import SURVIVED, Equivalents, Results
 from mutation.selection import Selection
 from mutation.server import Verdict, passes, run_mutant
@@ -48,6 +49,7 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--file", action="append", default=[], help="mutate this file (may be repeated)")
     add("--folder", action="append", default=[], help="mutate the files below (may be repeated)")
+    add("--function", action="append", default=[], help="only in functions with this name")
     add("--sample", type=int, help="mutants per file; larger samples contain smaller ones")
     add("--seed", type=int, default=0, help="which sample")
     add(
@@ -62,7 +64,7 @@ def arguments() -> argparse.Namespace:
     add("--again", action="store_true", help="run those again that have a verdict")
     add("--report", action="store_true", help="run nothing")
     add("--write", action="store_true", help="write docs/mutation.md")
-    add("--survivors", type=Path, help="write the survivors to this file")
+    add("--survivors", type=Path, help="write them to a file per folder in this one")
     cache = Path.home() / ".cache" / "hlo2onnx-mutation"
     add("--cache", type=Path, default=cache, help=f"default: {cache}")
     add("--root", type=Path, default=ROOT, help="another repository (with --package)")
@@ -87,7 +89,8 @@ def selected(project: Project, args: argparse.Namespace) -> list[Mutant]:
         everything = not args.file and not folders
         if everything or file in args.file or (folders and file.startswith(folders)):
             found += sample(mutants_of(file, project.text(file)), args.sample, args.seed)
-    return found
+    names = set(args.function)
+    return [m for m in found if not names or names.intersection(m.function.split("."))]
 
 
 def is_due(mutant: Mutant, results: Results, args: argparse.Namespace) -> bool:
@@ -150,15 +153,18 @@ def report(
     args: argparse.Namespace,
 ) -> None:
     """Prints the figures and the survivors, and writes what is asked for."""
-    survivors = []
-    for mutant in mutants:
-        verdict = results.get(mutant)
-        if verdict is not None and verdict.kind in SURVIVED and not equivalents.reason(mutant):
-            survivors.append(describe(mutant, verdict, project.text(mutant.file)))
-    if args.survivors is not None:
-        args.survivors.write_text("\n".join(survivors), encoding="utf-8")
-    elif args.report:
-        print("\n".join(survivors))
+    for folder, members in by_folder(project, mutants):
+        survivors = []
+        for mutant in members:
+            verdict = results.get(mutant)
+            if verdict is not None and classify(mutant, results, equivalents) == "survived":
+                survivors.append(describe(mutant, verdict, project.text(mutant.file)))
+        if args.survivors is not None and survivors:
+            args.survivors.mkdir(parents=True, exist_ok=True)
+            path = args.survivors / f"{folder.replace('/', '-')}.txt"
+            path.write_text("\n".join(survivors), encoding="utf-8")
+        elif args.report and survivors:
+            print("\n".join(survivors))
     folders = table(by_folder(project, mutants), results, equivalents)
     files = table(by_file(mutants), results, equivalents)
     print(files if args.file or args.folder else folders)

@@ -308,6 +308,41 @@ def test_single_elements_are_written_in_order() -> None:
     ELEMENTS.run(np.zeros(9), known=True).graph_is("ScatterElements")
 
 
+@pytest.mark.parametrize("rows", [255, 256, 257])
+def test_indices_that_reach_the_last_row(rows: int) -> None:
+    """Of 256 rows and more, each ui8 names one: nothing is dropped, and nothing is asked."""
+    case = Case((rows, 2), (4, 1), (4, 2), (0,), 1, window=(1,), inserted=(0,), unique=True)
+    run = case.run([255, 0, 254, 1], index="ui8")
+    assert (run.nodes["ScatterND"], run.nodes.total() <= 3) == (1, rows > 255)
+
+
+@pytest.mark.parametrize("rows", [127, 128, 129])
+def test_negative_indices_are_dropped_whatever_the_extent(rows: int) -> None:
+    case = Case((rows, 2), (4, 1), (4, 2), (0,), 1, window=(1,), inserted=(0,), unique=True)
+    case.run([127, -1, 126, -128], index="i8")
+    Case((rows, 2), (1,), (2,), (0,), 0, window=(0,), inserted=(0,)).run([-1], index="i8")
+
+
+@pytest.mark.parametrize("first", [300, 250])
+def test_each_column_has_its_own_limit(first: int) -> None:
+    """ui8 indices that are inside along one axis, and may be outside along the other."""
+    for case in (
+        Case((first, 550 - first), (4, 2), (4,), (0, 1), 1, inserted=(0, 1), unique=True),
+        Case((first, 550 - first), (4, 2), (4,), (1, 0), 1, inserted=(0, 1), unique=True),
+    ):
+        case.run([[255, 255], [249, 250], [250, 249], [3, 5]], index="ui8")
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_index_columns_in_another_order_than_the_axes(known: bool) -> None:
+    """Windows are whole rows at unique places inside: the index vectors' columns are swapped."""
+    case = Case((256, 260, 2), (4, 2), (4, 2), (1, 0), 1, (1,), (0, 1), unique=True)
+    indices = [[255, 7], [7, 255], [0, 1], [1, 0]]
+    run = case.run(indices, index="ui8", known=known)
+    assert run.nodes["ScatterND"] == 1
+    assert not run.nodes["ReduceSum"]
+
+
 JAX_CASES = {
     "set": lambda x, i, u: x.at[i].set(u),
     "add": lambda x, i, u: x.at[i].add(u),
