@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from mutation.generate import mutants_of, sample
+from mutation.generate import breadth_first, mutants_of, sample
 from mutation.mutant import Mutant
 from mutation.results import Equivalents
 from processes import ROOT, environment
@@ -151,6 +151,14 @@ def test_larger_samples_contain_smaller_ones() -> None:
     assert small < large
     assert _keys(sample(mutants, 3, seed=1)) != small
     assert sample(mutants, None) == mutants
+
+
+def test_samples_run_breadth_first() -> None:
+    mutants = [*mutants_of("a.py", SOURCE), *mutants_of("b.py", SOURCE)]
+    ordered = breadth_first(mutants)
+    assert _keys(ordered) == _keys(mutants)
+    assert [mutant.file for mutant in ordered[:6]] == ["a.py", "b.py"] * 3
+    assert _keys(sample(mutants_of("b.py", SOURCE), 2)) == _keys([ordered[1], ordered[3]])
 
 
 def _keys(mutants: Iterable[Mutant]) -> set[str]:

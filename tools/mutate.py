@@ -31,7 +31,7 @@ from pathlib import Path
 from mutation.changing import functions_of_files
 from mutation.coverage import Coverage, record_coverage
 from mutation.forking import preload
-from mutation.generate import mutants_of, sample
+from mutation.generate import breadth_first, mutants_of, sample
 from mutation.importing import import_packages
 from mutation.mutant import Mutant
 from mutation.project import ROOT, Project
@@ -189,7 +189,7 @@ def main() -> int:
             for mutant in mutants
             if is_due(mutant, results, args) and equivalents.reason(mutant) is None
         ]
-        run(project, due, results, args)
+        run(project, breadth_first(due, args.seed) if args.sample else due, results, args)
     report(project, mutants, results, equivalents, args)
     return 0
 

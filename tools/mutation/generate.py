@@ -49,6 +49,17 @@ def sample(mutants: list[Mutant], count: int | None, seed: int = 0) -> list[Muta
     return [mutant for mutant in mutants if mutant.key in chosen]
 
 
+def breadth_first(mutants: list[Mutant], seed: int = 0) -> list[Mutant]:
+    """The first mutant of each file's sample, then the second of each, and so on: a run that is
+    interrupted leaves a smaller sample of every file."""
+    turns: Counter[str] = Counter()
+    ranked = []
+    for mutant in sorted(mutants, key=lambda mutant: _rank(seed, mutant.key)):
+        ranked.append((turns[mutant.file], mutant.file, mutant))
+        turns[mutant.file] += 1
+    return [mutant for *_, mutant in sorted(ranked, key=lambda item: item[:2])]
+
+
 def _rank(seed: int, key: str) -> str:
     return hashlib.sha256(f"{seed} {key}".encode()).hexdigest()
 
