@@ -38,6 +38,30 @@ def test_symbolic_operands(name: str) -> None:
     every_size(OPERANDS[name], "b, 8")
 
 
+STARTS: dict[str, Callable[[Any], tuple[Any, ...]]] = {
+    "the first row": lambda b: (0 * b, 0),
+    "the last row": lambda b: (b - 1, 7),
+    "behind the last row": lambda b: (b, 3),
+    "a row before the first": lambda b: (1 - b, 3),
+    "a middle row": lambda b: (b // 2, 3),
+    "a column that may be outside": lambda b: (b // 2, b + 2),
+}
+"""Row and column, of a matrix of shape (b, 8)."""
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_place_that_follows_from_the_shape(name: str) -> None:
+    """What is proven to be inside is not asked about; the rest is dropped where it is outside."""
+    numbers = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
+
+    def scattered(x: jax.Array) -> jax.Array:
+        index = jnp.stack([jnp.asarray(place, jnp.int32) for place in STARTS[name](x.shape[0])])
+        return lax.scatter(x, index, 5.0, numbers, mode="drop")
+
+    program = every_size(scattered, "b, 8")
+    assert bool(program.report.nodes["Where"]) == (name not in list(STARTS)[:2])
+
+
 TABLE = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
 BOTH: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "add": (lambda x, i: x.at[i].add(1.0), ("b, 8", "int32[n]")),
@@ -84,17 +108,21 @@ def test_a_region_without_a_name() -> None:
     every_size(scattered, "b, 8", "int32[n]", "n, 8")
 
 
-@pytest.mark.parametrize("combiner", ["add", "maximum"])
+@pytest.mark.parametrize("combiner", ["add", "maximum", "set"])
 def test_no_updates(combiner: str) -> None:
     """JAX's dimensions are at least 1, those of other producers are not."""
+    body = (
+        "stablehlo.return %b : tensor<f32>"
+        if combiner == "set"
+        else f"%1 = stablehlo.{combiner} %a, %b : tensor<f32> stablehlo.return %1 : tensor<f32>"
+    )
     program = hlo2onnx.translate(
         f"""
         func.func public @main(%x: tensor<?x2xf32>, %i: tensor<?x1xi32>, %u: tensor<?x2xf32>)
             -> tensor<?x2xf32> {{
           %0 = "stablehlo.scatter"(%x, %i, %u) ({{
             ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-              %1 = stablehlo.{combiner} %a, %b : tensor<f32>
-              stablehlo.return %1 : tensor<f32>
+              {body}
           }}) {{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
             inserted_window_dims = [0], scatter_dims_to_operand_dims = [0],
             index_vector_dim = 1>}} : (tensor<?x2xf32>, tensor<?x1xi32>, tensor<?x2xf32>)

@@ -118,6 +118,15 @@ def test_case_out_of_range_takes_the_last_branch(branches: int, index: int) -> N
     assert run.nodes["If"] == branches - 1
 
 
+@pytest.mark.parametrize("index", [-(2**31), -1, 0, 1, 2, 3])
+@pytest.mark.parametrize("branches", [1, 3])
+def test_case_of_a_constant_is_its_branch(branches: int, index: int) -> None:
+    text = case_text(branches).replace('"stablehlo.case"(%arg0)', '"stablehlo.case"(%k)', 1)
+    text = text.replace("%0 =", f"%k = stablehlo.constant dense<{index}> : tensor<i32>\n%0 =", 1)
+    x = np.array([5, 7], np.int32)
+    against_xla(text, np.array(0, np.int32), x).bit_exact().has_no("If")
+
+
 def test_lax_cond_keeps_its_predicate() -> None:
     run = against_jax(lambda p, x: lax.cond(p, jnp.sin, jnp.cos, x), np.array(True), X)
     run.close().graph_is("If", "Sin", "Cos")
@@ -376,6 +385,33 @@ def test_counters_that_wrap() -> None:
 
     run = against_jax(f, np.int8(3)).bit_exact()
     assert states(loops(run)[0]) == [()]
+
+
+@pytest.mark.parametrize("step", [-3, 300, -(2**31)])
+def test_counters_with_any_step(step: int) -> None:
+    def f(j: Any) -> Any:
+        return lax.fori_loop(0, 5, lambda i, c: (c[0] + jnp.int32(step), c[1] ^ c[0]), (j, j))
+
+    run = against_jax(f, np.int32(7)).bit_exact()
+    assert states(loops(run)[0]) == [()]
+
+
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_a_falling_counter_is_an_index(inclusive: bool) -> None:
+    """It starts and ends outside of the array, where the index is clamped."""
+
+    def f(x: Any, start: Any, bound: Any) -> Any:
+        def goes_on(c: Any) -> Any:
+            return c[0] >= bound if inclusive else c[0] > bound
+
+        def body(c: Any) -> Any:
+            return c[0] - 1, c[1] * 2 + lax.dynamic_slice(x, (c[0],), (1,))[0]
+
+        return lax.while_loop(goes_on, body, (start.astype(jnp.int32), jnp.int32(0)))
+
+    x = np.array([1, 5, 2, 8, 3], np.int32)
+    for start, bound in ((9, -4), (3, 1), (0, -3), (2, 5)):
+        against_jax(f, x, np.uint8(start), np.int32(bound)).bit_exact()
 
 
 def test_one_trip_is_the_body_and_none_is_nothing() -> None:

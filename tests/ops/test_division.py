@@ -129,6 +129,24 @@ def test_operands_proven_non_negative() -> None:
     assert run.nodes["Mod"] == 1
 
 
+ONE_NON_NEGATIVE = """
+module {{ func.func public @main(%arg0: tensor<4xui8>, %arg1: tensor<4xi32>)
+    -> (tensor<4xi32>, tensor<4xi32>) {{
+  %0 = stablehlo.convert %arg0 : (tensor<4xui8>) -> tensor<4xi32>
+  %1 = stablehlo.{op} %0, %arg1 : tensor<4xi32>
+  %2 = stablehlo.{op} %arg1, %0 : tensor<4xi32>
+  return %1, %2 : tensor<4xi32>, tensor<4xi32>
+}} }}
+"""
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_one_operand_proven_non_negative(op: str) -> None:
+    """The other one may be negative: the result has the sign of x, whichever it is."""
+    x, y = np.array([7, 250, 1, 0], np.uint8), np.array([-3, 4, -(2**31), -1], np.int32)
+    against_xla(ONE_NON_NEGATIVE.format(op=op), x, y).bit_exact()
+
+
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("type", ["i8", "i32", "i64", "ui32", "ui64", "f32", "f64"])
 def test_random(op: str, type: str) -> None:

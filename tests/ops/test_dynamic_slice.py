@@ -71,6 +71,7 @@ CASES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], list[str]]] = [
     ((7, 5), (100, 5), (7, 5), ["Identity"]),
     ((7, 5), ("@3", "@3"), (7, 5), ["Identity"]),
     ((7,), ("@-1",), (1,), ["Clip", "Gather", "Reshape"]),
+    ((3, 5000), ("@2", 0), (1, 5000), ["Clip", "Gather", "Reshape"]),
     ((), (), (), ["Identity"]),
     ((7, 5), ("@3", "@3"), (0, 2), ["Identity"]),
     ((0, 5), ("@3", "@3"), (0, 2), ["Identity"]),
