@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mutation.generate import breadth_first, mutants_of, sample
 from mutation.mutant import Mutant
+from mutation.project import Project
 from mutation.results import Equivalents
 from processes import ROOT, environment
 
@@ -118,6 +119,8 @@ def test_changes(source: str, expected: set[tuple[str, str]]) -> None:
         "import a",
         "y = zip(a, b, strict=True)",
         "y = cast(1, a)",
+        "for a in (b, c): f(a)",
+        "RULES: tuple = (a, b)",
     ],
 )
 def test_left_alone(source: str) -> None:
@@ -233,10 +236,16 @@ def test_run(toy: Path) -> None:
 
 
 def test_entries_without_a_mutant_are_found(toy: Path) -> None:
-    from mutation.project import Project
-
     equivalents = Equivalents(Project(toy, toy / "cache", {"toy": "toy"}))
     mutants = mutants_of("toy/core.py", SOURCE)
     assert [m.mutant for m in mutants if equivalents.reason(m)] == ["if x <= low:"]
     assert not equivalents.unknown(mutants)
     assert equivalents.unknown([]) == ["toy/core.py | clamp | if x < low: | if x <= low:"]
+
+
+def test_every_known_equivalent_is_a_mutant(tmp_path: Path) -> None:
+    """Entries whose code has changed are to be removed or written anew."""
+    project = Project(ROOT, tmp_path)
+    equivalents = Equivalents(project)
+    mutants = [m for file in equivalents.files for m in mutants_of(file, project.text(file))]
+    assert not equivalents.unknown(mutants)

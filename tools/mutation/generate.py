@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mutation.mutant import Mutant, Span, normalised, replaced
-from mutation.operators import Change, changes_of, changes_of_test
+from mutation.operators import Change, Swap, changes_of, changes_of_test
 
 _SKIPPED = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr, ast.Global)
 _NUMBERS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -103,8 +103,11 @@ class _Visitor:
 
     def _add(self, node: ast.AST, change: Change, nested: bool) -> None:
         operator, new = change
-        span = self._span(node)
-        text = new if isinstance(new, str) else self._text_of(new)
+        if isinstance(new, Swap):
+            span, text = self._swapped(new)
+        else:
+            span = self._span(node)
+            text = new if isinstance(new, str) else self._text_of(new)
         if nested and isinstance(new, _WEAK) and not self._is_in_parentheses(span):
             text = f"({text})"
         old = self._lines[span.line - 1 : span.end_line]
@@ -129,7 +132,15 @@ class _Visitor:
         """A node's text: as it is written, if it is a part of the file."""
         if not hasattr(node, "lineno"):
             return ast.unparse(node)
-        span = self._span(node)
+        return self._content(self._span(node))
+
+    def _swapped(self, swap: Swap) -> tuple[Span, str]:
+        one, other = self._span(swap.first), self._span(swap.second)
+        between = Span(one.end_line, one.end_column, other.line, other.column)
+        text = "".join(map(self._content, (other, between, one)))
+        return Span(one.line, one.column, other.end_line, other.end_column), text
+
+    def _content(self, span: Span) -> str:
         lines = self._lines[span.line - 1 : span.end_line]
         lines[-1] = lines[-1][: span.end_column]
         lines[0] = lines[0][span.column :]
@@ -161,13 +172,18 @@ def _is_negatable(test: ast.AST) -> bool:
 
 
 def _counts(node: ast.AST, child: ast.AST) -> bool:
-    """Whether the order of a sequence in this place matters."""
+    """Whether the order of a sequence in this place matters: not where it is searched or run
+    through, and hardly in the lists of the rules."""
     if not isinstance(child, ast.List | ast.Tuple):
         return True
     if isinstance(node, ast.Compare):
         return not isinstance(node.ops[-1], ast.In | ast.NotIn)
+    if isinstance(node, ast.For | ast.comprehension):
+        return child is not node.iter
     if isinstance(node, ast.Assign):
         return not isinstance(node.targets[0], ast.Tuple)
+    if isinstance(node, ast.AnnAssign):
+        return not ast.unparse(node.target).endswith("RULES")
     unordered = ("isinstance", "frozenset", "set", "startswith", "any", "all")
     return not (isinstance(node, ast.Call) and _named(node) in unordered)
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-Change = tuple[str, ast.AST | str]
-"""What kind of change it is, and the node (or the text) that replaces the old one."""
+
+@dataclass(frozen=True)
+class Swap:
+    """Two neighbours change places, and what is between them stays."""
+
+    first: ast.expr
+    second: ast.expr
+
+
+Change = tuple[str, ast.AST | Swap | str]
+"""What kind of change it is, and the node or the text that replaces the old one."""
 
 _COMPARISONS: dict[type[ast.cmpop], tuple[str, type[ast.cmpop]]] = {
     ast.Lt: ("off by one", ast.LtE),
@@ -123,8 +133,7 @@ def _sequence(node: ast.List | ast.Tuple) -> Iterator[Change]:
         for index in range(len(items) - 1):
             one, other = items[index : index + 2]
             if ast.dump(one) != ast.dump(other):
-                changed = [*items[:index], other, one, *items[index + 2 :]]
-                yield "items swapped", type(node)(changed, node.ctx)
+                yield "items swapped", Swap(one, other)
 
 
 def _call(node: ast.Call) -> Iterator[Change]:
@@ -138,13 +147,11 @@ def _call(node: ast.Call) -> Iterator[Change]:
         yield "order dropped", ast.Call(ast.Name("list"), node.args[:1], [])
     is_operator = isinstance(node.func, ast.Attribute) and name[:1].isupper()
     arguments = node.args
-    if is_operator and name not in _SYMMETRIC and len(arguments) > 1:
-        first, second, *rest = arguments
-        if not any(isinstance(argument, ast.Starred) for argument in (first, second)):
-            yield "operands swapped", ast.Call(node.func, [second, first, *rest], node.keywords)
+    starred = any(isinstance(argument, ast.Starred) for argument in arguments[:2])
+    if is_operator and name not in _SYMMETRIC and len(arguments) > 1 and not starred:
+        yield "operands swapped", Swap(arguments[0], arguments[1])
     if name == "Where" and len(arguments) == 3:
-        condition, yes, no = arguments
-        yield "operands swapped", ast.Call(node.func, [condition, no, yes], node.keywords)
+        yield "operands swapped", Swap(arguments[1], arguments[2])
 
 
 def _called(node: ast.Call) -> str:

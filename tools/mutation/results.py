@@ -53,6 +53,11 @@ class Equivalents:
             _identity(entry): group["reason"] for group in groups for entry in group["mutants"]
         }
 
+    @property
+    def files(self) -> list[str]:
+        """The files that have known equivalents."""
+        return sorted({file for file, *_ in self._reasons})
+
     def reason(self, mutant: Mutant) -> str | None:
         """Why a mutant is equivalent, None if it is not known to be."""
         return self._reasons.get(_identity(asdict(mutant)))
