@@ -229,7 +229,7 @@ def test_run(toy: Path) -> None:
     }
     assert printed.count("not covered") == 3
     page = (toy / "docs" / "mutation.md").read_text()
-    assert page.count("| 13 | 7 | 1 | 5 | 58.3% |") == 4
+    assert page.count("| 13 | 13 | 7 | 1 | 5 | 58.3% |") == 4
     verdicts = (toy / "cache" / "results.jsonl").read_text().count("\n")
     run_tool(toy)
     assert (toy / "cache" / "results.jsonl").read_text().count("\n") == verdicts

@@ -1,6 +1,6 @@
 """Mutation testing of handlers, rules, targets and analyses (Python 3.12 or later).
 
-    python tools/mutate.py --record                     record which tests run which line, first
+    python tools/mutate.py --record                     record which tests run which lines, first
     python tools/mutate.py --file dialect_handlers/stablehlo/scatter/places.py
     python tools/mutate.py --folder dialect_handlers --sample 25
     python tools/mutate.py --file ... --function index --again
@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
         default=20.0,
         help="processor seconds per mutant (default: 20)",
     )
-    add("--record", nargs="*", metavar="TEST_FILE", help="record the coverage of these or all")
+    add("--record", nargs="*", metavar="TEST_FILE", help="record these, or what changed")
     add("--no-record", action="store_true", help="use the coverage as it is")
     add("--only-survivors", action="store_true", help="run those again that survived")
     add("--again", action="store_true", help="run those again that have a verdict")
@@ -178,7 +178,7 @@ def main() -> int:
     project = project_of(args)
     if args.record is not None:
         preload(project.preloaded)
-        record_coverage(project, args.record or project.test_files())
+        record_coverage(project, args.record or Coverage(project).outdated())
         return 0
     results, equivalents = Results(project.cache / "results.jsonl"), Equivalents(project)
     mutants = selected(project, args)

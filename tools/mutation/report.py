@@ -16,7 +16,8 @@ HEAD = """\
 `tools/mutate.py` makes single changes in handlers, rules, targets and analyses (a comparison off by
 one, a guard dropped, operands swapped ...) and runs the tests that execute the changed lines. A
 mutant is *killed* if one of them fails. Known *equivalent* ones behave as the original does;
-`tools/mutation/equivalent.json` says why. *Share* is what is killed of the others.
+`tools/mutation/equivalent.json` says why. *Share* is what is killed of the others. Of the mutants
+made, a sample has run; one that survived may have run on a part of its tests only.
 
 """
 
@@ -35,7 +36,8 @@ def table(
     groups: Iterable[tuple[str, Sequence[Mutant]]], results: Results, equivalents: Equivalents
 ) -> str:
     """One row for each group of mutants and one for all, as Markdown."""
-    lines = ["| | Run | Killed | Equivalent | Survived | Share |", "|---|---|---|---|---|---|"]
+    head = "| | Made | Run | Killed | Equivalent | Survived | Share |"
+    lines = [head, "|---" * 7 + "|"]
     total: Counter[str] = Counter()
     for name, mutants in groups:
         counts = Counter(classify(mutant, results, equivalents) for mutant in mutants)
@@ -49,7 +51,14 @@ def _row(name: str, counts: Counter[str]) -> str:
     run = counts.total() - counts[""]
     fair = counts["killed"] + counts["survived"]
     share = f"{counts['killed'] / fair:.1%}" if fair else ""
-    figures = (run, counts["killed"], counts["equivalent"], counts["survived"], share)
+    figures = (
+        counts.total(),
+        run,
+        counts["killed"],
+        counts["equivalent"],
+        counts["survived"],
+        share,
+    )
     return f"| {name} | {' | '.join(map(str, figures))} |"
 
 
