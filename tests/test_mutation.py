@@ -213,6 +213,7 @@ def run_tool(root: Path, *arguments: str) -> str:
     return child.stdout
 
 
+@pytest.mark.wide
 @needs_monitoring
 def test_run(toy: Path) -> None:
     """Guards, constants of modules and conditions die; the known equivalent is not run; what no
