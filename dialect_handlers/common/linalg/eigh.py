@@ -11,12 +11,14 @@ from dialect_handlers.common.linalg.blocks import adjoint, over_batch
 from dialect_handlers.common.linalg.divide import bidiagonal_svd
 from dialect_handlers.common.linalg.reductions import tridiagonalize
 from dialect_handlers.common.linalg.scaling import scaled
+from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 
 
 def eigh(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
     """A = V diag(w) V^H.
 
-    Each eigenvector is one of those that differ by a factor of absolute value 1.
+    Each eigenvector is one of those that differ by a factor of absolute value 1; those of diagonal
+    matrices are LAPACK's.
 
     Args:
         a: [..., n, n]; only one triangle is read, and the real part of the diagonal.
@@ -47,12 +49,13 @@ def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> tuple[jax.Array, jax.Array]:
     tridiagonal matrix.
 
     Of T + c, positive definite, the Cholesky factor is bidiagonal. Its right singular vectors are
-    the eigenvectors.
+    the eigenvectors. Those of a diagonal matrix are the unit vectors, in LAPACK's order.
 
     Args:
         d: The diagonal [n].
         e: What stands beside it [n - 1].
     """
+    diagonal_already = jnp.all(e == 0)
     sizes = jnp.pad(abs(e), 1)
     bound = jnp.max(abs(d) + sizes[1:] + sizes[:-1])
     bound = jnp.where(bound > 0, bound, 1)
@@ -66,7 +69,8 @@ def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> tuple[jax.Array, jax.Array]:
     last, pivots = lax.scan(step, diagonal[0], (diagonal[1:], beside))
     roots = jnp.sqrt(jnp.append(pivots, last))
     _, rows = bidiagonal_svd(roots, beside / roots[:-1], left=False)
+    rows = jnp.where(diagonal_already, np.eye(d.shape[0], dtype=d.dtype), rows)
     # Rayleigh's quotients: the eigenvalues, without what they lost by adding c.
     w = jnp.sum(rows * rows * d, 1) + 2 * jnp.sum(rows[:, :-1] * rows[:, 1:] * e, 1)
-    order = jnp.argsort(w)
+    order = selection_order(w, jnp.argsort(w), [Pass(descending=False)], by=diagonal_already)
     return w[order], rows[order]

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dialect_handlers.common.linalg.blocks import divided
+
 
 def scaled(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """A matrix whose elements may be squared, and the number to multiply by for the given one.
@@ -25,4 +27,4 @@ def scaled(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     smallest = np.sqrt(limits.tiny) / limits.eps
     extreme = (largest < smallest) | (largest > 1 / smallest)
     scale = jnp.where(extreme & (largest > 0), largest, 1)
-    return jnp.where(jnp.isfinite(largest), a / scale, np.nan), scale
+    return jnp.where(jnp.isfinite(largest), divided(a, scale), np.nan), scale

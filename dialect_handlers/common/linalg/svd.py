@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,27 +12,65 @@ from dialect_handlers.common.linalg.blocks import adjoint, over_batch
 from dialect_handlers.common.linalg.divide import bidiagonal_svd
 from dialect_handlers.common.linalg.reductions import bidiagonalize
 from dialect_handlers.common.linalg.scaling import scaled
+from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
+
+Driver = Literal["gesdd", "gesvd"]
+"""LAPACK's function: divide and conquer, or QR iterations."""
+
+_CONQUERED_AT_ONCE = 25
+"""The largest bidiagonal matrix that gesdd does not divide (SMLSIZ)."""
 
 
-def svd(a: jax.Array, *, full_matrices: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
+def svd(
+    a: jax.Array, *, full_matrices: bool, driver: Driver = "gesdd"
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """A = U diag(s) V^H.
 
-    Each pair of singular vectors is one of those that differ by a factor of absolute value 1.
+    Each pair of singular vectors is one of those that differ by a factor of absolute value 1; those
+    of diagonal matrices are LAPACK's.
 
     Args:
         a: [..., m, n], m and n >= 1.
         full_matrices: Whether U and V are square.
+        driver: Whose vectors those of diagonal matrices are.
 
     Returns:
         U [..., m, k or m]; s [..., k], descending; V^H [..., k or n, n], k being the smaller of m
         and n. All are NaN where A holds NaN or infinities.
     """
     m, n = a.shape[-2:]
+    convention = _Convention.of(driver, min(m, n))
     if m < n:
-        v, s, uh = svd(adjoint(a), full_matrices=full_matrices)
+        mirrored = convention._replace(negative_left=~convention.negative_left)
+        v, s, uh = over_batch(lambda a: _svd(a, full_matrices, mirrored), 2, adjoint(a))
         return adjoint(uh), s, adjoint(v)
-    u, s, vh = over_batch(lambda a: _svd(a, full_matrices), 2, a)
+    u, s, vh = over_batch(lambda a: _svd(a, full_matrices, convention), 2, a)
     return u, s, vh
+
+
+class _Convention(NamedTuple):
+    """LAPACK's vectors of diagonal matrices.
+
+    Attributes:
+        passes: How it sorts the values.
+        negative_left: bool[n], whether it is the left vector of a negative element that is
+            negative, and not the right one.
+    """
+
+    passes: list[Pass]
+    negative_left: np.ndarray
+
+    @classmethod
+    def of(cls, driver: Driver, n: int) -> _Convention:
+        """The convention for n singular values."""
+        last = np.arange(n) == n - 1
+        by_qr = Pass(descending=True, from_end=True)
+        if driver == "gesvd":
+            return cls([by_qr], last & False)
+        selected = Pass(descending=True)
+        if n <= _CONQUERED_AT_ONCE:
+            return cls([by_qr, Pass(descending=False), selected], last & (n == 1))
+        return cls([selected], last)
 
 
 def singular_values(a: jax.Array) -> jax.Array:
@@ -46,14 +86,20 @@ def _singular_values(a: jax.Array) -> jax.Array:
     return -jnp.sort(-jnp.sqrt(jnp.sum(product * product, 1))) * scale
 
 
-def _svd(a: jax.Array, full_matrices: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _svd(
+    a: jax.Array, full_matrices: bool, convention: _Convention
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     m, n = a.shape
     a, scale = scaled(a)
     d, e, left, right = bidiagonalize(a)
     u, v = bidiagonal_svd(d, e, left=True)
+    diagonal_already = jnp.all(e == 0)
+    unit = np.eye(n, dtype=d.dtype)
+    u, v = jnp.where(diagonal_already, unit, u), jnp.where(diagonal_already, unit, v)
     s = jnp.sum(u * v * d, 1) + jnp.sum(u[:, :-1] * v[:, 1:] * e, 1)
-    u, s = jnp.where(s < 0, -1, 1)[:, None] * u, abs(s)
-    order = jnp.argsort(-s)
+    sign, left_is = jnp.where(s < 0, -1, 1)[:, None], convention.negative_left[:, None]
+    u, v, s = jnp.where(left_is, sign, 1) * u, jnp.where(left_is, 1, sign) * v, abs(s)
+    order = selection_order(s, jnp.argsort(-s), convention.passes, by=diagonal_already)
     u, s, v = u[order].T.astype(a.dtype), s[order], v[order].T.astype(a.dtype)
     if full_matrices:
         u = jnp.pad(u, [(0, m - n), (0, m - n)])

@@ -10,7 +10,7 @@ import numpy as np
 
 from dialect_handlers.common.free_choices import note_choices
 from dialect_handlers.common.linalg.blocks import adjoint
-from dialect_handlers.common.linalg.svd import singular_values, svd
+from dialect_handlers.common.linalg.svd import Driver, singular_values, svd
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.values import shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -40,7 +40,8 @@ def gesdd(em: Emitter, op: CustomCall, *, mode: int) -> list[Parts]:
     """gesdd(a) -> (what is left of a, s, U, V^H, info)"""
     if mode == ord("O"):
         raise UnsupportedOp(*_WRITES_OVER)
-    return _decomposed(em, op, "none" if mode == ord("N") else "U, V^H")
+    driver: Driver = "gesvd" if "gesvd" in op.target else "gesdd"
+    return _decomposed(em, op, "none" if mode == ord("N") else "U, V^H", driver)
 
 
 @handles_call(
@@ -64,7 +65,9 @@ def solver_gesvdj(em: Emitter, op: CustomCall, *, compute_uv: bool) -> list[Part
     return _decomposed(em, op, "U, V" if compute_uv else "none")
 
 
-def _decomposed(em: Emitter, op: CustomCall, vectors: Vectors) -> list[Parts]:
+def _decomposed(
+    em: Emitter, op: CustomCall, vectors: Vectors, driver: Driver = "gesdd"
+) -> list[Parts]:
     if vectors != "none":
         note_choices(em, "svd")
     a = em.parts(op.operands[0])
@@ -74,13 +77,17 @@ def _decomposed(em: Emitter, op: CustomCall, vectors: Vectors) -> list[Parts]:
     shapes = tuple((*batch, *matrix) if matrix else () for matrix in matrices)
     if any(None in shape for shape in shapes):
         raise UnsupportedOp(*_SYMBOLIC_MATRIX)
-    return em.through_jax(decomposition, a, vectors=vectors, shapes=shapes)
+    return em.through_jax(decomposition, a, vectors=vectors, shapes=shapes, driver=driver)
 
 
 def decomposition(
-    a: jax.Array, *, vectors: Vectors, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    a: jax.Array,
+    *,
+    vectors: Vectors,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    driver: Driver = "gesdd",
 ) -> tuple[jax.Array, ...]:
-    """LAPACK's gesdd of a [..., m, n], and what other libraries make of it.
+    """LAPACK's gesdd or gesvd of a [..., m, n], and what other libraries make of it.
 
     Args:
         shapes: Of the vectors, which have zeros where none are wanted.
@@ -93,6 +100,6 @@ def decomposition(
     if vectors == "none":
         return a, singular_values(a), *(jnp.zeros(shape, a.dtype) for shape in shapes), info
     full = all(shape[-1] == shape[-2] for shape in shapes)
-    u, s, vh = svd(a, full_matrices=full)
+    u, s, vh = svd(a, full_matrices=full, driver=driver)
     both = {"U, V^H": (u, vh), "V^H, U": (vh, u), "U, V": (u, adjoint(vh))}[vectors]
     return a, s, *both, info

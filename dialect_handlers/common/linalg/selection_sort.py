@@ -1,0 +1,81 @@
+"""LAPACK's order of equal eigenvalues and singular values.
+
+LAPACK sorts them by selection, which is not stable: each step exchanges the element in its place
+with the first of the smallest ones behind it. The order of equal values tells where the vectors of
+a diagonal matrix come, and so a stable sort gives other vectors.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dialect_handlers.common.linalg.blocks import IN_BOUNDS, first_largest
+
+
+class Pass(NamedTuple):
+    """One sort by selection.
+
+    Attributes:
+        descending: Whether the largest value comes first.
+        from_end: Whether the places are filled from the last one on, each with the value that
+            comes last in the order, and of equal ones with the last.
+    """
+
+    descending: bool
+    from_end: bool = False
+
+
+def selection_order(x: jax.Array, order: jax.Array, passes: list[Pass], by: jax.Array) -> jax.Array:
+    """Where the values are after one or more sorts by selection, as indices [n].
+
+    Args:
+        x: The values [n], n >= 1.
+        order: A stable order of them [n], which is the result where `by` is false or where there
+            is no choice: no two values are equal, or all are.
+        passes: The sorts, one after the other.
+        by: bool[], whether the order of equal values matters.
+    """
+    n = x.shape[0]
+    ranked = _take(x, order)
+    equal = ranked[1:] == ranked[:-1]
+    trips = jnp.where(by & jnp.any(equal) & ~jnp.all(equal), n, 0)
+    i = lax.iota(np.int32, n)
+    order = jnp.where(trips > 0, i, order.astype(np.int32))
+
+    def sort(order: jax.Array, at: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        descending, from_end = at
+        keys = jnp.where(descending ^ from_end, x, -x)
+        order = jnp.where(from_end, order[::-1], order)
+        order = _selected(keys, order, trips)
+        return jnp.where(from_end, order[::-1], order), None
+
+    if passes == [Pass(descending=False)]:
+        return _selected(-x, order, trips)
+    columns = (np.array(column) for column in zip(*passes, strict=True))
+    return lax.scan(sort, order, tuple(columns))[0]
+
+
+def _selected(keys: jax.Array, order: jax.Array, trips: jax.Array) -> jax.Array:
+    """The order after so many steps, each of which takes the first of the largest keys left."""
+    i = lax.iota(np.int32, keys.shape[0])
+
+    def step(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        here, order = carry
+        largest = first_largest(jnp.where(i >= here, _take(keys, order), -np.inf))
+        taken = lax.dynamic_index_in_dim(order, largest, 0, keepdims=False, **IN_BOUNDS)
+        left = lax.dynamic_index_in_dim(order, here, 0, keepdims=False, **IN_BOUNDS)
+        return here + 1, jnp.where(i == here, taken, jnp.where(i == largest, left, order))
+
+    def going(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return carry[0] < trips
+
+    return lax.while_loop(going, step, (np.int32(0), order))[1]
+
+
+def _take(x: jax.Array, indices: jax.Array) -> jax.Array:
+    return x.at[indices].get(mode="promise_in_bounds", wrap_negative_indices=False)
