@@ -172,8 +172,10 @@ class OnnxProgram:
 
         Returns:
             A comparison per output and run; falsy when they disagree, readable as text. Then it
-            repeats the report's notes: vectors of a decomposition, for example, are unique only
-            up to their signs, and may differ from XLA's and be right.
+            repeats the report's notes. Vectors of decompositions are judged by what is unique:
+            they may have other signs than XLA's, and what is computed from them follows. An output
+            that depends on a choice that is not known cannot be judged: it says so, and the
+            verification is falsy.
 
         Raises:
             SignatureError: The arguments do not fit.

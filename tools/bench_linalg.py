@@ -134,6 +134,12 @@ multiples of n times the rounding error. The numbers of nodes do not grow with t
 ones have a few more, for tables that are not computed beforehand and blocks that do not fit.
 Eigenvalues of matrices that are not Hermitian are found one after the other, row by row, which is
 slow: it is for small matrices.
+
+Eigenvectors and singular vectors are unique only up to their signs or phases, and up to the basis
+of a space of equal values. For diagonal matrices, as the identity is one, the vectors are exactly
+those of LAPACK. For others they may be other ones than XLA's. `program.verify()` therefore judges
+vectors by their residual and their orthogonality, and computes the other outputs from the vectors
+that the model chose. It says so where an output depends on a choice that it does not know.
 """
 HEADER = """\
 | decomposition | ORT ms | XLA ms | ORT / XLA | residual | defect | nodes | translation s |

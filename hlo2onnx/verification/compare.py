@@ -23,6 +23,9 @@ class Comparison:
         nonfinite: Elements where one side is NaN or infinite and the other is not the same.
         tolerance: What was allowed; None where equality was asked for.
         ok: Whether every element is within the tolerance.
+        unjudged: What the output depends on that is not unique, where it differs and that may be
+            the reason; then nothing is known about it.
+        remark: How it was judged, where not by the elements of XLA's result.
     """
 
     name: str
@@ -34,6 +37,8 @@ class Comparison:
     nonfinite: int
     tolerance: Tolerance | None
     ok: bool
+    unjudged: str = ""
+    remark: str = ""
 
 
 def compare(
@@ -168,8 +173,14 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every output agrees in both runs."""
+        """Whether every output agrees in both runs; not where one cannot be judged."""
         return all(item.ok for item in (*self.optimized, *self.plain))
+
+    @property
+    def differing(self) -> list[Comparison]:
+        """The outputs that are wrong; those that cannot be judged are not among them."""
+        items = (*self.optimized, *self.plain)
+        return [item for item in items if not item.ok and not item.unjudged]
 
     @property
     def max_error(self) -> float:
@@ -192,6 +203,10 @@ def _row(item: Comparison, label: str) -> str:
     dims = "x".join(map(str, item.shape))
     what = f"{item.name} {item.dtype}[{dims}]"
     verdict = "ok" if item.ok else "DIFFERS"
+    if item.remark and item.ok:
+        verdict += f" ({item.remark})"
+    if item.unjudged:
+        verdict = f"cannot be judged: depends on the choice of {item.unjudged}"
     if item.nonfinite:
         verdict += f", {item.nonfinite} NaN/inf disagree"
     errors = f"{item.max_abs:9.2e} {item.max_rel:9.2e} {item.max_ulp:9.3g}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
+from jaxlib.mlir import ir
 
 from hlo2onnx.calling import extents_of
 from hlo2onnx.errors import UsageError, VerificationError
@@ -19,6 +21,7 @@ from hlo2onnx.mlir.tuples import flatten_results
 from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.specialized import specialized, symbols_of
 from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.verification.open_reference import Form, OpenReference, has_decompositions
 from hlo2onnx.verification.widen import is_evaluation_of, widen, widened
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
@@ -48,6 +51,11 @@ class Reference:
     ) -> list[np.ndarray | None]:
         """The outputs of the program in f64; None for those without a believable evaluation."""
         return self._program(arrays).in_f64(arrays, expected)
+
+    def opened(self, arrays: Sequence[np.ndarray], form: Form = "plain") -> OpenReference | None:
+        """The program opened at its decompositions; None where it has none, or XLA does not compile
+        it in this form."""
+        return self._program(arrays).opened(form)
 
     def _program(self, arrays: Sequence[np.ndarray]) -> _Static:
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
@@ -98,12 +106,32 @@ class _Static:
             for truth, want in zip(found, expected, strict=True)
         ]
 
+    def opened(self, form: Form) -> OpenReference | None:
+        module = clone_module(self._module)
+        if not has_decompositions(module):
+            return None
+        convert: Callable[[np.ndarray], np.ndarray] = np.asarray
+        try:
+            if form == "wide":
+                text = self._module.get_asm(enable_debug_info=False)
+                module, convert = ir.Module.parse(widened(text), module.context).operation, widen
+            return OpenReference(
+                module, self._results, partial(self._arguments, converted=convert), form
+            )
+        except (VerificationError, ir.MLIRError):
+            return None
+
     def _run(
         self,
         program: XlaProgram,
         arrays: Sequence[np.ndarray],
         converted: Callable[[np.ndarray], np.ndarray] = np.asarray,
     ) -> list[np.ndarray]:
+        return program(self._arguments(arrays, converted), self._results)
+
+    def _arguments(
+        self, arrays: Sequence[np.ndarray], converted: Callable[[np.ndarray], np.ndarray]
+    ) -> Iterable[np.ndarray]:
         # Arguments without a port are tokens, whose place an empty array takes.
         arguments = [np.zeros((0,), bool)] * self._argument_count
         for port, array in zip(self._signature.inputs, arrays, strict=True):
@@ -113,5 +141,4 @@ class _Static:
                 numpy_type(item.port.element), copy=False
             )
         # Converted one by one: weights in f64 are there twice as large as they are already.
-        every = map(converted, [*arguments, *self._constants])
-        return program(every, self._results)
+        return map(converted, [*arguments, *self._constants])
