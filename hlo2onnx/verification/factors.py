@@ -18,7 +18,7 @@ import numpy as np
 TIMES_XLA = 4
 """How much larger than XLA's an error may be; both are sums of random rounding errors."""
 UNITS = 10
-"""How many units in the last place it may be larger besides."""
+"""An error of this many units in the last place is good whatever XLA's is."""
 
 TINY = np.finfo(np.float64).tiny
 """Matrices of a smaller norm count as 0."""
@@ -26,7 +26,8 @@ TINY = np.finfo(np.float64).tiny
 
 def limit(xla: Any, dtype: np.dtype) -> Any:
     """The largest error that is good, where XLA's is this and the factors have this type."""
-    return TIMES_XLA * xla + UNITS * float(np.finfo(dtype).eps)
+    least, most = UNITS * float(np.finfo(dtype).eps), TIMES_XLA * xla
+    return most + (least - most) * (most < least)  # the larger one, also of traced arrays
 
 
 def wide(array: Any) -> Any:
