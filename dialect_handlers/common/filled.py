@@ -8,10 +8,15 @@ from hlo2onnx.graph.values import dtype_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
 
 
+def filled_like(em: Emitter, number: int, x: oir.Value) -> oir.Value:
+    """The number in the type and the shape of x, which may be dynamic."""
+    scalar, dims = em.scalar_like(number, x), static_shape(x)
+    if dims is not None:
+        return em.expand(scalar, dims)
+    filled: oir.Value = em.op("Expand", scalar, em.Shape(x), types=[(dtype_of(x), shape_of(x))])
+    return filled
+
+
 def zeros_like(em: Emitter, x: oir.Value) -> oir.Value:
     """Zeros of the type and the shape of x, which may be dynamic."""
-    zero, dims = em.scalar_like(0, x), static_shape(x)
-    if dims is not None:
-        return em.expand(zero, dims)
-    filled: oir.Value = em.op("Expand", zero, em.Shape(x), types=[(dtype_of(x), shape_of(x))])
-    return filled
+    return filled_like(em, 0, x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
+from dialect_handlers.common.filled import filled_like
 from dialect_handlers.common.integers import bits, in_range, is_unsigned
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.graph.values import FLOATS, dtype_of
@@ -14,15 +15,30 @@ from hlo2onnx.lowering.registry import handles
 
 @handles("stablehlo.divide", ignores={"result_accuracy": "Div is correctly rounded"})
 def divide(em: Emitter, op: Op) -> oir.Value:
-    """divide(x, y) -> Div; integers truncate, x / 0 = -1 (all ones), INT_MIN / -1 = INT_MIN."""
+    """divide(x, y) -> Div; integers truncate, x / 0 = -1 (all ones), INT_MIN / -1 = INT_MIN, and
+    x / x = 1 also for 0."""
     x, y = em.operands(op)
-    quotient: oir.Value
     if dtype_of(x) in FLOATS:
-        quotient = em.Div(x, y)
+        quotient: oir.Value = em.Div(x, y)
         return quotient
+    return filled_like(em, 1, x) if _by_itself(em, op) else integer_quotient(em, x, y)
+
+
+def integer_quotient(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:
+    """x / y of integers, truncated; x / 0 = -1 (all ones) and INT_MIN / -1 = INT_MIN."""
     zero = _is_zero(em, y)
-    quotient = em.Div(x, _safe_divisor(em, x, y, zero))
+    quotient: oir.Value = em.Div(x, _safe_divisor(em, x, y, zero))
     return quotient if zero is None else em.Where(zero, bits(em, -1, x), quotient)
+
+
+def _by_itself(em: Emitter, op: Op) -> bool:
+    """Whether XLA sees that the operands of a division are the same value.
+
+    A call hides it, as that of @floor_divide for `i // i`, but not in programs of symbolic shapes:
+    the pass that makes their shapes static inlines the calls.
+    """
+    x, y = op.operands
+    return bool(x == y) or (em.has_symbols and em.parts(x) == em.parts(y))
 
 
 @handles("stablehlo.remainder")

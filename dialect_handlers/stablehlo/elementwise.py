@@ -8,6 +8,9 @@ import ml_dtypes
 import onnx_ir as oir
 
 from dialect_handlers.common.elementwise import one_formula, one_operator
+from dialect_handlers.common.filled import filled_like
+from dialect_handlers.common.integers import uniform
+from dialect_handlers.stablehlo.division import integer_quotient
 from hlo2onnx.graph import mathematics
 from hlo2onnx.graph.values import INTEGERS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
@@ -106,9 +109,12 @@ _EXPONENT_BITS = 6
 def _integer_power(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:
     """x ** y in wrapping arithmetic, where the runtime's Pow would go through double.
 
-    A negative power is 0 unless x is 1 or -1. Like XLA, it looks at the low 6 bits of y only,
+    A negative power is 0 unless x is 1 or -1; where it is the constant -1 XLA divides, and 1 / 0 is
+    -1. Like XLA, it looks at the low 6 bits of y only,
     beyond which the powers of an even x are 0 (and those of an odd x not what they should be).
     """
+    if uniform(em, y) == -1:
+        return integer_quotient(em, filled_like(em, 1, x), x)
     bounds = em.facts.int_range(y)
     assert bounds is not None
     zero, one, two = (em.scalar_like(number, x) for number in (0, 1, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 from against_xla import against_xla
@@ -33,6 +34,41 @@ def test_integers(op: str, type: str) -> None:
     """All pairs of edges: division by 0, INT_MIN / -1, every pair of signs."""
     x, y = pairs(type)
     against_xla(elementwise(op, [type, type], type, f"{len(x)}"), x, y).bit_exact()
+
+
+BY_ITSELF = """
+module {{ func.func public @main(%arg0: tensor<4x{type}>) -> (tensor<4x{type}>, tensor<4x{type}>) {{
+  %0 = stablehlo.divide %arg0, %arg0 : tensor<4x{type}>
+  %1 = stablehlo.remainder %arg0, %arg0 : tensor<4x{type}>
+  return %0, %1 : tensor<4x{type}>, tensor<4x{type}>
+}} }}
+"""
+
+
+@pytest.mark.parametrize("type", INTEGERS)
+def test_integers_by_themselves(type: str) -> None:
+    """x / x = 1, for 0 as well: JAX 0.10 has x / 0 there, so that the numbers stand here."""
+    dtype = numpy_type(type)
+    x = np.array([0, 5, np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)
+    quotient, remainder = hlo2onnx.translate(BY_ITSELF.format(type=type))(x)
+    np.testing.assert_array_equal(quotient, np.ones(4, dtype))
+    np.testing.assert_array_equal(remainder, np.zeros(4, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8])
+def test_symbolic_floor_division_by_themselves(dtype: type) -> None:
+    """XLA inlines @floor_divide when it makes the shapes static, and sees the same value twice."""
+    x = np.array([0, 5, 100], dtype)
+    symbolic = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b"), dtype)
+    quotient, remainder = hlo2onnx.translate(lambda x: (x // x, x % x), symbolic)(x)
+    np.testing.assert_array_equal(quotient, np.ones(3, dtype))
+    np.testing.assert_array_equal(remainder, np.zeros(3, dtype))
+
+
+def test_static_floor_division_by_themselves() -> None:
+    """Here the call hides it, from the fusion that XLA makes of @floor_divide as well."""
+    x = np.array([0, 5, -5], np.int32)
+    assert hlo2onnx.translate(lambda x: x // x, x).verify(x)
 
 
 @pytest.mark.parametrize("op", OPS)

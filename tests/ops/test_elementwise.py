@@ -245,6 +245,22 @@ def test_integer_power_beyond_six_bits(element: str) -> None:
     np.testing.assert_array_equal(run.actual[0][0], 0)
 
 
+@pytest.mark.parametrize("element", SIGNED)
+def test_integer_power_to_the_constant_minus_one(element: str) -> None:
+    """XLA makes 1 / x of it, which is -1 for 0."""
+    x = edge_values(element)
+    type = f"tensor<{len(x)}x{element}>"
+    against_xla(
+        f"""
+module {{ func.func public @main(%arg0: {type}) -> {type} {{
+  %0 = stablehlo.constant dense<-1> : {type}
+  %1 = stablehlo.power %arg0, %0 : {type}
+  return %1 : {type}
+}} }}""",
+        x,
+    ).bit_exact()
+
+
 def test_integer_power_looks_at_the_bits_the_exponent_can_have() -> None:
     run = against_xla(
         """
