@@ -49,6 +49,7 @@ def translate(
     without: Iterable[str] = (),
     dump: str | Path | None = None,
     custom_calls: Mapping[str, Translation] | None = None,
+    denormals: str = "keep",
     dynamic: Dynamic | None = None,
     specialize: Mapping[str, int] | None = None,
     bind: Bind = (),
@@ -86,6 +87,7 @@ def translate(
         custom_calls: What calls of code outside the program become, by target: a JAX function, or
             a `hlo2onnx.CustomOp`. They go before those that `hlo2onnx.expand_custom_call` and
             `hlo2onnx.custom_call` have registered, and before those hlo2onnx knows.
+        denormals: "keep" or "flush": see `hlo2onnx.options.Options.denormals`.
         dynamic: Dimensions that stay free, by the name or position of the argument of a function:
             {"x": "b, ..."} makes the first dimension of every array in `x` one named `b`; one
             text is for all arguments.
@@ -109,10 +111,10 @@ def translate(
     """
     given: dict[str, Any] = {
         "opset": opset, "target": target, "function": function, "nan": nan, "half": half,
-        "functions": functions, "callbacks": callbacks, "without": without, "dump": dump,
-        "custom_calls": custom_calls, "dynamic": dynamic, "specialize": specialize, "bind": bind,
-        "weights_dtype": weights_dtype, "inputs_as_nchw": inputs_as_nchw,
-        "outputs_as_nchw": outputs_as_nchw,
+        "functions": functions, "without": without, "dump": dump, "custom_calls": custom_calls,
+        "dynamic": dynamic, "specialize": specialize, "bind": bind, "weights_dtype": weights_dtype,
+        "inputs_as_nchw": inputs_as_nchw, "outputs_as_nchw": outputs_as_nchw,
+        "denormals": denormals,
     }  # fmt: skip
     if isinstance(source, Mapping):
         if args or kwargs:
@@ -134,7 +136,8 @@ def _translate(
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}
-    return OnnxProgram(model, loaded, report, libraries_of(model, options.custom_calls))
+    libraries = libraries_of(model, options.custom_calls)
+    return OnnxProgram(model, loaded, report, libraries, options.denormals)
 
 
 def _options(given: Mapping[str, Any]) -> Options:

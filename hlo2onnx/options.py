@@ -21,7 +21,7 @@ NAN_POLICIES = ("default", "xla", "runtime")
 WEIGHTS_DTYPES = (None, "bfloat16", "float16")
 HALF_POLICIES = ("xla", "fast")
 FUNCTION_POLICIES = ("inline", "keep")
-CALLBACK_POLICIES = ("drop-checks", "unreachable", "refuse")
+DENORMAL_POLICIES = ("keep", "flush")
 DUMP_VARIABLE = "HLO2ONNX_DUMP"
 
 
@@ -51,6 +51,9 @@ class Options:
             every one; "refuse": none. Callbacks in other places cannot be translated.
         custom_calls: What custom calls are translated to, by target, beside what
             `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
+        denormals: What ONNX Runtime does with denormal floats when the program is called. "keep":
+            it computes with them; "flush": it takes them for zeros, as XLA does on the CPU. The
+            model is the same.
     """
 
     opset: int | None = None
@@ -64,6 +67,7 @@ class Options:
     functions: str = "inline"
     callbacks: str = "drop-checks"
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
+    denormals: str = "keep"
 
     def __post_init__(self) -> None:
         if self.nan not in NAN_POLICIES:
@@ -76,9 +80,9 @@ class Options:
         if self.functions not in FUNCTION_POLICIES:
             known = ", ".join(FUNCTION_POLICIES)
             raise UsageError(f"functions={self.functions!r} is not one of {known}")
-        if self.callbacks not in CALLBACK_POLICIES:
-            known = ", ".join(CALLBACK_POLICIES)
-            raise UsageError(f"callbacks={self.callbacks!r} is not one of {known}")
+        if self.denormals not in DENORMAL_POLICIES:
+            known = ", ".join(DENORMAL_POLICIES)
+            raise UsageError(f"denormals={self.denormals!r} is not one of {known}")
         check_translations(self.custom_calls)
 
     def with_environment(self) -> Options:

@@ -71,6 +71,7 @@ def profile(
     threads: int = 0,
     depth: int = 2,
     libraries: Sequence[str] = (),
+    denormals: str = "keep",
 ) -> Profile:
     """Runs a model several times under the runtime's profiler.
 
@@ -81,13 +82,16 @@ def profile(
         threads: Intra-op threads; 0 leaves it to the runtime.
         depth: How many components of a scope tell it from others.
         libraries: Shared libraries with custom operators.
+        denormals: "keep" or "flush", as in `hlo2onnx.options.Options`.
 
     Raises:
         VerificationError: ONNX Runtime is not installed, or refuses the model.
     """
     with tempfile.TemporaryDirectory() as folder:
         prefix = str(Path(folder) / "profile")
-        program = OrtProgram(model, threads=threads, libraries=libraries, profile=prefix)
+        program = OrtProgram(
+            model, threads=threads, libraries=libraries, profile=prefix, denormals=denormals
+        )
         for _ in range(WARM_UP + runs):
             program(feeds)
         written = Path(program.session.end_profiling())

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import VerificationError
+from hlo2onnx.verification.denormals import FlushingThread
+
+Result = TypeVar("Result")
 
 _INSTALL = (
     "onnxruntime is not installed: pip install 'hlo2onnx[ort]' (or onnxruntime-gpu, or any other"
@@ -40,9 +43,12 @@ class OrtProgram:
         threads: Number of intra-op threads; 0 leaves it to ORT.
         libraries: Paths of shared libraries with custom operators.
         profile: Start of the path of a file that ORT's profiler writes, see `hlo2onnx.profiling`.
+        denormals: "keep", or "flush" to take denormal floats for zeros, as XLA does on the CPU.
+            The session then runs in a thread of its own (`hlo2onnx.verification.denormals`).
 
     Raises:
-        VerificationError: ORT does not load the model or a library.
+        VerificationError: ORT does not load the model or a library, or denormals cannot be flushed
+            on this platform.
     """
 
     def __init__(
@@ -53,8 +59,10 @@ class OrtProgram:
         threads: int = 0,
         libraries: Sequence[str] = (),
         profile: str | None = None,
+        denormals: str = "keep",
     ) -> None:
         ort = onnxruntime()
+        self._thread = FlushingThread() if denormals == "flush" else None
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = threads
@@ -65,16 +73,26 @@ class OrtProgram:
         if profile is not None:
             options.enable_profiling = True
             options.profile_file_prefix = profile
+        if self._thread is not None:
+            options.add_session_config_entry("session.set_denormal_as_zero", "1")
         for library in libraries:
             _register(options, library)
         try:
-            self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            self.session = self._in_thread(
+                ort.InferenceSession, model, options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:
             raise VerificationError(f"ONNX Runtime does not load the model: {error}") from error
         outputs = self.session.get_outputs()
         self.output_names = [output.name for output in outputs]
         ports = (*self.session.get_inputs(), *outputs)
         self._is_native = all(port.type in _NATIVE_PORTS for port in ports)
+
+    def _in_thread(self, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        """Calls a function in the thread that the session runs in."""
+        if self._thread is None:
+            return function(*args, **kwargs)
+        return self._thread(function, *args, **kwargs)
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Runs the model; arrays of ml_dtypes types go in and come out as such.
@@ -85,9 +103,10 @@ class OrtProgram:
         try:
             if self._is_native:  # numpy has all types: 35 us less than values of our own
                 arrays = {name: np.asarray(array) for name, array in inputs.items()}
-                return list(self.session.run(self.output_names, arrays))
+                return list(self._in_thread(self.session.run, self.output_names, arrays))
             values = {name: to_ort(array) for name, array in inputs.items()}
-            results = self.session.run_with_ort_values(self.output_names, values)
+            run = self.session.run_with_ort_values
+            results = self._in_thread(run, self.output_names, values)
         except Exception as error:
             raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
         return [from_ort(result) for result in results]
@@ -99,7 +118,7 @@ class OrtProgram:
             VerificationError: ORT refuses at run time.
         """
         try:
-            self.session.run_with_iobinding(binding)
+            self._in_thread(self.session.run_with_iobinding, binding)
         except Exception as error:
             raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
 

@@ -15,6 +15,7 @@ from hlo2onnx.sources.signature import Port
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.choices import Choices
 from hlo2onnx.verification.compare import Comparison, Verification, compare
+from hlo2onnx.verification.denormals import can_flush
 from hlo2onnx.verification.inputs import is_float, random_array
 from hlo2onnx.verification.ort import OrtProgram, check_model
 from hlo2onnx.verification.reference import Reference
@@ -44,6 +45,8 @@ def verify(
                 break
     assert arrays is not None
     notes += _nan_notes(outputs, expected)
+    if not can_flush():
+        notes.append("XLA flushes denormals to zero; ORT keeps them on this platform")
     unknown: list[np.ndarray | None] = [None] * len(outputs)
     optimized, plain = (_compared(outputs, actual, expected, unknown) for actual in results)
     if not all(item.ok for item in (*optimized, *plain)):
@@ -87,7 +90,11 @@ class _Runner:
         return self.reference(arrays), results
 
     def _run(self, feeds: Mapping[str, np.ndarray], optimize: bool) -> list[np.ndarray]:
-        return OrtProgram(self._model, optimize=optimize, libraries=self._libraries)(feeds)
+        denormals = "flush" if can_flush() else "keep"
+        program = OrtProgram(
+            self._model, optimize=optimize, libraries=self._libraries, denormals=denormals
+        )
+        return program(feeds)
 
 
 def _random_inputs(source: Source, seed: int) -> list[tuple[Sequence[np.ndarray], str]]:
