@@ -107,12 +107,6 @@ LIMITATIONS: Mapping[str, Limitation] = {
         "it asks which of several devices runs the program",
         _ONE_DEVICE,
     ),
-    "bits of booleans": Limitation(
-        ("stablehlo.bitcast_convert",),
-        "several booleans from or to an integer",
-        "XLA keeps a boolean in a whole byte, StableHLO in one bit",
-        "shift and mask the integer instead",
-    ),
     "bits of complex numbers": Limitation(
         ("stablehlo.bitcast_convert",),
         "complex numbers from or to anything else",

@@ -50,11 +50,6 @@ PROGRAMS = {
     "device number": main(
         "%0 = stablehlo.replica_id : tensor<ui32>", "tensor<ui32>", T, "mhlo.num_replicas = 2"
     ),
-    "bits of booleans": main(
-        "%0 = stablehlo.bitcast_convert %x : (tensor<1x8xi1>) -> tensor<1xui8>",
-        "tensor<1xui8>",
-        "tensor<1x8xi1>",
-    ),
     "order of complex numbers": main(
         f"%0 = stablehlo.compare LT, %x, %x : ({C}, {C}) -> tensor<4xi1>", "tensor<4xi1>", C
     ),

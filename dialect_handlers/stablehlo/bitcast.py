@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.float_bits import FORMATS, from_bits, to_bits
-from dialect_handlers.common.integers import in_range, uniform, unsigned_type
+from dialect_handlers.common.integers import in_range, mask, uniform, unsigned_type
 from hlo2onnx.graph.values import FLOATS, dtype_of, rank_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
@@ -19,17 +19,21 @@ T = oir.DataType
 @handles("stablehlo.bitcast_convert")
 def bitcast_convert(em: Emitter, op: Op) -> oir.Value:
     """bitcast_convert(x) -> the same bits as another type, the lowest first: a wide element becomes
-    a trailing axis of narrow ones, or the other way round."""
+    a trailing axis of narrow ones, or the other way round. A boolean is one bit, as StableHLO has
+    it; XLA on the CPU keeps it in a byte, and refuses or returns another shape."""
     x, dtype = em.operand(op), em.result_type(op).dtype
     if dtype_of(x) == dtype:
         return x
-    if T.BOOL in (dtype_of(x), dtype):
-        raise unsupported("bits of booleans")
+    if dtype == T.BOOL:
+        return em.cast(_split(em, _integer(em, x), 1), T.BOOL)
+    if dtype_of(x) == T.BOOL:
+        return _same_width(em, _join(em, x, 1, dtype.bitwidth), dtype)
     wide, narrow = dtype_of(x).bitwidth, dtype.bitwidth
     if wide == narrow:
         return _same_width(em, x, dtype)
-    change = _split if wide > narrow else _join
-    return _same_width(em, change(em, _integer(em, x), narrow), dtype)
+    x = _integer(em, x)
+    part = _split(em, x, narrow) if wide > narrow else _join(em, x, wide, narrow)
+    return _same_width(em, part, dtype)
 
 
 @handles("stablehlo.bitcast_convert", form="complex")
@@ -83,21 +87,22 @@ def _integer(em: Emitter, x: oir.Value) -> oir.Value:
 
 
 def _split(em: Emitter, x: oir.Value, width: int) -> oir.Value:
-    """Each element as a trailing axis of unsigned integers of this width."""
+    """Each element as a trailing axis of unsigned integers of this width, in that type where there
+    is one."""
     count = dtype_of(x).bitwidth // width
     amounts = em.const(np.arange(count) * width, dtype_of(x))
     shifted = em.BitShift(em.unsqueeze(x, [rank_of(x)]), amounts, direction="RIGHT")
-    return em.cast(shifted, unsigned_type(width))
+    return mask(em, shifted, 1) if width == 1 else em.cast(shifted, unsigned_type(width))
 
 
-def _join(em: Emitter, x: oir.Value, width: int) -> oir.Value:
-    """The trailing axis of each element as one unsigned integer of this width.
+def _join(em: Emitter, x: oir.Value, part: int, width: int) -> oir.Value:
+    """The trailing axis of elements of `part` bits as one unsigned integer of `width` bits.
 
     A product with powers of two adds up the parts: runtimes multiply integer matrices in wrapping
     arithmetic, whereas ReduceSum may go through doubles.
     """
     carrier = unsigned_type(max(width, 32))
-    weights = [[1 << at] for at in range(0, width, dtype_of(x).bitwidth)]
+    weights = [[1 << at] for at in range(0, width, part)]
     x, dropped = em.cast(x, carrier), [rank_of(x) - 1]
     if dropped == [0]:
         x, dropped = em.unsqueeze(x, [0]), [0, 1]

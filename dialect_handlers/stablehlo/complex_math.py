@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
+from jax import lax
 
 from dialect_handlers.common.elementwise import ACCURACY
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.mathematics import atan2, expm1
+from hlo2onnx.graph.mathematics import atan2, cbrt, expm1
 from hlo2onnx.graph.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -199,6 +202,34 @@ def _unit_if_infinite(b: GraphBuilder, x: oir.Value) -> oir.Value:
     return result
 
 
+def maximum(b: GraphBuilder, x: Pair, y: Pair) -> Pair:
+    """x where its real part is at least that of y, else y. StableHLO orders equal real parts by the
+    imaginary parts, at which XLA does not look."""
+    return _selected(b, b.GreaterOrEqual(x[0], y[0]), x, y)
+
+
+def minimum(b: GraphBuilder, x: Pair, y: Pair) -> Pair:
+    """x where its real part is at most that of y, else y"""
+    return _selected(b, b.LessOrEqual(x[0], y[0]), x, y)
+
+
+def _selected(b: GraphBuilder, condition: oir.Value, x: Pair, y: Pair) -> Pair:
+    return b.Where(condition, x[0], y[0]), b.Where(condition, x[1], y[1])
+
+
+def cube_root(b: GraphBuilder, x: Pair) -> Pair:
+    """The principal root: |x|^(1/3) at a third of the angle. That of a real number that is not
+    negative is real."""
+    a, c = x
+    length = cbrt(b, absolute(b, x))
+    angle = b.Div(atan2(b, c, a), _number(b, 3, a))
+    is_real = b.And(_is(b, c, 0), b.GreaterOrEqual(a, _number(b, 0, a)))
+    return (
+        b.Where(is_real, length, b.Mul(length, b.Cos(angle))),
+        b.Where(is_real, c, b.Mul(length, b.Sin(angle))),
+    )
+
+
 def power(b: GraphBuilder, x: Pair, y: Pair) -> Pair:
     """|x|^c exp(-d arg x) at the angle d log |x| + c arg x
 
@@ -225,10 +256,13 @@ def power(b: GraphBuilder, x: Pair, y: Pair) -> Pair:
 _TABLE: dict[str, Callable[..., Pair | oir.Value]] = {
     "stablehlo.abs": absolute,
     "stablehlo.add": add,
+    "stablehlo.cbrt": cube_root,
     "stablehlo.cosine": cosine,
     "stablehlo.divide": divide,
     "stablehlo.exponential_minus_one": exponential_minus_one,
     "stablehlo.logistic": logistic,
+    "stablehlo.maximum": maximum,
+    "stablehlo.minimum": minimum,
     "stablehlo.multiply": multiply,
     "stablehlo.negate": negate,
     "stablehlo.power": power,
@@ -251,3 +285,17 @@ def _handler(formula: Callable[..., Pair | oir.Value]) -> Callable[[Emitter, Op]
 
 for _name, _formula in _TABLE.items():
     handles(_name, form="complex", ignores=ACCURACY)(_handler(_formula))
+
+
+@handles("stablehlo.atan2", form="complex", ignores=ACCURACY)
+def atan2_complex(em: Emitter, op: Op) -> list[Parts]:
+    """atan2(y, x) = -i log((x + i y) / sqrt(x² + y²))"""
+    return em.through_jax(_arc_tangent, *(em.parts(operand) for operand in op.operands))
+
+
+def _arc_tangent(y: jax.Array, x: jax.Array) -> jax.Array:
+    one, zero = jnp.ones_like(lax.real(x)), jnp.zeros_like(lax.real(x))
+    # The root is a power, as in XLA, which decides on which side of the cut a result lies.
+    length = lax.pow(x * x + y * y, lax.complex(0.5 * one, zero))
+    unit = (x + lax.complex(zero, one) * y) / length
+    return lax.complex(zero, -one) * lax.log(unit)

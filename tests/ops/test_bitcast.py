@@ -161,11 +161,35 @@ def test_complex_to_itself() -> None:
 
 @pytest.mark.parametrize(
     ("source", "from_dims", "target", "to_dims"),
-    [("ui8", "2", "i1", "2x8"), ("complex<f64>", "2", "complex<f32>", "2x2")],
+    [("complex<f64>", "2", "complex<f32>", "2x2")],
 )
 def test_refusals(source: str, from_dims: str, target: str, to_dims: str) -> None:
     with pytest.raises(TranslationError, match="XLA"):
         hlo2onnx.translate(bitcast(source, from_dims, target, to_dims))
+
+
+@pytest.mark.parametrize("opset", [None, 23])
+@pytest.mark.parametrize("element", [*INTEGERS, *FLOATS])
+def test_a_boolean_is_one_bit(element: str, opset: int | None) -> None:
+    """XLA keeps a boolean in a byte; numpy has StableHLO's bits, the lowest first."""
+    x, bits = quiet(sample(element)), width(element)
+    as_bytes = x.view(np.uint8).reshape(x.size, -1)
+    flags = np.unpackbits(as_bytes, axis=1, bitorder="little").astype(bool)
+    to_flags = bitcast(element, f"{x.size}", "i1", f"{x.size}x{bits}")
+    from_flags = bitcast("i1", f"{x.size}x{bits}", element, f"{x.size}")
+    np.testing.assert_array_equal(hlo2onnx.translate(to_flags, opset=opset)(x), flags)
+    back = hlo2onnx.translate(from_flags, opset=opset)(flags)
+    assert back.dtype == x.dtype
+    np.testing.assert_array_equal(back.view(np.uint8).reshape(x.size, -1), as_bytes)
+
+
+@pytest.mark.parametrize("dims", ["0x8", "2x3x8"])
+def test_booleans_of_other_shapes(dims: str) -> None:
+    shape = [int(dim) for dim in dims.split("x")]
+    flags = np.random.default_rng(0).integers(0, 2, shape).astype(bool)
+    got = hlo2onnx.translate(bitcast("i1", dims, "ui8", dims[:-2]))(flags)
+    want = np.packbits(flags, axis=-1, bitorder="little")[..., 0]
+    np.testing.assert_array_equal(got, want.reshape(shape[:-1]))
 
 
 UNIFORM = """

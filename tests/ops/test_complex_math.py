@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from against_xla import Run
 
+import hlo2onnx
+
 UNARY = ["abs", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one",
          "logistic", "negate", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"]  # fmt: skip
-BINARY = ["add", "subtract", "multiply", "divide", "power"]
+BINARY = ["add", "atan2", "subtract", "maximum", "minimum", "multiply", "divide", "power"]
 CHLO = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "square", "conj"]
 EDGES = [0.0, -0.0, 1.0, -1.5, -1e-30, 2.5, np.inf, -np.inf, np.nan]
 
@@ -77,10 +79,69 @@ def test_binary(op: str, element: str, dtype: type) -> None:
     run(op, element, x, x[::-1].copy()).close()
 
 
-@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("op", [op for op in BINARY if op != "atan2"])
 def test_binary_edges(op: str) -> None:
     values = grid(EDGES, np.complex64)
     run(op, "f32", np.repeat(values, values.size), np.tile(values, values.size)).close()
+
+
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+def test_extremes_look_at_the_real_parts_alone(op: str) -> None:
+    """Equal real parts give x, NaN gives y."""
+    x = np.array(
+        [complex(1, -2), complex(1, 2), complex(np.nan, 1), complex(1, np.nan)], np.complex64
+    )
+    y = np.array([complex(1, 2), complex(1, -2), 5, 2], np.complex64)
+    run(op, "f32", x, y).close()
+    run(op, "f32", y, x).close()
+
+
+def test_atan2_edges() -> None:
+    """On the cut of the logarithm the last bit decides between pi and -pi."""
+    values = grid(EDGES, np.complex64)
+    found = run("atan2", "f32", np.repeat(values, values.size), np.tile(values, values.size))
+    want = found.expected[0]
+    for (got,) in found.actual:
+        turns = np.exp(1j * got.real.astype(float)), np.exp(1j * want.real.astype(float))
+        np.testing.assert_allclose(*turns, atol=1e-5)
+        np.testing.assert_allclose(got.imag, want.imag, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("element", "dtype"), TYPES)
+def test_cube_root(element: str, dtype: type) -> None:
+    """XLA has none of complex numbers, so that numpy is the judge."""
+    finite = grid([0.0, -0.0, 1.0, -8.0, 1e-30, 1e30, 27.0], dtype)
+    x = np.concatenate([ordinary(dtype), ordinary(dtype) * dtype(1e-9), finite])
+    program_ = hlo2onnx.translate(program("cbrt", 1, element).replace("?x", f"{x.size}x"))
+    precise = x.astype(np.clongdouble)
+    want = np.cbrt(np.abs(precise)) * np.exp(1j * np.angle(precise) / 3)
+    got = program_(x)
+    limit = 8 * np.finfo(dtype).eps
+    np.testing.assert_array_less(np.abs(got - want), limit * np.abs(want) + np.finfo(dtype).tiny)
+    real = finite.real >= 0
+    on_axis = program_(x)[-finite.size :][real & (finite.imag == 0)]
+    assert (on_axis.imag == 0).all()
+
+
+def test_cube_root_of_infinities_and_nan() -> None:
+    x = np.array(
+        [np.inf, complex(np.inf, -0.0), complex(np.nan, 0), complex(0, np.nan)], np.complex64
+    )
+    got = hlo2onnx.translate(program("cbrt", 1, "f32").replace("?x", "4x"))(x)
+    assert got[:2].tolist() == [np.inf, np.inf]
+    assert np.isnan(got[2:]).all()
+
+
+@pytest.mark.parametrize("op", ["maximum", "atan2"])
+def test_reached_through_chlo(op: str) -> None:
+    x = ordinary(np.complex64)
+    kind = f"tensor<{x.size}xcomplex<f32>>"
+    text = f"""
+module {{ func.func public @main(%arg0: {kind}, %arg1: {kind}) -> {kind} {{
+  %0 = chlo.broadcast_{op} %arg0, %arg1 : ({kind}, {kind}) -> {kind}
+  return %0 : {kind}
+}} }}"""
+    Run(text, [x, x[::-1].copy()]).close()
 
 
 @pytest.mark.parametrize(("element", "dtype"), TYPES)
