@@ -12,6 +12,7 @@ import numpy as np
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.graph.dims import evaluate, solve
+from hlo2onnx.mlir.types import STORED_FLOATS
 from hlo2onnx.sources.objects import combined
 from hlo2onnx.sources.signature import Port, Signature, Statics, Trees, key_paths
 from hlo2onnx.state import StateArray
@@ -293,27 +294,35 @@ def _dims(port: Port) -> str:
 def to_model(
     names: Sequence[str], arrays: Sequence[np.ndarray], ports: Sequence[Port] = ()
 ) -> dict[str, np.ndarray]:
-    """The model's feeds: complex arrays become float arrays with a trailing axis of 2, images get
-    the layout of their port."""
-    feeds = {
-        name: np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
-        for name, array in zip(names, arrays, strict=True)
-    }
+    """The model's feeds: complex arrays become float arrays with a trailing axis of 2, floats of
+    types that models store as bits become uint8, images get the layout of their port."""
+    feeds = {name: _fed(array) for name, array in zip(names, arrays, strict=True)}
     for name, port in zip(names, ports, strict=False):
         if port.channels_second:
             feeds[name] = np.moveaxis(feeds[name], -1, 1)
     return feeds
 
 
+_STORED = frozenset(STORED_FLOATS.values())
+
+
+def _fed(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag], -1)
+    return array.view(np.uint8) if array.dtype in _STORED else array
+
+
 def from_model(ports: Sequence[Port], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The model's outputs in the program's types and layouts: trailing axes of 2 become complex
-    numbers."""
+    numbers, and stored bits floats."""
     return [_result_array(port, array) for port, array in zip(ports, arrays, strict=True)]
 
 
 def _result_array(port: Port, array: np.ndarray) -> np.ndarray:
     if port.element.startswith("complex"):
         return _complex(array, numpy_type(port.element))
+    if port.element in STORED_FLOATS:
+        array = array.view(numpy_type(port.element))
     return np.moveaxis(array, 1, -1) if port.channels_second else array
 
 

@@ -20,6 +20,7 @@ from hlo2onnx.graph.weights import STORAGE_TYPES, name_weights, store_weights
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
 from hlo2onnx.mlir.normalize import normalized
+from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.options import Options
 from hlo2onnx.raising import raise_model
 from hlo2onnx.report import Report
@@ -50,7 +51,7 @@ def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
     dump = _Dump(options.dump)
     dump.module("load", source.module.operation)
     with _timed(report, "normalize"):
-        module = normalized(source.module)
+        module = normalized(source.module, _stored(target))
         for text in assertions(module):
             report.note(f"the program asserts, and the model does not: {text}")
         for call in drop_effects(module):
@@ -97,6 +98,18 @@ def _store_weights(model: oir.Model, name: str, report: Report) -> None:
             f"{count} constants of the program are stored in {name}: its results, and a"
             " verification, differ by their rounding"
         )
+
+
+def _stored(target: Target) -> set[str]:
+    """The float types that the target has no operators for."""
+    return {
+        element
+        for element in STORED_FLOATS
+        if element not in ELEMENT_TYPES
+        or not target.supports_cast(
+            ELEMENT_TYPES[element], oir.DataType.FLOAT, opset=target.max_opset
+        )
+    }
 
 
 def _target(options: Options) -> Target:

@@ -25,12 +25,9 @@ def convert(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     if source in FLOATS and source.bitwidth < 16:
         x = em.cast(x, T.FLOAT)  # exact, and the kernels of 8 bits take -0 for true
     if dtype in _OVERFLOW and source in _ABOVE_F8:
-        return em.cast(_overflowing(em, _narrowed(em, x), dtype), dtype)
-    if dtype == T.FLOAT8E8M0:
-        nearest: oir.Value = em.Cast(x, to=dtype, saturate=0, round_mode="nearest")
-        return nearest
+        return em.cast(_overflowing(em, narrowed(em, x), dtype), dtype)
     if dtype.name.startswith("FLOAT8"):
-        return em.cast(_narrowed(em, x), dtype)
+        return em.cast(narrowed(em, x), dtype)
     if source in FLOATS and dtype not in FLOATS and dtype != T.BOOL:
         return _to_integer(em, x, dtype)
     return em.cast(x, dtype)
@@ -93,7 +90,7 @@ def _overflowing(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     return infinite
 
 
-def _narrowed(em: Emitter, x: oir.Value) -> oir.Value:
+def narrowed(em: Emitter, x: oir.Value) -> oir.Value:
     """x in f32 so that a second rounding, to 8 bits, gives what one rounding of x would.
 
     An f64 is rounded to the 8 digits of bf16; what that drops leaves a trace far below them, which

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
@@ -68,6 +69,8 @@ def from_bits(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
 def total_order_key(em: Emitter, x: oir.Value) -> oir.Value:
     """Signed integers ordered as the floats of x are in total order:
     -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+    if not FORMATS[dtype_of(x)].signed:
+        return em.cast(to_bits(em, x, T.UINT8), T.INT16)
     dtype = signed_type(dtype_of(x).bitwidth)
     coded = to_bits(em, x, dtype)
     # Negative codes grow with the magnitude: all bits but the sign are inverted.
@@ -110,14 +113,19 @@ def _encode(em: Emitter, x: oir.Value) -> oir.Value:
     if infinity is not None:
         code = em.Where(em.IsInf(x), em.scalar(infinity, integer), code)
     if form.signed:
-        zero = em.scalar(0, real)
-        # 1 / -0 is -inf
-        negative = em.Or(em.Less(x, zero), em.Less(em.Div(em.scalar(1, real), x), zero))
         sign_bit = em.scalar(wrapped(1 << dtype.bitwidth - 1, integer), integer)
-        code = em.Where(negative, em.Add(code, sign_bit), code)
+        code = em.Where(_is_negative(em, x), em.Add(code, sign_bit), code)
     if nan is not None:
         code = em.Where(em.IsNaN(x), em.scalar(nan, integer), code)
     return code
+
+
+def _is_negative(em: Emitter, x: oir.Value) -> oir.Value:
+    """Where a float is negative or -0."""
+    zero, one = em.scalar_like(0, x), em.scalar_like(1, x)
+    # 1 / -0 is -inf
+    negative: oir.Value = em.Or(em.Less(x, zero), em.Less(em.Div(one, x), zero))
+    return negative
 
 
 def _split(em: Emitter, magnitude: oir.Value, least: int) -> tuple[oir.Value, oir.Value]:
@@ -181,3 +189,50 @@ def _look_up(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     numbers = em.const(codes.view(dtype.numpy()).astype(np.float64))
     index = mask(em, em.cast(x, T.INT32), len(codes) - 1)
     return em.cast(em.Gather(numbers, index), dtype)
+
+
+# -- floats that ONNX has no type for, of 8 bits or fewer, held as uint8 ------------------------
+
+
+def stored_to_float(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
+    """The f32 number of each code of the ml_dtypes type `number`, which is exact."""
+    codes = np.arange(256)
+    bits = (codes & (1 << ml_dtypes.finfo(number).bits) - 1).astype(np.uint8)
+    table = em.const(bits.view(number).astype(np.float32))
+    numbers: oir.Value = em.Gather(table, em.cast(x, T.INT32))
+    return numbers
+
+
+def float_to_stored(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
+    """The code of each f32, rounded to the nearest number of the ml_dtypes type, ties to even.
+
+    What rounds beyond the largest number becomes what infinity does: infinity, NaN, or the largest
+    number. The mantissa is rounded to an integer; one that rounds up to the next power of two
+    carries into the exponent, and so gives the next code.
+    """
+    form = ml_dtypes.finfo(number)
+    nan, top, negative_zero = _special_codes(number)
+    finite = em.Where(em.IsNaN(x), em.scalar_like(0, x), x)
+    magnitude = em.Min(em.Abs(finite), em.scalar_like(np.finfo(np.float32).max, x))
+    fraction, exponent = _split(em, magnitude, form.minexp)
+    mantissa = em.Round(em.Mul(fraction, em.scalar_like(2.0**form.nmant, x)))
+    step = em.scalar(1 << form.nmant, T.INT32)
+    code = em.Add(em.cast(mantissa, T.INT32), em.Mul(em.cast(exponent, T.INT32), step))
+    code = em.Min(code, em.scalar(top, T.INT32))
+    sign_bit = 1 << form.bits - 1
+    negative = _is_negative(em, x)
+    if not negative_zero:  # its code is that of NaN
+        inside = em.And(
+            em.Greater(code, em.scalar_like(0, code)), em.Less(code, em.scalar_like(sign_bit, code))
+        )
+        negative = em.And(negative, inside)
+    code = em.Where(negative, em.Add(code, em.scalar_like(sign_bit, code)), code)
+    code = em.Where(em.IsNaN(x), em.scalar_like(nan, code), code)
+    return em.cast(code, T.UINT8)
+
+
+def _special_codes(number: np.dtype) -> tuple[int, int, bool]:
+    """The codes of NaN and of infinity, or what becomes of them; whether the type has -0."""
+    special = np.array([np.nan, np.inf, -0.0], np.float32).astype(number).view(np.uint8)
+    nan, infinity, zero = (int(code) for code in special)
+    return nan, infinity, zero != 0

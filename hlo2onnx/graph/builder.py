@@ -29,9 +29,12 @@ class GraphBuilder(NodeBuilder):
         self.extents = Extents(self)
 
     def cast(self, x: oir.Value, dtype: oir.DataType) -> oir.Value:
-        """Cast, or x itself when it has that type; f8 targets do not saturate (as in XLA)."""
+        """Cast, or x itself when it has that type; f8 targets do not saturate, and round to the
+        nearest (as in XLA)."""
         if dtype_of(x) == dtype:
             return x
+        if dtype == oir.DataType.FLOAT8E8M0:
+            return self._one("Cast", x, to=dtype, saturate=0, round_mode="nearest")
         saturate = 0 if dtype.name.startswith(("FLOAT8E4", "FLOAT8E5")) else None
         return self._one("Cast", x, to=dtype, saturate=saturate)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import Refusal, UnsupportedOp
@@ -17,7 +18,7 @@ from hlo2onnx.graph.values import dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
 from hlo2onnx.mlir.attributes import to_python
-from hlo2onnx.mlir.types import parts_of
+from hlo2onnx.mlir.types import ELEMENT_TYPE, STORED_FLOATS, parts_of
 from hlo2onnx.sources.signature import (
     Bound,
     Port,
@@ -74,6 +75,7 @@ def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
         order = channels_to_second(len(dims))
         value = em.value(port.name, dtype, [dims[axis] for axis in order])
         em.main_graph.inputs.append(value)
+        _note_stored(em, port, value)
         em.scope = f"{port.name}/channels_last"
         moved = em.transpose(value, channels_to_last(len(dims)))
         em.scope = ""
@@ -81,6 +83,7 @@ def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
     if not port.element.startswith("complex"):
         value = em.value(port.name, dtype, dims)
         em.main_graph.inputs.append(value)
+        _note_stored(em, port, value)
         return (value,)
     value = em.value(port.name, dtype, [*dims, 2])
     em.main_graph.inputs.append(value)
@@ -90,9 +93,18 @@ def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
     return parts
 
 
+def _note_stored(em: Emitter, port: Port, value: oir.Value) -> None:
+    """Says so where a tensor of the boundary holds floats as the integers of their bits."""
+    if port.element in STORED_FLOATS and dtype_of(value) == oir.DataType.UINT8:
+        value.metadata_props[ELEMENT_TYPE] = port.element
+        em.report.note(f"{value.name} is uint8 and holds the bits of {port.element} numbers")
+
+
 def _weight(em: Emitter, item: Bound, dtype: oir.DataType) -> Parts:
     """An initializer named after the argument it was, in the type that it is stored in."""
     name = item.port.name
+    if item.port.element in STORED_FLOATS and dtype == oir.DataType.UINT8:
+        return (em.const(item.array.view(np.uint8), name=name),)
     if not item.port.element.startswith("complex"):
         return (em.cast(em.const(item.array, name=name), dtype),)
     return em.const(item.array.real, name=f"{name}/re"), em.const(
@@ -128,6 +140,7 @@ def bind_outputs(
             value = em.Identity(value)
         taken.add(value)
         value.name = name
+        _note_stored(em, port, value)
         em.main_graph.outputs.append(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from hlo2onnx.mlir.constants import densify
@@ -9,15 +10,20 @@ from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.mlir.legacy import replace_calls
 from hlo2onnx.mlir.passes import NORMALIZE, run_pipeline
 from hlo2onnx.mlir.quantized import is_quantized, quantized_to_calls
+from hlo2onnx.mlir.stored_floats import store_floats
 
 
-def normalized(module: Any) -> Any:
+def normalized(module: Any, stored: Collection[str] = ()) -> Any:
     """A copy of a module, as an operation, with dense constants and without deprecated ops and
     quantized types.
 
+    Args:
+        stored: Float types that the model holds as the integers of their bits, see
+            `hlo2onnx.mlir.stored_floats`.
+
     Raises:
         LoadError: A resource of a constant is missing or has the wrong size, or a type is quantized
-            in a way that is not supported.
+            in a way that is not supported, or an op needs a type that is stored as bits.
     """
     copy = clone_module(module)
     densify(copy)
@@ -25,6 +31,7 @@ def normalized(module: Any) -> Any:
     run_pipeline(copy, NORMALIZE)
     if is_quantized(copy):
         quantized_to_calls(copy)
+    store_floats(copy, stored)
     return copy
 
 

@@ -151,7 +151,7 @@ def _to_storage(module_operation: Any) -> None:
         if operation.name == "stablehlo.constant":
             _store_constant(operation)
         elif operation.name == "func.func":
-            _update_signature(operation)
+            update_signature(operation, _storage_type)
 
 
 def _store_constant(operation: Any) -> None:
@@ -167,13 +167,14 @@ def _store_constant(operation: Any) -> None:
             )
 
 
-def _update_signature(function: Any) -> None:
+def _storage_type(mlir_type: Any) -> Any:
+    known = quantization_of(mlir_type)
+    return mlir_type if known is None else with_element(mlir_type, known.storage)
+
+
+def update_signature(function: Any, changed: Callable[[Any], Any]) -> None:
+    """Changes, in place, the types of a function's arguments and results."""
     old = function.attributes["function_type"].value
-    types = [list(old.inputs), list(old.results)]
-    for side in types:
-        for index, mlir_type in enumerate(side):
-            known = quantization_of(mlir_type)
-            if known is not None:
-                side[index] = with_element(mlir_type, known.storage)
+    types = [[changed(item) for item in side] for side in (old.inputs, old.results)]
     with function.context:
         function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))

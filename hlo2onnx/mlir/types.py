@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
@@ -44,6 +46,21 @@ _FLOATS = {
 ELEMENT_TYPES: dict[str, oir.DataType] = {**_INTEGERS, **_FLOATS}
 """StableHLO element types that ONNX has, by their MLIR spelling. Everything is signless or
 unsigned; i1 is bool."""
+
+
+STORED_FLOATS: dict[str, np.dtype[Any]] = {
+    "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
+    "f6E2M3FN": np.dtype(ml_dtypes.float6_e2m3fn),
+    "f6E3M2FN": np.dtype(ml_dtypes.float6_e3m2fn),
+    "f8E3M4": np.dtype(ml_dtypes.float8_e3m4),
+    "f8E4M3": np.dtype(ml_dtypes.float8_e4m3),
+    "f8E4M3B11FNUZ": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
+}
+"""Float types whose bits a model holds as uint8, since ONNX has no such type or the target no kernel,
+by their MLIR spelling. See `hlo2onnx.mlir.stored_floats`."""
+
+ELEMENT_TYPE = "hlo2onnx.element_type"
+"""Metadata of inputs and outputs: the MLIR spelling of the float type that uint8 stands for."""
 
 
 TYPE_OPSETS = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.graph.dims import evaluate, free_symbols
-from hlo2onnx.mlir.types import ELEMENT_TYPES
+from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.sources.signature import Port
 
 
@@ -23,6 +23,8 @@ def numpy_type(element: str) -> np.dtype:
         return np.dtype(np.complex64)
     if element == "complex<f64>":
         return np.dtype(np.complex128)
+    if element in STORED_FLOATS:
+        return STORED_FLOATS[element]
     if element not in ELEMENT_TYPES:
         raise VerificationError(f"numpy has no type for {element}")
     return ELEMENT_TYPES[element].numpy()

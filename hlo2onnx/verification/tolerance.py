@@ -31,6 +31,13 @@ TOLERANCES: dict[str, Tolerance] = {
     "float8_e4m3fnuz": Tolerance(0.125, 0.0625),
     "float8_e5m2": Tolerance(0.25, 0.125),
     "float8_e5m2fnuz": Tolerance(0.25, 0.125),
+    "float8_e4m3": Tolerance(0.125, 0.0625),
+    "float8_e4m3b11fnuz": Tolerance(0.125, 0.0625),
+    "float8_e3m4": Tolerance(0.0625, 0.03125),
+    "float8_e8m0fnu": Tolerance(1.0, 0.5),
+    "float6_e2m3fn": Tolerance(0.125, 0.0625),
+    "float6_e3m2fn": Tolerance(0.25, 0.125),
+    "float4_e2m1fn": Tolerance(0.5, 0.25),
 }
 """By numpy / ml_dtypes name. Everything else (integers, bool) must be equal."""
 

@@ -26,7 +26,7 @@ _FROM_BITS = re.compile(
 )
 _NARROW = "narrow "
 """Marks the types that stay."""
-_TYPE = re.compile(r"(?<=[x<])(?:f32|f16|bf16|f8\w+)(?=>)")
+_TYPE = re.compile(r"(?<=[x<])(?:f32|f16|bf16|f[468]E\w+)(?=>)")
 
 NARROW_LIMITS = {"float16": 0.05, "bfloat16": 0.2, "float32": 1e-2, "complex64": 1e-2}
 """How far XLA's results may be from an f64 evaluation, relative to their norm. What is farther
