@@ -26,6 +26,8 @@ def convert(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
         x = em.cast(x, T.FLOAT)  # exact, and the kernels of 8 bits take -0 for true
     if dtype in _OVERFLOW and source in _ABOVE_F8:
         return em.cast(_overflowing(em, narrowed(em, x), dtype), dtype)
+    if dtype == T.FLOAT8E8M0:
+        return em.cast(_below_the_largest(em, narrowed(em, x)), dtype)
     if dtype.name.startswith("FLOAT8"):
         return em.cast(narrowed(em, x), dtype)
     if source in FLOATS and dtype not in FLOATS and dtype != T.BOOL:
@@ -90,6 +92,19 @@ def _overflowing(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     return infinite
 
 
+_LARGEST = 2.0**127
+"""The largest number of f8E8M0; from half as much more on everything is NaN."""
+
+
+def _below_the_largest(em: Emitter, x: oir.Value) -> oir.Value:
+    """x with the largest number of f8E8M0 for what rounds down to it, of which ORT makes NaN."""
+    if em.facts.float_range(x).high < _LARGEST:
+        return x
+    rounds_down = em.Less(x, em.scalar_like(1.5 * _LARGEST, x))
+    bounded: oir.Value = em.Where(rounds_down, em.Min(x, em.scalar_like(_LARGEST, x)), x)
+    return bounded
+
+
 def narrowed(em: Emitter, x: oir.Value) -> oir.Value:
     """x in f32 so that a second rounding, to 8 bits, gives what one rounding of x would.
 
@@ -98,7 +113,7 @@ def narrowed(em: Emitter, x: oir.Value) -> oir.Value:
     """
     if dtype_of(x) != T.DOUBLE:
         return em.cast(x, T.FLOAT)
-    bounded = em.Clip(x, em.scalar_like(-1e30, x), em.scalar_like(1e30, x))
+    bounded = em.Clip(x, em.scalar_like(-3e38, x), em.scalar_like(3e38, x))
     short = em.cast(em.cast(bounded, T.BFLOAT16), T.DOUBLE)
     grows = em.Sign(em.Mul(em.Sub(bounded, short), short))
     factor = em.Add(em.Mul(grows, em.scalar_like(2.0**-20, x)), em.scalar_like(1, x))

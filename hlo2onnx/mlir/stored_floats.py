@@ -1,4 +1,4 @@
-"""Floats of 8 bits or fewer that ONNX, or the target, has no type for: as the integers of their bits.
+"""Floats of 8 bits or fewer that ONNX or the target has no type for, as the integers of their bits.
 
 Past this module nothing knows of them. Values of such a type are ui8. Ops that move elements move
 these. Ops that compute have f32 on both sides, whose results are rounded once, between calls of

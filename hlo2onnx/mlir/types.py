@@ -56,8 +56,8 @@ STORED_FLOATS: dict[str, np.dtype[Any]] = {
     "f8E4M3": np.dtype(ml_dtypes.float8_e4m3),
     "f8E4M3B11FNUZ": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
 }
-"""Float types whose bits a model holds as uint8, since ONNX has no such type or the target no kernel,
-by their MLIR spelling. See `hlo2onnx.mlir.stored_floats`."""
+"""Float types whose bits a model holds as uint8, by their MLIR spelling: ONNX has no such type, or
+the target no kernel for it. See `hlo2onnx.mlir.stored_floats`."""
 
 ELEMENT_TYPE = "hlo2onnx.element_type"
 """Metadata of inputs and outputs: the MLIR spelling of the float type that uint8 stands for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -168,7 +169,18 @@ def from_ort(value: Any) -> np.ndarray:
         return np.asarray(value.numpy())
     # numpy has no such type, so ORT will not convert; its memory is read as it is.
     content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-    return np.frombuffer(content, dtype.numpy()).reshape(tuple(value.shape()))
+    shape = tuple(value.shape())
+    if dtype.bitwidth < 8:
+        return _unpacked(content, dtype, math.prod(shape)).reshape(shape)
+    return np.frombuffer(content, dtype.numpy()).reshape(shape)
+
+
+def _unpacked(content: bytes, dtype: oir.DataType, count: int) -> np.ndarray:
+    """Elements of fewer than 8 bits, several of which share a byte, the first in its low bits."""
+    bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
+    elements = bits[: count * dtype.bitwidth].reshape(count, -1)
+    codes = np.packbits(elements, axis=1, bitorder="little")
+    return codes.reshape(count).view(dtype.numpy())
 
 
 def check_model(model: onnx.ModelProto | bytes | str) -> None:

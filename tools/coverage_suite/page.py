@@ -15,13 +15,19 @@ from hlo2onnx.limitations import LIMITATIONS
 from hlo2onnx.lowering.op import CUSTOM_CALL, call_key
 from hlo2onnx.lowering.registry import Handler, load_handlers
 from hlo2onnx.mlir.quantized import DEQUANTIZE, QUANTIZE
-from hlo2onnx.mlir.types import ELEMENT_TYPES
+from hlo2onnx.mlir.stored_floats import DECODE, ENCODE
+from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "docs" / "op_coverage.json"
 PAGE = ROOT / "docs" / "op_coverage.md"
 
-ORDER = [*ELEMENT_TYPES, "complex<f32>", "complex<f64>", "quantized"]
+ORDER = [
+    *dict.fromkeys([*ELEMENT_TYPES, *STORED_FLOATS]),
+    "complex<f32>",
+    "complex<f64>",
+    "quantized",
+]
 
 NOT_PROGRAMS = frozenset({"stablehlo.return", "chlo.return"})
 """Terminators of regions, which are part of the op around them."""
@@ -148,7 +154,9 @@ def _is_call(handler: Handler) -> bool:
     registered in this process."""
     target = handler.op.removeprefix(f"{CUSTOM_CALL} @")
     built_in = handler.function.__module__.startswith("dialect_handlers.")
-    return target != handler.op and target not in (QUANTIZE, DEQUANTIZE) and built_in
+    return (
+        target != handler.op and target not in (QUANTIZE, DEQUANTIZE, DECODE, ENCODE) and built_in
+    )
 
 
 def _order(element: str) -> tuple[int, str]:
