@@ -14,7 +14,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.raw_content import raw_content
-from hlo2onnx.mlir.types import is_complex, parts_of, shape_of
+from hlo2onnx.mlir.types import STORED_FLOATS, is_complex, parts_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,11 @@ def _dense(mlir_type: Any, digits: str, name: str) -> Any:
     """A dense attribute over a resource's bytes, whose first four are its alignment."""
     content = np.frombuffer(bytes.fromhex(digits[_ALIGNMENT_DIGITS:]), np.uint8)
     tensor = ir.RankedTensorType(mlir_type)
-    (part,) = parts_of(mlir_type)
     dims = [dim or 0 for dim in shape_of(mlir_type)]
-    dtype = part.dtype.numpy()
+    dtype = STORED_FLOATS.get(str(tensor.element_type))
+    if dtype is None:
+        (part,) = parts_of(mlir_type)
+        dtype = part.dtype.numpy()
     if content.size != math.prod(dims) * dtype.itemsize:
         raise LoadError(f"the resource {name} does not have the size of {mlir_type}")
     array = content.view(_CARRIER.get(dtype.name, dtype)).reshape(dims)

@@ -236,6 +236,21 @@ def test_constants(element: str) -> None:
     against_xla(text).bit_exact()
 
 
+RESOURCE = """
+module {{ func.func public @main() -> tensor<4x{element}> {{
+  %0 = stablehlo.constant dense_resource<w> : tensor<4x{element}>
+  return %0 : tensor<4x{element}>
+}} }}
+{{-#
+  dialect_resources: {{ builtin: {{ w: "0x0400000038404850" }} }}
+#-}}"""
+
+
+@pytest.mark.parametrize("element", ["f8E4M3", "f8E3M4", "f8E4M3B11FNUZ"])
+def test_resources(element: str) -> None:
+    against_xla(RESOURCE.format(element=element)).bit_exact()
+
+
 @pytest.mark.parametrize("element", NOT_IN_XLA)
 def test_constants_that_xla_has_not(element: str) -> None:
     tensor = f"tensor<2x{element}>"
