@@ -111,10 +111,10 @@ def translate(
     """
     given: dict[str, Any] = {
         "opset": opset, "target": target, "function": function, "nan": nan, "half": half,
-        "functions": functions, "without": without, "dump": dump, "custom_calls": custom_calls,
-        "dynamic": dynamic, "specialize": specialize, "bind": bind, "weights_dtype": weights_dtype,
+        "functions": functions, "callbacks": callbacks, "without": without, "dump": dump,
+        "custom_calls": custom_calls, "denormals": denormals, "dynamic": dynamic,
+        "specialize": specialize, "bind": bind, "weights_dtype": weights_dtype,
         "inputs_as_nchw": inputs_as_nchw, "outputs_as_nchw": outputs_as_nchw,
-        "denormals": denormals,
     }  # fmt: skip
     if isinstance(source, Mapping):
         if args or kwargs:

@@ -21,6 +21,7 @@ NAN_POLICIES = ("default", "xla", "runtime")
 WEIGHTS_DTYPES = (None, "bfloat16", "float16")
 HALF_POLICIES = ("xla", "fast")
 FUNCTION_POLICIES = ("inline", "keep")
+CALLBACK_POLICIES = ("drop-checks", "unreachable", "refuse")
 DENORMAL_POLICIES = ("keep", "flush")
 DUMP_VARIABLE = "HLO2ONNX_DUMP"
 
@@ -80,6 +81,9 @@ class Options:
         if self.functions not in FUNCTION_POLICIES:
             known = ", ".join(FUNCTION_POLICIES)
             raise UsageError(f"functions={self.functions!r} is not one of {known}")
+        if self.callbacks not in CALLBACK_POLICIES:
+            known = ", ".join(CALLBACK_POLICIES)
+            raise UsageError(f"callbacks={self.callbacks!r} is not one of {known}")
         if self.denormals not in DENORMAL_POLICIES:
             known = ", ".join(DENORMAL_POLICIES)
             raise UsageError(f"denormals={self.denormals!r} is not one of {known}")
