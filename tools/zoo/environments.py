@@ -1,0 +1,94 @@
+"""The Python environments that the programs run in, and how they are made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zoo.program import Program
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment with packages that can be installed together.
+
+    Attributes:
+        name: Of its folder.
+        jax: What pip is told about JAX.
+        pythons: Minor versions of Python 3 that it can have, the best first; none for that of the
+            running interpreter.
+        pins: What pip is told about a package instead of its name.
+        packages: The packages whose programs run here and nowhere else.
+    """
+
+    name: str
+    jax: str
+    pythons: tuple[int, ...]
+    pins: dict[str, str] = field(default_factory=dict)
+    packages: frozenset[str] = frozenset()
+
+    def requirements(self, programs: Iterable[Program]) -> list[str]:
+        """What pip has to install for these programs, besides hlo2onnx."""
+        names = sorted({name for item in programs for name in item.packages})
+        return [self.jax, *(self.pins.get(name, name) for name in names)]
+
+    def find_python(self) -> str:
+        """An interpreter that fits, on PATH or under pyenv.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        if not self.pythons or sys.version_info[1] in self.pythons[:1]:
+            return sys.executable
+        versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+        for minor in self.pythons:
+            found = shutil.which(f"python3.{minor}")
+            under = sorted(versions.glob(f"3.{minor}.*/bin/python3"))
+            for path in [*([found] if found else []), *map(str, under)]:
+                if subprocess.run([path, "--version"], capture_output=True).returncode == 0:
+                    return path
+        raise FileNotFoundError(f"no Python 3.{self.pythons} on PATH or under {versions}")
+
+
+CURRENT = Environment(
+    "current",
+    "jax>=0.12",
+    (13, 12, 14),
+    {
+        # Releases of TensorFlow Probability know JAX up to 0.7 only.
+        "tensorflow-probability": "tfp-nightly[jax]",
+        "mujoco-mjx": "mujoco-mjx>=3",
+    },
+)
+ENVIRONMENTS = (CURRENT,)
+
+
+def environment_of(program: Program) -> Environment:
+    """The environment a program runs in."""
+    for item in ENVIRONMENTS:
+        if program.package in item.packages:
+            return item
+    return CURRENT
+
+
+def make(environment: Environment, folder: Path, programs: Iterable[Program]) -> Path:
+    """Makes the environment with what the programs need; returns its interpreter.
+
+    Raises:
+        subprocess.CalledProcessError: pip fails.
+    """
+    python = folder / environment.name / "bin" / "python"
+    if not python.exists():
+        own = environment.find_python()
+        subprocess.run([own, "-m", "venv", folder / environment.name], check=True)
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    needed = environment.requirements(programs)
+    subprocess.run([*pip, "--editable", f"{ROOT}[ort]", *needed], check=True)
+    return python

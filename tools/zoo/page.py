@@ -1,0 +1,83 @@
+"""The page of the docs about the zoo, and the results it is made of."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from zoo.program import Program, load_all
+from zoo.worker import Result
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+HEAD = """\
+# Zoo
+
+Written by `python tools/zoo.py --envs DIR --write`; do not edit. Programs of real packages, with
+random weights, as the packages' own code makes them: each is translated, verified against XLA on
+the CPU, and timed (medians; {cores} cores, onnxruntime {onnxruntime}).
+
+The error is the largest one relative to the scale of its output. {right} of {all} programs of
+{packages} packages are right.
+
+| package | version | jaxlib | program | ops | nodes | translation s | error | ORT ms | XLA ms | \
+ORT / XLA |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+
+def write_page(results: Iterable[Result], folder: Path = DOCS) -> None:
+    """Puts results beside those of earlier runs, and writes the page anew."""
+    programs, path = load_all(), folder / "zoo.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    for result in results:
+        known[result.name] = {**asdict(result), "error": _first_line(result)}
+    known = {name: known[name] for name in sorted(programs) if name in known}
+    path.write_text(json.dumps(known, indent=1) + "\n")
+    rows = [Result(**item) for item in known.values()]
+    (folder / "zoo.md").write_text(page(rows, programs), encoding="utf-8")
+
+
+def page(rows: list[Result], programs: dict[str, Program]) -> str:
+    """The page as Markdown."""
+    rows = sorted(rows, key=lambda row: (programs[row.name].package.lower(), row.name))
+    text = HEAD.format(
+        cores=os.cpu_count(),
+        onnxruntime=version("onnxruntime"),
+        right=sum(row.ok for row in rows),
+        all=len(rows),
+        packages=len({programs[row.name].package for row in rows}),
+    )
+    text += "".join(_row(row, programs[row.name]) for row in rows)
+    wider = [item for item in map(programs.get, (r.name for r in rows)) if item and item.reason]
+    if wider:
+        text += "\n## Larger errors that are right\n\n"
+        text += "".join(f"* `{x.name}`, up to {x.tolerance:.0e}: {x.reason}\n" for x in wider)
+    failed = [row for row in rows if not row.ok]
+    if failed:
+        text += "\n## Failures\n\n"
+        text += "".join(f"* `{row.name}`: {_why(row, programs[row.name])}\n" for row in failed)
+    return text
+
+
+def _row(row: Result, item: Program) -> str:
+    cells = [item.package, row.version, row.jax, f"{item.summary} (`{row.name}`)"]
+    if row.ok:
+        cells += [f"{row.ops}", f"{row.nodes}", f"{row.seconds:.2f}", f"{row.max_error:.1e}"]
+        cells += [f"{1e3 * row.ort:.3f}", f"{1e3 * row.xla:.3f}", f"{row.ort / row.xla:.2f}"]
+    else:
+        cells += ["fails", *[""] * 6]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _why(row: Result, item: Program) -> str:
+    return item.fault or f"{row.stage}: {row.error}"
+
+
+def _first_line(result: Result) -> str:
+    lines = [text for text in result.error.splitlines() if text.strip()]
+    return lines[0][:200] if lines else ""

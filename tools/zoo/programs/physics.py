@@ -1,0 +1,208 @@
+"""Physics engines, molecular and fluid dynamics."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from zoo.program import Built, program
+
+PENDULUM = """
+<mujoco>
+  <option timestep="0.005"/>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint name="shoulder" type="hinge" axis="0 1 0" damping="0.1"/>
+      <geom type="capsule" fromto="0 0 0 0 0 -0.5" size="0.05"/>
+      <body pos="0 0 -0.5">
+        <joint name="elbow" type="hinge" axis="0 1 0" damping="0.1"/>
+        <geom type="capsule" fromto="0 0 0 0 0 -0.5" size="0.05"/>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><motor joint="elbow" ctrlrange="-1 1"/></actuator>
+</mujoco>
+"""
+
+BALL = """
+<mujoco>
+  <option timestep="0.005" iterations="4" ls_iterations="4"/>
+  <worldbody>
+    <geom type="plane" size="5 5 0.1"/>
+    <body pos="0 0 0.099"><freejoint/><geom type="sphere" size="0.1" mass="1"/></body>
+    <body pos="0.5 0 0.099"><freejoint/><geom type="box" size="0.1 0.1 0.1" mass="1"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def _brax_step(name: str, backend: str) -> Built:
+    from brax import envs
+
+    environment = envs.get_environment(name, backend=backend)
+    state = jax.jit(environment.reset)(jax.random.PRNGKey(0))
+    action = jnp.asarray(np.random.default_rng(0).normal(size=environment.action_size), jnp.float32)
+    return lambda state, action: environment.step(state, action).obs, (state, action)
+
+
+@program("brax")
+def brax_inverted_pendulum() -> Built:
+    """A step of the inverted pendulum, generalized coordinates."""
+    return _brax_step("inverted_pendulum", "generalized")
+
+
+@program("brax")
+def brax_reacher_spring() -> Built:
+    """A step of the reacher, spring backend."""
+    return _brax_step("reacher", "spring")
+
+
+@program("brax")
+def brax_hopper_positional() -> Built:
+    """A step of the hopper, position-based backend, with contacts."""
+    return _brax_step("hopper", "positional")
+
+
+@program("brax")
+def brax_policy() -> Built:
+    """The policy and value networks of PPO, with normalized observations and a drawn action."""
+    from brax.training.acme import running_statistics, specs
+    from brax.training.agents.ppo import networks
+
+    made = networks.make_ppo_networks(27, 8, running_statistics.normalize)
+    statistics = running_statistics.init_state(specs.Array((27,), jnp.dtype("float32")))
+    policy = made.policy_network.init(jax.random.PRNGKey(0))
+    infer = networks.make_inference_fn(made)
+
+    def act(params, observation, key):
+        return infer(params)(observation, key)
+
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(16, 27)), jnp.float32)
+    return act, ((statistics, policy), x, jax.random.PRNGKey(1))
+
+
+def _mjx(text: str, steps: int) -> Built:
+    import mujoco
+    from mujoco import mjx
+
+    model = mjx.put_model(mujoco.MjModel.from_xml_string(text))
+    data = mjx.make_data(model)
+
+    def run(qpos, qvel):
+        def step(data, _):
+            data = mjx.step(model, data)
+            return data, data.qpos
+
+        return jax.lax.scan(step, data.replace(qpos=qpos, qvel=qvel), None, steps)[1]
+
+    rng = np.random.default_rng(0)
+    velocity = jnp.asarray(rng.normal(size=data.qvel.shape) * 0.1, jnp.float32)
+    return run, (data.qpos, velocity)
+
+
+@program("mujoco-mjx", needs=("mujoco",))
+def mjx_pendulum() -> Built:
+    """Ten steps of a double pendulum."""
+    return _mjx(PENDULUM, 10)
+
+
+@program("mujoco-mjx", needs=("mujoco",))
+def mjx_contacts() -> Built:
+    """Two steps of a ball and a box on the floor."""
+    return _mjx(BALL, 2)
+
+
+@program("jax-md")
+def jax_md_lennard_jones() -> Built:
+    """Twenty steps of Nosé-Hoover dynamics of 64 Lennard-Jones particles."""
+    from jax_md import energy, simulate, space
+
+    displacement, shift = space.periodic(6.0)
+    potential = energy.lennard_jones_pair(displacement)
+    init, step = simulate.nvt_nose_hoover(potential, shift, 1e-3, 0.1)
+    grid = np.stack(np.meshgrid(*[np.arange(4) * 1.5] * 3), -1).reshape(-1, 3)
+    state = init(jax.random.PRNGKey(0), jnp.asarray(grid, jnp.float32), mass=1.0)
+    return lambda state: jax.lax.fori_loop(0, 20, lambda _, s: step(s), state).position, (state,)
+
+
+@program("jax-md")
+def jax_md_fire() -> Built:
+    """FIRE minimization of soft spheres, fifty steps."""
+    from jax_md import energy, minimize, space
+
+    displacement, shift = space.periodic(5.0)
+    potential = energy.soft_sphere_pair(displacement)
+    init, step = minimize.fire_descent(potential, shift)
+    rng = np.random.default_rng(0)
+    start = jnp.asarray(rng.uniform(0, 5, (32, 2)), jnp.float32)
+
+    def minimized(start):
+        state = jax.lax.fori_loop(0, 50, lambda _, s: step(s), init(start))
+        return potential(state.position)
+
+    return minimized, (start,)
+
+
+@program("jax-cfd")
+def jax_cfd_navier_stokes() -> Built:
+    """Five steps of incompressible flow on a 32² grid: finite volumes, pressure by FFT."""
+    import jax_cfd.base as cfd
+
+    grid = cfd.grids.Grid((32, 32), domain=((0, 2 * np.pi), (0, 2 * np.pi)))
+    start = cfd.initial_conditions.filtered_velocity_field(jax.random.PRNGKey(0), grid, 3.0, 4)
+    step = cfd.equations.semi_implicit_navier_stokes(
+        density=1.0, viscosity=1e-3, dt=1e-2, grid=grid
+    )
+    return lambda v: jax.lax.fori_loop(0, 5, lambda _, v: step(v), v), (start,)
+
+
+@program("jax-cfd")
+def jax_cfd_spectral() -> Built:
+    """Five steps of Crank-Nicolson and RK4 for the spectral vorticity equation."""
+    from jax_cfd.base import grids
+    from jax_cfd.spectral import equations, time_stepping
+
+    grid = grids.Grid((32, 32), domain=((0, 2 * np.pi), (0, 2 * np.pi)))
+    equation = equations.NavierStokes2D(1e-3, grid, smooth=True)
+    step = time_stepping.crank_nicolson_rk4(equation, 1e-2)
+    field = np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32)
+
+    def run(field):
+        spectrum = jax.lax.fori_loop(0, 5, lambda _, v: step(v), jnp.fft.rfftn(field))
+        return jnp.fft.irfftn(spectrum)
+
+    return run, (field,)
+
+
+@program("jaxlie", sample=True)
+def jaxlie_chain() -> Built:
+    """Composed SE(3) transforms, their logarithm and its Jacobian."""
+    import jaxlie
+
+    def residual(tangents, target):
+        pose = jaxlie.SE3.identity()
+        for tangent in tangents:
+            pose = pose @ jaxlie.SE3.exp(tangent)
+        return (pose.inverse() @ jaxlie.SE3.exp(target)).log()
+
+    def step(tangents, target):
+        return residual(tangents, target), jax.jacfwd(residual)(tangents, target)
+
+    rng = np.random.default_rng(0)
+    tangents = jnp.asarray(rng.normal(size=(4, 6)) * 0.3, jnp.float32)
+    return step, (tangents, jnp.asarray(rng.normal(size=6) * 0.3, jnp.float32))
+
+
+@program("jaxlie", sample=True)
+def jaxlie_rotations() -> Built:
+    """A batch of rotations from roll, pitch and yaw, applied to points."""
+    import jaxlie
+
+    def rotate(angles, points):
+        rotation = jax.vmap(lambda a: jaxlie.SO3.from_rpy_radians(*a))(angles)
+        return jax.vmap(lambda r, x: r @ x)(rotation, points), rotation.wxyz, rotation.log()
+
+    rng = np.random.default_rng(0)
+    angles, points = (jnp.asarray(rng.normal(size=(64, 3)), jnp.float32) for _ in range(2))
+    return rotate, (angles, points)

@@ -1,0 +1,39 @@
+"""Runs programs, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from zoo.worker import Result
+
+TOOLS = Path(__file__).resolve().parents[1]
+START = f"import sys; sys.path.append({str(TOOLS)!r}); from zoo.worker import main; main()"
+"""Other tools have the names of packages, such as coverage: their folder comes last."""
+SECONDS = 600
+ERROR_LENGTH = 2_000
+
+
+def run_one(python: Path, name: str, timed: bool, seconds: float = SECONDS) -> Result:
+    """Translates, verifies and perhaps times a program in the given interpreter."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "result.json"
+        command = [str(python), "-W", "ignore", "-c", START, name, str(path)]
+        command += ["--times"] if timed else []
+        problem, text = "", ""
+        try:
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, timeout=seconds
+            )
+            text = done.stderr
+            if done.returncode < 0:
+                problem = f"killed by {signal.Signals(-done.returncode).name}"
+        except subprocess.TimeoutExpired:
+            problem = f"no end after {seconds:.0f} s"
+        result = Result(**json.loads(path.read_text())) if path.exists() else Result(name)
+    if problem or not (result.ok or result.error):
+        result.ok, result.error = False, f"{problem}\n{text[-ERROR_LENGTH:]}".strip()
+    return result

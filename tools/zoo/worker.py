@@ -1,0 +1,138 @@
+"""Translates, verifies and times one program; runs in the environment that has its package.
+
+The arguments are its name, a path, and perhaps --times. The path is of a JSON file, written anew
+before each stage, so that it tells which one ended the process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+STAGES = ("build", "trace", "translate", "verify", "times", "done")
+
+
+@dataclass
+class Result:
+    """What was found about a program.
+
+    Attributes:
+        name: Of the program.
+        version: Of its package.
+        jax: Version of jaxlib.
+        stage: The last stage that was begun; "done" when all ended well.
+        ok: Whether the translation gives XLA's numbers.
+        error: Why not.
+        ops: StableHLO ops of the program.
+        nodes: Nodes of the model.
+        seconds: Of the translation.
+        max_error: Largest error, relative to the scale of its output.
+        ort: Seconds of a call in ONNX Runtime.
+        xla: Seconds of a call in XLA.
+    """
+
+    name: str
+    version: str = ""
+    jax: str = ""
+    stage: str = "build"
+    ok: bool = False
+    error: str = ""
+    ops: int = 0
+    nodes: int = 0
+    seconds: float = 0.0
+    max_error: float = 0.0
+    ort: float = 0.0
+    xla: float = 0.0
+
+
+def run(result: Result, path: Path, timed: bool) -> None:
+    """Fills in the result, stage by stage."""
+
+    def begin(stage: str) -> None:
+        result.stage = stage
+        path.write_text(json.dumps(asdict(result)))
+
+    begin("build")
+    import jax
+    from zoo.program import load_all
+
+    item = load_all()[result.name]
+    result.version, result.jax = _version(item.package), version("jaxlib")
+    if item.x64:
+        jax.config.update("jax_enable_x64", True)
+    function, args = item.build()
+    begin("trace")
+    lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*args)
+    begin("translate")
+    import hlo2onnx
+
+    start = time.perf_counter()
+    program = hlo2onnx.translate(lowered)
+    result.seconds = time.perf_counter() - start
+    result.ops, result.nodes = program.report.ops.total(), program.report.nodes.total()
+    begin("verify")
+    found = program.verify(*args)
+    result.max_error = found.max_error
+    result.ok = bool(found) or _within(found, item.tolerance)
+    if not result.ok:
+        result.error = str(found)
+        return
+    if timed:
+        begin("times")
+        result.ort, result.xla = _times(program, lowered, args)
+    begin("done")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _within(found: Any, tolerance: float) -> bool:
+    """Whether every error is finite and no larger than the tolerance."""
+    items = (*found.optimized, *found.plain)
+    return all(item.ok or (item.max_rel <= tolerance and not item.nonfinite) for item in items)
+
+
+def _times(program: Any, lowered: Any, args: Any) -> tuple[float, float]:
+    """Median seconds of a call in ONNX Runtime and in XLA."""
+    import jax
+    from bench_suite.timing import THREADS, medians
+
+    from hlo2onnx.calling import to_model
+    from hlo2onnx.verification.ort import OrtProgram
+
+    model = program.model_proto.SerializeToString()
+    session = OrtProgram(model, threads=THREADS, libraries=program.libraries).session
+    feeds = to_model(program.input_names, program.flatten(*args))
+    compiled, placed = lowered.compile(), jax.device_put(args)
+    ort, xla = medians(
+        [
+            lambda: session.run(None, feeds),
+            lambda: jax.block_until_ready(compiled(*placed)),
+        ]
+    )
+    return ort, xla
+
+
+def main() -> None:
+    name, path = sys.argv[1], Path(sys.argv[2])
+    result = Result(name)
+    try:
+        run(result, path, "--times" in sys.argv[3:])
+    except Exception as error:  # noqa: BLE001
+        traceback.print_exc()
+        result.ok, result.error = False, f"{type(error).__name__}: {error}"
+    path.write_text(json.dumps(asdict(result)))
