@@ -67,7 +67,7 @@ def line(item: Program, result: Result) -> str:
     if result.ort:
         text += f"   ORT {1e3 * result.ort:.2f} ms, XLA {1e3 * result.xla:.2f} ms"
     if not result.ok:
-        text += f"\n    {result.stage}: " + "\n    ".join(result.error.splitlines()[:30])
+        text += f"\n    {result.stage}: " + "\n    ".join(result.error.splitlines()[:12])
     return text
 
 

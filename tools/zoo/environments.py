@@ -24,7 +24,7 @@ class Environment:
         jax: What pip is told about JAX.
         pythons: Minor versions of Python 3 that it can have, the best first; none for that of the
             running interpreter.
-        pins: What pip is told about a package instead of its name.
+        pins: What pip is told about a package instead of its name, separated by spaces.
         packages: The packages whose programs run here and nowhere else.
     """
 
@@ -37,7 +37,7 @@ class Environment:
     def requirements(self, programs: Iterable[Program]) -> list[str]:
         """What pip has to install for these programs, besides hlo2onnx."""
         names = sorted({name for item in programs for name in item.packages})
-        return [self.jax, *(self.pins.get(name, name) for name in names)]
+        return [self.jax, *(word for name in names for word in self.pins.get(name, name).split())]
 
     def find_python(self) -> str:
         """An interpreter that fits, on PATH or under pyenv.
@@ -67,7 +67,15 @@ CURRENT = Environment(
         "mujoco-mjx": "mujoco-mjx>=3",
     },
 )
-ENVIRONMENTS = (CURRENT,)
+OLDER = Environment(
+    "older",
+    "jax<0.11",
+    (11,),
+    {"gymnax": "gymnax>=1", "transformers": "transformers<5", "jax-cosmo": "jax-cosmo setuptools<81"},
+    # They import what JAX has removed since, or (gymnax) say that they do.
+    frozenset({"cola-ml", "flaxmodels", "gymnax", "jax-cosmo", "kfac-jax", "objax", "transformers"}),
+)
+ENVIRONMENTS = (CURRENT, OLDER)
 
 
 def environment_of(program: Program) -> Environment:

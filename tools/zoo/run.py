@@ -11,8 +11,13 @@ from pathlib import Path
 from zoo.worker import Result
 
 TOOLS = Path(__file__).resolve().parents[1]
-START = f"import sys; sys.path.append({str(TOOLS)!r}); from zoo.worker import main; main()"
-"""Other tools have the names of packages, such as coverage: their folder comes last."""
+START = f"""
+import sys
+sys.path.append({str(TOOLS)!r})
+from zoo.worker import main
+sys.path.remove({str(TOOLS)!r})  # other tools have the names of packages, such as coverage
+main()
+"""
 SECONDS = 600
 ERROR_LENGTH = 2_000
 

@@ -16,6 +16,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bench_suite.timing import THREADS, medians
+from zoo.program import load_all
+
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -64,7 +67,6 @@ def run(result: Result, path: Path, timed: bool) -> None:
 
     begin("build")
     import jax
-    from zoo.program import load_all
 
     item = load_all()[result.name]
     result.version, result.jax = _version(item.package), version("jaxlib")
@@ -109,7 +111,6 @@ def _within(found: Any, tolerance: float) -> bool:
 def _times(program: Any, lowered: Any, args: Any) -> tuple[float, float]:
     """Median seconds of a call in ONNX Runtime and in XLA."""
     import jax
-    from bench_suite.timing import THREADS, medians
 
     from hlo2onnx.calling import to_model
     from hlo2onnx.verification.ort import OrtProgram

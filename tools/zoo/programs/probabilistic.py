@@ -1,0 +1,424 @@
+"""Probabilistic programming, sampling, Gaussian processes, state-space models, flows."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from zoo.program import Built, program
+
+
+def _normal(*shape: int, seed: int = 0) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+def _banana(x):
+    return -0.5 * (x[0] ** 2 + (x[1] - x[0] ** 2) ** 2)
+
+
+def _sampled(kernel, state, steps):
+    """The positions of a chain as a function of its key and first state."""
+
+    def run(key, state):
+        def step(state, key):
+            state, _ = kernel(key, state)
+            return state, state.position
+
+        return jax.lax.scan(step, state, jax.random.split(key, steps))[1]
+
+    return run, (jax.random.PRNGKey(0), state)
+
+
+@program("blackjax")
+def blackjax_nuts() -> Built:
+    """Five steps of the No-U-Turn sampler."""
+    import blackjax
+
+    sampler = blackjax.nuts(_banana, step_size=0.3, inverse_mass_matrix=jnp.ones(2))
+    return _sampled(sampler.step, sampler.init(jnp.asarray([0.5, 0.2])), 5)
+
+
+@program("blackjax")
+def blackjax_hmc() -> Built:
+    """Twenty steps of Hamiltonian Monte Carlo."""
+    import blackjax
+
+    sampler = blackjax.hmc(
+        _banana, step_size=0.2, inverse_mass_matrix=jnp.ones(2), num_integration_steps=8
+    )
+    return _sampled(sampler.step, sampler.init(jnp.asarray([0.5, 0.2])), 20)
+
+
+@program("blackjax")
+def blackjax_mala() -> Built:
+    """Twenty steps of the Metropolis-adjusted Langevin algorithm."""
+    import blackjax
+
+    sampler = blackjax.mala(_banana, 0.1)
+    return _sampled(sampler.step, sampler.init(jnp.asarray([0.5, 0.2])), 20)
+
+
+@program("blackjax")
+def blackjax_smc() -> Built:
+    """One step of tempered sequential Monte Carlo with systematic resampling."""
+    import blackjax
+    import blackjax.smc.resampling as resampling
+
+    kernel = blackjax.hmc.build_kernel()
+    sampler = blackjax.tempered_smc(
+        lambda x: -0.5 * jnp.sum(x**2),
+        _banana,
+        kernel,
+        blackjax.hmc.init,
+        {
+            "step_size": jnp.asarray([0.1]),
+            "inverse_mass_matrix": jnp.ones((1, 2)),
+            "num_integration_steps": jnp.asarray([5]),
+        },
+        resampling.systematic,
+        num_mcmc_steps=2,
+    )
+
+    def run(key, state):
+        state, info = sampler.step(key, state, 0.3)
+        return state.particles, state.weights
+
+    return run, (jax.random.PRNGKey(0), sampler.init(_normal(32, 2)))
+
+
+def _regression(x, y=None):
+    import numpyro
+    import numpyro.distributions as dist
+
+    w = numpyro.sample("w", dist.Normal(0.0, 1.0).expand([3]).to_event(1))
+    b = numpyro.sample("b", dist.Normal(0.0, 5.0))
+    s = numpyro.sample("s", dist.HalfNormal(1.0))
+    with numpyro.plate("n", x.shape[0]):
+        numpyro.sample("y", dist.Normal(x @ w + b, s), obs=y)
+
+
+@program("numpyro")
+def numpyro_potential() -> Built:
+    """The potential energy of a Bayesian regression in unconstrained space, and its gradient."""
+    from numpyro.infer.util import initialize_model
+
+    x = _normal(20, 3)
+    y = x @ jnp.asarray([1.0, -2.0, 0.5]) + 0.1 * _normal(20, seed=1)
+    info = initialize_model(
+        jax.random.PRNGKey(0), _regression, model_args=(x, y), dynamic_args=True
+    )
+
+    def energy(params, x, y):
+        return jax.value_and_grad(info.potential_fn(x, y))(params)
+
+    return energy, (info.param_info.z, x, y)
+
+
+@program("numpyro")
+def numpyro_nuts() -> Built:
+    """Two samples by NUTS for the same regression."""
+    from numpyro.infer import NUTS
+
+    x = _normal(20, 3)
+    y = x @ jnp.asarray([1.0, -2.0, 0.5]) + 0.1 * _normal(20, seed=1)
+    kernel = NUTS(_regression, step_size=0.05, max_tree_depth=4)
+    state = kernel.init(jax.random.PRNGKey(0), 0, None, (x, y), {})
+
+    def run(state, x, y):
+        for _ in range(2):
+            state = kernel.sample(state, (x, y), {})
+        return state.z
+
+    return run, (state, x, y)
+
+
+@program("numpyro")
+def numpyro_svi() -> Built:
+    """A step of stochastic variational inference with an automatic normal guide."""
+    import numpyro
+    from numpyro.infer import SVI, Trace_ELBO
+    from numpyro.infer.autoguide import AutoMultivariateNormal
+
+    x, y = _normal(20, 3), _normal(20, seed=1)
+    guide = AutoMultivariateNormal(_regression)
+    svi = SVI(_regression, guide, numpyro.optim.Adam(1e-2), Trace_ELBO())
+    state = svi.init(jax.random.PRNGKey(0), x, y)
+
+    def update(state, x, y):
+        state, loss = svi.update(state, x, y)
+        return loss, svi.get_params(state)
+
+    return update, (state, x, y)
+
+
+@program("numpyro")
+def numpyro_predictive() -> Built:
+    """Draws from the prior of an HMM-like mixture with several distributions."""
+    import numpyro
+    import numpyro.distributions as dist
+    from numpyro.handlers import seed, trace
+
+    def model():
+        p = numpyro.sample("p", dist.Dirichlet(jnp.ones(3)))
+        z = numpyro.sample("z", dist.Categorical(p).expand([8]))
+        r = numpyro.sample("r", dist.Gamma(2.0, 3.0).expand([8]))
+        numpyro.sample("k", dist.Poisson(2.0 + r))
+        numpyro.sample("t", dist.StudentT(4.0, z.astype(jnp.float32), r))
+        numpyro.sample("m", dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2) * 2))
+
+    def draw(key):
+        found = trace(seed(model, key)).get_trace()
+        return {name: (site["value"], site["fn"].log_prob(site["value"])) for name, site in found.items()}
+
+    return draw, (jax.random.PRNGKey(0),)
+
+
+@program("distrax", needs=("tensorflow-probability",))
+def distrax_flow() -> Built:
+    """Density and samples of a chain of bijectors, masked couplings with rational splines."""
+    import distrax
+
+    mask = jnp.asarray([True, False, True, False])
+    w = _normal(2, 4, 4 * 13) * 0.1
+
+    def flow(w):
+        def layer(i, mask):
+            def conditioner(x):
+                return (jnp.tanh(x) @ w[i]).reshape(*x.shape, 13)
+
+            return distrax.MaskedCoupling(
+                mask, lambda p: distrax.RationalQuadraticSpline(p, -3.0, 3.0), conditioner
+            )
+
+        chain = distrax.Chain([layer(0, mask), layer(1, ~mask), distrax.Block(distrax.Tanh(), 1)])
+        base = distrax.MultivariateNormalDiag(jnp.zeros(4), jnp.ones(4))
+        return distrax.Transformed(base, chain)
+
+    def use(w, key):
+        return flow(w).sample_and_log_prob(seed=key, sample_shape=(16,))
+
+    return use, (w, jax.random.PRNGKey(0))
+
+
+@program("distrax", needs=("tensorflow-probability",))
+def distrax_hmm() -> Built:
+    """Forward, backward and Viterbi of a hidden Markov model with normal observations."""
+    import distrax
+
+    def infer(transition, means, observed):
+        model = distrax.HMM(
+            distrax.Categorical(logits=jnp.zeros(3)),
+            distrax.Categorical(logits=transition),
+            distrax.Normal(means, 1.0),
+        )
+        return model.forward_backward(observed), model.viterbi(observed)
+
+    return infer, (_normal(3, 3), jnp.asarray([-1.0, 0.0, 2.0]), _normal(12, seed=1))
+
+
+@program("tensorflow-probability")
+def tfp_distributions() -> Built:
+    """Log densities and quantiles: beta, gamma, von Mises, Student, Wishart, mixtures."""
+    from tensorflow_probability.substrates import jax as tfp
+
+    tfd = tfp.distributions
+
+    def densities(x, p, a):
+        spd = a @ a.T + jnp.eye(3)
+        return (
+            tfd.Beta(2.0, 3.0).log_prob(p),
+            tfd.Gamma(2.5, 1.5).log_prob(p),
+            tfd.VonMises(0.2, 3.0).log_prob(x),
+            tfd.StudentT(5.0, 0.0, 1.0).log_prob(x),
+            tfd.Normal(0.0, 1.0).quantile(p),
+            tfd.WishartTriL(5.0, jnp.eye(3)).log_prob(spd),
+            tfd.MixtureSameFamily(
+                tfd.Categorical(logits=a[0]), tfd.Normal(a[1], jnp.exp(a[2]))
+            ).log_prob(x),
+        )
+
+    p = jnp.asarray(np.random.default_rng(2).uniform(0.05, 0.95, 16), jnp.float32)
+    return densities, (_normal(16), p, _normal(3, 3, seed=1))
+
+
+@program("tensorflow-probability")
+def tfp_special() -> Built:
+    """Special functions: Owen's T, Bessel ratios, Lambert's W, incomplete beta and their like."""
+    from tensorflow_probability.substrates import jax as tfp
+
+    m = tfp.math
+
+    def special(x, p):
+        return (
+            m.owens_t(x, p),
+            m.lambertw(p),
+            m.log_bessel_kve(1.5, p),
+            m.erfcx(x),
+            m.log1psquare(x),
+            m.lbeta(p, 2.0),
+            m.log_cosh(x),
+        )
+
+    p = jnp.asarray(np.random.default_rng(2).uniform(0.1, 3.0, 16), jnp.float32)
+    return special, (_normal(16), p)
+
+
+@program("tensorflow-probability")
+def tfp_linear_gaussian() -> Built:
+    """The log-likelihood of a local linear trend by the Kalman filter."""
+    from tensorflow_probability.substrates import jax as tfp
+
+    def likelihood(series, scales):
+        model = tfp.sts.LocalLinearTrend(observed_time_series=series)
+        ssm = model.make_state_space_model(
+            24, {"level_scale": scales[0], "slope_scale": scales[1]}, initial_step=0
+        )
+        return ssm.log_prob(series[:, None])
+
+    return likelihood, (jnp.cumsum(_normal(24)), jnp.asarray([0.3, 0.1]))
+
+
+@program("dynamax", needs=("tensorflow-probability",))
+def dynamax_kalman() -> Built:
+    """The Kalman smoother of a linear Gaussian state-space model."""
+    from dynamax.linear_gaussian_ssm import LinearGaussianSSM
+
+    model = LinearGaussianSSM(3, 2)
+    params, _ = model.initialize(jax.random.PRNGKey(0))
+
+    def smooth(params, y):
+        found = model.smoother(params, y)
+        return found.marginal_loglik, found.smoothed_means, found.smoothed_covariances
+
+    return smooth, (params, _normal(12, 2))
+
+
+@program("dynamax", needs=("tensorflow-probability",))
+def dynamax_hmm() -> Built:
+    """Smoothing, Viterbi and log-likelihood of a Gaussian HMM."""
+    from dynamax.hidden_markov_model import GaussianHMM
+
+    model = GaussianHMM(3, 2)
+    params, _ = model.initialize(jax.random.PRNGKey(0))
+
+    def infer(params, y):
+        found = model.smoother(params, y)
+        return found.marginal_loglik, found.smoothed_probs, model.most_likely_states(params, y)
+
+    return infer, (params, _normal(16, 2))
+
+
+@program("tinygp", sample=True)
+def tinygp_regression() -> Built:
+    """A Gaussian process with a sum of kernels: likelihood, gradient, predictions."""
+    import tinygp
+
+    def process(params, x):
+        kernel = jnp.exp(params["a"]) * tinygp.kernels.Matern32(jnp.exp(params["s"]))
+        kernel += tinygp.kernels.ExpSineSquared(scale=1.5, gamma=jnp.exp(params["g"]))
+        return tinygp.GaussianProcess(kernel, x, diag=0.1)
+
+    def infer(params, x, y, at):
+        loss, gradient = jax.value_and_grad(lambda p: -process(p, x).log_probability(y))(params)
+        found = process(params, x).condition(y, at).gp
+        return loss, gradient, found.loc, found.variance
+
+    x = jnp.linspace(0, 5, 20)
+    params = {name: jnp.float32(0.1) for name in "asg"}
+    return infer, (params, x, jnp.sin(x) + 0.1 * _normal(20), jnp.linspace(0, 5, 7))
+
+
+@program("tinygp")
+def tinygp_celerite() -> Built:
+    """The likelihood of a quasiseparable (celerite) process, which is a scan."""
+    import tinygp
+
+    def likelihood(scale, x, y):
+        kernel = tinygp.kernels.quasisep.SHO(omega=1.5 * scale, quality=2.0)
+        return tinygp.GaussianProcess(kernel, x, diag=0.1).log_probability(y)
+
+    x = jnp.sort(jnp.abs(_normal(24))) * 3
+    return likelihood, (jnp.float32(1.0), x, _normal(24, seed=1))
+
+
+@program("gpjax", x64=True)
+def gpjax_regression() -> Built:
+    """A conjugate Gaussian process posterior: marginal likelihood and prediction."""
+    import gpjax as gpx
+
+    def infer(x, y, at):
+        data = gpx.Dataset(X=x, y=y)
+        prior = gpx.gps.Prior(gpx.mean_functions.Zero(), gpx.kernels.RBF())
+        posterior = prior * gpx.likelihoods.Gaussian(num_datapoints=x.shape[0])
+        predicted = posterior.predict(at, train_data=data)
+        loss = gpx.objectives.conjugate_mll(posterior, data)
+        return loss, predicted.mean, predicted.variance
+
+    x = jnp.linspace(-2, 2, 12)[:, None]
+    return infer, (x, jnp.sin(3 * x), jnp.linspace(-2, 2, 5)[:, None])
+
+
+@program("flowjax")
+def flowjax_masked_autoregressive() -> Built:
+    """Density of a masked autoregressive flow, and samples."""
+    import equinox as eqx
+    from flowjax.distributions import Normal
+    from flowjax.flows import masked_autoregressive_flow
+    from paramax import unwrap
+
+    flow = masked_autoregressive_flow(
+        jax.random.PRNGKey(0), base_dist=Normal(jnp.zeros(3)), flow_layers=2, nn_width=12
+    )
+    params, static = eqx.partition(flow, eqx.is_inexact_array)
+
+    def use(params, x, key):
+        flow = unwrap(eqx.combine(params, static))
+        return flow.log_prob(x), flow.sample(key, (4,))
+
+    return use, (params, _normal(8, 3), jax.random.PRNGKey(1))
+
+
+@program("flowjax")
+def flowjax_spline_coupling() -> Built:
+    """The training loss of a coupling flow with rational-quadratic splines, with gradients."""
+    import equinox as eqx
+    from flowjax.bijections import RationalQuadraticSpline
+    from flowjax.distributions import StandardNormal
+    from flowjax.flows import coupling_flow
+    from flowjax.train.losses import MaximumLikelihoodLoss
+
+    flow = coupling_flow(
+        jax.random.PRNGKey(0),
+        base_dist=StandardNormal((3,)),
+        transformer=RationalQuadraticSpline(knots=4, interval=3),
+        flow_layers=2,
+        nn_width=12,
+    )
+    params, static = eqx.partition(flow, eqx.is_inexact_array)
+    loss = MaximumLikelihoodLoss()
+
+    def step(params, x):
+        return jax.value_and_grad(lambda p: loss(p, static, x))(params)
+
+    return step, (params, _normal(8, 3))
+
+
+@program("jaxns")
+def jaxns_log_likelihood() -> Built:
+    """A prior's quantile transform and the likelihood of a model."""
+    from jaxns import Model, Prior
+    from tensorflow_probability.substrates import jax as tfp
+
+    tfd = tfp.distributions
+
+    def prior():
+        x = yield Prior(tfd.Normal(jnp.zeros(3), jnp.ones(3)), name="x")
+        s = yield Prior(tfd.Gamma(2.0, 1.0), name="s")
+        return x, s
+
+    model = Model(prior, lambda x, s: -0.5 * jnp.sum(x**2) / s - 1.5 * jnp.log(s))
+    return (
+        lambda u: jax.vmap(lambda u: (model.forward(u), model.transform(u)))(u),
+        (jnp.asarray(np.random.default_rng(0).uniform(0.1, 0.9, (8, 4)), jnp.float32),),
+    )

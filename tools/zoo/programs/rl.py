@@ -1,0 +1,299 @@
+"""Reinforcement learning: environments, search, losses, and black-box optimization."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from zoo.program import Built, program
+
+
+def _normal(*shape: int, seed: int = 0) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+def _pgx(name: str, batch: int, moves: int) -> Built:
+    """Random legal moves of a batch of games from the start."""
+    import pgx
+
+    game = pgx.make(name)
+
+    def play(key):
+        def move(state, key):
+            logits = jnp.where(state.legal_action_mask, 0.0, -1e9)
+            state = jax.vmap(game.step)(state, jax.random.categorical(key, logits))
+            return state, state.rewards
+
+        first, last = jax.random.split(key)
+        state = jax.vmap(game.init)(jax.random.split(first, batch))
+        state, rewards = jax.lax.scan(move, state, jax.random.split(last, moves))
+        return state.observation, state.terminated, rewards
+
+    return play, (jax.random.PRNGKey(0),)
+
+
+@program("pgx")
+def pgx_tic_tac_toe() -> Built:
+    """Eight random games of tic-tac-toe, nine moves."""
+    return _pgx("tic_tac_toe", 8, 9)
+
+
+@program("pgx")
+def pgx_connect_four() -> Built:
+    """Four random games of connect four, ten moves."""
+    return _pgx("connect_four", 4, 10)
+
+
+@program("pgx")
+def pgx_go() -> Built:
+    """A random game of Go on 9×9, four moves."""
+    return _pgx("go_9x9", 1, 4)
+
+
+@program("pgx")
+def pgx_2048() -> Built:
+    """Four random games of 2048, five moves."""
+    return _pgx("2048", 4, 5)
+
+
+@program("pgx")
+def pgx_chess() -> Built:
+    """A random game of chess, one move."""
+    return _pgx("chess", 1, 1)
+
+
+@program("pgx")
+def pgx_minatar() -> Built:
+    """Two games of MinAtar Breakout, ten frames."""
+    return _pgx("minatar-breakout", 2, 10)
+
+
+def _gymnax(name: str, steps: int) -> Built:
+    import gymnax
+
+    environment, parameters = gymnax.make(name)
+    count = environment.action_space(parameters)
+
+    def play(key):
+        def step(carry, key):
+            state, _ = carry
+            draw, move = jax.random.split(key)
+            out = environment.step(move, state, count.sample(draw), parameters)
+            return (out[1], out[0]), out[2]
+
+        observation, state = environment.reset(key, parameters)
+        return jax.lax.scan(step, (state, observation), jax.random.split(key, steps))
+
+    return lambda key: jax.tree.leaves(play(key)), (jax.random.PRNGKey(0),)
+
+
+@program("gymnax")
+def gymnax_cart_pole() -> Built:
+    """Twenty random steps of the cart pole."""
+    return _gymnax("CartPole-v1", 20)
+
+
+@program("gymnax")
+def gymnax_pendulum() -> Built:
+    """Twenty random steps of the pendulum."""
+    return _gymnax("Pendulum-v1", 20)
+
+
+@program("gymnax")
+def gymnax_asterix() -> Built:
+    """Ten random steps of MinAtar's Asterix."""
+    return _gymnax("Asterix-MinAtar", 10)
+
+
+def _jumanji(name: str, steps: int) -> Built:
+    import jumanji
+
+    environment = jumanji.make(name)
+
+    def play(key):
+        state, _ = environment.reset(key)
+
+        def step(state, key):
+            action = environment.action_spec.generate_value()
+            state, timestep = environment.step(state, action)
+            return state, (timestep.reward, timestep.observation)
+
+        return jax.lax.scan(step, state, jax.random.split(key, steps))[1]
+
+    return lambda key: jax.tree.leaves(play(key)), (jax.random.PRNGKey(0),)
+
+
+@program("jumanji")
+def jumanji_snake() -> Built:
+    """Five moves of Snake."""
+    return _jumanji("Snake-v1", 5)
+
+
+@program("jumanji")
+def jumanji_game_2048() -> Built:
+    """Five moves of 2048."""
+    return _jumanji("Game2048-v1", 5)
+
+
+@program("jumanji")
+def jumanji_tsp() -> Built:
+    """Five cities of the travelling salesman."""
+    return _jumanji("TSP-v1", 5)
+
+
+@program("xminigrid")
+def xminigrid_steps() -> Built:
+    """Five steps in an XLand-MiniGrid room, with its observations."""
+    import xminigrid
+
+    environment, parameters = xminigrid.make("MiniGrid-EmptyRandom-6x6")
+
+    def play(key, actions):
+        def step(timestep, action):
+            timestep = environment.step(parameters, timestep, action)
+            return timestep, (timestep.observation, timestep.reward)
+
+        return jax.lax.scan(step, environment.reset(parameters, key), actions)[1]
+
+    return play, (jax.random.PRNGKey(0), jnp.asarray([0, 2, 1, 0, 0], jnp.int32))
+
+
+def _search(kind: str) -> Built:
+    import mctx
+
+    actions = 4
+
+    def recurrent(params, key, action, embedding):
+        embedding = jnp.tanh(embedding @ params["w"] + params["a"][action])
+        return mctx.RecurrentFnOutput(
+            reward=embedding[:, 0],
+            discount=jnp.full(embedding.shape[:1], 0.97),
+            prior_logits=embedding @ params["p"],
+            value=embedding[:, 1],
+        ), embedding
+
+    def search(params, key, embedding):
+        root = mctx.RootFnOutput(
+            prior_logits=embedding @ params["p"], value=embedding[:, 1], embedding=embedding
+        )
+        policy = getattr(mctx, kind)
+        out = policy(params, key, root, recurrent, num_simulations=12)
+        return out.action, out.action_weights, out.search_tree.summary().value
+
+    params = {"w": _normal(6, 6), "a": _normal(actions, 6, seed=1), "p": _normal(6, actions, seed=2)}
+    return search, (params, jax.random.PRNGKey(0), _normal(3, 6, seed=3))
+
+
+@program("mctx", sample=True)
+def mctx_muzero() -> Built:
+    """MuZero's tree search, twelve simulations."""
+    return _search("muzero_policy")
+
+
+@program("mctx")
+def mctx_gumbel_muzero() -> Built:
+    """Gumbel MuZero's tree search, twelve simulations."""
+    return _search("gumbel_muzero_policy")
+
+
+@program("rlax")
+def rlax_losses() -> Built:
+    """V-trace, Retrace, TD(λ), a C51 loss and a quantile loss, with gradients."""
+    import rlax
+
+    def losses(values, rewards, logits, actions):
+        discounts = jnp.full_like(rewards, 0.99)
+        weights = jnp.exp(0.1 * rewards)
+        trace = rlax.vtrace_td_error_and_advantage(
+            values[:-1], values[1:], rewards, discounts, weights
+        )
+        returns = rlax.lambda_returns(rewards, discounts, values[1:], 0.9)
+        policy = rlax.policy_gradient_loss(logits, actions, trace.pg_advantage, weights)
+        entropy = rlax.entropy_loss(logits, weights)
+        quantiles = jax.vmap(rlax.quantile_q_learning, in_axes=(0, None, 0, 0, 0, 0, 0, None))(
+            logits[:, None].repeat(5, 1),
+            jnp.linspace(0.1, 0.9, 5),
+            actions,
+            rewards,
+            discounts,
+            logits[:, None].repeat(5, 1),
+            logits[:, None].repeat(5, 1),
+            1.0,
+        )
+        return jnp.sum(trace.errors**2) + jnp.sum(returns) + policy + entropy + quantiles.sum()
+
+    actions = jnp.asarray(np.random.default_rng(1).integers(0, 3, 10), jnp.int32)
+    args = (_normal(11), _normal(10, seed=2), _normal(10, 3, seed=3), actions)
+    return jax.value_and_grad(losses, (0, 2)), args
+
+
+@program("flashbax")
+def flashbax_trajectories() -> Built:
+    """A prioritised trajectory buffer: adds, new priorities, a sample."""
+    import flashbax
+
+    buffer = flashbax.make_prioritised_trajectory_buffer(
+        add_batch_size=2,
+        sample_batch_size=4,
+        sample_sequence_length=3,
+        period=1,
+        min_length_time_axis=3,
+        max_length_time_axis=16,
+        device="cpu",
+    )
+    state = buffer.init({"x": jnp.zeros(3), "r": jnp.zeros(())})
+
+    def use(state, batch, key):
+        state = buffer.add(state, batch)
+        found = buffer.sample(state, key)
+        state = buffer.set_priorities(state, found.indices, found.priorities * 2 + 0.5)
+        return buffer.sample(state, key), state
+
+    batch = {"x": _normal(2, 8, 3), "r": _normal(2, 8, seed=1)}
+    return use, (state, batch, jax.random.PRNGKey(0))
+
+
+def _evolution(name: str, generations: int) -> Built:
+    import evosax.algorithms as algorithms
+
+    kind = getattr(algorithms, name)
+    center = jnp.zeros(6)
+    if name in ("DifferentialEvolution", "PSO"):
+        strategy = kind(population_size=16, solution=center)
+        start = (_normal(16, 6), jnp.ones(16))
+    else:
+        strategy = kind(population_size=16, solution=center)
+        start = (center,)
+    parameters = strategy.default_params
+
+    def optimize(key, *start):
+        def generation(state, key):
+            ask, tell = jax.random.split(key)
+            x, state = strategy.ask(ask, state, parameters)
+            fitness = jnp.sum((x - 1.0) ** 2 * jnp.arange(1.0, 7.0), axis=1)
+            state, metrics = strategy.tell(tell, x, fitness, state, parameters)
+            return state, fitness
+
+        state = strategy.init(key, *start, parameters)
+        return jax.lax.scan(generation, state, jax.random.split(key, generations))[1]
+
+    return optimize, (jax.random.PRNGKey(0), *start)
+
+
+@program("evosax")
+def evosax_cma_es() -> Built:
+    """Four generations of CMA-ES."""
+    return _evolution("CMA_ES", 4)
+
+
+@program("evosax")
+def evosax_open_es() -> Built:
+    """Eight generations of OpenAI's evolution strategy."""
+    return _evolution("Open_ES", 8)
+
+
+@program("evosax")
+def evosax_differential_evolution() -> Built:
+    """Eight generations of differential evolution."""
+    return _evolution("DifferentialEvolution", 8)

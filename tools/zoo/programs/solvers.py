@@ -1,0 +1,344 @@
+"""Differential equations, linear and nonlinear solvers, quadrature, interpolation, optimal transport."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from zoo.program import Built, program
+
+
+def _normal(*shape: int, seed: int = 0) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+def _spd(size: int) -> jax.Array:
+    a = _normal(size, size)
+    return a @ a.T + size * jnp.eye(size)
+
+
+def _lorenz(t, y, args):
+    sigma, rho, beta = args
+    x, y, z = y
+    return jnp.stack([sigma * (y - x), x * (rho - z) - y, x * y - beta * z])
+
+
+@program("diffrax")
+def diffrax_tsit5() -> Built:
+    """Tsit5 with adaptive steps on a Lorenz system, dense output at 20 times."""
+    import diffrax
+
+    def solve(y0, args):
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(_lorenz),
+            diffrax.Tsit5(),
+            0.0,
+            1.0,
+            0.01,
+            y0,
+            args,
+            saveat=diffrax.SaveAt(ts=jnp.linspace(0, 1, 20)),
+            stepsize_controller=diffrax.PIDController(rtol=1e-3, atol=1e-5),
+            max_steps=256,
+        )
+        return solution.ys
+
+    return solve, (jnp.ones(3), jnp.asarray([10.0, 28.0, 8 / 3]))
+
+
+@program("diffrax")
+def diffrax_kvaerno5() -> Built:
+    """Kvaerno5, implicit, on Robertson's stiff reaction."""
+    import diffrax
+
+    def robertson(t, y, args):
+        a, b, c = y
+        f0 = -0.04 * a + 1e4 * b * c
+        f2 = 3e7 * b**2
+        return jnp.stack([f0, -f0 - f2, f2])
+
+    def solve(y0):
+        return diffrax.diffeqsolve(
+            diffrax.ODETerm(robertson),
+            diffrax.Kvaerno5(),
+            0.0,
+            1.0,
+            2e-4,
+            y0,
+            stepsize_controller=diffrax.PIDController(rtol=1e-4, atol=1e-6),
+            max_steps=256,
+        ).ys
+
+    return solve, (jnp.asarray([1.0, 0.0, 0.0]),)
+
+
+@program("diffrax")
+def diffrax_neural_ode_gradient() -> Built:
+    """The gradient of a neural ODE's loss, backwards through checkpointed steps."""
+    import diffrax
+    import equinox as eqx
+
+    field = eqx.nn.MLP(2, 2, 16, 1, jax.nn.softplus, key=jax.random.PRNGKey(0))
+    params, static = eqx.partition(field, eqx.is_array)
+
+    def loss(params, y0, target):
+        field = eqx.combine(params, static)
+        solution = diffrax.diffeqsolve(
+            diffrax.ODETerm(lambda t, y, args: field(y)),
+            diffrax.Heun(),
+            0.0,
+            1.0,
+            0.1,
+            y0,
+            max_steps=16,
+        )
+        return jnp.sum((solution.ys[-1] - target) ** 2)
+
+    return jax.value_and_grad(loss), (params, jnp.ones(2), jnp.zeros(2))
+
+
+@program("diffrax")
+def diffrax_sde() -> Built:
+    """A geometric Brownian motion by the Euler-Heun method on a virtual Brownian tree."""
+    import diffrax
+
+    def solve(key, y0):
+        noise = diffrax.VirtualBrownianTree(0.0, 1.0, tol=1e-2, shape=(2,), key=key)
+        terms = diffrax.MultiTerm(
+            diffrax.ODETerm(lambda t, y, args: 0.1 * y),
+            diffrax.ControlTerm(lambda t, y, args: jnp.diag(0.3 * y), noise),
+        )
+        return diffrax.diffeqsolve(terms, diffrax.EulerHeun(), 0.0, 1.0, 0.05, y0).ys
+
+    return solve, (jax.random.PRNGKey(0), jnp.ones(2))
+
+
+@program("optimistix")
+def optimistix_newton() -> Built:
+    """Newton's method on a system of two equations."""
+    import optimistix as optx
+
+    def root(y, args):
+        a, b = y
+        return jnp.stack([jnp.tanh(a) + b * args - 0.1, a**2 - jnp.tanh(b + 1)])
+
+    solver = optx.Newton(rtol=1e-5, atol=1e-5)
+    return (
+        lambda y, c: optx.root_find(root, solver, y, args=c, throw=False).value,
+        (jnp.asarray([0.1, 0.2]), jnp.float32(0.8)),
+    )
+
+
+@program("optimistix")
+def optimistix_levenberg_marquardt() -> Built:
+    """Levenberg-Marquardt fit of a decay's three parameters."""
+    import optimistix as optx
+
+    t = jnp.linspace(0, 4, 32)
+
+    def residuals(y, data):
+        return y[0] * jnp.exp(-y[1] * t) + y[2] - data
+
+    def fit(y, data):
+        solver = optx.LevenbergMarquardt(rtol=1e-4, atol=1e-4)
+        return optx.least_squares(residuals, solver, y, data, max_steps=64, throw=False).value
+
+    data = 2 * jnp.exp(-1.3 * t) + 0.5 + 0.01 * _normal(32)
+    return fit, (jnp.asarray([1.0, 1.0, 0.0]), data)
+
+
+@program("optimistix")
+def optimistix_bfgs() -> Built:
+    """BFGS on the Rosenbrock function."""
+    import optimistix as optx
+
+    def loss(y, _):
+        return jnp.sum(100 * (y[1:] - y[:-1] ** 2) ** 2 + (1 - y[:-1]) ** 2)
+
+    solver = optx.BFGS(rtol=1e-4, atol=1e-4)
+    return (
+        lambda y: optx.minimise(loss, solver, y, max_steps=128, throw=False).value,
+        (jnp.asarray([0.8, 0.9, 0.7]),),
+    )
+
+
+@program("lineax")
+def lineax_cg() -> Built:
+    """Conjugate gradients on a positive definite matrix."""
+    import lineax as lx
+
+    def solve(a, b):
+        operator = lx.MatrixLinearOperator(a, lx.positive_semidefinite_tag)
+        return lx.linear_solve(operator, b, lx.CG(rtol=1e-5, atol=1e-5), throw=False).value
+
+    return solve, (_spd(24), _normal(24, seed=1))
+
+
+@program("lineax")
+def lineax_direct() -> Built:
+    """LU, QR, SVD, Cholesky and tridiagonal solvers beside each other."""
+    import lineax as lx
+
+    def solve(a, b):
+        plain = lx.MatrixLinearOperator(a)
+        tall = lx.MatrixLinearOperator(a[:, :5])
+        spd = lx.MatrixLinearOperator(a @ a.T, lx.positive_semidefinite_tag)
+        d = jnp.diag(a)
+        banded = lx.TridiagonalLinearOperator(4 + d, d[1:], d[:-1])
+        return (
+            lx.linear_solve(plain, b, lx.LU()).value,
+            lx.linear_solve(tall, b, lx.QR()).value,
+            lx.linear_solve(plain, b, lx.SVD()).value,
+            lx.linear_solve(spd, b, lx.Cholesky()).value,
+            lx.linear_solve(banded, b, lx.Tridiagonal()).value,
+        )
+
+    return solve, (_normal(8, 8) + 4 * jnp.eye(8), _normal(8, seed=1))
+
+
+@program("lineax")
+def lineax_gmres() -> Built:
+    """GMRES on an operator that is a Jacobian."""
+    import lineax as lx
+
+    def solve(x, b):
+        operator = lx.JacobianLinearOperator(lambda y, _: y + 0.1 * jnp.sin(y[::-1]), x)
+        return lx.linear_solve(operator, b, lx.GMRES(rtol=1e-5, atol=1e-5), throw=False).value
+
+    return solve, (_normal(16), _normal(16, seed=1))
+
+
+@program("jaxopt", sample=True)
+def jaxopt_lbfgs() -> Built:
+    """Logistic regression by L-BFGS with its zoom line search, 20 iterations."""
+    import jaxopt
+
+    def loss(w, x, y):
+        return jnp.mean(jnp.logaddexp(0.0, -y * (x @ w))) + 1e-3 * jnp.sum(w**2)
+
+    solver = jaxopt.LBFGS(loss, maxiter=20, tol=1e-3, implicit_diff=False)
+    x = _normal(64, 8)
+    y = jnp.sign(x @ _normal(8, seed=1) + 0.5 * _normal(64, seed=2))
+    return lambda w, x, y: solver.run(w, x, y).params, (jnp.zeros(8), x, y)
+
+
+@program("jaxopt")
+def jaxopt_projected_gradient() -> Built:
+    """Nonnegative least squares on the simplex by projected gradients."""
+    import jaxopt
+
+    solver = jaxopt.ProjectedGradient(
+        jaxopt.objective.least_squares, jaxopt.projection.projection_simplex, maxiter=50
+    )
+    return lambda w, a, b: solver.run(w, 1.0, data=(a, b)).params, (
+        jnp.full(8, 1 / 8),
+        _normal(16, 8),
+        _normal(16, seed=1),
+    )
+
+
+@program("jaxopt")
+def jaxopt_osqp() -> Built:
+    """A quadratic program with inequality constraints by OSQP."""
+    import jaxopt
+
+    solver = jaxopt.BoxOSQP(maxiter=200, tol=1e-3)
+
+    def solve(q, c, a, lower, upper):
+        return solver.run(None, (q, c), a, (lower, upper)).params.primal[0]
+
+    return solve, (_spd(6), _normal(6), _normal(4, 6), -jnp.ones(4), jnp.ones(4))
+
+
+@program("quadax", sample=True)
+def quadax_quadgk() -> Built:
+    """Adaptive Gauss-Kronrod quadrature of a function with a parameter."""
+    import quadax
+
+    def integral(a, interval):
+        value, info = quadax.quadgk(
+            lambda x, a: jnp.exp(-a * x) * jnp.cos(5 * x), interval, (a,), epsabs=1e-4, epsrel=1e-4
+        )
+        return value, info.err
+
+    return integral, (jnp.float32(0.5), jnp.asarray([0.0, 3.0]))
+
+
+@program("quadax")
+def quadax_romberg() -> Built:
+    """Romberg integration of a peak."""
+    import quadax
+
+    def integral(a, interval):
+        return quadax.romberg(lambda x, a: 1 / (a + x**2), interval, (a,), 1e-4, 1e-4)[0]
+
+    return integral, (jnp.float32(0.3), jnp.asarray([-1.0, 1.0]))
+
+
+@program("interpax", sample=True)
+def interpax_splines() -> Built:
+    """Cubic, Akima and monotonic splines of one curve, with derivatives."""
+    import interpax
+
+    def interpolate(xq, x, f):
+        kinds = ("cubic", "cubic2", "akima", "monotonic", "cardinal")
+        return [interpax.interp1d(xq, x, f, kind, d) for kind in kinds for d in (0, 1)]
+
+    x = jnp.linspace(0, 1, 12)
+    return interpolate, (jnp.linspace(0.01, 0.99, 40), x, jnp.sin(6 * x))
+
+
+@program("interpax")
+def interpax_surface() -> Built:
+    """Two-dimensional cubic interpolation, periodic in one direction."""
+    import interpax
+
+    def interpolate(xq, yq, x, y, f):
+        return interpax.interp2d(xq, yq, x, y, f, "cubic", period=(None, 2 * np.pi))
+
+    rng = np.random.default_rng(0)
+    xq, yq = (jnp.asarray(rng.uniform(0, s, 50), jnp.float32) for s in (1, 6))
+    x, y = jnp.linspace(0, 1, 8), jnp.linspace(0, 2 * np.pi, 10, endpoint=False)
+    return interpolate, (xq, yq, x, y, _normal(8, 10))
+
+
+@program("ott-jax")
+def ott_sinkhorn() -> Built:
+    """Sinkhorn's algorithm between two point clouds, with the cost's gradient."""
+    from ott.geometry import pointcloud
+    from ott.problems.linear import linear_problem
+    from ott.solvers.linear import sinkhorn
+
+    def cost(x, y):
+        geometry = pointcloud.PointCloud(x, y, epsilon=0.1)
+        solver = sinkhorn.Sinkhorn(max_iterations=200, threshold=1e-2)
+        return solver(linear_problem.LinearProblem(geometry)).reg_ot_cost
+
+    return jax.value_and_grad(cost), (_normal(24, 2), _normal(20, 2, seed=1) + 1)
+
+
+@program("ott-jax")
+def ott_sorting() -> Built:
+    """Soft sorting, ranking and quantiles."""
+    from ott.tools import soft_sort
+
+    def sort(x):
+        return soft_sort.sort(x), soft_sort.ranks(x), soft_sort.quantile(x, jnp.asarray([0.3, 0.5]))
+
+    return sort, (_normal(24),)
+
+
+@program("matfree")
+def matfree_log_determinant() -> Built:
+    """Stochastic Lanczos quadrature of a log-determinant."""
+    from matfree import decomp, funm, stochtrace
+
+    def estimate(a, key):
+        tridiag = decomp.tridiag_sym(6)
+        problem = funm.integrand_funm_sym_logdet(tridiag)
+        sampler = stochtrace.sampler_rademacher(jnp.ones(a.shape[0]), num=8)
+        estimator = stochtrace.estimator(problem, sampler=sampler)
+        return estimator(lambda v: a @ v, key)
+
+    return estimate, (_spd(16), jax.random.PRNGKey(0))
