@@ -1,0 +1,304 @@
+"""Quantum physics, signals on the sphere, wavelets, cosmology, robotics, and linear operators."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from zoo.program import Built, program
+
+
+def _normal(*shape: int, seed: int = 0) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+@program("pennylane")
+def pennylane_circuit() -> Built:
+    """A variational circuit of four qubits: expectation values and their gradient."""
+    import pennylane as qml
+
+    device = qml.device("default.qubit", wires=4)
+
+    @qml.qnode(device, interface="jax", diff_method="backprop")
+    def circuit(weights, x):
+        qml.AngleEmbedding(x, wires=range(4))
+        qml.StronglyEntanglingLayers(weights, wires=range(4))
+        return qml.expval(qml.PauliZ(0) @ qml.PauliX(1))
+
+    return jax.value_and_grad(circuit), (_normal(2, 4, 3), _normal(4, seed=1))
+
+
+@program("pennylane")
+def pennylane_state() -> Built:
+    """The state and probabilities of a circuit with controlled and multi-qubit gates."""
+    import pennylane as qml
+
+    @qml.qnode(qml.device("default.qubit", wires=3), interface="jax")
+    def circuit(x):
+        qml.Hadamard(0)
+        qml.CRY(x[0], [0, 1])
+        qml.Toffoli([0, 1, 2])
+        qml.IsingXX(x[1], [1, 2])
+        qml.QFT([0, 1, 2])
+        return qml.state(), qml.probs([0, 2])
+
+    return circuit, (_normal(2),)
+
+
+@program("dynamiqs")
+def dynamiqs_lindblad() -> Built:
+    """A driven, lossy cavity: the Lindblad equation by adaptive Tsit5."""
+    import dynamiqs as dq
+
+    a = dq.destroy(6)
+
+    def solve(drive, kappa):
+        hamiltonian = 0.5 * dq.dag(a) @ a + drive * (a + dq.dag(a))
+        result = dq.mesolve(
+            hamiltonian,
+            [jnp.sqrt(kappa) * a],
+            dq.coherent(6, 0.5),
+            jnp.linspace(0.0, 0.5, 5),
+            exp_ops=[dq.dag(a) @ a],
+            options=dq.Options(progress_meter=False),
+        )
+        return result.expects
+
+    return solve, (jnp.float32(0.3), jnp.float32(0.2))
+
+
+@program("dynamiqs")
+def dynamiqs_expm() -> Built:
+    """Propagators of a Hamiltonian by the matrix exponential, and a state's fidelity."""
+    import dynamiqs as dq
+
+    def solve(x):
+        hamiltonian = x[0] * dq.sigmax() + x[1] * dq.sigmaz()
+        options = dq.Options(progress_meter=False)
+        times = jnp.linspace(0.0, 1.0, 4)
+        result = dq.sepropagator(hamiltonian, times, options=options)
+        return result.propagators.to_jax()
+
+    return solve, (_normal(2),)
+
+
+@program("netket", x64=True)
+def netket_rbm() -> Built:
+    """A restricted Boltzmann machine's amplitudes and the local energies of an Ising chain."""
+    import netket as nk
+
+    hilbert = nk.hilbert.Spin(0.5, 8)
+    hamiltonian = nk.operator.IsingJax(hilbert, nk.graph.Chain(8), h=1.0)
+    model = nk.models.RBM(alpha=1, param_dtype=float)
+    sigma = hilbert.random_state(jax.random.PRNGKey(0), 6, dtype=float)
+    params = model.init(jax.random.PRNGKey(1), sigma)
+
+    def energies(params, sigma):
+        near, elements = hamiltonian.get_conn_padded(sigma)
+        psi = model.apply(params, sigma)
+        ratio = jnp.exp(model.apply(params, near) - psi[:, None])
+        return psi, jnp.sum(elements * ratio, -1)
+
+    return energies, (params, sigma)
+
+
+@program("netket", x64=True)
+def netket_metropolis() -> Built:
+    """Sweeps of a Metropolis sampler of a complex Jastrow state."""
+    import netket as nk
+
+    hilbert = nk.hilbert.Spin(0.5, 6)
+    sampler = nk.sampler.MetropolisLocal(hilbert, n_chains=4, sweep_size=6)
+    model = nk.models.Jastrow(param_dtype=complex)
+    params = model.init(jax.random.PRNGKey(1), hilbert.random_state(jax.random.PRNGKey(0), 2))
+    state = sampler.init_state(model, params, seed=2)
+
+    def sample(params, state):
+        state = sampler.reset(model, params, state)
+        return sampler.sample(model, params, state=state, chain_length=3)[0]
+
+    return sample, (params, state)
+
+
+@program("s2fft", sample=True)
+def s2fft_harmonics() -> Built:
+    """Spin spherical harmonic transforms, forward and back, band limit 8."""
+    import s2fft
+
+    rng = np.random.default_rng(0)
+    flm = s2fft.utils.signal_generator.generate_flm(rng, L=8, spin=0).astype(np.complex64)
+
+    def transform(flm):
+        f = s2fft.inverse_jax(flm, L=8)
+        return f, s2fft.forward_jax(f, L=8)
+
+    return transform, (jnp.asarray(flm),)
+
+
+@program("jaxwt")
+def jaxwt_wavelets() -> Built:
+    """Discrete wavelet transforms in one and two dimensions, and back."""
+    import jaxwt
+
+    def transform(x, image):
+        found = jaxwt.wavedec(x, "db2", mode="symmetric", level=2)
+        planes = jaxwt.wavedec2(image, "haar", level=2)
+        return found, jaxwt.waverec(found, "db2"), jaxwt.waverec2(planes, "haar")
+
+    return transform, (_normal(2, 32), _normal(1, 16, 16))
+
+
+@program("jax-cosmo", x64=True)
+def jax_cosmo_power() -> Built:
+    """Comoving distance and the nonlinear matter power spectrum."""
+    import jax_cosmo
+
+    def spectrum(omega, k):
+        cosmology = jax_cosmo.Planck15(Omega_c=omega)
+        distance = jax_cosmo.background.radial_comoving_distance(cosmology, jnp.asarray([0.5]))
+        return distance, jax_cosmo.power.linear_matter_power(cosmology, k)
+
+    return spectrum, (jnp.asarray(0.25), jnp.logspace(-2, 0, 8))
+
+
+@program("folx")
+def folx_laplacian() -> Built:
+    """The forward Laplacian of a neural wave function."""
+    import folx
+
+    w, v = _normal(6, 16) * 0.4, _normal(16, seed=1)
+    function = folx.forward_laplacian(lambda x, w, v: jnp.sum(jnp.tanh(x @ w) * v))
+
+    def laplacian(x, w, v):
+        found = folx.forward_laplacian(lambda x: jnp.sum(jnp.tanh(x @ w) * v))(x)
+        return found.x, found.laplacian, found.jacobian.dense_array
+
+    del function
+    return laplacian, (_normal(6, seed=2), w, v)
+
+
+@program("kfac-jax")
+def kfac_step() -> Built:
+    """The curvature blocks of K-FAC for a small network, updated once."""
+    import kfac_jax
+
+    def loss(params, batch):
+        x, y = batch
+        hidden = jnp.tanh(x @ params["a"])
+        out = hidden @ params["b"]
+        kfac_jax.register_squared_error_loss(out, y)
+        return jnp.mean((out - y) ** 2)
+
+    params, batch = {"a": _normal(4, 6), "b": _normal(6, 2)}, (_normal(8, 4), _normal(8, 2))
+    estimator = kfac_jax.BlockDiagonalCurvature(loss)
+    state = estimator.init(jax.random.PRNGKey(0), (params, batch), 0.0, 0)
+
+    def update(state, params, batch, key):
+        state = estimator.update_curvature_matrix_estimate(
+            state=state,
+            ema_old=0.9,
+            ema_new=0.1,
+            identity_weight=0.0,
+            batch_size=8,
+            rng=key,
+            func_args=(params, batch),
+            estimation_mode="fisher_gradients",
+        )
+        return jax.tree.leaves(state)
+
+    return update, (state, params, batch, jax.random.PRNGKey(1))
+
+
+@program("objax")
+def objax_network() -> Built:
+    """A convolutional network of Objax modules."""
+    import objax
+
+    layers = objax.nn.Sequential(
+        [
+            objax.nn.Conv2D(3, 6, 3),
+            objax.nn.BatchNorm2D(6),
+            objax.functional.leaky_relu,
+            lambda x: objax.functional.max_pool_2d(x, 2, 2),
+            lambda x: x.mean((2, 3)),
+            objax.nn.Linear(6, 4),
+        ]
+    )
+    variables = layers.vars()
+    values = variables.tensors()
+
+    def apply(values, x):
+        before = variables.tensors()
+        variables.assign(values)
+        out = layers(x, training=False)
+        variables.assign(before)
+        return out
+
+    return apply, (values, _normal(2, 3, 8, 8))
+
+
+@program("cola-ml")
+def cola_operators() -> Built:
+    """A Kronecker sum of operators: solve, trace and log-determinant."""
+    import cola
+
+    def use(a, b, x):
+        operator = cola.PSD(cola.ops.Kronecker(cola.ops.Dense(a), cola.ops.Dense(b)))
+        return cola.inv(operator) @ x, cola.trace(operator), cola.logdet(operator)
+
+    def spd(seed):
+        a = _normal(4, 4, seed=seed)
+        return a @ a.T + jnp.eye(4)
+
+    return use, (spd(0), spd(1), _normal(16, seed=2))
+
+
+@program("quax")
+def quax_unitful() -> Built:
+    """A LoRA matrix as an array type of its own, multiplied through quax."""
+    import equinox as eqx
+    import quax
+
+    lora = __import__("quax.examples.lora", fromlist=["lora"])
+    linear = eqx.nn.Linear(8, 8, key=jax.random.PRNGKey(0))
+    linear = lora.loraify(linear, rank=2, key=jax.random.PRNGKey(1))
+    params, static = eqx.partition(linear, eqx.is_array)
+
+    def apply(params, x):
+        return quax.quaxify(eqx.combine(params, static))(x)
+
+    return apply, (params, _normal(8))
+
+
+@program("jaxsim", x64=True)
+def jaxsim_dynamics() -> Built:
+    """Forward and inverse dynamics, mass matrix and kinematics of a two-link arm."""
+    import jaxsim.api as js
+
+    urdf = """
+    <robot name="arm">
+      <link name="base"><inertial><mass value="1"/>
+        <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+      <link name="one"><inertial><origin xyz="0 0 0.25"/><mass value="1"/>
+        <inertia ixx="0.02" iyy="0.02" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+      <link name="two"><inertial><origin xyz="0 0 0.25"/><mass value="0.5"/>
+        <inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
+      <joint name="a" type="revolute"><parent link="base"/><child link="one"/>
+        <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="10" velocity="10"/></joint>
+      <joint name="b" type="revolute"><parent link="one"/><child link="two"/>
+        <origin xyz="0 0 0.5"/><axis xyz="0 1 0"/>
+        <limit lower="-3" upper="3" effort="10" velocity="10"/></joint>
+    </robot>"""
+    model = js.model.JaxSimModel.build_from_model_description(urdf, is_urdf=True)
+    data = js.data.JaxSimModelData.build(
+        model, joint_positions=jnp.asarray([0.3, -0.5]), joint_velocities=jnp.asarray([0.1, 0.2])
+    )
+
+    def dynamics(data, torques):
+        base, joints = js.model.forward_dynamics(model, data, joint_forces=torques)
+        return base, joints, js.model.free_floating_mass_matrix(model, data), js.com.com_position(
+            model, data
+        )
+
+    return dynamics, (data, jnp.asarray([0.4, -0.1]))
