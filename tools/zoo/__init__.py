@@ -1,1 +1,1 @@
-"""Programs of real packages, each translated, compared with XLA and timed in a process of its own."""
+"""Programs of real packages: translated, compared with XLA and timed, each in its own process."""

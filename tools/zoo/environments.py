@@ -15,7 +15,7 @@ from zoo.program import Program
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Environment:
     """An environment with packages that can be installed together.
 
@@ -52,6 +52,7 @@ class Environment:
             found = shutil.which(f"python3.{minor}")
             under = sorted(versions.glob(f"3.{minor}.*/bin/python3"))
             for path in [*([found] if found else []), *map(str, under)]:
+                # A shim of pyenv is there whether the version is or not.
                 if subprocess.run([path, "--version"], capture_output=True).returncode == 0:
                     return path
         raise FileNotFoundError(f"no Python 3.{self.pythons} on PATH or under {versions}")
@@ -62,18 +63,23 @@ CURRENT = Environment(
     "jax>=0.12",
     (13, 12, 14),
     {
-        # Releases of TensorFlow Probability know JAX up to 0.7 only.
+        # Its releases use what JAX has removed since.
         "tensorflow-probability": "tfp-nightly[jax]",
-        "mujoco-mjx": "mujoco-mjx>=3",
     },
 )
 OLDER = Environment(
     "older",
     "jax<0.11",
     (11,),
-    {"gymnax": "gymnax>=1", "transformers": "transformers<5", "jax-cosmo": "jax-cosmo setuptools<81"},
+    {
+        "gymnax": "gymnax>=1",
+        "transformers": "transformers<5",
+        "jax-cosmo": "jax-cosmo setuptools<81",
+    },
     # They import what JAX has removed since, or (gymnax) say that they do.
-    frozenset({"cola-ml", "flaxmodels", "gymnax", "jax-cosmo", "kfac-jax", "objax", "transformers"}),
+    frozenset(
+        {"cola-ml", "flaxmodels", "gymnax", "jax-cosmo", "kfac-jax", "objax", "transformers"}
+    ),
 )
 ENVIRONMENTS = (CURRENT, OLDER)
 
@@ -98,5 +104,8 @@ def make(environment: Environment, folder: Path, programs: Iterable[Program]) ->
         subprocess.run([own, "-m", "venv", folder / environment.name], check=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     needed = environment.requirements(programs)
-    subprocess.run([*pip, "--editable", f"{ROOT}[ort]", *needed], check=True)
+    command = [*pip, "--editable", f"{ROOT}[ort]", *needed]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(done.stderr)
+    done.check_returncode()
     return python

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Built = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -74,8 +75,6 @@ def program(package: str, **fields: Any) -> Callable[[Callable[[], Built]], Call
 
 def load_all() -> dict[str, Program]:
     """Every program by name; needs none of the packages."""
-    from zoo import programs
-
-    for module in pkgutil.iter_modules(programs.__path__):
+    for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]):
         importlib.import_module(f"zoo.programs.{module.name}")
     return PROGRAMS

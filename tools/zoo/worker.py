@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench_suite.timing import THREADS, medians
+
 from zoo.program import load_all
 
 os.environ.setdefault("KERAS_BACKEND", "jax")

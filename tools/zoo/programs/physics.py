@@ -175,7 +175,7 @@ def jax_cfd_spectral() -> Built:
     return run, (field,)
 
 
-@program("jaxlie", sample=True)
+@program("jaxlie")
 def jaxlie_chain() -> Built:
     """Composed SE(3) transforms, their logarithm and its Jacobian."""
     import jaxlie
@@ -194,7 +194,7 @@ def jaxlie_chain() -> Built:
     return step, (tangents, jnp.asarray(rng.normal(size=6) * 0.3, jnp.float32))
 
 
-@program("jaxlie", sample=True)
+@program("jaxlie")
 def jaxlie_rotations() -> Built:
     """A batch of rotations from roll, pitch and yaw, applied to points."""
     import jaxlie

@@ -6,11 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from zoo.arrays import normal
 from zoo.program import Built, program
-
-
-def _normal(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
 
 
 def _banana(x):
@@ -81,10 +78,10 @@ def blackjax_smc() -> Built:
     )
 
     def run(key, state):
-        state, info = sampler.step(key, state, 0.3)
+        state, _ = sampler.step(key, state, 0.3)
         return state.particles, state.weights
 
-    return run, (jax.random.PRNGKey(0), sampler.init(_normal(32, 2)))
+    return run, (jax.random.PRNGKey(0), sampler.init(normal(32, 2)))
 
 
 def _regression(x, y=None):
@@ -103,8 +100,8 @@ def numpyro_potential() -> Built:
     """The potential energy of a Bayesian regression in unconstrained space, and its gradient."""
     from numpyro.infer.util import initialize_model
 
-    x = _normal(20, 3)
-    y = x @ jnp.asarray([1.0, -2.0, 0.5]) + 0.1 * _normal(20, seed=1)
+    x = normal(20, 3)
+    y = x @ jnp.asarray([1.0, -2.0, 0.5]) + 0.1 * normal(20, seed=1)
     info = initialize_model(
         jax.random.PRNGKey(0), _regression, model_args=(x, y), dynamic_args=True
     )
@@ -120,8 +117,8 @@ def numpyro_nuts() -> Built:
     """Two samples by NUTS for the same regression."""
     from numpyro.infer import NUTS
 
-    x = _normal(20, 3)
-    y = x @ jnp.asarray([1.0, -2.0, 0.5]) + 0.1 * _normal(20, seed=1)
+    x = normal(20, 3)
+    y = x @ jnp.asarray([1.0, -2.0, 0.5]) + 0.1 * normal(20, seed=1)
     kernel = NUTS(_regression, step_size=0.05, max_tree_depth=4)
     state = kernel.init(jax.random.PRNGKey(0), 0, None, (x, y), {})
 
@@ -140,7 +137,7 @@ def numpyro_svi() -> Built:
     from numpyro.infer import SVI, Trace_ELBO
     from numpyro.infer.autoguide import AutoMultivariateNormal
 
-    x, y = _normal(20, 3), _normal(20, seed=1)
+    x, y = normal(20, 3), normal(20, seed=1)
     guide = AutoMultivariateNormal(_regression)
     svi = SVI(_regression, guide, numpyro.optim.Adam(1e-2), Trace_ELBO())
     state = svi.init(jax.random.PRNGKey(0), x, y)
@@ -169,7 +166,8 @@ def numpyro_predictive() -> Built:
 
     def draw(key):
         found = trace(seed(model, key)).get_trace()
-        return {name: (site["value"], site["fn"].log_prob(site["value"])) for name, site in found.items()}
+        sites = [(site["value"], site["fn"]) for site in found.values()]
+        return [(value, density.log_prob(value)) for value, density in sites]
 
     return draw, (jax.random.PRNGKey(0),)
 
@@ -180,7 +178,7 @@ def distrax_flow() -> Built:
     import distrax
 
     mask = jnp.asarray([True, False, True, False])
-    w = _normal(2, 4, 4 * 13) * 0.1
+    w = normal(2, 4, 4 * 13) * 0.1
 
     def flow(w):
         def layer(i, mask):
@@ -214,7 +212,7 @@ def distrax_hmm() -> Built:
         )
         return model.forward_backward(observed), model.viterbi(observed)
 
-    return infer, (_normal(3, 3), jnp.asarray([-1.0, 0.0, 2.0]), _normal(12, seed=1))
+    return infer, (normal(3, 3), jnp.asarray([-1.0, 0.0, 2.0]), normal(12, seed=1))
 
 
 @program("tensorflow-probability")
@@ -239,7 +237,7 @@ def tfp_distributions() -> Built:
         )
 
     p = jnp.asarray(np.random.default_rng(2).uniform(0.05, 0.95, 16), jnp.float32)
-    return densities, (_normal(16), p, _normal(3, 3, seed=1))
+    return densities, (normal(16), p, normal(3, 3, seed=1))
 
 
 @program("tensorflow-probability")
@@ -261,7 +259,7 @@ def tfp_special() -> Built:
         )
 
     p = jnp.asarray(np.random.default_rng(2).uniform(0.1, 3.0, 16), jnp.float32)
-    return special, (_normal(16), p)
+    return special, (normal(16), p)
 
 
 @program("tensorflow-probability")
@@ -276,7 +274,7 @@ def tfp_linear_gaussian() -> Built:
         )
         return ssm.log_prob(series[:, None])
 
-    return likelihood, (jnp.cumsum(_normal(24)), jnp.asarray([0.3, 0.1]))
+    return likelihood, (jnp.cumsum(normal(24)), jnp.asarray([0.3, 0.1]))
 
 
 @program("dynamax", needs=("tensorflow-probability",))
@@ -291,7 +289,7 @@ def dynamax_kalman() -> Built:
         found = model.smoother(params, y)
         return found.marginal_loglik, found.smoothed_means, found.smoothed_covariances
 
-    return smooth, (params, _normal(12, 2))
+    return smooth, (params, normal(12, 2))
 
 
 @program("dynamax", needs=("tensorflow-probability",))
@@ -306,7 +304,7 @@ def dynamax_hmm() -> Built:
         found = model.smoother(params, y)
         return found.marginal_loglik, found.smoothed_probs, model.most_likely_states(params, y)
 
-    return infer, (params, _normal(16, 2))
+    return infer, (params, normal(16, 2))
 
 
 @program("tinygp", sample=True)
@@ -326,7 +324,7 @@ def tinygp_regression() -> Built:
 
     x = jnp.linspace(0, 5, 20)
     params = {name: jnp.float32(0.1) for name in "asg"}
-    return infer, (params, x, jnp.sin(x) + 0.1 * _normal(20), jnp.linspace(0, 5, 7))
+    return infer, (params, x, jnp.sin(x) + 0.1 * normal(20), jnp.linspace(0, 5, 7))
 
 
 @program("tinygp")
@@ -338,8 +336,8 @@ def tinygp_celerite() -> Built:
         kernel = tinygp.kernels.quasisep.SHO(omega=1.5 * scale, quality=2.0)
         return tinygp.GaussianProcess(kernel, x, diag=0.1).log_probability(y)
 
-    x = jnp.sort(jnp.abs(_normal(24))) * 3
-    return likelihood, (jnp.float32(1.0), x, _normal(24, seed=1))
+    x = jnp.sort(jnp.abs(normal(24))) * 3
+    return likelihood, (jnp.float32(1.0), x, normal(24, seed=1))
 
 
 @program("gpjax", x64=True)
@@ -376,7 +374,7 @@ def flowjax_masked_autoregressive() -> Built:
         flow = unwrap(eqx.combine(params, static))
         return flow.log_prob(x), flow.sample(key, (4,))
 
-    return use, (params, _normal(8, 3), jax.random.PRNGKey(1))
+    return use, (params, normal(8, 3), jax.random.PRNGKey(1))
 
 
 @program("flowjax")
@@ -401,7 +399,7 @@ def flowjax_spline_coupling() -> Built:
     def step(params, x):
         return jax.value_and_grad(lambda p: loss(p, static, x))(params)
 
-    return step, (params, _normal(8, 3))
+    return step, (params, normal(8, 3))
 
 
 @program("jaxns")

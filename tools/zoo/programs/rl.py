@@ -6,11 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from zoo.arrays import normal
 from zoo.program import Built, program
-
-
-def _normal(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
 
 
 def _pgx(name: str, batch: int, moves: int) -> Built:
@@ -22,7 +19,9 @@ def _pgx(name: str, batch: int, moves: int) -> Built:
     def play(key):
         def move(state, key):
             logits = jnp.where(state.legal_action_mask, 0.0, -1e9)
-            state = jax.vmap(game.step)(state, jax.random.categorical(key, logits))
+            choose, chance = jax.random.split(key)
+            action = jax.random.categorical(choose, logits)
+            state = jax.vmap(game.step)(state, action, jax.random.split(chance, batch))
             return state, state.rewards
 
         first, last = jax.random.split(key)
@@ -181,8 +180,12 @@ def _search(kind: str) -> Built:
         out = policy(params, key, root, recurrent, num_simulations=12)
         return out.action, out.action_weights, out.search_tree.summary().value
 
-    params = {"w": _normal(6, 6), "a": _normal(actions, 6, seed=1), "p": _normal(6, actions, seed=2)}
-    return search, (params, jax.random.PRNGKey(0), _normal(3, 6, seed=3))
+    params = {
+        "w": normal(6, 6),
+        "a": normal(actions, 6, seed=1),
+        "p": normal(6, actions, seed=2),
+    }
+    return search, (params, jax.random.PRNGKey(0), normal(3, 6, seed=3))
 
 
 @program("mctx", sample=True)
@@ -224,7 +227,7 @@ def rlax_losses() -> Built:
         return jnp.sum(trace.errors**2) + jnp.sum(returns) + policy + entropy + quantiles.sum()
 
     actions = jnp.asarray(np.random.default_rng(1).integers(0, 3, 10), jnp.int32)
-    args = (_normal(11), _normal(10, seed=2), _normal(10, 3, seed=3), actions)
+    args = (normal(11), normal(10, seed=2), normal(10, 3, seed=3), actions)
     return jax.value_and_grad(losses, (0, 2)), args
 
 
@@ -250,7 +253,7 @@ def flashbax_trajectories() -> Built:
         state = buffer.set_priorities(state, found.indices, found.priorities * 2 + 0.5)
         return buffer.sample(state, key), state
 
-    batch = {"x": _normal(2, 8, 3), "r": _normal(2, 8, seed=1)}
+    batch = {"x": normal(2, 8, 3), "r": normal(2, 8, seed=1)}
     return use, (state, batch, jax.random.PRNGKey(0))
 
 
@@ -261,7 +264,7 @@ def _evolution(name: str, generations: int) -> Built:
     center = jnp.zeros(6)
     if name in ("DifferentialEvolution", "PSO"):
         strategy = kind(population_size=16, solution=center)
-        start = (_normal(16, 6), jnp.ones(16))
+        start = (normal(16, 6), jnp.ones(16))
     else:
         strategy = kind(population_size=16, solution=center)
         start = (center,)
@@ -272,7 +275,7 @@ def _evolution(name: str, generations: int) -> Built:
             ask, tell = jax.random.split(key)
             x, state = strategy.ask(ask, state, parameters)
             fitness = jnp.sum((x - 1.0) ** 2 * jnp.arange(1.0, 7.0), axis=1)
-            state, metrics = strategy.tell(tell, x, fitness, state, parameters)
+            state, _ = strategy.tell(tell, x, fitness, state, parameters)
             return state, fitness
 
         state = strategy.init(key, *start, parameters)

@@ -6,11 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from zoo.arrays import normal
 from zoo.program import Built, program
-
-
-def _normal(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
 
 
 @program("pennylane")
@@ -26,7 +23,7 @@ def pennylane_circuit() -> Built:
         qml.StronglyEntanglingLayers(weights, wires=range(4))
         return qml.expval(qml.PauliZ(0) @ qml.PauliX(1))
 
-    return jax.value_and_grad(circuit), (_normal(2, 4, 3), _normal(4, seed=1))
+    return jax.value_and_grad(circuit), (normal(2, 4, 3), normal(4, seed=1))
 
 
 @program("pennylane")
@@ -43,7 +40,7 @@ def pennylane_state() -> Built:
         qml.QFT([0, 1, 2])
         return qml.state(), qml.probs([0, 2])
 
-    return circuit, (_normal(2),)
+    return circuit, (normal(2),)
 
 
 @program("dynamiqs")
@@ -80,7 +77,7 @@ def dynamiqs_expm() -> Built:
         result = dq.sepropagator(hamiltonian, times, options=options)
         return result.propagators.to_jax()
 
-    return solve, (_normal(2),)
+    return solve, (normal(2),)
 
 
 @program("netket", x64=True)
@@ -121,7 +118,7 @@ def netket_metropolis() -> Built:
     return sample, (params, state)
 
 
-@program("s2fft", sample=True)
+@program("s2fft")
 def s2fft_harmonics() -> Built:
     """Spin spherical harmonic transforms, forward and back, band limit 8."""
     import s2fft
@@ -146,7 +143,7 @@ def jaxwt_wavelets() -> Built:
         planes = jaxwt.wavedec2(image, "haar", level=2)
         return found, jaxwt.waverec(found, "db2"), jaxwt.waverec2(planes, "haar")
 
-    return transform, (_normal(2, 32), _normal(1, 16, 16))
+    return transform, (normal(2, 32), normal(1, 16, 16))
 
 
 @program("jax-cosmo", x64=True)
@@ -167,15 +164,13 @@ def folx_laplacian() -> Built:
     """The forward Laplacian of a neural wave function."""
     import folx
 
-    w, v = _normal(6, 16) * 0.4, _normal(16, seed=1)
-    function = folx.forward_laplacian(lambda x, w, v: jnp.sum(jnp.tanh(x @ w) * v))
+    w, v = normal(6, 16) * 0.4, normal(16, seed=1)
 
     def laplacian(x, w, v):
         found = folx.forward_laplacian(lambda x: jnp.sum(jnp.tanh(x @ w) * v))(x)
         return found.x, found.laplacian, found.jacobian.dense_array
 
-    del function
-    return laplacian, (_normal(6, seed=2), w, v)
+    return laplacian, (normal(6, seed=2), w, v)
 
 
 @program("kfac-jax")
@@ -190,7 +185,7 @@ def kfac_step() -> Built:
         kfac_jax.register_squared_error_loss(out, y)
         return jnp.mean((out - y) ** 2)
 
-    params, batch = {"a": _normal(4, 6), "b": _normal(6, 2)}, (_normal(8, 4), _normal(8, 2))
+    params, batch = {"a": normal(4, 6), "b": normal(6, 2)}, (normal(8, 4), normal(8, 2))
     estimator = kfac_jax.BlockDiagonalCurvature(loss)
     state = estimator.init(jax.random.PRNGKey(0), (params, batch), 0.0, 0)
 
@@ -235,7 +230,7 @@ def objax_network() -> Built:
         variables.assign(before)
         return out
 
-    return apply, (values, _normal(2, 3, 8, 8))
+    return apply, (values, normal(2, 3, 8, 8))
 
 
 @program("cola-ml")
@@ -248,19 +243,19 @@ def cola_operators() -> Built:
         return cola.inv(operator) @ x, cola.trace(operator), cola.logdet(operator)
 
     def spd(seed):
-        a = _normal(4, 4, seed=seed)
+        a = normal(4, 4, seed=seed)
         return a @ a.T + jnp.eye(4)
 
-    return use, (spd(0), spd(1), _normal(16, seed=2))
+    return use, (spd(0), spd(1), normal(16, seed=2))
 
 
 @program("quax")
-def quax_unitful() -> Built:
+def quax_lora() -> Built:
     """A LoRA matrix as an array type of its own, multiplied through quax."""
     import equinox as eqx
     import quax
+    from quax.examples import lora
 
-    lora = __import__("quax.examples.lora", fromlist=["lora"])
     linear = eqx.nn.Linear(8, 8, key=jax.random.PRNGKey(0))
     linear = lora.loraify(linear, rank=2, key=jax.random.PRNGKey(1))
     params, static = eqx.partition(linear, eqx.is_array)
@@ -268,7 +263,7 @@ def quax_unitful() -> Built:
     def apply(params, x):
         return quax.quaxify(eqx.combine(params, static))(x)
 
-    return apply, (params, _normal(8))
+    return apply, (params, normal(8))
 
 
 @program("jaxsim", x64=True)
@@ -297,8 +292,11 @@ def jaxsim_dynamics() -> Built:
 
     def dynamics(data, torques):
         base, joints = js.model.forward_dynamics(model, data, joint_forces=torques)
-        return base, joints, js.model.free_floating_mass_matrix(model, data), js.com.com_position(
-            model, data
+        return (
+            base,
+            joints,
+            js.model.free_floating_mass_matrix(model, data),
+            js.com.com_position(model, data),
         )
 
     return dynamics, (data, jnp.asarray([0.4, -0.1]))

@@ -1,4 +1,4 @@
-"""Differential equations, linear and nonlinear solvers, quadrature, interpolation, optimal transport."""
+"""Differential equations, solvers, quadrature, interpolation, optimal transport."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from zoo.arrays import normal
 from zoo.program import Built, program
 
 
-def _normal(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
-
-
 def _spd(size: int) -> jax.Array:
-    a = _normal(size, size)
+    a = normal(size, size)
     return a @ a.T + size * jnp.eye(size)
 
 
@@ -144,7 +141,7 @@ def optimistix_levenberg_marquardt() -> Built:
         solver = optx.LevenbergMarquardt(rtol=1e-4, atol=1e-4)
         return optx.least_squares(residuals, solver, y, data, max_steps=64, throw=False).value
 
-    data = 2 * jnp.exp(-1.3 * t) + 0.5 + 0.01 * _normal(32)
+    data = 2 * jnp.exp(-1.3 * t) + 0.5 + 0.01 * normal(32)
     return fit, (jnp.asarray([1.0, 1.0, 0.0]), data)
 
 
@@ -172,7 +169,7 @@ def lineax_cg() -> Built:
         operator = lx.MatrixLinearOperator(a, lx.positive_semidefinite_tag)
         return lx.linear_solve(operator, b, lx.CG(rtol=1e-5, atol=1e-5), throw=False).value
 
-    return solve, (_spd(24), _normal(24, seed=1))
+    return solve, (_spd(24), normal(24, seed=1))
 
 
 @program("lineax")
@@ -194,7 +191,7 @@ def lineax_direct() -> Built:
             lx.linear_solve(banded, b, lx.Tridiagonal()).value,
         )
 
-    return solve, (_normal(8, 8) + 4 * jnp.eye(8), _normal(8, seed=1))
+    return solve, (normal(8, 8) + 4 * jnp.eye(8), normal(8, seed=1))
 
 
 @program("lineax")
@@ -206,7 +203,7 @@ def lineax_gmres() -> Built:
         operator = lx.JacobianLinearOperator(lambda y, _: y + 0.1 * jnp.sin(y[::-1]), x)
         return lx.linear_solve(operator, b, lx.GMRES(rtol=1e-5, atol=1e-5), throw=False).value
 
-    return solve, (_normal(16), _normal(16, seed=1))
+    return solve, (normal(16), normal(16, seed=1))
 
 
 @program("jaxopt", sample=True)
@@ -218,8 +215,8 @@ def jaxopt_lbfgs() -> Built:
         return jnp.mean(jnp.logaddexp(0.0, -y * (x @ w))) + 1e-3 * jnp.sum(w**2)
 
     solver = jaxopt.LBFGS(loss, maxiter=20, tol=1e-3, implicit_diff=False)
-    x = _normal(64, 8)
-    y = jnp.sign(x @ _normal(8, seed=1) + 0.5 * _normal(64, seed=2))
+    x = normal(64, 8)
+    y = jnp.sign(x @ normal(8, seed=1) + 0.5 * normal(64, seed=2))
     return lambda w, x, y: solver.run(w, x, y).params, (jnp.zeros(8), x, y)
 
 
@@ -233,8 +230,8 @@ def jaxopt_projected_gradient() -> Built:
     )
     return lambda w, a, b: solver.run(w, 1.0, data=(a, b)).params, (
         jnp.full(8, 1 / 8),
-        _normal(16, 8),
-        _normal(16, seed=1),
+        normal(16, 8),
+        normal(16, seed=1),
     )
 
 
@@ -248,7 +245,7 @@ def jaxopt_osqp() -> Built:
     def solve(q, c, a, lower, upper):
         return solver.run(None, (q, c), a, (lower, upper)).params.primal[0]
 
-    return solve, (_spd(6), _normal(6), _normal(4, 6), -jnp.ones(4), jnp.ones(4))
+    return solve, (_spd(6), normal(6), normal(4, 6), -jnp.ones(4), jnp.ones(4))
 
 
 @program("quadax", sample=True)
@@ -300,7 +297,7 @@ def interpax_surface() -> Built:
     rng = np.random.default_rng(0)
     xq, yq = (jnp.asarray(rng.uniform(0, s, 50), jnp.float32) for s in (1, 6))
     x, y = jnp.linspace(0, 1, 8), jnp.linspace(0, 2 * np.pi, 10, endpoint=False)
-    return interpolate, (xq, yq, x, y, _normal(8, 10))
+    return interpolate, (xq, yq, x, y, normal(8, 10))
 
 
 @program("ott-jax")
@@ -315,7 +312,7 @@ def ott_sinkhorn() -> Built:
         solver = sinkhorn.Sinkhorn(max_iterations=200, threshold=1e-2)
         return solver(linear_problem.LinearProblem(geometry)).reg_ot_cost
 
-    return jax.value_and_grad(cost), (_normal(24, 2), _normal(20, 2, seed=1) + 1)
+    return jax.value_and_grad(cost), (normal(24, 2), normal(20, 2, seed=1) + 1)
 
 
 @program("ott-jax")
@@ -326,7 +323,7 @@ def ott_sorting() -> Built:
     def sort(x):
         return soft_sort.sort(x), soft_sort.ranks(x), soft_sort.quantile(x, jnp.asarray([0.3, 0.5]))
 
-    return sort, (_normal(24),)
+    return sort, (normal(24),)
 
 
 @program("matfree")
@@ -336,9 +333,9 @@ def matfree_log_determinant() -> Built:
 
     def estimate(a, key):
         tridiag = decomp.tridiag_sym(6)
-        problem = funm.integrand_funm_sym_logdet(tridiag)
-        sampler = stochtrace.sampler_rademacher(jnp.ones(a.shape[0]), num=8)
-        estimator = stochtrace.estimator(problem, sampler=sampler)
+        integrand = funm.monte_carlo_funm_sym_logdet(tridiag)
+        sampler = stochtrace.sampler_signs(jnp.ones(a.shape[0]), num=8)
+        estimator = stochtrace.estimator_monte_carlo(integrand, sampler=sampler)
         return estimator(lambda v: a @ v, key)
 
     return estimate, (_spd(16), jax.random.PRNGKey(0))

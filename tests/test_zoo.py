@@ -1,0 +1,72 @@
+"""The zoo's table of programs, its processes and its page; tools/zoo.py runs the programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from zoo.environments import ENVIRONMENTS, environment_of
+from zoo.page import write_page
+from zoo.program import PROGRAMS, load_all, program
+from zoo.run import run_one
+from zoo.worker import Result
+
+
+def test_the_zoo_is_large() -> None:
+    programs = load_all().values()
+    assert len(programs) >= 80
+    assert len({item.package for item in programs}) >= 40
+    assert all(item.summary for item in programs)
+    assert {environment_of(item) for item in programs} == set(ENVIRONMENTS)
+
+
+def test_packages_of_an_environment_have_programs() -> None:
+    packages = {name for item in load_all().values() for name in item.packages}
+    for environment in ENVIRONMENTS:
+        assert environment.packages | set(environment.pins) <= packages
+
+
+def test_names_are_unique_and_tolerances_have_reasons() -> None:
+    def pgx_go() -> None:
+        """The name of another one."""
+
+    def unknown() -> None:
+        """No such name yet."""
+
+    load_all()
+    with pytest.raises(ValueError, match="two programs pgx_go"):
+        program("pgx")(pgx_go)
+    with pytest.raises(ValueError, match="reason"):
+        program("pgx", tolerance=1e-3)(unknown)
+    assert "unknown" not in PROGRAMS
+
+
+def _interpreter(path: Path, script: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_process_that_is_killed_costs_one_program(tmp_path: Path) -> None:
+    result = run_one(_interpreter(tmp_path / "dies", "kill -s SEGV $$"), "x", timed=False)
+    assert not result.ok
+    assert result.error == "killed by SIGSEGV"
+
+
+def test_a_process_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    slow = _interpreter(tmp_path / "slow", "exec sleep 20")
+    result = run_one(slow, "x", timed=False, seconds=0.1)
+    assert not result.ok
+    assert "no end after" in result.error
+
+
+def test_the_page_keeps_earlier_results(tmp_path: Path) -> None:
+    load_all()
+    first = Result("pgx_go", "1.0", "0.12", "done", True, "", 9, 5, 1.0, 0.0, 2e-3, 1e-3)
+    write_page([first, Result("pgx_chess", stage="verify", error="ORT says\nno")], tmp_path)
+    write_page([Result("brax_policy", "2", "0.12", "done", True, ort=1e-3, xla=1e-3)], tmp_path)
+    text = (tmp_path / "zoo.md").read_text()
+    assert "2 of 3 programs of\n2 packages are right" in text
+    assert "| pgx | 1.0 | 0.12 |" in text
+    assert "| 2.000 | 1.000 | 2.00 |" in text
+    assert "* `pgx_chess`: verify: ORT says\n" in text

@@ -1,0 +1,133 @@
+"""Models of Keras and KerasHub."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from zoo.arrays import normal, tokens
+from zoo.program import Built, program
+
+
+def _keras(build, *inputs) -> Built:
+    """A Keras model's inference as a function of its variables and inputs."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    model = build(keras)
+    model(*inputs)
+    groups = (model.trainable_variables, model.non_trainable_variables)
+    variables = [[item.value for item in group] for group in groups]
+    return lambda v, *x: model.stateless_call(*v, *x)[0], (variables, *inputs)
+
+
+@program("keras")
+def keras_mobilenet_v3() -> Built:
+    """Keras: MobileNetV3-small, 64²."""
+    return _keras(
+        lambda keras: keras.applications.MobileNetV3Small((64, 64, 3), weights=None, classes=10),
+        normal(1, 64, 64, 3),
+    )
+
+
+@program("keras")
+def keras_efficientnet() -> Built:
+    """Keras: EfficientNetB0, 64²."""
+    return _keras(
+        lambda keras: keras.applications.EfficientNetB0(
+            input_shape=(64, 64, 3), weights=None, classes=10
+        ),
+        normal(1, 64, 64, 3),
+    )
+
+
+@program("keras")
+def keras_densenet() -> Built:
+    """Keras: DenseNet121, 64²."""
+    return _keras(
+        lambda keras: keras.applications.DenseNet121(
+            input_shape=(64, 64, 3), weights=None, classes=10
+        ),
+        normal(1, 64, 64, 3),
+    )
+
+
+@program("keras")
+def keras_recurrent() -> Built:
+    """Keras: embedding with a mask, bidirectional LSTM, ConvLSTM's one-dimensional sibling."""
+
+    def build(keras):
+        layers = keras.layers
+        tokens = keras.Input((10,), dtype="int32")
+        x = layers.Embedding(20, 8, mask_zero=True)(tokens)
+        x = layers.Bidirectional(layers.LSTM(6, return_sequences=True))(x)
+        return keras.Model(tokens, layers.Dense(3)(layers.GRU(5)(x)))
+
+    return _keras(build, tokens(3, 10, bound=20))
+
+
+@program("keras-hub", needs=("keras",))
+def keras_hub_gemma() -> Built:
+    """KerasHub: the backbone of Gemma, two layers."""
+
+    def build(keras):
+        import keras_hub
+
+        return keras_hub.models.GemmaBackbone(
+            vocabulary_size=64,
+            num_layers=2,
+            num_query_heads=4,
+            num_key_value_heads=1,
+            hidden_dim=32,
+            intermediate_dim=64,
+            head_dim=8,
+        )
+
+    inputs = {"token_ids": tokens(1, 8, bound=64), "padding_mask": jnp.ones((1, 8), jnp.int32)}
+    return _keras(build, inputs)
+
+
+@program("keras-hub", needs=("keras",))
+def keras_hub_deberta() -> Built:
+    """KerasHub: the backbone of DeBERTaV3, with its disentangled attention."""
+
+    def build(keras):
+        import keras_hub
+
+        return keras_hub.models.DebertaV3Backbone(
+            vocabulary_size=64,
+            num_layers=2,
+            num_heads=4,
+            hidden_dim=32,
+            intermediate_dim=64,
+            max_sequence_length=16,
+            bucket_size=8,
+        )
+
+    inputs = {"token_ids": tokens(1, 8, bound=64), "padding_mask": jnp.ones((1, 8), jnp.int32)}
+    return _keras(build, inputs)
+
+
+@program("keras-hub", needs=("keras",))
+def keras_hub_whisper() -> Built:
+    """KerasHub: the backbone of Whisper, encoder and decoder."""
+
+    def build(keras):
+        import keras_hub
+
+        return keras_hub.models.WhisperBackbone(
+            vocabulary_size=64,
+            num_layers=1,
+            num_heads=2,
+            hidden_dim=16,
+            intermediate_dim=32,
+            num_mels=8,
+            max_encoder_sequence_length=32,
+            max_decoder_sequence_length=8,
+        )
+
+    inputs = {
+        "encoder_features": normal(1, 32, 8),
+        "decoder_token_ids": tokens(1, 6, bound=64),
+        "decoder_padding_mask": jnp.ones((1, 6), jnp.int32),
+    }
+    return _keras(build, inputs)

@@ -1,0 +1,167 @@
+"""Transformers' Flax models, Penzai's, and a StyleGAN."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from zoo.arrays import normal, tokens
+from zoo.program import Built, program
+
+
+@program("transformers")
+def transformers_bert() -> Built:
+    """Transformers (Flax): BERT for masked words, two layers."""
+    import transformers
+
+    config = transformers.BertConfig(64, 32, 2, 4, 64, max_position_embeddings=16)
+    model = transformers.FlaxBertForMaskedLM(config, input_shape=(1, 8), seed=0)
+    return (
+        lambda p, i, m: model(i, m, params=p).logits,
+        (model.params, tokens(2, 8, bound=64), jnp.ones((2, 8), jnp.int32)),
+    )
+
+
+@program("transformers")
+def transformers_gpt2() -> Built:
+    """Transformers (Flax): GPT-2, two layers."""
+    import transformers
+
+    config = transformers.GPT2Config(64, 16, 32, 2, 4)
+    model = transformers.FlaxGPT2LMHeadModel(config, input_shape=(1, 8), seed=0)
+    return lambda p, i: model(i, params=p).logits, (model.params, tokens(2, 8, bound=64))
+
+
+@program("transformers")
+def transformers_llama() -> Built:
+    """Transformers (Flax): Llama with grouped queries, two layers."""
+    import transformers
+
+    config = transformers.LlamaConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=16,
+    )
+    model = transformers.FlaxLlamaForCausalLM(config, input_shape=(1, 8), seed=0)
+    return lambda p, i: model(i, params=p).logits, (model.params, tokens(2, 8, bound=64))
+
+
+@program("transformers")
+def transformers_t5() -> Built:
+    """Transformers (Flax): T5 with relative positions, encoder and decoder."""
+    import transformers
+
+    config = transformers.T5Config(
+        vocab_size=64, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
+    )
+    model = transformers.FlaxT5ForConditionalGeneration(config, input_shape=(1, 8), seed=0)
+
+    def apply(params, tokens, decoder):
+        return model(tokens, decoder_input_ids=decoder, params=params).logits
+
+    return apply, (model.params, tokens(2, 8, bound=64), tokens(2, 5, bound=64))
+
+
+@program("transformers")
+def transformers_wav2vec2() -> Built:
+    """Transformers (Flax): Wav2Vec2 on a short wave."""
+    import transformers
+
+    config = transformers.Wav2Vec2Config(
+        vocab_size=16,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=32,
+        conv_dim=(16, 16),
+        conv_stride=(5, 4),
+        conv_kernel=(10, 8),
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+        do_stable_layer_norm=True,
+        feat_extract_norm="layer",
+    )
+    model = transformers.FlaxWav2Vec2ForCTC(config, input_shape=(1, 400), seed=0)
+    return lambda p, x: model(x, params=p).logits, (model.params, normal(1, 400))
+
+
+@program("transformers")
+def transformers_vit() -> Built:
+    """Transformers (Flax): ViT classifying an image of 32²."""
+    import transformers
+
+    config = transformers.ViTConfig(32, 2, 4, 64, image_size=32, patch_size=8)
+    model = transformers.FlaxViTForImageClassification(config, input_shape=(1, 32, 32, 3), seed=0)
+    return lambda p, x: model(x, params=p).logits, (model.params, normal(1, 3, 32, 32))
+
+
+@program("transformers")
+def transformers_generate() -> Built:
+    """Transformers (Flax): GPT-2 generates six tokens greedily, with its cache."""
+    import transformers
+
+    config = transformers.GPT2Config(64, 16, 32, 2, 4)
+    model = transformers.FlaxGPT2LMHeadModel(config, input_shape=(1, 4), seed=0)
+
+    def generate(params, tokens):
+        greedy = {"do_sample": False, "pad_token_id": 0, "eos_token_id": 63}
+        return model.generate(tokens, params=params, max_new_tokens=6, **greedy).sequences
+
+    return generate, (model.params, tokens(2, 4, bound=63))
+
+
+@program("flaxmodels")
+def flaxmodels_stylegan() -> Built:
+    """The mapping and synthesis networks of StyleGAN2, 16²."""
+    import flaxmodels
+
+    model = flaxmodels.stylegan2.Generator(
+        resolution=16, fmap_base=64, fmap_max=16, z_dim=16, w_dim=16, mapping_layer_features=16
+    )
+    z = normal(1, 16)
+    params = model.init(jax.random.PRNGKey(0), z)
+
+    def generate(params, z):
+        return model.apply(params, z, train=False, noise_mode="const")
+
+    return generate, (params, z)
+
+
+@program("penzai")
+def penzai_transformer() -> Built:
+    """Penzai: a Llama-like decoder on named axes."""
+    from penzai import pz
+    from penzai.models.transformer.variants import llamalike_common
+
+    config = llamalike_common.LlamalikeTransformerConfig(
+        num_kv_heads=2,
+        query_head_multiplier=2,
+        embedding_dim=32,
+        projection_dim=8,
+        mlp_hidden_dim=64,
+        num_decoder_blocks=2,
+        vocab_size=64,
+        mlp_variant="swiglu",
+        tie_embedder_and_logits=False,
+        rope_wavelength=10_000,
+        rms_norm_eps=1e-6,
+        attention_type=llamalike_common.AttentionTypeGlobalCausal(),
+        parameter_dtype=jnp.float32,
+        activation_dtype=jnp.float32,
+    )
+    model = llamalike_common.build_llamalike_transformer(
+        config, init_base_rng=jax.random.PRNGKey(0)
+    )
+    body, variables = pz.unbind_variables(model, freeze=True)
+
+    def apply(variables, tokens):
+        bound = pz.bind_variables(body, variables)
+        named = pz.nx.wrap(tokens).tag("batch", "seq")
+        positions = pz.nx.arange("seq", tokens.shape[1])
+        return bound(named, token_positions=positions).unwrap("batch", "seq", "vocabulary")
+
+    return apply, (variables, tokens(2, 6, bound=64))
