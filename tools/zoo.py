@@ -4,7 +4,7 @@
     python tools/zoo.py --make-env DIR             makes the environments, with pip
     python tools/zoo.py --envs DIR                 runs every program
     python tools/zoo.py --envs DIR 'brax*' mctx_muzero
-    python tools/zoo.py --envs DIR --write         ... and times it, and writes docs/zoo.md
+    python tools/zoo.py --envs DIR --times --write     ... and times them, and writes docs/zoo.md
     python tools/zoo.py --sample --make-env DIR    only the programs of the wide tests
 
 Each program runs in a process of its own, with random weights. The exit code is 0 when all of them
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = []
     for item in chosen:
         python = given.envs / environment_of(item).name / "bin" / "python"
-        result = run_one(python, item.name, given.times or given.write, given.seconds)
+        result = run_one(python, item.name, given.times, given.seconds)
         results.append(result)
         print(line(item, result), flush=True)
         if given.write:
@@ -89,7 +89,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--envs", type=Path, metavar="DIR", help="run the programs in the environments made there")
     add("--sample", action="store_true", help="only the programs of the wide tests")
     add("--times", action="store_true", help="time the programs in ONNX Runtime and in XLA")
-    add("--write", action="store_true", help="time them, and write docs/zoo.md and docs/zoo.json")
+    add("--write", action="store_true", help="write docs/zoo.md and docs/zoo.json")
     add("--seconds", type=float, default=SECONDS, metavar="S", help=f"per program ({SECONDS})")
     return parser.parse_args(argv)
 

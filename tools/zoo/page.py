@@ -17,12 +17,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 HEAD = """\
 # Zoo
 
-Written by `python tools/zoo.py --envs DIR --write`; do not edit. Programs of real packages, with
-random weights, as the packages' own code makes them: each is translated, verified against XLA on
-the CPU, and timed (medians; {cores} cores, onnxruntime {onnxruntime}).
+Written by `python tools/zoo.py --envs DIR --times --write`; do not edit. The programs run the code of
+real packages, with random weights. Each is translated, verified against XLA on the CPU, and timed
+(medians; {cores} cores, onnxruntime {onnxruntime}). An error is relative to the scale of its output.
 
-The error is the largest one relative to the scale of its output. {right} of {all} programs of
-{packages} packages are right.
+{right} of {all} programs are right, of {packages} packages.
 
 | package | version | jaxlib | program | ops | nodes | translation s | error | ORT ms | XLA ms | \
 ORT / XLA |
@@ -68,7 +67,9 @@ def _row(row: Result, item: Program) -> str:
     cells = [item.package, row.version, row.jax, f"{item.summary} (`{row.name}`)"]
     if row.ok:
         cells += [f"{row.ops}", f"{row.nodes}", f"{row.seconds:.2f}", f"{row.max_error:.1e}"]
-        cells += [f"{1e3 * row.ort:.3f}", f"{1e3 * row.xla:.3f}", f"{row.ort / row.xla:.2f}"]
+        timed = row.ort and row.xla
+        cells += [f"{1e3 * t:.3f}" if timed else "" for t in (row.ort, row.xla)]
+        cells += [f"{row.ort / row.xla:.2f}" if timed else ""]
     else:
         cells += ["fails", *[""] * 6]
     return f"| {' | '.join(cells)} |\n"

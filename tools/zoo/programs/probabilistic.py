@@ -186,7 +186,7 @@ def distrax_flow() -> Built:
                 return (jnp.tanh(x) @ w[i]).reshape(*x.shape, 13)
 
             return distrax.MaskedCoupling(
-                mask, lambda p: distrax.RationalQuadraticSpline(p, -3.0, 3.0), conditioner
+                mask, conditioner, lambda p: distrax.RationalQuadraticSpline(p, -3.0, 3.0)
             )
 
         chain = distrax.Chain([layer(0, mask), layer(1, ~mask), distrax.Block(distrax.Tanh(), 1)])
