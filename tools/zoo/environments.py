@@ -63,8 +63,8 @@ CURRENT = Environment(
     "jax>=0.12",
     (13, 12, 14),
     {
-        # Its releases use what JAX has removed since.
-        "tensorflow-probability": "tfp-nightly[jax]",
+        # Releases of TensorFlow Probability use what JAX has removed since.
+        "tfp-nightly": "tfp-nightly[jax]",
     },
 )
 OLDER = Environment(

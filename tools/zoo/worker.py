@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def run(result: Result, path: Path, timed: bool) -> None:
     import jax
 
     item = load_all()[result.name]
-    result.version, result.jax = _version(item.package), version("jaxlib")
+    result.version, result.jax = version(item.package), version("jaxlib")
     if item.x64:
         jax.config.update("jax_enable_x64", True)
     function, args = item.build()
@@ -94,13 +94,6 @@ def run(result: Result, path: Path, timed: bool) -> None:
         begin("times")
         result.ort, result.xla = _times(program, lowered, args)
     begin("done")
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def _within(found: Any, tolerance: float) -> bool:

@@ -172,7 +172,7 @@ def numpyro_predictive() -> Built:
     return draw, (jax.random.PRNGKey(0),)
 
 
-@program("distrax", needs=("tensorflow-probability",))
+@program("distrax", needs=("tfp-nightly",))
 def distrax_flow() -> Built:
     """Density and samples of a chain of bijectors, masked couplings with rational splines."""
     import distrax
@@ -199,7 +199,7 @@ def distrax_flow() -> Built:
     return use, (w, jax.random.PRNGKey(0))
 
 
-@program("distrax", needs=("tensorflow-probability",))
+@program("distrax", needs=("tfp-nightly",))
 def distrax_hmm() -> Built:
     """Forward, backward and Viterbi of a hidden Markov model with normal observations."""
     import distrax
@@ -215,7 +215,7 @@ def distrax_hmm() -> Built:
     return infer, (normal(3, 3), jnp.asarray([-1.0, 0.0, 2.0]), normal(12, seed=1))
 
 
-@program("tensorflow-probability")
+@program("tfp-nightly")
 def tfp_distributions() -> Built:
     """Log densities and quantiles: beta, gamma, von Mises, Student, Wishart, mixtures."""
     from tensorflow_probability.substrates import jax as tfp
@@ -240,7 +240,7 @@ def tfp_distributions() -> Built:
     return densities, (normal(16), p, normal(3, 3, seed=1))
 
 
-@program("tensorflow-probability")
+@program("tfp-nightly")
 def tfp_special() -> Built:
     """Special functions: Owen's T, Bessel ratios, Lambert's W, incomplete beta and their like."""
     from tensorflow_probability.substrates import jax as tfp
@@ -262,7 +262,7 @@ def tfp_special() -> Built:
     return special, (normal(16), p)
 
 
-@program("tensorflow-probability")
+@program("tfp-nightly")
 def tfp_linear_gaussian() -> Built:
     """The log-likelihood of a local linear trend by the Kalman filter."""
     from tensorflow_probability.substrates import jax as tfp
@@ -277,7 +277,7 @@ def tfp_linear_gaussian() -> Built:
     return likelihood, (jnp.cumsum(normal(24)), jnp.asarray([0.3, 0.1]))
 
 
-@program("dynamax", needs=("tensorflow-probability",))
+@program("dynamax", needs=("tfp-nightly",))
 def dynamax_kalman() -> Built:
     """The Kalman smoother of a linear Gaussian state-space model."""
     from dynamax.linear_gaussian_ssm import LinearGaussianSSM
@@ -292,7 +292,7 @@ def dynamax_kalman() -> Built:
     return smooth, (params, normal(12, 2))
 
 
-@program("dynamax", needs=("tensorflow-probability",))
+@program("dynamax", needs=("tfp-nightly",))
 def dynamax_hmm() -> Built:
     """Smoothing, Viterbi and log-likelihood of a Gaussian HMM."""
     from dynamax.hidden_markov_model import GaussianHMM
