@@ -91,7 +91,11 @@ def dm_pix_augment() -> Built:
         x = pix.adjust_brightness(pix.adjust_hue(image, 0.1), 0.05)
         x = pix.gaussian_blur(pix.adjust_saturation(x, 1.3), 1.0, 5)
         x = pix.rotate(pix.flip_left_right(x), 0.3, order=1, mode="constant")
-        return pix.rgb_to_hsv(jnp.clip(x, 0, 1)), pix.ssim(image, (image + other) / 2), pix.psnr(image, other)
+        return (
+            pix.rgb_to_hsv(jnp.clip(x, 0, 1)),
+            pix.ssim(image, (image + other) / 2),
+            pix.psnr(image, other),
+        )
 
     rng = np.random.default_rng(0)
     images = jnp.asarray(rng.uniform(size=(2, 24, 24, 3)), jnp.float32)

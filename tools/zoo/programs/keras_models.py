@@ -24,7 +24,9 @@ def _keras(build, *inputs) -> Built:
 def keras_mobilenet_v3() -> Built:
     """Keras: MobileNetV3-small, 64²."""
     return _keras(
-        lambda keras: keras.applications.MobileNetV3Small((64, 64, 3), weights=None, classes=10),
+        lambda keras: keras.applications.MobileNetV3Small(
+            (64, 64, 3), weights=None, classes=10, classifier_activation=None
+        ),
         normal(1, 64, 64, 3),
     )
 
@@ -34,7 +36,7 @@ def keras_efficientnet() -> Built:
     """Keras: EfficientNetB0, 64²."""
     return _keras(
         lambda keras: keras.applications.EfficientNetB0(
-            input_shape=(64, 64, 3), weights=None, classes=10
+            input_shape=(64, 64, 3), weights=None, classes=10, classifier_activation=None
         ),
         normal(1, 64, 64, 3),
     )
@@ -45,7 +47,7 @@ def keras_densenet() -> Built:
     """Keras: DenseNet121, 64²."""
     return _keras(
         lambda keras: keras.applications.DenseNet121(
-            input_shape=(64, 64, 3), weights=None, classes=10
+            input_shape=(64, 64, 3), weights=None, classes=10, classifier_activation=None
         ),
         normal(1, 64, 64, 3),
     )
