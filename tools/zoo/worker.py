@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from bench_suite.timing import THREADS, medians
 
 from zoo.program import load_all
@@ -87,13 +88,26 @@ def run(result: Result, path: Path, timed: bool) -> None:
     found = program.verify(*args)
     result.max_error = found.max_error
     result.ok = bool(found) or _within(found, item.tolerance)
+    result.error = "" if result.ok else str(found)
+    empty = _why_empty(jax.tree.leaves(program(*args)))
+    if empty:
+        result.ok, result.error = False, empty
     if not result.ok:
-        result.error = str(found)
         return
     if timed:
         begin("times")
         result.ort, result.xla = _times(program, lowered, args)
     begin("done")
+
+
+def _why_empty(results: Any) -> str:
+    """Why equal results would say nothing about the translation; nothing where they do."""
+    floats = [np.asarray(x) for x in results if np.issubdtype(np.asarray(x).dtype, np.inexact)]
+    if any(np.isnan(x).any() for x in floats):
+        return "the program gives NaN"
+    if floats and len(floats) == len(results) and not any(x.any() for x in floats):
+        return "the program gives zeros only"
+    return ""
 
 
 def _within(found: Any, tolerance: float) -> bool:

@@ -17,7 +17,7 @@ def linen_transformer_block() -> Built:
     class Block(nn.Module):
         @nn.compact
         def __call__(self, x):
-            x = x + nn.MultiHeadDotProductAttention(4)(nn.LayerNorm()(x))
+            x = x + nn.MultiHeadDotProductAttention(4, use_bias=False)(nn.LayerNorm()(x))
             return x + nn.Dense(16)(nn.gelu(nn.Dense(32)(nn.LayerNorm()(x))))
 
     model, x = Block(), normal(2, 6, 16)
@@ -44,7 +44,7 @@ def nnx_unet_step() -> Built:
 
     class Network(nnx.Module):
         def __init__(self, rngs):
-            self.down = nnx.Conv(3, 8, (3, 3), strides=2, rngs=rngs)
+            self.down = nnx.Conv(3, 8, (3, 3), strides=2, use_bias=False, rngs=rngs)
             self.norm = nnx.BatchNorm(8, rngs=rngs)
             self.drop = nnx.Dropout(0.2, rngs=rngs)
             self.up = nnx.ConvTranspose(8, 3, (3, 3), strides=2, rngs=rngs)
@@ -70,11 +70,14 @@ def haiku_resnet() -> Built:
     """Haiku: ResNet-18 on a 32² image, inference."""
     import haiku as hk
 
-    net = hk.transform_with_state(lambda x: hk.nets.ResNet18(10, resnet_v2=True)(x, False))
+    def network(x, is_training):
+        head = {"w_init": hk.initializers.RandomNormal(0.1)}  # zeros by default
+        return hk.nets.ResNet18(10, resnet_v2=True, logits_config=head)(x, is_training)
+
+    net = hk.transform_with_state(network)
     x = normal(1, 32, 32, 3)
-    train = hk.transform_with_state(lambda x: hk.nets.ResNet18(10, resnet_v2=True)(x, True))
-    params, state = train.init(jax.random.PRNGKey(0), x)
-    return lambda p, s, x: net.apply(p, s, None, x)[0], (params, state, x)
+    params, state = net.init(jax.random.PRNGKey(0), x, True)
+    return lambda p, s, x: net.apply(p, s, None, x, False)[0], (params, state, x)
 
 
 @program("dm-haiku")

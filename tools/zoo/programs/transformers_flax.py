@@ -51,17 +51,25 @@ def transformers_llama() -> Built:
 
 
 @program("transformers")
-def transformers_t5() -> Built:
-    """Transformers (Flax): T5 with relative positions, encoder and decoder."""
+def transformers_bart() -> Built:
+    """Transformers (Flax): BART, encoder and decoder."""
     import transformers
 
-    config = transformers.T5Config(
-        vocab_size=64, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
+    config = transformers.BartConfig(
+        vocab_size=64,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_position_embeddings=16,
     )
-    model = transformers.FlaxT5ForConditionalGeneration(config, input_shape=(1, 8), seed=0)
+    model = transformers.FlaxBartForConditionalGeneration(config, input_shape=(1, 8), seed=0)
 
-    def apply(params, tokens, decoder):
-        return model(tokens, decoder_input_ids=decoder, params=params).logits
+    def apply(params, given, decoder):
+        return model(given, decoder_input_ids=decoder, params=params).logits
 
     return apply, (model.params, tokens(2, 8, bound=64), tokens(2, 5, bound=64))
 
