@@ -78,10 +78,20 @@ OLDER = Environment(
     },
     # They import what JAX has removed since, or (gymnax) say that they do.
     frozenset(
-        {"cola-ml", "flaxmodels", "gymnax", "jax-cosmo", "kfac-jax", "objax", "transformers"}
+        {"cola-ml", "flaxmodels", "gymnax", "jax-cosmo", "kfac-jax", "pennylane", "transformers"}
     ),
 )
 ENVIRONMENTS = (CURRENT, OLDER)
+
+LEFT_OUT = {
+    "objax": "uses `jax.sharding.PmapSharding`",
+    "qdax": "needs a release of TensorFlow Probability that uses `jax.interpreters.xla`",
+    "rax's `approx_t12n`": "uses `jax.util`",
+    "sbijax": "uses `jax.tree_map`",
+    "transformers' T5": "uses `jax.numpy.clip(a_max=...)`",
+    "flaxmodels' StyleGAN2": "uses `jax.numpy.reshape(newshape=...)`",
+}
+"""Packages, and programs of packages, that run on no version of JAX that hlo2onnx takes."""
 
 
 def environment_of(program: Program) -> Environment:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+from zoo.environments import LEFT_OUT
 from zoo.program import Program, load_all
 from zoo.worker import Result
 
@@ -56,6 +57,8 @@ def page(rows: list[Result], programs: dict[str, Program]) -> str:
     if wider:
         text += "\n## Larger errors that are right\n\n"
         text += "".join(f"* `{x.name}`, up to {x.tolerance:.0e}: {x.reason}\n" for x in wider)
+    text += "\n## Left out\n\nThey use what JAX 0.10 no longer has:\n\n"
+    text += "".join(f"* {name} {why}\n" for name, why in sorted(LEFT_OUT.items()))
     failed = [row for row in rows if not row.ok]
     if failed:
         text += "\n## Failures\n\n"

@@ -80,7 +80,7 @@ def rax_losses() -> Built:
     def losses(scores, labels):
         return (
             rax.softmax_loss(scores, labels),
-            rax.approx_t12n(rax.ndcg_metric)(scores, labels),
+            rax.listmle_loss(scores, labels),
             rax.pairwise_logistic_loss(scores, labels),
             rax.mrr_metric(scores, labels),
         )

@@ -58,7 +58,7 @@ def dynamiqs_lindblad() -> Built:
             dq.coherent(6, 0.5),
             jnp.linspace(0.0, 0.5, 5),
             exp_ops=[dq.dag(a) @ a],
-            options=dq.Options(progress_meter=False),
+            progress_meter=False,
         )
         return result.expects
 
@@ -72,9 +72,8 @@ def dynamiqs_expm() -> Built:
 
     def solve(x):
         hamiltonian = x[0] * dq.sigmax() + x[1] * dq.sigmaz()
-        options = dq.Options(progress_meter=False)
         times = jnp.linspace(0.0, 1.0, 4)
-        result = dq.sepropagator(hamiltonian, times, options=options)
+        result = dq.sepropagator(hamiltonian, times, progress_meter=False)
         return result.propagators.to_jax()
 
     return solve, (normal(2),)
@@ -203,34 +202,6 @@ def kfac_step() -> Built:
         return jax.tree.leaves(state)
 
     return update, (state, params, batch, jax.random.PRNGKey(1))
-
-
-@program("objax")
-def objax_network() -> Built:
-    """A convolutional network of Objax modules."""
-    import objax
-
-    layers = objax.nn.Sequential(
-        [
-            objax.nn.Conv2D(3, 6, 3),
-            objax.nn.BatchNorm2D(6),
-            objax.functional.leaky_relu,
-            lambda x: objax.functional.max_pool_2d(x, 2, 2),
-            lambda x: x.mean((2, 3)),
-            objax.nn.Linear(6, 4),
-        ]
-    )
-    variables = layers.vars()
-    values = variables.tensors()
-
-    def apply(values, x):
-        before = variables.tensors()
-        variables.assign(values)
-        out = layers(x, training=False)
-        variables.assign(before)
-        return out
-
-    return apply, (values, normal(2, 3, 8, 8))
 
 
 @program("cola-ml")

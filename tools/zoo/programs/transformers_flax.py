@@ -1,4 +1,4 @@
-"""Transformers' Flax models, Penzai's, and a StyleGAN."""
+"""Transformers' Flax models, Penzai's and Flaxmodels'."""
 
 from __future__ import annotations
 
@@ -123,20 +123,14 @@ def transformers_generate() -> Built:
 
 
 @program("flaxmodels")
-def flaxmodels_stylegan() -> Built:
-    """The mapping and synthesis networks of StyleGAN2, 16²."""
+def flaxmodels_resnet() -> Built:
+    """Flaxmodels: ResNet-18 on a 64² image."""
     import flaxmodels
 
-    model = flaxmodels.stylegan2.Generator(
-        resolution=16, fmap_base=64, fmap_max=16, z_dim=16, w_dim=16, mapping_layer_features=16
-    )
-    z = normal(1, 16)
-    params = model.init(jax.random.PRNGKey(0), z)
-
-    def generate(params, z):
-        return model.apply(params, z, train=False, noise_mode="const")
-
-    return generate, (params, z)
+    model = flaxmodels.ResNet18(output="logits", pretrained=None, num_classes=10)
+    x = normal(1, 64, 64, 3)
+    variables = model.init(jax.random.PRNGKey(0), x)
+    return lambda v, x: model.apply(v, x, train=False), (variables, x)
 
 
 @program("penzai")
