@@ -250,7 +250,7 @@ def flashbax_trajectories() -> Built:
     def use(state, batch, key):
         state = buffer.add(state, batch)
         found = buffer.sample(state, key)
-        state = buffer.set_priorities(state, found.indices, found.priorities * 2 + 0.5)
+        state = buffer.set_priorities(state, found.indices, jnp.arange(1.0, 5.0))
         return buffer.sample(state, key), state
 
     batch = {"x": normal(2, 8, 3), "r": normal(2, 8, seed=1)}

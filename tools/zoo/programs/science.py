@@ -9,6 +9,21 @@ import numpy as np
 from zoo.arrays import normal
 from zoo.program import Built, program
 
+_BODY = """
+      <link name="{name}"><pose>0 0 {z} 0 0 0</pose><inertial><pose>0 0 0.25 0 0 0</pose>
+        <mass>{mass}</mass><inertia><ixx>0.02</ixx><iyy>0.02</iyy><izz>0.01</izz>
+        <ixy>0</ixy><ixz>0</ixz><iyz>0</iyz></inertia></inertial></link>"""
+_JOINT = """
+      <joint name="{name}" type="revolute"><parent>{parent}</parent><child>{child}</child>
+        <axis><xyz>0 1 0</xyz><limit><lower>-3</lower><upper>3</upper></limit></axis></joint>"""
+ARM = f"""<sdf version="1.10"><model name="arm">
+  {_BODY.format(name="base", z=0, mass=1)}{_BODY.format(name="one", z=0.1, mass=1)}
+  {_BODY.format(name="two", z=0.6, mass=0.5)}
+  {_JOINT.format(name="a", parent="base", child="one")}
+  {_JOINT.format(name="b", parent="one", child="two")}
+</model></sdf>"""
+"""A base with two links, as SDF."""
+
 
 @program("pennylane")
 def pennylane_circuit() -> Built:
@@ -186,7 +201,7 @@ def kfac_step() -> Built:
 
     params, batch = {"a": normal(4, 6), "b": normal(6, 2)}, (normal(8, 4), normal(8, 2))
     estimator = kfac_jax.BlockDiagonalCurvature(loss)
-    state = estimator.init(jax.random.PRNGKey(0), (params, batch), 0.0, 0)
+    state = estimator.init(jax.random.PRNGKey(0), (params, batch), None, None)
 
     def update(state, params, batch, key):
         state = estimator.update_curvature_matrix_estimate(
@@ -242,21 +257,7 @@ def jaxsim_dynamics() -> Built:
     """Forward and inverse dynamics, mass matrix and kinematics of a two-link arm."""
     import jaxsim.api as js
 
-    urdf = """
-    <robot name="arm">
-      <link name="base"><inertial><mass value="1"/>
-        <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
-      <link name="one"><inertial><origin xyz="0 0 0.25"/><mass value="1"/>
-        <inertia ixx="0.02" iyy="0.02" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
-      <link name="two"><inertial><origin xyz="0 0 0.25"/><mass value="0.5"/>
-        <inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/></inertial></link>
-      <joint name="a" type="revolute"><parent link="base"/><child link="one"/>
-        <axis xyz="0 1 0"/><limit lower="-3" upper="3" effort="10" velocity="10"/></joint>
-      <joint name="b" type="revolute"><parent link="one"/><child link="two"/>
-        <origin xyz="0 0 0.5"/><axis xyz="0 1 0"/>
-        <limit lower="-3" upper="3" effort="10" velocity="10"/></joint>
-    </robot>"""
-    model = js.model.JaxSimModel.build_from_model_description(urdf, is_urdf=True)
+    model = js.model.JaxSimModel.build_from_model_description(ARM, is_urdf=False)
     data = js.data.JaxSimModelData.build(
         model, joint_positions=jnp.asarray([0.3, -0.5]), joint_velocities=jnp.asarray([0.1, 0.2])
     )
