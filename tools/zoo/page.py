@@ -57,7 +57,7 @@ def page(rows: list[Result], programs: dict[str, Program]) -> str:
     if wider:
         text += "\n## Larger errors that are right\n\n"
         text += "".join(f"* `{x.name}`, up to {x.tolerance:.0e}: {x.reason}\n" for x in wider)
-    text += "\n## Left out\n\nThey use what JAX 0.10 no longer has:\n\n"
+    text += "\n## Left out\n\nThey do not run on JAX 0.10 and newer:\n\n"
     text += "".join(f"* {name} {why}\n" for name, why in sorted(LEFT_OUT.items()))
     failed = [row for row in rows if not row.ok]
     if failed:

@@ -405,23 +405,3 @@ def flowjax_spline_coupling() -> Built:
         return jax.value_and_grad(lambda p: loss(p, static, x))(params)
 
     return step, (params, normal(8, 3))
-
-
-@program("jaxns")
-def jaxns_log_likelihood() -> Built:
-    """A prior's quantile transform and the likelihood of a model."""
-    from jaxns import Model, Prior
-    from tensorflow_probability.substrates import jax as tfp
-
-    tfd = tfp.distributions
-
-    def prior():
-        x = yield Prior(tfd.Normal(jnp.zeros(3), jnp.ones(3)), name="x")
-        s = yield Prior(tfd.Gamma(2.0, 1.0), name="s")
-        return x, s
-
-    model = Model(prior, lambda x, s: -0.5 * jnp.sum(x**2) / s - 1.5 * jnp.log(s))
-    return (
-        lambda u: jax.vmap(lambda u: (model.forward(u), model.transform(u)))(u),
-        (jnp.asarray(np.random.default_rng(0).uniform(0.1, 0.9, (8, 4)), jnp.float32),),
-    )

@@ -187,38 +187,6 @@ def folx_laplacian() -> Built:
     return laplacian, (normal(6, seed=2), w, v)
 
 
-@program("kfac-jax")
-def kfac_step() -> Built:
-    """The curvature blocks of K-FAC for a small network, updated once."""
-    import kfac_jax
-
-    def loss(params, batch):
-        x, y = batch
-        hidden = jnp.tanh(x @ params["a"])
-        out = hidden @ params["b"]
-        kfac_jax.register_squared_error_loss(out, y)
-        return jnp.mean((out - y) ** 2)
-
-    params, batch = {"a": normal(4, 6), "b": normal(6, 2)}, (normal(8, 4), normal(8, 2))
-    estimator = kfac_jax.BlockDiagonalCurvature(loss)
-    state = estimator.init(jax.random.PRNGKey(0), (params, batch), None, None)
-
-    def update(state, params, batch, key):
-        state = estimator.update_curvature_matrix_estimate(
-            state=state,
-            ema_old=0.9,
-            ema_new=0.1,
-            identity_weight=0.0,
-            batch_size=8,
-            rng=key,
-            func_args=(params, batch),
-            estimation_mode="fisher_gradients",
-        )
-        return jax.tree.leaves(state)
-
-    return update, (state, params, batch, jax.random.PRNGKey(1))
-
-
 @program("cola-ml")
 def cola_operators() -> Built:
     """A Kronecker sum of operators: solve, trace and log-determinant."""
