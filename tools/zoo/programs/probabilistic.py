@@ -349,6 +349,7 @@ def tinygp_celerite() -> Built:
 def gpjax_regression() -> Built:
     """A conjugate Gaussian process posterior: marginal likelihood and prediction."""
     import gpjax as gpx
+    from jax.experimental import checkify
 
     def infer(x, y, at):
         data = gpx.Dataset(X=x, y=y)
@@ -359,7 +360,8 @@ def gpjax_regression() -> Built:
         return loss, predicted.mean, predicted.variance
 
     x = jnp.linspace(-2, 2, 12)[:, None]
-    return infer, (x, jnp.sin(3 * x), jnp.linspace(-2, 2, 5)[:, None])
+    checked = checkify.checkify(infer)  # its checks are values then
+    return lambda *args: checked(*args)[1], (x, jnp.sin(3 * x), jnp.linspace(-2, 2, 5)[:, None])
 
 
 @program("flowjax")
@@ -382,7 +384,11 @@ def flowjax_masked_autoregressive() -> Built:
     return use, (params, normal(8, 3), jax.random.key(1))
 
 
-@program("flowjax")
+@program(
+    "flowjax",
+    tolerance=1e-5,
+    reason="gradients through the splines' quotients, summed in f32; as far from f64 as XLA's",
+)
 def flowjax_spline_coupling() -> Built:
     """The training loss of a coupling flow with rational-quadratic splines, with gradients."""
     import equinox as eqx
