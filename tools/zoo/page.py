@@ -69,13 +69,17 @@ def page(rows: list[Result], programs: dict[str, Program]) -> str:
 def _row(row: Result, item: Program) -> str:
     cells = [item.package, row.version, row.jax, f"{item.summary} (`{row.name}`)"]
     if row.ok:
-        cells += [f"{row.ops}", f"{row.nodes}", f"{row.seconds:.2f}", f"{row.max_error:.1e}"]
-        timed = row.ort and row.xla
-        cells += [f"{1e3 * t:.3f}" if timed else "" for t in (row.ort, row.xla)]
-        cells += [f"{row.ort / row.xla:.2f}" if timed else ""]
+        cells += [str(row.ops or ""), str(row.nodes), _number(row.seconds, 2)]
+        cells += [f"{row.max_error:.1e}", _number(1e3 * row.ort, 3), _number(1e3 * row.xla, 3)]
+        cells += [_number(row.ort / row.xla, 2) if row.xla else ""]
     else:
         cells += ["fails", *[""] * 6]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _number(value: float, digits: int) -> str:
+    """The number; nothing for 0, which was not measured."""
+    return f"{value:.{digits}f}" if value else ""
 
 
 def _why(row: Result, item: Program) -> str:

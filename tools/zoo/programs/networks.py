@@ -65,7 +65,7 @@ def nnx_unet_step() -> Built:
     return step, (state, normal(2, 8, 8, 3))
 
 
-@program("dm-haiku")
+@program("dm-haiku", tolerance=3e-5, reason="XLA itself is 1.4e-5 off an evaluation in f64")
 def haiku_resnet() -> Built:
     """Haiku: ResNet-18 on a 32² image, inference."""
     import haiku as hk
