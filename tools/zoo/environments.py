@@ -84,7 +84,6 @@ ENVIRONMENTS = (CURRENT, OLDER)
 LEFT_OUT = {
     "kfac-jax": "takes two results of `Primitive.get_bind_params`, which has three",
     "objax": "uses `jax.sharding.PmapSharding`",
-    "qdax": "needs a release of TensorFlow Probability that uses `jax.interpreters.xla`",
     "rax's `approx_t12n`": "uses `jax.util`",
     "sbijax": "uses `jax.tree_map`",
     "transformers' T5": "uses `jax.numpy.clip(a_max=...)`",

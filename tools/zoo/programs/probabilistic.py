@@ -311,7 +311,7 @@ def dynamax_hmm() -> Built:
     "tinygp",
     sample=True,
     tolerance=2e-5,
-    reason="the variances are what is left of a difference, in f32",
+    reason="variances that are differences: XLA itself is 4.6e-3 off an evaluation in f64",
 )
 def tinygp_regression() -> Built:
     """A Gaussian process with a sum of kernels: likelihood, gradient, predictions."""
