@@ -14,7 +14,7 @@ from hlo2onnx.graph.ops import BROADCASTING, UNARY
 from hlo2onnx.graph.values import Dim, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need
 from hlo2onnx.raising.nested import Nested, copied
-from hlo2onnx.raising.trips import Trips, release
+from hlo2onnx.raising.trips import Trips, has_one_shape, release
 
 ROW_BYTES = 1 << 20
 """Larger rows gain nothing: a trip does as much work as a node takes to start many times over."""
@@ -24,9 +24,8 @@ TOTAL_BYTES = 1 << 26
 
 SMALL_ROW = 1 << 12
 CACHED_BYTES = 1 << 22
-"""What an inner loop passes over in each of its trips: of larger rows it is as fast one by one, or
-twice as fast where all of them are more than this. (Of 256 bytes it is 25 times as fast at once.)
-"""
+"""What an inner loop passes over in each of its trips: larger rows are as fast one by one, or twice
+as fast where all of them are more than this. (Rows of 256 bytes are 25 times as fast at once.)"""
 
 MOST_TRIPS = 1 << 16
 """The numbers of more trips are not stored."""
@@ -115,6 +114,11 @@ class Batcher:
         for place, x in enumerate(node.inputs):
             need(place in places or x not in self.rows, "another operand changes", node)
 
+    def _target(self, node: oir.Node) -> tuple[Dim, ...]:
+        """The shape of the result for all trips, which must not follow from values."""
+        need(has_one_shape(self._b, node.outputs[0]), "its shape follows from values", node)
+        return self._dims(node.outputs[0])
+
     def _row(self, node: oir.Node, place: int = 0) -> tuple[oir.Value, int]:
         """The batched operand and the rank of one row."""
         x = node.inputs[place]
@@ -166,14 +170,14 @@ class Batcher:
     def reshape(self, node: oir.Node) -> list[oir.Value]:
         """Reshape, Squeeze, Unsqueeze: the trips stay in front."""
         self._scanned(node, 0)
-        return [self._b.reshape(self._row(node)[0], self._dims(node.outputs[0]))]
+        return [self._b.reshape(self._row(node)[0], self._target(node))]
 
     def expand(self, node: oir.Node) -> list[oir.Value]:
         """Expand(x, shape): the trips stay in front."""
         self._scanned(node, 0)
         x = self._aligned(node.inputs[0], rank_of(node.outputs[0]))
         assert x is not None
-        return [self._b.expand(x, self._dims(node.outputs[0]))]
+        return [self._b.expand(x, self._target(node))]
 
     def transpose(self, node: oir.Node) -> list[oir.Value]:
         """Transpose of the axes after."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import is_positive
+from hlo2onnx.graph.dims import free_symbols, is_positive, is_static
 from hlo2onnx.graph.edit import replace, subgraphs
 from hlo2onnx.graph.values import Dim, const_ints, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
@@ -103,6 +103,21 @@ def origin(value: oir.Value) -> oir.Value:
         value = node.inputs[0]
         node = value.producer()
     return value
+
+
+def has_one_shape(b: Rewriter, value: oir.Value) -> bool:
+    """Whether a value of a body has the same shape in every trip, so that a loop can stack it.
+
+    Its extents are numbers, or follow from those of the model's inputs. Others may differ from
+    trip to trip, such as the length of a Slice up to a place that the body computes.
+    """
+    dims = shape_of(value)
+    if is_static(dims):
+        return True
+    if any(not isinstance(dim, int) and dim.value is None for dim in dims):
+        return False
+    given = (dim for x in b.main_graph.inputs for dim in shape_of(x))
+    return set(free_symbols(dims)) <= set(free_symbols(given))
 
 
 def rebuilt(

@@ -13,7 +13,10 @@ import onnx_ir as oir
 import pytest
 
 import hlo2onnx
+from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import subgraphs
+from hlo2onnx.raising.rules.scans import BatchScanned, PostponeStacked
+from tests.support.rewriting import Rewrite
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3, 4)).astype(np.float32)
@@ -219,6 +222,75 @@ def test_no_trip_at_run_time() -> None:
         return jax.lax.fori_loop(0, n[0], lambda i, h: jnp.tanh(h + jnp.exp(x[i])), x[0])
 
     Translated(function, X, np.array([0], np.int32))
+
+
+PLACES = np.array([1, 0, 5, 6, 2, 2, 4], np.int32)
+
+PIECES: dict[str, Callable[[Any, Any], Any]] = {
+    "one-hot": lambda h, i: jnp.zeros(7).at[i].set(1.0),
+    "of-the-state": lambda h, i: h.at[i].set(-1.0),
+    "of-rows": lambda h, i: jnp.zeros(7).at[i].set(h[2]),
+    "element": lambda h, i: h.at[i].set(h[i] * 3)[::-1] + 1,
+    "window": lambda h, i: jax.lax.dynamic_update_slice(h, -h[:3], (i,)),
+    "window-read": lambda h, i: jax.lax.dynamic_slice(h, (i,), (3,)) * 2,
+    "both": lambda h, i: jax.lax.dynamic_update_slice(
+        h, jax.lax.dynamic_slice(h, (i - 1,), (3,)), (2 - i,)
+    ),
+    "plane": lambda h, i: jnp.outer(h, h).at[i, 1].set(h[i]),
+    "column": lambda h, i: jnp.outer(h, h).at[:, i].set(h),
+    "twice": lambda h, i: jnp.zeros(7).at[i].set(1.0).at[6 - i].add(h[0]),
+    "rolled": lambda h, i: jnp.roll(h, i),
+    "of-a-vector": lambda h, i: jnp.ones((7, 2)).at[i].set(jnp.exp(h[:2])) * h[:, None],
+}
+
+
+@pytest.mark.parametrize("name", PIECES)
+@pytest.mark.parametrize("carries", [True, False])
+def test_rows_of_pieces_whose_lengths_differ_from_trip_to_trip(name: str, carries: bool) -> None:
+    """`x.at[i].set(y)` joins what is before i, y, and what is behind: no loop stacks the pieces."""
+
+    def function(places: jax.Array, h: jax.Array) -> Any:
+        def step(h: jax.Array, i: jax.Array) -> Any:
+            row = PIECES[name](h, i)
+            return (jnp.sin(h + i) if carries else h), row
+
+        return jax.lax.scan(step, h, places)
+
+    Translated(function, PLACES, RNG.normal(size=7).astype(np.float32))
+
+
+def test_pieces_by_the_number_of_the_trip() -> None:
+    """The lengths are known trip by trip, and still differ."""
+
+    def function(h: jax.Array) -> Any:
+        def step(h: jax.Array, i: jax.Array) -> Any:
+            h = jnp.sin(h + 1)
+            return h, (h.at[i].set(0.0), jnp.exp(h.at[6 - i].set(2.0)))
+
+        return jax.lax.scan(step, h, jnp.arange(7))
+
+    Translated(function, RNG.normal(size=7).astype(np.float32))
+
+
+@pytest.mark.parametrize("width", [4, 12])
+def test_rows_in_a_shape_that_follows_from_values(width: int) -> None:
+    """The first k elements of each row are reshaped to (k / 2, 2): outside of the body nobody
+    knows these extents by name."""
+    unknown = oir.SymbolicDim(None)
+
+    def build(b: GraphBuilder, x: oir.Value, k: oir.Value) -> oir.Value:
+        trip, on = b.value("trip", oir.DataType.INT64, []), b.value("on", oir.DataType.BOOL, [])
+        with b.subgraph([trip, on], "body") as body:
+            row = b.Gather(x, trip, axis=0)
+            bounds = (b.i64([0]), k, b.i64([0]))
+            part = b.op("Slice", row, *bounds, types=[(oir.DataType.FLOAT, (unknown, 2))])
+            types = [(oir.DataType.FLOAT, (unknown, 4))]
+            turned = b.op("Reshape", part, b.i64([-1, 4]), types=types)
+            body.outputs.extend([b.Identity(on), b.ReduceSum(turned, keepdims=0)])
+        return b.op("Loop", b.i64(3), None, body=body, types=[(oir.DataType.FLOAT, (3,))])
+
+    x = RNG.normal(size=(3, width, 2)).astype(np.float32)
+    Rewrite(build, {"x": x, "k": np.array([4])}, BatchScanned(), PostponeStacked())
 
 
 def test_large_rows_are_not_batched() -> None:

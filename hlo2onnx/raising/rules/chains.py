@@ -11,7 +11,7 @@ from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.raising.batching import Batcher, batchable, row_bytes
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
 from hlo2onnx.raising.nested import copied, reads
-from hlo2onnx.raising.trips import Trips, counted, rebuilt, separate
+from hlo2onnx.raising.trips import Trips, counted, has_one_shape, rebuilt, separate
 
 LEAST_WORK = 24
 """How many nodes a trip must be spared: another loop takes as long as three in each of its trips,
@@ -28,9 +28,9 @@ class SeparateChain(Rule):
     """Loop(k = f(k); h = g(h, k)) -> Loop(k = f(k)) stacking k; Loop(h = g(h, k[i]))
 
     Legal where what a state becomes follows from no other state, for a number of trips that is
-    known and not 0. Done for small states, where much of what is left then follows from rows, for
-    `batch-scanned` to take: random numbers are drawn for all trips at once, of keys that are split
-    in each trip.
+    known and not 0, and where its shape is the same in every trip. Done for small states, where
+    much of what is left then follows from rows, for `batch-scanned` to take: random numbers are
+    drawn for all trips at once, of keys that are split in each trip.
     """
 
     name = "separate-chain"
@@ -41,6 +41,8 @@ class SeparateChain(Rule):
         for chain, nodes in _chains(trips):
             size = sum(row_bytes(trips.states[k]) for k in chain)
             if size > MOST_BYTES or size * trips.count > MOST_STACKED:
+                continue
+            if not all(has_one_shape(b, trips.states[k]) for k in chain):
                 continue
             if _work(nodes) >= LEAST_WORK and _work(_by_rows(b, trips, chain, nodes)) >= LEAST_WORK:
                 return _separated(b, trips, chain)

@@ -13,7 +13,15 @@ from hlo2onnx.graph.ops import BROADCASTING
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.raising.batching import Batcher, batchable, row_bytes
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.trips import Trips, counted, origin, rebuilt, replace_value, separate
+from hlo2onnx.raising.trips import (
+    Trips,
+    counted,
+    has_one_shape,
+    origin,
+    rebuilt,
+    replace_value,
+    separate,
+)
 
 FEW_BYTES = 1 << 16
 """What a trip may read of a batched value that the body could compute from less."""
@@ -191,8 +199,8 @@ class PostponeStacked(Rule):
     """Loop stacking f(h) -> y = f(the stack of h)
 
     Legal where nothing but a stack reads what f makes, by operators that work on each row apart,
-    for a number of trips that is known and not 0. What has to be stacked instead must not be much
-    larger than what was.
+    for a number of trips that is known and not 0. What has to be stacked instead must have the same
+    shape in every trip and must not be much larger than what was.
     """
 
     name = "postpone-stacked"
@@ -245,8 +253,7 @@ def _late(
         for node in late:
             for x in node.inputs:
                 if x is not None and x not in made and not trips.is_outer(x):
-                    shape = (trips.count, *shape_of(x))
-                    batcher.rows.setdefault(x, b.value("row", dtype_of(x), shape))
+                    _add_stack(b, trips, batcher, x)
         unfit = [node for node in late if not _fits(b, trips, batcher, node)]
         if not unfit:
             return late if any(node.op_type != "Identity" for node in late) else []
@@ -258,8 +265,14 @@ def _fits(b: Rewriter, trips: Trips, batcher: Batcher, node: oir.Node) -> bool:
     if batchable(batcher, node):
         return True
     for x in node.outputs:
-        batcher.rows[x] = b.value("row", dtype_of(x), (trips.count, *shape_of(x)))
+        _add_stack(b, trips, batcher, x)
     return False
+
+
+def _add_stack(b: Rewriter, trips: Trips, batcher: Batcher, x: oir.Value) -> None:
+    """Adds a value that the loop could stack to the rows."""
+    if x not in batcher.rows and has_one_shape(b, x):
+        batcher.rows[x] = b.value("row", dtype_of(x), (trips.count, *shape_of(x)))
 
 
 def _is_for_a_stack(row: oir.Value) -> bool:
