@@ -119,3 +119,44 @@ def test_symbolic_batch() -> None:
     assert loops(Counter(node.op_type for node in program.model.graph.all_nodes())) == 0
     for batch in (1, 3):
         assert program.verify(X[:, :batch]).ok
+
+
+GROWING = """
+func.func @main(%x: tensor<?x4xf32>) -> tensor<f32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %three = stablehlo.constant dense<3> : tensor<i32>
+  %columns = stablehlo.constant dense<4> : tensor<1xi32>
+  %starts = stablehlo.constant dense<0> : tensor<2xi32>
+  %steps = stablehlo.constant dense<1> : tensor<2xi32>
+  %none = stablehlo.constant dense<0.0> : tensor<f32>
+  %r:2 = stablehlo.while(%i = %zero, %s = %none) : tensor<i32>, tensor<f32> cond {
+    %on = stablehlo.compare LT, %i, %three : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %on : tensor<i1>
+  } do {
+    %n = stablehlo.add %i, %one : tensor<i32>
+    %rows = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+    %limits = stablehlo.concatenate %rows, %columns, dim = 0
+        : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %part = stablehlo.real_dynamic_slice %x, %starts, %limits, %steps
+        : (tensor<?x4xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x4xf32>
+    %e = stablehlo.exponential %part : tensor<?x4xf32>
+    %sum = stablehlo.reduce(%e init: %none) applies stablehlo.add across dimensions = [0, 1]
+        : (tensor<?x4xf32>, tensor<f32>) -> tensor<f32>
+    %next = stablehlo.add %s, %sum : tensor<f32>
+    stablehlo.return %n, %next : tensor<i32>, tensor<f32>
+  }
+  return %r#1 : tensor<f32>
+}
+"""
+
+
+def test_extents_that_grow_from_trip_to_trip_share_no_name() -> None:
+    """Runtimes give the memory of one value to another whose extents have the same names."""
+    program = hlo2onnx.translate(GROWING)
+    graph = program.model.graph
+    assert loops(Counter(node.op_type for node in graph.all_nodes())) == 0
+    named = {dim for node in graph for x in node.outputs for dim in x.shape if dim != 4}
+    assert named <= {None}
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    np.testing.assert_allclose(program(x), sum(np.exp(x[:k]).sum() for k in (1, 2, 3)), rtol=1e-5)

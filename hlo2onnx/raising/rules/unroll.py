@@ -9,10 +9,10 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.edit import subgraphs
 from hlo2onnx.graph.hoist import is_repeatable
-from hlo2onnx.graph.values import const_of, dtype_of, shape_of
+from hlo2onnx.graph.values import Shape, const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.columns import is_row
-from hlo2onnx.raising.trips import Trips, counted, release, separate
+from hlo2onnx.raising.trips import Trips, counted, has_one_shape, release, separate
 
 MOST_NODES = 48
 """What an unrolled loop may be made of; the loop itself costs as much as about ten nodes."""
@@ -83,12 +83,20 @@ def _trip(
             values[node.outputs[0]] = inputs[0]
             continue
         attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
+        types = [(dtype_of(x), _shape(b, x)) for x in node.outputs]
         b.scope, b.metadata = node.name or "", node.metadata_props
         made = b.node(node.op_type, inputs, attributes, types, node.domain)
         values.update(zip(node.outputs, made, strict=True))
     results = [values.get(x, x) for x in (*trips.after, *trips.rows)]
     return results[: len(states)], results[len(states) :]
+
+
+def _shape(b: Rewriter, value: oir.Value) -> Shape:
+    """The shape of a value in any trip: runtimes take extents of the same name for equal."""
+    dims = shape_of(value)
+    if has_one_shape(b, value):
+        return dims
+    return tuple(dim if isinstance(dim, int) else oir.SymbolicDim(None) for dim in dims)
 
 
 def _row(b: Rewriter, x: oir.Value | None, trip: int) -> oir.Value:
