@@ -22,11 +22,12 @@ from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
 from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.options import Options
-from hlo2onnx.raising import raise_model
+from hlo2onnx.raising import inline_branches, raise_model
 from hlo2onnx.report import Report
 from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
+from hlo2onnx.targets.legalize.conditions import conceal_conditions
 
 _LOG = logging.getLogger(__name__)
 
@@ -71,8 +72,11 @@ def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
         half = "fast" if target.name == "onnx" else options.half
         for part in _parts(model):
             legalize(part, target, half, report, options.nan)
+            inline_branches(part, target)
     for graph in each_graph(model):
         restore_names(graph)
+    if target.inlines_branches:
+        conceal_conditions(model)
     finish_functions(model)
     if options.weights_dtype is not None:
         _store_weights(model, options.weights_dtype, report)

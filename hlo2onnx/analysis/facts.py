@@ -14,7 +14,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.elements import known_elements
 from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
 from hlo2onnx.analysis.memo import Memo
-from hlo2onnx.analysis.ranges import RANGE, Range, range_of_node, range_of_type
+from hlo2onnx.analysis.ranges import RANGE, Range, decided, range_of_node, range_of_type
 from hlo2onnx.analysis.steps import Steps, steps_of
 from hlo2onnx.analysis.uniqueness import distinct_rows
 from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
@@ -49,6 +49,7 @@ class Facts:
         self._ranges: dict[oir.Value, Range | None] = {}
         self._float_ranges: dict[oir.Value, FloatRange] = {}
         self._steps: dict[oir.Value, Steps | None] = {}
+        self._truths: dict[oir.Value, bool | None] = {}
         self._nan_free: dict[oir.Value, bool] = {}
         self._above_minus_infinity: dict[oir.Value, bool] = {}
 
@@ -86,6 +87,11 @@ class Facts:
             return None
         return self._memo.ask(self._ranges, value, self._int_range)
 
+    def truth(self, value: oir.Value) -> bool | None:
+        """What all elements of a boolean value are, as constants or the ranges of integers tell;
+        None where that is not known, or where they differ."""
+        return self._memo.ask(self._truths, value, self._truth)
+
     def float_range(self, value: oir.Value) -> FloatRange:
         """Inclusive bounds of those elements of a float value that are not NaN."""
         return self._memo.ask(self._float_ranges, value, self._float_range)
@@ -105,6 +111,30 @@ class Facts:
         if dtype_of(value) not in FLOATS:
             return True
         return self._memo.ask(self._above_minus_infinity, value, self._is_above_minus_infinity)
+
+    def _truth(self, value: oir.Value) -> bool | None:
+        known = self.constant(value)
+        if known is not None:
+            return bool(known.flat[0]) if known.size and (known == known.flat[0]).all() else None
+        node = value.producer()
+        if node is None or dtype_of(value) != oir.DataType.BOOL:
+            return None
+        inputs = [x for x in node.inputs if x is not None]
+        if node.op_type in _MOVES_DATA:
+            return self.truth(inputs[0])
+        if node.op_type == "Not":
+            answer = self.truth(inputs[0])
+            return None if answer is None else not answer
+        if node.op_type in ("And", "Or"):
+            answers = {self.truth(x) for x in inputs}
+            deciding = node.op_type == "Or"
+            return deciding if deciding in answers else None if None in answers else not deciding
+        if node.op_type == "Cast":
+            bounds = self.int_range(inputs[0])
+            if bounds is None:
+                return None
+            return None if bounds.low <= 0 <= bounds.high and any(bounds) else any(bounds)
+        return decided(node, self.int_range)
 
     def _steps_of(self, value: oir.Value) -> Steps | None:
         return steps_of(value, self.constant, self.int_range, self.steps)

@@ -13,10 +13,11 @@ from hlo2onnx.graph.hoist import hoist_invariants
 from hlo2onnx.raising.cse import eliminate_common_subexpressions
 from hlo2onnx.raising.engine import Rule, apply_rules
 from hlo2onnx.raising.rules import RULES
+from hlo2onnx.raising.rules.branches import InlineBranch
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
 
-__all__ = ["raise_model"]
+__all__ = ["inline_branches", "raise_model"]
 
 
 def raise_model(
@@ -72,3 +73,10 @@ def _apply_until_nothing_changes(
         remove_unused(model.graph)
         fired = apply_rules(model, rules, target)
     remove_unused(model.graph)
+
+
+def inline_branches(model: oir.Model, target: Target) -> None:
+    """Inlines the branches whose conditions are known, which no rule that is switched off and no
+    later stage leaves."""
+    while apply_rules(model, [InlineBranch()], target):
+        remove_unused(model.graph)

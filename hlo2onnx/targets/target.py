@@ -180,6 +180,8 @@ class Target:
         harmful_fusions: names of the fusions that the runtime makes when it loads a model and that
             give other numbers for some constants, see docs/runtime_fusions.md.
         loses_nan: whether ReduceMax and ReduceMin give a number where there is a NaN.
+        inlines_branches: whether it inlines branches whose conditions follow from constants when it
+            loads a model, and its process ends where one of them is in another.
         skipped: operators that were not probed, with the reason. `supports` is False for them.
     """
 
@@ -197,6 +199,7 @@ class Target:
         naive_sums: bool = False,
         harmful_fusions: Iterable[str] = (),
         loses_nan: bool = False,
+        inlines_branches: bool = False,
         variants: bool = True,
     ) -> None:
         """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
@@ -208,6 +211,7 @@ class Target:
         self.naive_sums = naive_sums
         self.harmful_fusions = frozenset(harmful_fusions)
         self.loses_nan = loses_nan
+        self.inlines_branches = inlines_branches
         self._ops = dict(ops)
         self._pairs = dict(pairs)
         self._wrong: Mapping[str, Support] = dict(wrong or {})
@@ -300,6 +304,7 @@ def from_json(name: str, table: Mapping[str, Any]) -> Target:
         naive_sums=table.get("naive_sums", False),
         harmful_fusions=table.get("harmful_fusions", ()),
         loses_nan=table.get("loses_nan", False),
+        inlines_branches=table.get("inlines_branches", False),
     )
 
 

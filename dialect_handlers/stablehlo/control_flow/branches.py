@@ -11,9 +11,9 @@ import onnx_ir as oir
 from dialect_handlers.common.subgraphs import (
     flat,
     grouped,
-    known_integer,
     set_outputs,
 )
+from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.graph.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
@@ -24,31 +24,31 @@ from hlo2onnx.mlir.types import parts_of
 @handles("stablehlo.if", form="any")
 def if_(em: Emitter, op: Op) -> list[Parts]:
     """if(pred, true_branch, false_branch) -> If."""
-    known = known_integer(em, op.operands[0])
-    if known is not None:
-        return em.inline(op.block(0 if known else 1), [])
     return _either(em, op, em.operand(op), op.block(0), op.block(1))
 
 
 @handles("stablehlo.case", form="any")
 def case(em: Emitter, op: Op) -> list[Parts]:
     """case(index, branches) -> If, in a balanced tree of comparisons where there are many; an
-    index that no branch has takes the last one."""
+    index that no branch has takes the last one. Branches that the index never takes are left out.
+    """
     branches = [op.block(region) for region in range(op.block_count)]
-    known = known_integer(em, op.operands[0])
-    if known is not None:
-        return em.inline(branches[int(known) if 0 <= known < len(branches) else -1], [])
     index = em.operand(op)
-    if len(branches) == 2:
-        predicate = _predicate(index)
-        if predicate is not None:
-            return _either(em, op, predicate, branches[1], branches[0])
-        return _either(em, op, em.Equal(index, em.scalar_like(0, index)), *branches)
-    bounds = em.facts.int_range(index)
-    if len(branches) > 1 and (bounds is None or bounds.low < 0):
-        last = em.scalar_like(len(branches) - 1, index)
-        index = em.Where(em.Less(index, em.scalar_like(0, index)), last, index)
-    return _choose(em, op, index, branches, 0)
+    predicate = _predicate(index) if len(branches) == 2 else None
+    if predicate is not None:
+        return _either(em, op, predicate, branches[1], branches[0])
+    last = len(branches) - 1
+    bounds = em.facts.int_range(index) or range_of_type(dtype_of(index))
+    taken = [k for k in range(last) if bounds.low <= k <= bounds.high]
+    if not taken or not bounds.within(0, last - 1):
+        taken.append(last)
+    if len(taken) == 2 and taken[0] == 0:
+        is_first = em.Equal(index, em.scalar_like(0, index))
+        return _either(em, op, is_first, branches[0], branches[taken[1]])
+    if bounds.low < 0 and len(taken) > 1:
+        end = em.scalar_like(last, index)
+        index = em.Where(em.Less(index, em.scalar_like(0, index)), end, index)
+    return _choose(em, op, index, [(k, branches[k]) for k in taken])
 
 
 def _predicate(index: oir.Value) -> oir.Value | None:
@@ -60,22 +60,25 @@ def _predicate(index: oir.Value) -> oir.Value | None:
 
 
 def _choose(
-    em: Emitter, op: Op, index: oir.Value, branches: Sequence[Any], first: int
+    em: Emitter, op: Op, index: oir.Value, branches: Sequence[tuple[int, Any]]
 ) -> list[Parts]:
-    """The branch at position `index - first`, which is not negative."""
+    """The branch of this number; of a greater one, the last."""
     if len(branches) == 1:
-        return em.inline(branches[0], [])
+        return em.inline(branches[0][1], [])
     half = len(branches) // 2
     return _if(
         em,
         op,
-        em.Less(index, em.scalar_like(first + half, index)),
-        partial(_choose, em, op, index, branches[:half], first),
-        partial(_choose, em, op, index, branches[half:], first + half),
+        em.Less(index, em.scalar_like(branches[half][0], index)),
+        partial(_choose, em, op, index, branches[:half]),
+        partial(_choose, em, op, index, branches[half:]),
     )
 
 
 def _either(em: Emitter, op: Op, condition: oir.Value, then: Any, otherwise: Any) -> list[Parts]:
+    known = em.facts.truth(condition)
+    if known is not None:
+        return em.inline(then if known else otherwise, [])
     return _if(em, op, condition, partial(em.inline, then, []), partial(em.inline, otherwise, []))
 
 

@@ -35,9 +35,7 @@ def _all_are(b: Rewriter, value: oir.Value, item: float) -> bool:
     """Whether all elements are known to be this number, of floats with this sign of 0."""
     known = b.facts.constant(value)
     if known is None:
-        compare = value.producer()
-        answer = None if compare is None else decided(compare, b.facts.int_range)
-        return answer is not None and answer == item
+        return dtype_of(value) == oir.DataType.BOOL and b.facts.truth(value) == bool(item)
     if not known.size or not (known == item).all():
         return False
     return dtype_of(value) not in FLOATS or bool((np.signbit(known) == np.signbit(item)).all())
