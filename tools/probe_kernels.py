@@ -31,6 +31,7 @@ import onnxruntime as ort
 import probe_table
 import probe_values
 from onnx import helper
+from probe_branches import inlines_branches
 from probe_fusions import harmful_fusions
 from probe_recipes import DTYPES, SKIPPED, VARIANTS, build_model, recipe_for
 from probe_table import OPS, PAIRS, SECTIONS, WRONG, WRONG_PAIRS, ZERO_SIGNS, Fact
@@ -228,6 +229,7 @@ def table_of(prober: Prober) -> dict[str, Any]:
         "naive_sums": adds_naively(),
         "harmful_fusions": harmful_fusions(),
         "loses_nan": loses_nan(),
+        "inlines_branches": inlines_branches(),
         **{section: probe_table.encode(section, prober.found[section]) for section in SECTIONS},
         "skipped": SKIPPED,
     }

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from fuzzing.structure import known_conditions
 from gallery import Example, load_all, relative_error
 from jaxlib.mlir import ir
 
@@ -33,6 +34,7 @@ def test_example(example: Example) -> None:
     function, args = example.build(**example.small)
     lowered = jax.jit(function).lower(*args)
     program = hlo2onnx.translate(lowered)
+    assert not known_conditions(program.model_proto)
     # verify() also runs the full ONNX checker, and ORT with and without graph optimisation
     verification = program.verify(*args)
     assert verification.max_error <= example.tolerance, f"{verification}"
@@ -51,6 +53,7 @@ DIFFERENTIABLE = [example for example in EXAMPLES if example.gradient]
 def test_gradient(example: Example) -> None:
     function, args = example.build_gradient(**example.small)
     program = hlo2onnx.translate(jax.jit(function).lower(*args))
+    assert not known_conditions(program.model_proto)
     verification = program.verify(*args)
     assert verification.ok, f"{verification}"
     assert verification.max_error <= 10 * example.tolerance, f"{verification}"

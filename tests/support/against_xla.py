@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from fuzzing.structure import known_conditions
 
 import hlo2onnx
 from hlo2onnx.calling import flatten_arguments, from_model, to_model
@@ -31,6 +32,7 @@ class Run:
             inputs = [random_array(port, rng) for port in signature.inputs]
         self.inputs = flatten_arguments(signature, inputs, {})
         check_model(self.program.model_proto)
+        assert not known_conditions(self.program.model_proto)
         self.expected = Reference(self.program._source)(self.inputs)
         content = self.program.model_proto.SerializeToString()
         feeds = to_model(self.program.input_names, self.inputs)

@@ -10,6 +10,7 @@ from conformance_suite.outcome import Outcome, one_line
 import hlo2onnx
 from fuzzing.elements import FLOATS, NUMPY
 from fuzzing.program import Program, Quality, Value
+from fuzzing.structure import known_conditions
 from hlo2onnx.calling import from_model, to_model
 from hlo2onnx.errors import TranslationError, VerificationError
 from hlo2onnx.verification.ort import OrtProgram, check_model
@@ -35,6 +36,8 @@ def run(name: str, program: Program) -> Outcome:
         check_model(translated.model_proto)
     except VerificationError as error:
         return Outcome(name, "invalid", one_line(str(error)))
+    if known := known_conditions(translated.model_proto):
+        return Outcome(name, "invalid", "the condition of an If is known", "\n".join(known))
     content = translated.model_proto.SerializeToString()
     feeds = to_model(translated.input_names, program.arrays)
     for optimize in (True, False):

@@ -1,4 +1,4 @@
-"""Branches and loops of which the translation knows what they do: one branch, or no trip, or one."""
+"""Branches that are always taken or never, and loops of one trip or none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.graph.edit import detach
-from hlo2onnx.graph.values import const_of, dtype_of, shape_of, static_shape
+from hlo2onnx.graph.values import dtype_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.constants import evaluated
 from hlo2onnx.raising.trips import release, separate

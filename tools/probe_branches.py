@@ -1,0 +1,55 @@
+"""Whether a runtime survives branches that it inlines when it loads a model."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper
+
+OPSET = 18
+
+
+def inlines_branches() -> bool:
+    """Say whether the process ends where an If with a constant condition is in another one."""
+    model = nested_branches(helper.make_node("Not", ["no"], ["known"])).SerializeToString()
+    child = multiprocessing.get_context("spawn").Process(target=_load, args=(model,))
+    child.start()
+    child.join()
+    return child.exitcode != 0
+
+
+def nested_branches(makes_known: onnx.NodeProto) -> onnx.ModelProto:
+    """A model of Ifs in Ifs, two of them under the condition "known", which a node makes of the
+    constant "no"."""
+
+    def branch(name: str, *nodes: onnx.NodeProto) -> onnx.GraphProto:
+        result = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, [4])
+        return helper.make_graph(nodes, name, [], [result])
+
+    def either(condition: str, name: str, then: onnx.GraphProto) -> onnx.NodeProto:
+        negative = branch(f"{name}/else", helper.make_node("Neg", ["x"], [f"{name}:else"]))
+        branches = {"then_branch": then, "else_branch": negative}
+        return helper.make_node("If", [condition], [name], **branches)
+
+    absolute = branch("abs", helper.make_node("Abs", ["x"], ["absolute"]))
+    part = helper.make_node("Identity", ["x"], ["unread"])
+    inner = either("known", "c", branch("then", part, either("p", "d", absolute)))
+    outer = branch("known", makes_known, either("known", "b", branch("inner", inner)))
+    graph = helper.make_graph(
+        [either("p", "a", outer)],
+        "nested",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+            helper.make_tensor_value_info("p", TensorProto.BOOL, []),
+        ],
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, [4])],
+        [onnx.numpy_helper.from_array(np.array(False), "no")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+
+
+def _load(model: bytes) -> None:
+    ort.InferenceSession(model, providers=["CPUExecutionProvider"])
