@@ -183,8 +183,9 @@ PROGRAMS: dict[str, Callable[[jax.Array, jax.Array], Any]] = {
     "masked": lambda x, a: lax.switch(a & 1, FLIPS, x),
     "number": lambda x, a: lax.switch(5, FLIPS, x) * a,
     "constant": lambda x, a: beside(lambda x: nested(x, 3))(x, a),
-    "of-a-product": lambda x, a: beside(lambda x: nested(x, (W @ W)[0, 0] + 1e3))(x, a),
+    "of-a-product": lambda x, a: beside(lambda x: nested(x, jnp.dot(W, W)[0, 0] + 1e3))(x, a),
     "of-an-index": lambda x, a: beside(lambda x: nested(x, jnp.argmax(W[1]) + 10))(x, a),
+    "of-a-sum": lambda x, a: beside(lambda x: nested(x, jnp.sum(jnp.asarray(W) ** 2)))(x, a),
     "of-a-norm": lambda x, a: beside(lambda x: nested(x, jnp.linalg.norm(W)))(x, a),
     "in-a-scan": lambda x, a: lax.scan(
         lambda c, i: (lax.switch(jnp.clip(i, 2, 4), FLIPS, c), c), x, a + jnp.arange(3)
@@ -234,6 +235,16 @@ def test_no_condition_is_known(name: str, options: str) -> None:
         got, want = program(X, np.int32(a)), function(X, np.int32(a))
         for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "loops"), [("of-a-sum", 0), ("of-a-product", 2)])
+@pytest.mark.parametrize("options", ["plain", "no-inlining"])
+def test_only_conditions_that_are_not_computed_are_concealed(
+    name: str, loops: int, options: str
+) -> None:
+    lowered = jax.jit(PROGRAMS[name]).lower(X, np.int32(0))
+    nodes = hlo2onnx.translate(lowered, **OPTIONS[options]).report.nodes
+    assert nodes["Loop"] == loops and nodes["If"] == 2 + loops
 
 
 def test_dead_branches_are_left_out() -> None:
