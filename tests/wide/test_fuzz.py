@@ -7,7 +7,14 @@ import pytest
 from conformance_suite.pool import Pool
 from fuzzing.generate import case_name
 
-COUNTS = {"mixed": 400, "indexing": 300, "reductions": 300, "chlo": 100, "loops": 100}
+COUNTS = {
+    "mixed": 400,
+    "indexing": 300,
+    "reductions": 300,
+    "chlo": 100,
+    "loops": 100,
+    "branches": 50,
+}
 
 
 def failures(names: list[str]) -> str:

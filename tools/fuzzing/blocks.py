@@ -9,8 +9,6 @@ from fuzzing.builder import Builder
 from fuzzing.elements import ALL, SMALL_FLOATS, SMALL_INTEGERS
 from fuzzing.program import Grid, Quality, Type, Value
 
-DEEPEST = 3
-
 
 def some_steps(b: Builder, count: int) -> None:
     """So many steps of a block, or fewer where not that many fit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzzing.blocks import DEEPEST, anything, as_result, convert_results, some_steps, within
+from fuzzing.blocks import anything, as_result, convert_results, some_steps, within
 from fuzzing.builder import Builder, Unsuitable
 from fuzzing.elementwise import _together
 from fuzzing.indices import filled
@@ -13,15 +13,16 @@ def case(b: Builder) -> None:
     index = b.like(Type("i32", ()))
     if b.rng.random() < 0.4:
         index = filled(b, index.type, b.rng.randint(-2, 6), constant=b.rng.random() < 0.3)
-    _branches(b, "case", index, b.rng.choice([1, 2, 2, 3, 4, 5]))
+    branch(b, "case", index, b.rng.choice([1, 2, 2, 3, 4, 5]))
 
 
 def if_(b: Builder) -> None:
-    _branches(b, "if", b.like(Type("i1", ())), 2)
+    branch(b, "if", b.like(Type("i1", ())), 2)
 
 
-def _branches(b: Builder, name: str, operand: Value, count: int) -> None:
-    if b.depth >= DEEPEST:
+def branch(b: Builder, name: str, operand: Value, count: int) -> None:
+    """case or if over so many blocks."""
+    if b.depth >= b.deepest:
         raise Unsuitable
     models = [anything(b) for _ in range(b.rng.choice([1, 1, 2, 3]))]
     blocks: list[Block] = []
@@ -42,7 +43,7 @@ def _branches(b: Builder, name: str, operand: Value, count: int) -> None:
 
 
 def call(b: Builder) -> None:
-    if b.depth >= DEEPEST:
+    if b.depth >= b.deepest:
         raise Unsuitable
     operands = [anything(b) for _ in range(b.rng.choice([0, 1, 2, 3]))]
     symbol = f"f{len(b.values)}"

@@ -48,6 +48,7 @@ class Builder:
         visible: Those that the block in the making may read.
         known: What is known of integer values: their elements.
         depth: How many blocks are around the one in the making.
+        deepest: How many there may be.
         isolated: Whether one of them is a function.
         trips: How often the block in the making runs, at most.
         body: The steps that blocks consist of, with weights.
@@ -61,6 +62,7 @@ class Builder:
         self.visible: list[Value] = []
         self.known: dict[int, np.ndarray] = {}
         self.depth = 0
+        self.deepest = 3
         self._main = self.steps
         self.isolated = False
         self.trips = 1

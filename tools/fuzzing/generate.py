@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fuzzing import (
     chlo,
+    choices,
     elementwise,
     idioms,
     indexing,
@@ -31,11 +32,13 @@ class Family:
         steps: What they consist of, with weights.
         most: Steps of the longest one.
         body: What their blocks consist of.
+        deepest: How many blocks may be in each other.
     """
 
     steps: Steps
     most: int
     body: Steps = field(default_factory=dict)
+    deepest: int = 3
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -81,6 +84,7 @@ FAMILIES: Mapping[str, Family] = {
         8,
     ),
     "loops": Family(loops.STEPS, 4, loops.BODY),
+    "branches": Family(choices.STEPS, 4, choices.BODY, deepest=4),
 }
 """The first one is the default."""
 
@@ -99,7 +103,7 @@ def generate(name: str) -> Program:
     chosen, seed = FAMILIES[family or "mixed"], int(digits)
     rng = random.Random(seed)
     builder = Builder(rng, exact=bool(seed % 2))
-    builder.body = chosen.body
+    builder.body, builder.deepest = chosen.body, chosen.deepest
     count = rng.randint(1, chosen.most if builder.exact else chosen.most // 2)
     made = 0
     while made < count:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from fuzzing import branches, elementwise, indexing, movement, reductions, sorting
-from fuzzing.blocks import DEEPEST, as_result, convert_results, some_steps
+from fuzzing.blocks import as_result, convert_results, some_steps
 from fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
 from fuzzing.counting import Count, draw_count
 from fuzzing.elements import ALL, BOOL, COMMON_FLOATS, COMPLEX, FLOATS, INTEGERS
@@ -23,7 +23,7 @@ MOST_TRIPS_IN_ALL = 60
 
 def while_(b: Builder) -> None:
     count = draw_count(b)
-    if b.depth >= DEEPEST or b.trips * max(count.trips, 1) > MOST_TRIPS_IN_ALL:
+    if b.depth >= b.deepest or b.trips * max(count.trips, 1) > MOST_TRIPS_IN_ALL:
         raise Unsuitable
     counter, flag = State(count.start, count.start), None
     bound: State | Value | int = _bound(b, count)
