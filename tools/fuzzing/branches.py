@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fuzzing.blocks import anything, as_result, convert_results, some_steps, within
 from fuzzing.builder import Builder, Unsuitable
 from fuzzing.elementwise import _together
@@ -20,8 +22,14 @@ def if_(b: Builder) -> None:
     branch(b, "if", b.like(Type("i1", ())), 2)
 
 
-def branch(b: Builder, name: str, operand: Value, count: int) -> None:
-    """case or if over so many blocks."""
+def branch(
+    b: Builder,
+    name: str,
+    operand: Value,
+    count: int,
+    fill: Callable[[Builder], None] | None = None,
+) -> None:
+    """case or if over so many blocks, which `fill` makes steps of before others come."""
     if b.depth >= b.deepest:
         raise Unsuitable
     models = [anything(b) for _ in range(b.rng.choice([1, 1, 2, 3]))]
@@ -29,6 +37,8 @@ def branch(b: Builder, name: str, operand: Value, count: int) -> None:
     returned: list[list[Value]] = []
     for _ in range(count):
         with b.block([]):
+            if fill:
+                fill(b)
             some_steps(b, b.rng.choice([0, 1, 1, 2]))
             values = [b.like(model.type, Quality.CLOSE) for model in models]
             blocks.append(b.ended([], values))

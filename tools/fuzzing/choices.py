@@ -4,29 +4,63 @@ masked ones, one in another and in loops; and rows made of pieces at such indice
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from fuzzing import branches, elementwise, indexing, loops, movement, reductions
-from fuzzing.builder import Builder, Unsuitable, has_grid
+from fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
+from fuzzing.counting import Count
 from fuzzing.elements import ALL, COMMON_FLOATS, INTEGERS, NUMPY
 from fuzzing.elementwise import _together
-from fuzzing.indices import apply, filled, normalized
+from fuzzing.indices import apply, filled, leaf, normalized
 from fuzzing.movement import ints, is_dynamic_slice
 from fuzzing.program import Grid, Quality, Type, Value
+from fuzzing.states import Loop
 
 I32, I1 = Type("i32", ()), Type("i1", ())
 MOST_BRANCHES = 7
+MOST_TRIPS = 6
 
 
 def case(b: Builder) -> None:
-    most = MOST_BRANCHES if b.depth < 2 else 3
-    branches.branch(b, "case", index(b), b.rng.randint(1, most))
+    most = MOST_BRANCHES if not b.depth else 3
+    branches.branch(b, "case", index(b), b.rng.randint(1, most), _fill)
 
 
 def if_(b: Builder) -> None:
-    branches.branch(b, "if", predicate(b), 2)
+    branches.branch(b, "if", predicate(b), 2, _fill)
+
+
+def _fill(b: Builder) -> None:
+    """Another branch in a branch, more often than not."""
+    if b.rng.random() < 0.55:
+        b.attempt(b.rng.choice([case, if_]))
+
+
+def stacking(b: Builder) -> None:
+    """A scan over indices that stacks rows of pieces."""
+    trips = b.rng.randint(1, MOST_TRIPS)
+    start = filled(b, I32, 0)
+    count = Count("i32", start, 1, "LT", trips, trips, exact=True)
+    numbers = [b.rng.randint(-3, MOST_BRANCHES) for _ in range(trips)]
+    places = leaf(b, Type("i32", (trips,)), np.array(numbers, np.int32))
+
+    def rows(b: Builder, loop: Loop) -> Sequence[Value]:
+        type_ = Type("i32", (1,))
+        text = f"slice_sizes = {ints((1,))}"
+        (place,) = b.step("dynamic_slice", [places, loop.at], [(type_, Quality.BITS, None)], text)
+        at = apply(b, "reshape", [place], I32, lambda x: x.reshape(()))
+        made = []
+        for _ in range(b.rng.choice([1, 1, 2, 3])):
+            if b.attempt(partial(b.rng.choice([one_hot, written, cut]), at=at)):
+                (row,) = b.visible[-1:]
+                made += [row] if math.prod(row.type.shape) * trips <= MAX_SIZE else []
+        return list(dict.fromkeys(made))
+
+    loops.loop_of(b, count, rows)
 
 
 # -- indices ----------------------------------------------------------------------------------
@@ -149,7 +183,7 @@ def _compared(b: Builder) -> Value:
 # -- rows -------------------------------------------------------------------------------------
 
 
-def one_hot(b: Builder) -> None:
+def one_hot(b: Builder, at: Value | None = None) -> None:
     """jnp.zeros(n).at[i].set(x): what environments give as observations."""
     element = b.rng.choice((*INTEGERS, *COMMON_FLOATS, "i1"))
     length = b.rng.randint(1, 8)
@@ -158,20 +192,20 @@ def one_hot(b: Builder) -> None:
     zero = np.zeros((length, *rest), NUMPY[element])
     type_ = Type(element, zero.shape)
     (x,) = b.step("constant", [], [(type_, Quality.BITS, grid)], array=zero)
-    _written(b, x)
+    _written(b, x, at)
 
 
-def written(b: Builder) -> None:
+def written(b: Builder, at: Value | None = None) -> None:
     """x.at[i].set(y) and dynamic_update_slice."""
     x = b.operand(ALL, range(1, 4), quality=Quality.CLOSE)
     if 0 in x.type.shape:
         raise Unsuitable
-    _written(b, x)
+    _written(b, x, at)
 
 
-def _written(b: Builder, x: Value) -> None:
+def _written(b: Builder, x: Value, at: Value | None) -> None:
     length, *rest = x.type.shape
-    at = index(b)
+    at = at or index(b)
     if b.rng.random() < 0.6:
         at = normalized(b, at, length)
     if b.rng.random() < 0.5:
@@ -201,14 +235,14 @@ def _scattered(b: Builder, x: Value, at: Value) -> None:
     b.step("scatter", [x, vector, update], [(x.type, quality, grid)], text, region, scale=scale)
 
 
-def cut(b: Builder) -> None:
+def cut(b: Builder, at: Value | None = None) -> None:
     """dynamic_slice at such an index."""
     x = b.operand(ALL, range(1, 4), quality=Quality.CLOSE)
     if is_dynamic_slice(b, x) or 0 in x.type.shape:
         raise Unsuitable
     length, *rest = x.type.shape
     size = b.rng.randint(1, length)
-    operands = [x, index(b), *(filled(b, I32, 0) for _ in rest)]
+    operands = [x, at or index(b), *(filled(b, I32, 0) for _ in rest)]
     made = [(Type(x.type.element, (size, *rest)), x.quality, x.grid)]
     text = f"slice_sizes = {ints((size, *rest))}"
     b.step("dynamic_slice", operands, made, text, scale=x.scale, moderate=x.moderate)
@@ -217,7 +251,8 @@ def cut(b: Builder) -> None:
 BODY = {
     case: 5,
     if_: 5,
-    loops.while_: 4,
+    loops.while_: 2,
+    stacking: 3,
     one_hot: 3,
     written: 3,
     cut: 2,
@@ -233,4 +268,4 @@ BODY = {
     reductions.reduce: 1,
     indexing.gather: 1,
 }
-STEPS = {**BODY, case: 20, if_: 15, loops.while_: 25}
+STEPS = {**BODY, case: 20, if_: 15, loops.while_: 10, stacking: 15}

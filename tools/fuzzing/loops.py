@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,9 +21,16 @@ from fuzzing.states import Loop, State, drawn_states, index_of, kept, next_of, w
 
 MOST_TRIPS_IN_ALL = 60
 
+Rows = Callable[[Builder, Loop], Sequence[Value]]
+"""Makes values of a body, a stack of each of which leaves the loop."""
+
 
 def while_(b: Builder) -> None:
-    count = draw_count(b)
+    loop_of(b, draw_count(b))
+
+
+def loop_of(b: Builder, count: Count, rows: Rows | None = None) -> None:
+    """A while with this counter, with stacks of these rows among other things."""
     if b.depth >= b.deepest or b.trips * max(count.trips, 1) > MOST_TRIPS_IN_ALL:
         raise Unsuitable
     counter, flag = State(count.start, count.start), None
@@ -43,7 +51,8 @@ def while_(b: Builder) -> None:
     with b.block([state.like for state in states]) as arguments, b.repeated(max(count.trips, 1)):
         loop = Loop(count, counter, dict(zip(states, arguments, strict=True)))
         after = _body(b, loop, flag, bound)
-        late = _late(b, loop)
+        late = _stacks(b, loop, rows(b, loop) if rows else ())
+        late |= _late(b, loop)
         results = [*after.values(), *late.values()]
         if b.rng.random() < 0.1:
             results = b.step("optimization_barrier", results, list(map(as_result, results)))
@@ -80,17 +89,30 @@ def _late(b: Builder, loop: Loop) -> dict[Value, Value]:
     own = [value for value in b.visible if value.index in computed]
     late = {}
     for value in b.rng.sample(own, min(len(own), b.rng.choice([0, 1, 2, 3]))):
-        like = replace(value, quality=min(value.quality, Quality.EQUAL), moderate=False)
-        if value.type.element not in FLOATS + COMPLEX:
-            like = value
         rows = max(loop.count.trips, 1)
         if b.rng.random() < 0.3 or math.prod(value.type.shape) * rows > MAX_SIZE:
-            late[b.value(like)] = value
+            late[b.value(_argument_like(value))] = value
             continue
-        like = replace(like, type=Type(value.type.element, (rows, *value.type.shape)))
-        stack = b.value(like)
-        late[stack] = with_row(b, loop, stack, value)
+        late |= _stacks(b, loop, [value])
     return late
+
+
+def _stacks(b: Builder, loop: Loop, rows: Sequence[Value]) -> dict[Value, Value]:
+    """Further arguments that are stacks of these values of the body, with what they are next."""
+    made = {}
+    for row in rows:
+        like = _argument_like(row)
+        dims = (max(loop.count.trips, 1), *row.type.shape)
+        stack = b.value(replace(like, type=Type(row.type.element, dims)))
+        made[stack] = with_row(b, loop, stack, row)
+    return made
+
+
+def _argument_like(value: Value) -> Value:
+    """What an argument is known to be that is next what a value of the body is."""
+    if value.type.element not in FLOATS + COMPLEX:
+        return value
+    return replace(value, quality=min(value.quality, Quality.EQUAL), moderate=False)
 
 
 def _first(b: Builder, like: Value) -> Value:
