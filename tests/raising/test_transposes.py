@@ -171,3 +171,17 @@ def test_signals_do_not_take_turns() -> None:
 
     y = np.ones((2, 4, 3), np.float32)
     Rewrite(build, {"x": X, "y": y}, LateTranspose()).nothing()
+
+
+def test_constants_are_not_transposed_in_turns() -> None:
+    """Two that are too large to be folded, as others read them, too."""
+    mask = (np.arange(5000) % 3 == 0).reshape(50, 100)
+    numbers = np.arange(5000, dtype=np.float32).reshape(100, 50)
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        one, other = b.const(mask), b.const(numbers)
+        chosen = b.Where(b.Transpose(one, perm=(1, 0)), other, x)
+        return [b.Transpose(chosen, perm=(1, 0)), b.Not(one), b.Abs(other)]
+
+    run = Rewrite(build, {"x": np.array(3, np.float32)}, *RULES)
+    assert run.fired["late-transpose"] == 0

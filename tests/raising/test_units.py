@@ -51,6 +51,22 @@ def test_late_reshape_of_two_alike() -> None:
     Rewrite(build, {"x": CUBE, "y": CUBE * 2}, LateReshape(), *CLEAN).gives("Add")
 
 
+@pytest.mark.parametrize("size", [5, 5000])
+def test_late_reshape_leaves_constants_alone(size: int) -> None:
+    """Two constants do not take each other's shape in turns, folded or too large for that."""
+    mask = (np.arange(size) % 3 == 0).reshape(size, 1, 1)
+    numbers = np.arange(size, dtype=np.float32).reshape(size, 1)
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        one, other = b.const(mask), b.const(numbers)
+        same = b.op("Reshape", one, b.i64([size, 1]))
+        # Large constants that others read, too, stay as they are.
+        return [b.reshape(b.Where(same, other, x), (size, 1, 1)), b.Not(one), b.Abs(other)]
+
+    run = Rewrite(build, {"x": np.array(3, np.float32)}, LateReshape(), *CLEAN)
+    assert run.fired["late-reshape"] == 0
+
+
 @pytest.mark.parametrize("shape", [(3, 4), (1, 3, 4), (1, 1), (2, 1, 1), (4,)])
 def test_late_reshape_beside_a_constant(shape: tuple[int, ...]) -> None:
     constant = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)

@@ -27,9 +27,12 @@ def _inverse(perm: Sequence[int]) -> list[int]:
 
 
 def _transposed(value: oir.Value | None) -> tuple[oir.Value, list[int]] | None:
-    """x and p for Transpose(x, p), if all that reads it may let it pass."""
+    """x and p for Transpose(x, p), if all that reads it may let it pass. A constant is transposed
+    to suit the others."""
     node = None if value is None else value.producer()
     if value is None or node is None or node.op_type != "Transpose" or value.is_graph_output():
+        return None
+    if first(node).const_value is not None:
         return None
     readers = value.consumers()
     if len(readers) > 1 and not all(reader.op_type in _MOVABLE_PAST for reader in readers):

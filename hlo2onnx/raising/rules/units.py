@@ -85,9 +85,12 @@ class LateReshape(Rule):
 
 
 def _moves(x: oir.Value) -> bool:
-    """Whether x is a Reshape that what reads it may let pass."""
+    """Whether x is a Reshape that what reads it may let pass.
+
+    One of a constant is a constant, which takes the shape of the others and not they its own.
+    """
     source = source_of(x, *RESHAPES)
-    if source is None or x.is_graph_output():
+    if source is None or source.const_value is not None or x.is_graph_output():
         return False
     readers = set(x.consumers())
     if len(readers) == 1:
