@@ -137,6 +137,12 @@ class GraphBuilder(NodeBuilder):
             inputs.append(self.i64(step))
         return self._one("Slice", x, *inputs, types=[(dtype_of(x), tuple(dims))])
 
+    def axes_beside(self, starts: oir.Value | None, axes: Sequence[int]) -> oir.Value:
+        """Axes of a Slice, in the element type of its starts, which must be the same."""
+        if starts is None or dtype_of(starts) == oir.DataType.INT64:
+            return self.i64(list(axes))
+        return self.const(np.array(axes, dtype_of(starts).numpy()))
+
     def concat(self, parts: Sequence[oir.Value], axis: int) -> oir.Value:
         """Concat along `axis`, or the part itself when there is only one."""
         return parts[0] if len(parts) == 1 else self._one("Concat", *parts, axis=axis)

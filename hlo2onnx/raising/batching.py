@@ -220,7 +220,7 @@ class Batcher:
         known = const_ints(axes) if axes is not None else tuple(range(rank))
         need(known is not None, "its axes are not known", node)
         assert known is not None
-        moved = self._b.i64([axis % rank + 1 for axis in known])
+        moved = self._b.axes_beside(starts, [axis % rank + 1 for axis in known])
         return self._same(node, [x, starts, ends, moved, *steps])
 
     def gather(self, node: oir.Node) -> list[oir.Value]:

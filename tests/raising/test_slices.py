@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
+from jax import lax
 from rewriting import Rewrite
 
+import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.extent_rules import INT64_MIN
 from hlo2onnx.raising.rules.slices import ComposeSlices, SliceOfConcat
@@ -91,3 +98,52 @@ def test_slices_that_turn_round_are_not_composed(backwards: str) -> None:
         return x
 
     Rewrite(build, {"x": X.T.copy()}, ComposeSlices()).nothing()
+
+
+CUBE = np.random.default_rng(0).normal(size=(7, 30, 4)).astype(np.float32)
+AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarray]] = {
+    "of-rows": (
+        "batch-scanned",
+        lambda x, i: lax.scan(
+            lambda h, r: (jnp.tanh(h + r.sum()), lax.dynamic_slice(jnp.exp(r), (i, 0), (2, 4))),
+            0.0,
+            x,
+        ),
+        CUBE,
+    ),
+    "of-states": (
+        "postpone-stacked",
+        lambda x, i: lax.scan(
+            lambda h, r: (jnp.tanh(h + r), lax.dynamic_slice(jnp.exp(h), (i, 0), (2, 4))), x[0], x
+        ),
+        CUBE,
+    ),
+    "of-columns": (
+        "columns-first",
+        lambda x, i: lax.fori_loop(
+            0,
+            20,
+            lambda k, h: jnp.concatenate(
+                [lax.dynamic_slice(h, (0, i), (30, 2)), h[:, :1] * 2, h[:, 3:] - 1], 1
+            ),
+            x,
+        ),
+        CUBE[0],
+    ),
+    "of-a-transpose": (
+        "slice-transposed",
+        lambda x, i: lax.dynamic_slice(x.transpose(2, 0, 1), (i, 0, 0), (2, 7, 30)).sum(0),
+        CUBE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AT_A_PLACE)
+def test_axes_have_the_type_of_starts(name: str) -> None:
+    """JAX's starts are i32, and so are the axes that a rule gives such a Slice."""
+    rule, function, x = AT_A_PLACE[name]
+    program = hlo2onnx.translate(jax.jit(function).lower(x, np.int32(1)))
+    assert program.report.rules[rule]
+    for place in (-3, 1, 50):
+        report = program.verify(x, np.int32(place))
+        assert report.ok, report

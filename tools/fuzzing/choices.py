@@ -224,6 +224,7 @@ def _scattered(b: Builder, x: Value, at: Value) -> None:
     _, *rest = x.type.shape
     update = b.like(Type(x.type.element, tuple(rest)), Quality.CLOSE)
     quality, grid, _ = _together(x, update)
+    quality = min(quality, Quality.EQUAL)  # the runtime's Where drops the sign of a zero
     vector = apply(b, "reshape", [at], Type("i32", (1,)), lambda i: i.reshape(1))
     text = (
         f"scatter_dimension_numbers = #stablehlo.scatter<update_window_dims ="

@@ -236,7 +236,8 @@ class _Turned:
         x = self._operand(node.inputs[0], rank)
         if node.op_type == "Split":
             return [x, *node.inputs[1:]], {"axis": moved[0]}
-        return [x, *node.inputs[1:3], self._b.i64(moved), *node.inputs[4:]], {}
+        axes = self._b.axes_beside(node.inputs[1], moved)
+        return [x, *node.inputs[1:3], axes, *node.inputs[4:]], {}
 
     def _operand(self, x: oir.Value | None, rank: int) -> oir.Value | None:
         if x is None or x in self._new:

@@ -227,7 +227,7 @@ class SliceTransposed(Rule):
         axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
         need(axes is not None, "its axes are not known", node)
         assert axes is not None
-        moved = b.i64([perm[axis % len(perm)] for axis in axes])
+        moved = b.axes_beside(node.inputs[1], [perm[axis % len(perm)] for axis in axes])
         inputs = [x, *node.inputs[1:3], moved, *node.inputs[4:]]
         places = _inverse(perm)
         dims = tuple(shape_of(node.outputs[0])[places[axis]] for axis in range(len(perm)))
