@@ -21,6 +21,7 @@ import hlo2onnx
 from hlo2onnx import LoadError, TranslationError, UsageError, cli
 from hlo2onnx.mlir import isolated
 from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.mlir.harmless import is_harmless
 from hlo2onnx.options import Options
 from hlo2onnx.sources.exported import from_serialized
 from hlo2onnx.sources.files import from_module
@@ -216,25 +217,6 @@ def test_deadly_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "harmless"),
-    [
-        (GOOD, True),
-        (GOOD.replace("@main", '@"m\\C3\\A9"'), False),
-        ("(" * isolated.DEPTH + ")" * isolated.DEPTH, True),
-        ("(" * (isolated.DEPTH + 1) + ")" * (isolated.DEPTH + 1), False),
-        ('"' + "(" * 1000 + '"', True),
-        ("// " + "(" * 1000 + "\n", True),
-        ("(->" * 500, False),
-        ("() -> " * 500, True),
-        ('")" (' * 500, False),
-        ("//)\n(" * 500, False),
-    ],
-)
-def test_is_harmless(text: str, harmless: bool) -> None:
-    assert isolated.is_harmless(text) is harmless
-
-
-@pytest.mark.parametrize(
     "text",
     [
         GOOD.replace("@main", '@"m\\C3\\A9"'),
@@ -243,7 +225,7 @@ def test_is_harmless(text: str, harmless: bool) -> None:
     ],
 )
 def test_suspicious_text_is_read_all_the_same(text: str) -> None:
-    assert not isolated.is_harmless(text)
+    assert not is_harmless(text)
     assert hlo2onnx.translate(text)(3.0) == 3
 
 
@@ -361,10 +343,13 @@ def test_flipped_bits_of_serialized_exported(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_flipped_bits_of_text() -> None:
     text = str(parse_module(ARTIFACT, "it")).encode()
+    # The others are read by a child, as is the bytecode above.
+    variants = [v for v in flipped(text, 400, seed=3) if is_harmless(v.decode("latin-1"))]
     refused = 0
-    for variant in flipped(text, 200, seed=3):
+    for variant in variants:
         try:
             hlo2onnx.translate(variant)
         except hlo2onnx.Hlo2OnnxError:
             refused += 1
-    assert 0 < refused < 200
+    assert len(variants) > 100
+    assert 0 < refused < len(variants)

@@ -1,8 +1,9 @@
 """Reading programs that nobody vouches for.
 
 MLIR's bytecode reader crashes the process on damaged input, hangs on it, or corrupts the heap;
-its text parser overflows the stack on deep nesting. Such input is read by a child process, which
-hands back bytecode that MLIR itself has just written; this process never sees the original.
+its text parser overflows the stack on deep nesting. Input that is not known to be harmless is read
+by a child process, which hands back bytecode that MLIR itself has just written; this process never
+sees the original.
 """
 
 from __future__ import annotations
@@ -14,18 +15,23 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import numpy as np
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.mlir.harmless import is_harmless
 
 SECONDS = 60
 """How long reading a small input may take; bigger ones get a second more for every 4 MB."""
 
-DEPTH = 200
-"""Text nested no deeper than this is parsed without a child. MLIR stands some thousand levels."""
+
+STACK_BYTES = 2 << 20
+"""The child's stack: a quarter of what a thread usually has."""
+
+MEMORY_BYTES, MEMORY_FACTOR = 4 << 30, 32
+"""How much memory the child may take, and how much more for each byte of its input."""
 
 
 def read_untrusted(content: str | bytes, what: str) -> Any:
@@ -41,22 +47,6 @@ def read_untrusted(content: str | bytes, what: str) -> Any:
     if isinstance(content, str) and is_harmless(content):
         return parse_module(content, what)
     return parse_module(_rewritten_by_child(content, what), what)
-
-
-def is_harmless(text: str) -> bool:
-    """Whether text cannot crash MLIR's parser: it is not deeply nested, and no name in it is
-    written with escapes, which could spell bytes that are not UTF-8."""
-    if "vhlo." in text or _ESCAPE.search(text):
-        return False
-    brackets = _NOT_NESTING.sub("", text).encode().translate(None, _NOT_BRACKETS)
-    steps = np.isin(np.frombuffer(brackets, np.uint8), _OPENING) * 2 - 1
-    return int(np.cumsum(steps).max(initial=0)) <= DEPTH
-
-
-_ESCAPE = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
-_NOT_NESTING = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->')
-_OPENING = np.frombuffer(b"([{<", np.uint8)
-_NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"([{<)]}>")))
 
 
 def _rewritten_by_child(content: str | bytes, what: str) -> bytes:
@@ -107,9 +97,16 @@ def _last_line(child: subprocess.CompletedProcess[bytes]) -> str:
 
 def main() -> None:
     """Reads a module from stdin; writes null and its bytecode, or why it cannot, to stdout."""
-    _leave_no_core()
     kind, what = sys.argv[1:]
     data = sys.stdin.buffer.read()
+    _limit_resources(len(data))
+    # What overflows no small stack here overflows no larger one in the parent.
+    threading.stack_size(STACK_BYTES)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(_answer, kind, what, data).result()
+
+
+def _answer(kind: str, what: str, data: bytes) -> None:
     bytecode, refusal = b"", None
     try:
         bytecode = rewrite(data.decode() if kind == "text" else data, what)
@@ -131,13 +128,17 @@ def rewrite(content: str | bytes, what: str) -> bytes:
     return stream.getvalue()
 
 
-def _leave_no_core() -> None:
-    """A crash is expected here and must not litter the user's folder."""
+def _limit_resources(size: int) -> None:
+    """A crash is expected here: it must not litter the user's folder, nor use up the memory."""
     try:
         import resource
-    except ImportError:  # Windows, which writes none
+    except ImportError:  # Windows, which has no limits
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = MEMORY_BYTES + MEMORY_FACTOR * size
+    limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
 def _check_names(module: Any, what: str) -> None:
