@@ -57,7 +57,7 @@ def lower(
         options,
         target,
         report,
-        Constants(module_operation),
+        Constants(),
         load_handlers().with_own(user_handler(*item) for item in calls.items()),
     )
     opset = options.opset or min(DEFAULT_OPSET, target.max_opset)

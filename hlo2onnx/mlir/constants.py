@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.errors import LoadError
+from hlo2onnx.errors import LoadError, UnsupportedOp
 from hlo2onnx.mlir.raw_content import raw_content
 from hlo2onnx.mlir.types import STORED_FLOATS, is_complex, parts_of, shape_of
 
@@ -31,46 +31,63 @@ class Splat:
 
 
 class Constants:
-    """Reads constant attributes; those the bindings cannot convert are evaluated by XLA.
+    """Reads the constants of a program, and of the modules that its ops expand into.
 
-    bf16, f4/f8, i2/i4 and complex elements have no numpy view in jaxlib's bindings (`densify`
-    deals with resources). Large ones are read out of bytecode (`raw_content`); all others that a
-    module holds are compiled into one XLA module and fetched in one run, or a few. Besides the
-    program there are the modules that its ops expand into; theirs are fetched when the first of
-    them is read.
+    The bindings show complex attributes in no form; XLA evaluates all that a module holds when the
+    first of them is read, as XLA has complex numbers of every width that StableHLO has. XLA
+    evaluates nothing else: it aborts the process on types that it does not know.
     """
 
-    def __init__(self, module_operation: Any) -> None:
-        self._evaluated: dict[Any, np.ndarray] = {}
-        self._add(module_operation)
-
-    def _add(self, module_operation: Any) -> None:
-        odd = []
-        for operation in _constant_ops(module_operation):
-            if not _viewable(operation):
-                array = raw_content(operation)
-                if array is None:
-                    odd.append(operation)
-                else:
-                    self._evaluated[operation.results[0]] = array
-        for batch in _batches(odd):
-            for op, array in zip(batch, _evaluate(batch), strict=True):
-                self._evaluated[op.results[0]] = array
+    def __init__(self) -> None:
+        self._complex: dict[Any, np.ndarray] = {}
+        self._raw: dict[Any, np.ndarray] = {}
 
     def read(self, operation: Any) -> np.ndarray | Splat:
-        """The content of a `stablehlo.constant`; views keep the MLIR attribute's memory."""
-        if operation.results[0] not in self._evaluated and not _viewable(operation):
-            self._add(_root(operation))
-        array = self._evaluated.get(operation.results[0])
-        if array is None:
-            attribute = operation.attributes["value"]
-            array = np.asarray(attribute)
-            splat = attribute.is_splat
-        else:
-            splat = array.size > 1 and bool((array == array.flat[0]).all())
-        if splat and array.size > 1:
-            return Splat(array[(0,) * array.ndim], tuple(array.shape))
-        return array
+        """The content of a `stablehlo.constant`; views keep the MLIR attribute's memory.
+
+        Raises:
+            UnsupportedOp: Its elements have a type that numpy has not.
+        """
+        (result,) = operation.results
+        shape = tuple(dim or 0 for dim in shape_of(result.type))
+        if is_complex(result.type):
+            return _as_splat(self._read_complex(operation))
+        attribute = operation.attributes["value"]
+        if not isinstance(attribute, ir.DenseElementsAttr):
+            kind = str(attribute)[:20].partition("<")[0]
+            raise UnsupportedOp(f"its content is written as {kind}<...>", "write it as dense<...>")
+        if attribute.is_splat and math.prod(shape) > 1:
+            return Splat(_splat_element(attribute), shape)
+        if _viewable(attribute):
+            return np.asarray(attribute)
+        if result not in self._raw:
+            self._raw[result] = raw_content(attribute).reshape(shape)
+        return _as_splat(self._raw[result])
+
+    def _read_complex(self, operation: Any) -> np.ndarray:
+        (result,) = operation.results
+        if result not in self._complex:
+            found = [op for op in _constant_ops(_root(operation)) if is_complex(op.results[0].type)]
+            for batch in _batches(found):
+                for op, array in zip(batch, _evaluate(batch), strict=True):
+                    self._complex[op.results[0]] = array
+        return self._complex[result]
+
+
+def _as_splat(array: np.ndarray) -> np.ndarray | Splat:
+    if array.size > 1 and bool((array == array.flat[0]).all()):
+        return Splat(array[(0,) * array.ndim], tuple(array.shape))
+    return array
+
+
+def _splat_element(attribute: Any) -> np.ndarray:
+    """The one element of a splat, whatever its extents: numpy has no arrays as large as types."""
+    if not _viewable(attribute):
+        return raw_content(attribute)
+    tensor = ir.RankedTensorType(attribute.type)
+    with ir.Location.unknown(attribute.context):
+        scalar = ir.RankedTensorType.get([], tensor.element_type)
+    return np.asarray(ir.DenseElementsAttr.get_splat(scalar, attribute.get_splat_value()))
 
 
 def _root(operation: Any) -> Any:
@@ -149,8 +166,8 @@ def _constant_ops(module_operation: Any) -> Iterable[Any]:
     return found
 
 
-def _viewable(operation: Any) -> bool:
-    element = ir.RankedTensorType(operation.results[0].type).element_type
+def _viewable(attribute: Any) -> bool:
+    element = ir.RankedTensorType(attribute.type).element_type
     if isinstance(element, ir.IntegerType):
         return element.width in (1, 8, 16, 32, 64)
     return isinstance(element, ir.F16Type | ir.F32Type | ir.F64Type)

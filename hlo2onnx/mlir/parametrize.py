@@ -21,7 +21,7 @@ def large_constants_as_arguments(module_operation: Any, function: Any) -> list[n
     large = [item.operation for item in block.operations if _is_large(item.operation)]
     if not large:
         return []
-    constants = Constants(module_operation)
+    constants = Constants()
     arrays: list[np.ndarray] = []
     for operation in large:
         content = constants.read(operation)

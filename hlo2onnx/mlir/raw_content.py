@@ -1,4 +1,4 @@
-"""The bytes of large constants that the bindings do not show: as MLIR writes them into bytecode."""
+"""Dense constants that the bindings give no numpy view of: bf16, f4 to f8, and i2 and i4."""
 
 from __future__ import annotations
 
@@ -6,45 +6,88 @@ import io
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.types import parts_of, shape_of
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.mlir.types import shape_of
 
-LARGE_BYTES = 1 << 16
-"""Smaller constants are fetched together by XLA."""
+DTYPES: dict[str, np.dtype[Any]] = {
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f8E3M4": np.dtype(ml_dtypes.float8_e3m4),
+    "f8E4M3": np.dtype(ml_dtypes.float8_e4m3),
+    "f8E4M3B11FNUZ": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
+    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "f6E2M3FN": np.dtype(ml_dtypes.float6_e2m3fn),
+    "f6E3M2FN": np.dtype(ml_dtypes.float6_e3m2fn),
+    "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
+    "i2": np.dtype(ml_dtypes.int2),
+    "i4": np.dtype(ml_dtypes.int4),
+    "ui2": np.dtype(ml_dtypes.uint2),
+    "ui4": np.dtype(ml_dtypes.uint4),
+}
+"""The numpy types of MLIR's element types, by their spelling."""
+
+_PARSED_BYTES = 1 << 10
 
 
-def raw_content(operation: Any) -> np.ndarray | None:
-    """The content of a large `stablehlo.constant` of bf16 or an f8 type; None for others.
+def raw_content(attribute: Any) -> np.ndarray:
+    """The content of a `DenseElementsAttr` of one of `DTYPES`; of rank 0 for a splat.
 
-    Bytecode holds the elements in one piece after their number of bytes. That what is found is
-    the right piece is proven by making the attribute anew: MLIR has equal ones once.
+    Bytecode holds the elements in one piece after their number of bytes. Equal attributes are one
+    in MLIR, so making the attribute anew proves that the right piece is found.
+
+    Raises:
+        UnsupportedOp: There is no numpy type for the elements.
     """
-    mlir_type = operation.results[0].type
-    element = ir.RankedTensorType(mlir_type).element_type
-    if not isinstance(element, ir.FloatType) or element.width not in (8, 16):
-        return None
-    (part,) = parts_of(mlir_type)
-    dims = [dim or 0 for dim in shape_of(mlir_type)]
-    size = math.prod(dims) * element.width // 8
-    attribute = operation.attributes["value"]
-    if size < LARGE_BYTES or attribute.is_splat:
-        return None
+    element = ir.RankedTensorType(attribute.type).element_type
+    dtype = DTYPES.get(str(element))
+    if dtype is None:
+        raise UnsupportedOp(f"constants of the element type {element} cannot be read")
+    shape = [dim or 0 for dim in shape_of(attribute.type)]
+    if 0 in shape:
+        return np.zeros(shape, dtype)
+    dims = [] if attribute.is_splat else shape
+    size = math.prod(dims) * dtype.itemsize
     bytecode = _bytecode(attribute)
     length = _length(size)
-    carrier = np.dtype(f"u{element.width // 8}")
     start = bytecode.find(length)
     while start >= 0:
         begin = start + len(length)
-        if begin + size > len(bytecode):
-            break
-        array = np.frombuffer(bytecode, np.uint8, size, begin).copy().view(carrier).reshape(dims)
-        with operation.context:
-            if ir.DenseElementsAttr.get(array, type=element, shape=dims) == attribute:
-                return array.view(part.dtype.numpy())
+        content = np.frombuffer(bytecode, np.uint8, -1, begin)[:size]
+        if content.size == size and _attribute(attribute, content, dims) == attribute:
+            return _decoded(content.copy(), dtype).reshape(dims)
         start = bytecode.find(length, start + 1)
-    return None
+    raise UnsupportedOp("the content of the constant cannot be read")
+
+
+def _attribute(like: Any, content: np.ndarray, dims: list[int]) -> Any:
+    """An attribute of the same type with this content."""
+    tensor = ir.RankedTensorType(like.type)
+    if content.size <= _PARSED_BYTES:
+        digits = content.tobytes().hex()
+        return ir.Attribute.parse(f'dense<"0x{digits}"> : {tensor}', like.context)
+    array = content.view(f"u{content.size // math.prod(dims)}").reshape(dims)
+    with like.context:
+        return ir.DenseElementsAttr.get(array, type=tensor.element_type, shape=dims)
+
+
+def _decoded(content: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Bytes as elements. The high bits of small integers mean nothing to MLIR and much to numpy."""
+    bits = _INTEGER_BITS.get(dtype.name)
+    if bits is None:
+        return content.view(dtype)
+    high = content << (8 - bits)
+    carrier = np.int8 if dtype.name.startswith("i") else np.uint8
+    return (high.view(carrier) >> (8 - bits)).astype(dtype)
+
+
+_INTEGER_BITS = {"int2": 2, "int4": 4, "uint2": 2, "uint4": 4}
 
 
 def _bytecode(attribute: Any) -> bytes:

@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 from against_xla import against_xla
 
+import hlo2onnx
+from hlo2onnx.mlir.constants import Constants, Splat
+from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.mlir.raw_content import DTYPES
+from hlo2onnx.verification.xla import XlaProgram
+
 DENSE = """
 module {{ func.func public @main(%arg0: tensor<{shape}{type}>)
     -> (tensor<{shape}{type}>, tensor<{shape}{type}>) {{
@@ -59,3 +65,63 @@ module { func.func public @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {
 } }
 """).close()
     assert len(run.program.model.graph.initializers) == 1
+
+
+ODD = [
+    *["bf16", "f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2"],
+    *["f8E5M2FNUZ", "f8E8M0FNU", "f6E2M3FN", "f6E3M2FN", "f4E2M1FN", "i2", "i4", "ui2", "ui4"],
+]
+CONSTANT = "func.func @main() -> {0} {{ %0 = stablehlo.constant dense<{1}> : {0} return %0 : {0} }}"
+
+
+def _content(type: str, value: str) -> np.ndarray | Splat:
+    module = parse_module(CONSTANT.format(type, value), "the test")
+    function = module.body.operations[0].regions[0].blocks[0]
+    return Constants().read(function.operations[0].operation)
+
+
+@pytest.mark.parametrize("element", ODD)
+@pytest.mark.parametrize("shape", [(1,), (3,), (40, 50), (0, 2), ()])
+def test_content_without_xla(
+    element: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """XLA aborts the process on some of these types."""
+    monkeypatch.setattr(XlaProgram, "__init__", None)
+    dtype = DTYPES[element]
+    bits = 8 * dtype.itemsize if element[:2] == "bf" else int(element.strip("uif")[0])
+    rng = np.random.default_rng(0)
+    content = rng.integers(0, 1 << bits, shape, f"u{dtype.itemsize}")
+    if bits in (2, 4) and dtype.name.startswith("int"):
+        want = (content.astype(np.int8) << (8 - bits) >> (8 - bits)).astype(dtype)
+    elif dtype.name.startswith("uint"):
+        want = content.astype(dtype)
+    else:
+        want = content.view(dtype)
+    dims = "".join(f"{dim}x" for dim in shape)
+    digits = content.tobytes().hex()
+    found = _content(f"tensor<{dims}{element}>", f'"0x{digits}"' if digits else "")
+    assert isinstance(found, np.ndarray)
+    assert (found.dtype, found.shape) == (dtype, shape)
+    assert found.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("element", [*ODD, "f32", "f16", "i1", "ui64", "i8", "complex<f32>"])
+def test_splat(element: str) -> None:
+    value = {"i1": "true", "complex<f32>": "(1.0, 0.0)"}.get(element)
+    value = value or ("1" if "i" in element else "1.0")
+    found = _content(f"tensor<4x5x{element}>", value)
+    assert isinstance(found, Splat)
+    assert (found.element.shape, found.shape) == ((), (4, 5))
+    assert complex(found.element) == 1
+
+
+def test_splat_of_any_size() -> None:
+    found = _content(f"tensor<{1 << 40}x{1 << 40}xf32>", "2.0")
+    assert isinstance(found, Splat)
+    assert float(found.element) == 2
+
+
+def test_content_in_another_form() -> None:
+    text = CONSTANT.replace("dense<{1}>", "sparse<[[0]], [1.0]>").format("tensor<2xf32>")
+    with pytest.raises(hlo2onnx.TranslationError, match=r"written as sparse<\.\.\.>(?s:.*)dense"):
+        hlo2onnx.translate(text)

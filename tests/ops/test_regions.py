@@ -47,7 +47,7 @@ class Regions:
 def regions(text: str) -> Regions:
     module = parse_module(text, "the test")
     graph = oir.Graph([], [], nodes=[], opset_imports={"": 23})
-    constants = Constants(module.operation)
+    constants = Constants()
     em = Emitter(graph, 23, Options(), load_target("ort-cpu"), Report("", ""), constants)
     functions = functions_of(module.operation)
     Walker(em, functions, Registry())
