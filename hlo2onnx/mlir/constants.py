@@ -75,9 +75,9 @@ class Constants:
 
 
 def _as_splat(array: np.ndarray) -> np.ndarray | Splat:
-    if array.size > 1 and bool((array == array.flat[0]).all()):
-        return Splat(array[(0,) * array.ndim], tuple(array.shape))
-    return array
+    with np.errstate(invalid="ignore"):  # some types of ml_dtypes warn of NaN
+        equal = array.size > 1 and bool((array == array.flat[0]).all())
+    return Splat(array[(0,) * array.ndim], tuple(array.shape)) if equal else array
 
 
 def _splat_element(attribute: Any) -> np.ndarray:

@@ -167,6 +167,6 @@ def _onnx_dtype(element: Any) -> oir.DataType:
     try:
         return ELEMENT_TYPES[str(element)]
     except KeyError:
-        raise UnsupportedOp(
-            f"ONNX has no element type {element}", "convert to a type ONNX has before this op"
-        ) from None
+        wider = ", such as bf16 or f32" if isinstance(element, ir.FloatType) else ""
+        advice = f"compute with a type that ONNX has instead{wider}"
+        raise UnsupportedOp(f"ONNX has no element type {element}", advice) from None

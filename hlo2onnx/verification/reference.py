@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -19,14 +18,12 @@ from hlo2onnx.mlir.parametrize import large_constants_as_arguments
 from hlo2onnx.mlir.quantized import is_quantized, quantized_to_math
 from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.mlir.tuples import flatten_results
-from hlo2onnx.mlir.types import element_type, is_tensor
-from hlo2onnx.mlir.walking import values_of
 from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.specialized import specialized, symbols_of
 from hlo2onnx.verification.inputs import numpy_type
 from hlo2onnx.verification.open_reference import Form, OpenReference, has_decompositions
 from hlo2onnx.verification.widen import is_evaluation_of, widen, widened
-from hlo2onnx.verification.xla import XlaProgram, module_bytecode
+from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
 
 
 class Reference:
@@ -72,21 +69,6 @@ class Reference:
         return self._programs[shapes]
 
 
-_UNKNOWN = frozenset({"f6E2M3FN", "f6E3M2FN"})
-"""Types of StableHLO at which XLA ends the process."""
-
-
-def _check_types(module: Any) -> None:
-    """Refuses a module with values of a type that XLA does not have.
-
-    Raises:
-        VerificationError: There is one.
-    """
-    for value in values_of(module):
-        if is_tensor(value.type) and (element := element_type(value.type)) in _UNKNOWN:
-            raise VerificationError(f"XLA has no element type {element}")
-
-
 class _Static:
     """A program of static shapes."""
 
@@ -105,7 +87,7 @@ class _Static:
         outputs = [port.position for port in source.signature.outputs]
         self._results = flatten_results(function) or outputs
         self._signature = source.signature
-        _check_types(module)
+        require_known_types(module)
         self._program = XlaProgram(module_bytecode(module))
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -13,6 +13,31 @@ from jax.extend import backend as jax_backend
 from jaxlib import lapack, xla_client
 
 from hlo2onnx.errors import VerificationError
+from hlo2onnx.mlir.types import element_type, is_tensor
+from hlo2onnx.mlir.walking import values_of
+
+ELEMENT_TYPES = frozenset(
+    [
+        *["i1", "i2", "i4", "i8", "i16", "i32", "i64", "ui2", "ui4", "ui8", "ui16", "ui32", "ui64"],
+        *["f16", "bf16", "f32", "f64", "complex<f32>", "complex<f64>"],
+        *["f4E2M1FN", "f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2"],
+        *["f8E5M2FNUZ", "f8E8M0FNU"],
+    ]
+)
+"""Element types that XLA on the CPU compiles; it aborts the process on others, as on f6E2M3FN."""
+
+
+def require_known_types(module_operation: Any) -> None:
+    """Refuses a module that XLA would abort on.
+
+    Raises:
+        VerificationError: A value has an element type that XLA does not compile.
+    """
+    for mlir_type in {value.type for value in values_of(module_operation)}:
+        if is_tensor(mlir_type) and element_type(mlir_type) not in ELEMENT_TYPES:
+            raise VerificationError(
+                f"XLA has no element type {element_type(mlir_type)}, and so no numbers to compare with"
+            )
 
 
 class XlaProgram:
