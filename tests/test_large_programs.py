@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import gc
 import pstats
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -76,3 +77,116 @@ def test_the_garbage_collector_goes_on() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+# -- wide programs ------------------------------------------------------------------------------
+
+ROW = "tensor<2xf32>"
+
+
+def _list(count: int, text: str) -> str:
+    return ", ".join(text.replace("$", str(k)) for k in range(count))
+
+
+def _sums(count: int, operand: str = "%x") -> str:
+    """Values %s0, %s1, ... of which each has a constant of its own."""
+    return "".join(
+        f"%c{k} = stablehlo.constant dense<{k}.5> : {ROW}\n"
+        f"%s{k} = stablehlo.add {operand.replace('$', str(k))}, %c{k} : {ROW}\n"
+        for k in range(count)
+    )
+
+
+def _concatenate(n: int, operands: str) -> str:
+    types, result = _list(n, ROW), f"tensor<{2 * n}xf32>"
+    joined = f"%0 = stablehlo.concatenate {_list(n, operands)}, dim = 0 : ({types}) -> {result}\n"
+    return f"{joined} return %0 : {result}"
+
+
+def _many_operands(n: int) -> str:
+    """A concatenate of one value, many times."""
+    return f"func.func @main(%x: {ROW}) -> tensor<{2 * n}xf32> {{ {_concatenate(n, '%x')} }}"
+
+
+def _many_different_operands(n: int) -> str:
+    head = f"func.func @main(%x: {ROW}) -> tensor<{2 * n}xf32>"
+    return f"{head} {{ {_sums(n)} {_concatenate(n, '%s$')} }}"
+
+
+def _many_results(n: int) -> str:
+    types = _list(n, ROW)
+    head = f"func.func @main(%x: {ROW}) -> ({types})"
+    return f"{head} {{ {_sums(n)} return {_list(n, '%s$')} : {types} }}"
+
+
+def _many_states(n: int) -> str:
+    """A loop that carries many arrays, of which each goes its own way."""
+    types, states = _list(n, ROW), _list(n, f"%a$: {ROW}")
+    return f"""
+    func.func @main({states}) -> ({types}) {{
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %seven = stablehlo.constant dense<7> : tensor<i32>
+      %w:{n + 1} = stablehlo.while(%i = %zero, {_list(n, "%i$ = %a$")}) : tensor<i32>, {types}
+      cond {{
+        %c = stablehlo.compare LT, %i, %seven : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }} do {{
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %next = stablehlo.add %i, %one : tensor<i32>
+        {_sums(n, "%i$")}
+        stablehlo.return %next, {_list(n, "%s$")} : tensor<i32>, {types}
+      }}
+      return {", ".join(f"%w#{k + 1}" for k in range(n))} : {types}
+    }}"""
+
+
+def _many_functions(n: int) -> str:
+    functions = "".join(
+        f"func.func private @f{k}(%x: {ROW}) -> {ROW} {{ {_sums(1)} return %s0 : {ROW} }}\n"
+        for k in range(n)
+    )
+    calls = "".join(f"%x{k + 1} = call @f{k}(%x{k}) : ({ROW}) -> {ROW}\n" for k in range(n))
+    return f"{functions} func.func @main(%x0: {ROW}) -> {ROW} {{ {calls} return %x{n} : {ROW} }}"
+
+
+def _many_branches(n: int) -> str:
+    branch = f"{{ {_sums(1)} stablehlo.return %s0 : {ROW} }}"
+    branches = ", ".join(branch.replace("0.5", f"{k}.5") for k in range(n))
+    case = f'%0 = "stablehlo.case"(%i) ({branches}) : (tensor<i32>) -> {ROW}'
+    return f"func.func @main(%i: tensor<i32>, %x: {ROW}) -> {ROW} {{ {case} return %0 : {ROW} }}"
+
+
+WIDE = [
+    _many_operands,
+    _many_different_operands,
+    _many_results,
+    _many_states,
+    _many_functions,
+    _many_branches,
+]
+
+
+@pytest.mark.parametrize("program", WIDE)
+def test_work_is_linear_in_width(program: Callable[[int], str]) -> None:
+    """Eight times the width, about eight times the calls of functions."""
+    few, many = (_calls_of_text(program(n)) for n in (100, 800))
+    assert many < 9 * few
+
+
+def _calls_of_text(text: str) -> int:
+    profile = cProfile.Profile()
+    profile.runcall(hlo2onnx.translate, text)
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def test_time_is_linear_in_operands() -> None:
+    """What takes time without calls, such as messages that nobody reads."""
+    hlo2onnx.translate(_many_operands(3))
+    start = time.process_time()
+    hlo2onnx.translate(_many_operands(4000))
+    assert time.process_time() - start < 0.5
+
+
+@pytest.mark.parametrize("program", WIDE)
+def test_wide_programs(program: Callable[[int], str]) -> None:
+    assert hlo2onnx.translate(program(100)).verify()

@@ -9,6 +9,7 @@ import onnx_ir as oir
 from hlo2onnx.errors import InternalError
 from hlo2onnx.graph.origins import succeed
 from hlo2onnx.graph.values import dtype_of, rank_of
+from hlo2onnx.graph.wide import remove_node, replace_uses
 
 
 def replace(node: oir.Node, values: Sequence[oir.Value]) -> None:
@@ -19,8 +20,7 @@ def replace(node: oir.Node, values: Sequence[oir.Value]) -> None:
     Raises:
         InternalError: A value differs in element type or rank from the output it replaces.
     """
-    graph = node.graph
-    if graph is None:
+    if node.graph is None:
         raise InternalError(f"{node.name} is already removed")
     for old, new in zip(node.outputs, values, strict=True):
         if dtype_of(old) != dtype_of(new) or rank_of(old) != rank_of(new):
@@ -29,7 +29,7 @@ def replace(node: oir.Node, values: Sequence[oir.Value]) -> None:
                 f" {new.dtype}{new.shape}"
             )
         _replace_value(old, new)
-    graph.remove(node, safe=True)
+    remove_node(node)
 
 
 def can_replace(old: oir.Value, new: oir.Value) -> bool:
@@ -48,7 +48,7 @@ def _replace_value(old: oir.Value, new: oir.Value) -> None:
     was_output = old.is_graph_output()
     if was_output and not can_replace(old, new):
         raise InternalError(f"{new.name} cannot be the output {old.name}")
-    oir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    replace_uses(old, new)
     succeed(old, new)
     if was_output:
         name = old.name
@@ -101,7 +101,7 @@ def remove_makers(values: Iterable[oir.Value], within: oir.Graph | None = None) 
             continue
         if not any(map(_is_read, node.outputs)):
             less_read.extend(x for x in node.inputs if x is not None)
-            node.graph.remove(node, safe=True)
+            remove_node(node)
     return less_read
 
 
@@ -115,7 +115,7 @@ def _remove_unused_nodes(graph: oir.Graph) -> int:
             continue
         for subgraph in subgraphs(node):
             detach(subgraph)
-        graph.remove(node, safe=True)
+        remove_node(node)
         count += 1
     return count
 
@@ -142,12 +142,13 @@ def _without_unread_outputs(loop: oir.Node) -> oir.Node:
     ]
     if len(kept) == len(loop.outputs) or graph is None:
         return loop
-    dropped = [index for index in range(len(loop.outputs)) if index not in kept]
+    left = set(kept)
+    dropped = [index for index in range(len(loop.outputs)) if index not in left]
     for index in reversed(dropped):
         body.outputs.pop(index + 1)
         if index < count:
             body.inputs.pop(index + 2)
-    inputs = [x for index, x in enumerate(loop.inputs) if index < 2 or index - 2 in kept]
+    inputs = [x for index, x in enumerate(loop.inputs) if index < 2 or index - 2 in left]
     old = [loop.outputs[index] for index in kept]
     outputs = [oir.Value(name=value.name, type=value.type, shape=value.shape) for value in old]
     smaller = oir.Node(
@@ -162,5 +163,5 @@ def _without_unread_outputs(loop: oir.Node) -> oir.Node:
     graph.insert_before(loop, smaller)
     for before, after in zip(old, outputs, strict=True):
         _replace_value(before, after)
-    graph.remove(loop, safe=True)
+    remove_node(loop)
     return smaller

@@ -18,7 +18,7 @@ from hlo2onnx.graph.infer import (
     operand,
     rule,
 )
-from hlo2onnx.graph.values import Dim, Shape, const_ints, const_of, dtype_of, shape_of
+from hlo2onnx.graph.values import Dim, Shape, const_ints, const_of, dtype_of, rank_of, shape_of
 
 
 def _ints(inputs: Inputs, index: int, what: str) -> tuple[int, ...]:
@@ -108,17 +108,18 @@ def _slice(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Value
 
 @rule("Concat")
 def _concat(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
-    shapes = [list(shape_of(operand(inputs, index))) for index in range(len(inputs))]
-    axis = _axis(attributes["axis"], len(shapes[0]))
-    result = list(shapes[0])
-    for index, shape in enumerate(shapes[1:], 1):
-        need(dtype_of(operand(inputs, index)) == dtype_of(operand(inputs, 0)), "unlike types")
-        need(len(shape) == len(result), f"shapes {shapes} do not concatenate")
+    dtype, shape = dtype_of(operand(inputs, 0)), shape_of(operand(inputs, 0))
+    axis = _axis(attributes["axis"], len(shape))
+    result = list(shape)
+    for index in range(1, len(inputs)):
+        x = operand(inputs, index)
+        need(dtype_of(x) == dtype, "unlike types")
+        need(rank_of(x) == len(result), "unlike ranks")
         result = [
             one + two if place == axis else common_dim(one, two)  # type: ignore[operator]
-            for place, (one, two) in enumerate(zip(result, shape, strict=True))
+            for place, (one, two) in enumerate(zip(result, shape_of(x), strict=True))
         ]
-    return [(dtype_of(operand(inputs, 0)), tuple(result))]
+    return [(dtype, tuple(result))]
 
 
 @rule("Split")

@@ -8,6 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.edit import can_replace, replace, subgraphs
 from hlo2onnx.graph.hoist import is_repeatable
+from hlo2onnx.graph.wide import replace_input
 
 
 def eliminate_common_subexpressions(
@@ -43,7 +44,7 @@ def _share_stacks(loop: oir.Node) -> int:
         earlier = seen.setdefault(_origin(stacked), output)
         if earlier is not output and output.uses():
             for reader, position in list(output.uses()):  # a graph's output stays what it is
-                reader.replace_input_with(position, earlier)
+                replace_input(reader, position, earlier)
             count += not output.is_graph_output()
     return count
 

@@ -21,6 +21,7 @@ from hlo2onnx.graph.edit import (
     subgraphs,
 )
 from hlo2onnx.graph.weights import SMALL_ELEMENTS
+from hlo2onnx.graph.wide import remove_node
 from hlo2onnx.targets import Target
 
 MAX_FIRINGS_PER_NODE = 50
@@ -195,7 +196,7 @@ def _discard(made: Sequence[oir.Node]) -> None:
         if node.graph is not None and not is_read:
             for graph in subgraphs(node):
                 detach(graph)
-            node.graph.remove(node, safe=True)
+            remove_node(node)
 
 
 def _inherit_names(

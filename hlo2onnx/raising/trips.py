@@ -10,6 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.graph.dims import free_symbols, is_positive, is_static
 from hlo2onnx.graph.edit import replace, subgraphs
 from hlo2onnx.graph.values import Dim, const_ints, dtype_of, shape_of
+from hlo2onnx.graph.wide import remove_node, replace_uses
 from hlo2onnx.raising.engine import Rewriter, need
 
 
@@ -167,7 +168,7 @@ def release(body: oir.Graph) -> None:
     for node in reversed(list(body)):
         for inner in subgraphs(node):
             release(inner)
-        body.remove(node, safe=True)
+        remove_node(node)
 
 
 def separate(b: Rewriter, old: oir.Value, new: oir.Value) -> oir.Value:
@@ -182,4 +183,4 @@ def replace_value(old: oir.Value, new: oir.Value) -> None:
     if node is not None and len(node.outputs) == 1 and not subgraphs(node):
         replace(node, [new])
         return
-    oir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    replace_uses(old, new)

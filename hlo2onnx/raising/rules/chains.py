@@ -8,6 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.edit import detach, subgraphs
 from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.graph.wide import remove_node, replace_uses
 from hlo2onnx.raising.batching import Batcher, batchable, row_bytes
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
 from hlo2onnx.raising.nested import copied, reads
@@ -54,22 +55,20 @@ def _chains(trips: Trips) -> Iterator[tuple[list[int], list[oir.Node]]]:
     that follow from these and do not make them."""
     read = _states_read(trips)
     closed = [read.get(x, 0) | 1 << k for k, x in enumerate(trips.after)]
-    for _ in closed:
-        wider = [_union(closed, k) for k in closed]
-        if wider == closed:
-            break
+    while (wider := [_union(closed, k) for k in closed]) != closed:
         closed = wider
+    following: dict[int, list[oir.Node]] = {}
+    for node in trips.body:
+        if mask := read[node.outputs[0]]:
+            following.setdefault(mask & -mask, []).append(node)
     for chain in dict.fromkeys(closed):
         places = _places(chain)
         if len(places) < len(closed):
             own = _makers(trips, [trips.after[k] for k in places])
+            nodes = [node for k in places for node in following.get(1 << k, ())]
             yield (
                 places,
-                [
-                    node
-                    for node in trips.body
-                    if node not in own and (mask := read[node.outputs[0]]) and not mask & ~chain
-                ],
+                [node for node in nodes if node not in own and not read[node.outputs[0]] & ~chain],
             )
 
 
@@ -85,7 +84,12 @@ def _states_read(trips: Trips) -> dict[oir.Value, int]:
 
 
 def _places(mask: int) -> list[int]:
-    return [k for k in range(mask.bit_length()) if mask >> k & 1]
+    places = []
+    while mask:
+        lowest = mask & -mask
+        places.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return places
 
 
 def _union(masks: Sequence[int], chosen: int) -> int:
@@ -131,8 +135,9 @@ def _separated(b: Rewriter, trips: Trips, chain: Sequence[int]) -> list[oir.Valu
         with b.before(trips.body[0]):
             types = [(dtype_of(state), shape_of(state))]
             row = b.op("Gather", stack, trips.number, axis=0, types=types)
-        oir.convenience.replace_all_uses_with(state, row, replace_graph_outputs=True)
-    kept = [k for k in range(len(trips.states)) if k not in chain]
+        replace_uses(state, row)
+    separate_states = set(chain)
+    kept = [k for k in range(len(trips.states)) if k not in separate_states]
     left, stacks = rebuilt(b, trips, trips.rows, kept)
     final.update(zip(kept, left, strict=True))
     values = [*(final[k] for k in range(len(final))), *stacks]
@@ -152,7 +157,7 @@ def _loop(b: Rewriter, trips: Trips, chain: Sequence[int]) -> list[oir.Value]:
         if not any(x.uses() or x.is_graph_output() for x in node.outputs):
             for graph in subgraphs(node):
                 detach(graph)
-            body.remove(node, safe=True)
+            remove_node(node)
     inputs = [*list(body.inputs)[:2], *states]
     body.inputs.clear()
     body.inputs.extend(inputs)

@@ -84,12 +84,12 @@ class _Region:
         self._cost = 0.0
         self._visit(origin(trips.after[place]))
         need(self.state in self.making, "the state is not used", self.state)
-        self._need_private()
         sliced = {first(node) for node in self._lanes if not self._is_computed(node)}
         stacks = [how for how in self.making.values() if not isinstance(how, tuple)]
         before = COPY_COST * (len(sliced) + len(stacks))
         before += sum(map(self._is_computed, self._lanes))
         need(self._cost < before, "as many nodes would come of it", self.state)
+        self._need_private()
         constants = constant_rows(self.making, self.state, origin(trips.after[place]))
         need(constants is not None, "rows of constants would not stay the same", self.state)
         assert constants is not None
