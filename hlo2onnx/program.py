@@ -15,6 +15,9 @@ import onnx_ir as oir
 
 from hlo2onnx import saving
 from hlo2onnx.calling import flatten_arguments, from_model, to_model, unflatten_results
+from hlo2onnx.errors import VerificationError
+from hlo2onnx.mlir.inlining import inlined
+from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.profiling import Profile, profile
 from hlo2onnx.report import Report
 from hlo2onnx.saving import save_models, weight_bytes
@@ -90,7 +93,16 @@ class OnnxProgram:
 
     @contextmanager
     def _serialized(self) -> Iterator[bytes | str]:
-        """The serialized model, or the path of a file where it is too large for that."""
+        """The serialized model, or the path of a file where it is too large for that.
+
+        Raises:
+            VerificationError: Runtimes, which inline all functions, would not get to an end.
+        """
+        if self.model.functions:
+            functions = functions_of(self._source.module.operation)
+            found = inlined(functions, self._source.function)
+            if found.is_too_large:
+                raise VerificationError(f"runtimes inline all functions of a model: {found}")
         if weight_bytes(self.model) <= saving.MAPPED_BYTES:
             yield self.model_proto.SerializeToString()
             return

@@ -15,6 +15,10 @@ import numpy as np
 import pytest
 
 import hlo2onnx
+from hlo2onnx.mlir import inlining
+from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.mlir.inlining import inlined
+from hlo2onnx.mlir.normalize import functions_of
 
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
 INDICES = np.array([0, 3, 1, 2], np.int32)
@@ -190,3 +194,64 @@ def test_time_is_linear_in_operands() -> None:
 @pytest.mark.parametrize("program", WIDE)
 def test_wide_programs(program: Callable[[int], str]) -> None:
     assert hlo2onnx.translate(program(100)).verify()
+
+
+# -- calls --------------------------------------------------------------------------------------
+
+
+def _tower(levels: int) -> str:
+    """Functions that call the next one twice."""
+    calls = f"%0 = call @f$(%x) : ({ROW}) -> {ROW}\n%1 = call @f$(%0) : ({ROW}) -> {ROW}\n"
+    bodies = [calls.replace("$", str(k + 1)) for k in range(levels)]
+    bodies.append(f"%1 = stablehlo.sine %x : {ROW}\n")
+    functions = "".join(
+        f"func.func private @f{k}(%x: {ROW}) -> {ROW} {{ {body} return %1 : {ROW} }}\n"
+        for k, body in enumerate(bodies)
+    )
+    main = f"%0 = call @f0(%x) : ({ROW}) -> {ROW}\n return %0 : {ROW}"
+    return f"{functions} func.func @main(%x: {ROW}) -> {ROW} {{ {main} }}"
+
+
+def test_calls_that_never_end() -> None:
+    # Each function has two calls and a return, the last one two ops; each is an op itself.
+    ops = 3 + 4 * (2**40 - 1) + 3 * 2**40
+    with pytest.raises(hlo2onnx.LoadError) as caught:
+        hlo2onnx.translate(_tower(40))
+    assert f"it has {ops:,} ops, of which {2**40:,} copies of @f40; the limit is 1,000,000" in str(
+        caught.value
+    )
+    assert 'next   keep them: functions="keep" (--functions keep)' in str(caught.value)
+
+
+def test_calls_that_never_end_are_kept() -> None:
+    program = hlo2onnx.translate(_tower(40), functions="keep")
+    assert len(program.model.functions) == 41
+    for run in (program, program.verify):
+        with pytest.raises(hlo2onnx.VerificationError, match="runtimes inline all functions"):
+            run(np.ones(2, np.float32))
+
+
+def test_what_cannot_be_kept_counts() -> None:
+    """JAX's own functions are inlined whatever is asked for."""
+    text = _tower(40).replace("@f", "@closed_call_")
+    with pytest.raises(hlo2onnx.LoadError, match="too many calls") as caught:
+        hlo2onnx.translate(text, functions="keep")
+    assert "next" not in str(caught.value)
+
+
+def test_the_count_is_that_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = _tower(5)
+    module = parse_module(text, "it")
+    found = inlined(functions_of(module.operation), "main")
+    assert (found.largest, found.copies) == ("f5", 32)
+    assert hlo2onnx.translate(text).report.nodes == {"Sin": 32}
+    monkeypatch.setattr(inlining, "INLINED_OPS", found.ops)
+    hlo2onnx.translate(text)
+    monkeypatch.setattr(inlining, "INLINED_OPS", found.ops - 1)
+    with pytest.raises(hlo2onnx.LoadError, match="too many calls"):
+        hlo2onnx.translate(text)
+
+
+def test_large_programs_without_copies_are_none_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inlining, "INLINED_OPS", 1)
+    hlo2onnx.translate(_many_functions(5))

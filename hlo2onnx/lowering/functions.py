@@ -66,7 +66,7 @@ class KeptFunctions:
         inputs = [part for parts in arguments for part in parts]
         if (
             function is None
-            or _JAXS_OWN.fullmatch(symbol)
+            or not may_be_kept(symbol)
             or walker.in_scalar_region
             or walker.in_expansion
             or any(parts in em.rows for parts in arguments)
@@ -114,6 +114,11 @@ class KeptFunctions:
             taken.add(output)
             graph.outputs.append(output)
         return graph
+
+
+def may_be_kept(symbol: str) -> bool:
+    """Whether a function can be one of the model: JAX did not make it by itself."""
+    return _JAXS_OWN.fullmatch(symbol) is None
 
 
 def _inputs(em: Emitter, argument: Any) -> Parts:

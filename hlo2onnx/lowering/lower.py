@@ -19,11 +19,12 @@ from hlo2onnx.lowering.boundary import (
     reserve_names,
 )
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
-from hlo2onnx.lowering.functions import KeptFunctions
+from hlo2onnx.lowering.functions import KeptFunctions, may_be_kept
 from hlo2onnx.lowering.registry import Registry, load_handlers
 from hlo2onnx.lowering.user_calls import user_handler
 from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.constants import Constants
+from hlo2onnx.mlir.inlining import inlined
 from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.options import DEFAULT_OPSET, Options, ir_version
 from hlo2onnx.report import FIXED_KEY, Report
@@ -44,14 +45,16 @@ def lower(
     The opset is the wanted one, or the default raised to what the program turns out to need.
 
     Raises:
-        LoadError: The function has no results.
+        LoadError: The function has no results, or inlining its calls makes too many ops.
         TranslationError: Ops that cannot be translated, all of them.
     """
     if not signature.outputs:
         raise LoadError("the program returns nothing, and no runtime loads a model without outputs")
     calls = known_translations(options.custom_calls)
+    functions = functions_of(module_operation)
+    _check_size(functions, function, options)
     lowering = _Lowering(
-        functions_of(module_operation),
+        functions,
         function,
         signature,
         options,
@@ -68,6 +71,14 @@ def lower(
             report.ops.clear()
             report.note(f"opset {needed.opset} instead of {opset}: {needed.reason}")
             opset = needed.opset
+
+
+def _check_size(functions: Mapping[str, Any], root: str, options: Options) -> None:
+    keeps = options.functions == "keep"
+    found = inlined(functions, root, lambda symbol: keeps and may_be_kept(symbol))
+    if found.is_too_large:
+        advice = "" if keeps else '\n  next   keep them: functions="keep" (--functions keep)'
+        raise LoadError(f"the program has too many calls to inline: {found}{advice}")
 
 
 STATES = "hlo2onnx.states"
