@@ -14,6 +14,7 @@ from hlo2onnx.errors import (
     UnsupportedOp,
     UsageError,
     VerificationError,
+    WriteError,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = [
     "UsageError",
     "Verification",
     "VerificationError",
+    "WriteError",
     "__version__",
     "custom_call",
     "expand_custom_call",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
 from hlo2onnx.graph.weights import STORAGE_TYPES
 from hlo2onnx.options import Options
+from hlo2onnx.output import output_folder
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.sources import Source, load
@@ -116,9 +118,11 @@ def translate(
         "specialize": specialize, "bind": bind, "weights_dtype": weights_dtype,
         "inputs_as_nchw": inputs_as_nchw, "outputs_as_nchw": outputs_as_nchw,
     }  # fmt: skip
+    _check_keywords(source, kwargs, given)
     if isinstance(source, Mapping):
         if args or kwargs:
             raise UsageError("example arguments go with one function, not with several programs")
+        _check_names(source)
         return OnnxPrograms(
             {name: _translate(item, (), {}, given) for name, item in source.items()}
         )
@@ -143,11 +147,25 @@ def _translate(
 def _options(given: Mapping[str, Any]) -> Options:
     """Those of the options that the stages read, in the types of `Options`."""
     own = {item.name: given[item.name] for item in fields(Options)}
-    without, dump, calls = own["without"], own["dump"], own["custom_calls"]
-    own["without"] = frozenset([without] if isinstance(without, str) else without)
-    own["dump"] = None if dump is None else Path(dump)
+    dump, calls = own["dump"], own["custom_calls"]
+    own["without"] = frozenset(_names("without", own["without"]))
+    own["dump"] = None if dump is None else output_folder(dump)
+    if calls is not None and not isinstance(calls, Mapping):
+        raise UsageError(f"custom_calls={calls!r} is no mapping of targets to translations")
     own["custom_calls"] = dict(calls or {})
     return Options(**own).with_environment()
+
+
+def _names(option: str, given: Any) -> list[str]:
+    """What an option that takes one name or several was given.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise UsageError(f"{option}={given!r} is neither a name nor a list of names")
+    return list(names)
 
 
 def _load(
@@ -162,17 +180,48 @@ def _load(
             loaded = named_without_argument(bound(loaded, {0: module}))
     to_bind = values_to_bind(given["bind"], _parameters(source), args, kwargs)
     if to_bind:
-        loaded = bound(loaded, to_bind)
+        loaded = bound(loaded, to_bind, _parameters(source)[: len(args)])
     if given["weights_dtype"] is not None:
         loaded = stored_as(loaded, STORAGE_TYPES[given["weights_dtype"]])
     if given["specialize"]:
         loaded = specialized(loaded, given["specialize"])
-    if given["inputs_as_nchw"] or given["outputs_as_nchw"]:
-        moved = with_channels_second(
-            loaded.signature, given["inputs_as_nchw"], given["outputs_as_nchw"]
-        )
+    inputs = _names("inputs_as_nchw", given["inputs_as_nchw"])
+    outputs = _names("outputs_as_nchw", given["outputs_as_nchw"])
+    if inputs or outputs:
+        moved = with_channels_second(loaded.signature, inputs, outputs)
         loaded = replace(loaded, signature=moved)
     return loaded
+
+
+def _check_keywords(source: Any, kwargs: Mapping[str, Any], options: Iterable[str]) -> None:
+    """Refuses keywords that are neither options nor parameters of the function.
+
+    Raises:
+        UsageError: There is one.
+    """
+    parameters = _signature(source)
+    if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
+        return
+    if callable(source) and not parameters:  # what it takes is not known
+        return
+    for name in kwargs.keys() - parameters.keys():
+        close = difflib.get_close_matches(name, list(options), 1)
+        advice = f"; did you mean {close[0]}=?" if close else f"; it has {', '.join(options)}"
+        missing = ", nor the function a parameter of that name" if callable(source) else ""
+        raise UsageError(f"translate has no option {name}={missing}{advice}")
+
+
+def _check_names(programs: Mapping[Any, Any]) -> None:
+    """Refuses names of programs that are no names of files.
+
+    Raises:
+        UsageError: There is one, or there are no programs.
+    """
+    if not programs:
+        raise UsageError("there is no program in an empty mapping")
+    for name in programs:
+        if not isinstance(name, str) or not name or set(name) & set("/\\\0"):
+            raise UsageError(f"{name!r} is no name for a program, whose file is <name>.onnx")
 
 
 def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
@@ -194,9 +243,13 @@ def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
 
 def _parameters(source: Any) -> list[str]:
     """The names of a function's parameters; none of other sources."""
+    return list(_signature(source))
+
+
+def _signature(source: Any) -> Mapping[str, inspect.Parameter]:
     if not callable(source):
-        return []
+        return {}
     try:
-        return list(inspect.signature(source).parameters)
+        return inspect.signature(source).parameters
     except (TypeError, ValueError):  # of C functions
-        return []
+        return {}

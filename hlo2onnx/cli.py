@@ -185,9 +185,16 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
 
 
 def _sizes(text: str) -> dict[str, int]:
-    """ "b=8,s=128" as a mapping; argparse makes a usage error of the ValueError."""
-    pairs = (item.split("=") for item in text.split(","))
-    return {name.strip(): int(size) for name, size in pairs}
+    """ "b=8,s=128" as a mapping; argparse makes a usage error of the error."""
+    sizes = {}
+    for item in text.split(","):
+        name, _, size = (part.strip() for part in item.partition("="))
+        if not name or not size.isdecimal():
+            raise argparse.ArgumentTypeError(
+                f"{item.strip()!r} is not NAME=SIZE: give every dimension a size, as in b=8,s=128"
+            )
+        sizes[name] = int(size)
+    return sizes
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -290,9 +297,11 @@ def _source(model: str) -> Path | bytes:
 
 
 def _write_report(path: Path, facts: dict[str, Any]) -> None:
+    from hlo2onnx.output import writing
     from hlo2onnx.report import to_json
 
-    path.write_text(to_json(facts) + "\n", encoding="utf-8")
+    with writing(path):
+        path.write_text(to_json(facts) + "\n", encoding="utf-8")
 
 
 def _progress(text: str) -> None:

@@ -84,13 +84,25 @@ def custom_call(
 
     `translate(custom_calls={target: CustomOp(...)})` does it for one translation only. The node's
     inputs and outputs are the call's operands and results; see `CustomOp` for the rest.
+
+    Raises:
+        UsageError: A name is no text.
     """
-    _registered[target] = CustomOp(domain, op_type, attributes, version, library)
+    operator = CustomOp(domain, op_type, attributes, version, library)
+    check_translations({target: operator})
+    _registered[target] = operator
 
 
 def check_translations(given: Mapping[str, Translation]) -> None:
-    """Raises UsageError unless every translation is a function or an operator."""
+    """Raises UsageError unless every target is a text, and every translation a function or an
+    operator."""
     for target, translation in given.items():
+        if not isinstance(target, str):
+            raise UsageError(f"custom_calls: the target of a call is a text, not {target!r}")
+        if isinstance(translation, CustomOp):
+            texts = (translation.domain, translation.op_type)
+            if not all(isinstance(text, str) for text in texts) or not translation.op_type:
+                raise UsageError(f"custom_calls[{target!r}]: domain and op_type are texts")
         if not isinstance(translation, CustomOp) and not callable(translation):
             raise UsageError(
                 f"custom_calls[{target!r}] is neither a JAX function nor a CustomOp:"

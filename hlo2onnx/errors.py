@@ -18,6 +18,10 @@ class UsageError(Hlo2OnnxError):
     """An option or argument is not one hlo2onnx knows; the CLI exits with 2."""
 
 
+class WriteError(Hlo2OnnxError, OSError):
+    """A file could not be written: the disk is full, or the folder allows it not."""
+
+
 class SignatureError(Hlo2OnnxError, TypeError):
     """The arguments of a call do not fit the program's signature."""
 

@@ -23,12 +23,14 @@ class Limitation:
         condition: When it holds.
         reason: What stands in the way.
         advice: What the user can do about it.
+        scope: Part of the op's name in JAX where it holds only for ops of such a name.
     """
 
     ops: tuple[str, ...]
     condition: str
     reason: str
     advice: str = ""
+    scope: str = ""
 
 
 _HOST = (
@@ -68,6 +70,15 @@ LIMITATIONS: Mapping[str, Limitation] = {
         ALWAYS,
         "it exchanges data with the host or another device while the program runs",
         "make what is received an argument of the function, and what is sent a result",
+    ),
+    "io_callback": Limitation(
+        tuple(f"stablehlo.custom_call @{target}" for target in CALLBACK_TARGETS),
+        "it is an io_callback, such as a progress meter, whose results are read",
+        "it calls a Python function while the program runs, as progress meters do",
+        "turn the progress meter off: progress_meter=diffrax.NoProgressMeter() of diffrax,"
+        " progress_meter=False of dynamiqs; without one, let the callback return nothing (such"
+        " callbacks are left out), or make what it returns an argument of the function",
+        scope="io_callback",
     ),
     "callback": Limitation(
         tuple(f"stablehlo.custom_call @{target}" for target in CALLBACK_TARGETS),
@@ -171,8 +182,17 @@ def unsupported(name: str, detail: str = "") -> UnsupportedOp:
     return UnsupportedOp(why, limitation.advice)
 
 
-def limitation_of(op: str) -> UnsupportedOp | None:
-    """The error of the limitation about an op that has no handler; None if there is none."""
-    names = (name for name, limitation in LIMITATIONS.items() if op in limitation.ops)
+def limitation_of(op: str, scope: str = "") -> UnsupportedOp | None:
+    """The error of the limitation about an op that has no handler; None if there is none.
+
+    Args:
+        op: Its name.
+        scope: Its name in JAX, where it has one.
+    """
+    names = (
+        name
+        for name, limitation in LIMITATIONS.items()
+        if op in limitation.ops and limitation.scope in scope
+    )
     name = next(names, None)
     return None if name is None else unsupported(name)

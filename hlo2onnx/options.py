@@ -71,6 +71,12 @@ class Options:
     denormals: str = "keep"
 
     def __post_init__(self) -> None:
+        if self.opset is not None and type(self.opset) is not int:
+            raise UsageError(f"opset={self.opset!r} is not a whole number, such as {DEFAULT_OPSET}")
+        for name in ("target", "function"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and not (value is None and name == "function"):
+                raise UsageError(f"{name}={value!r} is not a text")
         if self.nan not in NAN_POLICIES:
             raise UsageError(f"nan={self.nan!r} is not one of {', '.join(NAN_POLICIES)}")
         if self.weights_dtype not in WEIGHTS_DTYPES:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from hlo2onnx.errors import UsageError
+from hlo2onnx.output import output_file, writing
 from hlo2onnx.verification.ort import OrtProgram
 
 WARM_UP = 2
@@ -59,8 +61,15 @@ class Profile:
         return "\n\n".join(parts)
 
     def save(self, path: str | Path) -> None:
-        """Writes both tables as a picture with bars (SVG)."""
-        Path(path).write_text(_picture(self), encoding="utf-8")
+        """Writes both tables as a picture with bars (SVG).
+
+        Raises:
+            UsageError: The path is no file, or its folder does not exist.
+            WriteError: The file cannot be written.
+        """
+        path = output_file(path, "profile.svg")
+        with writing(path):
+            path.write_text(_picture(self), encoding="utf-8")
 
 
 def profile(
@@ -85,8 +94,12 @@ def profile(
         denormals: "keep" or "flush", as in `hlo2onnx.options.Options`.
 
     Raises:
+        UsageError: There would be no run, or no component.
         VerificationError: ONNX Runtime is not installed, or refuses the model.
     """
+    for name, count in (("runs", runs), ("depth", depth)):
+        if not isinstance(count, int) or count < 1:
+            raise UsageError(f"{name}={count!r} is not a number of at least 1")
     with tempfile.TemporaryDirectory() as folder:
         prefix = str(Path(folder) / "profile")
         program = OrtProgram(

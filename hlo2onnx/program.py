@@ -15,9 +15,10 @@ import onnx_ir as oir
 
 from hlo2onnx import saving
 from hlo2onnx.calling import flatten_arguments, from_model, to_model, unflatten_results
-from hlo2onnx.errors import VerificationError
+from hlo2onnx.errors import SignatureError, UsageError, VerificationError
 from hlo2onnx.mlir.inlining import inlined
 from hlo2onnx.mlir.normalize import functions_of
+from hlo2onnx.output import output_file
 from hlo2onnx.profiling import Profile, profile
 from hlo2onnx.report import Report
 from hlo2onnx.saving import save_models, weight_bytes
@@ -81,10 +82,11 @@ class OnnxProgram:
                 they are more than 1 GB in total.
 
         Raises:
-            UsageError: The folder does not exist, or the model would be more than 2 GB in one file.
-            OSError: The file cannot be written.
+            UsageError: The path is no file, the folder does not exist, or the model would be more
+                than 2 GB in one file.
+            WriteError: The file cannot be written.
         """
-        path = Path(path)
+        path = output_file(path, "model.onnx")
         external = external_data
         if external is None:
             external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
@@ -104,7 +106,11 @@ class OnnxProgram:
             if found.is_too_large:
                 raise VerificationError(f"runtimes inline all functions of a model: {found}")
         if weight_bytes(self.model) <= saving.MAPPED_BYTES:
-            yield self.model_proto.SerializeToString()
+            try:
+                content = self.model_proto.SerializeToString()
+            except Exception as error:  # someone has changed the model
+                raise VerificationError(f"the model is not valid ONNX: {error}") from error
+            yield content
             return
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
@@ -174,8 +180,18 @@ class OnnxProgram:
         return flatten_arguments(self._source.signature, args, kwargs)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Runs the model on flat arrays, one per input, complex ones as complex arrays."""
+        """Runs the model on flat arrays, one per input, complex ones as complex arrays.
+
+        Raises:
+            SignatureError: There are more or fewer arrays than inputs.
+            VerificationError: ONNX Runtime is not installed or refuses.
+        """
         signature = self._source.signature
+        if not isinstance(arrays, Sequence) or len(arrays) != len(signature.inputs):
+            raise SignatureError(
+                "run takes a list of arrays, one for each of the inputs"
+                f" {', '.join(self.input_names) or '(none)'}; call the program with pytrees"
+            )
         items = [np.asarray(array) for array in arrays]
         feeds = to_model(self.input_names, items, signature.inputs)
         return from_model(signature.outputs, self._runtime(feeds))
@@ -199,9 +215,12 @@ class OnnxProgram:
 
         Raises:
             SignatureError: The arguments do not fit.
+            UsageError: The seed is none.
             VerificationError: XLA or ORT cannot run the program.
         """
         arrays = None
+        if not isinstance(seed, int | np.integer) or seed < 0:
+            raise UsageError(f"seed={seed!r} is not a whole number of at least 0")
         if args or kwargs or not self._source.signature.inputs:
             arrays = flatten_arguments(self._source.signature, args, kwargs)
         with self._serialized() as model:
@@ -223,6 +242,7 @@ class OnnxProgram:
 
         Raises:
             SignatureError: The arguments do not fit.
+            UsageError: `runs` or `depth` is less than 1.
             VerificationError: ONNX Runtime is not installed or refuses.
         """
         signature = self._source.signature

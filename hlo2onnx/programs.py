@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from hlo2onnx.output import output_folder
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.saving import save_models
 
@@ -33,9 +34,9 @@ class OnnxPrograms(Mapping[str, OnnxProgram]):
 
         Raises:
             UsageError: There is no such folder.
-            OSError: A file cannot be written.
+            WriteError: A file cannot be written.
         """
-        folder = Path(folder)
+        folder = output_folder(folder)
         models = {folder / f"{name}.onnx": item.model for name, item in self._programs.items()}
         save_models(models, folder / weights)
 

@@ -17,6 +17,7 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.output import output_file, writing
 
 EXTERNAL_DATA_BYTES = 1 << 30
 """Models with more weight bytes are saved with external data: a protobuf ends at 2 GB."""
@@ -48,22 +49,23 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
         data: The file for their weights, in the same folder; None leaves weights in the models.
 
     Raises:
-        UsageError: A folder does not exist, the weights would not lie beside a model, or they
-            are too many to be in it.
-        OSError: A file cannot be written.
+        UsageError: A path is no file, a folder does not exist, the weights would not lie beside a
+            model, or they are too many to be in it.
+        WriteError: A file cannot be written.
     """
     for path in models:
-        if not path.parent.is_dir():
-            raise UsageError(f"cannot save {path}: there is no folder {path.parent}")
+        output_file(path, "model.onnx")
         if data is not None and path.parent != data.parent:
             raise UsageError(f"the weights {data} must lie beside {path}")
     with ExitStack() as stack:
         if data is not None:
+            stack.enter_context(writing(output_file(data, "weights.data")))
             writer = _Writer(stack.enter_context(data.open("wb")), data, len(models) > 1)
             for model in models.values():
                 stack.enter_context(writer.outside(model))
         for path, model in models.items():
-            _write_model(model, path)
+            with writing(path):
+                _write_model(model, path)
 
 
 def _write_model(model: oir.Model, path: Path) -> None:

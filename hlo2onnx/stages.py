@@ -22,6 +22,7 @@ from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
 from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.options import Options
+from hlo2onnx.output import output_folder, writing
 from hlo2onnx.raising import inline_branches, raise_model
 from hlo2onnx.report import Report
 from hlo2onnx.sources import Source
@@ -165,19 +166,21 @@ class _Dump:
         self._folder = folder
         self._count = 0
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            with writing(output_folder(folder)):
+                folder.mkdir(parents=True, exist_ok=True)
 
     def module(self, stage: str, operation: Any) -> None:
         if self._folder is not None:
             text = operation.get_asm(enable_debug_info=True, large_elements_limit=16)
-            self._path(stage, "mlir").write_text(text)
+            self._write(stage, "mlir", text)
 
     def model(self, stage: str, model: oir.Model) -> None:
         if self._folder is not None:
-            self._path(stage, "txt").write_text(str(model))
+            self._write(stage, "txt", str(model))
 
-    def _path(self, stage: str, suffix: str) -> Path:
+    def _write(self, stage: str, suffix: str, text: str) -> None:
         assert self._folder is not None
         path = self._folder / f"{self._count:02}_{stage}.{suffix}"
         self._count += 1
-        return path
+        with writing(path):
+            path.write_text(text, encoding="utf-8")

@@ -64,7 +64,7 @@ NOT_PROGRAMS = [
     (SERIALIZED[:40], "neither StableHLO text"),
     (random.Random(0).randbytes(2000), "neither StableHLO text"),
     (b"\x80" * 2000, "neither StableHLO text"),
-    (b"PK\x03\x04" + bytes(200), "neither StableHLO text"),
+    (b"PK\x03\x04" + bytes(200), "a zip archive"),
 ]
 
 

@@ -39,6 +39,9 @@ PROGRAMS = {
         f"""%t = stablehlo.create_token : !stablehlo.token
       %0, %u = "stablehlo.infeed"(%t) : (!stablehlo.token) -> ({T}, !stablehlo.token)"""
     ),
+    "io_callback": call("xla_ffi_python_cpu_callback").replace(
+        f"-> {T}\n", f'-> {T} loc("jit(f)/io_callback:")\n'
+    ),
     "callback": call("xla_ffi_python_cpu_callback"),
     "kernel": call("tpu_custom_call"),
     "groups": main(

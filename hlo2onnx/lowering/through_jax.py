@@ -92,7 +92,7 @@ def lowered_function(
         if not names:
             raise
         raise UnsupportedOp(
-            f"its expansion needs static shapes: {error}", "lower the function for static shapes"
+            "the operands have symbolic extents, and its translation needs numbers", STATIC
         ) from error
     source = from_lowered(lowered)
     given = source.signature.dims
@@ -100,6 +100,12 @@ def lowered_function(
     module = normalized(source.module)
     return LoweredFunction(functions_of(module), symbols, module)
 
+
+STATIC = (
+    'fix the extents: specialize={"n": 8} (--specialize n=8), with every dimension of the program,'
+    " or example arguments of static shapes"
+)
+"""What to do about an op that is translated for static shapes only."""
 
 _UNTRACEABLE = (
     jax.errors.InconclusiveDimensionOperation,

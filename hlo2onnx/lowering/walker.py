@@ -190,7 +190,7 @@ class Walker:
         return self._checked(op, handler.function(self.em, op, **attributes))
 
     def _unhandled(self, op: Op) -> UnsupportedOp:
-        refusal = limitation_of(op.key) or _no_handler(op)
+        refusal = limitation_of(op.key, self._origin.scope) or _no_handler(op)
         if is_callback(op.operation):
             advice = way_out(op.operation, self.em.options.callbacks)
             refusal.next = f"{advice}; else {refusal.next}" if advice else refusal.next

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import signal
 import subprocess
@@ -53,12 +52,10 @@ def _rewritten_by_child(content: str | bytes, what: str) -> bytes:
     """What the child makes of the content: clean StableHLO bytecode."""
     kind = "text" if isinstance(content, str) else "bytecode"
     data = content.encode() if isinstance(content, str) else content
-    command = [sys.executable, "-P", "-m", "hlo2onnx.mlir.isolated", kind, what]
+    command = [sys.executable, "-P", "-c", _CHILD, kind, what, json.dumps(_path())]
     limit = SECONDS + len(data) / 2**22
     try:
-        child = subprocess.run(
-            command, input=data, capture_output=True, timeout=limit, env=_environment()
-        )
+        child = subprocess.run(command, input=data, capture_output=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
         raise LoadError(f"{what} is damaged: MLIR does not finish reading it") from None
     except OSError as error:
@@ -74,10 +71,18 @@ def _rewritten_by_child(content: str | bytes, what: str) -> bytes:
     return bytecode
 
 
-def _environment() -> dict[str, str]:
-    """An environment in which the child finds the same packages as this process."""
-    path = os.pathsep.join(entry or "." for entry in sys.path)
-    return {**os.environ, "PYTHONPATH": path}
+def _path() -> list[str]:
+    return [entry for entry in sys.path if isinstance(entry, str)]
+
+
+_CHILD = """
+import json, sys
+sys.path[:] = json.loads(sys.argv.pop())
+from hlo2onnx.mlir.isolated import main
+main()
+"""
+"""The child finds the same packages as this process. It starts with Python's own path, so that a
+types.py of the user's does not stand before the module of that name, as it would in PYTHONPATH."""
 
 
 def _cause_of_death(child: subprocess.CompletedProcess[bytes]) -> str:
@@ -166,7 +171,3 @@ _ESCAPED = re.compile(r"\\(?:([0-9A-F]{2})|.)")
 
 def _byte(escape: re.Match[str]) -> str:
     return chr(int(escape.group(1), 16)) if escape.group(1) else "\\"
-
-
-if __name__ == "__main__":
-    main()

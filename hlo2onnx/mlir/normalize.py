@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from jaxlib.mlir import ir
+
+from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.mlir.legacy import replace_calls
@@ -22,17 +25,30 @@ def normalized(module: Any, stored: Collection[str] = ()) -> Any:
             `hlo2onnx.mlir.stored_floats`.
 
     Raises:
+<<<<<<< HEAD
         LoadError: A resource of a constant is missing or has the wrong size, or a type is quantized
             in a way that is not supported, or an op needs a type that is stored as bits.
+=======
+        LoadError: A resource of a constant is missing or has the wrong size, a type is quantized
+            in a way that is not supported, or MLIR refuses to rewrite an op.
+>>>>>>> a866e09 (Explain wrong usage in errors of our own)
     """
     copy = clone_module(module)
     densify(copy)
     replace_calls(copy)
-    run_pipeline(copy, NORMALIZE)
+    try:
+        run_pipeline(copy, NORMALIZE)
+    except ir.MLIRError as error:
+        raise LoadError(f"the program is not valid StableHLO: {_first_line(error)}") from error
     if is_quantized(copy):
         quantized_to_calls(copy)
     store_floats(copy, stored)
     return copy
+
+
+def _first_line(error: Any) -> str:
+    found = error.error_diagnostics
+    return f"{found[0].message}\n  where  {found[0].location}" if found else str(error)
 
 
 def functions_of(module_operation: Any) -> dict[str, Any]:

@@ -40,6 +40,9 @@ def load(
         LoadError: It is not a program.
         UsageError: Arguments are given that this kind of source does not take.
     """
+    if type(source).__module__.partition(".")[0] in ("onnx", "onnx_ir", "hlo2onnx"):
+        name = type(source).__name__
+        raise LoadError(f"this {name} is ONNX already; hlo2onnx reads StableHLO: {_ADVICE}")
     made_here = _from_jax(source, args, kwargs or {}, dynamic)
     if made_here is not None:
         if function not in (None, "main"):

@@ -20,12 +20,16 @@ Bind = str | int | Iterable[str | int] | Mapping[str | int, Any]
 these are the example arguments of a translated function."""
 
 
-def bound(source: Source, values: Mapping[str | int, Any]) -> Source:
+def bound(
+    source: Source, values: Mapping[str | int, Any], parameters: Sequence[str] = ()
+) -> Source:
     """The program with these arguments fixed.
 
     Args:
         values: The arguments, pytrees of arrays, by the parameter's name or position; for a bare
             StableHLO program arrays by the input's name or index.
+        parameters: Names of positional parameters, where they are known: of arguments that hold no
+            arrays, or none that the program reads, the signature has no names.
 
     Raises:
         UsageError: There is no such argument, or the value is not one of it.
@@ -34,7 +38,7 @@ def bound(source: Source, values: Mapping[str | int, Any]) -> Source:
     if signature.trees is None:
         chosen = _ports(signature, values)
         return replace(source, signature=_without(signature, chosen, None))
-    return replace(source, signature=_with_trees(signature, signature.trees, values))
+    return replace(source, signature=_with_trees(signature, signature.trees, values, parameters))
 
 
 def named_without_argument(source: Source) -> Source:
@@ -74,8 +78,11 @@ def values_to_bind(
     """
     if isinstance(bind, Mapping):
         return dict(bind)
+    keys = [bind] if isinstance(bind, str | int) else bind
+    if not isinstance(keys, Iterable):
+        raise UsageError(f"bind={bind!r} names no argument: give a name, names, or a mapping")
     values: dict[str | int, Any] = {}
-    for key in [bind] if isinstance(bind, str | int) else bind:
+    for key in keys:
         place = parameters.index(key) if key in parameters[: len(args)] else key  # type: ignore[arg-type]
         if isinstance(place, int) and place < len(args):
             values[place] = args[place]
@@ -108,9 +115,17 @@ def _array(value: Any, port: Any, dtype: Any) -> Any:
         raise UsageError(f"bind=: {error}") from error
 
 
-def _with_trees(signature: Signature, trees: Trees, values: Mapping[str | int, Any]) -> Signature:
+def _with_trees(
+    signature: Signature,
+    trees: Trees,
+    values: Mapping[str | int, Any],
+    parameters: Sequence[str],
+) -> Signature:
     paths = key_paths(trees.in_tree, trees.in_leaves)
-    places = {_argument(signature, trees, paths, key): key for key in values}
+    places = {}
+    for key, item in values.items():
+        position = parameters.index(str(key)) if key in parameters else key
+        places[_argument(signature, trees, paths, (key, position), item)] = key
     chosen: dict[int, Any] = {}
     for place, key in places.items():
         leaves = [
@@ -142,17 +157,36 @@ def _key(entry: Any) -> Any:
 
 
 def _argument(
-    signature: Signature, trees: Trees, paths: Sequence[Any], key: str | int
+    signature: Signature, trees: Trees, paths: Sequence[Any], keys: tuple[Any, Any], value: Any
 ) -> tuple[int, Any]:
-    """Which of (args, kwargs) an argument is in, and where there."""
+    """Which of (args, kwargs) an argument is in, and where there.
+
+    Args:
+        keys: What the user calls it, and the position of a parameter of that name, if known.
+        value: What to bind to it.
+    """
+    key, position = keys[0], _dynamic_position(trees, keys[1])
     for leaf, path in zip(trees.in_leaves, paths, strict=True):
         place = (path[0].idx, _key(path[1]))
         name = None
         if leaf.port is not None:
             name = signature.inputs[leaf.port].name.split("/")[0]
-        if key == name or place == (1, key) or place == (0, _dynamic_position(trees, key)):
+        if key == name or place == (1, key) or place == (0, position):
             return place
+    empty = _without_leaves(trees)
+    if (1, key) in empty or (0, position) in empty:
+        return (1, key) if (1, key) in empty else (0, position)
+    if not jax.tree.leaves(value) and len(empty) == 1:  # lowered programs name leaves only
+        return empty[0]
     raise UsageError(f"bind= speaks of the argument {key!r}, which the program does not have")
+
+
+def _without_leaves(trees: Trees) -> list[tuple[int, Any]]:
+    """The arguments that hold no arrays, such as the state of a model that has none."""
+    args, kwargs = jax.tree_util.tree_unflatten(trees.in_tree, range(len(trees.in_leaves)))
+    items = [((0, index), item) for index, item in enumerate(args)]
+    items += [((1, name), item) for name, item in kwargs.items()]
+    return [place for place, item in items if not jax.tree.leaves(item)]
 
 
 def _dynamic_position(trees: Trees, key: str | int) -> int | None:

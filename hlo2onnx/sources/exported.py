@@ -31,7 +31,9 @@ def from_serialized(content: bytes, what: str) -> Source:
     except _DAMAGE as error:
         raise LoadError(
             f"{what} is neither StableHLO text, nor MLIR bytecode, nor a serialized"
-            f" jax.export.Exported that this JAX can read: {error}"
+            " jax.export.Exported that this JAX can read\n  next   write it anew with"
+            " jax.export.export(...)(...).serialize() or lower(...).as_text(), or, if a newer JAX"
+            " wrote it, upgrade jax"
         ) from error
     module = read_untrusted(bytes(exported.mlir_module_serialized), what)
     return _source(exported, module, what)

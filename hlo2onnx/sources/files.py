@@ -12,19 +12,12 @@ from hlo2onnx.mlir.context import BYTECODE_MAGIC, clone_module, is_vhlo, upgrade
 from hlo2onnx.mlir.isolated import read_untrusted
 from hlo2onnx.mlir.shape_dialects import has_shape_dialects, shapes_in_stablehlo
 from hlo2onnx.sources.exported import from_serialized
+from hlo2onnx.sources.formats import binary_format, text_format
 from hlo2onnx.sources.signature import signature_of
 from hlo2onnx.sources.source import Source, find_function
 
 SUFFIXES = frozenset({".mlir", ".mlirbc", ".bc", ".stablehlo", ".vhlo", ".txt", ".jax_export"})
 """What file names of programs end in."""
-
-_OTHER_FORMATS = {
-    "HloModule": "is XLA's HLO text; lower(...).as_text() gives StableHLO",
-    "<": "looks like a web page; was the download redirected?",
-    "version https://git-lfs": "is a Git LFS pointer; `git lfs pull` fetches the file itself",
-    '{"': "looks like JSON",
-}
-"""How text begins that people take for StableHLO, and what to tell them."""
 
 
 def from_path(path: Path, function: str | None) -> Source:
@@ -65,7 +58,17 @@ def from_bytes(content: bytes, what: str, function: str | None) -> Source:
     text = _decoded(content)
     if text is not None:
         return from_text(text, what, function)
-    return from_serialized(content, what)
+    try:
+        return from_serialized(content, what)
+    except LoadError:
+        _refuse_other_format(what, binary_format(content))
+        raise
+
+
+def _refuse_other_format(what: str, found: tuple[str, str] | None) -> None:
+    if found is not None:
+        kind, advice = found
+        raise LoadError(f"{what} is not StableHLO: it is {kind}\n  next   {advice}")
 
 
 def from_text(text: str, what: str, function: str | None) -> Source:
@@ -80,9 +83,7 @@ def from_text(text: str, what: str, function: str | None) -> Source:
     # MLIR takes a NUL for the end of the text and says nothing about what follows.
     if "\0" in text:
         raise LoadError(f"{what} is damaged: it holds NUL characters")
-    for beginning, advice in _OTHER_FORMATS.items():
-        if start.startswith(beginning):
-            raise LoadError(f"{what} is not StableHLO: it {advice}")
+    _refuse_other_format(what, text_format(text))
     try:
         text.encode()
     except UnicodeEncodeError as error:  # half of a surrogate pair

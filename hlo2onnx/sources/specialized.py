@@ -31,14 +31,10 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
             `<input>_dim<axis>`.
 
     Raises:
-        UsageError: A symbol is missing or unknown, or the program does not admit these sizes.
+        UsageError: A symbol is missing or unknown, a size is no size, or the program does not
+            admit these sizes.
     """
-    names = symbols_of(source.signature)
-    if missing := [name for name in names if name not in sizes]:
-        raise UsageError(f"the program has dimensions without a size: {', '.join(missing)}")
-    if unknown := sorted(sizes.keys() - set(names)):
-        has = ", ".join(names) or "none"
-        raise UsageError(f"the program has no dimension {', '.join(unknown)}; it has {has}")
+    _check_sizes(symbols_of(source.signature), sizes)
     module = clone_module(source.module)
     densify(module)
     make_main(module, source.function)
@@ -70,6 +66,23 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
         bound=tuple(weights),
     )
     return replace(source, module=static, function="main", signature=signature)
+
+
+def _check_sizes(names: Sequence[str], sizes: Mapping[str, int]) -> None:
+    if not isinstance(sizes, Mapping):
+        raise UsageError(f'specialize={sizes!r} is no mapping of names to sizes, as {{"b": 8}}')
+    has = ", ".join(names) or "none"
+    if unknown := [str(name) for name in sizes if name not in names]:
+        raise UsageError(f"the program has no dimension {', '.join(unknown)}; it has {has}")
+    for name, size in sizes.items():
+        is_size = isinstance(size, int | np.integer) and not isinstance(size, bool)
+        if not is_size or not 0 <= size < 1 << 63:
+            raise UsageError(f"{size!r} is no size of the dimension {name}: give a whole number")
+    if missing := [name for name in names if name not in sizes]:
+        raise UsageError(
+            f"the program has dimensions without a size: {', '.join(missing)}; specialize= needs"
+            " one for each"
+        )
 
 
 def _moved(port: Port, dims: Mapping[int, Dim]) -> Port:

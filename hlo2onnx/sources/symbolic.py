@@ -19,6 +19,11 @@ Dynamic = str | Mapping[str | int, str]
 _SPEC = re.compile(r"\s*(?:(?P<dtype>\w+)\s*\[(?P<inner>.*)\]|(?P<dims>.*))\s*", re.DOTALL)
 
 
+_WORDS = re.compile(r"\w+")
+_NO_NAMES = frozenset({"None", "True", "False"})
+_MAX_EXTENT = (1 << 63) - 1
+
+
 def symbolic_arguments(
     function: Callable[..., Any],
     args: Sequence[Any],
@@ -38,6 +43,8 @@ def symbolic_arguments(
         UsageError: A text is no shape, does not fit the example, or belongs to no argument.
     """
     scope = jax.export.SymbolicScope()
+    if dynamic is not None and not isinstance(dynamic, str | Mapping):
+        raise UsageError(f'dynamic={dynamic!r} is neither a text such as "b, ..." nor a mapping')
     try:
         args = tuple(_from_text(item, scope) if isinstance(item, str) else item for item in args)
         kwargs = {
@@ -61,7 +68,13 @@ def _from_text(text: str, scope: Any) -> Any:
     assert match is not None
     dims = match["inner"] if match["dtype"] else match["dims"]
     dtype = jnp.dtype(match["dtype"] or "float32")
-    return jax.ShapeDtypeStruct(jax.export.symbolic_shape(dims, scope=scope), dtype)
+    shape = jax.export.symbolic_shape(dims, scope=scope)
+    for dim in shape:
+        if isinstance(dim, int) and not 0 <= dim <= _MAX_EXTENT:
+            raise ValueError(f"{dim} in {text!r} is no extent; name a dimension that is to be free")
+    if _NO_NAMES & set(_WORDS.findall(dims)):
+        raise ValueError(f"a dimension in {text!r} has a name that is none; give it another")
+    return jax.ShapeDtypeStruct(shape, dtype)
 
 
 def _with_spec(argument: Any, spec: str | None, scope: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -43,10 +44,20 @@ def random_array(
 
     Args:
         sizes: What the symbols of the input's shape stand for; `SIZE` where they are missing.
+
+    Raises:
+        VerificationError: There is no memory for it.
     """
     known = dict.fromkeys(free_symbols(port.shape), SIZE) | dict(sizes or {})
     shape = tuple(evaluate(dim, known) or 0 for dim in port.shape)
     dtype = numpy_type(port.element)
+    try:
+        return _random(shape, dtype, rng)
+    except (MemoryError, ValueError) as error:  # ValueError of more elements than numpy counts
+        raise VerificationError(f"no random input {port.name} of shape {shape}: {error}") from error
+
+
+def _random(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> np.ndarray:
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind == "c":
