@@ -102,9 +102,10 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
     add(
         "--specialize",
         type=_sizes,
-        default={},
+        action="append",
+        default=[],
         metavar="b=8,s=128",
-        help="sizes of free dimensions, which make the program static",
+        help="sizes of free dimensions, which make the program static (may be repeated)",
     )
     for kind in ("inputs", "outputs"):
         add(
@@ -231,7 +232,7 @@ def _translate(
         functions=arguments.functions,
         callbacks=arguments.callbacks,
         without=arguments.without,
-        specialize=arguments.specialize,
+        specialize={name: size for sizes in arguments.specialize for name, size in sizes.items()},
         weights_dtype=arguments.weights_dtype,
         inputs_as_nchw=arguments.inputs_as_nchw,
         outputs_as_nchw=arguments.outputs_as_nchw,
@@ -269,13 +270,16 @@ def _output(arguments: argparse.Namespace) -> Path | None:
         if arguments.verify:
             return None
         raise UsageError("a model from standard input needs -o FILE (or --verify alone)")
-    output: Path = arguments.output or Path(f"{Path(arguments.model).stem}.onnx")
+    source = Path(arguments.model)
+    output: Path = arguments.output or Path(f"{source.stem}.onnx")
+    if output == Path("-"):
+        raise UsageError("a model cannot be written to standard output: give -o a file")
     for path in filter(None, (output, arguments.report)):
         if path.is_dir():
             raise UsageError(f"{path} is a folder")
         if not path.parent.is_dir():
             raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
-        if arguments.model != STDIN and path.exists() and path.samefile(arguments.model):
+        if arguments.model != STDIN and path.exists() and source.exists() and path.samefile(source):
             raise UsageError(f"{path} is the input itself")
     return output
 

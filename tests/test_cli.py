@@ -174,6 +174,16 @@ def test_as_a_command(folder: Path) -> None:
     assert (folder / "piped.onnx").exists()
 
 
+def test_sizes_may_be_given_one_by_one(folder: Path) -> None:
+    text = MODEL.replace("tensor<3xf32>", "tensor<?x?xf32>")
+    parts = text.partition("  %1")[0]
+    (folder / "models" / "dynamic.mlir").write_text(f"{parts}  return %0 : tensor<?x?xf32>\n}}\n")
+    sizes = ["--specialize", "x_dim0=2", "--specialize", "x_dim1=5"]
+    assert cli.main(["models/dynamic.mlir", *sizes]) == 0
+    dims = onnx.load(folder / "dynamic.onnx").graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_value for dim in dims] == [2, 5]
+
+
 # -- failure ----------------------------------------------------------------------------------
 
 
@@ -210,6 +220,14 @@ def test_unsupported_ops_come_all_at_once(folder: Path, capsys: pytest.CaptureFi
         (["models/good.mlir", "--report", "no/report.json"], "there is no folder no"),
         (["models/good.mlir", "-o", "models/good.mlir"], "is the input itself"),
         (["-"], "needs -o FILE"),
+        (["models/good.mlir", "-o", "-"], "cannot be written to standard output"),
+        (["models/good.MLIR", "-o", "models/good.mlir"], "no such file: models/good.MLIR"),
+        (["models/good.mlir", "--specialize", "b"], "'b' is not NAME=SIZE"),
+        (["models/good.mlir", "--specialize", "b=x"], "'b=x' is not NAME=SIZE"),
+        (["models/good.mlir", "--specialize", "b=-1"], "'b=-1' is not NAME=SIZE"),
+        (["models/good.mlir", "--specialize", "c=8"], "no dimension c; it has none"),
+        (["models/good.mlir", "--dump", "models/bad.mlir"], "it is a file; name a folder"),
+        (["models/good.mlir", "-o", "models/bad.mlir/x"], "there is no folder models/bad.mlir"),
     ],
 )
 def test_mistakes_in_the_command(
