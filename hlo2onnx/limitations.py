@@ -62,6 +62,10 @@ _COLLECTIVES = (
     "stablehlo.collective_reduce",
     "stablehlo.reduce_scatter",
 )
+_IN_JAX = (
+    "write the function in JAX instead of jax.pure_callback or io_callback (callbacks without"
+    " results, as of jax.debug.print, are left out)"
+)
 _ONE_DEVICE = "lower the function with a mesh of one device"
 
 LIMITATIONS: Mapping[str, Limitation] = {
@@ -74,10 +78,9 @@ LIMITATIONS: Mapping[str, Limitation] = {
     "io_callback": Limitation(
         tuple(f"stablehlo.custom_call @{target}" for target in CALLBACK_TARGETS),
         "it is an io_callback, such as a progress meter, whose results are read",
-        "it calls a Python function while the program runs, as progress meters do",
-        "turn the progress meter off: progress_meter=diffrax.NoProgressMeter() of diffrax,"
-        " progress_meter=False of dynamiqs; without one, let the callback return nothing (such"
-        " callbacks are left out), or make what it returns an argument of the function",
+        "it calls a Python function of the process that lowered the program, as progress meters do",
+        "turn a progress meter off: progress_meter=diffrax.NoProgressMeter() of diffrax,"
+        f" progress_meter=False of dynamiqs; {_IN_JAX}",
         scope="io_callback",
     ),
     "callback": Limitation(
@@ -85,8 +88,7 @@ LIMITATIONS: Mapping[str, Limitation] = {
         "its results are read, in a branch that may be taken (see `callbacks=`); others are left"
         " out",
         "it calls a Python function of the process that lowered the program",
-        "write the function in JAX instead of jax.pure_callback or io_callback (callbacks without"
-        " results, as of jax.debug.print, are left out)",
+        _IN_JAX,
     ),
     "kernel": Limitation(
         _KERNELS,

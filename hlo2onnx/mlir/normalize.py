@@ -25,13 +25,9 @@ def normalized(module: Any, stored: Collection[str] = ()) -> Any:
             `hlo2onnx.mlir.stored_floats`.
 
     Raises:
-<<<<<<< HEAD
-        LoadError: A resource of a constant is missing or has the wrong size, or a type is quantized
-            in a way that is not supported, or an op needs a type that is stored as bits.
-=======
         LoadError: A resource of a constant is missing or has the wrong size, a type is quantized
-            in a way that is not supported, or MLIR refuses to rewrite an op.
->>>>>>> a866e09 (Explain wrong usage in errors of our own)
+            in a way that is not supported, an op needs a type that is stored as bits, or MLIR
+            refuses to rewrite an op.
     """
     copy = clone_module(module)
     densify(copy)

@@ -11,21 +11,16 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.mlir.types import shape_of
+from hlo2onnx.mlir.types import STORED_FLOATS, shape_of
 
 DTYPES: dict[str, np.dtype[Any]] = {
+    **STORED_FLOATS,
     "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f8E3M4": np.dtype(ml_dtypes.float8_e3m4),
-    "f8E4M3": np.dtype(ml_dtypes.float8_e4m3),
-    "f8E4M3B11FNUZ": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
     "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
     "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
     "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
     "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
     "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
-    "f6E2M3FN": np.dtype(ml_dtypes.float6_e2m3fn),
-    "f6E3M2FN": np.dtype(ml_dtypes.float6_e3m2fn),
-    "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
     "i2": np.dtype(ml_dtypes.int2),
     "i4": np.dtype(ml_dtypes.int4),
     "ui2": np.dtype(ml_dtypes.uint2),

@@ -34,10 +34,8 @@ def require_known_types(module_operation: Any) -> None:
         VerificationError: A value has an element type that XLA does not compile.
     """
     for mlir_type in {value.type for value in values_of(module_operation)}:
-        if is_tensor(mlir_type) and element_type(mlir_type) not in ELEMENT_TYPES:
-            raise VerificationError(
-                f"XLA has no element type {element_type(mlir_type)}, and so no numbers to compare with"
-            )
+        if is_tensor(mlir_type) and (element := element_type(mlir_type)) not in ELEMENT_TYPES:
+            raise VerificationError(f"XLA has no element type {element}: it cannot be the judge")
 
 
 class XlaProgram:
