@@ -103,9 +103,9 @@ def _tolerates(node: oir.Node, value: oir.Value, depth: int, is_gated: bool = Fa
     if node.op_type not in _PASS_ON or depth == 0:
         return False
     (output,) = node.outputs
-    if output.is_graph_output() and node.op_type != "Mul":
-        return False
     is_gated = is_gated or (node.op_type == "Mul" and not _is_alone(value, node))
+    if output.is_graph_output() and not (is_gated and node.op_type == "Mul"):
+        return False
     return all(_tolerates(user, output, depth - 1, is_gated) for user in output.consumers())
 
 
@@ -195,14 +195,12 @@ class ClipBetween(Rule):
         )
         need(found is not None, "it is no minimum of a maximum", node)
         assert found is not None
-        bounds = [const_number(found["low"]) if "low" in found else 0, const_number(found["high"])]
-        low, high = bounds
-        need(low is not None and high is not None, "its bounds are computed", node)
+        low, high = const_number(found["low"]) if "low" in found else 0, const_number(found["high"])
         assert low is not None and high is not None
         need(low <= high, "the lower bound is above the upper one", node)
         x = found["x"]
         need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
-        blind = 0 not in bounds or _is_sign_blind(y)
+        blind = 0 not in (low, high) or _is_sign_blind(y)
         need(blind, "the sign of a zero may be asked for", node)
         made: oir.Value = b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
         return made
