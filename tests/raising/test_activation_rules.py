@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Build, Rewrite, model_of
+from rewriting import Build, Rewrite, fires
 
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.activations import (
     ActivationOperators,
     ClipBetween,
@@ -17,7 +16,6 @@ from hlo2onnx.raising.rules.activations import (
     Selu,
     Sigmoid,
 )
-from hlo2onnx.targets import load_target
 
 X = np.array([[-2.5, -1.0, -0.0], [0.5, 1.0, 7.0]], np.float32)
 INPUTS = {"x": X, "y": X[::-1] * 3 + 2}
@@ -131,10 +129,6 @@ PROBABILITIES: dict[str, Build] = {
         b.Div(number(b, x, 1), b.Add(number(b, x, 1), b.Exp(x))), y
     ),
 }
-
-
-def fires(build: Build, inputs: dict[str, np.ndarray], rule: object) -> bool:
-    return bool(apply_rules(model_of(build, inputs), [rule], load_target("ort-cpu")))  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("name", GATES)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Rewrite, fires, foreign
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.raising.rules.affine import BiasIntoConvolution, ScaleIntoConvolution
@@ -83,6 +83,83 @@ def test_a_mean_goes_into_a_convolution_that_may_be_exact_and_a_scale_does_not()
     Rewrite(build, {"x": X}, *RULES, tolerance=2e-6).gives("Conv", "Mul", "Neg")
 
 
+def biased(b: GraphBuilder, x: oir.Value, bias: oir.Value | None = None) -> oir.Value:
+    bias = b.const(C.reshape(4) - 3) if bias is None else bias
+    result: oir.Value = b.Conv(x, b.const(W), bias, strides=(2, 1), dilations=(1, 2))
+    return result
+
+
+BIASED: dict[str, Build] = {
+    "bias": lambda b, x: b.Neg(b.Add(b.const(C[None]), biased(b, x))),
+    "minus": lambda b, x: b.Neg(b.Sub(biased(b, x), b.const(C))),
+    "scale": lambda b, x: b.Neg(b.Mul(biased(b, x), b.const(C))),
+    "quotient": lambda b, x: b.Neg(b.Div(biased(b, x), b.const(C))),
+    "number": lambda b, x: b.Neg(b.Add(biased(b, x), b.const(C[:1]))),
+}
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_constants_go_into_a_convolution_that_has_a_bias(name: str) -> None:
+    found = Rewrite(BIASED[name], {"x": X}, *RULES, tolerance=2e-6)
+    found.gives("Conv", "Neg")
+    node = next(iter(found.model.graph))
+    assert len(node.inputs) == 3 and tuple(node.attributes["strides"].as_ints()) == (2, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@pytest.mark.parametrize("op_type", ["Add", "Mul"])
+def test_other_types(op_type: str, dtype: type) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        y = conv(b, x, W.astype(dtype) * dtype(np.pi))
+        return b.Neg(b.op(op_type, y, b.const(C.astype(dtype))))
+
+    assert fires(build, {"x": X.astype(dtype)}, *RULES) == (dtype is np.float64)
+
+
+def line(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """A convolution along one axis."""
+    result: oir.Value = b.Conv(x, b.const(W[..., 0]))
+    return result
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Mul", "Div"])
+@pytest.mark.parametrize("dims", [(4, 1), (1, 4, 1)])
+def test_one_axis(op_type: str, dims: tuple[int, ...]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.op(op_type, line(b, x), b.const(C.reshape(dims))))
+
+    Rewrite(build, {"x": X[..., 0]}, *RULES, tolerance=2e-6).gives("Conv", "Neg")
+
+
+@pytest.mark.parametrize("dims", [(1, 4), (4,), (1, 1, 4, 1)])
+@pytest.mark.parametrize("op_type", ["Add", "Mul"])
+def test_numbers_along_other_axes(op_type: str, dims: tuple[int, ...]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.op(op_type, line(b, x), b.const(C.reshape(dims))))
+
+    assert not fires(build, {"x": X[..., 0, :6]}, *RULES)
+
+
+VECTORS: dict[str, tuple[tuple[int, ...], Build]] = {
+    "a product": ((4,), lambda b, x, v: b.Mul(conv(b, x), b.reshape(v, (1, 4, 1, 1)))),
+    "subtracted": ((4,), lambda b, x, v: b.Sub(conv(b, x), b.reshape(v, (1, 4, 1, 1)))),
+    "another bias": ((4,), lambda b, x, v: b.Add(biased(b, x), b.reshape(v, (1, 4, 1, 1)))),
+    "a number": ((1,), lambda b, x, v: b.Add(conv(b, x), b.reshape(v, (1, 1, 1, 1)))),
+    "a matrix": ((2, 2), lambda b, x, v: b.Add(conv(b, x), b.reshape(v, (1, 4, 1, 1)))),
+    "along the rows": ((6,), lambda b, x, v: b.Add(conv(b, x), b.reshape(v, (1, 1, 6, 1)))),
+    "no vector before": ((4, 1, 1), lambda b, x, v: b.Add(conv(b, x), v)),
+    "moved": ((1, 1, 1, 4), lambda b, x, v: b.Add(conv(b, x), b.transpose(v, (0, 3, 1, 2)))),
+    "a computed bias": ((4,), lambda b, x, v: b.Add(biased(b, x, v), b.const(C))),
+    "a computed bias scaled": ((4,), lambda b, x, v: b.Mul(biased(b, x, v), b.const(C))),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_other_computed_numbers_stay(name: str) -> None:
+    dims, build = VECTORS[name]
+    assert not fires(build, {"x": X, "v": np.ones(dims, np.float32)}, *RULES)
+
+
 TINY = np.float32(1e-20)
 PLACES = RNG.normal(size=(1, 4, 6, 6)).astype(np.float32)
 STAY: dict[str, Build] = {
@@ -103,6 +180,12 @@ STAY: dict[str, Build] = {
         b.Mul(conv(b, x, W / np.abs(W).max() * np.float32(1e20)), b.scalar_like(3e18, x))
     ),
     "infinite weights": lambda b, x: b.Neg(b.Mul(conv(b, x, W * np.inf), b.const(C))),
+    "an infinite divisor": lambda b, x: b.Neg(b.Div(conv(b, x), b.const(C * np.float32(np.inf)))),
+    "an infinite shift": lambda b, x: b.Neg(b.Add(conv(b, x), b.const(C * np.float32(np.inf)))),
+    "one of no numbers": lambda b, x: b.Neg(b.Mul(conv(b, x), b.const(C * np.float32(np.nan)))),
+    "a result too": lambda b, x: [y := conv(b, x), b.Add(y, b.const(C))],
+    "weights shared": lambda b, x: [b.Mul(conv(b, x, w := b.const(W)), b.const(C)), b.Neg(w)],
+    "nothing convolved": lambda b, x: b.Mul(b.Add(x, x), x),
     "one channel": lambda b, x: b.Neg(b.Mul(conv(b, x, W[:1]), b.const(C))),
     "one channel shifted": lambda b, x: b.Neg(b.Add(conv(b, x, W[:1]), b.const(C))),
 }
@@ -118,3 +201,8 @@ def test_computed_weights_are_not_scaled() -> None:
         return b.Neg(b.Mul(conv(b, x, w), b.const(C)))
 
     Rewrite(build, {"x": X, "w": W}, *RULES).nothing()
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Mul"])
+def test_operators_of_others_stay(op_type: str) -> None:
+    assert not fires(lambda b, x: b.op(op_type, foreign(conv(b, x)), b.const(C)), {"x": X}, *RULES)

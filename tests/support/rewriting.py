@@ -64,6 +64,19 @@ class Rewrite:
         assert not self.fired, self.model
 
 
+def fires(build: Build, inputs: Inputs, *rules: Rule, opset: int = 23) -> bool:
+    """Whether one of the rules fires. Nothing is run, so that the runtime may lack a kernel."""
+    return bool(apply_rules(model_of(build, inputs, opset), rules, load_target("ort-cpu")))
+
+
+def foreign(value: oir.Value) -> oir.Value:
+    """The value, made by an operator of the same name that is not ONNX's. It does not run."""
+    node = value.producer()
+    assert node is not None
+    node.domain = "example"
+    return value
+
+
 def _assert_close(new: np.ndarray, old: np.ndarray, tolerance: float) -> None:
     assert (new.dtype, new.shape) == (old.dtype, old.shape)
     if not tolerance:

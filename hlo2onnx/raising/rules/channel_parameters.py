@@ -8,7 +8,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.graph.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.patterns import Either, Name, Op, Product, match
+from hlo2onnx.raising.patterns import Either, Name, Op, Product
 from hlo2onnx.raising.rules.affine import CONVOLUTIONS
 from hlo2onnx.raising.rules.channels import both_operands, vector_of_channels
 from hlo2onnx.raising.rules.normalization import SINGLE_PRECISION
@@ -30,7 +30,6 @@ class InstanceParameters(Rule):
             if normal is None or normal.op_type != "InstanceNormalization":
                 continue
             need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", normal)
-            need(shape_of(value) == shape_of(node.outputs[0]), "the parameter decides the shape")
             x, scale, shift = normal.inputs
             assert x is not None and scale is not None and shift is not None
             _need_all(shift, 0)
@@ -89,25 +88,30 @@ class ChannelsAffine(Rule):
         for scaled, shift in both_operands(node):
             if shift.const_value is None or len(scaled.uses()) > 1 or scaled.is_graph_output():
                 continue
-            found = match(_SCALED, scaled)
-            if found is None:
-                continue
-            x, scale, mean = found["x"], found["scale"], found.get("mean")
-            if scale.const_value is None or (mean is not None and mean.const_value is None):
-                continue
-            need(shape_of(x) == shape_of(output), "a parameter decides the shape", node)
-            need(_is_of_convolutions(x), "it is not between convolutions", x)
-            need(mean is None or is_rounded(x), "digits of x would be lost", x)
-            scale, shift = _numbers(scale, x, b), _numbers(shift, x, b)
-            channels = shape_of(scale)[0]
-            assert isinstance(channels, int)
-            ones = np.ones(channels, dtype_of(x).numpy())
-            means = b.const(0 * ones) if mean is None else _numbers(mean, x, b)
-            made: oir.Value = b.BatchNormalization(
-                x, scale, shift, means, b.const(ones), epsilon=0.0
-            )
-            return made
+            for found in _SCALED.matches(scaled, {}):
+                x, scale, mean = found["x"], found["scale"], found.get("mean")
+                if scale.const_value is None or (mean is not None and mean.const_value is None):
+                    continue
+                return self._normalized(x, mean, scale, shift, b)
         raise Refusal("nothing is scaled and shifted by constants", node)
+
+    def _normalized(
+        self,
+        x: oir.Value,
+        mean: oir.Value | None,
+        scale: oir.Value,
+        shift: oir.Value,
+        b: Rewriter,
+    ) -> oir.Value:
+        need(_is_of_convolutions(x), "it is not between convolutions", x)
+        need(mean is None or is_rounded(x), "digits of x would be lost", x)
+        scale, shift = _numbers(scale, x, b), _numbers(shift, x, b)
+        channels = shape_of(scale)[0]
+        assert isinstance(channels, int)
+        ones = np.ones(channels, dtype_of(x).numpy())
+        means = b.const(0 * ones) if mean is None else _numbers(mean, x, b)
+        made: oir.Value = b.BatchNormalization(x, scale, shift, means, b.const(ones), epsilon=0.0)
+        return made
 
 
 def _is_of_convolutions(value: oir.Value, depth: int = 4) -> bool:

@@ -72,7 +72,6 @@ class BatchNormalization(Rule):
                     continue
                 x, mean = difference.inputs
                 assert x is not None and mean is not None
-                need(shape_of(x) == shape_of(output), "a parameter decides the shape", node)
                 need(is_rounded(x), "digits of x would be lost", x)
                 scale, variance, epsilon = self._scale(vector_of_channels(factor, x))
                 vectors = [

@@ -1,0 +1,444 @@
+"""The rules on parameters of channels alone, on small graphs: where each fires and where not."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Build, Rewrite, fires, foreign
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.channel_parameters import ChannelsAffine, InstanceParameters
+from hlo2onnx.raising.rules.channels import BatchNormalization, GroupNormalization
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(1, 2, (2, 6, 4, 6)).astype(np.float32)
+W = RNG.normal(size=(6, 6, 1, 1)).astype(np.float32)
+S, B, M = RNG.uniform(0.5, 2, (3, 1, 6, 1, 1)).astype(np.float32)
+IMAGE = {"x": X}
+
+
+def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray = W) -> oir.Value:
+    result: oir.Value = b.Conv(x, b.const(w))
+    return result
+
+
+# -- parameters of an instance normalization -----------------------------------------------------
+
+
+def instance(b: GraphBuilder, x: oir.Value, scale: float = 1, shift: float = 0) -> oir.Value:
+    parameters = (b.const(np.full(6, number, np.float32)) for number in (scale, shift))
+    result: oir.Value = b.InstanceNormalization(x, *parameters, epsilon=0.25)
+    return result
+
+
+TAKEN: dict[str, Build] = {
+    "a scale": lambda b, x: b.Mul(instance(b, x), b.const(S)),
+    "a scale in front": lambda b, x: b.Mul(b.const(S[0]), instance(b, x)),
+    "a shift": lambda b, x: b.Add(instance(b, x), b.const(B)),
+    "a shift in front": lambda b, x: b.Add(b.const(B[0]), instance(b, x)),
+    "a shift of what is scaled": lambda b, x: b.Add(instance(b, x, scale=3), b.const(B)),
+    "a computed shift": lambda b, x: b.Add(
+        instance(b, x),
+        b.reshape(b.ReduceMax(x, b.i64([0, 2, 3]), keepdims=0), (1, 6, 1, 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_instance_parameters(name: str) -> None:
+    found = Rewrite(TAKEN[name], IMAGE, InstanceParameters(), tolerance=1e-6)
+    assert found.fired and not found.nodes["Add"] and not found.nodes["Mul"]
+    (node,) = (n for n in found.model.graph if n.op_type == "InstanceNormalization")
+    assert node.attributes["epsilon"].as_float() == 0.25
+
+
+def read_twice(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    y = instance(b, x)
+    return [b.Mul(y, b.const(S)), b.Neg(y)]
+
+
+def result_too(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    y = instance(b, x)
+    return [b.Mul(y, b.const(S)), y]
+
+
+KEPT: dict[str, Build] = {
+    "others read it": read_twice,
+    "a result too": result_too,
+    "a scale already": lambda b, x: b.Mul(instance(b, x, scale=2), b.const(S)),
+    "a shift already": lambda b, x: b.Add(instance(b, x, shift=2), b.const(B)),
+    "a shift before the scale": lambda b, x: b.Mul(instance(b, x, shift=2), b.const(S)),
+    "one number": lambda b, x: b.Mul(instance(b, x), b.const(S[:, :1])),
+    "a number a column": lambda b, x: b.Mul(instance(b, x), b.const(S.reshape(6))),
+    "more axes": lambda b, x: b.Mul(instance(b, x), b.const(S[None])),
+    "nothing normalized": lambda b, x: b.Mul(b.Exp(x), b.const(S)),
+    "nothing computed": lambda b, x: b.Mul(x, b.const(S)),
+    "several numbers a channel": lambda b, x: b.Mul(instance(b, x), b.Abs(x)),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_other_parameters(name: str) -> None:
+    Rewrite(KEPT[name], IMAGE, InstanceParameters()).nothing()
+
+
+# -- scales and shifts between convolutions -------------------------------------------------------
+
+
+def bent(b: GraphBuilder, x: oir.Value, times: int = 1) -> oir.Value:
+    """A convolution that takes nothing in any more."""
+    x = conv(b, x)
+    for _ in range(times):
+        x = b.Tanh(x)
+    return x
+
+
+def affine(b: GraphBuilder, x: oir.Value, mean: np.ndarray | None = None) -> oir.Value:
+    centred = x if mean is None else b.Sub(x, b.const(mean))
+    result: oir.Value = b.Relu(b.Add(b.Mul(centred, b.const(S)), b.const(B)))
+    return result
+
+
+def of_two(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return affine(b, b.Add(b.Abs(x), bent(b, x)))
+
+
+AFFINE: dict[str, Build] = {
+    "behind a convolution": lambda b, x: affine(b, bent(b, x)),
+    "three steps behind": lambda b, x: affine(b, bent(b, x, 3)),
+    "the convolution itself": lambda b, x: affine(b, conv(b, x)),
+    "centred": lambda b, x: affine(b, bent(b, x), M),
+    "behind a sum": of_two,
+    "in front": lambda b, x: b.Relu(b.Add(b.const(B[0]), b.Mul(b.const(S[0]), bent(b, x)))),
+    "centred by a computed mean": lambda b, x: b.Relu(
+        b.Add(b.Mul(b.Sub(bent(b, x), b.Exp(x)), b.const(S)), b.const(B))
+    ),
+    "a box": lambda b, x: affine(b, b.Tanh(conv(b, x, np.ones_like(W)))),
+}
+
+
+@pytest.mark.parametrize("name", AFFINE)
+def test_channels_affine(name: str) -> None:
+    found = Rewrite(AFFINE[name], IMAGE, ChannelsAffine(), tolerance=2e-6)
+    assert found.nodes["BatchNormalization"] == 1 and not found.nodes["Mul"]
+
+
+def twice_read(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    scaled = b.Mul(bent(b, x), b.const(S))
+    return [b.Relu(b.Add(scaled, b.const(B))), scaled]
+
+
+def normalized(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return affine(b, b.Tanh(instance(b, conv(b, x))))
+
+
+NOT_AFFINE: dict[str, Build] = {
+    "four steps behind": lambda b, x: affine(b, bent(b, x, 4)),
+    "no convolution": lambda b, x: affine(b, b.Tanh(x)),
+    "no operator": affine,
+    "normalized since": normalized,
+    "read as a result": twice_read,
+    "a result": lambda b, x: b.Add(b.Mul(bent(b, x), b.const(S)), b.const(B)),
+    "a box that is centred": lambda b, x: affine(b, b.Tanh(conv(b, x, np.ones_like(W))), M),
+    "a computed scale": lambda b, x: b.Relu(b.Add(b.Mul(bent(b, x), b.Exp(x)), b.const(B))),
+    "a computed shift": lambda b, x: b.Relu(b.Add(b.Mul(bent(b, x), b.const(S)), b.Exp(x))),
+    "a number a column": lambda b, x: b.Relu(
+        b.Add(b.Mul(bent(b, x), b.const(S.reshape(6))), b.const(B))
+    ),
+    "a shift of columns": lambda b, x: b.Relu(
+        b.Add(b.Mul(bent(b, x), b.const(S)), b.const(B.reshape(6)))
+    ),
+    "one number": lambda b, x: b.Relu(b.Add(b.Mul(bent(b, x), b.const(S)), b.const(B[:, :1]))),
+    "of matrices": lambda b, x: b.Relu(
+        b.Add(
+            b.Mul(b.reshape(bent(b, x), (48, 6)), b.const(S.reshape(6))), b.const(B.reshape(1, 6))
+        )
+    ),
+    "not scaled": lambda b, x: b.Relu(b.Add(bent(b, x), b.const(B))),
+}
+
+
+@pytest.mark.parametrize("name", NOT_AFFINE)
+def test_no_channels_affine(name: str) -> None:
+    Rewrite(NOT_AFFINE[name], IMAGE, ChannelsAffine()).nothing()
+
+
+def test_convolutions_of_others_are_unknown() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return affine(b, b.Tanh(foreign(conv(b, x))))
+
+    assert not fires(build, IMAGE, ChannelsAffine())
+    doubles = {"x": X.astype(np.float64)}
+
+    def of_doubles(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        y = b.Tanh(b.Conv(x, b.const(W.astype(np.float64))))
+        scale, shift = b.const(S.astype(np.float64)), b.const(B.astype(np.float64))
+        return b.Relu(b.Add(b.Mul(y, scale), shift))
+
+    assert not fires(of_doubles, doubles, ChannelsAffine())
+
+
+# -- batch normalization -------------------------------------------------------------------------
+
+
+def inverse(b: GraphBuilder, v: oir.Value) -> oir.Value:
+    result: oir.Value = b.Reciprocal(b.Sqrt(b.Add(v, b.scalar_like(0.25, v))))
+    return result
+
+
+def batch(
+    b: GraphBuilder,
+    x: oir.Value,
+    *statistics: oir.Value,
+    dims: tuple[int, ...] = (1, 6, 1, 1),
+    swaps: bool = False,
+    inner: bool = False,
+) -> oir.Value:
+    m, v, s, shift = statistics
+    factor = b.Mul(inverse(b, v), s) if inner else b.Mul(s, inverse(b, v))
+    m, factor, shift = (b.reshape(y, dims) for y in (m, factor, shift))
+    pair = (b.Sub(x, m), factor)
+    scaled = b.Mul(*pair[:: -1 if swaps else 1])
+    pair = (scaled, shift)
+    result: oir.Value = b.Add(*pair[:: -1 if swaps else 1])
+    return result
+
+
+STATISTICS = {name: p.reshape(6) for name, p in zip("mvst", (M, S, B - 3, M * 2 - 3), strict=True)}
+
+
+@pytest.mark.parametrize("inner", [False, True])
+@pytest.mark.parametrize("swaps", [False, True])
+@pytest.mark.parametrize("dims", [(1, 6, 1, 1), (6, 1, 1)])
+def test_batch_normalization(dims: tuple[int, ...], swaps: bool, inner: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value, *statistics: oir.Value) -> oir.Value:
+        return batch(b, conv(b, x), *statistics, dims=dims, swaps=swaps, inner=inner)
+
+    def named(b: GraphBuilder, x: oir.Value, **statistics: oir.Value) -> oir.Value:
+        return build(b, x, *statistics.values())
+
+    found = Rewrite(named, IMAGE | STATISTICS, BatchNormalization(), tolerance=1e-5)
+    found.gives("Conv", "BatchNormalization")
+    node = found.model.graph[1]
+    assert node.attributes["epsilon"].as_float() == 0.25
+
+
+def constants(b: GraphBuilder, x: oir.Value, **_: oir.Value) -> oir.Value:
+    return batch(b, conv(b, x), *(b.const(array) for array in STATISTICS.values()))
+
+
+def one_computed(b: GraphBuilder, x: oir.Value, **computed: oir.Value) -> oir.Value:
+    known = [b.const(array) for array in STATISTICS.values()]
+    return batch(b, conv(b, x), *known[:3], computed["t"])
+
+
+def no_difference(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
+    dims = (1, 6, 1, 1)
+    y = b.Add(conv(b, x), b.reshape(s["m"], dims))
+    factor = b.reshape(b.Mul(s["s"], inverse(b, s["v"])), dims)
+    result: oir.Value = b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
+    return result
+
+
+def no_root(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
+    dims = (1, 6, 1, 1)
+    y = b.Sub(conv(b, x), b.reshape(s["m"], dims))
+    factor = b.reshape(b.Mul(s["s"], b.Reciprocal(s["v"])), dims)
+    result: oir.Value = b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
+    return result
+
+
+def no_product(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
+    dims = (1, 6, 1, 1)
+    y = b.Sub(conv(b, x), b.reshape(s["m"], dims))
+    factor = b.reshape(inverse(b, s["v"]), dims)
+    result: oir.Value = b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
+    return result
+
+
+def test_one_computed_parameter() -> None:
+    found = Rewrite(one_computed, IMAGE | STATISTICS, BatchNormalization(), tolerance=1e-5)
+    found.gives("Conv", "BatchNormalization")
+
+
+NO_BATCH: dict[str, Build] = {
+    "all constant": constants,
+    "nothing subtracted": no_difference,
+    "divided by no root": no_root,
+    "not scaled": no_product,
+    "of exact values": lambda b, x, **s: batch(b, x, *s.values()),
+    "along the columns": lambda b, x, **s: batch(b, conv(b, x), *s.values(), dims=(6,)),
+    "along the last axis": lambda b, x, **s: batch(b, conv(b, x), *s.values(), dims=(1, 1, 1, 6)),
+    "a sum": lambda b, x, **_: b.Add(x, x),
+    "a sum of products": lambda b, x, **_: b.Add(b.Mul(x, x), b.Mul(b.Exp(x), x)),
+    "a sum of other functions": lambda b, x, **_: b.Add(b.Exp(x), b.Tanh(x)),
+}
+
+
+@pytest.mark.parametrize("name", NO_BATCH)
+def test_no_batch_normalization(name: str) -> None:
+    Rewrite(NO_BATCH[name], IMAGE | STATISTICS, BatchNormalization()).nothing()
+
+
+# -- group normalization -------------------------------------------------------------------------
+
+
+def group(
+    b: GraphBuilder,
+    x: oir.Value,
+    groups: int = 2,
+    axes: tuple[int, ...] = (2, 3, 4),
+    view: tuple[int, ...] | None = None,
+) -> oir.Value:
+    """x - mean over a root, both repeated for the channels of each of `groups` groups."""
+    n, c, *rest = x.shape.numpy()  # type: ignore[union-attr]
+
+    def repeated(value: oir.Value, count: int) -> oir.Value:
+        small = b.reshape(value, (n, count, 1))
+        wide = b.expand(small, (n, count, c // count)) if count < c else small
+        return b.reshape(wide, (n, c, *(1,) * len(rest)))
+
+    dims = (n, groups, c // groups, *rest) if view is None else view
+    whole = b.reshape(x, dims)
+    mean = b.ReduceMean(whole, b.i64(axes), keepdims=1)
+    difference = b.Sub(whole, mean)
+    variance = b.ReduceMean(b.Mul(difference, difference), b.i64(axes), keepdims=1)
+    root = inverse(b, variance)
+    beside = repeated(mean, groups)
+    factor = repeated(root, groups)
+    result: oir.Value = b.Mul(b.Sub(x, beside), factor)
+    return result
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+@pytest.mark.parametrize("count", [1, 2])
+def test_group_normalization(count: int, groups: int) -> None:
+    found = Rewrite(
+        lambda b, x: group(b, x, groups), {"x": X[:count]}, GroupNormalization(), tolerance=2e-6
+    )
+    assert found.nodes["InstanceNormalization"] == 1 and not found.nodes["ReduceMean"]
+    (node,) = (n for n in found.model.graph if n.op_type == "InstanceNormalization")
+    assert node.attributes["epsilon"].as_float() == 0.25
+
+
+def of_itself(b: GraphBuilder, x: oir.Value, axes: tuple[int, ...]) -> oir.Value:
+    """Statistics of x itself, which stand beside it."""
+    mean = b.ReduceMean(x, b.i64(axes), keepdims=1)
+    difference = b.Sub(x, mean)
+    variance = b.ReduceMean(b.Mul(difference, difference), b.i64(axes), keepdims=1)
+    result: oir.Value = b.Mul(difference, inverse(b, variance))
+    return result
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (1, 2, 3)])
+@pytest.mark.parametrize("count", [1, 2])
+def test_statistics_of_the_image_itself(count: int, axes: tuple[int, ...]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return of_itself(b, x, axes)
+
+    found = Rewrite(build, {"x": X[:count]}, GroupNormalization(), tolerance=2e-6)
+    if len(axes) == 2:
+        found.gives("InstanceNormalization")
+    else:
+        found.nothing()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("axes", [(1, 2), (3,), (0, 2, 3), (1,)])
+def test_statistics_over_other_axes(axes: tuple[int, ...], count: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return of_itself(b, x, axes)
+
+    Rewrite(build, {"x": X[:count]}, GroupNormalization()).nothing()
+
+
+def test_types_and_ranks_without_group_normalization() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return of_itself(b, x, tuple(range(2, len(x.shape))))  # type: ignore[arg-type]
+
+    Rewrite(build, {"x": X.astype(np.float64)}, GroupNormalization()).nothing()
+    Rewrite(build, {"x": X[..., 0]}, GroupNormalization()).nothing()
+
+
+def deviation_of_others(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """Two groups for the mean, three for the deviation."""
+    mean = b.ReduceMean(b.reshape(x, (2, 2, 3, 4, 6)), b.i64([2, 3, 4]), keepdims=1)
+    other = b.reshape(x, (2, 3, 2, 4, 6))
+    centred = b.Sub(other, b.ReduceMean(other, b.i64([2, 3, 4]), keepdims=1))
+    variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3, 4]), keepdims=1)
+    wide = b.expand(b.reshape(mean, (2, 2, 1)), (2, 2, 3))
+    factor = b.expand(b.reshape(inverse(b, variance), (2, 3, 1)), (2, 3, 2))
+    difference = b.Sub(x, b.reshape(wide, (2, 6, 1, 1)))
+    result: oir.Value = b.Mul(difference, b.reshape(factor, (2, 6, 1, 1)))
+    return result
+
+
+def of_no_root(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    mean = b.ReduceMean(x, b.i64([2, 3]), keepdims=1)
+    result: oir.Value = b.Mul(b.Sub(x, mean), b.Exp(mean))
+    return result
+
+
+def of_no_variance(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    mean = b.ReduceMean(x, b.i64([2, 3]), keepdims=1)
+    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, b.Exp(mean)))
+    return result
+
+
+def of_another(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    other = b.Exp(x)
+    mean = b.ReduceMean(x, b.i64([2, 3]), keepdims=1)
+    centred = b.Sub(other, b.ReduceMean(other, b.i64([2, 3]), keepdims=1))
+    variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3]), keepdims=1)
+    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, variance))
+    return result
+
+
+def normalized_by_another(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """The statistics of another image altogether."""
+    other = b.Exp(x)
+    mean = b.ReduceMean(other, b.i64([2, 3]), keepdims=1)
+    centred = b.Sub(other, mean)
+    variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3]), keepdims=1)
+    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, variance))
+    return result
+
+
+def middle_for_mean(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    mean = b.ReduceMax(x, b.i64([2, 3]), keepdims=1)
+    centred = b.Sub(x, b.ReduceMean(x, b.i64([2, 3]), keepdims=1))
+    variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3]), keepdims=1)
+    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, variance))
+    return result
+
+
+NO_GROUPS: dict[str, Build] = {
+    "deviations of other groups": deviation_of_others,
+    "no root": of_no_root,
+    "no variance": of_no_variance,
+    "the deviation of something else": of_another,
+    "the statistics of something else": normalized_by_another,
+    "no mean": middle_for_mean,
+    "means over other axes": lambda b, x: of_two_axes(b, x),
+    "groups of neighbours": lambda b, x: group(
+        b, b.Abs(x), 2, axes=(1, 3, 4), view=(2, 3, 2, 4, 6)
+    ),
+    "a product of others": lambda b, x: b.Mul(x, b.Exp(x)),
+    "a product of a difference": lambda b, x: b.Mul(b.Sub(x, b.Exp(x)), x),
+}
+
+
+def of_two_axes(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """The mean of each row beside the deviation of each channel."""
+    mean = b.ReduceMean(x, b.i64([3]), keepdims=1)
+    own = b.ReduceMean(x, b.i64([2, 3]), keepdims=1)
+    centred = b.Sub(x, own)
+    variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3]), keepdims=1)
+    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, variance))
+    return result
+
+
+@pytest.mark.parametrize("name", NO_GROUPS)
+def test_no_group_normalization(name: str) -> None:
+    assert not fires(NO_GROUPS[name], IMAGE, GroupNormalization())
