@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Build, Rewrite
+from rewriting import Build, Rewrite, fires, foreign, padded_by
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
@@ -63,6 +63,39 @@ def test_other_convolutions_stay(
 ) -> None:
     inputs = {"x": _normal(*image), "w": _normal(*kernel)}
     Rewrite(_conv(**attributes), inputs, KernelGradient()).nothing()
+
+
+@pytest.mark.parametrize(
+    ("image", "kernel", "is_large"),
+    [
+        ((2, 16, 130), (32, 16, 128), True),
+        ((2, 16, 129), (32, 16, 127), False),  # a little less to multiply
+        ((2, 16, 131), (32, 16, 128), False),  # four places
+    ],
+)
+def test_from_which_size_on(
+    image: tuple[int, ...], kernel: tuple[int, ...], is_large: bool
+) -> None:
+    inputs = {"x": _normal(*image), "w": _normal(*kernel)}
+    assert fires(_conv(), inputs, KernelGradient()) == is_large
+
+
+def test_convolutions_that_pad_by_themselves_stay() -> None:
+    inputs = {"x": _normal(8, 8, 16, 16), "w": _normal(16, 8, 14, 14)}
+    assert fires(_conv(), inputs, KernelGradient())
+    for name in ("VALID", "SAME_UPPER"):
+
+        def build(b: GraphBuilder, x: oir.Value, w: oir.Value, kind: str = name) -> oir.Value:
+            return padded_by(b.Conv(x, w), kind)
+
+        assert not fires(build, inputs, KernelGradient())
+
+
+def test_operators_of_others_stay() -> None:
+    inputs = {"x": _normal(8, 8, 16, 16), "w": _normal(16, 8, 14, 14)}
+    assert not fires(lambda b, x, w: foreign(b.Conv(x, w)), inputs, KernelGradient())
+    doubles = {name: array.astype(np.float64) for name, array in inputs.items()}
+    assert not fires(_conv(), doubles, KernelGradient())
 
 
 def test_constant_weights_and_biases_stay() -> None:
@@ -123,6 +156,7 @@ def _padded(
         ((1, 2, 8, 8), (4, 2, 5, 5), [0, 0, 1, 2, 0, 0, 3, 2], {"pads": (1, 2, 1, 0)}),
         ((1, 2, 16), (4, 2, 2), [0, 0, 4, 0, 0, 0], {"dilations": (4,)}),
         ((1, 2, 4, 4, 4), (4, 2, 2, 2, 2), [0, 0, 1, 0, 1, 0, 0, 0, 1, 0], {}),
+        ((1, 2, 8, 8), (4, 2, 3, 3), [0, 0, 2, 0, 0, 0, 0, 2], {"pads": (0, 0, 0, 0)}),
     ],
 )
 def test_zeros_around_an_image(
@@ -141,6 +175,10 @@ def test_zeros_around_an_image(
         ([0, 1, 1, 1, 0, 1, 1, 1], "constant", 0),
         ([1, 0, 1, 1, 0, 0, 1, 1], "constant", 0),
         ([0, 0, 3, 1, 0, 0, 1, 1], "constant", 0),
+        ([0, 0, 1, 1, 0, 0, 1, 3], "constant", 0),
+        ([0, 0, 1, 1, 0, 0, 1, -1], "constant", 0),
+        ([0, 0, 1, 1, 1, 0, 1, 1], "constant", 0),
+        ([0, 0, 1, 1, 0, 1, 1, 1], "constant", 0),
     ],
 )
 def test_other_edges_of_an_image(pads: list[int], mode: str, value: float) -> None:
@@ -156,3 +194,68 @@ def test_an_edge_that_others_read_stays() -> None:
 
     inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3)}
     Rewrite(build, inputs, PadIntoConvolution()).nothing()
+
+
+EDGES = [0, 0, 1, 1, 0, 0, 1, 1]
+
+
+def _around(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    result: oir.Value = b.Pad(x, b.i64(EDGES))
+    return result
+
+
+def _twice(b: GraphBuilder, x: oir.Value, w: oir.Value) -> list[oir.Value]:
+    padded = _around(b, x)
+    return [b.Conv(padded, w), b.Conv(padded, b.Neg(w))]
+
+
+def _result_too(b: GraphBuilder, x: oir.Value, w: oir.Value) -> list[oir.Value]:
+    padded = _around(b, x)
+    return [b.Conv(padded, w), padded]
+
+
+def _biased(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+    bias = b.const(np.arange(4, dtype=np.float32))
+    result: oir.Value = b.Conv(_around(b, x), w, bias, strides=(2, 2))
+    return result
+
+
+def test_edges_without_a_value() -> None:
+    inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3)}
+    Rewrite(_twice, inputs, PadIntoConvolution(), tolerance=1e-5).gives("Conv", "Conv", "Neg")
+    Rewrite(_biased, inputs, PadIntoConvolution(), tolerance=1e-5).gives("Conv")
+
+
+def _computed(b: GraphBuilder, x: oir.Value, w: oir.Value, edges: oir.Value) -> oir.Value:
+    padded = b.op("Pad", x, edges, types=[(oir.DataType.FLOAT, (1, 2, 10, 10))])
+    result: oir.Value = b.Conv(padded, w)
+    return result
+
+
+def _along(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+    """Edges of two axes that are named."""
+    axes = b.i64([2, 3])
+    padded = b.op("Pad", x, b.i64([1, 1, 1, 1]), b.scalar_like(0, x), axes)
+    result: oir.Value = b.Conv(padded, w)
+    return result
+
+
+UNPADDED: dict[str, Build] = {
+    "an operand": _conv(),
+    "a function": lambda b, x, w: b.Conv(b.Exp(x), w),
+    "an operator of others": lambda b, x, w: b.Conv(foreign(_around(b, x)), w),
+    "a result too": _result_too,
+    "padded by itself too": lambda b, x, w: padded_by(b.Conv(_around(b, x), w), "VALID"),
+    "axes that are named": _along,
+}
+
+
+@pytest.mark.parametrize("name", UNPADDED)
+def test_other_operands_of_a_convolution(name: str) -> None:
+    inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3)}
+    assert not fires(UNPADDED[name], inputs, PadIntoConvolution())
+
+
+def test_edges_that_are_computed_stay() -> None:
+    inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3), "edges": np.array(EDGES)}
+    assert not fires(_computed, inputs, PadIntoConvolution())

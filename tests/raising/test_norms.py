@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite, model_of
+from rewriting import Build, Rewrite, fires, foreign, model_of
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
@@ -71,6 +71,7 @@ def test_a_product_of_two_is_no_square() -> None:
         ((2, 0), 1, 0),
         ((64, 64), 1, 1),
         ((64, 65), 1, 0),
+        ((1, 1), 1, 1),
     ],
 )
 def test_how_many_terms(shape: tuple[int, ...], axis: int, fires: int) -> None:
@@ -91,3 +92,26 @@ def test_norms_in_jax() -> None:
     program = hlo2onnx.translate(jax.jit(lambda x: jnp.linalg.norm(x, axis=-1)).lower(X))
     assert [node.op_type for node in program.model_proto.graph.node] == ["ReduceL2"]
     assert program.verify(X).ok
+
+
+OTHERS: dict[str, Build] = {
+    "a sum": lambda b, x: b.ReduceSum(x),
+    "a sum of exponentials": lambda b, x: b.ReduceSum(b.Exp(x)),
+    "a sum of sums": lambda b, x: b.ReduceSum(b.Add(x, x)),
+    "a root": lambda b, x: b.Sqrt(x),
+    "a root of an exponential": lambda b, x: b.Sqrt(b.Exp(x)),
+    "a root of a sum": lambda b, x: b.Sqrt(b.ReduceSum(x)),
+    "squares of others": lambda b, x: b.ReduceSum(foreign(b.Mul(x, x))),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_sums_and_roots(name: str) -> None:
+    assert not fires(OTHERS[name], {"x": X}, SumOfTerms(), Norm())
+
+
+def test_a_number_has_no_axis() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.ReduceSum(b.Mul(x, x)))
+
+    Rewrite(build, {"x": X[0, 0, 0]}, SumOfTerms()).nothing()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Build, Rewrite, fires, foreign
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.raising.rules.quantized import (
@@ -46,6 +46,18 @@ def between(b: GraphBuilder, x: oir.Value, low: float, high: float) -> oir.Value
     return result
 
 
+def repeated(b: GraphBuilder, x: oir.Value, times: int) -> oir.Value:
+    for _ in range(times):
+        x = guarded(b, x)
+    return x
+
+
+def replaced(b: GraphBuilder, x: oir.Value, by: Any, test: str = "IsNaN", of: Any = None) -> Any:
+    """x where a test of it, or of something else, fails."""
+    by = b.const(np.asarray(by, np.float32)) if not isinstance(by, oir.Value) else by
+    return b.Where(b.op(test, x if of is None else of), by, x)
+
+
 Spelling = Callable[[GraphBuilder, oir.Value], oir.Value]
 SPELLINGS: dict[str, Spelling] = {
     "rounded": lambda b, x: clip(b, b.Round(divided(b, x))),
@@ -54,6 +66,11 @@ SPELLINGS: dict[str, Spelling] = {
     "a rounded sum": lambda b, x: b.Round(clip(b, b.Add(scalar(b, 4), divided(b, x)))),
     "min and max": lambda b, x: between(b, b.Round(divided(b, x)), -128, 127),
     "guarded": lambda b, x: guarded(b, b.Round(clip(b, divided(b, x)))),
+    "clipped one by one": lambda b, x: b.Min(
+        b.Max(scalar(b, -128), b.Round(divided(b, x))), scalar(b, 127)
+    ),
+    "a guard in between": lambda b, x: clip(b, guarded(b, b.Round(divided(b, x)))),
+    "as many steps as are read": lambda b, x: clip(b, repeated(b, b.Round(divided(b, x)), 5)),
     "clipped twice": lambda b, x: clip(b, between(b, b.Round(divided(b, x)), -500, 500)),
 }
 
@@ -105,6 +122,54 @@ MISSES: dict[str, Spelling] = {
     "floor": lambda b, x: clip(b, b.Floor(divided(b, x))),
     "rounded twice": lambda b, x: clip(b, b.Round(b.Round(divided(b, x)))),
     "a product": lambda b, x: clip(b, b.Round(b.Mul(x, scalar(b, 3)))),
+    "clipped by one bound": lambda b, x: b.Clip(b.Round(divided(b, x)), scalar(b, -128)),
+    "bounds the wrong way round": lambda b, x: b.Max(
+        b.Min(b.Round(divided(b, x)), scalar(b, -5)), scalar(b, 5)
+    ),
+    "too low": lambda b, x: clip(b, b.Round(divided(b, x)), -129, 127),
+    "a lower bound between integers": lambda b, x: b.Round(clip(b, divided(b, x), -99.5, 99)),
+    "an upper bound between integers": lambda b, x: b.Round(clip(b, divided(b, x), -99, 99.5)),
+    "bounds of columns": lambda b, x: b.Max(
+        b.Min(b.Round(divided(b, x)), scalar(b, 127)),
+        b.const(np.array([-128, -100, -90], np.float32)),
+    ),
+    "a computed bound": lambda b, x: b.Max(b.Min(b.Round(divided(b, x)), scalar(b, 127)), x),
+    "a difference": lambda b, x: b.Sub(clip(b, b.Round(divided(b, x))), scalar(b, 0)),
+    "two zero points": lambda b, x: clip(
+        b, b.Add(b.Add(b.Round(divided(b, x)), scalar(b, 4)), scalar(b, 3))
+    ),
+    "a computed zero point": lambda b, x: clip(b, b.Add(b.Round(divided(b, x)), b.Round(x))),
+    "a zero point out of range": lambda b, x: clip(
+        b, b.Add(b.Round(divided(b, x)), scalar(b, 200))
+    ),
+    "a zero point below the range": lambda b, x: clip(
+        b, b.Add(b.Round(divided(b, x)), scalar(b, -129))
+    ),
+    "zero points of columns": lambda b, x: clip(
+        b, b.Add(b.Round(divided(b, x)), b.const(np.array([1, 2, 3], np.float32)))
+    ),
+    "a zero point between": lambda b, x: b.Add(b.Round(divided(b, x)), scalar(b, 4)),
+    "a computed scale of columns": lambda b, x: clip(
+        b, b.Round(b.Div(x, b.ReduceMax(b.Abs(x), b.i64([0]), keepdims=1)))
+    ),
+    "scales of elements": lambda b, x: clip(
+        b, b.Round(b.Div(x, b.const(np.full((2, 3), 0.37, np.float32))))
+    ),
+    "scales of more axes": lambda b, x: clip(
+        b, b.Round(b.Div(x, b.const(np.array([[[0.1, 0.2, 0.3]]], np.float32))))
+    ),
+    "a scale of more axes": lambda b, x: clip(
+        b, b.Round(b.Div(x, b.const(np.array([[[0.1]]], np.float32))))
+    ),
+    "more steps than are read": lambda b, x: clip(b, repeated(b, b.Round(divided(b, x)), 6)),
+    "an operand": lambda b, x: x,
+    "clipped alone": lambda b, x: clip(b, x),
+    "guarded by some 1": lambda b, x: replaced(b, b.Round(clip(b, divided(b, x))), [0, 1, 0]),
+    "guarded by itself": lambda b, x: replaced(b, b.Round(clip(b, divided(b, x))), b.Round(x)),
+    "guarded against infinity": lambda b, x: replaced(
+        b, b.Round(clip(b, divided(b, x))), 0, "IsInf"
+    ),
+    "another guarded": lambda b, x: replaced(b, b.Round(clip(b, divided(b, x))), 0, of=x),
     "guarded by 1": lambda b, x: b.Where(
         b.IsNaN(r := b.Round(clip(b, divided(b, x)))), scalar(b, 1), r
     ),
@@ -118,6 +183,39 @@ def test_what_is_no_quantization(name: str) -> None:
 
     x = {"x": np.clip(X["x"], -20, 20)}
     Rewrite(build, x, Quantize()).nothing()
+
+
+def test_a_condition_from_outside_guards_nothing() -> None:
+    def build(b: GraphBuilder, x: oir.Value, c: oir.Value) -> oir.Value:
+        y = b.Round(clip(b, divided(b, x)))
+        return b.cast(b.Where(c, scalar(b, 0), y), T.INT8)
+
+    assert not fires(build, X | {"c": X["x"] > 0}, Quantize())
+
+
+def test_divisions_of_others_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.cast(clip(b, b.Round(foreign(divided(b, x)))), T.INT8)
+
+    assert not fires(build, X, Quantize())
+
+
+@pytest.mark.parametrize("along", [0, 1])
+def test_zero_points_along_an_axis(along: int) -> None:
+    """Beside scales along the same axis."""
+    scales = np.linspace(0.1, 0.9, 3).astype(np.float32)
+    shape = (3,) if along else (3, 1)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        zeros = b.const(np.array([1, -2, 3], np.float32).reshape(shape))
+        y = b.Round(b.Div(x, b.const(scales)))
+        return b.cast(clip(b, b.Add(y, zeros)), T.INT8)
+
+    found = Rewrite(build, {"x": np.resize(X["x"], (3, 3)) / 9}, Quantize())
+    if along:
+        found.gives("QuantizeLinear")
+    else:
+        found.nothing()
 
 
 def test_doubles_are_left_alone() -> None:
@@ -173,7 +271,76 @@ def test_a_move_follows_storing() -> None:
     assert (first.op_type, first.attributes["axis"].as_int()) == ("QuantizeLinear", 0)
 
 
+def blocks(b: GraphBuilder, q: oir.Value) -> oir.Value:
+    """A scale for two rows each."""
+    scale = b.const(np.ones((1, 3, 4), np.float32))
+    result: oir.Value = b.DequantizeLinear(q, scale, axis=0, block_size=2)
+    return result
+
+
+@pytest.mark.parametrize("axis", [-2, None])
+def test_an_axis_that_is_not_named_or_negative(axis: int | None) -> None:
+    """It is the second one."""
+    scales = np.array([0.1, 0.2, 0.3], np.float32)
+
+    def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
+        return b.transpose(b.DequantizeLinear(q, b.const(scales), axis=axis), [1, 2, 0])
+
+    found = Rewrite(build, Q, MoveStored())
+    found.gives("Transpose", "DequantizeLinear")
+    assert found.model.graph[1].attributes["axis"].as_int() == 0
+
+
+def test_an_axis_among_others_that_are_joined() -> None:
+    found = Rewrite(lambda b, q: b.reshape(dequantized(b, q, 0), [2, 12]), Q, MoveStored())
+    found.gives("Reshape", "DequantizeLinear")
+    assert found.model.graph[1].attributes["axis"].as_int() == 0
+
+
+def quantized(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    scale, zero = np.array([0.1, 0.2], np.float32), np.array([3, 0], np.uint8)
+    result: oir.Value = b.QuantizeLinear(x, b.const(scale), b.const(zero), axis=1)
+    return result
+
+
+def read_twice(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    moved = b.transpose(x, [1, 0])
+    return [quantized(b, moved), b.Neg(moved)]
+
+
+UNMOVED: dict[str, Build] = {
+    "read elsewhere": read_twice,
+    "a function": lambda b, x: quantized(b, b.Exp(b.transpose(x, [1, 0]))),
+    "of others": lambda b, x: quantized(b, foreign(b.transpose(x, [1, 0]))),
+    "an operand moved": lambda b, x: b.transpose(x, [1, 0]),
+    "a function moved": lambda b, x: b.transpose(b.Exp(x), [1, 0]),
+    "cast": lambda b, x: b.transpose(b.cast(x, T.INT8), [1, 0]),
+}
+
+
+@pytest.mark.parametrize("name", UNMOVED)
+def test_what_is_not_both_moved_and_stored(name: str) -> None:
+    assert not fires(UNMOVED[name], X, MoveStored())
+
+
+def test_an_operand_is_stored() -> None:
+    assert not fires(quantized, {"x": X["x"].T.copy()}, MoveStored())
+
+
+def test_shapes_that_are_computed_stay() -> None:
+    def build(b: GraphBuilder, q: oir.Value, dims: oir.Value) -> oir.Value:
+        x = dequantized(b, q, 0)
+        types = [(T.FLOAT, (oir.SymbolicDim("n"), oir.SymbolicDim("m")))]
+        return b.op("Reshape", x, dims, types=types)  # type: ignore[no-any-return]
+
+    assert not fires(build, Q | {"dims": np.array([2, 12])}, MoveStored())
+
+
 STAYS: dict[str, Any] = {
+    "axes are joined from the first": lambda b, q: b.reshape(dequantized(b, q, 0), [6, 4]),
+    "axes are mixed": lambda b, q: b.reshape(dequantized(b, q, 1), [3, 2, 4]),
+    "it is quantized in blocks": lambda b, q: b.transpose(blocks(b, q), [1, 0, 2]),
+    "it is expanded in blocks": lambda b, q: b.reshape(blocks(b, q), [2, 12]),
     "an axis is cut": lambda b, q: b.slice(dequantized(b, q, 1), [0, 1, 0], [2, 3, 4]),
     "axes are joined": lambda b, q: b.reshape(dequantized(b, q, 1), [6, 4]),
     "it expands": lambda b, q: b.expand(dequantized(b, q), [5, 2, 3, 4]),
@@ -200,6 +367,73 @@ def test_an_expanded_axis_stays() -> None:
         return dequantized(b, b.expand(q, [2, 3, 4]), axis=1)
 
     Rewrite(build, {"q": Q["q"][:, :1]}, ExpandDequantized()).nothing()
+
+
+def test_new_axes_with_scales_stay() -> None:
+    def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
+        return dequantized(b, b.expand(q, [2, 4]), axis=0)
+
+    Rewrite(build, {"q": Q["q"][0, 0]}, ExpandDequantized()).nothing()
+
+
+def test_expanded_numbers() -> None:
+    """Of one scale, and of one along the axis that is not named."""
+
+    def build(b: GraphBuilder, q: oir.Value) -> list[oir.Value]:
+        wide = b.expand(q, [5, 3, 4])
+        scales = b.const(np.array([0.1, 0.2, 0.3], np.float32))
+        return [dequantized(b, wide), b.DequantizeLinear(wide, scales)]
+
+    found = Rewrite(build, {"q": Q["q"][:1]}, ExpandDequantized())
+    found.gives("DequantizeLinear", "DequantizeLinear", "Expand", "Expand")
+
+
+@pytest.mark.parametrize("kind", ["Neg", "Identity"])
+def test_what_is_not_expanded_stays(kind: str) -> None:
+    def build(b: GraphBuilder, q: oir.Value) -> list[oir.Value]:
+        return [dequantized(b, b.op(kind, q)), dequantized(b, q)]
+
+    assert not fires(build, Q, ExpandDequantized())
+
+
+def test_expanded_blocks_stay() -> None:
+    def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
+        return blocks(b, b.expand(q, [2, 3, 4]))
+
+    assert not fires(build, {"q": Q["q"][:1]}, ExpandDequantized())
+
+
+def wide(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return b.cast(x, T.INT32)
+
+
+PRODUCTS: dict[str, Build] = {
+    "64 bits": lambda b, x, y: b.MatMul(b.cast(x, T.INT64), b.cast(y, T.INT64)),
+    "floats": lambda b, x, y: b.MatMul(b.cast(x, T.FLOAT), b.cast(y, T.FLOAT)),
+    "one computed": lambda b, x, y: b.MatMul(wide(b, x), b.Neg(wide(b, y))),
+    "one of others": lambda b, x, y: b.MatMul(wide(b, x), foreign(wide(b, y))),
+    "truth": lambda b, x, y: b.MatMul(wide(b, x), wide(b, b.cast(y, T.BOOL))),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_other_products(name: str) -> None:
+    inputs = {"x": np.ones((3, 4), np.int8), "y": np.ones((4, 3), np.int8)}
+    assert not fires(PRODUCTS[name], inputs, IntegerMatMul())
+
+
+def test_products_of_operands() -> None:
+    inputs = {"x": np.ones((3, 4), np.int32), "y": np.ones((4, 3), np.int8)}
+    assert not fires(lambda b, x, y: b.MatMul(x, wide(b, y)), inputs, IntegerMatMul())
+
+
+def test_products_of_several_matrices() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        result: oir.Value = b.MatMul(b.reshape(wide(b, x), (2, 3, 4)), wide(b, y))
+        return result
+
+    inputs = {"x": np.arange(24).astype(np.uint8), "y": np.arange(8).astype(np.int8).reshape(4, 2)}
+    Rewrite(build, inputs, IntegerMatMul()).gives("Reshape", "MatMulInteger")
 
 
 @pytest.mark.parametrize("types", [(np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)])

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite, model_of
+from rewriting import Build, Rewrite, fires, foreign, model_of
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
@@ -172,6 +172,155 @@ def test_log_sum_exp_of_nothing_or_too_much(extent: int) -> None:
 
     model = model_of(build, {"x": np.zeros((1, 2, extent), np.float32)})
     assert not apply_rules(model, [LogSumExp()], load_target("ort-cpu"))
+
+
+def test_where_the_axis_stands() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        made = []
+        for axis in (0, 1, 2):
+            exponential = b.Exp(shifted(b, x, axis))
+            made.append(b.Neg(b.Div(exponential, total(b, exponential, axis))))
+        return made
+
+    found = Rewrite(build, {"x": X}, Softmax(), tolerance=5e-7)
+    axes = [n.attributes["axis"].as_int() for n in found.model.graph if n.op_type == "Softmax"]
+    assert axes == [0, 1, -1]
+
+
+def of_maximum(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """A maximum that another operator makes, of the same name."""
+    e = b.Exp(b.Sub(x, foreign(b.ReduceMax(x, b.i64([1]), keepdims=1))))
+    result: oir.Value = b.Div(e, total(b, e, 1))
+    return result
+
+
+def over(
+    e: oir.Value, b: GraphBuilder, axes: tuple[int, ...] = (1,), of: oir.Value | None = None
+) -> oir.Value:
+    result: oir.Value = b.Div(e, b.ReduceSum(e if of is None else of, b.i64(axes), keepdims=1))
+    return result
+
+
+NO_SOFTMAX: dict[str, Build] = {
+    "nothing subtracted": lambda b, x, y: over(b.Exp(x), b),
+    "a sum of something": lambda b, x, y: over(b.Exp(b.Neg(x)), b),
+    "an operand subtracted": lambda b, x, y: over(b.Exp(b.Sub(x, y)), b),
+    "an exponential subtracted": lambda b, x, y: over(b.Exp(b.Sub(x, b.Exp(y))), b),
+    "over an operand": lambda b, x, y: b.Div(b.Exp(shifted(b, x, 1)), y),
+    "over an exponential": lambda b, x, y: b.Div(b.Exp(shifted(b, x, 1)), b.Exp(y)),
+    "over another sum": lambda b, x, y: over(b.Exp(shifted(b, x, 1)), b, of=b.Exp(x)),
+    "no exponential": lambda b, x, y: over(b.Neg(shifted(b, x, 1)), b),
+    "operands": lambda b, x, y: b.Div(x, y),
+    "several axes": lambda b, x, y: over(
+        b.Exp(b.Sub(x, b.ReduceMax(x, b.i64([1, 2]), keepdims=1))), b, (1, 2)
+    ),
+    "a maximum of others": lambda b, x, y: of_maximum(b, x),
+    "an exponential of others": lambda b, x, y: over(foreign(b.Exp(shifted(b, x, 1))), b),
+    "a logarithm of an operand": lambda b, x, y: b.Sub(shifted(b, x, 1), b.Log(y)),
+    "a logarithm of an exponential": lambda b, x, y: b.Sub(shifted(b, x, 1), b.Log(b.Exp(y))),
+    "a difference": lambda b, x, y: b.Sub(x, y),
+    "a difference of functions": lambda b, x, y: b.Sub(b.Exp(x), b.Exp(y)),
+    "a logarithm of other axes": lambda b, x, y: b.Sub(
+        s := shifted(b, x, 1), b.Log(total(b, b.Exp(s), 2))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_SOFTMAX)
+def test_no_softmax(name: str) -> None:
+    inputs = {"x": X[:, :, :4], "y": X[:, :, :4] + 1}
+    assert not fires(NO_SOFTMAX[name], inputs, Softmax(), LogSoftmax())
+
+
+def test_log_softmax_of_doubles_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        moved = shifted(b, x, 1)
+        return b.Neg(b.Sub(moved, b.Log(total(b, b.Exp(moved), 1))))
+
+    Rewrite(build, {"x": X.astype(np.float64)}, LogSoftmax()).nothing()
+
+
+def guarded(b: GraphBuilder, r: oir.Value, **changed: object) -> oir.Value:
+    """r where it is finite, else 0; one thing about it may be another."""
+    given = {"limit": LARGEST, "test": "LessOrEqual", "of": r, "zero": 0.0, "dims": (), **changed}
+    size = b.Abs(given["of"]) if given.get("size", True) else given["of"]
+    is_finite = b.op(str(given["test"]), size, b.scalar_like(given["limit"], r))  # type: ignore[arg-type]
+    zero = b.const(np.full(given["dims"], given["zero"], np.float32))  # type: ignore[call-overload]
+    result: oir.Value = b.Where(given.get("condition", is_finite), r, zero)
+    return result
+
+
+def lse(
+    b: GraphBuilder,
+    x: oir.Value,
+    inner: oir.Value | None = None,
+    outer: oir.Value | None = None,
+    swaps: bool = False,
+    summed: str = "ReduceSum",
+    keepdims: int = 1,
+) -> oir.Value:
+    """max + Log(sum(Exp(x - max))) over the last axis, without Abs."""
+    highest = guarded(b, b.ReduceMax(x, b.i64([2]), keepdims=1))
+    inner, outer = (highest if y is None else y for y in (inner, outer))
+    e = b.Exp(b.Sub(x, inner))
+    pair = (b.Log(b.op(summed, e, b.i64([2]), keepdims=keepdims)), outer)
+    result: oir.Value = b.Neg(b.Add(*pair[:: -1 if swaps else 1]))
+    return result
+
+
+@pytest.mark.parametrize("swaps", [False, True])
+def test_log_sum_exp_in_both_orders(swaps: bool) -> None:
+    found = Rewrite(lambda b, x: lse(b, x, swaps=swaps), {"x": X}, LogSumExp(), tolerance=5e-7)
+    found.gives("Neg", "ReduceLogSumExp")
+
+
+@pytest.mark.parametrize("extent", [1, 1024])
+def test_log_sum_exp_of_little_and_most(extent: int) -> None:
+    x = np.ones((1, 2 if extent > 1 else 1, extent), np.float32)
+    assert fires(lambda b, x: log_sum_exp(b, x, limit=LARGEST), {"x": x}, LogSumExp())
+
+
+def maximum(b: GraphBuilder, x: oir.Value, axis: int = 2) -> oir.Value:
+    result: oir.Value = b.ReduceMax(x, b.i64([axis]), keepdims=1)
+    return result
+
+
+NO_LOG_SUM_EXP: dict[str, Build] = {
+    "no guard": lambda b, x, y: lse(b, x, inner=maximum(b, x)),
+    "no guard outside": lambda b, x, y: lse(b, x, outer=maximum(b, x)),
+    "an operand": lambda b, x, y: lse(b, x, inner=y, outer=y),
+    "an operand outside": lambda b, x, y: lse(b, x, outer=y),
+    "the maximum of another": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, y))),
+    "the maximum of another outside": lambda b, x, y: lse(b, x, outer=guarded(b, maximum(b, y))),
+    "no maximum outside": lambda b, x, y: lse(b, x, outer=guarded(b, b.Exp(x))),
+    "an operand for the maximum outside": lambda b, x, y: lse(b, x, outer=guarded(b, y)),
+    "over another axis": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x, 1))),
+    "over another axis outside": lambda b, x, y: lse(b, x, outer=guarded(b, maximum(b, x, 1))),
+    "strictly": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x), test="Less")),
+    "another limit": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x), limit=1e38)),
+    "1 for infinity": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x), zero=1.0)),
+    "of both signs": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x), size=False)),
+    "something else asked": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x), of=y)),
+    "something given": lambda b, x, y, c: lse(b, x, inner=guarded(b, maximum(b, x), condition=c)),
+    "more axes": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x), dims=(1,) * 4)),
+    "more axes outside": lambda b, x, y: lse(b, x, outer=guarded(b, maximum(b, x), dims=(1,) * 4)),
+    "another reduction": lambda b, x, y: lse(b, x, summed="ReduceMean"),
+    "the sum without its axis": lambda b, x, y: lse(b, x, keepdims=0),
+    "a logarithm of an operand": lambda b, x, y: b.Add(b.Log(x), y),
+    "a logarithm of an exponential": lambda b, x, y: b.Add(b.Log(b.Exp(x)), y),
+    "a logarithm of a sum": lambda b, x, y: b.Add(b.Log(total(b, x, 2)), y),
+    "of exponentials of an operand": lambda b, x, y: b.Add(b.Log(total(b, b.Exp(x), 2)), y),
+    "of exponentials of a function": lambda b, x, y: b.Add(b.Log(total(b, b.Exp(b.Neg(x)), 2)), y),
+    "a sum": lambda b, x, y: b.Add(x, y),
+}
+
+
+@pytest.mark.parametrize("name", NO_LOG_SUM_EXP)
+def test_no_log_sum_exp(name: str) -> None:
+    cube = np.resize(X, (4, 4, 4))
+    inputs = {"x": cube, "y": cube + 1}
+    given = {"c": cube[:, :, :1] > 0} if "given" in name else {}
+    assert not fires(NO_LOG_SUM_EXP[name], inputs | given, LogSumExp())
 
 
 def test_log_sum_exp_in_jax() -> None:

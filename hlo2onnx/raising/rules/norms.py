@@ -68,11 +68,12 @@ def reduced(
         Refusal: The kernel has not the type, the digits or the speed; or x may be empty, of which
             it makes a wrong shape.
     """
-    dims = static_shape(x) or (0,)
+    dims = static_shape(x)
+    need(dims, "its extents are not known, or it has no axis", x)
+    assert dims
     need(dtype_of(x) in _TYPES and b.supports(op_type, dtype_of(x)), "no kernel for its type", x)
     need(0 < math.prod(dims) <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
     terms = math.prod(dims[axis] for axis in axes)
-    need(axes, "it reduces nothing", x)
     trailing = axes == tuple(range(rank_of(x) - len(axes), rank_of(x)))
     most = MOST_TERMS if trailing else MOST_OUTER_TERMS
     need(terms < most, "the kernel loses digits", x)

@@ -34,6 +34,7 @@ class Quantize(Rule):
         stored, steps = dtype_of(node.outputs[0]), _steps_to(first(node))
         x, rank = steps.x, rank_of(steps.x)
         need(dtype_of(x) == T.FLOAT, "QuantizeLinear computes in f32", x)
+        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
         need(b.target.supports_pair("QuantizeLinear", T.FLOAT, stored, b.opset), "no kernel", node)
         bounds = range_of_type(stored)
         fits = bounds.low <= steps.low <= steps.high <= bounds.high
@@ -268,7 +269,6 @@ class IntegerMatMul(Rule):
         need(dtype_of(node.outputs[0]) == T.INT32, "it does not accumulate in i32", node)
         lhs, rhs = node.inputs
         assert lhs is not None and rhs is not None
-        need(min(rank_of(lhs), rank_of(rhs)) >= 2, "it takes a vector", node)
         narrow = [_uncast(x) for x in (lhs, rhs)]
         need(None not in narrow, "an operand has more than 8 bits", node)
         types = [dtype_of(x) for x in narrow if x is not None]
