@@ -64,8 +64,8 @@ def _planes(
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         gap, low = window - 1, 0 if inner else 1
-        edges = [0, 0, low, gap * inner] + [low, gap * inner]
-        behind = [0, 0, 1 - low + high, gap * (not inner)] + [1 - low, gap * (not inner)]
+        edges = [0, 0, low, gap * inner, low, gap * inner]
+        behind = [0, 0, 1 - low + high, gap * (not inner), 1 - low, gap * (not inner)]
         tiles = b.reshape(x, (2, 3, 4, 1, 5, 1))
         padded = b.Pad(tiles, b.i64([*edges, *behind]), b.scalar_like(fill, x))
         rows, columns = (5 + high) * window, 6 * window

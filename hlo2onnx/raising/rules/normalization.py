@@ -147,8 +147,10 @@ class CentreFirst(Rule):
                 for mean, same in _both_orders(second):
                     if unshaped(same) is not unshaped(factor):
                         continue
-                    need(shape_of(x) == shape_of(node.outputs[0]), "a factor decides the shape")
+                    if shape_of(x) != shape_of(node.outputs[0]):
+                        continue
                     mean = _beside(_sign(mean, negative, b), same, x, factor)
+                    _need_in_place(inner, shift, same, factor)
                     normal: oir.Value = b.Mul(b.Sub(x, mean), factor)
                     bias = second.get("bias")
                     return normal if bias is None else b.Add(normal, _moved(bias, inner, shift, b))
@@ -206,6 +208,19 @@ def _beside(mean: oir.Value, beside: oir.Value, x: oir.Value, factor: oir.Value)
     need(unshaped(mean) is kept and first(averaged) is x, "it is the mean of another view", mean)
     need(_repeats(kept, factor) and _repeats(mean, beside), "it stands beside it otherwise", mean)
     return kept
+
+
+def _need_in_place(
+    inner: oir.Value, shift: oir.Value, beside: oir.Value, factor: oir.Value
+) -> None:
+    """Refuses a product, or its sum with a bias, that a view puts beside other elements than those
+    that the factor stands beside."""
+    if inner is shift and beside is factor:
+        return
+    rank = max(rank_of(shift), rank_of(factor))
+    dims, own = ((1,) * (rank - rank_of(x)) + shape_of(x) for x in (shift, factor))
+    same = dims == own and shape_of(inner) == shape_of(beside)
+    need(same, "the product stands beside it otherwise", shift)
 
 
 def _repeats(x: oir.Value, y: oir.Value) -> bool:
