@@ -107,6 +107,7 @@ PROBABILITIES: dict[str, Build] = {
     "a result too": gate_and_result,
     "half of it is the result": lambda b, x, y: halved(b, x),
     "its negative is a result too": gate_and_negative,
+    "what a gate let through is moved": lambda b, x, y: b.Neg(gate(b, x, y)),
     "its logarithm": lambda b, x, y: b.Log(logistic(b, x)),
     "its logarithm too": gate_and_logarithm,
     "a logarithm of a gate": lambda b, x, y: b.Log(b.Abs(gate(b, x, y))),

@@ -344,6 +344,77 @@ def test_statistics_of_the_image_itself(count: int, axes: tuple[int, ...]) -> No
         found.nothing()
 
 
+def of_one(b: GraphBuilder, x: oir.Value, dims: tuple[int, ...]) -> oir.Value:
+    """One mean and one deviation for a single image, which have fewer axes."""
+    mean = b.ReduceMean(x, b.i64([1, 2, 3]), keepdims=1)
+    difference = b.Sub(x, mean)
+    variance = b.ReduceMean(b.Mul(difference, difference), b.i64([1, 2, 3]), keepdims=1)
+    beside, factor = (b.reshape(y, dims) for y in (mean, inverse(b, variance)))
+    result: oir.Value = b.Mul(b.Sub(x, beside), factor)
+    return result
+
+
+@pytest.mark.parametrize("dims", [(), (1,), (1, 1, 1)])
+def test_one_group_of_one_image(dims: tuple[int, ...]) -> None:
+    found = Rewrite(
+        lambda b, x: of_one(b, x, dims), {"x": X[:1]}, GroupNormalization(), tolerance=2e-6
+    )
+    found.gives("Reshape", "InstanceNormalization", "Reshape")
+    assert not fires(lambda b, x: b.Mul(x, b.Exp(x)), {"x": X[:1]}, GroupNormalization())
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (1, 2, 3)])
+def test_one_channel_of_several_images(axes: tuple[int, ...]) -> None:
+    found = Rewrite(
+        lambda b, x: of_itself(b, x, axes),
+        {"x": np.ascontiguousarray(X[:, :1])},
+        GroupNormalization(),
+        tolerance=2e-6,
+    )
+    assert found.nodes["InstanceNormalization"] == (axes == (1, 2, 3))
+
+
+def rescaled(
+    b: GraphBuilder, x: oir.Value, scale: np.ndarray, dims: tuple[int, ...], inner: tuple[int, ...]
+) -> oir.Value:
+    """Two groups; the inverse root times a scale is seen as `inner` before it stands beside x."""
+    n, c, *rest = x.shape.numpy()  # type: ignore[union-attr]
+    view = b.reshape(x, (n, 2, c // 2, *rest))
+    mean = b.ReduceMean(view, b.i64([2, 3, 4]), keepdims=1)
+    difference = b.Sub(view, mean)
+    variance = b.ReduceMean(b.Mul(difference, difference), b.i64([2, 3, 4]), keepdims=1)
+    wide = b.expand(b.reshape(mean, (n, 2, 1)), (n, 2, c // 2))
+    beside = b.reshape(wide, (n, c, 1, 1))
+    factor = b.Mul(b.reshape(inverse(b, variance), inner), b.const(scale.reshape(dims)))
+    result: oir.Value = b.Mul(b.Sub(x, beside), b.reshape(factor, (n, c, 1, 1)))
+    return result
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("dims", [(1, 2, 3), (2, 3)])
+def test_groups_with_a_scale(dims: tuple[int, ...], count: int) -> None:
+    found = Rewrite(
+        lambda b, x: rescaled(b, x, S, dims, (count, 2, 1)),
+        {"x": X[:count]},
+        GroupNormalization(),
+        tolerance=3e-6,
+    )
+    assert found.nodes["InstanceNormalization"] == 1 and not found.nodes["ReduceMean"]
+
+
+RESCALED: dict[str, Build] = {
+    "groups inside": lambda b, x: rescaled(b, x, S[:, :3], (3, 1), (2, 1, 2)),
+    "images inside": lambda b, x: rescaled(b, x, S[:, :3], (3, 1), (1, 4)),
+    "a scale of images": lambda b, x: rescaled(b, x, np.resize(S, 12), (2, 2, 3), (2, 2, 1)),
+    "the scale of one group": lambda b, x: rescaled(b, x, S[:, :3], (1, 1, 3), (2, 2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", RESCALED)
+def test_other_scales_of_groups(name: str) -> None:
+    assert not fires(RESCALED[name], IMAGE, GroupNormalization())
+
+
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("axes", [(1, 2), (3,), (0, 2, 3), (1,)])
 def test_statistics_over_other_axes(axes: tuple[int, ...], count: int) -> None:

@@ -187,6 +187,16 @@ def test_where_the_axis_stands() -> None:
     assert axes == [0, 1, -1]
 
 
+def test_softmax_of_one_row() -> None:
+    """Without its axis the maximum of one row stands beside it."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        exponential = b.Exp(shifted(b, x, 1, keepdims=0))
+        return b.Neg(b.Div(exponential, total(b, exponential, 1, keepdims=0)))
+
+    Rewrite(build, {"x": X[0, :1]}, Softmax(), tolerance=5e-7).gives("Softmax", "Neg")
+
+
 def of_maximum(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """A maximum that another operator makes, of the same name."""
     e = b.Exp(b.Sub(x, foreign(b.ReduceMax(x, b.i64([1]), keepdims=1))))

@@ -207,8 +207,6 @@ def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups
         dims = (batch, groups, channels // groups, *shape_of(x)[2:])
         need(shape_of(view) == dims, "the groups are not of channels", view)
     kept = (batch, groups, *(1,) * (rank_of(view) - 2))
-    if view is x and groups == 1:
-        kept = (batch, *(1,) * (rank_of(view) - 1))
     beside = "difference" not in found or shape_of(found["mean"]) == kept
     need(beside, "the mean does not stand beside what it is of", found["mean"])
     for value in (averaged.inputs[1], found["axes"]):

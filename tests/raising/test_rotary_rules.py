@@ -1,0 +1,360 @@
+"""The rule on rotary embeddings alone, on small graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Build, Rewrite, fires, foreign
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.rotary import RotaryEmbedding
+
+RNG = np.random.default_rng(0)
+T, H, D = 5, 3, 8
+X = RNG.normal(size=(2, T, H, D)).astype(np.float32)
+ANGLES = RNG.normal(size=(T, 1, D // 2)).astype(np.float32)
+INPUTS = {"x": X, "cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}
+
+
+def part(
+    b: GraphBuilder, x: oir.Value, start: int, stop: int, step: int = 1, axis: int = -1
+) -> oir.Value:
+    return b.slice(x, [start], [stop], [step], axes=[axis % len(x.shape)])  # type: ignore[arg-type]
+
+
+def halves(b: GraphBuilder, x: oir.Value, axis: int = -1) -> tuple[oir.Value, oir.Value]:
+    n = int(x.shape[axis])  # type: ignore[index]
+    return part(b, x, 0, n // 2, axis=axis), part(b, x, n // 2, n, axis=axis)
+
+
+def split(
+    b: GraphBuilder, x: oir.Value, axis: int | None = -1, first: int | None = None
+) -> tuple[oir.Value, oir.Value]:
+    n = int(x.shape[axis or 0])  # type: ignore[index]
+    first = n // 2 if first is None else first
+    return b.op("Split", x, b.i64([first, n - first]), n_outputs=2, axis=axis)  # type: ignore[no-any-return]
+
+
+def turned(
+    b: GraphBuilder, one: oir.Value, other: oir.Value, cos: oir.Value, sin: oir.Value
+) -> tuple[oir.Value, oir.Value]:
+    real = b.Sub(b.Mul(one, cos), b.Mul(other, sin))
+    return real, b.Add(b.Mul(other, cos), b.Mul(one, sin))
+
+
+def joined(
+    b: GraphBuilder,
+    parts: tuple[oir.Value, oir.Value],
+    cos: oir.Value,
+    sin: oir.Value,
+    axis: int = -1,
+) -> oir.Value:
+    return b.concat(turned(b, *parts, cos, sin), axis)
+
+
+def columns(b: GraphBuilder, parts: tuple[oir.Value, oir.Value], cos: oir.Value, sin: oir.Value,
+            dims: tuple[int, ...] = X.shape) -> oir.Value:  # fmt: skip
+    pair = [b.unsqueeze(y, [len(y.shape)]) for y in turned(b, *parts, cos, sin)]  # type: ignore[arg-type]
+    return b.reshape(b.concat(pair, -1), dims)
+
+
+def pairs(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value]:
+    """Columns of x as pairs of neighbours."""
+    whole = b.reshape(x, (*X.shape[:-1], D // 2, 2))
+    one, other = (part(b, whole, n, n + 1) for n in (0, 1))
+    return b.squeeze(one, [4]), b.squeeze(other, [4])
+
+
+def doubled(b: GraphBuilder, y: oir.Value) -> oir.Value:
+    return b.concat([y, y], -1)
+
+
+def whole(
+    b: GraphBuilder,
+    x: oir.Value,
+    cos: oir.Value,
+    sin: oir.Value,
+    parts: tuple[oir.Value, oir.Value] | None = None,
+    axis: int = -1,
+) -> oir.Value:
+    one, other = parts or halves(b, x)
+    swapped = b.concat([b.Neg(other), one], axis)
+    result: oir.Value = b.Add(b.Mul(x, cos), b.Mul(swapped, sin))
+    return result
+
+
+def both(b: GraphBuilder, cos: oir.Value, sin: oir.Value) -> tuple[oir.Value, oir.Value]:
+    return doubled(b, cos), doubled(b, sin)
+
+
+def of_functions(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    angles = doubled(b, cos)
+    return whole(b, x, b.Cos(angles), b.Sin(b.Mul(angles, b.Neg(doubled(b, sin)))))
+
+
+def of_rows(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    """Angles that are read from a table by position."""
+    rows = b.i64([4, 3, 2, 1, 0])
+    return whole(b, x, *(b.Gather(doubled(b, y), rows, axis=0) for y in (cos, sin)))
+
+
+def of_first_rows(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    """The axis is not named: the first."""
+    rows = b.i64([4, 3, 2, 1, 0])
+    tables = (b.op("Gather", doubled(b, y), rows) for y in (cos, sin))
+    return whole(b, x, *tables)
+
+
+def of_views(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    tables = (b.reshape(doubled(b, y), (T, D)) for y in (cos, sin))
+    return whole(b, x, *(b.reshape(y, (1, T, 1, D)) for y in tables))
+
+
+def of_constants(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    tables = (np.concatenate([y, y], -1) for y in (np.cos(ANGLES), np.sin(ANGLES)))
+    return whole(b, x, *map(b.const, tables))
+
+
+def of_one_angle(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """Of two features, the same for both."""
+    cos, sin = (b.const(f(ANGLES[..., :1])) for f in (np.cos, np.sin))
+    return whole(b, part(b, x, 0, 2), cos, sin)
+
+
+ROTATIONS: dict[str, Build] = {
+    "halves": lambda b, x, cos, sin: joined(b, halves(b, x), cos, sin),
+    "a split": lambda b, x, cos, sin: joined(b, split(b, x), cos, sin),
+    "a split of the last axis": lambda b, x, cos, sin: joined(b, split(b, x, 3), cos, sin),
+    "some features": lambda b, x, cos, sin: joined(
+        b, halves(b, part(b, b.concat([x, x], -1), 1, 9)), cos, sin
+    ),
+    "parts one behind the other": lambda b, x, cos, sin: joined(
+        b, (part(b, y := b.concat([x, x], -1), 2, 6), part(b, y, 6, 10)), cos, sin
+    ),
+    "neighbours": lambda b, x, cos, sin: columns(
+        b, (part(b, x, 0, 8, 2), part(b, x, 1, 8, 2)), cos, sin
+    ),
+    "columns": lambda b, x, cos, sin: columns(b, pairs(b, x), cos, sin),
+    "the whole": lambda b, x, cos, sin: whole(b, x, *both(b, cos, sin)),
+    "the whole of a split": lambda b, x, cos, sin: whole(
+        b, x, *both(b, cos, sin), parts=split(b, x)
+    ),
+    "the whole's last axis": lambda b, x, cos, sin: whole(b, x, *both(b, cos, sin), axis=3),
+    "functions of angles": of_functions,
+    "rows of a table": of_rows,
+    "the first rows": of_first_rows,
+    "views of a table": of_views,
+    "expanded angles": lambda b, x, cos, sin: whole(
+        b, x, *(b.expand(y, (1, T, 1, D)) for y in both(b, cos, sin))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROTATIONS)
+def test_rotations(name: str) -> None:
+    found = Rewrite(ROTATIONS[name], INPUTS, RotaryEmbedding(), tolerance=1e-6)
+    assert found.fired["rotary-embedding"] == 1 and found.nodes["RotaryEmbedding"] == 1
+    (node,) = (n for n in found.model.graph if n.op_type == "RotaryEmbedding")
+    assert node.attributes["num_heads"].as_int() == H
+    expected = name in ("neighbours", "columns")
+    assert node.attributes.get_int("interleaved", 0) == expected
+
+
+@pytest.mark.parametrize("build", [of_constants, of_one_angle])
+def test_constant_angles(build: Build) -> None:
+    found = Rewrite(build, {"x": X}, RotaryEmbedding(), tolerance=1e-6)
+    assert found.nodes["RotaryEmbedding"] == 1
+
+
+def unequal(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    return whole(b, x, *(b.concat([y, b.Neg(y)], -1) for y in (cos, sin)))
+
+
+def tables(*names: str, kind: str = "") -> Build:
+    """Angles whose halves are not known to be equal, of cos, sin or both."""
+
+    def change(b: GraphBuilder, y: oir.Value) -> oir.Value:
+        rows = b.i64(list(range(D)))
+        n = D // 2
+        changed = {
+            "other halves": lambda: b.concat([y, b.Neg(y)], -1),
+            "three parts": lambda: b.concat([p := part(b, y, 0, 2), part(b, y, 0, 4), p], -1),
+            "along the rows": lambda: b.reshape(b.concat([y, y], 1), (T, 1, D)),
+            "columns of a table": lambda: b.Gather(doubled(b, y), rows, axis=2),
+            "another shape": lambda: b.reshape(b.concat([y, y], 0), (T, 1, D)),
+            "expanded": lambda: b.expand(part(b, y, 0, 1), (T, 1, D)),
+            "half a table": lambda: b.Mul(doubled(b, y), b.concat([y, b.Exp(y)], -1)),
+            "a sum along": lambda: b.CumSum(doubled(b, y), b.const(np.array(2))),
+            "of others": lambda: foreign(doubled(b, y)),
+            "a constant": lambda: b.const(np.arange(T * D, dtype=np.float32).reshape(T, 1, D)),
+            "the second half": lambda: b.concat([part(b, doubled(b, y), n, D), y], -1),
+        }
+        return changed[kind]()
+
+    def build(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+        made = {"cos": cos, "sin": sin}
+        return whole(b, x, *(change(b, y) if n in names else doubled(b, y)
+                             for n, y in made.items()))  # fmt: skip
+
+    return build
+
+
+KINDS = ["other halves", "three parts", "along the rows", "columns of a table", "another shape",
+         "half a table", "a sum along", "of others", "a constant", "the second half"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_halves_that_differ(kind: str) -> None:
+    for names in (("cos",), ("sin",), ("cos", "sin")):
+        assert not fires(tables(*names, kind=kind), INPUTS, RotaryEmbedding())
+
+
+OTHERS: dict[str, Build] = {
+    "one sine for all": lambda b, x, cos, sin: joined(b, halves(b, x), cos, part(b, sin, 0, 1)),
+    "one angle for all": lambda b, x, cos, sin: joined(
+        b, halves(b, x), *(part(b, y, 0, 1) for y in (cos, sin))
+    ),
+    "the whole of an uneven split": lambda b, x, cos, sin: whole(
+        b, x, *both(b, cos, sin), parts=split(b, x, first=2)
+    ),
+    "the whole of uneven parts": lambda b, x, cos, sin: whole(
+        b, x, *both(b, cos, sin), parts=(part(b, x, 0, 2), part(b, x, 2, 8))
+    ),
+    "halves exchanged": lambda b, x, cos, sin: joined(b, halves(b, x)[::-1], cos, sin),
+    "a split exchanged": lambda b, x, cos, sin: joined(b, split(b, x)[::-1], cos, sin),
+    "a split along the heads": lambda b, x, cos, sin: joined(
+        b, split(b, b.concat([x, x], 2), 2), *both(b, cos, sin)
+    ),
+    "a split along the first axis": lambda b, x, cos, sin: joined(
+        b, split(b, x, None), *both(b, cos, sin)
+    ),
+    "joined along the heads": lambda b, x, cos, sin: joined(b, halves(b, x), cos, sin, axis=2),
+    "three parts": lambda b, x, cos, sin: b.concat([*turned(b, *halves(b, x), cos, sin), x], -1),
+    "parts that overlap": lambda b, x, cos, sin: joined(
+        b, (part(b, x, 0, 4), part(b, x, 3, 7)), cos, sin
+    ),
+    "parts that leave a gap": lambda b, x, cos, sin: joined(
+        b, (part(b, y := b.concat([x, x], -1), 0, 4), part(b, y, 5, 9)), cos, sin
+    ),
+    "every second one, joined": lambda b, x, cos, sin: joined(
+        b, (part(b, x, 0, 8, 2), part(b, x, 1, 8, 2)), cos, sin
+    ),
+    "halves as neighbours": lambda b, x, cos, sin: columns(b, halves(b, x), cos, sin),
+    "neighbours exchanged": lambda b, x, cos, sin: columns(
+        b, (part(b, x, 1, 8, 2), part(b, x, 0, 8, 2)), cos, sin
+    ),
+    "columns exchanged": lambda b, x, cos, sin: columns(b, pairs(b, x)[::-1], cos, sin),
+    "every third": lambda b, x, cos, sin: columns(
+        b, (part(b, y := b.concat([x, x], -1), 0, 12, 3), part(b, y, 1, 13, 3)), cos, sin
+    ),
+    "parts of two": lambda b, x, cos, sin: joined(
+        b, (halves(b, x)[0], halves(b, b.Exp(x))[1]), cos, sin
+    ),
+    "parts of heads": lambda b, x, cos, sin: joined(
+        b, halves(b, b.concat([x, x], 2), 2), *both(b, cos, sin)
+    ),
+    "no parts": lambda b, x, cos, sin: joined(b, (b.Exp(x), b.Neg(x)), *both(b, cos, sin)),
+    "operands": lambda b, x, cos, sin: b.concat([x, x], -1),
+    "no rotation": lambda b, x, cos, sin: b.concat([b.Mul(x, x), b.Exp(x)], -1),
+    "the whole of other parts": lambda b, x, cos, sin: whole(
+        b, x, *both(b, cos, sin), parts=halves(b, b.Exp(x))
+    ),
+    "the whole of parts exchanged": lambda b, x, cos, sin: whole(
+        b, x, *both(b, cos, sin), parts=halves(b, x)[::-1]
+    ),
+    "the whole along the heads": lambda b, x, cos, sin: whole(
+        b, y := b.concat([x, x, x, x], 2), *both(b, cos, sin), parts=halves(b, y, 2), axis=2
+    ),
+    "the whole of three": lambda b, x, cos, sin: b.Add(
+        b.Mul(x, doubled(b, cos)),
+        b.Mul(
+            b.concat([b.Neg(part(b, x, 4, 8)), part(b, x, 0, 2), part(b, x, 2, 4)], -1),
+            doubled(b, sin),
+        ),
+    ),
+    "nothing negative": lambda b, x, cos, sin: b.Add(
+        b.Mul(x, doubled(b, cos)),
+        b.Mul(b.concat(list(halves(b, x)[::-1]), -1), doubled(b, sin)),
+    ),
+    "another sum": lambda b, x, cos, sin: b.Add(
+        b.Mul(x, doubled(b, cos)), b.Mul(b.Exp(x), doubled(b, sin))
+    ),
+    "a sum": lambda b, x, cos, sin: b.Add(x, x),
+    "a stack of operands": lambda b, x, cos, sin: b.reshape(
+        b.concat([y := b.reshape(x, (2, T, H, D, 1)), y], -1), (2, T, H, 2 * D)
+    ),
+    "a stack of three": lambda b, x, cos, sin: b.reshape(
+        b.concat([y := b.reshape(x, (2, T, H, D, 1)), y, y], -1), (2, T, H, 3 * D)
+    ),
+    "a stack in another shape": lambda b, x, cos, sin: columns(
+        b, pairs(b, x), cos, sin, (2, T, H * D)
+    ),
+    "a view of an operand": lambda b, x, cos, sin: b.reshape(x, (2, T, H * D)),
+    "a view of columns": lambda b, x, cos, sin: b.reshape(b.concat([x, x], 1), (2, 2 * T, H * D)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_rotations(name: str) -> None:
+    assert not fires(OTHERS[name], INPUTS, RotaryEmbedding())
+
+
+@pytest.mark.parametrize(("dtype", "opset"), [(np.float32, 22), (np.float64, 23), (np.float16, 23)])
+def test_types_and_opsets_without_it(dtype: type, opset: int) -> None:
+    inputs = {name: array.astype(dtype) for name, array in INPUTS.items()}
+    assert not fires(ROTATIONS["halves"], inputs, RotaryEmbedding(), opset=opset)
+
+
+def rotated(x: tuple[int, ...], angles: tuple[int, ...]) -> Rewrite:
+    inputs = {
+        "x": RNG.normal(size=(*x, D)).astype(np.float32),
+        "cos": RNG.normal(size=(*angles, D // 2)).astype(np.float32),
+        "sin": RNG.normal(size=(*angles, D // 2)).astype(np.float32),
+    }
+    return Rewrite(ROTATIONS["halves"], inputs, RotaryEmbedding(), tolerance=1e-6)
+
+
+AXES: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], int | None]] = {
+    ((2, 5, 3), (5, 1)): ((2, 5, 24), 3),
+    ((2, 3, 5), (5,)): ((2, 3, 5, 8), None),
+    ((2, 3, 5), (1, 5)): ((2, 3, 5, 8), None),
+    ((2, 5, 3), (2, 5, 1)): ((2, 5, 24), 3),
+    ((2, 3, 5), (2, 1, 5)): ((2, 3, 5, 8), None),
+    ((2, 4, 5, 3), (5, 1)): ((8, 5, 24), 3),
+    ((2, 4, 5, 3), (2, 4, 5, 1)): ((8, 5, 24), 3),
+    ((2, 4, 3, 5), (5,)): ((2, 12, 5, 8), None),
+    ((2, 4, 3, 5), (2, 4, 1, 5)): ((8, 3, 5, 8), None),
+    ((2, 5, 3, 4), (5, 1, 1)): ((2, 5, 96), 12),
+    ((2, 5, 3), (1,)): ((2, 5, 24), 3),
+    ((2, 5), (5,)): ((1, 2, 5, 8), None),
+    ((5,), (5,)): ((1, 5, 8), 1),
+    ((2, 5), (2, 5)): ((2, 5, 8), 1),
+    ((2, 1, 3), (1, 1)): ((2, 1, 24), 3),
+}
+
+
+@pytest.mark.parametrize(("x", "angles"), AXES)
+def test_axes(x: tuple[int, ...], angles: tuple[int, ...]) -> None:
+    found = rotated(x, angles)
+    (node,) = (n for n in found.model.graph if n.op_type == "RotaryEmbedding")
+    heads = node.attributes["num_heads"].as_int() if "num_heads" in node.attributes else None
+    assert (node.inputs[0].shape, heads) == AXES[x, angles]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("x", "angles"),
+    [
+        ((2, 5, 3), (5, 3)),
+        ((2, 4, 5, 3), (4, 5, 1)),
+        ((2, 4, 5, 3), (2, 1, 5, 1)),
+        ((2, 1, 3), (5, 1)),
+        ((), ()),
+    ],
+)
+def test_angles_along_other_axes(x: tuple[int, ...], angles: tuple[int, ...]) -> None:
+    inputs = {
+        name: RNG.normal(size=(*dims, n)).astype(np.float32)
+        for name, dims, n in (("x", x, D), ("cos", angles, D // 2), ("sin", angles, D // 2))
+    }
+    assert not fires(ROTATIONS["halves"], inputs, RotaryEmbedding())
