@@ -106,6 +106,20 @@ def of_first_rows(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value)
     return whole(b, x, *tables)
 
 
+def of_rows_of_matrices(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    rows = b.i64([4, 3, 2, 1, 0])
+    tables = (b.op("Gather", b.reshape(doubled(b, y), (T, D)), rows) for y in (cos, sin))
+    return whole(b, x, *(b.reshape(y, (T, 1, D)) for y in tables))
+
+
+def in_another_shape(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    """Columns that were reshaped along the other axes, too."""
+    y = b.reshape(x, (T, 2, H, D))
+    real = turned(b, part(b, y, 0, 8, 2), part(b, y, 1, 8, 2), cos, sin)
+    stack = b.concat([b.reshape(part, (2, T, H, D // 2, 1)) for part in real], -1)
+    return b.reshape(stack, (T, 2, H, D))
+
+
 def of_views(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
     tables = (b.reshape(doubled(b, y), (T, D)) for y in (cos, sin))
     return whole(b, x, *(b.reshape(y, (1, T, 1, D)) for y in tables))
@@ -144,6 +158,7 @@ ROTATIONS: dict[str, Build] = {
     "functions of angles": of_functions,
     "rows of a table": of_rows,
     "the first rows": of_first_rows,
+    "rows of matrices": of_rows_of_matrices,
     "views of a table": of_views,
     "expanded angles": lambda b, x, cos, sin: whole(
         b, x, *(b.expand(y, (1, T, 1, D)) for y in both(b, cos, sin))
@@ -284,6 +299,7 @@ OTHERS: dict[str, Build] = {
     "a stack of operands": lambda b, x, cos, sin: b.reshape(
         b.concat([y := b.reshape(x, (2, T, H, D, 1)), y], -1), (2, T, H, 2 * D)
     ),
+    "columns in another shape": in_another_shape,
     "a stack of three": lambda b, x, cos, sin: b.reshape(
         b.concat([y := b.reshape(x, (2, T, H, D, 1)), y, y], -1), (2, T, H, 3 * D)
     ),

@@ -112,17 +112,16 @@ def interpolation(mode: Mode, before: int, after: int) -> np.ndarray:
 def index_modes(index: np.ndarray, before: int) -> tuple[Mode, ...]:
     """The mode of Resize that takes these elements, of so many."""
     places = _coordinates(before, index.size)
-    if places is None or not np.array_equal(_at(places, before), index):
+    if places is None or not np.array_equal(_at(places), index):
         return ()
     # In f32 a coordinate may be on the other side of where the next element begins.
-    sides = [_at(places + shift, before) for shift in (-TOLERANCE, TOLERANCE)]
-    is_tie = np.abs((places + 0.5) - np.round(places + 0.5)) <= TOLERANCE
-    clear = np.array_equal(sides[0], sides[1]) or _is_exact(before, index.size)
-    return (NEAREST,) if clear or not is_tie.any() else ()
+    sides = [_at(places + shift) for shift in (-TOLERANCE, TOLERANCE)]
+    is_clear = np.array_equal(*sides) or _is_exact(before, index.size)
+    return (NEAREST,) if is_clear else ()
 
 
-def _at(places: np.ndarray, before: int) -> np.ndarray:
-    return np.clip(np.floor(places + 0.5), 0, before - 1).astype(np.int64)
+def _at(places: np.ndarray) -> np.ndarray:
+    return np.floor(places + 0.5).astype(np.int64)
 
 
 def _coordinates(before: int, after: int) -> np.ndarray | None:

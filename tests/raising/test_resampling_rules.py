@@ -1,0 +1,410 @@
+"""The rules on resampled images alone, on small graphs, and the weights they know."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Build, Rewrite, fires, foreign
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.rules.resampling import (
+    NearestResize,
+    RepeatedPixels,
+    ResizeOperator,
+    ResizeTransposed,
+)
+from hlo2onnx.raising.rules.resampling_weights import (
+    CUBIC,
+    LINEAR,
+    LINEAR_ANTIALIASED,
+    NEAREST,
+    Mode,
+    index_modes,
+    interpolation,
+    is_resampling,
+    weight_modes,
+)
+
+RNG = np.random.default_rng(0)
+
+
+def image(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+# -- weights ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(4, 8), (8, 4), (6, 9), (9, 3)])
+@pytest.mark.parametrize(
+    ("mode", "method", "antialias"),
+    [
+        (LINEAR, "linear", False),
+        (LINEAR_ANTIALIASED, "linear", True),
+        (CUBIC, "cubic", True),
+    ],
+)
+def test_interpolation(mode: Mode, method: str, antialias: bool, sizes: tuple[int, int]) -> None:
+    """The weights are what jax.image.resize makes of the unit vectors."""
+    before, after = sizes
+    eye = np.eye(before, dtype=np.float32)
+    want = jax.image.resize(eye, sizes, method, antialias=antialias)
+    np.testing.assert_allclose(interpolation(mode, before, after), want, atol=3e-7)
+    assert mode in weight_modes(np.asarray(want)) or before == 9 or after == 9
+
+
+def test_attributes_and_keys() -> None:
+    half = {"coordinate_transformation_mode": "half_pixel"}
+    outside = {"antialias": 1, "exclude_outside": 1}
+    expected = {
+        NEAREST: ("Resize", {"mode": "nearest", "nearest_mode": "round_prefer_ceil"}),
+        LINEAR: ("Resize[linear]", {"mode": "linear"}),
+        LINEAR_ANTIALIASED: ("Resize[linear,antialias=1]", {"mode": "linear", **outside}),
+        CUBIC: (
+            "Resize[cubic,antialias=1]",
+            {"mode": "cubic", "cubic_coeff_a": -0.5, **outside},
+        ),
+    }
+    for mode, (key, attributes) in expected.items():
+        assert (mode.key, mode.attributes) == (key, attributes | half)
+        assert mode.is_plain_linear == (mode is LINEAR)
+
+
+def test_how_far_weights_may_be() -> None:
+    weights = interpolation(LINEAR, 8, 16)
+    assert weight_modes(weights + 0.7e-6)
+    assert not weight_modes(weights + 1.4e-6)
+    assert is_resampling(weights + 0.8e-5) and not is_resampling(weights + 2e-5)
+    late = weights.copy()
+    late[:, -1] *= 2
+    assert not is_resampling(late)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_known"),
+    [(8, 16, True), (8, 4, True), (4, 12, True), (12, 4, True), (2, 3, False), (1, 3, True),
+     (10, 15, False), (3, 7, True), (7, 3, True), (224, 150, False)],
+)  # fmt: skip
+def test_modes_of_indices(before: int, after: int, is_known: bool) -> None:
+    """Unknown where f32 does not tell on which side of the next element a coordinate is."""
+    index = np.floor((np.arange(after) + 0.5) * before / after).astype(np.int64)
+    assert index_modes(index, before) == ((NEAREST,) if is_known else ())
+    other = index.copy()
+    other[-1] -= 1
+    assert not index_modes(other, before)
+
+
+# -- products --------------------------------------------------------------------------------------
+
+
+def weights(before: int, after: int, mode: Mode = LINEAR) -> np.ndarray:
+    return interpolation(mode, before, after).astype(np.float32)
+
+
+def right(b: GraphBuilder, x: oir.Value, matrix: np.ndarray) -> oir.Value:
+    result: oir.Value = b.MatMul(x, b.const(matrix))
+    return result
+
+
+def left(b: GraphBuilder, x: oir.Value, matrix: np.ndarray) -> oir.Value:
+    result: oir.Value = b.MatMul(b.const(np.ascontiguousarray(matrix.T)), x)
+    return result
+
+
+W = weights(8, 16)
+
+
+def turned(b: GraphBuilder, x: oir.Value, *perm: int, matrix: np.ndarray = W) -> oir.Value:
+    """The last axis resampled, then one that a Transpose brings to the end."""
+    return right(b, b.transpose(right(b, x, matrix), perm), matrix)
+
+
+MEANS = np.full((8, 5), 1 / 8, np.float32)
+"""Weights of no mode."""
+
+PRODUCTS: dict[str, tuple[tuple[int, ...], Build]] = {
+    "the last axes": ((2, 8, 8), lambda b, x: turned(b, x, 0, 2, 1)),
+    "the last axes of four": ((2, 3, 8, 8), lambda b, x: turned(b, x, 0, 1, 3, 2)),
+    "axes in between": (
+        (2, 8, 8, 3),
+        lambda b, x: turned(b, b.transpose(x, (0, 1, 3, 2)), 0, 2, 3, 1, matrix=MEANS),
+    ),
+    "of no mode": (
+        (2, 8, 8),
+        lambda b, x: turned(b, x, 0, 2, 1, matrix=MEANS),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_without_moves_between(name: str) -> None:
+    shape, build = PRODUCTS[name]
+    found = Rewrite(build, {"x": image(*shape)}, ResizeOperator(), tolerance=1e-6)
+    assert found.fired and found.nodes["MatMul"] == 2 and not found.nodes["Resize"]
+
+
+STAY: dict[str, tuple[tuple[int, ...], Build]] = {
+    "nothing in between": ((2, 8, 8), lambda b, x: left(b, right(b, x, W), W)),
+    "one move to other axes": ((2, 8, 3, 8), lambda b, x: turned(b, x, 0, 2, 3, 1)),
+    "three axes": (
+        (8, 8, 8),
+        lambda b, x: right(b, b.transpose(left(b, right(b, x, W), W), (1, 2, 0)), W),
+    ),
+    "one axis twice": ((2, 8), lambda b, x: right(b, right(b, x, W), weights(16, 8))),
+    "one axis": ((2, 8, 8), lambda b, x: right(b, b.transpose(x, (0, 2, 1)), W)),
+    "no weights": (
+        (2, 8, 8),
+        lambda b, x: turned(b, x, 0, 2, 1, matrix=np.ones((8, 16), np.float32)),
+    ),
+    "operands": ((2, 8, 8), lambda b, x: b.MatMul(x, x)),
+    "of others": (
+        (2, 8, 8),
+        lambda b, x: right(b, b.transpose(foreign(right(b, x, W)), (0, 2, 1)), W),
+    ),
+    "a vector of weights": (
+        (2, 8, 8),
+        lambda b, x: turned(b, x, 0, 2, 1, matrix=np.full((8, 1), 1 / 8, np.float32)),
+    ),
+    "several matrices": (
+        (2, 8, 8),
+        lambda b, x: right(b, b.transpose(right(b, x, np.stack([W, W])), (0, 2, 1)), W),
+    ),
+    "axes that are joined": (
+        (2, 2, 4, 8),
+        lambda b, x: left(b, b.reshape(right(b, x, W), (2, 8, 16)), W),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_products_that_stay(name: str) -> None:
+    shape, build = STAY[name]
+    assert not fires(build, {"x": image(*shape)}, ResizeOperator())
+
+
+def test_products_of_doubles_stay() -> None:
+    wide = W.astype(np.float64)
+    inputs = {"x": image(2, 8, 8).astype(np.float64)}
+    assert not fires(lambda b, x: turned(b, x, 0, 2, 1, matrix=wide), inputs, ResizeOperator())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mode", "is_fast"),
+    [(72, 144, LINEAR, True), (60, 120, LINEAR, False), (270, 540, LINEAR_ANTIALIASED, True)],
+)
+def test_from_which_size_on_it_is_a_resize(
+    before: int, after: int, mode: Mode, is_fast: bool
+) -> None:
+    matrix = weights(before, after, mode)
+    found = Rewrite(
+        lambda b, x: left(b, right(b, x, matrix), matrix),
+        {"x": image(1, 1, before, before)},
+        ResizeOperator(),
+        tolerance=2e-6,
+    )
+    assert found.nodes["Resize"] == is_fast
+
+
+def test_channels_last_are_a_resize_whatever_their_size() -> None:
+    found = Rewrite(
+        lambda b, x: turned(b, b.transpose(x, (0, 1, 3, 2)), 0, 2, 3, 1),
+        {"x": image(2, 8, 8, 3)},
+        ResizeOperator(),
+        tolerance=2e-6,
+    )
+    assert found.nodes["Resize"] == 1 and not found.nodes["MatMul"]
+
+
+# -- gathers ---------------------------------------------------------------------------------------
+
+ROWS = np.arange(8) // 2
+
+
+def gathered(b: GraphBuilder, x: oir.Value, *axes: int, index: np.ndarray = ROWS) -> oir.Value:
+    for axis in axes:
+        x = b.Gather(x, b.const(index), axis=axis)
+    return x
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (3, 2), (1, 2)])
+@pytest.mark.parametrize("index", [ROWS, ROWS - 4])
+def test_gathers(axes: tuple[int, ...], index: np.ndarray) -> None:
+    shape = [4 if n in axes else 3 for n in range(4)]
+    found = Rewrite(
+        lambda b, x: gathered(b, x, *axes, index=index), {"x": image(*shape)}, NearestResize()
+    )
+    assert found.nodes["Resize"] == 1 and not found.nodes["Gather"]
+
+
+GATHERS: dict[str, tuple[tuple[int, ...], Build]] = {
+    "one axis": ((1, 2, 4, 4), lambda b, x: gathered(b, x, 3)),
+    "one axis twice": ((1, 2, 4, 4), lambda b, x: gathered(b, x, 3, 3, index=np.arange(4))),
+    "a table of rows": (
+        (1, 2, 4, 4),
+        lambda b, x: gathered(b, gathered(b, x, 3), 2, index=ROWS.reshape(4, 2)),
+    ),
+    "one row": ((1, 2, 4, 4), lambda b, x: gathered(b, gathered(b, x, 3), 2, index=np.array([2]))),
+    "a row": ((1, 2, 4, 4), lambda b, x: gathered(b, gathered(b, x, 2), 3, index=np.array(2))),
+    "repeated rows": (
+        (1, 2, 4, 1),
+        lambda b, x: gathered(b, gathered(b, x, 2), 3, index=np.zeros(8, np.int64)),
+    ),
+    "of others": ((1, 2, 4, 4), lambda b, x: gathered(b, foreign(gathered(b, x, 3)), 2)),
+    "other rows": ((1, 2, 4, 4), lambda b, x: gathered(b, x, 2, 3, index=ROWS[::-1].copy())),
+}
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_other_gathers(name: str) -> None:
+    shape, build = GATHERS[name]
+    assert not fires(build, {"x": image(*shape)}, NearestResize())
+
+
+def test_gathers_along_the_first_axes() -> None:
+    found = Rewrite(lambda b, x: gathered(b, x, 0, 1), {"x": image(4, 4, 2, 2)}, NearestResize())
+    found.gives("Transpose", "Resize", "Transpose")
+
+
+def test_computed_indices_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        result: oir.Value = b.Gather(gathered(b, x, 2), i, axis=3)
+        return result
+
+    assert not fires(build, {"x": image(1, 2, 4, 4), "i": ROWS}, NearestResize())
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.bool_])
+def test_gathers_of_types_without_a_kernel(dtype: type) -> None:
+    x = np.ones((1, 2, 4, 4), dtype)
+    assert not fires(lambda b, x: gathered(b, x, 2, 3), {"x": x}, NearestResize())
+
+
+def test_gathers_of_nothing() -> None:
+    x = np.ones((0, 2, 4, 4), np.float32)
+    assert not fires(lambda b, x: gathered(b, x, 2, 3), {"x": x}, NearestResize())
+
+
+# -- repeated pixels -------------------------------------------------------------------------------
+
+
+def repeated(
+    b: GraphBuilder, x: oir.Value, rows: int = 2, columns: int = 2, images: int = 1
+) -> oir.Value:
+    n, c, h, w = x.shape.numpy()  # type: ignore[union-attr]
+    wide = b.expand(b.reshape(x, (n, 1, c, h, 1, w, 1)), (n, images, c, h, rows, w, columns))
+    return b.reshape(wide, (n * images, c, h * rows, w * columns))
+
+
+@pytest.mark.parametrize("counts", [(2, 2), (3, 2), (5, 4)])
+def test_repeated_pixels(counts: tuple[int, int]) -> None:
+    found = Rewrite(
+        lambda b, x: repeated(b, x, *counts), {"x": image(2, 3, 4, 5)}, RepeatedPixels()
+    )
+    found.gives("Resize")
+
+
+def read_twice(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+    wide = b.expand(b.reshape(x, (2, 3, 4, 1, 4, 1)), (2, 3, 4, 2, 4, 2))
+    return [b.reshape(wide, (2, 3, 8, 8)), b.Neg(wide)]
+
+
+REPEATED: dict[str, Build] = {
+    "one axis": lambda b, x: repeated(b, x, 2, 1),
+    "three axes": lambda b, x: repeated(b, x, 2, 2, 2),
+    "images and rows": lambda b, x: repeated(b, x, 2, 1, 2),
+    "read twice": read_twice,
+    "an operand": lambda b, x: b.reshape(x, (2, 3, 16)),
+    "a function": lambda b, x: b.reshape(b.Exp(x), (2, 3, 16)),
+    "an expanded operand": lambda b, x: b.reshape(b.expand(x, (5, 2, 3, 4, 4)), (10, 3, 4, 4)),
+    "tiles": lambda b, x: b.reshape(
+        b.expand(b.reshape(x, (2, 3, 1, 4, 1, 4)), (2, 3, 2, 4, 2, 4)), (2, 3, 8, 8)
+    ),
+    "axes that are split": lambda b, x: b.reshape(
+        b.expand(b.reshape(x, (2, 3, 4, 1, 4, 1)), (2, 3, 4, 2, 4, 2)), (2, 3, 4, 16)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_other_repetitions(name: str) -> None:
+    assert not fires(REPEATED[name], {"x": image(2, 3, 4, 4)}, RepeatedPixels())
+
+
+def test_repeated_pixels_of_three_axes_and_other_types() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        wide = b.expand(b.reshape(x, (3, 4, 1, 4, 1)), (3, 4, 2, 4, 2))
+        return b.reshape(wide, (3, 8, 8))
+
+    assert not fires(build, {"x": image(3, 4, 4)}, RepeatedPixels())
+    integers = {"x": np.ones((2, 3, 4, 4), np.int64)}
+    assert not fires(repeated, integers, RepeatedPixels())
+
+
+# -- transposed operands ---------------------------------------------------------------------------
+
+
+def resized(
+    b: GraphBuilder, x: oir.Value, mode: Mode, sizes: tuple[int, ...], perm: tuple[int, ...]
+) -> oir.Value:
+    view = b.transpose(x, perm)
+    types = [(oir.DataType.FLOAT, sizes)]
+    inputs = (view, None, None, b.i64(list(sizes)))
+    result: oir.Value = b.op("Resize", *inputs, types=types, **mode.attributes)  # type: ignore[arg-type]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("mode", "before", "after", "op_type"),
+    [
+        (NEAREST, 4, 8, "Resize"),
+        (LINEAR, 8, 16, "MatMul"),
+        (LINEAR, 128, 256, "Resize"),
+        (LINEAR_ANTIALIASED, 16, 8, "Resize"),
+    ],
+)
+def test_channels_come_second(mode: Mode, before: int, after: int, op_type: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return resized(b, x, mode, (2, after, after, 3), (0, 2, 3, 1))
+
+    x = image(2, 3, before, before)
+    found = Rewrite(build, {"x": x}, ResizeTransposed(), tolerance=2e-6)
+    found.gives("Transpose", *[op_type] * (1 + (op_type == "MatMul")))
+    assert found.model.graph[-1].op_type == "Transpose"
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "perm"),
+    [
+        ((2, 4, 4, 3), (2, 3, 8, 8), (0, 3, 1, 2)),
+        ((2, 3, 4, 4), (2, 4, 8, 3), (0, 2, 3, 1)),
+        ((3, 4, 4), (8, 8, 3), (1, 2, 0)),
+    ],
+)
+def test_other_axes_stay(
+    shape: tuple[int, ...], sizes: tuple[int, ...], perm: tuple[int, ...]
+) -> None:
+    inputs = {"x": image(*shape)}
+    assert not fires(lambda b, x: resized(b, x, NEAREST, sizes, perm), inputs, ResizeTransposed())
+
+
+@pytest.mark.parametrize("op_type", ["", "Exp"])
+def test_what_is_not_transposed_stays(op_type: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        y = b.op(op_type, x) if op_type else x
+        return resized(b, y, NEAREST, (2, 3, 8, 8), (0, 1, 2, 3))  # type: ignore[arg-type]
+
+    assert not fires(build, {"x": image(2, 3, 4, 4)}, ResizeTransposed())
+
+
+def test_computed_sizes_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, sizes: oir.Value) -> oir.Value:
+        types = [(oir.DataType.FLOAT, (2, 8, 8, 3))]
+        view = b.transpose(x, (0, 2, 3, 1))
+        made = b.op("Resize", view, None, None, sizes, types=types, **NEAREST.attributes)  # type: ignore[arg-type]
+        assert isinstance(made, oir.Value)
+        return made
+
+    inputs = {"x": image(2, 3, 4, 4), "sizes": np.array([2, 8, 8, 3])}
+    assert not fires(build, inputs, ResizeTransposed())
