@@ -114,10 +114,10 @@ def of_rows_of_matrices(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.
 
 def in_another_shape(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
     """Columns that were reshaped along the other axes, too."""
-    y = b.reshape(x, (T, 2, H, D))
+    y = b.reshape(x, (H, T, 2, D))
     real = turned(b, part(b, y, 0, 8, 2), part(b, y, 1, 8, 2), cos, sin)
     stack = b.concat([b.reshape(part, (2, T, H, D // 2, 1)) for part in real], -1)
-    return b.reshape(stack, (T, 2, H, D))
+    return b.reshape(stack, (H, T, 2, D))
 
 
 def of_views(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
