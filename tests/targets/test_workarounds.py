@@ -1,0 +1,211 @@
+"""What legalization writes otherwise for a runtime's faults, node by node."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Build, model_of, run_model
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.edit import remove_unused
+from hlo2onnx.targets.legalize.limits import is_right_here
+from hlo2onnx.targets.legalize.pads import spell_out_axes
+from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
+from hlo2onnx.targets.legalize.sums import split_long_sum
+
+Nodes = Counter[str]
+RNG = np.random.default_rng(0)
+
+
+def spelled(build: Build, x: np.ndarray, op_type: str, change: object) -> Nodes | None:
+    """The nodes after the change, whose numbers are nearly those before; None without one."""
+    model = model_of(build, {"x": x})
+    before = run_model(model, {"x": x})
+    builder = GraphBuilder(model.graph, 23)
+    builder.adopt(model.graph)
+    (node,) = (n for n in model.graph if n.op_type == op_type)
+    if not change(node, builder):  # type: ignore[operator]
+        return None
+    remove_unused(model.graph)
+    for new, old in zip(run_model(model, {"x": x}), before, strict=True):
+        assert (new.dtype, new.shape) == (old.dtype, old.shape)
+        np.testing.assert_allclose(new, old, rtol=1e-5)
+    return Counter(n.op_type for n in model.graph)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "is_long"),
+    [
+        ((2, 2047), [1], False),
+        ((2, 2048), [1], True),
+        ((127, 2), [0], False),
+        ((128, 2), [0], True),
+        ((2, 32, 64), [1, 2], True),
+        ((2, 32, 63), [-1, 1], False),
+        ((8, 2, 16), [0, 2], True),
+        ((8, 2, 15), [0, 2], False),
+        ((131, 3), [0], True),
+        ((2049,), [], True),
+        ((2047,), [], False),
+        ((3, 5, 400), [1], False),
+    ],
+)
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean"])
+def test_long_sums(
+    op_type: str, keepdims: int, shape: tuple[int, ...], axes: list[int], is_long: bool
+) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        given = [b.i64(axes)] if axes else []
+        return b.op(op_type, x, *given, keepdims=keepdims)  # type: ignore[no-any-return]
+
+    x = RNG.uniform(1, 2, shape).astype(np.float32)
+    nodes = spelled(build, x, op_type, split_long_sum)
+    assert (nodes is not None) == is_long
+    if nodes is not None:
+        assert nodes["Div"] == (op_type == "ReduceMean")
+        assert nodes["Pad"] == (131 in shape or 2049 in shape)
+        rounds = 2 if max(shape) >= 128 else 1
+        assert nodes["ReduceSum"] == rounds + len(axes[1:])
+
+
+def test_sums_that_are_not_split() -> None:
+    def no_axes(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        result: oir.Value = b.ReduceSum(x, b.i64([]), noop_with_empty_axes=1)
+        return result
+
+    x = np.ones((2, 4096), np.float32)
+    assert spelled(no_axes, x, "ReduceSum", split_long_sum) is None
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        result: oir.Value = b.ReduceSum(x, b.i64([1]))
+        return result
+
+    assert spelled(build, x.astype(np.int32), "ReduceSum", split_long_sum) is None
+    nodes = spelled(build, x.astype(np.float64), "ReduceSum", split_long_sum)
+    assert nodes == {"Reshape": 1, "ReduceSum": 2}
+
+
+INTEGERS = np.array([[-3, -1, 0], [1, 2, 3]])
+
+
+def reciprocal(b: GraphBuilder, x: oir.Value, one: int = 1, read: str = "Mul") -> oir.Value:
+    y = b.Div(b.scalar_like(one, x), x)
+    result: oir.Value = b.op(read, y, x)
+    return result
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint8])
+def test_reciprocals_of_integers(dtype: type) -> None:
+    x = np.array([1, 2, 3], dtype)
+    nodes = spelled(reciprocal, x, "Div", spell_out_reciprocal)
+    signed = np.issubdtype(dtype, np.signedinteger)
+    assert nodes == Counter(Equal=1 + signed, Cast=1 + signed, Sub=int(signed), Mul=1) - Counter()
+    if signed:
+        assert spelled(reciprocal, -x, "Div", spell_out_reciprocal)
+
+
+def test_a_reciprocal_with_a_one_of_more_axes() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        result: oir.Value = b.Mul(b.Div(b.const(np.ones((1, 1, 1), np.int32)), x), x)
+        return result
+
+    assert spelled(build, INTEGERS[1:].astype(np.int32), "Div", spell_out_reciprocal)
+
+
+@pytest.mark.parametrize(
+    ("one", "read", "dtype"),
+    [(2, "Mul", np.int32), (1, "Add", np.int32), (1, "Mul", np.float32)],
+)
+def test_other_quotients(one: int, read: str, dtype: type) -> None:
+    x = INTEGERS[1:].astype(dtype)
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return reciprocal(b, x, one, read)
+
+    assert spelled(build, x, "Div", spell_out_reciprocal) is None
+
+
+def pooled(edges: list[int], read: str = "MaxPool", mode: str = "constant") -> Build:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        zero = [b.scalar_like(0, x)] if mode == "constant" else []
+        y = b.Pad(x, b.i64(edges), *zero, mode=mode)
+        if read != "MaxPool":
+            return b.op(read, y)  # type: ignore[no-any-return]
+        window = {"kernel_shape": [2, 2], "strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
+        result: oir.Value = b.MaxPool(y, **window)
+        return result
+
+    return build
+
+
+@pytest.mark.parametrize("edges", [[0, 0, 1, 0, 0, 0, 0, 2], [0, 0, 0, 0, 0, 0, 0, 1]])
+def test_zeros_around_a_pool(edges: list[int]) -> None:
+    x = -RNG.uniform(1, 2, (1, 2, 4, 4)).astype(np.float32)
+    assert spelled(pooled(edges), x, "Pad", spell_out_axes) == {"Pad": 1, "MaxPool": 1}
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pooled([0, 0, 1, 1, 0, 0, 1, 1], "Exp"),
+        pooled([0, 0, 1, 1, 0, 0, 1, 1], mode="edge"),
+        pooled([0] * 8),
+    ],
+)
+def test_other_edges(build: Build) -> None:
+    x = RNG.uniform(1, 2, (1, 2, 4, 4)).astype(np.float32)
+    assert spelled(build, x, "Pad", spell_out_axes) is None
+
+
+def right(build: Build, x: np.ndarray, op_type: str) -> bool:
+    model = model_of(build, {"x": x})
+    (node,) = (n for n in model.graph if n.op_type == op_type)
+    return is_right_here(node, Facts())
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_right"),
+    [
+        (-(2**31), 2**31 - 1, True),
+        (-(2**31) - 1, 0, False),
+        (0, 2**31, False),
+        (None, None, False),
+    ],
+)
+@pytest.mark.parametrize("op_type", ["ReduceMax", "Sign", "Max"])
+def test_which_integers_are_ordered(
+    op_type: str, low: int | None, high: int | None, is_right: bool
+) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        if low is not None and high is not None:
+            x = b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
+        inputs = [b.scalar_like(7, x)] if op_type == "Max" else []
+        return b.op(op_type, x, *inputs)  # type: ignore[no-any-return]
+
+    assert right(build, INTEGERS, op_type) == is_right
+
+
+@pytest.mark.parametrize(
+    ("most", "op_type", "is_right"),
+    [
+        (2**53 // 6, "ReduceSum", True),
+        (2**53 // 6 + 1, "ReduceSum", False),
+        (2**53 // 6, "ReduceL1", True),
+        (2**25, "ReduceSumSquare", True),
+        (2**26, "ReduceSumSquare", False),
+        (1, "ReduceProd", False),
+        (None, "ReduceSum", False),
+    ],
+)
+def test_which_integers_are_summed(most: int | None, op_type: str, is_right: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        if most is not None:
+            x = b.Clip(x, b.scalar_like(-most, x), b.scalar_like(most - 1, x))
+        return b.op(op_type, x)  # type: ignore[no-any-return]
+
+    assert right(build, INTEGERS, op_type) == is_right
