@@ -115,8 +115,8 @@ def index_modes(index: np.ndarray, before: int) -> tuple[Mode, ...]:
     if places is None or not np.array_equal(_at(places), index):
         return ()
     # In f32 a coordinate may be on the other side of where the next element begins.
-    sides = [_at(places + shift) for shift in (-TOLERANCE, TOLERANCE)]
-    is_clear = np.array_equal(*sides) or _is_exact(before, index.size)
+    same = np.array_equal(_at(places - TOLERANCE), _at(places + TOLERANCE))
+    is_clear = same or _is_exact(before, index.size)
     return (NEAREST,) if is_clear else ()
 
 
