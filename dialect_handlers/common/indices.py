@@ -99,10 +99,10 @@ def _bounds(em: Emitter, limits: Sequence[Dim], dtype: oir.DataType) -> oir.Valu
 def _column_ranges(em: Emitter, starts: oir.Value, count: int) -> list[Range]:
     """What is known about each start; columns that were joined are looked at one by one."""
     node = starts.producer()
-    if count > 1 and node is not None and node.op_type == "Concat":
+    if node is not None and node.op_type == "Concat":
         columns = [x for x in node.inputs if x is not None]
         last = rank_of(starts) - 1
-        if node.attributes.get_int("axis", 0) == last and len(columns) == count:
+        if node.attributes["axis"].as_int() == last and len(columns) == count:
             return [_range(em, column) for column in columns]
     return [_range(em, starts)] * count
 
@@ -129,8 +129,7 @@ def clamped_constant(starts: np.ndarray | None, limits: Sequence[Dim]) -> np.nda
         return None
     if not is_static(limits):
         # The least limit is 0.
-        inside = starts.dtype.kind == "u" or bool((starts >= 0).all())
-        return starts.astype(np.int64) if inside and not starts.any() else None
+        return None if starts.any() else starts.astype(np.int64)
     if starts.dtype.kind == "u":
         return np.minimum(starts.astype(np.uint64), np.array(limits, np.uint64)).astype(np.int64)
     return np.clip(starts.astype(np.int64), 0, np.array(limits, np.int64))

@@ -1,0 +1,71 @@
+"""What a function makes with an emitter, before any rule has seen it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+from rewriting import run_model
+
+from hlo2onnx.graph.values import Dim
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.mlir.constants import Constants
+from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.options import Options
+from hlo2onnx.report import Report
+from hlo2onnx.targets import load_target
+
+OPSET = 23
+
+
+class Emitted:
+    """A graph that a function made over inputs of these types, and what the runtime makes of it.
+
+    Attributes:
+        em: The emitter.
+        outputs: The values that the function returned.
+        nodes: The operators of the main graph, in their order.
+    """
+
+    def __init__(
+        self,
+        build: Callable[..., oir.Value | Sequence[oir.Value]],
+        inputs: Mapping[str, np.ndarray] | None = None,
+        shapes: Mapping[str, Sequence[Dim]] | None = None,
+    ) -> None:
+        """
+        Args:
+            build: Called with an emitter and the inputs, by name.
+            inputs: What the inputs hold.
+            shapes: The extents of inputs that are symbolic.
+        """
+        self._inputs = inputs or {}
+        self._module = parse_module("module {}", "the test")
+        graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": OPSET})
+        constants = Constants(self._module.operation)
+        target = load_target("ort-cpu")
+        self.em = Emitter(graph, OPSET, Options(), target, Report("", ""), constants)
+        values: dict[str, Any] = {}
+        for name, array in self._inputs.items():
+            dims = (shapes or {}).get(name, array.shape)
+            values[name] = self.em.value(name, oir.DataType.from_numpy(array.dtype), tuple(dims))
+            graph.inputs.append(values[name])
+        made = build(self.em, **values)
+        self.outputs = [made] if isinstance(made, oir.Value) else list(made)
+        self.nodes = [node.op_type for node in graph]
+
+    def run(self) -> list[np.ndarray]:
+        """What the outputs hold."""
+        graph = self.em.main_graph
+        for value in self.outputs:
+            graph.outputs.append(self.em.Identity(value))
+        return run_model(oir.Model(graph, ir_version=10), self._inputs)
+
+    def gives(self, *expected: Any) -> Emitted:
+        """Asserts what the outputs hold, their shapes included."""
+        for found, wanted in zip(self.run(), expected, strict=True):
+            assert found.shape == np.shape(wanted)
+            np.testing.assert_array_equal(found, wanted)
+        return self
