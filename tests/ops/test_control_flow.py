@@ -15,7 +15,7 @@ from against_xla import Run, against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
-from loop_rules import LOOP_RULE_NAMES
+from rule_names import LOOP_RULE_NAMES
 
 import hlo2onnx
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from against_xla import against_xla
 from jax.extend.random import threefry2x32_p
-from loop_rules import LOOP_RULE_NAMES
+from rule_names import LOOP_RULE_NAMES
 
 import hlo2onnx
 

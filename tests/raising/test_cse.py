@@ -12,7 +12,7 @@ import onnx_ir as oir
 import pytest
 from against_xla import Run, against_xla
 from jax import lax
-from loop_rules import LOOP_RULE_NAMES
+from rule_names import LOOP_RULE_NAMES
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 

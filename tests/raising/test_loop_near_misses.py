@@ -15,7 +15,7 @@ import pytest
 from jax import lax
 
 import hlo2onnx
-from tests.support.loop_rules import LOOP_RULE_NAMES
+from tests.support.rule_names import LOOP_RULE_NAMES
 
 RNG = np.random.default_rng(0)
 Program = tuple[Callable[..., Any], tuple[Any, ...]]

@@ -10,7 +10,7 @@ from typing import Any
 import gallery
 import jax
 import onnx_ir as oir
-from loop_rules import LOOP_RULE_NAMES
+from rule_names import LOOP_RULE_NAMES
 
 import hlo2onnx
 from hlo2onnx.graph.values import shape_of

@@ -1,7 +1,0 @@
-"""Names of the rules about loops, for tests of what lowering makes of loops by itself."""
-
-from __future__ import annotations
-
-from hlo2onnx.raising.rules.of_loops import LOOP_RULES
-
-LOOP_RULE_NAMES = frozenset(rule.name for rule in LOOP_RULES)
