@@ -11,37 +11,10 @@ import pytest
 from against_xla import against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scatter_case import Case
+from scatter_case import CASES, ELEMENTS, FRAMES, FRAMES_LAST, NOWHERE, ROWS, SCALAR, WINDOW, Case
 
 from hlo2onnx import translate
 from hlo2onnx.verification.inputs import numpy_type
-
-ROWS = Case((7, 3), (5, 1), (5, 3), (0,), 1, window=(1,), inserted=(0,))
-COLUMNS = Case((3, 7), (5, 1), (3, 5), (1,), 1, window=(0,), inserted=(1,))
-SCALAR = Case((7, 3), (1,), (3,), (0,), 0, window=(0,), inserted=(0,))
-IMPLICIT = Case((7, 3), (2, 5), (2, 5, 3), (0,), 2, window=(2,), inserted=(0,))
-KEPT = Case((7, 3), (5, 1), (5, 1, 3), (0,), 1, window=(1, 2))
-PAIRS = Case((4, 5, 3), (6, 2), (6, 3), (0, 1), 1, window=(1,), inserted=(0, 1))
-SWAPPED = Case((4, 5, 3), (6, 2), (6, 3), (1, 0), 1, window=(1,), inserted=(0, 1))
-APART = Case((4, 3, 5), (6, 2), (6, 3), (0, 2), 1, window=(1,), inserted=(0, 2))
-ELEMENTS = Case((6,), (9, 1), (9,), (0,), 1, inserted=(0,))
-ALONG = Case((4, 5), (4, 2, 1), (4, 2), (1,), 2, inserted=(1,), batching=((0, 0),))
-ALONG_FIRST = Case((5, 2, 4), (4, 3, 2), (4, 3, 2), (0,), 3, (), (0,), ((1, 2), (2, 0)))
-BATCHED_ROWS = Case((4, 5, 3), (4, 2, 1), (4, 2, 3), (1,), 2, (2,), (1,), ((0, 0),))
-BATCHED_ONE = Case((4, 5, 3), (4, 1), (4, 3), (1,), 1, (1,), (1,), ((0, 0),))
-FRAMES = Case((9, 2), (4, 1), (4, 3, 2), (0,), 1, window=(1, 2))
-FRAMES_LAST = Case((9, 2), (4, 1), (3, 2, 4), (0,), 1, window=(0, 1))
-PATCHES = Case((6, 7, 2), (4, 2), (4, 3, 2, 2), (0, 1), 1, window=(1, 2, 3))
-BATCHED_WINDOW = Case((4, 9), (4, 1), (4, 3), (1,), 1, window=(1,), batching=((0, 0),))
-WINDOW = Case((6, 7), (2,), (3, 2), (0, 1), 0, window=(0, 1))
-CORNER = Case((4, 5), (3, 1), (3, 2), (0,), 1, window=(1,), inserted=(0,))
-WHOLE = Case((4, 5), (3, 1), (3, 4, 5), (1,), 1, window=(1, 2))
-NOWHERE = Case((4, 5), (3, 0), (3, 2), (), 1, window=(1,), inserted=(0,))
-RANK_0 = Case((), (0,), (), (), 0)
-EMPTY_UPDATES = Case((4, 5), (0, 1), (0, 5), (0,), 1, window=(1,), inserted=(0,))
-EMPTY_OPERAND = Case((4, 0), (3, 1), (3, 0), (0,), 1, window=(1,), inserted=(0,))
-
-CASES = {name.lower(): case for name, case in list(globals().items()) if isinstance(case, Case)}
 
 
 @pytest.mark.parametrize("region", ["set", "add", "maximum", "doubling"])

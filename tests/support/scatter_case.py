@@ -86,6 +86,7 @@ class Case:
         index: str = "i32",
         known: bool = False,
         seed: int = 0,
+        **options: Any,
     ) -> Run:
         """The scatter of numbers that are exact in every order, or of the type's edge values."""
         x, updates = values(self.operand, element, seed), values(self.updates, element, seed + 7)
@@ -96,8 +97,9 @@ class Case:
         array = np.array(indices, numpy_type(index)).reshape(self.indices)
         if known:
             text = self.text(region, element, index, str(array.tolist()))
-            return against_xla(text, x, updates).bit_exact()
-        return against_xla(self.text(region, element, index), x, updates, array).bit_exact()
+            return against_xla(text, x, updates, **options).bit_exact()
+        text = self.text(region, element, index)
+        return against_xla(text, x, updates, array, **options).bit_exact()
 
     def with_unique(self) -> Case:
         return replace(self, unique=True)
@@ -113,3 +115,31 @@ def values(dims: Sequence[int], element: str, seed: int) -> np.ndarray:
         rng = np.random.default_rng(seed)
         return rng.permutation(np.arange(1, count + 1)).reshape(dims).astype(numpy_type(element))
     return np.resize(np.roll(edge_values(element), seed), count).reshape(dims)
+
+
+ROWS = Case((7, 3), (5, 1), (5, 3), (0,), 1, window=(1,), inserted=(0,))
+COLUMNS = Case((3, 7), (5, 1), (3, 5), (1,), 1, window=(0,), inserted=(1,))
+SCALAR = Case((7, 3), (1,), (3,), (0,), 0, window=(0,), inserted=(0,))
+IMPLICIT = Case((7, 3), (2, 5), (2, 5, 3), (0,), 2, window=(2,), inserted=(0,))
+KEPT = Case((7, 3), (5, 1), (5, 1, 3), (0,), 1, window=(1, 2))
+PAIRS = Case((4, 5, 3), (6, 2), (6, 3), (0, 1), 1, window=(1,), inserted=(0, 1))
+SWAPPED = Case((4, 5, 3), (6, 2), (6, 3), (1, 0), 1, window=(1,), inserted=(0, 1))
+APART = Case((4, 3, 5), (6, 2), (6, 3), (0, 2), 1, window=(1,), inserted=(0, 2))
+ELEMENTS = Case((6,), (9, 1), (9,), (0,), 1, inserted=(0,))
+ALONG = Case((4, 5), (4, 2, 1), (4, 2), (1,), 2, inserted=(1,), batching=((0, 0),))
+ALONG_FIRST = Case((5, 2, 4), (4, 3, 2), (4, 3, 2), (0,), 3, (), (0,), ((1, 2), (2, 0)))
+BATCHED_ROWS = Case((4, 5, 3), (4, 2, 1), (4, 2, 3), (1,), 2, (2,), (1,), ((0, 0),))
+BATCHED_ONE = Case((4, 5, 3), (4, 1), (4, 3), (1,), 1, (1,), (1,), ((0, 0),))
+FRAMES = Case((9, 2), (4, 1), (4, 3, 2), (0,), 1, window=(1, 2))
+FRAMES_LAST = Case((9, 2), (4, 1), (3, 2, 4), (0,), 1, window=(0, 1))
+PATCHES = Case((6, 7, 2), (4, 2), (4, 3, 2, 2), (0, 1), 1, window=(1, 2, 3))
+BATCHED_WINDOW = Case((4, 9), (4, 1), (4, 3), (1,), 1, window=(1,), batching=((0, 0),))
+WINDOW = Case((6, 7), (2,), (3, 2), (0, 1), 0, window=(0, 1))
+CORNER = Case((4, 5), (3, 1), (3, 2), (0,), 1, window=(1,), inserted=(0,))
+WHOLE = Case((4, 5), (3, 1), (3, 4, 5), (1,), 1, window=(1, 2))
+NOWHERE = Case((4, 5), (3, 0), (3, 2), (), 1, window=(1,), inserted=(0,))
+RANK_0 = Case((), (0,), (), (), 0)
+EMPTY_UPDATES = Case((4, 5), (0, 1), (0, 5), (0,), 1, window=(1,), inserted=(0,))
+EMPTY_OPERAND = Case((4, 0), (3, 1), (3, 0), (0,), 1, window=(1,), inserted=(0,))
+
+CASES = {name.lower(): case for name, case in list(globals().items()) if isinstance(case, Case)}

@@ -173,7 +173,7 @@ class Places:
             if self.constant is not None:
                 grid = self._arranged_constant(layout, rest) + offsets[0]
                 shape = tuple(map(_static, extents))
-                return em.const(np.ascontiguousarray(np.broadcast_to(grid, shape)))
+                return em.const(np.broadcast_to(grid, shape).copy())
         if first is None:
             first = self.first(layout, depth)
         else:

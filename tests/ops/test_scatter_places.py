@@ -1,0 +1,242 @@
+"""Where the updates of a scatter go, against a count by hand, and the nodes that this takes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from emitting import Emitted
+from rule_names import RULE_NAMES
+from scatter_case import CASES, Case
+
+from dialect_handlers.stablehlo.scatter.numbers import Batch, Numbers, Window, read_numbers
+from dialect_handlers.stablehlo.scatter.places import Places
+from hlo2onnx import translate
+from hlo2onnx.graph.dims import symbol
+from hlo2onnx.graph.values import Dim
+from hlo2onnx.lowering.emitter import Emitter
+
+TABLE = Path(__file__).with_name("scatter_nodes.txt")
+MORE = {
+    "swapped_rows": Case((6, 5, 3), (4, 2), (4, 3), (1, 0), 1, (1,), (0, 1)),
+    "second_axis_whole": Case((6, 5), (4, 2), (4, 5), (0, 1), 1, (1,), (0,)),
+    "whole_batches": Case((4, 5), (4, 1), (4, 5), (1,), 1, (1,), (), ((0, 0),)),
+    "batches_behind": Case((5, 4), (4, 2, 1), (4, 2), (0,), 2, (), (0,), ((1, 0),)),
+    "wide_in_columns": Case((6, 7), (3, 2), (3, 2, 1), (0, 1), 1, window=(1, 2)),
+    "small_of_many": Case((3, 2), (9, 1), (9, 2), (0,), 1, window=(1,), inserted=(0,)),
+}
+ALL = {
+    name: case
+    for name, case in (CASES | MORE).items()
+    if 0 not in (*case.operand, *case.updates, *case.indices)
+}
+
+
+def numbers(case: Case, dims: Any = tuple) -> Numbers:
+    given = SimpleNamespace(
+        update_window_dims=case.window,
+        inserted_window_dims=case.inserted,
+        input_batching_dims=[axis for axis, _ in case.batching],
+        scatter_indices_batching_dims=[axis for _, axis in case.batching],
+        scattered_dims_to_operand_dims=case.scattered,
+        index_vector_dim=case.vector,
+    )
+    return read_numbers(given, dims(case.operand), dims(case.indices), dims(case.updates))
+
+
+def vectors(case: Case, indices: np.ndarray) -> np.ndarray:
+    """The index vectors along the last axis."""
+    if case.vector == indices.ndim:
+        return indices[..., None]
+    return np.moveaxis(indices, case.vector, -1)
+
+
+def starts(case: Case, n: Numbers, vector: np.ndarray) -> list[int]:
+    """Where a window starts along each axis of the operand, clamped."""
+    first = [0] * len(case.operand)
+    for axis, start in zip(case.scattered, vector, strict=True):
+        first[axis] = int(np.clip(start, 0, case.operand[axis] - int(n.sizes[axis])))  # type: ignore[arg-type]
+    return first
+
+
+def linear(case: Case, n: Numbers, layout: Any, depth: int, indices: np.ndarray) -> np.ndarray:
+    """The index over the operand's first axes for each element of the layout, one by one."""
+    extents = [int(extent) for extent in n.extents(layout)]  # type: ignore[arg-type]
+    found = np.zeros(extents, np.int64)
+    for place in np.ndindex(*extents):
+        run = {axis.axis: at for axis, at in zip(layout, place, strict=True) if is_batch(axis)}
+        within = {a.axis: at for a, at in zip(layout, place, strict=True) if not is_batch(a)}
+        batch = tuple(run.get(axis, 0) for axis in range(len(n.batch)))
+        at = starts(case, n, vectors(case, indices)[batch])
+        for axis, along in n.batching.items():
+            at[axis] += batch[along]
+        for axis, step in within.items():
+            at[axis] += step
+        found[place] = np.ravel_multi_index(at[:depth], case.operand[:depth]) if depth else 0
+    return found
+
+
+def is_batch(axis: Any) -> bool:
+    return isinstance(axis, Batch)
+
+
+def layouts(n: Numbers) -> Iterator[tuple[list[Any], int]]:
+    rank = len(n.dims)
+    yield list(n.updates), rank
+    yield n.window_order, rank
+    yield [a for a in n.updates if is_batch(a) or a.axis < n.depth], n.depth
+
+
+def indices_of(case: Case) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    return rng.integers(-2, 1 + max(case.operand), case.indices)
+
+
+def named(dims: Sequence[int]) -> tuple[Dim, ...]:
+    """Equal extents get equal symbols."""
+    return tuple(dim if dim == 1 else symbol(f"n{dim}", positive=True) for dim in dims)
+
+
+@pytest.mark.parametrize("kind", ["computed", "known", "symbolic"])
+@pytest.mark.parametrize("name", ALL)
+def test_places(name: str, kind: str) -> None:
+    case, indices = ALL[name], indices_of(ALL[name])
+    plain, expected = numbers(case), []
+    n = numbers(case, named if kind == "symbolic" else tuple)
+
+    def build(em: Emitter, x: oir.Value, i: oir.Value, u: oir.Value) -> list[oir.Value]:
+        places = Places(em, n, em.const(indices) if kind == "known" else i, case.vector)
+        assert (places.constant is None) == (kind != "known")
+        made = []
+        for layout, depth in layouts(n):
+            made.append(places.index(layout, depth))
+            expected.append(linear(case, plain, layout, depth, indices))
+        given = vectors(case, indices)
+        limits = [case.operand[axis] - plain.sizes[axis] for axis in case.scattered]  # type: ignore[operator]
+        clipped = np.clip(given, 0, limits)
+        made += [places.starts, places.clamped, places.rows]
+        expected.extend([given, clipped, clipped[..., np.argsort(case.scattered)]])
+        if places.valid is not None:
+            made.append(places.valid)
+            expected.append((given == clipped).all(-1))
+        else:
+            assert (given == clipped).all()
+        return made
+
+    inputs = {"x": np.zeros(case.operand), "i": indices, "u": np.zeros(case.updates)}
+    shapes = {"x": n.dims, "i": named(case.indices), "u": named(case.updates)}
+    Emitted(build, inputs, shapes if kind == "symbolic" else None).gives(*expected)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_reach(name: str) -> None:
+    """The last place of a window that starts at 0."""
+    case = ALL[name]
+    n, nowhere = numbers(case), np.zeros(case.indices, np.int64)
+
+    def build(em: Emitter) -> list[oir.Value]:
+        for layout, depth in layouts(n):
+            places = Places(em, n, em.const(nowhere), case.vector)
+            expected = linear(case, n, layout, depth, nowhere).max()
+            assert places.reach(layout, depth) == expected
+        return []
+
+    Emitted(build)
+
+
+def touched(case: Case, n: Numbers, indices: np.ndarray) -> np.ndarray:
+    return linear(case, n, list(n.updates), len(case.operand), indices)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_known_places_are_distinct_where_they_are(name: str) -> None:
+    case, n = ALL[name], numbers(ALL[name])
+    highest = max(case.operand) - 1
+    grids: list[np.ndarray] = [np.zeros(case.indices, np.int64)]
+    count = int(np.prod(case.indices))
+    grids.append((np.arange(count).reshape(case.indices) * 2) % (highest + 1))
+    grids.append(np.arange(count)[::-1].reshape(case.indices) % (highest + 1))
+
+    def build(em: Emitter) -> list[oir.Value]:
+        for indices in grids:
+            found = Places(em, n, em.const(indices), case.vector).are_distinct()
+            given = vectors(case, indices)
+            inside = all(
+                (vector == [starts(case, n, vector)[axis] for axis in case.scattered]).all()
+                for vector in given.reshape(-1, given.shape[-1])
+            )
+            places = touched(case, n, indices)
+            # Without a clamp the places alone decide.
+            if inside or found:
+                assert found == (np.unique(places).size == places.size) or n.is_alone
+        return []
+
+    Emitted(build)
+
+
+NUMBERS: list[tuple[Case, dict[str, Any]]] = [
+    (CASES["rows"], {"leads": True, "shifted": False, "free": [0], "partial": [0], "depth": 1}),
+    (CASES["swapped"], {"leads": True, "partial": [0, 1], "depth": 2}),
+    (CASES["columns"], {"leads": False, "partial": [1], "depth": 2}),
+    (CASES["corner"], {"leads": False, "shifted": False, "partial": [0, 1], "depth": 2}),
+    (CASES["frames"], {"leads": False, "shifted": True, "depth": 1}),
+    (CASES["along"], {"leads": False, "free": [1], "partial": [1], "depth": 2}),
+    (CASES["batched_one"], {"alone": True, "free": [], "partial": [1], "depth": 2}),
+    (CASES["whole"], {"leads": False, "shifted": False, "partial": [], "depth": 0}),
+    (
+        Case((4, 5), (3, 0), (3, 4, 5), (), 1, window=(1, 2)),
+        {"leads": False, "alone": False, "partial": [], "depth": 0},
+    ),
+    (MORE["second_axis_whole"], {"leads": False, "partial": [0], "depth": 1}),
+]
+
+
+@pytest.mark.parametrize(("case", "expected"), NUMBERS)
+def test_numbers(case: Case, expected: dict[str, Any]) -> None:
+    n = numbers(case)
+    found = {
+        "leads": n.scatters_leading_rows,
+        "shifted": n.overlaps_shifted,
+        "free": n.free,
+        "partial": n.partial,
+        "depth": n.depth,
+        "alone": n.is_alone,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_order_of_windows() -> None:
+    """Batch axes come first, in their order, then those of a window."""
+    n = numbers(Case((9, 4), (2, 3, 1), (2, 3, 4, 3), (0,), 2, window=(0, 2)))
+    assert n.updates == (Window(0), Batch(0), Window(1), Batch(1))
+    assert n.window_order == [Batch(0), Batch(1), Window(0), Window(1)]
+
+
+# -- nodes --------------------------------------------------------------------------------------
+
+
+def made_nodes() -> str:
+    """The nodes that handlers make of each case, before any rule."""
+    lines = []
+    for name, case in ALL.items():
+        for region, known in itertools.product(("set", "add"), ("", "known")):
+            constant = str(indices_of(case).tolist()) if known else ""
+            for unique in (case, case.with_unique()):
+                text = unique.text(region, known=constant)
+                nodes = translate(text, without=RULE_NAMES).model.graph.all_nodes()
+                words = [name, region, known, "unique" if unique.unique else ""]
+                made = " ".join(node.op_type for node in nodes)
+                lines.append(f"{' '.join(filter(None, words))}: {made}")
+    return "\n".join(lines) + "\n"
+
+
+def test_nodes_without_rules() -> None:
+    """No node is there for a rule to remove. Where a change is meant, write `made_nodes()` to
+    scatter_nodes.txt."""
+    assert made_nodes().splitlines() == TABLE.read_text().splitlines()
