@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 from rule_names import RULE_NAMES
-from scatter_case import CASES, Case
+from scatter_case import CASES, Case, numbers
 
-from dialect_handlers.stablehlo.scatter.numbers import Batch, Numbers, Window, read_numbers
+from dialect_handlers.stablehlo.scatter.numbers import Batch, Numbers, Window
 from dialect_handlers.stablehlo.scatter.places import Places
 from hlo2onnx import translate
 from hlo2onnx.graph.dims import symbol
@@ -28,6 +27,7 @@ MORE = {
     "second_axis_whole": Case((6, 5), (4, 2), (4, 5), (0, 1), 1, (1,), (0,)),
     "whole_batches": Case((4, 5), (4, 1), (4, 5), (1,), 1, (1,), (), ((0, 0),)),
     "batches_behind": Case((5, 4), (4, 2, 1), (4, 2), (0,), 2, (), (0,), ((1, 0),)),
+    "pairs_before_batches": Case((5, 6, 4), (4, 2, 2), (4, 2), (0, 1), 2, (), (0, 1), ((2, 0),)),
     "wide_in_columns": Case((6, 7), (3, 2), (3, 2, 1), (0, 1), 1, window=(1, 2)),
     "small_of_many": Case((3, 2), (9, 1), (9, 2), (0,), 1, window=(1,), inserted=(0,)),
 }
@@ -36,18 +36,6 @@ ALL = {
     for name, case in (CASES | MORE).items()
     if 0 not in (*case.operand, *case.updates, *case.indices)
 }
-
-
-def numbers(case: Case, dims: Any = tuple) -> Numbers:
-    given = SimpleNamespace(
-        update_window_dims=case.window,
-        inserted_window_dims=case.inserted,
-        input_batching_dims=[axis for axis, _ in case.batching],
-        scatter_indices_batching_dims=[axis for _, axis in case.batching],
-        scattered_dims_to_operand_dims=case.scattered,
-        index_vector_dim=case.vector,
-    )
-    return read_numbers(given, dims(case.operand), dims(case.indices), dims(case.updates))
 
 
 def vectors(case: Case, indices: np.ndarray) -> np.ndarray:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from against_xla import Run, against_xla
 from edge_values import edge_values
 
+from dialect_handlers.stablehlo.scatter.numbers import Numbers, read_numbers
 from hlo2onnx.verification.inputs import numpy_type
 
 REGIONS = {
@@ -115,6 +117,19 @@ def values(dims: Sequence[int], element: str, seed: int) -> np.ndarray:
         rng = np.random.default_rng(seed)
         return rng.permutation(np.arange(1, count + 1)).reshape(dims).astype(numpy_type(element))
     return np.resize(np.roll(edge_values(element), seed), count).reshape(dims)
+
+
+def numbers(case: Case, dims: Any = tuple) -> Numbers:
+    """What a scatter does along every axis; `dims` makes extents of the case's."""
+    given = SimpleNamespace(
+        update_window_dims=case.window,
+        inserted_window_dims=case.inserted,
+        input_batching_dims=[axis for axis, _ in case.batching],
+        scatter_indices_batching_dims=[axis for _, axis in case.batching],
+        scattered_dims_to_operand_dims=case.scattered,
+        index_vector_dim=case.vector,
+    )
+    return read_numbers(given, dims(case.operand), dims(case.indices), dims(case.updates))
 
 
 ROWS = Case((7, 3), (5, 1), (5, 3), (0,), 1, window=(1,), inserted=(0,))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import onnx_ir as oir
 
 from dialect_handlers.common.scattering import Region, scatter_in_order, with_spare_rows
+from dialect_handlers.common.subgraphs import flat, set_outputs
 from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers
 from dialect_handlers.stablehlo.scatter.places import Places
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
@@ -56,7 +57,7 @@ def scatter_blocks(
         xs = [tuple(with_spare_rows(em, part, spare) for part in parts) for parts in xs]
     if shape_of(first)[0] != total:
         first = em.expand(first, [total, *shape_of(first)[1:]])
-    tensors = [first, *(part for parts in updates for part in parts)]
+    tensors = [first, *flat(updates)]
     tensors += [] if valid is None else [valid]
     blocks = total // rows
 
@@ -73,10 +74,9 @@ def scatter_blocks(
         for parts in xs
     ]
     given = [em.value("block", dtype_of(part), shape_of(part)[1:]) for part in stacked]
-    with em.subgraph([*(part for parts in states for part in parts), *given], "blocks") as body:
-        results = scattered(states, given)
-        body.outputs.extend(part for parts in results for part in parts)
-    initial = [part for parts in xs for part in parts]
+    with em.subgraph([*flat(states), *given], "blocks") as body:
+        set_outputs(em, body, flat(scattered(states, given)))
+    initial = flat(xs)
     types = [(dtype_of(part), shape_of(part)) for part in initial]
     attributes = {"body": body, "num_scan_inputs": len(given)}
     final = iter(em.node("Scan", [*initial, *stacked], attributes, types))
