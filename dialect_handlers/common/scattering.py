@@ -107,7 +107,7 @@ def scatter_rows(
         updates = combine(em, region.function, old, updates)
     results: list[Parts] = []
     for name, before, parts in zip(region.combiners, xs, updates, strict=True):
-        if all(direct) and name == Combiner.LHS:
+        if name == Combiner.LHS:
             written = before
         else:
             reduction = REDUCTIONS.get(name) if name and all(direct) else None

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from against_xla import Run, against_xla
 from edge_values import edge_values
+from every_size import every_size
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rule_names import RULE_NAMES
 
+from dialect_handlers.stablehlo import dynamic_slice as handler
 from hlo2onnx import translate
 from hlo2onnx.verification.inputs import numpy_type
 
@@ -25,6 +29,7 @@ def sliced(
     sizes: Sequence[int],
     element: str = "f32",
     index: str = "i32",
+    **options: Any,
 ) -> Run:
     def tensor(extents: Sequence[int], item: str) -> str:
         return f"tensor<{''.join(f'{extent}x' for extent in extents)}{item}>"
@@ -56,7 +61,7 @@ def sliced(
     if element == "f32":
         x = np.arange(x.size, dtype=np.float32).reshape(dims)
     values: list[Any] = [np.asarray(start).astype(numpy_type(index)) for start in given]
-    return against_xla(text, x, *values).bit_exact()
+    return against_xla(text, x, *values, **options).bit_exact()
 
 
 CASES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], list[str]]] = [
@@ -123,6 +128,63 @@ def test_constant_unsigned_starts_are_unsigned(index: str) -> None:
 
 def test_proven_starts_are_not_clamped() -> None:
     sliced((300,), ("@255",), (40,), index="ui8").graph_is("Reshape", "Cast", "Add", "Slice")
+
+
+SINGLE: list[tuple[Sequence[int], Sequence[Start], Sequence[int] | None]] = [
+    ((4, 5), ("@2", "@3"), [1, 0]),
+    ((5, 4), ("@2", "@3"), [0, 0]),
+    ((5, 5), ("@2", "@3"), None),
+    ((2, 4, 5), (1, "@2", "@3"), [2, 1]),
+    ((5, 6), ("@2", "@3"), None),
+    ((4, 5, 3), ("@2", "@3", 0), None),
+    ((50, 60), ("@2", 3), [0]),
+]
+"""Extents, starts, and the axes of the Gathers; None for a Slice."""
+
+
+@pytest.mark.parametrize(("dims", "starts", "axes"), SINGLE)
+def test_single_elements_along_several_axes(
+    dims: Sequence[int],
+    starts: Sequence[Start],
+    axes: Sequence[int] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The longest axis is taken first: little is then left to copy. Where much is, one Slice
+    takes it all."""
+    monkeypatch.setattr(handler, "FEW_ELEMENTS", 4)
+    sizes = [1 if isinstance(start, str) else 1 + (len(dims) == 3) for start in starts]
+    sizes = [min(size, dim - 1) for size, dim in zip(sizes, dims, strict=True)]
+    run = sliced(dims, starts, sizes, without=RULE_NAMES)
+    gathers = [node for node in run.program.model.graph if node.op_type == "Gather"]
+    assert [node.attributes["axis"].as_int() for node in gathers] == (axes or [])
+
+
+NODES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], str]] = [
+    ((7, 5), ("@2", "@9"), (4, 3), "Reshape Reshape Concat Max Min Add Slice"),
+    ((7, 5), ("@2", "@9"), (4, 5), "Reshape Clip Add Slice"),
+    ((7, 5), ("@2", 1), (4, 3), "Slice Reshape Clip Add Slice"),
+    ((7, 5), ("@2", "@9"), (7, 5), "Identity"),
+    ((7, 5), ("@2", "@9"), (1, 5), "Clip Gather Reshape"),
+    ((7, 5), ("@2", "@9"), (0, 5), "Identity"),
+]
+
+
+@pytest.mark.parametrize(("dims", "starts", "sizes", "nodes"), NODES)
+def test_nodes_without_rules(
+    dims: Sequence[int], starts: Sequence[Start], sizes: Sequence[int], nodes: str
+) -> None:
+    run = sliced(dims, starts, sizes, without=RULE_NAMES)
+    assert " ".join(node.op_type for node in run.program.model.graph) == nodes
+
+
+@pytest.mark.parametrize(("sizes", "op_type"), [((1, 1), "Slice"), ((1, 8), "Gather")])
+def test_one_row_of_a_symbolic_number(sizes: tuple[int, int], op_type: str) -> None:
+    def sliced(x: jax.Array, i: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_slice(x, (i[0], i[1]), sizes)
+
+    program = every_size(sliced, "b, 8", "int32[2]", sizes=(1, 4))
+    nodes = [node for node in program.model.graph if str(node.inputs[0].name) == "x"]
+    assert [node.op_type for node in nodes] == [op_type]
 
 
 @st.composite

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx_ir as oir
 import pytest
 from against_xla import Run, against_xla
 from edge_values import edge_values
+from emitting import Emitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rule_names import RULE_NAMES
 from scatter_case import tensor
 
+from dialect_handlers.stablehlo.dynamic_update_slice import dynamic_update_slice
+from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.verification.inputs import numpy_type
 
 Start = int | str
@@ -25,6 +32,7 @@ def updated(
     sizes: Sequence[int],
     element: str = "f32",
     index: str = "i32",
+    **options: Any,
 ) -> Run:
     scalar = tensor([], index)
     given = [int(start[1:]) for start in starts if isinstance(start, str)]
@@ -51,7 +59,7 @@ def updated(
     """
     x, y = (elements(extents, element, shift) for extents, shift in ((dims, 0), (sizes, 3)))
     values: list[Any] = [np.asarray(start).astype(numpy_type(index)) for start in given]
-    return against_xla(text, x, y, *values).bit_exact()
+    return against_xla(text, x, y, *values, **options).bit_exact()
 
 
 def elements(dims: Sequence[int], element: str, shift: int) -> np.ndarray:
@@ -122,6 +130,43 @@ ELEMENTS = [
 def test_element_types(element: str) -> None:
     updated((70, 3), ("@2", "@0"), (1, 3), element)
     updated((7, 3), ("@2", "@0"), (4, 2), element)
+
+
+NODES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], str]] = [
+    ((4, 60, 8), ("@3", "@59", "@1"), (4, 1, 8), "Clip Cast Reshape Concat Add ScatterND"),
+    ((70, 3), ("@3", "@1"), (4, 3), "Clip Cast Reshape Add ScatterND"),
+    ((7, 3), ("@3", "@1"), (4, 3), "Clip Cast Reshape Slice Add Slice Concat"),
+    ((7, 3), ("@3", "@1"), (7, 3), "Identity"),
+    ((7, 3), ("@3", "@1"), (0, 3), "Identity"),
+]
+
+
+@pytest.mark.parametrize(("dims", "starts", "sizes", "nodes"), NODES)
+def test_nodes_without_rules(
+    dims: Sequence[int], starts: Sequence[Start], sizes: Sequence[int], nodes: str
+) -> None:
+    """Starts along an axis that the window covers are not looked at."""
+    run = updated(dims, starts, sizes, without=RULE_NAMES)
+    assert " ".join(node.op_type for node in run.program.model.graph) == nodes
+
+
+@pytest.mark.parametrize(("row", "fits"), [((1, 3), True), ((2, 3), True), ((1, 2), False)])
+def test_rows_of_a_stack(row: tuple[int, ...], fits: bool) -> None:
+    """What is written to a buffer that a loop returns as a stack of rows is kept as it is."""
+
+    def build(em: Emitter, x: oir.Value, u: oir.Value) -> list[oir.Value]:
+        em.environment = {"x": (x,), "u": (u,)}
+        em.rows[(x,)] = (x,)
+        op: Any = SimpleNamespace(operands=["x", "u"])
+        if fits:
+            assert dynamic_update_slice(em, op) == [(x,)]
+            assert em.rows == {(x,): (u,)}
+        else:
+            with pytest.raises(UnsupportedOp, match="less than a whole row"):
+                dynamic_update_slice(em, op)
+        return []
+
+    assert not Emitted(build, {"x": np.zeros((7, 3)), "u": np.zeros(row)}).nodes
 
 
 @st.composite

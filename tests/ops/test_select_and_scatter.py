@@ -149,6 +149,16 @@ def test_nan_and_infinities(name: str, select: str) -> None:
     run(*geometry, select=select, x=x)
 
 
+def test_windows_of_one_element() -> None:
+    """Steps are 1 and nothing is padded where the program does not say so."""
+    module, counts = text((3, 4), (1, 1), (1, 1), [(0, 0)] * 2)
+    start, end = module.index("<{"), module.index("}>")
+    window = "<{window_dimensions = array<i64: 1, 1>}>"
+    module = module[:start] + window + module[end + 2 :]
+    x, source = values((3, 4), "f32", 0), values(counts, "f32", 1)
+    against_xla(module, x, source, np.float32(2)).bit_exact()
+
+
 def max_pool(x: jax.Array) -> jax.Array:
     return jax.lax.reduce_window(
         x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"
