@@ -184,7 +184,7 @@ def test_one_row_of_a_symbolic_number(sizes: tuple[int, int], op_type: str) -> N
 
     program = every_size(sliced, "b, 8", "int32[2]", sizes=(1, 4))
     nodes = [node for node in program.model.graph if str(node.inputs[0].name) == "x"]
-    assert [node.op_type for node in nodes] == [op_type]
+    assert [node.op_type for node in nodes if node.op_type != "Shape"] == [op_type]
 
 
 @st.composite
