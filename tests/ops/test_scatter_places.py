@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from emitting import Emitted
 from rule_names import RULE_NAMES
 from scatter_case import CASES, Case, numbers
 
+from dialect_handlers.stablehlo.scatter.handler import scatter
 from dialect_handlers.stablehlo.scatter.numbers import Batch, Numbers, Window
 from dialect_handlers.stablehlo.scatter.places import Places
 from hlo2onnx import translate
+from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.graph.dims import symbol
 from hlo2onnx.graph.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
@@ -228,3 +231,36 @@ def test_nodes_without_rules() -> None:
     """No node is there for a rule to remove. Where a change is meant, write `made_nodes()` to
     scatter_nodes.txt."""
     assert made_nodes().splitlines() == TABLE.read_text().splitlines()
+
+
+LARGE = Case((400,), (1,), (145,), (0,), 0, window=(0,))
+WINDOWS: list[tuple[Case, str, str, str]] = [
+    # computed, and inside: 255 + 145 = 400
+    (LARGE, "add", "ui8", "Cast Slice Add Slice Add Slice Add Slice Concat"),
+    (LARGE, "set", "ui8", "Cast Slice Add Slice Concat"),
+]
+
+
+@pytest.mark.parametrize(("case", "region", "index", "nodes"), WINDOWS)
+def test_single_windows(case: Case, region: str, index: str, nodes: str) -> None:
+    run = case.run([255], region, index=index, without=RULE_NAMES)
+    assert " ".join(node.op_type for node in run.program.model.graph) == nodes
+
+
+@pytest.mark.parametrize("updates", [(1, 3), (3,), (2, 3)])
+def test_rows_of_a_stack(updates: tuple[int, ...]) -> None:
+    """What is written to a buffer that a loop returns as a stack of rows is one whole row."""
+
+    def build(em: Emitter, x: oir.Value, i: oir.Value, u: oir.Value) -> list[oir.Value]:
+        em.environment = {"x": (x,), "i": (i,), "u": (u,)}
+        em.rows[(x,)] = (x,)
+        op: Any = SimpleNamespace(operands=["x", "i", "u"], results=["x"])
+        if np.prod(updates) == 3:
+            assert scatter(em, op, scatter_dimension_numbers=None) == [(x,)]
+            assert [tuple(part.shape or ()) for part in em.rows[(x,)]] == [(1, 3)]
+        else:
+            with pytest.raises(UnsupportedOp, match="less than a whole row"):
+                scatter(em, op, scatter_dimension_numbers=None)
+        return []
+
+    Emitted(build, {"x": np.zeros((7, 3)), "i": np.zeros(1, np.int32), "u": np.zeros(updates)})
