@@ -73,6 +73,20 @@ def test_extents_of_starts_that_follow_from_shapes(
     assert found == [expected]
 
 
+@pytest.mark.parametrize(("shape", "expected"), [((1, 1), (1,)), ((1,), ())])
+def test_scalars_have_the_shape_of_the_batch(
+    shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    n = numbers((B, 3), (1, 3), shape, [0])
+
+    def build(em: Emitter, x: oir.Value, starts: oir.Value) -> oir.Value:
+        return Starts(em, n, following(starts, [FEWER]), len(shape) - 1).scalars()
+
+    inputs = {"x": np.zeros((5, 3)), "starts": np.full(shape, 4)}
+    made = Emitted(build, inputs, {"x": [B, 3]})
+    assert tuple(made.outputs[0].shape or ()) == expected
+
+
 def gathered(strategy: Any, n: Numbers, x: np.ndarray, starts: np.ndarray) -> tuple[Emitted, Any]:
     found: list[Any] = []
 

@@ -177,6 +177,7 @@ NUMBERS: list[tuple[Case, dict[str, Any]]] = [
     (CASES["columns"], {"leads": False, "partial": [1], "depth": 2}),
     (CASES["corner"], {"leads": False, "shifted": False, "partial": [0, 1], "depth": 2}),
     (CASES["frames"], {"leads": False, "shifted": True, "depth": 1}),
+    (MORE["wide_in_columns"], {"leads": False, "shifted": True, "partial": [0, 1], "depth": 2}),
     (CASES["along"], {"leads": False, "free": [1], "partial": [1], "depth": 2}),
     (CASES["batched_one"], {"alone": True, "free": [], "partial": [1], "depth": 2}),
     (CASES["whole"], {"leads": False, "shifted": False, "partial": [], "depth": 0}),
