@@ -140,6 +140,18 @@ def test_nodes(name: str) -> None:
     assert case.run(region=region, index=index).nodes["Scan"] == 1
 
 
+def test_a_block_has_as_many_rows_as_asked_for() -> None:
+    case = rows((20, 2), 500)
+    n = numbers(case)
+    (scan,) = (
+        node
+        for node in case.run(region="add").program.model.graph.all_nodes()
+        if node.op_type == "Scan"
+    )
+    count = rows_of_a_block(n, n.updates)
+    assert [tuple(x.shape or ())[:2] for x in scan.inputs[1:] if x] == [(500 // count, count)] * 2
+
+
 @pytest.mark.parametrize("element", ["complex<f32>", "i1"])
 def test_element_types(element: str) -> None:
     run = rows((3, 2), 41).run(np.arange(41) % 5 - 1, "add", element)

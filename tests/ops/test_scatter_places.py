@@ -125,6 +125,19 @@ def test_places(name: str, kind: str) -> None:
     Emitted(build, inputs, shapes if kind == "symbolic" else None).gives(*expected)
 
 
+def test_symbolic_places_along_axes_of_extent_1_are_not_counted() -> None:
+    case = CASES["kept"]
+    n = numbers(case, named)
+
+    def build(em: Emitter, x: oir.Value, i: oir.Value, u: oir.Value) -> oir.Value:
+        return Places(em, n, i, case.vector).index(n.updates, 2)
+
+    inputs = {"x": np.zeros(case.operand), "i": indices_of(case), "u": np.zeros(case.updates)}
+    shapes = {"x": n.dims, "i": named(case.indices), "u": named(case.updates)}
+    made = Emitted(build, inputs, shapes)
+    assert [made.nodes.count(op_type) for op_type in ("Range", "Add")] == [1, 1]
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_reach(name: str) -> None:
     """The last place of a window that starts at 0."""
