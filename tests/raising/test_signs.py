@@ -114,3 +114,26 @@ def test_integer_quotients_stay() -> None:
         return b.Neg(b.Div(x, b.scalar_like(3, x)))
 
     Rewrite(build, {"x": INTEGERS}, NegateConstant()).nothing()
+
+
+def test_sums_without_a_negative_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        return [b.Add(x, b.Abs(y)), b.Sub(b.Abs(x), y)]
+
+    Rewrite(build, {"x": X, "y": Y}, SubtractNegative()).nothing()
+
+
+def test_products_that_two_others_read_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        product = b.Mul(x, b.scalar_like(3, x))
+        return [b.Neg(product), b.Abs(product)]
+
+    Rewrite(build, {"x": EDGES}, NegateConstant()).nothing()
+
+
+def test_negatives_of_something_else_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        total = b.Add(x, b.scalar_like(3, x))
+        return [b.Neg(x), b.Neg(total), b.Neg(b.Sub(b.scalar_like(3, x), x))]
+
+    Rewrite(build, {"x": EDGES}, NegateConstant()).nothing()

@@ -203,3 +203,58 @@ def test_pixels_scaled_stay_in_f32() -> None:
         return b.Identity(b.Add(scaled, b.scalar(0.1, T.FLOAT)))
 
     Rewrite(build, {"x": np.arange(256, dtype=np.uint8)}, UniformBetween()).nothing()
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("Add", 1.0),),
+        (("Sub", 0.5),),
+        (("Add", 1.0), ("Mul", 2.0), ("Sub", 2.0)),
+    ],
+)
+def test_a_single_step_of_its_kind_stays(steps: tuple[tuple[str, float], ...]) -> None:
+    rewrite(chain(*steps)).nothing()
+
+
+@pytest.mark.parametrize(
+    ("steps", "number"),
+    [
+        ((("Add", 0.25), ("Add", 0.5)), 0.75),
+        ((("Sub", 1.0), ("Add", 0.5)), -0.5),
+        ((("Add", 1.0), ("Sub", 0.5)), 0.5),
+        ((("Mul", 4.0),), 2.0**-21),
+    ],
+)
+def test_the_number_of_one_step(steps: tuple[tuple[str, float], ...], number: float) -> None:
+    found = rewrite(chain(*steps))
+    assert sum(found.fired.values()) == 1
+    last = next(
+        node for node in reversed(list(found.model.graph)) if node.op_type in ("Add", "Mul")
+    )
+    constant = last.inputs[1]
+    assert constant is not None and constant.const_value is not None
+    assert constant.const_value.numpy() == number
+
+
+def test_steps_between_two_numbers_and_products_with_zero_stay() -> None:
+    def subtracted(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Identity(b.Sub(b.scalar(1.0, T.FLOAT), uniform(b, x)))
+
+    def of_two(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Identity(b.Add(uniform(b, x), uniform(b, x)))
+
+    def multiplied(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Identity(b.Mul(uniform(b, x), b.scalar(0.0, T.FLOAT)))
+
+    for build in (subtracted, of_two, multiplied):
+        rewrite(build).nothing()
+
+
+def test_an_interval_with_more_axes_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        product = b.Mul(uniform(b, x), b.const(np.full((1, 1), 3, np.float32)))
+        return b.Identity(b.Add(product, b.scalar(0.1, T.FLOAT)))
+
+    model = model_of(build, {"x": BITS})
+    assert not apply_rules(model, [UniformBetween()], load_target("ort-cpu"))

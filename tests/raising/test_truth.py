@@ -9,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Build, Rewrite
+from rewriting import Build, Rewrite, model_of
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra import COMPARISONS
 from hlo2onnx.raising.rules.truth import ComposeCasts, StrictAlready, TruthOfNumber
+from hlo2onnx.targets import load_target
 
 T = oir.DataType
 BITS = np.array([[True, False, True], [False, False, True]])
@@ -179,3 +181,65 @@ def test_remainders_of_floats() -> None:
     program = hlo2onnx.translate(jax.jit(lambda x: x % 2.5).lower(x))
     assert program.verify(x).ok
     assert program.report.nodes == {"Mod": 1, "Less": 1, "Add": 1, "Where": 1}
+
+
+# -- edges ------------------------------------------------------------------------------------------
+
+LONG = np.array([0, 5, -7, 2**53, 2**53 + 1, -(2**53) - 1, 2**62], np.int64)
+BITS_OF = {T.BFLOAT16: 8, T.FLOAT16: 11, T.FLOAT: 24, T.DOUBLE: 53}
+
+
+@pytest.mark.parametrize("between", BITS_OF)
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_how_many_bits_a_float_keeps(between: T, sign: int, beyond: int) -> None:
+    """Not run: what is beyond them is rounded, or not, with the runtime."""
+    most = sign * ((1 << BITS_OF[between]) + beyond)
+    build = casts(between, T.INT64, low=min(most, 0), high=max(most, 0))
+    model = model_of(build, {"x": LONG})
+    assert bool(apply_rules(model, [ComposeCasts()], load_target("ort-cpu"))) == (not beyond)
+
+
+def test_casts_of_floats_stay() -> None:
+    Rewrite(casts(T.DOUBLE, T.FLOAT), {"x": FLOATS}, ComposeCasts()).nothing()
+    Rewrite(casts(T.DOUBLE, T.FLOAT16), {"x": FLOATS}, ComposeCasts()).nothing()
+
+
+@pytest.mark.parametrize(("low", "fires"), [(-128, True), (-129, False)])
+def test_the_lower_end_of_an_integer_type(low: int, fires: bool) -> None:
+    build = casts(T.INT8, T.INT64, low=low, high=5)
+    model = model_of(build, {"x": NUMBERS})
+    assert bool(apply_rules(model, [ComposeCasts()], load_target("ort-cpu"))) == fires
+
+
+def test_strict_of_what_is_known_otherwise_stays() -> None:
+    """Conditions from elsewhere, of Not of another comparison, and of another shape."""
+
+    def given(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
+        return b.Not(b.And(c, b.Not(b.Equal(x, y))))
+
+    def not_given(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
+        return b.Not(b.And(b.Less(x, y), b.Not(c)))
+
+    def not_less(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
+        return b.Not(b.And(b.Less(x, y), b.Not(b.LessOrEqual(x, y))))
+
+    def larger(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
+        zero = b.const(np.zeros((1, 1, 1), np.float32))
+        return b.Not(b.And(b.Less(x, b.scalar_like(0, x)), b.Not(b.Equal(x, zero))))
+
+    def of_neighbours(b: GraphBuilder, x: oir.Value, y: oir.Value, c: oir.Value) -> oir.Value:
+        return b.Not(b.And(b.Less(x, y), b.Not(b.Equal(x, x))))
+
+    inputs = {"x": FLOATS, "y": FLOATS[::-1].copy(), "c": BITS}
+    for build in (given, not_given, not_less, larger, of_neighbours):
+        Rewrite(build, inputs, StrictAlready()).nothing()
+
+
+def test_numbers_that_are_compared_with_no_truth_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        half = b.scalar(0.5, T.FLOAT)
+        number = b.Cast(x, to=T.FLOAT)
+        return [b.Not(b.Less(half, b.Abs(number))), b.Not(b.Less(number, b.Neg(number)))]
+
+    Rewrite(build, {"x": BITS}, TruthOfNumber()).nothing()

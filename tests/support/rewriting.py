@@ -10,6 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import remove_unused
+from hlo2onnx.graph.values import Shape
 from hlo2onnx.raising.engine import Rule, apply_rules
 from hlo2onnx.targets import load_target
 from hlo2onnx.verification.ort import OrtProgram, check_model
@@ -18,14 +19,19 @@ Inputs = Mapping[str, np.ndarray]
 Build = Callable[..., oir.Value | Sequence[oir.Value]]
 
 
-def model_of(build: Build, inputs: Inputs, opset: int = 23) -> oir.Model:
-    """A model whose graph `build(builder, **values)` makes over inputs of these types."""
+def model_of(
+    build: Build, inputs: Inputs, opset: int = 23, dims: Mapping[str, Shape] | None = None
+) -> oir.Model:
+    """A model whose graph `build(builder, **values)` makes over inputs of these types.
+
+    `dims` gives the shapes of inputs that have free extents.
+    """
     graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": opset})
     builder = GraphBuilder(graph, opset)
     values = {}
     for name, array in inputs.items():
         dtype = oir.DataType.from_numpy(array.dtype)
-        values[name] = builder.value(name, dtype, array.shape)
+        values[name] = builder.value(name, dtype, (dims or {}).get(name, array.shape))
         graph.inputs.append(values[name])
     made = build(builder, **values)
     graph.outputs.extend([made] if isinstance(made, oir.Value) else made)

@@ -125,6 +125,8 @@ class FloorDivide(Rule):
             pair = left and next(filter(None, map(_remainder, left)), None)
             if pair and left and compared and _is_zero(left) and self._signs(b, compared, pair):
                 need(_is_natural(b, pair), "an operand may be negative", node)
+                is_whole = shape_of(quotient) == shape_of(node.outputs[0])
+                need(is_whole, "the condition decides the shape", node)
                 return quotient
         raise Refusal("it compares no signs and no remainder", node)
 

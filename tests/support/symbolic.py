@@ -1,0 +1,15 @@
+"""Values of free extents in the small graphs that test rules alone."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.values import dtype_of
+
+
+def free(b: GraphBuilder, x: oir.Value, *dims: int | str) -> oir.Value:
+    """x, of which nothing is known but these extents; names are free ones."""
+    shape = tuple(dim if isinstance(dim, int) else oir.SymbolicDim(dim) for dim in dims)
+    value: oir.Value = b.op("Identity", x, types=[(dtype_of(x), shape)])
+    return value
