@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
+from symbolic import free
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.raising.rules.broadcast import (
@@ -163,3 +164,112 @@ def test_other_constants_stay(x: np.ndarray, constant: np.ndarray) -> None:
         return b.Mul(x, b.const(constant))
 
     Rewrite(build, {"x": x}, ScalarConstant()).nothing()
+
+
+# -- near misses ------------------------------------------------------------------------------------
+
+
+def test_an_expand_beside_a_full_operand_does_not_move_on() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Add(b.expand(y, (2, 3)), x)
+
+    Rewrite(build, {"x": MATRIX, "y": ROW}, LateBroadcast()).nothing()
+
+
+def test_a_new_axis_moves_on() -> None:
+    def build(b: GraphBuilder, v: oir.Value) -> oir.Value:
+        return b.Abs(b.Sin(b.expand(v, (2, 3))))
+
+    Rewrite(build, {"v": VECTOR}, LateBroadcast()).gives("Sin", "Abs", "Expand")
+
+
+@pytest.mark.parametrize(("dims", "fires"), [(("n", 1), True), ((3,), False), (("m", 3), False)])
+def test_how_often_is_free(dims: tuple[int | str, ...], fires: bool) -> None:
+    """An Expand that needs to know it stays where it is."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        part = b.slice(x, [0], [1], axes=[1]) if dims == ("n", 1) else x
+        part = b.reshape(b.slice(x, [0], [1], axes=[0]), (3,)) if dims == (3,) else part
+        types = [(x.dtype, (oir.SymbolicDim("n"), 3))]
+        wide = b.op("Expand", free(b, part, *dims), b.i64([2, 3]), types=types)
+        return b.Abs(b.Sin(wide))
+
+    rewrite = Rewrite(build, {"x": MATRIX}, LateBroadcast())
+    assert bool(rewrite.fired) == fires
+
+
+def test_only_what_is_not_needed_goes() -> None:
+    """One of two that are expanded has to stay."""
+
+    def build(b: GraphBuilder, y: oir.Value) -> oir.Value:
+        return b.Add(b.expand(y, (2, 3)), b.expand(b.Neg(y), (2, 3)))
+
+    Rewrite(build, {"y": ROW}, ImplicitBroadcast()).gives("Add", "Expand", "Neg")
+
+
+@pytest.mark.parametrize("op_type", ["Unsqueeze", "Reshape"])
+def test_leading_axes_of_several_operands(op_type: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value, v: oir.Value) -> oir.Value:
+        axes = b.i64([0]) if op_type == "Unsqueeze" else b.i64([1, 3])
+        row = b.op(op_type, v, axes)
+        return b.Where(b.Less(row, x), x, row)
+
+    Rewrite(build, {"x": MATRIX, "v": VECTOR}, ImplicitLeadingAxes()).gives("Less", "Where")
+
+
+def test_what_does_not_add_leading_axes_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, v: oir.Value) -> list[oir.Value]:
+        return [
+            b.Add(x, b.expand(v, (1, 3))),
+            b.Mul(x, b.Abs(v)),
+            b.Sub(x, b.reshape(x, (1, 2, 3))),
+        ]
+
+    Rewrite(build, {"x": MATRIX, "v": VECTOR}, ImplicitLeadingAxes()).nothing()
+
+
+def test_late_squeeze_leaves_results() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        vector = squeezed(b, x)
+        return [vector, b.Sin(vector)]
+
+    Rewrite(build, {"x": ROW}, LateSqueeze()).nothing()
+
+
+@pytest.mark.parametrize("op_type", ["Reshape", "Squeeze"])
+def test_late_squeeze_passes_with_reshapes_and_elementwise_operators(op_type: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        vector = b.op(op_type, x, b.i64([3] if op_type == "Reshape" else [0]))
+        return [
+            b.Abs(b.Sin(vector)),
+            b.Abs(b.reshape(vector, (3, 1))),
+            b.Abs(b.Mul(vector, vector)),
+        ]
+
+    Rewrite(build, {"x": ROW}, LateSqueeze()).gives(
+        "Sin", *["Abs"] * 3, "Mul", op_type, "Reshape", "Reshape", "Reshape"
+    )
+
+
+def test_late_squeeze_leaves_what_is_reshaped_otherwise() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        return [b.Sin(b.reshape(x, (3, 2))), b.Sin(b.reshape(x, (1, 2, 3))), b.Sin(b.Abs(x))]
+
+    Rewrite(build, {"x": MATRIX}, LateSqueeze()).nothing()
+
+
+def test_late_squeeze_beside_more_axes_stays() -> None:
+    """The axis that the Reshape drops is that of another operand's rows."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Abs(b.Add(b.reshape(x, (1, 3)), y))
+
+    Rewrite(build, {"x": ROW[None], "y": MATRIX}, LateSqueeze()).gives("Add", "Abs", "Reshape")
+
+
+def test_late_squeeze_of_free_shapes_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        row = free(b, x, 1, "n")
+        return b.Sin(b.op("Reshape", row, b.i64([-1]), types=[(x.dtype, (row.shape[1],))]))
+
+    Rewrite(build, {"x": ROW}, LateSqueeze()).nothing()

@@ -13,6 +13,7 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import Rewriter
 from hlo2onnx.raising.rules.repeats import TileOperator
 
 X = np.arange(2 * 3 * 8, dtype=np.float32).reshape(2, 3, 8)
@@ -77,3 +78,57 @@ def test_repeat_in_jax() -> None:
     program = hlo2onnx.translate(function.lower(X))
     assert "Tile" not in [node.op_type for node in program.model_proto.graph.node]
     np.testing.assert_array_equal(program(X), function(X))
+
+
+@pytest.mark.parametrize(
+    ("x", "shapes"),
+    [
+        (X, ((2, 1, 3, 8), (2, 2, 3, 8), (4, 6, 4))),
+        (X, ((2, 1, 3, 8), (2, 2, 3, 8), (2, 3, 16))),
+        (X, ((1, 2, 3, 8), (2, 2, 3, 8), (2, 6, 8))),
+        (X[:, :0], ((2, 0, 1, 8), (2, 0, 2, 8), (2, 0, 16))),
+        (X, ((2, 3, 8), (4, 2, 3, 8), (8, 3, 8))),
+        (X[..., :7], ((2, 3, 1, 7), (2, 3, 5, 7), (2, 3, 35))),
+        (X[..., :1], ((1, 2, 3, 1), (3, 2, 3, 1), (6, 3, 1))),
+    ],
+    ids=["cut", "another order", "in turns", "no rows", "ranks", "small", "six"],
+)
+def test_other_repetitions(x: np.ndarray, shapes: tuple[tuple[int, ...], ...]) -> None:
+    Rewrite(views(*shapes), {"x": x}, TileOperator()).nothing()
+
+
+def test_the_smallest_block() -> None:
+    """What is repeated at once begins with the last axis that is repeated."""
+    build = views((1, 2, 2, 1, 2), (3, 2, 2, 1, 2), (6, 2, 2))
+    Rewrite(build, {"x": X[:, :2, :2]}, TileOperator()).gives("Tile")
+    inner = views((1, 2, 1, 2, 2), (3, 2, 3, 2, 2), (6, 6, 2))
+    Rewrite(inner, {"x": X[:, :2, :2]}, TileOperator()).nothing()
+
+
+def test_chains_with_something_else_in_between() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        view = b.Reshape(x, b.i64([2, 1, 3, 8]))
+        wide = b.Expand(b.Neg(view), b.i64([2, 4, 3, 8]))
+        return [
+            b.Reshape(wide, b.i64([2, 12, 8])),
+            b.Reshape(b.Neg(wide), b.i64([2, 12, 8])),
+            b.Reshape(b.Neg(x), b.i64([6, 8])),
+            b.Reshape(b.Neg(x), b.i64([2, 24])),
+        ]
+
+    Rewrite(build, {"x": X}, TileOperator()).nothing()
+
+
+def test_free_shapes_are_not_tiled() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        shape = (oir.SymbolicDim("n"), 1, 3, 8)
+        view = b.op("Reshape", x, b.i64([-1, 1, 3, 8]), types=[(x.dtype, shape)])
+        wide = b.op("Expand", view, b.i64([2, 4, 3, 8]), types=[(x.dtype, (2, 4, 3, 8))])
+        return b.Reshape(wide, b.i64([2, 12, 8]))
+
+    Rewrite(build, {"x": X}, TileOperator()).nothing()
+
+
+def test_targets_without_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rewriter, "supports", lambda *_: False)
+    Rewrite(views((2, 3, 1, 8), (2, 3, 2, 8), (2, 3, 16)), {"x": X}, TileOperator()).nothing()

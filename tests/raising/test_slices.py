@@ -12,10 +12,12 @@ import onnx_ir as oir
 import pytest
 from jax import lax
 from rewriting import Rewrite
+from symbolic import free
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.extent_rules import INT64_MIN
+from hlo2onnx.graph.values import const_ints
 from hlo2onnx.raising.rules.slices import ComposeSlices, SliceOfConcat
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -147,3 +149,82 @@ def test_axes_have_the_type_of_starts(name: str) -> None:
     for place in (-3, 1, 50):
         report = program.verify(x, np.int32(place))
         assert report.ok, report
+
+
+def test_a_part_of_a_free_extent_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        def cut(x: oir.Value, *spec: list[int]) -> oir.Value:
+            return b.op("Slice", x, *map(b.i64, spec), types=[(oir.DataType.FLOAT, (1, 4))])
+
+        joined = b.Concat(free(b, x, "n", 4), y, axis=0)
+        return [cut(joined, [0], [1], [0]), cut(b.Concat(x, y, axis=0), [0], [1])]
+
+    Rewrite(build, INPUTS, SliceOfConcat()).nothing()
+
+
+def test_a_concat_of_a_free_part_that_is_known_as_a_whole() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        types = [(oir.DataType.FLOAT, (5, 4))]
+        joined = b.op("Concat", y, free(b, x, "n", 4), axis=0, types=types)
+        return b.Slice(joined, *map(b.i64, ([3], [5], [0])))
+
+    Rewrite(build, INPUTS, SliceOfConcat()).nothing()
+
+
+def test_slices_of_something_else_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        return [b.slice(b.Neg(x), [0], [1], axes=[0]), b.slice(y, [1], [2], axes=[0])]
+
+    Rewrite(build, INPUTS, SliceOfConcat(), ComposeSlices()).nothing()
+
+
+def test_the_second_axis_of_a_concat() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        joined = b.Concat(x, b.Neg(x), b.slice(x, [0], [1], axes=[1]), axis=1)
+        return b.slice(joined, [5], [8], axes=[1])
+
+    Rewrite(build, INPUTS, SliceOfConcat()).gives("Neg", "Slice")
+
+
+def test_the_first_axis_is_joined_without_being_named() -> None:
+    """An operand of its own for each axis and step is not needed."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Slice(b.Concat(x, y, axis=0), *map(b.i64, ([2], [4], [0])))
+
+    Rewrite(build, INPUTS, SliceOfConcat()).gives("Slice")
+
+
+@pytest.mark.parametrize("empty", ["outer", "inner"])
+def test_empty_slices_are_not_composed(empty: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        nothing, some = ([1], [1], [0]), ([0], [1], [0])
+        for spec in (some, nothing) if empty == "outer" else (nothing, some):
+            x = b.Slice(x, *map(b.i64, spec))
+        return x
+
+    Rewrite(build, {"x": X.T.copy()}, ComposeSlices()).nothing()
+
+
+def test_ranges_of_which_a_part_is_computed_are_not_composed() -> None:
+    def build(b: GraphBuilder, x: oir.Value, k: oir.Value) -> list[oir.Value]:
+        inner = b.Slice(x, *map(b.i64, ([1], [7], [0])))
+        types = [(oir.DataType.FLOAT, (oir.SymbolicDim("n"), 4))]
+        step = b.op("Slice", inner, *map(b.i64, ([0], [4], [0])), k, types=types)
+        start = b.op("Slice", inner, k, *map(b.i64, ([4], [0], [1])), types=types)
+        return [step, start]
+
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+    Rewrite(build, {"x": x, "k": np.array([2])}, ComposeSlices()).nothing()
+
+
+def test_ends_of_composed_slices() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        inner = b.Slice(x, *map(b.i64, ([1, 1], [8, 4], [0, 1], [3, 1])))
+        return b.Slice(inner, *map(b.i64, ([1], [3], [0])))
+
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+    rewrite = Rewrite(build, {"x": x}, ComposeSlices())
+    rewrite.gives("Slice")
+    (node,) = rewrite.model.graph
+    assert [const_ints(item) for item in node.inputs[1:]] == [(4, 1), (8, 4), (0, 1), (3, 1)]
