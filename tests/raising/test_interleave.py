@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
+from symbolic import free
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
@@ -91,3 +92,130 @@ def test_associative_scan(count: int, axis: int) -> None:
     program = hlo2onnx.translate(jax.jit(scan).lower(x))
     np.testing.assert_array_equal(program(x), jax.jit(scan)(x))
     assert program.report.nodes["Pad"] == 0
+
+
+# -- near misses ----------------------------------------------------------------------------------
+
+
+def gaps(
+    b: GraphBuilder,
+    x: oir.Value,
+    pads: list[int],
+    dims: tuple[int, ...],
+    extra: tuple[int, ...] = (3, 1, 3),
+    **attributes: object,
+) -> oir.Value:
+    """x as (3, 1, 3), padded and read in order."""
+    padded = b.Pad(b.reshape(x, extra), b.i64(pads), b.scalar_like(0, x), **attributes)
+    return b.reshape(padded, dims)
+
+
+def even(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return gaps(b, x, [0, 0, 0, 0, 1, 0], (6, 3))
+
+
+def odd(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return spread(b, x, 1, 6)
+
+
+STAY: dict[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
+    "reflected": lambda b, x: b.Add(
+        gaps(b, x, [0, 0, 0, 1, 0, 0], (4, 3), mode="reflect"), b.slice(x, [0], [1], axes=[0])
+    ),
+    "edges": lambda b, x: b.Add(gaps(b, x, [0, 0, 0, 0, 1, 0], (6, 3), mode="edge"), odd(b, x)),
+    "gaps before": lambda b, x: b.Add(gaps(b, x, [0, 1, 0, 0, 0, 0], (6, 3)), even(b, x)),
+    "other axes padded": lambda b, x: b.Add(
+        gaps(b, x, [0, 0, 0, 0, 1, 1], (6, 4)), gaps(b, x, [0, 0, 1, 0, 1, 0], (6, 4))
+    ),
+    "several in a turn": lambda b, x: b.Add(
+        gaps(b, x, [0, 0, 0, 0, 2, 0], (3 * 4, 3), (3, 2, 3)) if x.shape == (6, 3) else even(b, x),
+        even(b, x),
+    ),
+    "cut along another axis": lambda b, x: b.Add(
+        b.slice(gaps(b, x, [0, 0, 0, 0, 1, 0], (6, 3)), [1], [3], axes=[1]),
+        b.slice(odd(b, x), [1], [3], axes=[1]),
+    ),
+    "counted from the end": lambda b, x: b.Add(
+        b.Slice(even(b, x), *map(b.i64, ([-6], [6], [0]))), odd(b, x)
+    ),
+    "in steps of two": lambda b, x: b.Add(
+        b.Slice(even(b, b.Concat(x, x, axis=0)) if 0 else even(b, x),
+                *map(b.i64, ([0], [6], [0], [2]))), x  # fmt: skip
+    ),
+    "along two axes at once": lambda b, x: b.Add(
+        b.Slice(even(b, x), *map(b.i64, ([0, 0], [5, 2], [0, 1]))),
+        b.Slice(odd(b, x), *map(b.i64, ([0, 0], [5, 2], [0, 1]))),
+    ),
+    "pads that are computed": lambda b, x: b.Add(
+        b.reshape(
+            b.op("Pad", b.reshape(x, (3, 1, 3)), b.Abs(b.i64([0, 0, 0, 0, 1, 0])),
+                 b.scalar_like(0, x), types=[(x.dtype, (3, 2, 3))]), (6, 3),
+        ), odd(b, x),
+    ),
+    "no zero named": lambda b, x: b.Add(
+        b.reshape(b.Pad(b.reshape(x, (3, 1, 3)), b.i64([0, 0, 0, 0, 1, 0])), (6, 3)), odd(b, x)
+    ),
+    "cut by the Pad": lambda b, x: b.Add(
+        b.reshape(
+            b.Pad(b.reshape(b.Concat(x, x, axis=0), (6, 1, 3)), b.i64([0, 0, 0, -3, 1, 0]),
+                  b.scalar_like(0, x)), (6, 3),
+        ), odd(b, x),
+    ),
+    "something else in between": lambda b, x: b.Add(b.Neg(even(b, x)), b.Abs(odd(b, x))),
+    "one of several": lambda b, x: b.Add(
+        b.Pad(x, b.i64([0, 0, 3, 0]), b.scalar_like(0, x)), odd(b, x)
+    ),
+    "given": lambda b, x: b.Add(x, x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_other_gaps(name: str) -> None:
+    Rewrite(STAY[name], {"x": X}, Interleave()).nothing()
+
+
+def test_free_shapes_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        one, other = (b.reshape(free(b, side(b, x), "n", 3), (6, 3)) for side in (even, odd))
+        return b.Add(one, other)
+
+    Rewrite(build, {"x": X}, Interleave()).nothing()
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_single_elements(axes: tuple[int, ...]) -> None:
+    """Two of them are joined as they are; one that is padded along two axes stays."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        one, zero = b.slice(x, [0, 0], [1, 1]), b.scalar_like(0, x)
+        before = [int(axis in axes) for axis in range(2)]
+        first = b.Pad(one, b.i64([0, 0, *before]), zero)
+        return b.Add(b.Pad(b.Neg(one), b.i64([*before, 0, 0]), zero), first)
+
+    rewrite = Rewrite(build, {"x": X}, Interleave())
+    if len(axes) == 2:
+        rewrite.nothing()
+    else:
+        rewrite.gives("Slice", "Neg", "Concat", "Add")
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_cut_of_a_single_element(axis: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        one, zero = b.slice(x, [0, 0], [1, 1]), b.scalar_like(0, x)
+        far = [2 * (axis == 0), 2 * (axis == 1)]
+        padded = b.Pad(one, b.i64([*far, 0, 0]), zero)
+        cut = b.slice(padded, [1], [3], axes=[axis])
+        return b.Add(cut, b.Pad(b.Neg(one), b.i64([0, 0, *(item // 2 for item in far)]), zero))
+
+    Rewrite(build, {"x": X}, Interleave()).gives("Slice", "Neg", "Concat", "Add")
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_signs_of_zeros_in_the_gaps(negative: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Reciprocal(b.Add(even(b, x), odd(b, b.Neg(x) if negative else x)))
+
+    Rewrite(build, {"x": X}, Interleave(), ComposeReshapes()).gives(
+        "Concat", "Gather", "Add", "Reciprocal", *["Neg"] * negative
+    )

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Build, Rewrite
+from symbolic import free
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.raising.rules.pads import JoinPads
@@ -117,3 +118,142 @@ def test_reflected_edges_stay() -> None:
         return b.Add(rows(b, x, 0, 2), reflected)
 
     Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).nothing()
+
+
+# -- near misses ----------------------------------------------------------------------------------
+
+
+def pair(b: GraphBuilder, x: oir.Value, y: oir.Value) -> tuple[oir.Value, oir.Value]:
+    return rows(b, x, 0, 2), rows(b, y, 1, 0)
+
+
+NEAR_MISSES: dict[str, Build] = {
+    "sum of others": lambda b, x, y, s: b.Add(b.Add(s, b.Neg(s)), rows(b, y, 1, 0)),
+    "product": lambda b, x, y, s: b.Add(b.Mul(s, rows(b, x, 0, 2)), rows(b, y, 1, 0)),
+    "given": lambda b, x, y, s: b.Add(s, rows(b, y, 1, 0)),
+    "a sum that others read": lambda b, x, y, s: (
+        lambda total: b.Mul(b.Add(total, rows(b, y, 1, 0)), total)
+    )(b.Add(s, rows(b, x, 0, 2))),
+    "a sum that is a result": lambda b, x, y, s: (
+        lambda total: [total, b.Add(total, rows(b, y, 1, 0))]
+    )(b.Add(s, rows(b, x, 0, 2))),
+    "one that is a result": lambda b, x, y, s: (lambda one, other: [one, b.Add(one, other)])(
+        *pair(b, x, y)
+    ),
+    "added to a sum, with a gap": lambda b, x, y, s: b.Add(
+        b.Add(s, rows(b, x, 0, 2)), rows(b, x, 2, 0)
+    ),
+    "in one place": lambda b, x, y, s: b.Add(rows(b, x, 1, 1), rows(b, b.Neg(x), 1, 1)),
+    "more axes": lambda b, x, y, s: b.Add(
+        rows(b, x, 0, 2), b.Pad(b.reshape(y, (1, 2, 5)), b.i64([0, 1, 0, 0, 0, 0]), zero(b, y))
+    ),
+    "one is repeated": lambda b, x, y, s: b.Add(rows(b, x, 0, 0), rows(b, y, 1, 0)),
+    "plus a zero with an axis": lambda b, x, y, s: b.Add(
+        b.Add(rows(b, x, 0, 2), b.const(np.zeros((1, 1, 1), np.float32))),
+        b.Pad(b.reshape(y, (1, 2, 5)), b.i64([0, 1, 0, 0, 0, 0]), zero(b, y)),
+    ),
+    "plus what is computed": lambda b, x, y, s: b.Add(
+        b.Mul(b.Add(rows(b, x, 0, 2), s), s), rows(b, y, 1, 0)
+    ),
+    "no zero named": lambda b, x, y, s: b.Add(
+        b.Pad(x, b.i64([0, 0, 2, 0])), b.Pad(y, b.i64([1, 0, 0, 0]))
+    ),
+    "along named axes": lambda b, x, y, s: b.Add(
+        b.op("Pad", x, b.i64([0, 2]), zero(b, x), b.i64([0]), types=[(x.dtype, (3, 5))]),
+        b.op("Pad", y, b.i64([1, 0]), zero(b, x), b.i64([0]), types=[(x.dtype, (3, 5))]),
+    ),
+    "cut": lambda b, x, y, s: b.Add(
+        b.Pad(b.Concat(x, x, axis=0), b.i64([0, 0, 2, 0]), zero(b, x)),
+        b.Pad(b.Concat(y, y, axis=0), b.i64([2, 0, -2, 0]), zero(b, x)),
+    ),
+    "free": lambda b, x, y, s: b.Add(
+        b.op("Pad", free(b, x, "n", 5), b.i64([0, 0, 2, 0]), zero(b, x), types=[(x.dtype, (3, 5))]),
+        rows(b, y, 1, 0),
+    ),
+    "computed pads": lambda b, x, y, s: b.Add(
+        b.op("Pad", x, b.Abs(b.i64([0, 0, 2, 0])), zero(b, x), types=[(x.dtype, (3, 5))]),
+        rows(b, y, 1, 0),
+    ),
+    "a zero that is computed": lambda b, x, y, s: b.Add(
+        b.Pad(x, b.i64([0, 0, 2, 0]), b.Neg(zero(b, x))), rows(b, y, 1, 0)
+    ),
+}
+
+
+def zero(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return b.scalar_like(0, x)
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_near_misses(name: str) -> None:
+    inputs = {"x": ROW, "y": ROWS, "s": MATRIX[:3]}
+    Rewrite(NEAR_MISSES[name], inputs, JoinPads()).nothing()
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_the_order_of_a_sum(swapped: bool, first: bool) -> None:
+    def build(b: GraphBuilder, s: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
+        one, other = pair(b, x, y)
+        inner = b.Add(*(one, s)[:: 1 if first else -1])
+        return b.Add(*(inner, other)[:: -1 if swapped else 1])
+
+    inputs = {"s": MATRIX[:3], "x": ROW, "y": ROWS}
+    Rewrite(build, inputs, JoinPads()).gives("Concat", "Add", "Add")
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (3, 5), (1, 1)])
+def test_what_is_joined_is_added_to_more_and_to_less(shape: tuple[int, ...]) -> None:
+    """The sum has the shape of what it is added to, what is joined that of the Pads."""
+
+    def build(b: GraphBuilder, s: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
+        column, columns = b.slice(x, [4], [5], axes=[1]), b.slice(y, [3], [4], axes=[1])
+        one, other = pair(b, column, columns)
+        return b.Add(b.Add(s, one), other)
+
+    inputs = {"s": np.ones(shape, np.float32), "x": ROW, "y": ROWS}
+    Rewrite(build, inputs, JoinPads()).gives("Slice", "Slice", "Concat", "Add", "Add")
+
+
+def test_what_had_its_zero_added() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        one, other = pair(b, x, y)
+        return b.Add(b.Add(one, zero(b, x)), other)
+
+    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).gives("Concat", "Add")
+
+
+@pytest.mark.parametrize("added", [np.float32(1), np.zeros(5, np.float32), np.float32([0] * 4 + [3])])
+def test_what_had_something_else_added(added: np.ndarray) -> None:
+    """It is added to what is joined."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        one, other = pair(b, x, y)
+        return b.Add(b.Add(one, b.const(added)), other)
+
+    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).gives("Concat", "Add", "Add")
+
+
+@pytest.mark.parametrize(
+    ("axis", "reads", "left"),
+    [(0, False, ["Concat"]), (1, False, ["Concat", "Concat"]), (0, True, ["Concat", "Concat"])],
+)
+def test_parts_that_are_joined_already(axis: int, reads: bool, left: list[str]) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        joined = b.Concat(x, b.Neg(x), axis=axis)
+        count = 2 if axis == 0 else 1
+        y = y if axis == 0 else b.Concat(y, y, axis=1)
+        others = [b.Abs(joined)] if reads else []
+        return [b.Add(rows(b, joined, 0, 2), rows(b, y, count, 0)), *others]
+
+    rewrite = Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads())
+    assert rewrite.nodes["Concat"] == len(left) + (axis == 1)
+
+
+def test_columns_with_more_on_both_sides() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        one = b.Pad(x, b.i64([1, 2, 3, 9]), zero(b, x))
+        return b.Add(one, b.Pad(b.Neg(x), b.i64([1, 7, 3, 4]), zero(b, x)))
+
+    rewrite = Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads())
+    rewrite.gives("Neg", "Concat", "Pad", "Add")

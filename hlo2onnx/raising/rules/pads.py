@@ -18,11 +18,13 @@ class _Window:
 
     Attributes:
         low: Where it begins along each axis.
+        dims: The extents with the zeros.
         zero: The zero, of one element.
     """
 
     x: oir.Value
     low: tuple[int, ...]
+    dims: tuple[int, ...]
     zero: oir.Value
 
     @property
@@ -38,9 +40,9 @@ class _Window:
 class JoinPads(Rule):
     """Add(Pad(x), Pad(y)) -> Add(Pad(Concat(x, y)), 0); Add(Add(z, Pad(x)), Pad(y)) likewise
 
-    Legal where both are padded with zeros and y begins where x ends along one axis, and along the
-    others they begin and end alike. Adding 0 makes +0 of -0, as each Pad did to the other; where
-    the zeros are -0 or integers nothing is added.
+    Legal where both are padded with zeros to one shape and y begins where x ends along one axis,
+    and along the others they begin and end alike. Adding 0 makes +0 of -0, as each Pad did to the
+    other; where the zeros are -0 or integers nothing is added.
     """
 
     name = "join-pads"
@@ -54,30 +56,28 @@ class JoinPads(Rule):
                 continue
             beside = _window(one)
             if beside is not None:
-                return _joined(window, beside, node, b)
+                return _joined(window, beside, b)
             inner = one.producer() if one is not None else None
             if inner is None or inner.op_type != "Add" or not _is_read_once(one):
                 continue
             for kept, candidate in (inner.inputs, inner.inputs[::-1]):
                 beside = _window(candidate)
                 if beside is not None and _axis(window, beside) is not None:
-                    sum_: oir.Value = b.Add(kept, _joined(window, beside, node, b))
+                    sum_: oir.Value = b.Add(kept, _joined(window, beside, b))
                     return sum_
         raise Refusal("it does not add two tensors that are padded with zeros", node)
 
 
-def _joined(one: _Window, other: _Window, node: oir.Node, b: Rewriter) -> oir.Value:
+def _joined(one: _Window, other: _Window, b: Rewriter) -> oir.Value:
     axis = _axis(one, other)
-    need(axis is not None, "the padded tensors are not neighbours", node)
+    need(axis is not None, "the padded tensors are not neighbours", one.x)
     assert axis is not None
     before, behind = sorted((one, other), key=lambda window: window.low[axis])
     parts = [*_parts(before.x, axis), *_parts(behind.x, axis)]
     x = b.concat(parts, axis)
-    dims, sizes = static_shape(node.outputs[0]), static_shape(x)
-    need(dims is not None and sizes is not None, "its shape is dynamic", node)
-    assert dims is not None
+    sizes = static_shape(x)
     assert sizes is not None
-    high = [d - s - low for d, s, low in zip(dims, sizes, before.low, strict=True)]
+    high = [d - s - low for d, s, low in zip(one.dims, sizes, before.low, strict=True)]
     if any((*before.low, *high)):
         x = b.Pad(x, b.i64([*before.low, *high]), one.zero)
     if dtype_of(x) in FLOATS and not one.is_negative:
@@ -87,7 +87,7 @@ def _joined(one: _Window, other: _Window, node: oir.Node, b: Rewriter) -> oir.Va
 
 def _axis(one: _Window, other: _Window) -> int | None:
     """The axis along which one begins where the other ends."""
-    if one.is_negative != other.is_negative or len(one.low) != len(other.low):
+    if one.is_negative != other.is_negative or one.dims != other.dims:
         return None
     places = list(zip(one.low, one.sizes, other.low, other.sizes, strict=True))
     apart = [axis for axis, (a, n, c, m) in enumerate(places) if (a, n) != (c, m)]
@@ -113,7 +113,8 @@ def _window(value: oir.Value | None) -> _Window | None:
         return None
     if node.op_type == "Add":
         x, zero = node.inputs
-        return _window(x) if _is_zero(zero) else None
+        inner = _window(x) if _is_zero(zero) else None
+        return inner if inner is not None and inner.dims == static_shape(value) else None
     if node.op_type != "Pad" or node.attributes.get_string("mode", "constant") != "constant":
         return None
     x, *rest = node.inputs
@@ -121,9 +122,10 @@ def _window(value: oir.Value | None) -> _Window | None:
     if x is None or pads is None or len(rest) != 2 or min(pads, default=0) < 0:
         return None
     zero = rest[1]
-    if zero is None or not _is_zero(zero) or static_shape(x) is None:
+    sizes, dims = static_shape(x), static_shape(value)
+    if zero is None or not _is_zero(zero) or sizes is None or dims is None:
         return None
-    return _Window(x, pads[: len(pads) // 2], zero)
+    return _Window(x, pads[: len(pads) // 2], dims, zero)
 
 
 def _is_zero(value: oir.Value | None) -> bool:
