@@ -223,7 +223,9 @@ def test_what_had_its_zero_added() -> None:
     Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).gives("Concat", "Add")
 
 
-@pytest.mark.parametrize("added", [np.float32(1), np.zeros(5, np.float32), np.float32([0] * 4 + [3])])
+@pytest.mark.parametrize(
+    "added", [np.float32(1), np.zeros(5, np.float32), np.float32([0] * 4 + [3])]
+)
 def test_what_had_something_else_added(added: np.ndarray) -> None:
     """It is added to what is joined."""
 
