@@ -99,7 +99,7 @@ def test_what_counts_from_the_end() -> None:
     Rewrite(build, {"i": INDICES}, NegativeIndex()).nothing()
 
 
-# -- tuples -----------------------------------------------------------------------------------------
+# -- tuples ----------------------------
 
 PAIRS = np.stack([INDICES, INDICES[::-1]], -1)
 
@@ -202,7 +202,7 @@ def test_limits_and_casts_of_tuples(cast: bool, limits: object) -> None:
     Rewrite(build, inputs, NegativeTuple()).gives(*left)
 
 
-# -- intervals and wide integers ----------------------------------------------------------------------
+# -- intervals and wide integers ----------------------------
 
 
 def test_intervals_of_other_shapes_and_targets(monkeypatch: pytest.MonkeyPatch) -> None:

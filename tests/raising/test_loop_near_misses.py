@@ -44,7 +44,7 @@ def scanned(body: Callable[[Any, Any], Any], *args: Any, **options: Any) -> Prog
     return lambda state, rows: lax.scan(body, state, rows, **options), args
 
 
-# -- what a trip writes into a buffer: a stack, or not quite ---------------------------------------
+# -- what a trip writes into a buffer: a stack, or not quite ----------------------------
 
 WRITES: dict[str, Program] = {
     "each-row": trips(lambda i, x, y: (x + 1, y.at[i].set(x[0])), X, Y),
@@ -75,7 +75,7 @@ WRITES: dict[str, Program] = {
     ),
 }
 
-# -- what a trip reads of a tensor: its row, or not quite ------------------------------------------
+# -- what a trip reads of a tensor: its row, or not quite ----------------------------
 
 ROWS: dict[str, Program] = {
     name: trips(lambda i, x, y, of=of: (x, y + jnp.exp(of(i, x))), X, Y, stop=stop)
@@ -95,7 +95,7 @@ ROWS: dict[str, Program] = {
     ]
 }
 
-# -- states ----------------------------------------------------------------------------------------
+# -- states ----------------------------
 
 SCANS: dict[str, Program] = {
     "no-trip": scanned(lambda c, r: (c + jnp.exp(r), c * r), X[0], X[:0]),
@@ -141,7 +141,7 @@ SCANS: dict[str, Program] = {
     "counted-down": trips(lambda i, x, y: (x - np.int8(100), y + x), np.int8(3), Y),
 }  # fmt: skip
 
-# -- columns ---------------------------------------------------------------------------------------
+# -- columns ----------------------------
 
 
 def field(s: Any) -> Any:

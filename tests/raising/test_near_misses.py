@@ -77,7 +77,7 @@ def a_ulp_more(number: float) -> float:
     return float(np.nextafter(np.float32(number), np.float32(np.inf)))
 
 
-# -- softmax ------------------------------------------------------------------------------------
+# -- softmax ----------------------------
 
 
 def softmax(
@@ -111,7 +111,7 @@ def log_softmax(
 
 AXES = [((0, True)), ((-1, False)), ((0, False)), (((0, 1), True))]
 
-# -- normalization ------------------------------------------------------------------------------
+# -- normalization ----------------------------
 
 
 def layer_norm(
@@ -210,7 +210,7 @@ def batch_norm(
 
 ROOT = float(np.sqrt(0.5))
 
-# -- activations --------------------------------------------------------------------------------
+# -- activations ----------------------------
 
 
 def gelu(x: Array, half: Any = 0.5, root: Any = ROOT, one: Any = 1.0, last: Last = _here) -> Array:
@@ -293,7 +293,7 @@ def relu(
     return last(lambda: RELU_READERS[reader](y, x))
 
 
-# -- convolutions -------------------------------------------------------------------------------
+# -- convolutions ----------------------------
 
 
 def scaled(
@@ -320,7 +320,7 @@ def scaled(
     return (z, y) if reads else z
 
 
-# -- shapes and arithmetic ----------------------------------------------------------------------
+# -- shapes and arithmetic ----------------------------
 
 
 def neutral(x: Array, by: Any = 1, op: str = "mul", side: int = 0, last: Last = _here) -> Array:

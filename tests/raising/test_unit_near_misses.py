@@ -223,7 +223,7 @@ REDUCED: dict[str, tuple[Build, list[str] | None]] = {
     "given": (lambda b, x: b.ReduceSum(x, b.i64([1]), keepdims=0), None),
     "dropped": (
         lambda b, x: b.Neg(b.ReduceMax(b.squeeze(b.unsqueeze(x, [0]), [0]), b.i64([1]), keepdims=0)),
-        ["ReduceMax", "Neg"],
+        ["ReduceMax", "Neg", "Reshape", "Reshape"],
     ),
     "in another order": (
         lambda b, x: b.Neg(b.ReduceSum(b.reshape(x, (3, 1, 2, 4)), b.i64([0]), keepdims=0)), None,

@@ -1,0 +1,422 @@
+"""Products and Transposes that the rules must leave where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Build, Rewrite
+from symbolic import free
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import Refusal, Rewriter
+from hlo2onnx.raising.rules.matmul import Gemm, RowProduct, VectorBias, VectorMatMul
+from hlo2onnx.raising.rules.products import PermuteRows, SwapProduct, TransposeBeforeJoin
+from hlo2onnx.raising.rules.transposes import (
+    ConcatTransposed,
+    LateTranspose,
+    PadTransposed,
+    ReduceTransposed,
+    SliceTransposed,
+    SplitTransposed,
+    splits,
+)
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) % 7
+Y = np.arange(48, dtype=np.float32).reshape(2, 4, 6) % 5
+LAST = (0, 2, 1)
+
+
+def turned(b: GraphBuilder, x: oir.Value, perm: tuple[int, ...] = LAST) -> oir.Value:
+    result: oir.Value = b.Transpose(x, perm=perm)
+    return result
+
+
+def product(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+    """x times y, both transposed to and fro before."""
+    result: oir.Value = b.MatMul(turned(b, b.Neg(turned(b, x))), turned(b, b.Neg(turned(b, y))))
+    return result
+
+
+SWAPS: dict[str, tuple[Build, bool]] = {
+    "itself": (lambda b, x, y: turned(b, product(b, x, y)), True),
+    "by constants": (lambda b, x, y: turned(b, b.MatMul(b.const(X), b.const(Y))), True),
+    "views of what is transposed": (
+        lambda b, x, y: turned(b, b.MatMul(b.reshape(turned(b, b.reshape(x, (2, 4, 3)), LAST),
+                               (2, 3, 4)), b.const(Y))), True,
+    ),
+    "no product": (lambda b, x, y: turned(b, b.Add(turned(b, y), turned(b, y))), False),
+    "the left is not transposed": (
+        lambda b, x, y: turned(b, b.MatMul(x, turned(b, b.Neg(turned(b, y))))), False,
+    ),
+    "the right is not transposed": (
+        lambda b, x, y: turned(b, b.MatMul(turned(b, b.Neg(turned(b, x))), y)), False,
+    ),
+    "batches move": (lambda b, x, y: turned(b, product(b, x, y), (1, 0, 2)), False),
+    "all move": (lambda b, x, y: turned(b, product(b, x, y), (2, 1, 0)), False),
+    "a view that others read": (
+        lambda b, x, y: (lambda v: [turned(b, v, (0, 2, 3, 1)), b.Abs(v)])(
+            b.reshape(product(b, x, y), (2, 3, 2, 3))), False,
+    ),
+    "a product that others read as well": (
+        lambda b, x, y: (lambda p: [turned(b, b.reshape(p, (2, 3, 2, 3)), (0, 2, 3, 1)), b.Abs(p)])(
+            product(b, x, y)), False,
+    ),
+    "a result": (lambda b, x, y: (lambda p: [p, turned(b, p)])(product(b, x, y)), False),
+    "a batch that is repeated": (
+        lambda b, x, y: turned(b, b.MatMul(turned(b, b.slice(turned(b, x), [0], [1], axes=[0])),
+                                           turned(b, b.Neg(turned(b, y))))), False,
+    ),
+    "a matrix for each batch": (
+        lambda b, x, y: turned(b, b.MatMul(turned(b, b.Neg(turned(b, x))), b.const(Y[0]))), False,
+    ),
+    "rows split": (
+        lambda b, x, y: turned(b, b.reshape(product(b, y, b.const(np.ones((2, 6, 5), np.float32))),
+                                            (2, 2, 2, 5)), (0, 3, 2, 1)), True,
+    ),
+    "rows and columns mixed": (
+        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 3, 2, 3)), (0, 2, 1, 3)), False,
+    ),
+    "rows and columns joined": (
+        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 9, 2)), LAST), False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SWAPS)
+def test_swap_product(name: str) -> None:
+    build, fires = SWAPS[name]
+
+    def whole(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        made = build(b, x, y)
+        return [b.Neg(item) for item in ([made] if isinstance(made, oir.Value) else made)]
+
+    def result(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value | list[oir.Value]:
+        return build(b, x, y)  # type: ignore[return-value]
+
+    rewrite = Rewrite(result if name == "a result" else whole, {"x": X, "y": Y}, SwapProduct())
+    assert bool(rewrite.fired) == fires, rewrite.model
+
+
+@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
+@pytest.mark.parametrize("joined", [True, False])
+def test_columns_in_another_order(order: tuple[int, int], joined: bool) -> None:
+    """Columns that were joined of the same axes are joined in the order that is asked for."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        left = turned(b, b.Neg(turned(b, x)))
+        parts = turned(b, b.reshape(y, (2, 4, 2, 3) if joined else (2, 4, 3, 2)), (0, 1, 2, 3))
+        right = b.reshape(b.Transpose(b.Neg(parts), perm=(0, 1, 2, 3)), (2, 4, 6))
+        split = b.reshape(b.MatMul(left, right), (2, 3, 2, 3))
+        return b.Neg(turned(b, split, (0, *order, 1)))
+
+    rewrite = Rewrite(build, {"x": X, "y": Y}, SwapProduct())
+    assert rewrite.fired
+    merges = joined and order == (3, 2)
+    perms = [tuple(node.attributes["perm"].as_ints()) for node in rewrite.model.graph
+             if node.op_type == "Transpose"]  # fmt: skip
+    assert ((0, 3, 2, 1) in perms) == merges
+    assert ((0, 2, 1, 3) in perms) == (order == (3, 2) and not joined)
+
+
+def rows(b: GraphBuilder, x: oir.Value, perm: tuple[int, ...] = (1, 0, 2)) -> oir.Value:
+    return b.reshape(turned(b, x, perm), (6, 4))
+
+
+PERMUTED: dict[str, tuple[Build, bool]] = {
+    "itself": (
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 6)), (1, 0, 2)), True,
+    ),
+    "rows that were not transposed": (
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(b.reshape(b.Neg(x), (6, 4)), y), (2, 3, 6)),
+                               (1, 0, 2)), False,
+    ),
+    "rows that were not joined": (
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(turned(b, b.reshape(x, (4, 6)), (1, 0)), y),
+                                            (3, 2, 6)), (1, 0, 2)), False,
+    ),
+    "rows that were joined otherwise": (
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (2, 3, 6)), (1, 0, 2)), False,
+    ),
+    "columns move too": (
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 6)), (1, 2, 0)), False,
+    ),
+    "columns that are split": (
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 2, 3)), (1, 0, 2, 3)),
+        True,
+    ),
+    "columns change places": (
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 2, 3)), (1, 0, 3, 2)),
+        False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PERMUTED)
+def test_permute_rows(name: str) -> None:
+    build, fires = PERMUTED[name]
+    rewrite = Rewrite(lambda b, x, y: b.Neg(build(b, x, y)), {"x": X, "y": Y[0]}, PermuteRows())
+    assert bool(rewrite.fired) == fires, rewrite.model
+
+
+def test_rows_of_batches() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        left = b.reshape(turned(b, x, (0, 2, 1, 3)), (2, 6, 4))
+        split = b.reshape(b.MatMul(left, y), (2, 3, 2, 6))
+        return b.Neg(turned(b, split, (0, 2, 1, 3)))
+
+    x = np.arange(48, dtype=np.float32).reshape(2, 2, 3, 4) % 7
+    rewrite = Rewrite(build, {"x": x, "y": Y}, PermuteRows())
+    rewrite.gives("Transpose", "Transpose", "Reshape", "MatMul", "Reshape", "Neg")
+
+
+JOINED: dict[str, tuple[Build, bool]] = {
+    "itself": (lambda b, x: turned(b, b.reshape(turned(b, x, (2, 0, 1)), (4, 6)), (1, 0)), True),
+    "read by others": (
+        lambda b, x: (lambda j: b.Add(turned(b, j, (1, 0)), b.reshape(b.Abs(j), (6, 4))))(
+            b.reshape(turned(b, x, (2, 0, 1)), (4, 6))), False,
+    ),
+    "not transposed": (lambda b, x: turned(b, b.reshape(b.Neg(x), (2, 12)), (1, 0)), False),
+    "not joined": (lambda b, x: turned(b, b.Neg(turned(b, x, (2, 0, 1))), (1, 0, 2)), False),
+    "in the middle": (
+        lambda b, x: turned(b, b.reshape(turned(b, b.reshape(x, (2, 3, 2, 2)), (3, 1, 0, 2)),
+                                         (2, 6, 2)), (2, 1, 0)), True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_transpose_before_join(name: str) -> None:
+    build, fires = JOINED[name]
+    rewrite = Rewrite(lambda b, x: b.Neg(build(b, x)), {"x": X}, TransposeBeforeJoin())
+    assert bool(rewrite.fired) == fires, rewrite.model
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "groups"),
+    [
+        ((2, 6), (2, 3, 2), [[0], [1, 2]]),
+        ((6, 1), (2, 3, 1), [[0, 1], [2]]),
+        ((1, 4), (1, 4), [[0], [1]]),
+        ((4,), (1, 4), [[0, 1]]),
+        ((2, 6), (12,), None),
+        ((6,), (2, 3, 1), None),
+        ((4, 3), (2, 3, 2), None),
+        ((2, 3), (2,), None),
+    ],
+)
+def test_splits(old: tuple[int, ...], new: tuple[int, ...], groups: list[list[int]] | None) -> None:
+    if groups is None:
+        with pytest.raises(Refusal):
+            splits(old, new)
+    else:
+        assert splits(old, new) == groups
+
+
+# -- Transposes that stay ----------------------------
+
+STAY: dict[str, Build] = {
+    "an axis more": lambda b, x: b.Abs(b.Add(turned(b, x), b.const(np.ones((1, 1, 4, 3), np.float32)))),
+    "a row that is computed": lambda b, x: b.Add(turned(b, x), b.reshape(b.Neg(x), (2, 4, 3))),
+    "joined with another": lambda b, x: b.Concat(turned(b, x), b.reshape(b.Neg(x), (2, 4, 3)), axis=0),
+    "joined with another order": lambda b, x: b.Concat(
+        turned(b, x, (0, 2, 1)), turned(b, b.reshape(x, (4, 3, 2)), (2, 0, 1)), axis=0
+    ),
+    "computed pads": lambda b, x: b.op(
+        "Pad", turned(b, x), b.Abs(b.i64([0, 0, 0, 0, 1, 0])), types=[(x.dtype, (2, 5, 3))]
+    ),
+    "pads of named axes": lambda b, x: b.op(
+        "Pad", turned(b, x), b.i64([0, 1]), b.scalar_like(0, x), b.i64([1]),
+        types=[(x.dtype, (2, 5, 3))],
+    ),
+    "computed axes": lambda b, x: b.op(
+        "Slice", turned(b, x), b.i64([0]), b.i64([1]), b.Abs(b.i64([1])),
+        types=[(x.dtype, (2, 1, 3))],
+    ),
+    "no axes": lambda b, x: b.op(
+        "Slice", turned(b, x), b.i64([0]), b.i64([1]), types=[(x.dtype, (1, 4, 3))]
+    ),
+    "units are added": lambda b, x: b.reshape(turned(b, x), (2, 1, 4, 3)),
+    "axes are joined": lambda b, x: b.reshape(turned(b, x), (8, 3)),
+    "read by a product": lambda b, x: (lambda t: [b.Neg(t), b.MatMul(t, b.Abs(x))])(turned(b, x)),
+    "a result": lambda b, x: (lambda t: [t, b.Neg(t)])(turned(b, x)),
+}  # fmt: skip
+MOVE_ON = (LateTranspose(), ReduceTransposed(), ConcatTransposed(), PadTransposed(),
+           SliceTransposed(), SplitTransposed())  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_transposes_that_stay(name: str) -> None:
+    rewrite = Rewrite(STAY[name], {"x": X}, *MOVE_ON)
+    rewrite.nothing()
+
+
+GO: dict[str, tuple[Build, list[str]]] = {
+    "beside columns": (
+        lambda b, x: b.Add(turned(b, x), b.const(np.arange(4, dtype=np.float32).reshape(4, 1))),
+        ["Add", "Transpose", "Reshape", "Transpose"],
+    ),
+    "beside what is computed of one axis": (
+        lambda b, x: b.Add(turned(b, x), b.ReduceMax(x, b.i64([0, 2]), keepdims=0)),
+        ["Add", "Transpose", "ReduceMax", "Reshape", "Transpose"],
+    ),
+    "beside a number": (
+        lambda b, x: b.Add(turned(b, x), b.ReduceMax(x, keepdims=0)), ["Add", "Transpose", "ReduceMax"],
+    ),
+    "split": (
+        lambda b, x: b.reshape(turned(b, x), (2, 2, 2, 3)), ["Reshape", "Transpose"],
+    ),
+    "pads with a number": (
+        lambda b, x: b.Pad(turned(b, x), b.i64([0, 1, 2, 3, 4, 5]), b.scalar_like(7, x)),
+        ["Pad", "Transpose"],
+    ),
+    "edges": (
+        lambda b, x: b.Pad(turned(b, x), b.i64([0, 1, 2, 1, 0, 1]), mode="edge"), ["Pad", "Transpose"],
+    ),
+    "cut backwards": (
+        lambda b, x: b.Slice(turned(b, x), *map(b.i64, ([3, 0], [0, 2], [-2, -1], [-2, 1]))),
+        ["Slice", "Transpose"],
+    ),
+    "a mean of other axes": (
+        lambda b, x: b.ReduceMean(turned(b, x, (2, 0, 1)), b.i64([0, -1]), keepdims=1),
+        ["ReduceMean", "Transpose"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GO)
+def test_transposes_that_move_on(name: str) -> None:
+    build, left = GO[name]
+    Rewrite(build, {"x": X}, *MOVE_ON).gives(*left)
+
+
+NORMS: dict[str, tuple[Build, bool]] = {
+    "a mean that is subtracted": (
+        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([2]), keepdims=1)), False,
+    ),
+    "a sum that is divided": (
+        lambda b, t: b.Sub(t, b.Div(b.ReduceSum(t, b.i64([-1]), keepdims=1), b.scalar_like(3, t))),
+        False,
+    ),
+    "squares": (
+        lambda b, t: b.Mul(t, b.Add(b.ReduceMean(b.Mul(t, t), b.i64([2]), keepdims=1),
+                                    b.scalar_like(1, t))), False,
+    ),
+    "a sum": (lambda b, t: b.Sub(t, b.ReduceSum(t, b.i64([2]), keepdims=1)), True),
+    "a maximum": (lambda b, t: b.Sub(t, b.ReduceMax(t, b.i64([2]), keepdims=1)), True),
+    "a mean of another axis": (
+        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([1]), keepdims=1)), True,
+    ),
+    "a mean of two axes": (
+        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([1, 2]), keepdims=1)), True,
+    ),
+    "a mean of all axes": (lambda b, t: b.Sub(t, b.ReduceMean(t, keepdims=1)), True),
+    "a mean and its sine": (
+        lambda b, t: b.Sub(t, b.Sin(b.ReduceMean(t, b.i64([2]), keepdims=1))), True,
+    ),
+    "products with another": (
+        lambda b, t: b.Mul(t, b.Add(b.ReduceMean(b.Mul(t, b.Abs(t)), b.i64([2]), keepdims=1),
+                                    b.scalar_like(1, t))), True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_what_begins_a_normalization(name: str) -> None:
+    """A Transpose that brings the axis to the end stays in front of it."""
+    body, fires = NORMS[name]
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return body(b, turned(b, x))  # type: ignore[return-value]
+
+    def already_last(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return body(b, turned(b, x, (1, 0, 2)))  # type: ignore[return-value]
+
+    assert bool(Rewrite(build, {"x": X}, *MOVE_ON, tolerance=1e-6).fired) == fires
+    assert Rewrite(already_last, {"x": X}, *MOVE_ON, tolerance=1e-6).fired
+
+
+# -- vectors, biases and Gemm ----------------------------
+
+ROW, MATRIX = X[0], Y[0]
+OTHERS: dict[str, tuple[Build, list[str] | None]] = {
+    "a bias that is computed": (
+        lambda b, x, w: b.Add(b.MatMul(x, w), b.ReduceMax(w, b.i64([0]), keepdims=1)), None,
+    ),
+    "a bias beside a sum": (lambda b, x, w: b.Add(b.Add(x, x), b.const(ROW[:1])), None),
+    "a bias beside an input": (lambda b, x, w: b.Add(x, b.const(ROW[:1])), None),
+    "a bias with more axes": (
+        lambda b, x, w: b.Add(b.MatMul(x, w), b.const(MATRIX[None, :1])), None,
+    ),
+    "a bias of several rows": (lambda b, x, w: b.Add(b.MatMul(x, w), b.const(MATRIX[:3])), None),
+    "a bias of one row": (
+        lambda b, x, w: b.Add(b.MatMul(x, w), b.const(MATRIX[:1])), ["Add", "MatMul", "Reshape"],
+    ),
+    "a column of a row": (
+        lambda b, x, w: b.MatMul(b.const(ROW[:1]), b.reshape(b.ReduceMax(w, b.i64([1])), (4, 1))),
+        None,
+    ),
+    "a column of a vector": (
+        lambda b, x, w: b.MatMul(b.const(ROW), b.reshape(b.ReduceMax(w, b.i64([1]), keepdims=0), (4, 1))),
+        ["MatMul", "ReduceMax", "Reshape", "Reshape", "Reshape", "Transpose"],
+    ),
+    "a column that is computed": (
+        lambda b, x, w: b.MatMul(b.const(ROW), b.ReduceMax(w, b.i64([1]), keepdims=1)), None,
+    ),
+    "a batch of columns": (
+        lambda b, x, w: b.MatMul(b.const(X), b.reshape(b.slice(w, [0], [2], axes=[1]), (2, 4, 1))), None,
+    ),
+    "several columns": (lambda b, x, w: b.MatMul(b.const(ROW), b.reshape(b.Abs(w), (4, 6))), None),
+    "a vector that was a matrix": (
+        lambda b, x, w: b.reshape(b.MatMul(b.reshape(x, (1, 12)), b.const(np.ones((12, 2), np.float32))),
+                                  (2,)), None,
+    ),
+    "a row read in another shape": (
+        lambda b, x, w: b.reshape(b.MatMul(b.unsqueeze(b.ReduceMax(x, b.i64([0]), keepdims=0), [0]), w),
+                                  (2, 3)), None,
+    ),
+    "a sum that is reshaped": (lambda b, x, w: b.reshape(b.Add(x, x), (12,)), None),
+    "an input that is reshaped": (lambda b, x, w: b.Neg(b.reshape(x, (12,))), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_vectors_and_biases(name: str) -> None:
+    build, left = OTHERS[name]
+    rewrite = Rewrite(build, {"x": ROW, "w": MATRIX}, VectorBias(), RowProduct(), VectorMatMul())
+    rewrite.nothing() if left is None else rewrite.gives(*left)
+
+
+def test_a_batch_of_vectors_stays() -> None:
+    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
+        return b.reshape(b.MatMul(b.reshape(v, (1, 4)), w), (2, 6))
+
+    Rewrite(build, {"v": X[0, 0], "w": Y}, VectorMatMul()).nothing()
+
+
+def test_gemms_of_targets_and_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plain(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(x, w), b.const(MATRIX[0]))
+
+    def of_free(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(free(b, x, 3, "k"), free(b, w, "k", 6)), b.const(MATRIX[0]))
+
+    def both(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(x, w), b.MatMul(b.Neg(x), w))
+
+    inputs = {"x": ROW, "w": MATRIX}
+    Rewrite(of_free, inputs, Gemm()).nothing()
+    Rewrite(both, inputs, Gemm()).gives("Neg", "MatMul", "Gemm")
+    Rewrite(plain, inputs, Gemm()).gives("Gemm")
+    monkeypatch.setattr(Rewriter, "supports", lambda *_: False)
+    Rewrite(plain, inputs, Gemm()).nothing()
+
+
+def test_a_transpose_that_both_read() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        t = turned(b, x, (1, 0))
+        return b.Add(b.MatMul(t, t), x)
+
+    square = np.arange(9, dtype=np.float32).reshape(3, 3)
+    rewrite = Rewrite(build, {"x": square}, Gemm())
+    rewrite.gives("Transpose", "Gemm")
