@@ -292,6 +292,11 @@ STAYS: dict[str, Callable[..., oir.Value]] = {
     "a part padded with zeros": lambda b, x: b.Concat(
         _row(b, x, 0, 1), b.Pad(x, b.i64([0, 1, 0, 0, 0, 0])), axis=1
     ),
+    "computed repetitions": lambda b, x: b.Concat(
+        b.op("Tile", _row(b, x, 0, 1), b.Abs(b.i64([1, 2, 1])), types=[(x.dtype, (3, 2, 3))]),
+        x,
+        axis=1,
+    ),
     "a single tensor": lambda b, x: b.Concat(x, axis=1),
     "joined along another axis": lambda b, x: b.Concat(
         b.Concat(_row(b, x, 0, 1), _row(b, x, 0, 1), axis=2),

@@ -273,3 +273,21 @@ def test_late_squeeze_of_free_shapes_stays() -> None:
         return b.Sin(b.op("Reshape", row, b.i64([-1]), types=[(x.dtype, (row.shape[1],))]))
 
     Rewrite(build, {"x": ROW}, LateSqueeze()).nothing()
+
+
+def test_one_expanded_operand_moves_on() -> None:
+    def build(b: GraphBuilder, y: oir.Value) -> oir.Value:
+        return b.Mul(b.expand(y, (2, 3)), y)
+
+    Rewrite(build, {"y": ROW}, LateBroadcast()).gives("Mul", "Expand")
+
+
+def test_late_squeeze_of_columns_beside_a_matrix_stays() -> None:
+    """(3, 1) broadcasts along the other axis than (3,)."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        same = b.Reshape(y, b.i64([3, 3]))
+        return [b.Abs(b.Add(squeezed(b, x), y)), b.Abs(b.Sin(same))]
+
+    square = np.arange(9, dtype=np.float32).reshape(3, 3)
+    Rewrite(build, {"x": VECTOR.reshape(3, 1), "y": square}, LateSqueeze()).nothing()

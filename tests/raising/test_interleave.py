@@ -172,6 +172,12 @@ STAY: dict[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
     "one of several": lambda b, x: b.Add(
         b.Pad(x, b.i64([0, 0, 3, 0]), b.scalar_like(0, x)), odd(b, x)
     ),
+    "nothing is padded": lambda b, x: b.Add(
+        b.Pad(x, b.i64([0, 0, 0, 0]), b.scalar_like(0, x)), b.slice(even(b, x), [0], [3], axes=[0])
+    ),
+    "a free sum": lambda b, x: b.op(
+        "Add", even(b, x), odd(b, x), types=[(x.dtype, (oir.SymbolicDim("n"), 3))]
+    ),
     "given": lambda b, x: b.Add(x, x),
 }
 

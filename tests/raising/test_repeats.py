@@ -132,3 +132,12 @@ def test_free_shapes_are_not_tiled() -> None:
 def test_targets_without_tile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rewriter, "supports", lambda *_: False)
     Rewrite(views((2, 3, 1, 8), (2, 3, 2, 8), (2, 3, 16)), {"x": X}, TileOperator()).nothing()
+
+
+def test_a_free_tensor_that_is_not_repeated() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        free = [(x.dtype, (oir.SymbolicDim("n"), 3, 8))]
+        wide = b.Expand(b.Reshape(b.op("Identity", x, types=free), b.i64([6, 8])), b.i64([6, 8]))
+        return b.op("Reshape", wide, b.i64([-1, 3, 8]), types=free)
+
+    Rewrite(build, {"x": X}, TileOperator()).nothing()

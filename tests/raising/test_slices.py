@@ -228,3 +228,10 @@ def test_ends_of_composed_slices() -> None:
     rewrite.gives("Slice")
     (node,) = rewrite.model.graph
     assert [const_ints(item) for item in node.inputs[1:]] == [(4, 1), (8, 4), (0, 1), (3, 1)]
+
+
+def test_rows_left_out_of_a_part_stay_out() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Neg(b.slice(b.Concat(x, y, axis=0), [2], [5], [2], axes=[0]))
+
+    Rewrite(build, INPUTS, SliceOfConcat()).nothing()

@@ -258,3 +258,13 @@ def test_an_interval_with_more_axes_stays() -> None:
 
     model = model_of(build, {"x": BITS})
     assert not apply_rules(model, [UniformBetween()], load_target("ort-cpu"))
+
+
+def test_a_fraction_that_is_moved_first_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        fraction = b.reshape(uniform(b, x), (8, 7))
+        product = b.Mul(fraction, b.scalar(3.0, T.FLOAT))
+        return b.Identity(b.Add(product, b.scalar(0.1, T.FLOAT)))
+
+    model = model_of(build, {"x": BITS})
+    assert not apply_rules(model, [UniformBetween()], load_target("ort-cpu"))

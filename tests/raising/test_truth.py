@@ -243,3 +243,17 @@ def test_numbers_that_are_compared_with_no_truth_stay() -> None:
         return [b.Not(b.Less(half, b.Abs(number))), b.Not(b.Less(number, b.Neg(number)))]
 
     Rewrite(build, {"x": BITS}, TruthOfNumber()).nothing()
+
+
+def test_a_number_in_two_shapes_is_one_number() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        zero = b.const(np.zeros((1, 1), np.float32))
+        return b.Not(b.And(b.Less(x, b.scalar_like(0, x)), b.Not(b.Equal(zero, x))))
+
+    Rewrite(build, {"x": FLOATS}, StrictAlready()).gives("Not", "Less")
+
+
+def test_truth_values_are_0_and_1() -> None:
+    """Which is all that the narrowest integers hold."""
+    model = model_of(casts(T.INT2, T.INT32), {"x": BITS})
+    assert apply_rules(model, [ComposeCasts()], load_target("ort-cpu"))

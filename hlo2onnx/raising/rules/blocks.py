@@ -22,23 +22,23 @@ class _Form:
     Attributes:
         perm: The order of axes that the view is brought into.
         mode: Of DepthToSpace; None for SpaceToDepth.
-        blocks: The rows and the columns of a block.
+        block: The rows of a block, which has as many columns where the shapes fit.
         kept: Channels, height and width beside them.
         is_last: Whether channels are last.
     """
 
     perm: tuple[int, ...]
     mode: str | None
-    blocks: tuple[int, int]
+    block: int
     kept: tuple[int, int, int]
     is_last: bool = False
 
     def shapes(self, view: Shape) -> tuple[int, Shape, Shape]:
-        """The size of the blocks, 0 if they are not square, and the shapes of what is taken apart
-        and of what is put together."""
-        (rows, columns), (channels, height, width) = self.blocks, self.kept
-        size = view[rows]
-        if not isinstance(size, int) or view[columns] != size:
+        """The size of the blocks, 0 if it is not known, and the shapes of what is taken apart and
+        of what is put together, of square blocks."""
+        channels, height, width = self.kept
+        size = view[self.block]
+        if not isinstance(size, int):
             return 0, (), ()
         deep = (view[0], view[channels] * size * size, view[height], view[width])
         wide = (view[0], view[channels], view[height] * size, view[width] * size)
@@ -50,12 +50,12 @@ class _Form:
 
 
 _FORMS = (
-    _Form((0, 3, 4, 1, 5, 2), "DCR", (1, 2), (3, 4, 5)),
-    _Form((0, 1, 4, 2, 5, 3), "CRD", (2, 3), (1, 4, 5)),
-    _Form((0, 3, 5, 1, 2, 4), None, (3, 5), (1, 2, 4)),
-    _Form((0, 1, 3, 2, 4, 5), "DCR", (3, 4), (5, 1, 2), is_last=True),
-    _Form((0, 1, 4, 2, 5, 3), "CRD", (4, 5), (3, 1, 2), is_last=True),
-    _Form((0, 1, 3, 2, 4, 5), None, (2, 4), (5, 1, 3), is_last=True),
+    _Form((0, 3, 4, 1, 5, 2), "DCR", 1, (3, 4, 5)),
+    _Form((0, 1, 4, 2, 5, 3), "CRD", 2, (1, 4, 5)),
+    _Form((0, 3, 5, 1, 2, 4), None, 3, (1, 2, 4)),
+    _Form((0, 1, 3, 2, 4, 5), "DCR", 3, (5, 1, 2), is_last=True),
+    _Form((0, 1, 4, 2, 5, 3), "CRD", 4, (3, 1, 2), is_last=True),
+    _Form((0, 1, 3, 2, 4, 5), None, 2, (5, 1, 3), is_last=True),
 )
 
 

@@ -110,8 +110,9 @@ class ScalarConstant(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         def scalar(x: oir.Value) -> oir.Value | None:
             array = const_of(x)
-            is_number = array is not None and array.size == 1 and array.ndim
-            return b.const(array.reshape(())) if is_number and array is not None else None
+            if array is None or array.size != 1 or not array.ndim:
+                return None
+            return b.const(array.reshape(()))
 
         return _with_smaller(node, b, scalar)
 

@@ -75,7 +75,8 @@ def _remainder(value: oir.Value) -> Pair | None:
         return None
     if node.op_type == "Mod" and not node.attributes.get_int("fmod", 0):
         x, y = node.inputs
-        return (x, y) if x is not None and y is not None else None
+        assert x is not None and y is not None
+        return x, y
     return remainder_operands(node)
 
 
@@ -147,7 +148,8 @@ def _unequal(value: oir.Value | None) -> Pair | None:
     if node is None or node.op_type != "Equal":
         return None
     x, y = node.inputs
-    return (x, y) if x is not None and y is not None else None
+    assert x is not None and y is not None
+    return x, y
 
 
 def _is_zero(pair: Pair) -> bool:

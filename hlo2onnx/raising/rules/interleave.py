@@ -106,13 +106,12 @@ def _with_gaps(pad: oir.Node, dims: Dims) -> _Spread | None:
     found, extents = zero_padding(pad), static_shape(pad.outputs[0])
     if found is None or extents is None or len(extents) != len(dims) + 1:
         return None
-    x, low, high, zero = found
+    x, low, _, zero = found
     sizes = static_shape(x) or ()
-    padded = {axis for axis in range(len(low)) if low[axis] or high[axis]}
     for axis, step in enumerate(extents[1:]):
         joined = (*extents[:axis], extents[axis] * step, *extents[axis + 2 :])
         has_gaps = sizes[axis + 1] == 1 and not low[axis + 1] and step > 1
-        if has_gaps and joined == dims and padded <= {axis, axis + 1}:
+        if has_gaps and joined == dims:
             rest = (*sizes[: axis + 1], *sizes[axis + 2 :])
             return _Spread(x, rest, axis, low[axis] * step, step, zero)
     return None

@@ -34,7 +34,8 @@ class _Window:
     @property
     def is_negative(self) -> bool:
         """Whether the zero is -0, to which anything may be added."""
-        return bool(np.signbit(_number(self.zero)))
+        number = const_of(self.zero)
+        return number is not None and bool(np.signbit(number))
 
 
 class JoinPads(Rule):
@@ -129,12 +130,8 @@ def _window(value: oir.Value | None) -> _Window | None:
 
 
 def _is_zero(value: oir.Value | None) -> bool:
-    return value is not None and const_of(value) is not None and _number(value) == 0
-
-
-def _number(value: oir.Value) -> float:
     array = const_of(value)
-    return float(array.item()) if array is not None and array.size == 1 else np.nan
+    return array is not None and array.size == 1 and bool(array == 0)
 
 
 def _is_read_once(value: oir.Value | None) -> bool:

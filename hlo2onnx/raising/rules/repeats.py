@@ -51,10 +51,11 @@ def tiled(value: oir.Value) -> tuple[oir.Value, tuple[int, ...]] | None:
     x = None if view is None else source_of(view, *RESHAPES)
     if expanded is None or view is None or x is None:
         return None
-    shapes = [static_shape(item) for item in (x, view, expanded, value)]
-    one, before, after, whole = (() if shape is None else shape for shape in shapes)
-    is_known = None not in shapes and len(one) == len(whole) and len(before) == len(after)
-    if not is_known or not math.prod(whole):
+    shapes = [dims for dims in map(static_shape, (x, view, expanded, value)) if dims is not None]
+    if len(shapes) < 4:
+        return None
+    one, before, after, whole = shapes
+    if len(one) != len(whole) or len(before) != len(after) or not math.prod(whole):
         return None
     times = tuple(many // dim for many, dim in zip(whole, one, strict=True))
     if any(many != dim * count for many, dim, count in zip(whole, one, times, strict=True)):

@@ -23,7 +23,7 @@ class SliceOfConcat(Rule):
         concat = first(node).producer()
         need(concat is not None and concat.op_type == "Concat", "its operand is no Concat", node)
         assert concat is not None
-        ranges, axis = ranges_of(node), concat.attributes.get_int("axis", 0)
+        ranges, axis = ranges_of(node), concat.attributes["axis"].as_int()
         need(ranges is not None and list(ranges) == [axis], "it cuts along another axis", node)
         assert ranges is not None
         rows = ranges[axis]

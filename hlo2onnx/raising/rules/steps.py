@@ -7,6 +7,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.steps import Steps, with_number
 from hlo2onnx.graph.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shape import source_of
 
 
 class ExactSteps(Rule):
@@ -85,10 +86,8 @@ def _random_integer(fraction: oir.Value, b: Rewriter) -> oir.Value | None:
     """k of k * 2^-23, an integer of 23 bits."""
     if b.facts.steps(fraction) != Steps(0, (1 << _DIGITS) - 1, 2.0**-_DIGITS):
         return None
-    scaled = fraction.producer()
-    converted = None if scaled is None else scaled.inputs[0]
-    cast = None if converted is None else converted.producer()
-    return cast.inputs[0] if cast is not None and cast.op_type == "Cast" else None
+    converted = source_of(fraction, "Mul")
+    return None if converted is None else source_of(converted, "Cast")
 
 
 def _between(number: oir.Value, low: oir.Value, extent: oir.Value, b: Rewriter) -> oir.Value:

@@ -120,4 +120,4 @@ def _alike(one: oir.Node, other: oir.Node) -> bool:
 def _identity(x: oir.Value | None) -> object:
     """The value itself, or the number it is: constants of other shapes are the same number."""
     number = const_number(x)
-    return x if number is None else (number, x is None or dtype_of(x))
+    return x if number is None else number
