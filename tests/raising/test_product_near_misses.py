@@ -420,3 +420,13 @@ def test_a_transpose_that_both_read() -> None:
     square = np.arange(9, dtype=np.float32).reshape(3, 3)
     rewrite = Rewrite(build, {"x": square}, Gemm())
     rewrite.gives("Transpose", "Gemm")
+
+
+def test_a_vector_times_a_batch_is_no_gemm() -> None:
+    """The product is a matrix, its operands are none."""
+
+    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
+        types = [(v.dtype, (2, 6))]
+        return b.Add(b.op("MatMul", v, w, types=types), b.const(MATRIX[0]))
+
+    Rewrite(build, {"v": X[0, 0], "w": Y}, Gemm()).nothing()
