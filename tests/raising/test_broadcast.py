@@ -166,7 +166,7 @@ def test_other_constants_stay(x: np.ndarray, constant: np.ndarray) -> None:
     Rewrite(build, {"x": x}, ScalarConstant()).nothing()
 
 
-# -- near misses ----------------------------------------------------------------------------------
+# -- near misses ------------------------------------------------------------
 
 
 def test_an_expand_beside_a_full_operand_does_not_move_on() -> None:

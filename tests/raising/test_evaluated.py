@@ -97,7 +97,7 @@ def test_limits_of_expressions() -> None:
     assert value_of(lambda b, x: one(b, MAX_ELEMENTS + 1)) is None
 
 
-# -- what is folded -----------------------------------------------------------------------------
+# -- what is folded ------------------------------------------------------------
 
 
 def folds(build: Build) -> bool:
