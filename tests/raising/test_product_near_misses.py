@@ -40,45 +40,65 @@ SWAPS: dict[str, tuple[Build, bool]] = {
     "itself": (lambda b, x, y: turned(b, product(b, x, y)), True),
     "by constants": (lambda b, x, y: turned(b, b.MatMul(b.const(X), b.const(Y))), True),
     "views of what is transposed": (
-        lambda b, x, y: turned(b, b.MatMul(b.reshape(turned(b, b.reshape(x, (2, 4, 3)), LAST),
-                               (2, 3, 4)), b.const(Y))), True,
+        lambda b, x, y: turned(
+            b, b.MatMul(b.reshape(turned(b, b.reshape(x, (2, 4, 3)), LAST), (2, 3, 4)), b.const(Y))
+        ),
+        True,
     ),
     "no product": (lambda b, x, y: turned(b, b.Add(turned(b, y), turned(b, y))), False),
     "the left is not transposed": (
-        lambda b, x, y: turned(b, b.MatMul(x, turned(b, b.Neg(turned(b, y))))), False,
+        lambda b, x, y: turned(b, b.MatMul(x, turned(b, b.Neg(turned(b, y))))),
+        False,
     ),
     "the right is not transposed": (
-        lambda b, x, y: turned(b, b.MatMul(turned(b, b.Neg(turned(b, x))), y)), False,
+        lambda b, x, y: turned(b, b.MatMul(turned(b, b.Neg(turned(b, x))), y)),
+        False,
     ),
     "batches move": (lambda b, x, y: turned(b, product(b, x, y), (1, 0, 2)), False),
     "all move": (lambda b, x, y: turned(b, product(b, x, y), (2, 1, 0)), False),
     "a view that others read": (
         lambda b, x, y: (lambda v: [turned(b, v, (0, 2, 3, 1)), b.Abs(v)])(
-            b.reshape(product(b, x, y), (2, 3, 2, 3))), False,
+            b.reshape(product(b, x, y), (2, 3, 2, 3))
+        ),
+        False,
     ),
     "a product that others read as well": (
         lambda b, x, y: (lambda p: [turned(b, b.reshape(p, (2, 3, 2, 3)), (0, 2, 3, 1)), b.Abs(p)])(
-            product(b, x, y)), False,
+            product(b, x, y)
+        ),
+        False,
     ),
     "a result": (lambda b, x, y: (lambda p: [p, turned(b, p)])(product(b, x, y)), False),
     "a batch that is repeated": (
-        lambda b, x, y: turned(b, b.MatMul(turned(b, b.slice(turned(b, x), [0], [1], axes=[0])),
-                                           turned(b, b.Neg(turned(b, y))))), False,
+        lambda b, x, y: turned(
+            b,
+            b.MatMul(
+                turned(b, b.slice(turned(b, x), [0], [1], axes=[0])), turned(b, b.Neg(turned(b, y)))
+            ),
+        ),
+        False,
     ),
     "a matrix for each batch": (
-        lambda b, x, y: turned(b, b.MatMul(turned(b, b.Neg(turned(b, x))), b.const(Y[0]))), False,
+        lambda b, x, y: turned(b, b.MatMul(turned(b, b.Neg(turned(b, x))), b.const(Y[0]))),
+        False,
     ),
     "rows split": (
-        lambda b, x, y: turned(b, b.reshape(product(b, y, b.const(np.ones((2, 6, 5), np.float32))),
-                                            (2, 2, 2, 5)), (0, 3, 2, 1)), True,
+        lambda b, x, y: turned(
+            b,
+            b.reshape(product(b, y, b.const(np.ones((2, 6, 5), np.float32))), (2, 2, 2, 5)),
+            (0, 3, 2, 1),
+        ),
+        True,
     ),
     "rows and columns mixed": (
-        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 3, 2, 3)), (0, 2, 1, 3)), False,
+        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 3, 2, 3)), (0, 2, 1, 3)),
+        False,
     ),
     "rows and columns joined": (
-        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 9, 2)), LAST), False,
+        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 9, 2)), LAST),
+        False,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SWAPS)
@@ -123,21 +143,28 @@ def rows(b: GraphBuilder, x: oir.Value, perm: tuple[int, ...] = (1, 0, 2)) -> oi
 
 PERMUTED: dict[str, tuple[Build, bool]] = {
     "itself": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 6)), (1, 0, 2)), True,
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 6)), (1, 0, 2)),
+        True,
     ),
     "rows that were not transposed": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(b.reshape(b.Neg(x), (6, 4)), y), (2, 3, 6)),
-                               (1, 0, 2)), False,
+        lambda b, x, y: turned(
+            b, b.reshape(b.MatMul(b.reshape(b.Neg(x), (6, 4)), y), (2, 3, 6)), (1, 0, 2)
+        ),
+        False,
     ),
     "rows that were not joined": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(turned(b, b.reshape(x, (4, 6)), (1, 0)), y),
-                                            (3, 2, 6)), (1, 0, 2)), False,
+        lambda b, x, y: turned(
+            b, b.reshape(b.MatMul(turned(b, b.reshape(x, (4, 6)), (1, 0)), y), (3, 2, 6)), (1, 0, 2)
+        ),
+        False,
     ),
     "rows that were joined otherwise": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (2, 3, 6)), (1, 0, 2)), False,
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (2, 3, 6)), (1, 0, 2)),
+        False,
     ),
     "columns move too": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 6)), (1, 2, 0)), False,
+        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 6)), (1, 2, 0)),
+        False,
     ),
     "columns that are split": (
         lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 2, 3)), (1, 0, 2, 3)),
@@ -147,7 +174,7 @@ PERMUTED: dict[str, tuple[Build, bool]] = {
         lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 2, 3)), (1, 0, 3, 2)),
         False,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PERMUTED)
@@ -172,15 +199,19 @@ JOINED: dict[str, tuple[Build, bool]] = {
     "itself": (lambda b, x: turned(b, b.reshape(turned(b, x, (2, 0, 1)), (4, 6)), (1, 0)), True),
     "read by others": (
         lambda b, x: (lambda j: b.Add(turned(b, j, (1, 0)), b.reshape(b.Abs(j), (6, 4))))(
-            b.reshape(turned(b, x, (2, 0, 1)), (4, 6))), False,
+            b.reshape(turned(b, x, (2, 0, 1)), (4, 6))
+        ),
+        False,
     ),
     "not transposed": (lambda b, x: turned(b, b.reshape(b.Neg(x), (2, 12)), (1, 0)), False),
     "not joined": (lambda b, x: turned(b, b.Neg(turned(b, x, (2, 0, 1))), (1, 0, 2)), False),
     "in the middle": (
-        lambda b, x: turned(b, b.reshape(turned(b, b.reshape(x, (2, 3, 2, 2)), (3, 1, 0, 2)),
-                                         (2, 6, 2)), (2, 1, 0)), True,
+        lambda b, x: turned(
+            b, b.reshape(turned(b, b.reshape(x, (2, 3, 2, 2)), (3, 1, 0, 2)), (2, 6, 2)), (2, 1, 0)
+        ),
+        True,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", JOINED)
@@ -214,9 +245,13 @@ def test_splits(old: tuple[int, ...], new: tuple[int, ...], groups: list[list[in
 # -- Transposes that stay ----------------------------
 
 STAY: dict[str, Build] = {
-    "an axis more": lambda b, x: b.Abs(b.Add(turned(b, x), b.const(np.ones((1, 1, 4, 3), np.float32)))),
+    "an axis more": lambda b, x: b.Abs(
+        b.Add(turned(b, x), b.const(np.ones((1, 1, 4, 3), np.float32)))
+    ),
     "a row that is computed": lambda b, x: b.Add(turned(b, x), b.reshape(b.Neg(x), (2, 4, 3))),
-    "joined with another": lambda b, x: b.Concat(turned(b, x), b.reshape(b.Neg(x), (2, 4, 3)), axis=0),
+    "joined with another": lambda b, x: b.Concat(
+        turned(b, x), b.reshape(b.Neg(x), (2, 4, 3)), axis=0
+    ),
     "joined with another order": lambda b, x: b.Concat(
         turned(b, x, (0, 2, 1)), turned(b, b.reshape(x, (4, 3, 2)), (2, 0, 1)), axis=0
     ),
@@ -224,11 +259,19 @@ STAY: dict[str, Build] = {
         "Pad", turned(b, x), b.Abs(b.i64([0, 0, 0, 0, 1, 0])), types=[(x.dtype, (2, 5, 3))]
     ),
     "pads of named axes": lambda b, x: b.op(
-        "Pad", turned(b, x), b.i64([0, 1]), b.scalar_like(0, x), b.i64([1]),
+        "Pad",
+        turned(b, x),
+        b.i64([0, 1]),
+        b.scalar_like(0, x),
+        b.i64([1]),
         types=[(x.dtype, (2, 5, 3))],
     ),
     "computed axes": lambda b, x: b.op(
-        "Slice", turned(b, x), b.i64([0]), b.i64([1]), b.Abs(b.i64([1])),
+        "Slice",
+        turned(b, x),
+        b.i64([0]),
+        b.i64([1]),
+        b.Abs(b.i64([1])),
         types=[(x.dtype, (2, 1, 3))],
     ),
     "no axes": lambda b, x: b.op(
@@ -238,7 +281,7 @@ STAY: dict[str, Build] = {
     "axes are joined": lambda b, x: b.reshape(turned(b, x), (8, 3)),
     "read by a product": lambda b, x: (lambda t: [b.Neg(t), b.MatMul(t, b.Abs(x))])(turned(b, x)),
     "a result": lambda b, x: (lambda t: [t, b.Neg(t)])(turned(b, x)),
-}  # fmt: skip
+}
 MOVE_ON = (LateTranspose(), ReduceTransposed(), ConcatTransposed(), PadTransposed(),
            SliceTransposed(), SplitTransposed())  # fmt: skip
 
@@ -259,17 +302,20 @@ GO: dict[str, tuple[Build, list[str]]] = {
         ["Add", "Transpose", "ReduceMax", "Reshape", "Transpose"],
     ),
     "beside a number": (
-        lambda b, x: b.Add(turned(b, x), b.ReduceMax(x, keepdims=0)), ["Add", "Transpose", "ReduceMax"],
+        lambda b, x: b.Add(turned(b, x), b.ReduceMax(x, keepdims=0)),
+        ["Add", "Transpose", "ReduceMax"],
     ),
     "split": (
-        lambda b, x: b.reshape(turned(b, x), (2, 2, 2, 3)), ["Reshape", "Transpose"],
+        lambda b, x: b.reshape(turned(b, x), (2, 2, 2, 3)),
+        ["Reshape", "Transpose"],
     ),
     "pads with a number": (
         lambda b, x: b.Pad(turned(b, x), b.i64([0, 1, 2, 3, 4, 5]), b.scalar_like(7, x)),
         ["Pad", "Transpose"],
     ),
     "edges": (
-        lambda b, x: b.Pad(turned(b, x), b.i64([0, 1, 2, 1, 0, 1]), mode="edge"), ["Pad", "Transpose"],
+        lambda b, x: b.Pad(turned(b, x), b.i64([0, 1, 2, 1, 0, 1]), mode="edge"),
+        ["Pad", "Transpose"],
     ),
     "cut backwards": (
         lambda b, x: b.Slice(turned(b, x), *map(b.i64, ([3, 0], [0, 2], [-2, -1], [-2, 1]))),
@@ -279,7 +325,7 @@ GO: dict[str, tuple[Build, list[str]]] = {
         lambda b, x: b.ReduceMean(turned(b, x, (2, 0, 1)), b.i64([0, -1]), keepdims=1),
         ["ReduceMean", "Transpose"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", GO)
@@ -290,33 +336,41 @@ def test_transposes_that_move_on(name: str) -> None:
 
 NORMS: dict[str, tuple[Build, bool]] = {
     "a mean that is subtracted": (
-        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([2]), keepdims=1)), False,
+        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([2]), keepdims=1)),
+        False,
     ),
     "a sum that is divided": (
         lambda b, t: b.Sub(t, b.Div(b.ReduceSum(t, b.i64([-1]), keepdims=1), b.scalar_like(3, t))),
         False,
     ),
     "squares": (
-        lambda b, t: b.Mul(t, b.Add(b.ReduceMean(b.Mul(t, t), b.i64([2]), keepdims=1),
-                                    b.scalar_like(1, t))), False,
+        lambda b, t: b.Mul(
+            t, b.Add(b.ReduceMean(b.Mul(t, t), b.i64([2]), keepdims=1), b.scalar_like(1, t))
+        ),
+        False,
     ),
     "a sum": (lambda b, t: b.Sub(t, b.ReduceSum(t, b.i64([2]), keepdims=1)), True),
     "a maximum": (lambda b, t: b.Sub(t, b.ReduceMax(t, b.i64([2]), keepdims=1)), True),
     "a mean of another axis": (
-        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([1]), keepdims=1)), True,
+        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([1]), keepdims=1)),
+        True,
     ),
     "a mean of two axes": (
-        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([1, 2]), keepdims=1)), True,
+        lambda b, t: b.Sub(t, b.ReduceMean(t, b.i64([1, 2]), keepdims=1)),
+        True,
     ),
     "a mean of all axes": (lambda b, t: b.Sub(t, b.ReduceMean(t, keepdims=1)), True),
     "a mean and its sine": (
-        lambda b, t: b.Sub(t, b.Sin(b.ReduceMean(t, b.i64([2]), keepdims=1))), True,
+        lambda b, t: b.Sub(t, b.Sin(b.ReduceMean(t, b.i64([2]), keepdims=1))),
+        True,
     ),
     "products with another": (
-        lambda b, t: b.Mul(t, b.Add(b.ReduceMean(b.Mul(t, b.Abs(t)), b.i64([2]), keepdims=1),
-                                    b.scalar_like(1, t))), True,
+        lambda b, t: b.Mul(
+            t, b.Add(b.ReduceMean(b.Mul(t, b.Abs(t)), b.i64([2]), keepdims=1), b.scalar_like(1, t))
+        ),
+        True,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", NORMS)

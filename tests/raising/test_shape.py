@@ -266,14 +266,17 @@ def test_an_expand_that_only_adds_rows_is_not_needed_before_another() -> None:
 
 
 MOVED: dict[str, Build] = {
-    "several elements": lambda b, x: b.Transpose(b.expand(b.slice(x, [0, 0, 0], [1, 3, 1]), (2, 3, 4)),
-                                                 perm=(2, 1, 0)),  # fmt: skip
+    "several elements": lambda b, x: b.Transpose(
+        b.expand(b.slice(x, [0, 0, 0], [1, 3, 1]), (2, 3, 4)), perm=(2, 1, 0)
+    ),
     "not expanded": lambda b, x: b.Transpose(b.Neg(b.slice(x, [0] * 3, [1] * 3)), perm=(2, 1, 0)),
     "a free shape": lambda b, x: b.op(
-        "Reshape", b.expand(b.slice(x, [0] * 3, [1] * 3), (2, 3, 4)), b.i64([-1]),
+        "Reshape",
+        b.expand(b.slice(x, [0] * 3, [1] * 3), (2, 3, 4)),
+        b.i64([-1]),
         types=[(x.dtype, (oir.SymbolicDim("n"),))],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MOVED)

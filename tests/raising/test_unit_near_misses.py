@@ -40,10 +40,12 @@ LATE: dict[str, tuple[Build, list[str] | None]] = {
     "read by another": (
         lambda b, x: (lambda y: [b.Abs(y), b.MatMul(y, b.Transpose(y, perm=(0, 1, 3, 2)))])(
             b.unsqueeze(x, [1])
-        ), None,
+        ),
+        None,
     ),
     "integers read by two": (
-        lambda b, x: (lambda y: [b.Abs(y), b.Neg(y)])(b.unsqueeze(b.Cast(x, to=T.INT32), [1])), None,
+        lambda b, x: (lambda y: [b.Abs(y), b.Neg(y)])(b.unsqueeze(b.Cast(x, to=T.INT32), [1])),
+        None,
     ),
     "read twice by one": (lambda b, x: (lambda y: b.Mul(y, y))(six(b, x)), ["Mul", "Reshape"]),
     "beside a number": (
@@ -51,30 +53,38 @@ LATE: dict[str, tuple[Build, list[str] | None]] = {
         ["Clip", "Reshape"],
     ),
     "beside no lower bound": (
-        lambda b, x: b.Clip(six(b, x), None, b.scalar(5, T.FLOAT)), ["Clip", "Reshape"],
+        lambda b, x: b.Clip(six(b, x), None, b.scalar(5, T.FLOAT)),
+        ["Clip", "Reshape"],
     ),
     "beside a computed number": (
-        lambda b, x: b.Mul(six(b, x), b.ReduceMax(x, keepdims=0)), ["Mul", "ReduceMax", "Reshape"],
+        lambda b, x: b.Mul(six(b, x), b.ReduceMax(x, keepdims=0)),
+        ["Mul", "ReduceMax", "Reshape"],
     ),
     "beside a number with more axes": (
-        lambda b, x: b.Mul(six(b, x), b.ReduceMax(x, keepdims=1)), None,
+        lambda b, x: b.Mul(six(b, x), b.ReduceMax(x, keepdims=1)),
+        None,
     ),
     "beside a number of a rank between": (
         lambda b, x: b.Mul(b.reshape(x, (2, 3, 2, 2)), b.reshape(b.ReduceMax(x), (1, 1, 1, 1))),
         None,
     ),
     "beside another view": (
-        lambda b, x: b.Mul(six(b, x), b.reshape(b.reshape(x, (2, 12)), (6, 4))), None,
+        lambda b, x: b.Mul(six(b, x), b.reshape(b.reshape(x, (2, 12)), (6, 4))),
+        None,
     ),
     "beside a larger view": (
-        lambda b, x: b.Mul(b.reshape(x, (24,)), b.reshape(b.Abs(x), (24, 1))), None,
+        lambda b, x: b.Mul(b.reshape(x, (24,)), b.reshape(b.Abs(x), (24, 1))),
+        None,
     ),
     "beside one with more axes": (
-        lambda b, x: b.Add(b.unsqueeze(b.slice(x, [0], [1], axes=[0]), [0]),
-                           b.Expand(x, b.i64([5, 2, 3, 4]))), None,
+        lambda b, x: b.Add(
+            b.unsqueeze(b.slice(x, [0], [1], axes=[0]), [0]), b.Expand(x, b.i64([5, 2, 3, 4]))
+        ),
+        None,
     ),
     "beside a constant with more axes": (
-        lambda b, x: b.Add(six(b, x), b.const(np.ones((1, 6, 4), np.float32))), None,
+        lambda b, x: b.Add(six(b, x), b.const(np.ones((1, 6, 4), np.float32))),
+        None,
     ),
     "beside columns": (
         lambda b, x: b.Add(b.reshape(x, (2, 12)), b.const(np.ones((2, 1), np.float32))),
@@ -89,13 +99,14 @@ LATE: dict[str, tuple[Build, list[str] | None]] = {
         None,
     ),
     "beside a vector at the end": (
-        lambda b, x: b.Add(six(b, x), b.const(np.arange(4, dtype=np.float32))), ["Add", "Reshape", "Reshape"],
+        lambda b, x: b.Add(six(b, x), b.const(np.arange(4, dtype=np.float32))),
+        ["Add", "Reshape", "Reshape"],
     ),
     "beside rows that are joined": (
         lambda b, x: b.Add(six(b, x), b.const(np.arange(6, dtype=np.float32).reshape(6, 1))),
         ["Add", "Reshape", "Reshape"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LATE)
@@ -121,39 +132,58 @@ def summed(b: GraphBuilder, x: oir.Value, axes: list[int] | None = None) -> oir.
 
 KEPT: dict[str, tuple[Build, list[str] | None]] = {
     "kept already": (
-        lambda b, x: b.Neg(b.unsqueeze(b.ReduceSum(x, b.i64([1]), keepdims=1), [0])), None,
+        lambda b, x: b.Neg(b.unsqueeze(b.ReduceSum(x, b.i64([1]), keepdims=1), [0])),
+        None,
     ),
     "given": (lambda b, x: b.Neg(b.unsqueeze(x, [1])), None),
-    "something else": (lambda b, x: b.Neg(b.unsqueeze(b.CumSum(x, b.scalar(1, T.INT64)), [1])), None),
-    "of a Clip": (
-        lambda b, x: b.Neg(b.unsqueeze(b.Clip(summed(b, x), b.scalar(0, T.FLOAT)), [1])), None,
+    "something else": (
+        lambda b, x: b.Neg(b.unsqueeze(b.CumSum(x, b.scalar(1, T.INT64)), [1])),
+        None,
     ),
-    "beside another": (lambda b, x: b.Neg(b.unsqueeze(b.Add(summed(b, x), b.slice(
-        b.reshape(x, (6, 4)), [0], [2], axes=[0])), [1])), None),
+    "of a Clip": (
+        lambda b, x: b.Neg(b.unsqueeze(b.Clip(summed(b, x), b.scalar(0, T.FLOAT)), [1])),
+        None,
+    ),
+    "beside another": (
+        lambda b, x: b.Neg(
+            b.unsqueeze(b.Add(summed(b, x), b.slice(b.reshape(x, (6, 4)), [0], [2], axes=[0])), [1])
+        ),
+        None,
+    ),
     "beside a smaller one": (
-        lambda b, x: b.Neg(b.unsqueeze(b.Add(summed(b, x), b.ReduceSum(
-            b.reshape(x, (6, 4)), b.i64([0]), keepdims=0)), [1])), None,
+        lambda b, x: b.Neg(
+            b.unsqueeze(
+                b.Add(summed(b, x), b.ReduceSum(b.reshape(x, (6, 4)), b.i64([0]), keepdims=0)), [1]
+            )
+        ),
+        None,
     ),
     "beside a number": (
         lambda b, x: b.Neg(b.unsqueeze(b.Add(summed(b, x), b.ReduceMax(x, keepdims=0)), [1])),
         ["ReduceSum", "ReduceMax", "Add", "Neg"],
     ),
     "an axis from the end": (
-        lambda b, x: b.Neg(b.unsqueeze(summed(b, x, [-2]), [1])), ["ReduceSum", "Neg"],
+        lambda b, x: b.Neg(b.unsqueeze(summed(b, x, [-2]), [1])),
+        ["ReduceSum", "Neg"],
     ),
     "two axes, not in order": (
-        lambda b, x: b.Neg(b.unsqueeze(summed(b, x, [2, 0]), [0, 2])), ["ReduceSum", "Neg"],
+        lambda b, x: b.Neg(b.unsqueeze(summed(b, x, [2, 0]), [0, 2])),
+        ["ReduceSum", "Neg"],
     ),
     "a scalar": (lambda b, x: b.Neg(b.reshape(summed(b, x, [0, 1, 2]), (1, 1, 1))), None),
     "computed axes": (
-        lambda b, x: b.Neg(b.unsqueeze(b.op("ReduceSum", x, b.Abs(b.i64([1])), keepdims=0,
-                           types=[(x.dtype, (2, 4))]), [1])), None,
+        lambda b, x: b.Neg(
+            b.unsqueeze(
+                b.op("ReduceSum", x, b.Abs(b.i64([1])), keepdims=0, types=[(x.dtype, (2, 4))]), [1]
+            )
+        ),
+        None,
     ),
     "twice the same": (
         lambda b, x: (lambda y: b.Neg(b.unsqueeze(b.Mul(y, b.Abs(y)), [1])))(summed(b, x)),
         ["ReduceSum", "Abs", "Mul", "Neg"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -193,10 +223,11 @@ MOVES: dict[str, tuple[Build, list[str] | None]] = {
     "of as many": (lambda b, x: b.Transpose(b.reshape(x, (4, 3, 2)), perm=(2, 0, 1)), None),
     "of more": (lambda b, x: b.Transpose(b.reshape(x, (3, 2, 1, 4)), perm=(2, 0, 1, 3)), None),
     "split at the end": (
-        lambda b, x: b.Transpose(b.reshape(x, (2, 3, 2, 2)), perm=(2, 0, 1, 3)), None,
+        lambda b, x: b.Transpose(b.reshape(x, (2, 3, 2, 2)), perm=(2, 0, 1, 3)),
+        None,
     ),
     "given": (lambda b, x: b.Transpose(x, perm=(2, 0, 1)), None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -222,17 +253,20 @@ def test_squeeze_before_transpose(perm: tuple[int, ...], dims: tuple[int, ...]) 
 REDUCED: dict[str, tuple[Build, list[str] | None]] = {
     "given": (lambda b, x: b.ReduceSum(x, b.i64([1]), keepdims=0), None),
     "dropped": (
-        lambda b, x: b.Neg(b.ReduceMax(b.squeeze(b.unsqueeze(x, [0]), [0]), b.i64([1]), keepdims=0)),
+        lambda b, x: b.Neg(
+            b.ReduceMax(b.squeeze(b.unsqueeze(x, [0]), [0]), b.i64([1]), keepdims=0)
+        ),
         ["ReduceMax", "Neg", "Reshape", "Reshape"],
     ),
     "in another order": (
-        lambda b, x: b.Neg(b.ReduceSum(b.reshape(x, (3, 1, 2, 4)), b.i64([0]), keepdims=0)), None,
+        lambda b, x: b.Neg(b.ReduceSum(b.reshape(x, (3, 1, 2, 4)), b.i64([0]), keepdims=0)),
+        None,
     ),
     "two axes": (
         lambda b, x: b.Neg(b.ReduceSum(b.reshape(x, (2, 1, 3, 4)), b.i64([0, 2]), keepdims=0)),
         ["ReduceSum", "Reshape", "Neg"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REDUCED)
@@ -254,29 +288,40 @@ def test_a_softmax_along_the_last_axis_by_default() -> None:
 
 
 MEANS: dict[str, tuple[Build, bool]] = {
-    "kept": (lambda b, x: b.Div(b.ReduceSum(x, b.i64([0, 2]), keepdims=1), b.scalar_like(8, x)), True),
+    "kept": (
+        lambda b, x: b.Div(b.ReduceSum(x, b.i64([0, 2]), keepdims=1), b.scalar_like(8, x)),
+        True,
+    ),
     "all": (lambda b, x: b.Div(b.ReduceSum(x, keepdims=0), b.scalar_like(24, x)), True),
     "no axis": (
-        lambda b, x: b.Div(b.op("ReduceSum", x, noop_with_empty_axes=1, types=[(x.dtype, x.shape)]),
-                           b.scalar_like(24, x)), False,
+        lambda b, x: b.Div(
+            b.op("ReduceSum", x, noop_with_empty_axes=1, types=[(x.dtype, x.shape)]),
+            b.scalar_like(24, x),
+        ),
+        False,
     ),
     "a number with axes": (
-        lambda b, x: b.Div(summed(b, x), b.const(np.full((1, 1), 3, np.float32))), True,
+        lambda b, x: b.Div(summed(b, x), b.const(np.full((1, 1), 3, np.float32))),
+        True,
     ),
     "several numbers": (
-        lambda b, x: b.Div(summed(b, x), b.const(np.full((4,), 3, np.float32))), False,
+        lambda b, x: b.Div(summed(b, x), b.const(np.full((4,), 3, np.float32))),
+        False,
     ),
     "a maximum": (
-        lambda b, x: b.Div(b.ReduceMax(x, b.i64([1]), keepdims=0), b.scalar_like(3, x)), False,
+        lambda b, x: b.Div(b.ReduceMax(x, b.i64([1]), keepdims=0), b.scalar_like(3, x)),
+        False,
     ),
     "given": (lambda b, x: b.Div(x, b.scalar_like(3, x)), False),
     "of no terms": (
-        lambda b, x: b.Div(summed(b, b.slice(x, [0], [0], axes=[1])), b.scalar_like(0, x)), False,
+        lambda b, x: b.Div(summed(b, b.slice(x, [0], [0], axes=[1])), b.scalar_like(0, x)),
+        False,
     ),
     "a computed number": (
-        lambda b, x: b.Div(summed(b, x), b.Abs(b.scalar_like(3, x))), False,
+        lambda b, x: b.Div(summed(b, x), b.Abs(b.scalar_like(3, x))),
+        False,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MEANS)

@@ -17,43 +17,54 @@ Y = np.arange(48, dtype=np.float32).reshape(2, 4, 6) % 5
 ROW, MATRIX = X[0], Y[0]
 OTHERS: dict[str, tuple[Build, list[str] | None]] = {
     "a bias that is computed": (
-        lambda b, x, w: b.Add(b.MatMul(x, w), b.ReduceMax(w, b.i64([0]), keepdims=1)), None,
+        lambda b, x, w: b.Add(b.MatMul(x, w), b.ReduceMax(w, b.i64([0]), keepdims=1)),
+        None,
     ),
     "a bias beside a sum": (lambda b, x, w: b.Add(b.Add(x, x), b.const(ROW[:1])), None),
     "a bias beside an input": (lambda b, x, w: b.Add(x, b.const(ROW[:1])), None),
     "a bias with more axes": (
-        lambda b, x, w: b.Add(b.MatMul(x, w), b.const(MATRIX[None, :1])), None,
+        lambda b, x, w: b.Add(b.MatMul(x, w), b.const(MATRIX[None, :1])),
+        None,
     ),
     "a bias of several rows": (lambda b, x, w: b.Add(b.MatMul(x, w), b.const(MATRIX[:3])), None),
     "a bias of one row": (
-        lambda b, x, w: b.Add(b.MatMul(x, w), b.const(MATRIX[:1])), ["Add", "MatMul", "Reshape"],
+        lambda b, x, w: b.Add(b.MatMul(x, w), b.const(MATRIX[:1])),
+        ["Add", "MatMul", "Reshape"],
     ),
     "a column of a row": (
         lambda b, x, w: b.MatMul(b.const(ROW[:1]), b.reshape(b.ReduceMax(w, b.i64([1])), (4, 1))),
         None,
     ),
     "a column of a vector": (
-        lambda b, x, w: b.MatMul(b.const(ROW), b.reshape(b.ReduceMax(w, b.i64([1]), keepdims=0), (4, 1))),
+        lambda b, x, w: b.MatMul(
+            b.const(ROW), b.reshape(b.ReduceMax(w, b.i64([1]), keepdims=0), (4, 1))
+        ),
         ["MatMul", "ReduceMax", "Reshape", "Reshape", "Reshape", "Transpose"],
     ),
     "a column that is computed": (
-        lambda b, x, w: b.MatMul(b.const(ROW), b.ReduceMax(w, b.i64([1]), keepdims=1)), None,
+        lambda b, x, w: b.MatMul(b.const(ROW), b.ReduceMax(w, b.i64([1]), keepdims=1)),
+        None,
     ),
     "a batch of columns": (
-        lambda b, x, w: b.MatMul(b.const(X), b.reshape(b.slice(w, [0], [2], axes=[1]), (2, 4, 1))), None,
+        lambda b, x, w: b.MatMul(b.const(X), b.reshape(b.slice(w, [0], [2], axes=[1]), (2, 4, 1))),
+        None,
     ),
     "several columns": (lambda b, x, w: b.MatMul(b.const(ROW), b.reshape(b.Abs(w), (4, 6))), None),
     "a vector that was a matrix": (
-        lambda b, x, w: b.reshape(b.MatMul(b.reshape(x, (1, 12)), b.const(np.ones((12, 2), np.float32))),
-                                  (2,)), None,
+        lambda b, x, w: b.reshape(
+            b.MatMul(b.reshape(x, (1, 12)), b.const(np.ones((12, 2), np.float32))), (2,)
+        ),
+        None,
     ),
     "a row read in another shape": (
-        lambda b, x, w: b.reshape(b.MatMul(b.unsqueeze(b.ReduceMax(x, b.i64([0]), keepdims=0), [0]), w),
-                                  (2, 3)), None,
+        lambda b, x, w: b.reshape(
+            b.MatMul(b.unsqueeze(b.ReduceMax(x, b.i64([0]), keepdims=0), [0]), w), (2, 3)
+        ),
+        None,
     ),
     "a sum that is reshaped": (lambda b, x, w: b.reshape(b.Add(x, x), (12,)), None),
     "an input that is reshaped": (lambda b, x, w: b.Neg(b.reshape(x, (12,))), None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", OTHERS)
