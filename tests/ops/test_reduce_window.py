@@ -2,170 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from against_xla import Run, against_xla
+from against_xla import against_xla
 from edge_values import edge_values
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from window_case import FLOATS, Case, like, program, spelt, tensor, values
 
 import hlo2onnx
 from hlo2onnx.verification.inputs import numpy_type
-
-FLOATS = ["f32", "f64", "f16", "bf16"]
-
-INIT = {
-    "add": "0",
-    "multiply": "1",
-    "maximum": "lowest",
-    "minimum": "highest",
-    "and": "highest",
-    "or": "lowest",
-    "xor": "0",
-}
-"""Neutral init values; `lowest` and `highest` are spelt out for each element type."""
-
-
-@dataclass
-class Case:
-    """A reduce_window over one operand."""
-
-    shape: Sequence[int]
-    window: Sequence[int]
-    stride: Sequence[int] | None = None
-    gap: Sequence[int] | None = None
-    step: Sequence[int] | None = None
-    padding: Sequence[Sequence[int]] | None = None
-    element: str = "f32"
-    region: str = "add"
-    init: str | None = None
-    results: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.results = [
-            _count(*axis)
-            for axis in zip(
-                self.shape,
-                self.window,
-                self.stride or [1] * len(self.shape),
-                self.gap or [1] * len(self.shape),
-                self.step or [1] * len(self.shape),
-                self.padding or [(0, 0)] * len(self.shape),
-                strict=True,
-            )
-        ]
-
-    @property
-    def attributes(self) -> str:
-        sizes = {
-            "window_dimensions": self.window,
-            "window_strides": self.stride,
-            "base_dilations": self.gap,
-            "window_dilations": self.step,
-        }
-        items = [
-            f"{name} = array<i64{': ' if value else ''}{', '.join(map(str, value))}>"
-            for name, value in sizes.items()
-            if value is not None
-        ]
-        if self.padding is not None:
-            rows = [list(row) for row in self.padding]
-            items.append(f"padding = dense<{rows}> : tensor<{len(rows)}x2xi64>")
-        return ", ".join(items)
-
-    @property
-    def text(self) -> str:
-        return program(self)
-
-    def run(self, *inputs: Any, **options: Any) -> Run:
-        return against_xla(self.text, *inputs, **options)
-
-
-def program(*cases: Case) -> str:
-    """A module of these ops, all of them on its one argument."""
-    x = tensor(cases[0].shape, cases[0].element)
-    types = ", ".join(tensor(case.results, case.element) for case in cases)
-    ops = "".join(_op(case, f"%{number}") for number, case in enumerate(cases))
-    results = ", ".join(f"%{number}" for number in range(len(cases)))
-    return f"""
-module {{ func.func public @main(%arg0: {x}) -> ({types}) {{{ops}
-  return {results} : {types}
-}} }}
-"""
-
-
-def _op(case: Case, name: str) -> str:
-    x, y = tensor(case.shape, case.element), tensor(case.results, case.element)
-    e = tensor((), case.element)
-    region = REGIONS.get(case.region, f"%r = stablehlo.{case.region} %a, %b : @")
-    init = spelt(case.init or INIT[case.region], case.element)
-    return f"""
-  %init{name[1:]} = stablehlo.constant dense<{init}> : {e}
-  {name} = "stablehlo.reduce_window"(%arg0, %init{name[1:]}) ({{
-  ^bb0(%a: {e}, %b: {e}):
-    {region.replace("@", e)}
-    stablehlo.return %r : {e}
-  }}) {{ {case.attributes} }} : ({x}, {e}) -> {y}"""
-
-
-REGIONS = {
-    "lhs": "%r = stablehlo.add %a, %a : @",
-    "subtract": "%r = stablehlo.subtract %a, %b : @",
-    "logaddexp": """
-    %m = stablehlo.maximum %a, %b : @
-    %d = stablehlo.subtract %a, %b : @
-    %same = stablehlo.compare NE, %d, %d, FLOAT : (@, @) -> tensor<i1>
-    %sum = stablehlo.add %a, %b : @
-    %abs = stablehlo.abs %d : @
-    %neg = stablehlo.negate %abs : @
-    %exp = stablehlo.exponential %neg : @
-    %log = stablehlo.log_plus_one %exp : @
-    %far = stablehlo.add %m, %log : @
-    %r = stablehlo.select %same, %sum, %far : tensor<i1>, @""",
-}
-"""Regions without a name; @ is the scalar type."""
-
-
-def _count(
-    extent: int, window: int, stride: int, gap: int, step: int, padding: Sequence[int]
-) -> int:
-    padded = sum(padding) + ((extent - 1) * gap + 1 if extent else 0)
-    span = (window - 1) * step + 1
-    return (padded - span) // stride + 1 if padded >= span and padded else 0
-
-
-def tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{'x'.join(map(str, [*shape, element]))}>"
-
-
-def spelt(init: str, element: str) -> str:
-    """An init value as MLIR writes it."""
-    dtype = numpy_type(element)
-    if element == "i1":
-        return {"0": "false", "lowest": "false", "highest": "true", "1": "true"}[init]
-    if init in ("lowest", "highest"):
-        if dtype.kind in "iu":
-            return str(getattr(np.iinfo(dtype), "min" if init == "lowest" else "max"))
-        number = np.array(-np.inf if init == "lowest" else np.inf).astype(dtype)
-        return "0x" + number.tobytes()[::-1].hex().upper()
-    return init if dtype.kind in "iu" or "." in init else f"{init}.0"
-
-
-def values(case: Case, seed: int = 0) -> np.ndarray:
-    """Small numbers: sums and products of them are exact in every type."""
-    rng = np.random.default_rng(seed)
-    dtype = numpy_type(case.element)
-    if case.element == "i1":
-        return rng.integers(0, 2, case.shape).astype(bool)
-    low = 0 if case.element.startswith("ui") else -2
-    return rng.integers(low, 3, case.shape).astype(dtype)
 
 
 def edges(case: Case, seed: int = 0) -> np.ndarray:
@@ -237,13 +86,13 @@ GEOMETRIES = {
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_geometry(name: str, region: str) -> None:
     for element in ("i32", "f32"):
-        case = _like(GEOMETRIES[name], element=element, region=region)
+        case = like(GEOMETRIES[name], element=element, region=region)
         case.run(values(case)).bit_exact()
 
 
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_geometry_of_an_unnamed_region(name: str) -> None:
-    case = _like(GEOMETRIES[name], element="f32", region="logaddexp", init="lowest")
+    case = like(GEOMETRIES[name], element="f32", region="logaddexp", init="lowest")
     case.run(values(case)).close()
 
 
@@ -251,7 +100,7 @@ def test_geometry_of_an_unnamed_region(name: str) -> None:
 def test_counts(name: str) -> None:
     """Sums of ones are known from the geometry alone."""
     for element in ("i32", "f16"):
-        case = _like(GEOMETRIES[name], element=element)
+        case = like(GEOMETRIES[name], element=element)
         ones = f"stablehlo.constant dense<{spelt('1', element)}> : {tensor(case.shape, element)}"
         text = case.text.replace("{\n", f"{{\n  %ones = {ones}\n", 1).replace('"(%arg0', '"(%ones')
         run = against_xla(text, values(case)).bit_exact()
@@ -261,17 +110,9 @@ def test_counts(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(set(GEOMETRIES) - {"rank 0", "whole", "whole, wide"}))
 def test_order(name: str) -> None:
     """Subtraction is not associative; XLA subtracts in row-major order (but of whole operands)."""
-    case = _like(GEOMETRIES[name], element="i32", region="subtract", init="100")
+    case = like(GEOMETRIES[name], element="i32", region="subtract", init="100")
     if case.window != [1, 8, 5]:
         case.run(values(case)).bit_exact()
-
-
-def _like(case: Case, **changes: Any) -> Case:
-    fields = {
-        name: getattr(case, name)
-        for name in ("shape", "window", "stride", "gap", "step", "padding", "region", "init")
-    }
-    return Case(**{**fields, **changes})
 
 
 # -- element types and init values -------------------------------------------------------------
@@ -291,7 +132,7 @@ def test_element_types(element: str, form: str) -> None:
     regions = ["add", "multiply", "maximum", "minimum"]
     if element not in FLOATS:
         regions += ["and", "or", "xor"]
-    cases = [_like(FORMS[form], element=element, region=region) for region in regions]
+    cases = [like(FORMS[form], element=element, region=region) for region in regions]
     run = against_xla(program(*cases), values(cases[0]), nan="xla")
     if element in FLOATS:
         run.close()  # a product may be 2 ** 23, which is no f16
@@ -304,7 +145,7 @@ def test_element_types(element: str, form: str) -> None:
 def test_edge_values(element: str, form: str) -> None:
     """NaN wins, infinities count, integers wrap."""
     for regions in (["add", "multiply"], ["maximum", "minimum"]):
-        cases = [_like(FORMS[form], element=element, region=region) for region in regions]
+        cases = [like(FORMS[form], element=element, region=region) for region in regions]
         run = against_xla(program(*cases), edges(cases[0]), nan="xla")
         if element in FLOATS:
             run.close()
@@ -319,7 +160,7 @@ def test_init_counts_once(region: str, form: str) -> None:
     if form == "cumulative" and region in ("add", "multiply"):
         form = "doubled"  # of these XLA takes the init value more than once
     for element, inits in (("f32", ("1.5", "-1.5")), ("i32", ("2", "-1"))):
-        cases = [_like(FORMS[form], element=element, region=region, init=init) for init in inits]
+        cases = [like(FORMS[form], element=element, region=region, init=init) for init in inits]
         against_xla(program(*cases), values(cases[0])).close()
 
 
@@ -350,7 +191,7 @@ POLICIES = ("default", "xla", "runtime")
 @pytest.mark.parametrize("region", ["maximum", "minimum"])
 @pytest.mark.parametrize("element", FLOATS)
 def test_policies_agree_on_numbers(element: str, region: str, policy: str) -> None:
-    case = _like(POOL, element=element, region=region)
+    case = like(POOL, element=element, region=region)
     x = values(case)
     x[0, 0, 0, 0], x[0, 1, 1, 1], x[0, 0, 3, 3] = -np.inf, np.inf, -0.0
     run = case.run(x, nan=policy).bit_exact()
@@ -360,7 +201,7 @@ def test_policies_agree_on_numbers(element: str, region: str, policy: str) -> No
 
 @pytest.mark.parametrize("region", ["maximum", "minimum"])
 def test_xla_policy_lets_nan_win_and_keeps_infinity(region: str) -> None:
-    case = _like(POOL, region=region)
+    case = like(POOL, region=region)
     x = values(case)
     x[0, 0, :2, :2] = -np.inf
     x[0, 0, 2:4, :2] = np.inf
@@ -370,7 +211,7 @@ def test_xla_policy_lets_nan_win_and_keeps_infinity(region: str) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_finite_init_covers_infinite_windows(policy: str) -> None:
-    case = _like(POOL, region="maximum", init="-3.0")
+    case = like(POOL, region="maximum", init="-3.0")
     x = values(case)
     x[0, 0, :2, :2] = -np.inf
     case.run(x, nan=policy).bit_exact()
@@ -380,7 +221,7 @@ def test_a_finite_init_covers_infinite_windows(policy: str) -> None:
 def test_pooling_what_has_no_nan_is_plain_and_without_note(policy: str) -> None:
     wide, narrow = tensor(POOL.shape, "f32"), tensor(POOL.shape, "ui8")
     convert = f"%x = stablehlo.convert %arg0 : ({narrow}) -> {wide}"
-    text = _like(POOL, region="maximum").text.replace(f"%arg0: {wide}", f"%arg0: {narrow}")
+    text = like(POOL, region="maximum").text.replace(f"%arg0: {wide}", f"%arg0: {narrow}")
     text = text.replace("%init0 =", f"{convert}\n  %init0 =").replace('"(%arg0', '"(%x')
     run = against_xla(text, nan=policy).bit_exact()
     run.graph_is("Cast", "MaxPool")
@@ -507,7 +348,7 @@ def test_pairs(case: Case, body: str) -> None:
 )
 def test_complex(case: Case, region: str, element: str) -> None:
     init = "(0.0, 0.0)" if region == "add" else "(1.0, 0.0)"
-    case = _like(case, element=element, region=region)
+    case = like(case, element=element, region=region)
     text = case.text.replace(f"dense<{init[1:4]}>", f"dense<{init}>")
     rng = np.random.default_rng(0)
     x = rng.standard_normal(case.shape) + 1j * rng.standard_normal(case.shape)
@@ -544,7 +385,7 @@ def test_jax_average_pool_of_counts() -> None:
         def total(x: jax.Array) -> jax.Array:
             return jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
 
-        return total(x) / total(jnp.ones_like(x))
+        return total(x) / total(jnp.oneslike(x))
 
     x = np.random.default_rng(0).standard_normal((2, 9, 8, 16)).astype(np.float32)
     run = against_xla(jax.jit(average).lower(x).as_text(), x).close()
