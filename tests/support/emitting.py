@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx_ir as oir
 from rewriting import run_model
 
+from hlo2onnx.analysis.ranges import RANGE, Range
 from hlo2onnx.graph.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.constants import Constants
@@ -17,7 +19,15 @@ from hlo2onnx.options import Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target
 
-OPSET = 23
+EMPTY = "func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+
+
+def emitter(opset: int = 23, **options: str) -> Emitter:
+    """An emitter over an empty graph."""
+    graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": opset})
+    constants = Constants(parse_module(EMPTY, "the test").operation)
+    report = Report("", "")
+    return Emitter(graph, opset, Options(**options), load_target("ort-cpu"), report, constants)
 
 
 class Emitted:
@@ -34,29 +44,35 @@ class Emitted:
         build: Callable[..., oir.Value | Sequence[oir.Value]],
         inputs: Mapping[str, np.ndarray] | None = None,
         shapes: Mapping[str, Sequence[Dim]] | None = None,
+        ranges: Mapping[str, tuple[int, int]] | None = None,
+        opset: int = 23,
+        **options: str,
     ) -> None:
         """
         Args:
             build: Called with an emitter and the inputs, by name.
             inputs: What the inputs hold.
             shapes: The extents of inputs that are symbolic.
+            ranges: Bounds that inputs of integers are known to keep.
+            opset: Of the model.
+            options: Of the translation.
         """
         self._inputs = inputs or {}
-        self._module = parse_module("module {}", "the test")
-        graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": OPSET})
-        constants = Constants(self._module.operation)
-        target = load_target("ort-cpu")
-        self.em = Emitter(graph, OPSET, Options(), target, Report("", ""), constants)
+        self.em = emitter(opset, **options)
+        graph = self.em.main_graph
         values: dict[str, Any] = {}
         for name, array in self._inputs.items():
             dims = (shapes or {}).get(name, array.shape)
             values[name] = self.em.value(name, oir.DataType.from_numpy(array.dtype), tuple(dims))
             graph.inputs.append(values[name])
+            if ranges and name in ranges:
+                values[name].meta[RANGE] = Range(*ranges[name])
         made = build(self.em, **values)
         self.outputs = [made] if isinstance(made, oir.Value) else list(made)
         self.nodes = [node.op_type for node in graph]
 
-    def run(self) -> list[np.ndarray]:
+    @cached_property
+    def results(self) -> list[np.ndarray]:
         """What the outputs hold."""
         graph = self.em.main_graph
         for value in self.outputs:
@@ -65,7 +81,7 @@ class Emitted:
 
     def gives(self, *expected: Any) -> Emitted:
         """Asserts what the outputs hold, their shapes included."""
-        for found, wanted in zip(self.run(), expected, strict=True):
+        for found, wanted in zip(self.results, expected, strict=True):
             assert found.shape == np.shape(wanted)
             np.testing.assert_array_equal(found, wanted)
         return self
