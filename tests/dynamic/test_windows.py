@@ -20,6 +20,7 @@ CUMULATIVE: dict[str, Callable[[jax.Array], Any]] = {
     "cumsum of bytes": lambda x: lax.cumsum((30 * x).astype(jnp.int8), 0),
     "cumsum, reverse": lambda x: lax.cumsum(x, 0, reverse=True),
     "cumsum, static axis": lambda x: jnp.cumsum(x, 1),
+    "cumsum, beside another symbolic axis": lambda x: jnp.cumsum(jnp.tile(x, (1, x.shape[0])), 1),
     "cumsum, complex": lambda x: lax.cumsum(lax.complex(x, -x), 0),
     "cumprod": lambda x: jnp.cumprod(x, 0),
     "cummax": lambda x: lax.cummax(x, 0),

@@ -45,6 +45,13 @@ def test_padding_from_data() -> None:
     np.testing.assert_array_equal(found, constant.expected[0])
 
 
+def test_strides_from_data() -> None:
+    text = WINDOW.format(body="add", padding=PADDING, more=", %q: tensor<2xi64>")
+    for column in ("%q, %s, %s", "%s, %q, %s", "%s, %s, %q"):
+        with pytest.raises(TranslationError, match="strides or dilations of windows depend on"):
+            translate(text.replace("%s, %s, %s", column))
+
+
 @pytest.mark.parametrize("algorithm", ["THREE_FRY", "DEFAULT"])
 def test_dynamic_rng_bit_generator(algorithm: str) -> None:
     against_xla(

@@ -187,6 +187,7 @@ func.func public @main(%x: tensor<3x2xf32>, %u: tensor<{u}xf32>)
             "%row = stablehlo.reshape %e : (tensor<2x1xf32>) -> tensor<1x2xf32>",
             ["Reshape", "Squeeze"],
         ),
+        ("1x2", "%row = stablehlo.add %u, %u : tensor<1x2xf32>", ["Squeeze"]),
         ("1x2", "%row = stablehlo.negate %e : tensor<1x2xf32>", ["Neg", "Squeeze"]),
     ],
 )
@@ -203,3 +204,10 @@ def test_the_row_of_a_stack(u: str, row: str, others: list[str]) -> None:
     graph = loop_of(run.program).attributes["body"].as_graph()
     kept = {node.op_type for node in graph} & {"Reshape", "Squeeze", "Neg"}
     assert sorted(kept) == others
+
+
+def test_a_row_from_outside_of_the_loop() -> None:
+    x, update = np.ones((3, 2), np.float32), np.array([[2, 3]], np.float32)
+    text = ROWS.replace("%row", "%u").format(u="1x2", row="")
+    run = against_xla(text, x, update, without=RULE_NAMES).bit_exact()
+    assert len(loop_of(run.program).outputs) == 1

@@ -385,7 +385,7 @@ def test_jax_average_pool_of_counts() -> None:
         def total(x: jax.Array) -> jax.Array:
             return jax.lax.reduce_window(x, 0.0, jax.lax.add, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
 
-        return total(x) / total(jnp.oneslike(x))
+        return total(x) / total(jnp.ones_like(x))
 
     x = np.random.default_rng(0).standard_normal((2, 9, 8, 16)).astype(np.float32)
     run = against_xla(jax.jit(average).lower(x).as_text(), x).close()

@@ -202,6 +202,32 @@ GRAPHS = {
     ),
     "slices pay": (Case([42], [7], region="maximum", element="i32"), "Max*6 Slice*7"),
     "slices pay no more": (Case([43], [7], region="maximum", element="i32"), "Max*3 Slice*6"),
+    "fold scan of rows": (
+        Case(
+            [3, 17], [1, 17], element="i32", region="subtract", init="1", padding=[(0, 0), (16, 0)]
+        ),
+        "Concat*5 Slice*15 Sub*6",
+    ),
+    "fold scan behind": (
+        Case([17], [17], element="i32", region="subtract", init="1", padding=[(0, 16)]),
+        "Concat*5 Slice*15 Sub*6",
+    ),
+    "negative low and gaps": (
+        Case([5], [2], element="i32", region="maximum", gap=[3], padding=[(-1, 0)]),
+        "Max Pad Reshape Slice*3 Unsqueeze",
+    ),
+    "padding of ui8": (
+        Case(
+            [1, 1, 5], [1, 1, 3], element="ui8", region="maximum", padding=[(0, 0), (0, 0), (1, 2)]
+        ),
+        "MaxPool",
+    ),
+    "padding in f64": (
+        Case(
+            [1, 1, 5], [1, 1, 3], element="f64", region="maximum", padding=[(0, 0), (0, 0), (2, 0)]
+        ),
+        "MaxPool",
+    ),
 }
 
 
