@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from against_xla import against_xla
 from window_case import Case
 
 import hlo2onnx
@@ -241,3 +242,28 @@ def test_graph(name: str) -> None:
         op_type, _, count = item.partition("*")
         expected[op_type] = int(count or 1)
     assert program.report.nodes == expected
+
+
+@pytest.mark.parametrize(
+    ("case", "node"),
+    [
+        (Case([2, 3, 9], [1, 1, 3]), "Conv"),
+        (Case([20], [20], padding=[(19, 0)]), "CumSum"),
+    ],
+)
+def test_sums_of_complex_numbers_are_those_of_their_parts(case: Case, node: str) -> None:
+    text = case.text.replace("f32>", "complex<f32>>").replace("dense<0.0>", "dense<(0.0, 0.0)>")
+    assert hlo2onnx.translate(text).report.nodes[node] == 2
+
+
+@pytest.mark.parametrize(("constant", "counted"), [("1.0", True), ("2.0", False), (None, False)])
+def test_only_ones_are_counted(constant: str | None, counted: bool) -> None:
+    """The sums of other constants are not the numbers of elements."""
+    case = Case([6], [3], padding=[(1, 0)])
+    constant = constant or "[1.0, 2.0, 1.0, 1.0, 1.0, 1.0]"
+    text = case.text.replace(
+        "{\n", f"{{\n  %ones = stablehlo.constant dense<{constant}> : tensor<6xf32>\n", 1
+    )
+    text = text.replace('"(%arg0', '"(%ones')
+    run = against_xla(text, without=RULE_NAMES).bit_exact()
+    assert bool(run.nodes["Conv"]) != counted

@@ -9,8 +9,9 @@ import onnx_ir as oir
 import pytest
 from emitting import emitted
 
-from dialect_handlers.common.padding import Axis
+from dialect_handlers.common.padding import Axis, pad
 from dialect_handlers.common.windows import MOST_ROWS, SMALL_PART, read_window, write_window
+from hlo2onnx.graph.dims import symbol
 
 SCATTERED, CONSTANT = ["Add", "ScatterND"], ["ScatterND"]
 
@@ -135,3 +136,46 @@ def test_padding_in_units(extent: int, gap: int) -> None:
                 assert (axis.before - 1) * axis.unit < low
             if axis.after:
                 assert (axis.after - 1) * axis.unit + gap < high
+
+
+def test_an_axis_that_may_be_empty_has_no_gap_behind_its_last_element() -> None:
+    for positive, after in ((True, 1), (False, 2)):
+        extent = symbol("n", positive=positive)
+        assert Axis(extent, 0, 3, 1).after == after
+    edge = symbol("m", positive=False)
+    axis = Axis(4, edge, edge, 0)
+    assert (axis.before, axis.after, axis.start) == (edge, edge, 0)
+
+
+@pytest.mark.parametrize(
+    ("extent", "edges", "nodes"),
+    [
+        (3, (0, 0, 0), []),
+        (3, (1, 2, 0), ["Pad"]),
+        (3, (-1, 2, 0), ["Pad", "Slice"]),
+        (3, (0, 0, 1), ["Reshape", "Pad", "Reshape", "Slice"]),
+        (3, (0, 1, 1), ["Reshape", "Pad", "Reshape"]),
+        (1, (1, 0, 2), ["Pad"]),
+        (1, (0, 0, 2), []),
+        (0, (1, 2, 0), ["Expand"]),
+        (0, (1, 2, 5), ["Expand"]),
+    ],
+)
+def test_padding(extent: int, edges: tuple[int, int, int], nodes: list[str]) -> None:
+    low, high, gap = edges
+    x = np.arange(extent, dtype=np.float32)
+
+    def build(em: Any, x: oir.Value, fill: oir.Value) -> oir.Value:
+        return pad(em, x, fill, [low], [high], [gap])
+
+    made = emitted(build, {"x": x, "fill": np.array(-1, np.float32)})
+    assert made.nodes == nodes
+    spread = np.full(max(extent + (extent - 1) * gap, 0), -1, np.float32)
+    spread[:: gap + 1] = x
+    expected = np.pad(spread, [(max(low, 0), max(high, 0))], constant_values=-1)
+    np.testing.assert_array_equal(made.results[0], expected[max(-low, 0) :])
+
+
+def test_padding_a_scalar() -> None:
+    made = emitted(lambda em, x: pad(em, x, x, [], [], []), {"x": np.array(3, np.float32)})
+    assert made.nodes == []
