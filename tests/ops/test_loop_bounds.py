@@ -211,3 +211,18 @@ def test_a_row_from_outside_of_the_loop() -> None:
     text = ROWS.replace("%row", "%u").format(u="1x2", row="")
     run = against_xla(text, x, update, without=RULE_NAMES).bit_exact()
     assert len(loop_of(run.program).outputs) == 1
+
+
+def test_a_counter_that_wraps_is_no_extent() -> None:
+    """100 * i in a byte is 0, 100, -56, 44, ..., and indices are clamped."""
+    table = np.arange(300, dtype=np.float32)
+
+    def summed(x: Any) -> Any:
+        def body(_: Any, state: Any) -> Any:
+            j, c = state
+            row = lax.dynamic_index_in_dim(jnp.asarray(table), j, keepdims=False)
+            return j + jnp.int8(100), 2 * c + row
+
+        return lax.fori_loop(0, x.shape[0], body, (jnp.int8(0), x[0]))[1]
+
+    every_size(summed, "n", sizes=(2, 6))
