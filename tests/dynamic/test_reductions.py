@@ -92,6 +92,13 @@ def test_nothing_to_reduce(name: str) -> None:
         assert program.verify(x).ok
 
 
+def test_the_shapes_of_halves() -> None:
+    """Only the leading extent changes from step to step."""
+    program = hlo2onnx.translate(lambda x: lax.reduce(x, -jnp.inf, jnp.logaddexp, (0,)), "n, 2, 3")
+    (loop,) = [node for node in program.model.graph if node.op_type == "Loop"]
+    assert [list(value.shape)[1:] for value in loop.outputs] == [[2, 3]]
+
+
 @pytest.mark.parametrize(
     ("op", "initial", "expected"),
     [

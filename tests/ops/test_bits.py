@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import hlo2onnx
 from hlo2onnx.verification.inputs import numpy_type
 
 INTEGERS = ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
@@ -96,3 +97,12 @@ def test_random(op: str, type: str) -> None:
         against_xla(text, x).bit_exact()
 
     check()
+
+
+@pytest.mark.parametrize(("type", "shifts"), [("ui8", 3), ("ui16", 4), ("ui32", 4), ("ui64", 4)])
+def test_counts_take_few_shifts(type: str, shifts: int) -> None:
+    """Those of popcnt, and one more to smear for each power of two below the width."""
+    width = numpy_type(type).itemsize * 8
+    for op, more in (("popcnt", 0), ("count_leading_zeros", width.bit_length() - 1)):
+        nodes = hlo2onnx.translate(elementwise(op, [type], type, "4")).report.nodes
+        assert nodes["BitShift"] == shifts + more
