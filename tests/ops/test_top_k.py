@@ -165,3 +165,22 @@ module {{ func.func public @main(%arg0: tensor<3x9xi32>, %arg1: tensor<i32>)
     expected = np.argsort(-x, axis=1, kind="stable")[:, :2]
     assert (indices == expected).all()
     assert (found == np.take_along_axis(x, expected, 1)).all()
+
+
+UNNAMED = """
+    %d = stablehlo.subtract %arg1, %arg0 : tensor<f32>
+    %e = stablehlo.sine %d : tensor<f32>
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.compare LT, %e, %z : (tensor<f32>, tensor<f32>) -> tensor<i1>"""
+
+
+def test_the_first_of_a_comparator_without_a_name() -> None:
+    """Of numbers less than pi apart the sine of the difference has its sign."""
+    x = np.random.default_rng(0).permuted(np.linspace(0, 3, 18, dtype=np.float32)).reshape(2, 9)
+    text = jax.jit(lambda x: lax.approx_max_k(x, 3)).lower(x).as_text()
+    plain = "    %0 = stablehlo.compare GT, %arg0, %arg1 : (tensor<f32>, tensor<f32>) -> tensor<i1>"
+    assert plain in text
+    found = hlo2onnx.translate(text.replace(plain, UNNAMED))(x)
+    order = np.argsort(-x, 1)[:, :3]
+    np.testing.assert_array_equal(found[1], order)
+    np.testing.assert_array_equal(found[0], np.take_along_axis(x, order, 1))
