@@ -248,6 +248,11 @@ def test_any_comparator(comparator: str, shape: Sequence[int], dimension: int) -
     assert run.nodes["Scan"] == (shape[dimension] > 256)
 
 
+def test_a_comparator_without_a_name_of_one_operand() -> None:
+    x = np.random.default_rng(0).permutation(7).astype(np.int32)
+    against_xla(sorts((7,), ["i32"], RESIDUES), x).bit_exact()
+
+
 @pytest.mark.parametrize("extent", [5, 300])
 def test_any_comparator_of_complex_numbers(extent: int) -> None:
     body = """
