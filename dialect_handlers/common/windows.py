@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import at_most, product
+from hlo2onnx.graph.dims import at_most, canonical, product
 from hlo2onnx.graph.extent_rules import INT64_MAX
 from hlo2onnx.graph.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
@@ -111,11 +111,10 @@ def _between(
 
 
 def _cut(em: Emitter, x: oir.Value, axis: int, start: Start, size: Dim) -> oir.Value:
-    if isinstance(start, int) and isinstance(size, int):
-        return em.slice(x, [start], [start + size], axes=[axis])
+    if isinstance(start, int):
+        return em.slice(x, [start], [canonical(start + size)], axes=[axis])  # type: ignore[operator]
     dims = list(shape_of(x))
     dims[axis] = size
-    start = em.i64([start]) if isinstance(start, int) else start
     if size == 1:
         row: oir.Value = em.Gather(x, start, axis=axis)
         return row

@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from emitting import emitted
+from every_size import every_size
+from jax import lax
 
 from dialect_handlers.common.padding import Axis, pad
 from dialect_handlers.common.windows import MOST_ROWS, SMALL_PART, read_window, write_window
@@ -107,6 +109,11 @@ def _window(sizes: tuple[int, ...], starts: dict[int, Any], start: int) -> tuple
     firsts = [{"start": start, "zero": 0}.get(starts.get(k, 0), starts.get(k, 0))
               for k in range(len(sizes))]  # fmt: skip
     return tuple(slice(first, first + size) for first, size in zip(firsts, sizes, strict=True))
+
+
+@pytest.mark.parametrize("start", [(1, 1), (0, 1), (1, 0)])
+def test_writing_a_window_of_symbolic_extents(start: tuple[int, int]) -> None:
+    every_size(lambda x, u: lax.dynamic_update_slice(x, u, start), "n + 1, 5", "n, 4")
 
 
 # -- padding ------------------------------------------------------------------------------------
