@@ -7,12 +7,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import onnx_ir as oir
 import pytest
+from emitting import emitter
 from every_size import every_size
 from jax import lax
 
 import hlo2onnx
+from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
+from dialect_handlers.stablehlo.reduce_window.scan import cumulative_sum_of_any_length
 from hlo2onnx.errors import TranslationError
+from hlo2onnx.graph.dims import canonical, symbol
 from hlo2onnx.raising.rules import RULES
 
 RULE_NAMES = frozenset(rule.name for rule in RULES)
@@ -160,3 +165,14 @@ def test_refusals() -> None:
         gaps = windows(function, (2, 1), padding=lambda n, _: ((n, 0), (0, 0)), base=(2, 1))
         with pytest.raises(TranslationError, match="padding around a dilated axis is symbolic"):
             hlo2onnx.translate(gaps, "n, 3")
+
+
+def test_blocks_of_a_sum_hold_the_filled_axis() -> None:
+    em = emitter()
+    x = em.value("x", oir.DataType.FLOAT, (symbol("n", positive=True), 2))
+    em.graph.inputs.append(x)
+    cumulative_sum_of_any_length(em, x, 0, Prefix(reverse=False, exclusive=False))
+    shapes = {node.op_type: list(node.outputs[0].shape) for node in reversed(list(em.graph))}
+    rows, columns, rest = shapes["Reshape"]
+    assert rest == 2
+    assert shapes["Pad"] == [canonical(rows * columns), 2]
