@@ -426,6 +426,8 @@ def test_a_complex_init_counts_once() -> None:
             jax.lax.reduce(x, init, jax.lax.add, (0,)),
             jax.lax.reduce(x, init, jax.lax.mul, (0,)),
             jax.lax.reduce(x, np.complex64(1 + 1j), jax.lax.mul, (0,)),
+            jax.lax.reduce(x, np.complex64(-3j), jax.lax.add, (0,)),
+            jax.lax.reduce(x, np.complex64(3), jax.lax.add, (0,)),
             jax.lax.reduce(x[:0], init, jax.lax.mul, (0,)),
         ]
 
