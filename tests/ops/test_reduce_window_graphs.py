@@ -267,3 +267,11 @@ def test_only_ones_are_counted(constant: str | None, counted: bool) -> None:
     text = text.replace('"(%arg0', '"(%ones')
     run = against_xla(text, without=RULE_NAMES).bit_exact()
     assert bool(run.nodes["Conv"]) != counted
+
+
+def test_equal_counts_are_one_number() -> None:
+    case = Case([6], [3])
+    ones = "%ones = stablehlo.constant dense<1.0> : tensor<6xf32>"
+    text = case.text.replace("{\n", f"{{\n  {ones}\n", 1).replace('"(%arg0', '"(%ones')
+    program = hlo2onnx.translate(text, without=RULE_NAMES)
+    assert program.report.nodes == {"Expand": 1}

@@ -81,6 +81,18 @@ def test_nodes_of_a_constant_amount(op: str, type: str, nodes: list[str]) -> Non
     against_xla(text, edge_values(type)[:4]).bit_exact().graph_is(*nodes)
 
 
+@pytest.mark.parametrize("op", ["shift_right_logical", "shift_right_arithmetic"])
+def test_a_known_amount_of_what_is_not_negative_is_a_division(op: str) -> None:
+    text = BY_CONSTANT.format(op=op, type="i32", amount="3", n=4)
+    text = text.replace("%arg0: tensor<4xi32>", "%arg0: tensor<4xui8>").replace(
+        f"%1 = stablehlo.{op} %arg0",
+        "%x = stablehlo.convert %arg0 : (tensor<4xui8>) -> tensor<4xi32>\n"
+        f"  %1 = stablehlo.{op} %x",
+    )
+    run = against_xla(text, np.array([0, 7, 8, 255], np.uint8)).bit_exact()
+    run.graph_is("Cast", "Div")
+
+
 @pytest.mark.parametrize("shape", ["", "0", "2x0x3"])
 @pytest.mark.parametrize("op", OPS)
 def test_edge_shapes(op: str, shape: str) -> None:
