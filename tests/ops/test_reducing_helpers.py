@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from emitting import emitted, emitter
+from emitting import Emitted, emitter
 
 from dialect_handlers.common import comparing
 from dialect_handlers.common.comparators import Order
@@ -42,7 +42,7 @@ def test_reducing_booleans(
     combiner: Combiner, function: Any, nodes: list[str], keepdims: bool
 ) -> None:
     x = np.array([[0, 0, 0, 0], [1, 1, 1, 1], [1, 0, 0, 1], [1, 1, 0, 1]]).astype(bool)
-    made = emitted(lambda em, x: reduce_axes(em, combiner, x, [1], keepdims), {"x": x})
+    made = Emitted(lambda em, x: reduce_axes(em, combiner, x, [1], keepdims), {"x": x})
     assert made.nodes == nodes
     np.testing.assert_array_equal(made.results[0], function(x, axis=1, keepdims=keepdims))
 
@@ -59,7 +59,7 @@ def test_halving_keeps_the_order(rows: int) -> None:
         ((result,),) = halve(em, product, [(x,)], rows)
         return result
 
-    made = emitted(build, {"x": x})
+    made = Emitted(build, {"x": x})
     expected = np.eye(2)
     for matrix in x[:, 0]:
         expected = expected @ matrix
@@ -75,7 +75,7 @@ NAN = np.array([[1, 3, np.nan, 3], [np.nan, 1, 0, np.nan], [2, -1, 2, -1], [-np.
 @pytest.mark.parametrize("combiner", [Combiner.ARGMAX, Combiner.ARGMIN])
 def test_the_first_nan_is_the_extreme(combiner: Combiner, nan: str) -> None:
     x = NAN.astype(np.float32)
-    made = emitted(lambda em, x: first_extreme(em, combiner, x, 1), {"x": x}, nan=nan)
+    made = Emitted(lambda em, x: first_extreme(em, combiner, x, 1), {"x": x}, nan=nan)
     if nan == "runtime":
         assert made.nodes == ["ArgMax" if combiner == Combiner.ARGMAX else "ArgMin"]
         return
@@ -87,7 +87,7 @@ def test_the_first_nan_is_the_extreme(combiner: Combiner, nan: str) -> None:
 @pytest.mark.parametrize("combiner", [Combiner.ARGMAX_NAN_UNDEFINED, Combiner.ARGMIN_NAN_UNDEFINED])
 def test_no_guard_where_nan_is_undefined(combiner: Combiner) -> None:
     x = np.array([[1, 3, 3], [2, 2, 1]], np.float32)
-    made = emitted(lambda em, x: first_extreme(em, combiner, x, 1), {"x": x})
+    made = Emitted(lambda em, x: first_extreme(em, combiner, x, 1), {"x": x})
     largest = combiner == Combiner.ARGMAX_NAN_UNDEFINED
     assert made.nodes == ["ArgMax" if largest else "ArgMin"]
     np.testing.assert_array_equal(made.results[0], (np.argmax if largest else np.argmin)(x, 1))
@@ -98,7 +98,7 @@ def test_extremes_of_what_has_no_nan() -> None:
         (np.array([[0, 1, 1], [0, 0, 0]], bool), ["Cast", "ArgMax"]),
         (np.array([[0, 1, 1], [0, 0, 0]], np.int32), ["ArgMax"]),
     ):
-        made = emitted(lambda em, x: first_extreme(em, Combiner.ARGMAX, x, 1), {"x": x})
+        made = Emitted(lambda em, x: first_extreme(em, Combiner.ARGMAX, x, 1), {"x": x})
         assert made.nodes == nodes
         np.testing.assert_array_equal(made.results[0], np.argmax(x, 1))
 
@@ -125,7 +125,7 @@ def test_keys_sort_numbers(x: np.ndarray, descending: bool) -> None:
     def build(em: Any, x: oir.Value) -> oir.Value:
         return permutation(em, keys_of(em, x, Order.NUMBERS, descending), 0, None)
 
-    made = emitted(build, {"x": x}, nan="xla")
+    made = Emitted(build, {"x": x}, nan="xla")
     number = {item: rank for rank, item in enumerate(sorted({v for v in x.tolist() if v == v}))}
     ranks = np.array([number.get(item, len(number)) for item in x.tolist()])
     expected = np.argsort(-ranks if descending else ranks, kind="stable")
@@ -176,7 +176,7 @@ def test_keys_are_joined_where_they_fit(
     grid = [(a, b) for a in (major[1], major[0]) for b in (minor[0], minor[1], minor[0])]
     x = {"major": np.array([a for a, _ in grid]), "minor": np.array([b for _, b in grid])}
     ranges = {"major": major, "minor": minor}
-    made = emitted(lambda em, **v: _keys(em, v["major"], v["minor"], descending), x, ranges)
+    made = Emitted(lambda em, **v: _keys(em, v["major"], v["minor"], descending), x, ranges)
     assert made.nodes.count("TopK") == sorts
     signs = [-1 if down else 1 for down in descending]
     order = sorted(range(6), key=lambda at: (signs[0] * grid[at][0], signs[1] * grid[at][1], at))
@@ -186,7 +186,7 @@ def test_keys_are_joined_where_they_fit(
 def test_floats_are_not_joined() -> None:
     x = {"major": np.array([1, 0, 1], np.float32), "minor": np.array([1, 2, 0], np.int32)}
     for names in (("major", "minor"), ("minor", "major")):
-        made = emitted(
+        made = Emitted(
             lambda em, names=names, **v: _keys(em, v[names[0]], v[names[1]], (False, False)), x
         )
         assert made.nodes.count("TopK") == 2
@@ -200,14 +200,14 @@ def test_the_first_of_two_keys(k: int | None) -> None:
     def build(em: Any, major: oir.Value, minor: oir.Value) -> oir.Value:
         return permutation(em, [Key(major, False), Key(minor, False)], 0, k)
 
-    np.testing.assert_array_equal(emitted(build, x).results[0], np.array([3, 1, 2, 0])[:k])
+    np.testing.assert_array_equal(Emitted(build, x).results[0], np.array([3, 1, 2, 0])[:k])
 
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_top_k(axis: int) -> None:
     x = np.array([[3, 1, 2], [1, 5, 4]], np.float32)
     for descending in (False, True):
-        made = emitted(lambda em, x, d=descending: top_k(em, Key(x, d), axis, 2), {"x": x})
+        made = Emitted(lambda em, x, d=descending: top_k(em, Key(x, d), axis, 2), {"x": x})
         order = np.argsort(-x if descending else x, axis, kind="stable").take([0, 1], axis)
         np.testing.assert_array_equal(made.results[1], order)
         np.testing.assert_array_equal(made.results[0], np.take_along_axis(x, order, axis))
@@ -226,7 +226,7 @@ def test_comparators_sort_stably(way: Any, extent: int, axis: int) -> None:
     def build(em: Any, x: oir.Value) -> oir.Value:
         return way(em, lambda lhs, rhs: [em.Greater(*lhs, *rhs)], [(x,)], dims, axis)
 
-    made = emitted(build, {"x": x})
+    made = Emitted(build, {"x": x})
     np.testing.assert_array_equal(made.results[0], np.argsort(-x, axis, kind="stable"))
 
 

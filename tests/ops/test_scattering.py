@@ -226,7 +226,7 @@ def test_last_of_each(some: bool, rows: Dim) -> None:
 
     made = Emitted(build, inputs, {"x": [rows]})
     valid = VALID if some else np.full(6, True)
-    (found,) = made.run()
+    (found,) = made.results
     for place, row in enumerate(INDEX):
         if valid[place]:
             last = max(at for at in range(6) if INDEX[at] == row and valid[at])
@@ -241,7 +241,7 @@ def test_no_row_may_be_there() -> None:
     def build(em: Emitter, x: oir.Value, i: oir.Value, u: oir.Value) -> Parts:
         return last_of_each(em, i, [(u,)], em.const(np.zeros(3, bool)), N)[0]
 
-    assert Emitted(build, inputs, {"x": [N]}).run()[0].shape == (3, 2)
+    assert Emitted(build, inputs, {"x": [N]}).results[0].shape == (3, 2)
 
 
 def test_spare_rows() -> None:
@@ -249,7 +249,7 @@ def test_spare_rows() -> None:
     for count in (1, 4):
         made = Emitted(lambda em, x, count=count: with_spare_rows(em, x, count), {"x": x})
         assert made.nodes == ["Expand", "Concat"]
-        np.testing.assert_array_equal(made.run()[0][:3], x)
+        np.testing.assert_array_equal(made.results[0][:3], x)
         assert made.outputs[0].shape == (3 + count, 2)
         same = Emitted(
             lambda em, count=count: with_spare_rows(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from emitting import emitted
+from emitting import Emitted
 from every_size import every_size
 from jax import lax
 
@@ -62,7 +62,7 @@ def test_writing(
             assert tuple(result.shape or ()) == dims
             return result
 
-        made = emitted(build, {"x": x, "u": update, "s": np.array([start])})
+        made = Emitted(build, {"x": x, "u": update, "s": np.array([start])})
         assert sorted(made.nodes) == sorted(nodes)
         expected = x.copy()
         expected[_window(sizes, starts, start)] = update
@@ -96,7 +96,7 @@ def test_reading(
             }
             return read_window(em, x, sizes, known)
 
-        made = emitted(build, {"x": x, "s": np.array([start])})
+        made = Emitted(build, {"x": x, "s": np.array([start])})
         assert sorted(made.nodes) == sorted(nodes)
         np.testing.assert_array_equal(made.results[0], x[_window(sizes, starts, start)])
 
@@ -175,7 +175,7 @@ def test_padding(extent: int, edges: tuple[int, int, int], nodes: list[str]) -> 
     def build(em: Any, x: oir.Value, fill: oir.Value) -> oir.Value:
         return pad(em, x, fill, [low], [high], [gap])
 
-    made = emitted(build, {"x": x, "fill": np.array(-1, np.float32)})
+    made = Emitted(build, {"x": x, "fill": np.array(-1, np.float32)})
     assert made.nodes == nodes
     spread = np.full(max(extent + (extent - 1) * gap, 0), -1, np.float32)
     spread[:: gap + 1] = x
@@ -184,5 +184,5 @@ def test_padding(extent: int, edges: tuple[int, int, int], nodes: list[str]) -> 
 
 
 def test_padding_a_scalar() -> None:
-    made = emitted(lambda em, x: pad(em, x, x, [], [], []), {"x": np.array(3, np.float32)})
+    made = Emitted(lambda em, x: pad(em, x, x, [], [], []), {"x": np.array(3, np.float32)})
     assert made.nodes == []

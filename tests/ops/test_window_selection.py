@@ -102,7 +102,7 @@ def test_selection(name: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None
         return [places, em.expand(valid, places.shape)]
 
     made = Emitted(build, {"x": x}, {"x": extents})
-    places, valid = made.run()
+    places, valid = made.results
     np.testing.assert_array_equal(valid, held)
     where = held if way == "symbolic" else np.full_like(held, True)
     np.testing.assert_array_equal(places[where], wanted[where])

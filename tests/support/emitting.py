@@ -14,20 +14,16 @@ from hlo2onnx.analysis.ranges import RANGE, Range
 from hlo2onnx.graph.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.constants import Constants
-from hlo2onnx.mlir.context import parse_module
 from hlo2onnx.options import Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target
-
-EMPTY = "func.func public @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
 
 
 def emitter(opset: int = 23, **options: str) -> Emitter:
     """An emitter over an empty graph."""
     graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": opset})
-    constants = Constants(parse_module(EMPTY, "the test").operation)
-    report = Report("", "")
-    return Emitter(graph, opset, Options(**options), load_target("ort-cpu"), report, constants)
+    target, report = load_target("ort-cpu"), Report("", "")
+    return Emitter(graph, opset, Options(**options), target, report, Constants())
 
 
 class Emitted:
