@@ -86,7 +86,7 @@ def test_shifts_by_a_known_amount(
         return getattr(integers, name)(em, x, amount)
 
     ranges = {"x": (0, 2**31 - 1)} if x is NATURAL else None
-    made = Emitted(build, {"x": x}, ranges)
+    made = Emitted(build, {"x": x}, ranges=ranges)
     assert made.nodes == nodes
     numbers = [integers.wrapped(expected(int(item)), T.from_numpy(x.dtype)) for item in x]
     np.testing.assert_array_equal(made.results[0], np.array(numbers, x.dtype))
@@ -97,7 +97,7 @@ def test_a_range_that_reaches_below_zero_needs_the_whole_shift() -> None:
         made = Emitted(
             lambda em, x, name=name: getattr(integers, name)(em, x, 3),
             {"x": INT32},
-            {"x": (-1, 2**31 - 1)},
+            ranges={"x": (-1, 2**31 - 1)},
         )
         assert len(made.nodes) > 1
 
@@ -119,7 +119,7 @@ def test_amounts_that_are_known_to_be_inside(direction: str, high: int, guards: 
         return integers.shift_logical(em, x, by, direction)
 
     for low, more in ((0, guards), (-1, 1)):
-        made = Emitted(build, {"x": INT32, "by": amounts}, {"by": (low, high)})
+        made = Emitted(build, {"x": INT32, "by": amounts}, ranges={"by": (low, high)})
         guard = "Min" if direction == "ARITHMETIC" else "Where"
         assert made.nodes.count(guard) == more
         x = INT32.astype(np.int64)

@@ -176,7 +176,7 @@ def test_keys_are_joined_where_they_fit(
     grid = [(a, b) for a in (major[1], major[0]) for b in (minor[0], minor[1], minor[0])]
     x = {"major": np.array([a for a, _ in grid]), "minor": np.array([b for _, b in grid])}
     ranges = {"major": major, "minor": minor}
-    made = Emitted(lambda em, **v: _keys(em, v["major"], v["minor"], descending), x, ranges)
+    made = Emitted(lambda em, **v: _keys(em, v["major"], v["minor"], descending), x, ranges=ranges)
     assert made.nodes.count("TopK") == sorts
     signs = [-1 if down else 1 for down in descending]
     order = sorted(range(6), key=lambda at: (signs[0] * grid[at][0], signs[1] * grid[at][1], at))
