@@ -1,0 +1,69 @@
+"""Loops built by hand, for testing single rules about loops on small graphs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import onnx_ir as oir
+from rewriting import Build, Inputs, Rewrite
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.edit import subgraphs
+from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.raising.engine import Rule
+
+Results = Sequence[oir.Value]
+Step = Callable[..., tuple[Results, Results]]
+
+
+def loop(
+    b: GraphBuilder, count: int | oir.Value, initial: Results, step: Step, stopped: bool = False
+) -> list[oir.Value]:
+    """A Loop of so many trips.
+
+    Args:
+        count: The number of trips, or what tells it at run time.
+        initial: The states before the first trip.
+        step: `step(trip, *states)` gives the states after a trip and a row of each stack.
+        stopped: Whether the body computes a condition (which holds).
+    """
+    number, on = b.value("trip", oir.DataType.INT64, []), b.value("on", oir.DataType.BOOL, [])
+    states = [b.value("state", dtype_of(x), shape_of(x)) for x in initial]
+    with b.subgraph([number, on, *states], "body") as body:
+        after, rows = step(number, *states)
+        going = b.Less(number, b.i64(1000)) if stopped else b.Identity(on)
+        results: list[oir.Value] = [going]
+        for value in (*after, *rows):
+            node = value.producer()
+            own = node is not None and node.graph is body and value not in results
+            results.append(value if own else b.Identity(value))
+        body.outputs.extend(results)
+    trips = count if isinstance(count, int) else oir.SymbolicDim(None)
+    types = [(dtype_of(x), shape_of(x)) for x in after]
+    types += [(dtype_of(x), (trips, *shape_of(x))) for x in rows]
+    limit = b.i64(count) if isinstance(count, int) else count
+    made: list[oir.Value] = b.node("Loop", [limit, None, *initial], {"body": body}, types)
+    return made
+
+
+class LoopRewrite(Rewrite):
+    """What rules make of a graph with loops.
+
+    Attributes:
+        outside: Operators of the main graph.
+        inside: Operators of bodies, Identities apart.
+    """
+
+    def __init__(self, build: Build, inputs: Inputs, *rules: Rule, **options: float) -> None:
+        super().__init__(build, inputs, *rules, **options)  # type: ignore[arg-type]
+        self.outside: Counter[str] = Counter()
+        self.inside: Counter[str] = Counter()
+        self._count(self.model.graph, self.outside)
+        del self.inside["Identity"]
+
+    def _count(self, graph: oir.Graph, into: Counter[str]) -> None:
+        for node in graph:
+            into[node.op_type] += 1
+            for inner in subgraphs(node):
+                self._count(inner, self.inside)
