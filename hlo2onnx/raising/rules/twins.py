@@ -79,7 +79,8 @@ class _Twins:
             self._add(node, other)
             for one in list(places)[places[node] + 1 :]:
                 self._follow(one)
-            if all(places.get(reader, -1) > self._start for _, reader in self._others()):
+            is_apart = first(other).producer() not in self._nodes
+            if is_apart and all(places.get(x, -1) > self._start for _, x in self._others()):
                 self.saved = len(self._nodes) - 1 - len(self._read())
 
     def _follow(self, one: oir.Node) -> None:

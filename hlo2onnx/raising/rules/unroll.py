@@ -73,8 +73,6 @@ def _trip(
     values: dict[oir.Value, oir.Value] = dict(zip(trips.states, states, strict=True))
     values[trips.number] = b.i64(trip)
     for node in list(trips.body):
-        if trips.body.outputs[0] in node.outputs:
-            continue
         if is_row(trips, node):
             values[node.outputs[0]] = _row(b, node.inputs[0], trip)
             continue
