@@ -1,4 +1,4 @@
-"""Operators of a body, done for all trips at once or left there; chains that get their own loop."""
+"""Operators of single bodies, done for all trips at once or left there."""
 
 from __future__ import annotations
 
@@ -8,35 +8,23 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from loop_graphs import LoopRewrite, loop
-from rewriting import model_of
+from loop_graphs import (
+    LoopRewrite,
+    X,
+    loop,
+    numbers,
+)
 
 from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import shape_of
-from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.bodies import SlicesToSplit
-from hlo2onnx.raising.rules.chains import SeparateChain
-from hlo2onnx.raising.rules.columns import ColumnsFirst
-from hlo2onnx.raising.rules.ghosts import GhostCells
-from hlo2onnx.raising.rules.packing import PackRows
-from hlo2onnx.raising.rules.scan_operator import LoopToScan
-from hlo2onnx.raising.rules.scans import BatchScanned, PostponeStacked
-from hlo2onnx.raising.rules.tables import ComputedTable
-from hlo2onnx.raising.rules.twins import JoinTwins
-from hlo2onnx.targets import load_target
+from hlo2onnx.raising.rules.scans import BatchScanned
 
-RNG = np.random.default_rng(0)
-FLOAT, INT64 = oir.DataType.FLOAT, oir.DataType.INT64
+FLOAT = oir.DataType.FLOAT
 Value = oir.Value
-
-
-def numbers(*shape: int) -> np.ndarray:
-    return RNG.integers(-3, 4, size=shape).astype(np.float32)
-
-
-X = numbers(4, 3, 5)
-W = numbers(5, 2)
 Row = Callable[[GraphBuilder, Value], Value]
+X = numbers(4, 3, 5)
+
+
+W = numbers(5, 2)
 
 
 def split(b: GraphBuilder, x: Value, axis: int) -> Value:
@@ -160,9 +148,6 @@ def test_rows_of_a_megabyte(size: int, fires: bool) -> None:
     assert bool(run.inside["Expand"]) != fires
 
 
-# -- loops in loops ----------------------------------------------------------------------------
-
-
 def inner_loop(
     step: Callable[..., Any], initial: Callable[[GraphBuilder, Value], list[Value]],
     stopped: bool = False,
@@ -212,224 +197,3 @@ def test_inner_loops_with_a_condition_stay() -> None:
     step = lambda b, r, j, s: ([b.Neg(s)], [])  # noqa: E731
     run = stack(inner_loop(step, lambda b, r: [r], stopped=True), BatchScanned())
     assert run.inside["Loop"]
-
-
-# -- separate-chain ----------------------------------------------------------------------------
-
-
-def long(b: GraphBuilder, x: Value, nodes: int) -> Value:
-    for k in range(nodes):
-        x = b.Abs(x) if k % 2 else b.Neg(x)
-    return x
-
-
-def chained(
-    nodes: int = 24, key: int = 2, count: int = 4, sorts: bool = False, follows: str = "own"
-) -> LoopRewrite:
-    """k = -k; h = h + f(k), f of so many nodes."""
-
-    def build(b: GraphBuilder, h: Value, k: Value) -> Any:
-        def step(trip: Value, h: Value, k: Value) -> Any:
-            f = b.op("TopK", k, b.i64([2]), axis=0, n_outputs=2)[0] if sorts else b.Abs(k)
-            f = b.slice(long(b, f, nodes - 1), [0], [2], axes=[0])
-            after = {
-                "own": lambda: b.Sub(b.const(np.float32(1)), k),
-                "other": lambda: b.Add(b.Neg(k), b.ReduceMax(h, keepdims=0)),
-            }[follows]()
-            return [b.Add(h, f), after], [h, k]
-
-        return [b.Neg(x) for x in loop(b, count, [h, k], step)]
-
-    return LoopRewrite(build, {"h": numbers(2), "k": numbers(key)}, SeparateChain())
-
-
-@pytest.mark.parametrize(
-    ("options", "fires"),
-    [
-        ({}, True),
-        ({"nodes": 23}, True),
-        ({"nodes": 22}, False),
-        ({"sorts": True, "nodes": 30}, False),
-        ({"follows": "other"}, False),
-        ({"key": 1 << 14}, True),
-        ({"key": (1 << 14) + 1}, False),
-        ({"key": 1 << 14, "count": 64}, True),
-        ({"key": 1 << 14, "count": 65}, False),
-        ({"count": 1}, True),
-    ],
-)
-def test_chains(options: dict[str, Any], fires: bool) -> None:
-    run = chained(**options)
-    assert bool(run.fired) == fires and run.outside["Loop"] == 1 + fires
-
-
-def test_a_chain_of_two_states_between_others() -> None:
-    """k follows from m and m from k; h and g from all."""
-
-    def build(b: GraphBuilder, h: Value, k: Value, g: Value, m: Value) -> Any:
-        def step(trip: Value, h: Value, k: Value, g: Value, m: Value) -> Any:
-            f = long(b, b.Add(k, m), 30)
-            return [b.Add(h, f), b.Neg(m), b.Sub(g, h), b.Abs(b.Sub(k, m))], [m, b.Neg(g)]
-
-        return [b.Neg(x) for x in loop(b, 4, [h, k, g, m], step)]
-
-    inputs = {name: numbers(2) for name in "hkgm"}
-    run = LoopRewrite(build, inputs, SeparateChain())
-    loops = [node for node in run.model.graph if node.op_type == "Loop"]
-    assert [len(node.inputs) - 2 for node in loops] == [2, 2]
-    first = loops[0].attributes["body"].as_graph()
-    assert len(first) <= 6 and len(first.outputs) == 5
-    assert [shape_of(x) for x in loops[0].outputs] == [(2,), (2,), (4, 2), (4, 2)]
-
-
-# -- operators of other domains ----------------------------------------------------------------
-
-
-def foreign(b: GraphBuilder, op: str, *inputs: Value, **attributes: Any) -> Value:
-    """An operator of a domain that nobody knows, which happens to have a known name."""
-    outputs = [(x.dtype, shape_of(x)) for x in inputs[:1]]
-    (made,) = b.node(op, list(inputs), attributes, outputs, "com.example")
-    return made
-
-
-def taking(b: GraphBuilder, x: Value, i: Value) -> Value:
-    (made,) = b.node("Gather", [x, i], {"axis": 0}, [(FLOAT, (3, 5))], "com.example")
-    return made
-
-
-FOREIGN: dict[str, tuple[Any, Any]] = {
-    "batch-scanned": (
-        BatchScanned(), lambda b, x, i, h: ([h], [foreign(b, "Exp", b.Gather(x, i, axis=0))])
-    ),
-    "postpone-stacked": (
-        PostponeStacked(), lambda b, x, i, h: ([b.Neg(h)], [foreign(b, "Exp", h)])
-    ),
-    "computed-table": (
-        ComputedTable(),
-        lambda b, x, i, h: (
-            [b.Add(h, foreign(b, "Exp", b.Gather(x, b.Mul(i, b.i64(0)), axis=0)))], []
-        ),
-    ),
-    "columns-first": (
-        ColumnsFirst(),
-        lambda b, x, i, h: (
-            [foreign(b, "Neg", b.concat([b.slice(h, [4], [5], axes=[1]),
-                                         b.slice(h, [0], [4], axes=[1])], 1))], []
-        ),
-    ),
-    "ghost-cells": (
-        GhostCells(),
-        lambda b, x, i, h: (
-            [b.concat([foreign(b, "Identity", b.slice(h, [1], [2], axes=[1])),
-                       b.slice(h, [1], [5], axes=[1])], 1)], []
-        ),
-    ),
-    "join-twins": (JoinTwins(), lambda b, x, i, h: (
-        [b.Add(*(b.concat([foreign(b, "Neg", b.Abs(b.Neg(b.Abs(p)))) for p in
-                           b.op("Split", v, b.i64([1, 2]), axis=0, n_outputs=2)], 0)
-                 for v in (h, b.Relu(h))))], []
-    )),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FOREIGN)
-def test_operators_of_other_domains_stay(name: str) -> None:
-    rule, body = FOREIGN[name]
-
-    def build(b: GraphBuilder, x: Value, h: Value) -> Any:
-        return loop(b, 3, [h], lambda i, h: body(b, x, i, h))
-
-    h = np.zeros((80, 5) if name == "columns-first" else (3, 5), np.float32)
-    if name == "columns-first":
-        assert LoopRewrite(
-            lambda b, x, h: loop(b, 3, [h], lambda i, h: (
-                [b.Neg(b.concat([b.slice(h, [4], [5], axes=[1]),
-                                 b.slice(h, [0], [4], axes=[1])], 1))], [])),
-            {"x": X, "h": h}, rule,
-        ).fired  # fmt: skip
-    model = model_of(build, {"x": X, "h": h})
-    assert not apply_rules(model, [rule], load_target("ort-cpu"))
-
-
-def test_rows_taken_by_another_domain_are_not_scanned() -> None:
-    def build(b: GraphBuilder, x: Value, h: Value) -> Any:
-        return loop(b, 3, [h], lambda i, h: ([b.Add(h, taking(b, x, i))], []))
-
-    model = model_of(build, {"x": X, "h": np.zeros((3, 5), np.float32)})
-    assert apply_rules(model, [LoopToScan()], load_target("ort-cpu"))
-    assert "Gather" in {node.op_type for node in model.graph.all_nodes()}
-
-
-# -- pack-rows ---------------------------------------------------------------------------------
-
-
-def rows_of(b: GraphBuilder, s: Value) -> list[Value]:
-    return [b.slice(s, [k], [k + 1], axes=[0]) for k in range(shape_of(s)[0])]
-
-
-def number(b: GraphBuilder, x: float) -> Value:
-    return b.const(np.float32(x))
-
-
-def lorenz(b: GraphBuilder, s: Value) -> Value:
-    x, y, z = rows_of(b, s)
-    return b.concat([
-        b.Mul(number(b, 8), b.Sub(y, x)),
-        b.Sub(b.Mul(x, b.Sub(number(b, 28), z)), y),
-        b.Sub(b.Mul(x, y), b.Mul(number(b, 2), z)),
-    ], 0)  # fmt: skip
-
-
-def exchanged(b: GraphBuilder, s: Value) -> Value:
-    """Two products of the same rows in another order."""
-    x, y = rows_of(b, s)
-    return b.concat([b.Mul(x, y), b.Mul(y, x)], 0)
-
-
-PACKED: dict[str, tuple[Row, tuple[int, ...], bool]] = {
-    "lorenz": (lambda b, s: b.Add(s, b.Mul(number(b, 0.25), lorenz(b, s))), (3, 4), True),
-    "exchanged": (lambda b, s: b.Sub(s, exchanged(b, s)), (2, 4), True),
-    "negated": (
-        lambda b, s: (lambda r: b.concat([b.Neg(r[1]), b.Add(r[0], r[1])], 0))(rows_of(b, s)),
-        (2, 4),
-        True,
-    ),
-    "as-large-as-fits": (lambda b, s: b.Sub(s, exchanged(b, s)), (2, 128), True),
-    "large": (lambda b, s: b.Sub(s, exchanged(b, s)), (2, 129), False),
-    "one-row": (lambda b, s: b.Add(s, b.concat(rows_of(b, s), 0)), (1, 4), False),
-    "another-operator": (
-        lambda b, s: (lambda r: b.concat([b.Div(r[0], r[1]), b.Mul(r[1], r[0])], 0))(
-            rows_of(b, b.Add(s, number(b, 9)))
-        ),
-        (2, 4),
-        False,
-    ),
-    "of-columns": (
-        lambda b, s: b.transpose(exchanged(b, b.transpose(s, [1, 0])), [1, 0]),
-        (4, 2),
-        False,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", PACKED)
-def test_packed(name: str) -> None:
-    of, shape, fires = PACKED[name]
-
-    def build(b: GraphBuilder, s: Value) -> Any:
-        return [b.Neg(x) for x in loop(b, 3, [s], lambda i, s: ([of(b, s)], [s]))]
-
-    run = LoopRewrite(build, {"s": RNG.normal(size=shape).astype(np.float32)}, PackRows())
-    assert bool(run.fired) == fires
-    if fires:
-        assert not run.inside["Slice"] and not run.inside["Concat"]
-
-
-def test_no_rule_of_bodies_looks_outside_of_them() -> None:
-    def build(b: GraphBuilder, x: Value) -> Any:
-        ends = [b.slice(x, [1], [2], axes=[1]), b.Identity(b.slice(x, [1], [5], axes=[1]))]
-        return b.concat(ends, 1)
-
-    rules = (GhostCells(), JoinTwins())
-    LoopRewrite(build, {"x": numbers(3, 5)}, *rules).nothing()
-    assert SlicesToSplit().name == "slices-to-split"

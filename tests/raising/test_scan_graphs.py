@@ -1,4 +1,4 @@
-"""Single loops, and what the rules about rows and stacks make of each of them."""
+"""What leaves single loops: rows, and work for stacks."""
 
 from __future__ import annotations
 
@@ -9,62 +9,32 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from loop_graphs import LoopRewrite, loop
+from loop_graphs import (
+    Body,
+    H,
+    LoopRewrite,
+    X,
+    added,
+    loop,
+    numbers,
+    rewrite,
+    row,
+    stacked,
+)
 
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.raising.rules.earlier import EarlierRow
 from hlo2onnx.raising.rules.scan_operator import LoopToScan
 from hlo2onnx.raising.rules.scans import BatchScanned, PostponeStacked
-from hlo2onnx.raising.rules.tables import ComputedTable
-from hlo2onnx.raising.rules.unroll import UnrollLoop
 
-RNG = np.random.default_rng(0)
-X = np.arange(20, dtype=np.float32).reshape(5, 4) - 7
-H = np.arange(4, dtype=np.float32)
-W = RNG.integers(-3, 4, size=(4, 4)).astype(np.float32)
+W = numbers(4, 4)
 WIDE = np.arange(20_000, dtype=np.float32)
 FLOAT = oir.DataType.FLOAT
-
-Body = Callable[[GraphBuilder, oir.Value, oir.Value, oir.Value], Any]
-
-
-def row(b: GraphBuilder, x: oir.Value, trip: oir.Value, axis: int = 0) -> oir.Value:
-    made: oir.Value = b.Gather(x, trip, axis=axis)
-    return made
-
-
-def rewrite(
-    body: Body,
-    *rules: Any,
-    count: int = 5,
-    h: np.ndarray = H,
-    x: np.ndarray = X,
-    stopped: bool = False,
-) -> LoopRewrite:
-    """The loop whose body is `body(b, x, trip, state) -> ([state], rows)`."""
-
-    def build(b: GraphBuilder, x: oir.Value, h: oir.Value) -> Any:
-        made = loop(b, count, [h], lambda trip, state: body(b, x, trip, state), stopped)
-        return [b.Neg(value) for value in made]
-
-    return LoopRewrite(build, {"x": x, "h": h}, *rules, opset=21)
-
-
-def added(of: Callable[[GraphBuilder, oir.Value, oir.Value], oir.Value]) -> Body:
-    """h + of(x, trip)"""
-    return lambda b, x, trip, h: ([b.Add(h, of(b, x, trip))], [])
-
-
-def stacked(of: Callable[[GraphBuilder, oir.Value, oir.Value, oir.Value], oir.Value]) -> Body:
-    """h + 1, and a stack of something."""
-    return lambda b, x, trip, h: ([b.Sin(h)], [of(b, x, trip, h)])
 
 
 def expanded(b: GraphBuilder, x: oir.Value) -> oir.Value:
     return b.expand(b.Exp(x), (4, 4))
 
-
-# -- batch-scanned -----------------------------------------------------------------------------
 
 LEFT: dict[str, tuple[Body, dict[str, int]]] = {
     "one-node": (added(lambda b, x, i: b.Exp(row(b, x, i))), {"Gather": 1, "Add": 1}),
@@ -235,9 +205,6 @@ def test_loops_with_a_condition_stay(rule: Any) -> None:
     rewrite(body, rule, stopped=True).nothing()
 
 
-# -- postpone-stacked --------------------------------------------------------------------------
-
-
 POSTPONED: dict[str, tuple[Body, dict[str, int]]] = {
     "function-of-a-state": (stacked(lambda b, x, i, h: b.Exp(h)), {"Sin": 1}),
     "chain": (stacked(lambda b, x, i, h: b.Abs(b.Neg(b.Exp(h)))), {"Sin": 1}),
@@ -298,311 +265,3 @@ def test_large_states_for_rows_half_as_large() -> None:
     body = stacked(lambda b, x, i, h: b.slice(b.Exp(h), [0], [120_000], axes=[0]))
     run = rewrite(body, PostponeStacked(), h=np.arange(240_000, dtype=np.float32) % 7)
     assert run.fired
-
-
-# -- earlier-row -------------------------------------------------------------------------------
-
-
-def two_states(step: Any, *rules: Any, count: int = 5) -> LoopRewrite:
-    def build(b: GraphBuilder, x: oir.Value, h: oir.Value, g: oir.Value) -> Any:
-        made = loop(b, count, [h, g], lambda trip, h, g: step(b, x, trip, h, g))
-        return [b.Neg(value) for value in made]
-
-    return LoopRewrite(build, {"x": X, "h": H, "g": H * 3 + 1}, *rules)
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-@pytest.mark.parametrize("first", [False, True])
-def test_a_state_that_is_the_row_before(first: bool, count: int) -> None:
-    def step(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value, g: oir.Value) -> Any:
-        r = row(b, x, i)
-        if first:
-            return [r, b.Add(g, h)], [b.Mul(g, h), b.Abs(h)]
-        return [b.Add(h, g), r], [b.Mul(g, h), b.Abs(g)]
-
-    run = two_states(step, EarlierRow(), count=count)
-    assert run.fired and run.inside["Gather"] >= 1 and run.inside["Add"] == 1
-    (body,) = (n.attributes["body"].as_graph() for n in run.model.graph if n.op_type == "Loop")
-    assert len(body.inputs) == 3
-
-
-def test_states_of_rows_and_of_copies() -> None:
-    def step(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value, g: oir.Value) -> Any:
-        return [b.Identity(b.Exp(row(b, x, i))), row(b, x, i)], [b.Mul(g, h)]
-
-    run = two_states(step, EarlierRow())
-    assert run.fired
-
-
-def test_states_of_states_stay() -> None:
-    def step(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value, g: oir.Value) -> Any:
-        return [b.Add(g, row(b, x, i)), b.Neg(h)], [b.Mul(g, h)]
-
-    two_states(step, EarlierRow()).nothing()
-
-
-# -- loop-to-scan ------------------------------------------------------------------------------
-
-
-SCANNED: dict[str, tuple[Body, int, int]] = {
-    "row": (added(row), 1, 0),
-    "row-twice": (lambda b, x, i, h: ([b.Add(h, b.Mul(row(b, x, i), row(b, x, i)))], []), 1, 0),
-    "number": (added(lambda b, x, i: b.cast(i, FLOAT)), 1, 0),
-    "nothing": (lambda b, x, i, h: ([b.Sin(h)], [b.Cos(h)]), 1, 0),
-    "row-and-number": (
-        lambda b, x, i, h: ([b.Add(h, b.Mul(row(b, x, i), b.cast(i, FLOAT)))], []),
-        2,
-        0,
-    ),
-    "row-stacked": (stacked(lambda b, x, i, h: row(b, x, i)), 1, 0),
-    "of-another-axis": (added(lambda b, x, i: row(b, x, i, axis=1)), 1, 1),
-    "negative-axis": (added(lambda b, x, i: row(b, x, i, axis=-2)), 1, 1),
-    "of-a-state": (lambda b, x, i, h: ([b.Add(h, row(b, h, i))], []), 1, 1),
-    "by-another-index": (
-        lambda b, x, i, h: ([b.Add(h, row(b, x, b.Mul(i, b.i64(1))))], []),
-        1,
-        1,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SCANNED)
-def test_scan(name: str) -> None:
-    body, inputs, gathers = SCANNED[name]
-    run = rewrite(body, LoopToScan(), count=4, x=X[:4, :4].copy())
-    (scan,) = (node for node in run.model.graph if node.op_type == "Scan")
-    assert scan.attributes["num_scan_inputs"].as_int() == inputs
-    assert run.inside["Gather"] == gathers
-
-
-@pytest.mark.parametrize("count", [3, 5])
-def test_scan_of_the_first_rows(count: int) -> None:
-    run = rewrite(added(row), LoopToScan(), count=count)
-    assert run.fired and run.outside["Slice"] == (count < 5)
-
-
-def test_many_numbers_are_not_stored() -> None:
-    body = added(lambda b, x, i: b.cast(b.Mod(i, b.i64(2)), FLOAT))
-    h = np.zeros(1, np.float32)
-    assert rewrite(body, LoopToScan(), count=1 << 16, h=h).fired
-    rewrite(body, LoopToScan(), count=(1 << 16) + 1, h=h).nothing()
-
-
-# -- unroll-loop -------------------------------------------------------------------------------
-
-
-def chain(b: GraphBuilder, h: oir.Value, nodes: int) -> oir.Value:
-    for k in range(nodes):
-        h = b.Abs(h) if k % 2 else b.Neg(h)
-    return h
-
-
-def product(b: GraphBuilder, h: oir.Value, w: oir.Value) -> oir.Value:
-    return b.squeeze(b.MatMul(b.unsqueeze(h, [0]), w), [0])
-
-
-UNROLLED: dict[str, tuple[Body, int, bool]] = {
-    "all-that-fits": (lambda b, x, i, h: ([chain(b, h, 12)], []), 4, True),
-    "one-too-many": (lambda b, x, i, h: ([chain(b, h, 7)], []), 7, False),
-    "rows-count": (lambda b, x, i, h: (lambda c: ([c], [c]))(chain(b, h, 12)), 4, False),
-    "rows-are-free": (
-        lambda b, x, i, h: ([b.Add(row(b, x, i), chain(b, h, 11))], []),
-        4,
-        True,
-    ),
-    "layers": (
-        lambda b, x, i, h: (
-            [chain(b, product(b, h, row(b, b.const(np.stack([W] * 5)), i)), 12)],
-            [],
-        ),
-        5,
-        True,
-    ),
-    "one-layer": (
-        lambda b, x, i, h: ([chain(b, product(b, h, b.const(W)), 12)], []),
-        5,
-        False,
-    ),
-    "layers-of-arguments": (
-        lambda b, x, i, h: ([chain(b, b.Mul(h, row(b, x, i)), 12)], []),
-        5,
-        False,
-    ),
-    "no-product": (
-        lambda b, x, i, h: ([chain(b, b.Mul(h, row(b, b.const(X), i)), 12)], []),
-        5,
-        False,
-    ),
-    "number-and-copies": (
-        lambda b, x, i, h: (
-            [b.Identity(b.Add(h, b.cast(i, FLOAT)))],
-            [b.Identity(h), b.Identity(row(b, x, i)), b.Identity(i)],
-        ),
-        3,
-        True,
-    ),
-    "state-from-outside": (lambda b, x, i, h: ([row(b, x, b.i64(0))], [b.Sin(h)]), 3, True),
-    "random": (
-        lambda b, x, i, h: (
-            [b.Add(h, b.op("RandomUniform", dtype=1, shape=[4], low=2.0, high=2.0,
-                           types=[(FLOAT, (4,))]))],
-            [],
-        ),
-        3,
-        False,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", UNROLLED)
-def test_unrolled(name: str) -> None:
-    body, count, fires = UNROLLED[name]
-    run = rewrite(body, UnrollLoop(), count=count)
-    assert bool(run.fired) == fires
-    assert bool(run.nodes["Loop"]) != fires
-    if fires:
-        assert not run.nodes["Identity"]
-
-
-def test_rows_of_constants_are_constants() -> None:
-    run = rewrite(added(lambda b, x, i: row(b, b.const(X), i)), UnrollLoop(), count=3)
-    run.gives("Add", "Add", "Add", "Neg")
-
-
-def test_rows_of_arguments_are_sliced() -> None:
-    run = rewrite(added(row), UnrollLoop(), count=2)
-    run.gives("Add", "Add", "Neg", "Slice", "Slice", "Squeeze", "Squeeze")
-
-
-# -- computed-table ----------------------------------------------------------------------------
-
-
-def looked_up(of: Any, index: Any = None) -> Body:
-    """h + of(x[i * 3 % 5]), where h says nothing about i."""
-
-    def body(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value) -> Any:
-        place = b.Mod(b.Mul(i, b.i64(3)), b.i64(5)) if index is None else index(b, i)
-        return [b.Add(h, of(b, row(b, x, place)))], []
-
-    return body
-
-
-COMPUTED: dict[str, tuple[Any, list[str]]] = {
-    "unary": (lambda b, r: b.Exp(r), ["Exp"]),
-    "chain": (lambda b, r: b.Abs(b.Neg(r)), ["Abs"]),
-    "number": (lambda b, r: b.Mul(r, b.const(np.float32(3))), ["Mul"]),
-    "number-first": (lambda b, r: b.Sub(b.const(np.float32(3)), r), ["Sub"]),
-    "number-with-an-axis": (lambda b, r: b.Mul(r, b.const(np.full(1, 3, np.float32))), ["Mul"]),
-    "number-with-as-many-axes": (
-        lambda b, r: b.squeeze(b.Mul(r, b.const(np.full((1, 1), 3, np.float32))), [0]),
-        [""],
-    ),
-    "division": (lambda b, r: b.Div(r, b.const(np.float32(3))), ["Div"]),
-    "two-of-a-chain": (lambda b, r: parts(b, (n := b.Neg(r)), b.Abs(b.Exp(n))), ["Abs", "Neg"]),
-}
-
-
-def parts(b: GraphBuilder, one: oir.Value, other: oir.Value) -> oir.Value:
-    """Half of each, which is not elementwise."""
-    return b.concat([b.slice(one, [0], [2], axes=[0]), b.slice(other, [2], [4], axes=[0])], 0)
-
-
-def tables_of(run: LoopRewrite) -> list[str]:
-    """What makes the tables that rows are taken from."""
-    gathers = [node for node in run.model.graph.all_nodes() if node.op_type == "Gather"]
-    makers = [node.inputs[0].producer() for node in gathers if node.inputs[0] is not None]
-    return sorted(maker.op_type if maker is not None else "" for maker in makers)
-
-
-@pytest.mark.parametrize("name", COMPUTED)
-def test_table(name: str) -> None:
-    of, tables = COMPUTED[name]
-    assert tables_of(rewrite(looked_up(of), ComputedTable())) == tables
-
-
-TABLE_STAYS: dict[str, Body] = {
-    "raw": looked_up(lambda b, r: r),
-    "row-of-the-trip": looked_up(lambda b, r: b.Exp(r), lambda b, i: i),
-    "of-more-axes": looked_up(
-        lambda b, r: b.squeeze(b.Mul(r, b.const(np.ones((1, 1, 1), np.float32))), [0, 1])
-    ),
-    "no-number": looked_up(lambda b, r: b.Mul(r, b.const(H))),
-    "read-beside": looked_up(lambda b, r: parts(b, b.Exp(r), r)),
-    "of-the-state": lambda b, x, i, h: (
-        [b.Add(h, b.Exp(row(b, h, b.Mod(b.Mul(i, b.i64(3)), b.i64(4)))))], []
-    ),
-    "made-in-the-body": lambda b, x, i, h: (
-        [b.Add(h, b.Exp(row(b, b.Add(x, h), b.Mod(b.Mul(i, b.i64(3)), b.i64(5)))))], []
-    ),
-    "broadcasting": lambda b, x, i, h: (
-        [b.Add(h, b.Mul(b.slice(row(b, x, b.Mod(b.Mul(i, b.i64(3)), b.i64(5))), [0], [1], axes=[0]),
-                        b.const(np.ones(4, np.float32))))], []
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TABLE_STAYS)
-def test_table_stays(name: str) -> None:
-    rewrite(TABLE_STAYS[name], ComputedTable()).nothing()
-
-
-@pytest.mark.parametrize(("axes", "fires"), [(1, True), (2, True), (3, False)])
-def test_numbers_with_axes(axes: int, fires: bool) -> None:
-    """They must not give the table another rank."""
-    number = np.full((1,) * axes, 3, np.float32)
-
-    def body(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value) -> Any:
-        place = b.unsqueeze(b.Mod(b.Mul(i, b.i64(3)), b.i64(5)), range(axes - 1))
-        return [b.Add(h, b.Mul(row(b, x, place), b.const(number)))], []
-
-    h = np.zeros((1,) * (axes - 1) + (4,), np.float32)
-    assert bool(rewrite(body, ComputedTable(), h=h).fired) == fires
-
-
-@pytest.mark.parametrize(("rows", "fires"), [(8, True), (9, False)])
-def test_tables_of_eight_times_what_is_taken(rows: int, fires: bool) -> None:
-    x = np.ones((rows, 200), np.float32)
-    h = np.zeros(200, np.float32)
-    assert bool(rewrite(looked_up(COMPUTED["unary"][0]), ComputedTable(), x=x, h=h).fired) == fires
-
-
-@pytest.mark.parametrize(("rows", "fires"), [(1024, True), (1025, False)])
-def test_small_tables(rows: int, fires: bool) -> None:
-    x = np.ones((rows, 1), np.float32)
-    h = np.zeros(1, np.float32)
-    assert bool(rewrite(looked_up(COMPUTED["unary"][0]), ComputedTable(), x=x, h=h).fired) == fires
-
-
-@pytest.mark.parametrize(("dtype", "fires"), [(np.int32, False), (np.float32, True)])
-@pytest.mark.parametrize("op", ["Div", "Mod"])
-def test_what_a_loop_never_divides_by(op: str, dtype: Any, fires: bool) -> None:
-    """Rows that no trip takes are 0."""
-    x = np.array([[1], [0], [2], [0], [4]], dtype)
-
-    def body(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value) -> Any:
-        r = row(b, x, b.Mul(i, b.i64(2)))
-        seven = b.const(np.array(7, dtype))
-        made = b.op(op, seven, r, **({"fmod": 1} if op == "Mod" else {}))
-        return [b.Add(h, made)], []
-
-    run = rewrite(body, ComputedTable(), x=x, h=np.zeros(1, dtype), count=3)
-    assert bool(run.fired) == fires
-
-
-def test_a_table_in_a_branch_stays() -> None:
-    def build(b: GraphBuilder, x: oir.Value, n: oir.Value) -> Any:
-        branches = []
-        for k in (1, 2):
-            with b.subgraph([], "branch") as graph:
-                graph.outputs.append(b.Exp(row(b, x, b.Add(n, b.i64(k)))))
-            branches.append(graph)
-        then, other = branches
-        return b.op("If", b.Less(n, b.i64(1)), then_branch=then, else_branch=other)
-
-    LoopRewrite(build, {"x": X, "n": np.array(0)}, ComputedTable()).nothing()
-
-
-def test_no_table_outside_of_loops() -> None:
-    LoopRewrite(
-        lambda b, x, n: b.Exp(row(b, x, n)), {"x": X, "n": np.array(0)}, ComputedTable()
-    ).nothing()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import onnx_ir as oir
 from rewriting import Build, Inputs, Rewrite
 
@@ -67,3 +69,65 @@ class LoopRewrite(Rewrite):
             into[node.op_type] += 1
             for inner in subgraphs(node):
                 self._count(inner, self.inside)
+
+
+X = np.arange(20, dtype=np.float32).reshape(5, 4) - 7
+H = np.arange(4, dtype=np.float32)
+
+Body = Callable[[GraphBuilder, oir.Value, oir.Value, oir.Value], Any]
+
+
+def row(b: GraphBuilder, x: oir.Value, trip: oir.Value, axis: int = 0) -> oir.Value:
+    made: oir.Value = b.Gather(x, trip, axis=axis)
+    return made
+
+
+def rewrite(
+    body: Body,
+    *rules: Any,
+    count: int = 5,
+    h: np.ndarray = H,
+    x: np.ndarray = X,
+    stopped: bool = False,
+) -> LoopRewrite:
+    """The loop whose body is `body(b, x, trip, state) -> ([state], rows)`."""
+
+    def build(b: GraphBuilder, x: oir.Value, h: oir.Value) -> Any:
+        made = loop(b, count, [h], lambda trip, state: body(b, x, trip, state), stopped)
+        return [b.Neg(value) for value in made]
+
+    return LoopRewrite(build, {"x": x, "h": h}, *rules, opset=21)
+
+
+def added(of: Callable[[GraphBuilder, oir.Value, oir.Value], oir.Value]) -> Body:
+    """h + of(x, trip)"""
+    return lambda b, x, trip, h: ([b.Add(h, of(b, x, trip))], [])
+
+
+def stacked(of: Callable[[GraphBuilder, oir.Value, oir.Value, oir.Value], oir.Value]) -> Body:
+    """h + 1, and a stack of something."""
+    return lambda b, x, trip, h: ([b.Sin(h)], [of(b, x, trip, h)])
+
+
+def numbers(*shape: int) -> np.ndarray:
+    """Small integers, with which sums and products are exact."""
+    return np.random.default_rng(len(shape)).integers(-3, 4, size=shape).astype(np.float32)
+
+
+def number(b: GraphBuilder, x: float) -> oir.Value:
+    """A constant."""
+    return b.const(np.float32(x))
+
+
+def stepped(
+    step: Callable[[GraphBuilder, oir.Value], oir.Value],
+    x: np.ndarray,
+    *rules: Rule,
+    count: int = 2,
+) -> LoopRewrite:
+    """A loop whose state becomes step(state)."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> Any:
+        return [b.Neg(value) for value in loop(b, count, [x], lambda _, s: ([step(b, s)], []))]
+
+    return LoopRewrite(build, {"x": x}, *rules)

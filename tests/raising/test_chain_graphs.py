@@ -1,0 +1,88 @@
+"""States of single loops that get a loop of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from loop_graphs import (
+    LoopRewrite,
+    loop,
+    numbers,
+)
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.values import shape_of
+from hlo2onnx.raising.rules.chains import SeparateChain
+
+FLOAT = oir.DataType.FLOAT
+Value = oir.Value
+Row = Callable[[GraphBuilder, Value], Value]
+
+
+def long(b: GraphBuilder, x: Value, nodes: int) -> Value:
+    for k in range(nodes):
+        x = b.Abs(x) if k % 2 else b.Neg(x)
+    return x
+
+
+def chained(
+    nodes: int = 24, key: int = 2, count: int = 4, sorts: bool = False, follows: str = "own"
+) -> LoopRewrite:
+    """k = -k; h = h + f(k), f of so many nodes."""
+
+    def build(b: GraphBuilder, h: Value, k: Value) -> Any:
+        def step(trip: Value, h: Value, k: Value) -> Any:
+            f = b.op("TopK", k, b.i64([2]), axis=0, n_outputs=2)[0] if sorts else b.Abs(k)
+            f = b.slice(long(b, f, nodes - 1), [0], [2], axes=[0])
+            after = {
+                "own": lambda: b.Sub(b.const(np.float32(1)), k),
+                "other": lambda: b.Add(b.Neg(k), b.ReduceMax(h, keepdims=0)),
+            }[follows]()
+            return [b.Add(h, f), after], [h, k]
+
+        return [b.Neg(x) for x in loop(b, count, [h, k], step)]
+
+    return LoopRewrite(build, {"h": numbers(2), "k": numbers(key)}, SeparateChain())
+
+
+@pytest.mark.parametrize(
+    ("options", "fires"),
+    [
+        ({}, True),
+        ({"nodes": 23}, True),
+        ({"nodes": 22}, False),
+        ({"sorts": True, "nodes": 30}, False),
+        ({"follows": "other"}, False),
+        ({"key": 1 << 14}, True),
+        ({"key": (1 << 14) + 1}, False),
+        ({"key": 1 << 14, "count": 64}, True),
+        ({"key": 1 << 14, "count": 65}, False),
+        ({"count": 1}, True),
+    ],
+)
+def test_chains(options: dict[str, Any], fires: bool) -> None:
+    run = chained(**options)
+    assert bool(run.fired) == fires and run.outside["Loop"] == 1 + fires
+
+
+def test_a_chain_of_two_states_between_others() -> None:
+    """k follows from m and m from k; h and g from all."""
+
+    def build(b: GraphBuilder, h: Value, k: Value, g: Value, m: Value) -> Any:
+        def step(trip: Value, h: Value, k: Value, g: Value, m: Value) -> Any:
+            f = long(b, b.Add(k, m), 30)
+            return [b.Add(h, f), b.Neg(m), b.Sub(g, h), b.Abs(b.Sub(k, m))], [m, b.Neg(g)]
+
+        return [b.Neg(x) for x in loop(b, 4, [h, k, g, m], step)]
+
+    inputs = {name: numbers(2) for name in "hkgm"}
+    run = LoopRewrite(build, inputs, SeparateChain())
+    loops = [node for node in run.model.graph if node.op_type == "Loop"]
+    assert [len(node.inputs) - 2 for node in loops] == [2, 2]
+    first = loops[0].attributes["body"].as_graph()
+    assert len(first) <= 6 and len(first.outputs) == 5
+    assert [shape_of(x) for x in loops[0].outputs] == [(2,), (2,), (4, 2), (4, 2)]

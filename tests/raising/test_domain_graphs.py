@@ -1,0 +1,120 @@
+"""Operators of other domains in single loops, and the order of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from loop_graphs import (
+    LoopRewrite,
+    X,
+    loop,
+    numbers,
+)
+from rewriting import model_of
+
+from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.values import shape_of
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.bodies import SlicesToSplit
+from hlo2onnx.raising.rules.cells import Gru, Lstm
+from hlo2onnx.raising.rules.columns import ColumnsFirst
+from hlo2onnx.raising.rules.ghosts import GhostCells
+from hlo2onnx.raising.rules.packing import PackRows
+from hlo2onnx.raising.rules.scan_operator import LoopToScan
+from hlo2onnx.raising.rules.scans import BatchScanned, PostponeStacked
+from hlo2onnx.raising.rules.tables import ComputedTable
+from hlo2onnx.raising.rules.twins import JoinTwins
+from hlo2onnx.raising.rules.unroll import UnrollLoop
+from hlo2onnx.targets import load_target
+
+FLOAT = oir.DataType.FLOAT
+Value = oir.Value
+Row = Callable[[GraphBuilder, Value], Value]
+X = numbers(4, 3, 5)
+
+
+def foreign(b: GraphBuilder, op: str, *inputs: Value, **attributes: Any) -> Value:
+    """An operator of a domain that nobody knows, which happens to have a known name."""
+    outputs = [(x.dtype, shape_of(x)) for x in inputs[:1]]
+    (made,) = b.node(op, list(inputs), attributes, outputs, "com.example")
+    return made
+
+
+def taking(b: GraphBuilder, x: Value, i: Value) -> Value:
+    (made,) = b.node("Gather", [x, i], {"axis": 0}, [(FLOAT, (3, 5))], "com.example")
+    return made
+
+
+FOREIGN: dict[str, tuple[Any, Any]] = {
+    "batch-scanned": (
+        BatchScanned(), lambda b, x, i, h: ([h], [foreign(b, "Exp", b.Gather(x, i, axis=0))])
+    ),
+    "postpone-stacked": (
+        PostponeStacked(), lambda b, x, i, h: ([b.Neg(h)], [foreign(b, "Exp", h)])
+    ),
+    "computed-table": (
+        ComputedTable(),
+        lambda b, x, i, h: (
+            [b.Add(h, foreign(b, "Exp", b.Gather(x, b.Mul(i, b.i64(0)), axis=0)))], []
+        ),
+    ),
+    "columns-first": (
+        ColumnsFirst(),
+        lambda b, x, i, h: (
+            [foreign(b, "Neg", b.concat([b.slice(h, [4], [5], axes=[1]),
+                                         b.slice(h, [0], [4], axes=[1])], 1))], []
+        ),
+    ),
+    "ghost-cells": (
+        GhostCells(),
+        lambda b, x, i, h: (
+            [b.concat([foreign(b, "Identity", b.slice(h, [1], [2], axes=[1])),
+                       b.slice(h, [1], [5], axes=[1])], 1)], []
+        ),
+    ),
+    "join-twins": (JoinTwins(), lambda b, x, i, h: (
+        [b.Add(*(b.concat([foreign(b, "Neg", b.Abs(b.Neg(b.Abs(p)))) for p in
+                           b.op("Split", v, b.i64([1, 2]), axis=0, n_outputs=2)], 0)
+                 for v in (h, b.Relu(h))))], []
+    )),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_operators_of_other_domains_stay(name: str) -> None:
+    rule, body = FOREIGN[name]
+
+    def build(b: GraphBuilder, x: Value, h: Value) -> Any:
+        return loop(b, 3, [h], lambda i, h: body(b, x, i, h))
+
+    h = np.zeros((80, 5) if name == "columns-first" else (3, 5), np.float32)
+    if name == "columns-first":
+        assert LoopRewrite(
+            lambda b, x, h: loop(b, 3, [h], lambda i, h: (
+                [b.Neg(b.concat([b.slice(h, [4], [5], axes=[1]),
+                                 b.slice(h, [0], [4], axes=[1])], 1))], [])),
+            {"x": X, "h": h}, rule,
+        ).fired  # fmt: skip
+    model = model_of(build, {"x": X, "h": h})
+    assert not apply_rules(model, [rule], load_target("ort-cpu"))
+
+
+def test_rows_taken_by_another_domain_are_not_scanned() -> None:
+    def build(b: GraphBuilder, x: Value, h: Value) -> Any:
+        return loop(b, 3, [h], lambda i, h: ([b.Add(h, taking(b, x, i))], []))
+
+    model = model_of(build, {"x": X, "h": np.zeros((3, 5), np.float32)})
+    assert apply_rules(model, [LoopToScan()], load_target("ort-cpu"))
+    assert "Gather" in {node.op_type for node in model.graph.all_nodes()}
+
+
+def test_the_order_of_phases() -> None:
+    """Cells are found in loops that are whole, rows in loops that are no Scan, Slices by other
+    rules first."""
+    assert Lstm.phase == Gru.phase == ColumnsFirst.phase == 0
+    assert Lstm.phase < UnrollLoop.phase < PackRows.phase == LoopToScan.phase
+    assert LoopToScan.phase < SlicesToSplit.phase == JoinTwins.phase
