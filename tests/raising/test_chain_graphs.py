@@ -30,7 +30,12 @@ def long(b: GraphBuilder, x: Value, nodes: int) -> Value:
 
 
 def chained(
-    nodes: int = 24, key: int = 2, count: int = 4, sorts: bool = False, follows: str = "own"
+    nodes: int = 24,
+    key: int = 2,
+    count: int = 4,
+    sorts: bool = False,
+    follows: str = "own",
+    direct: bool = False,
 ) -> LoopRewrite:
     """k = -k; h = h + f(k), f of so many nodes."""
 
@@ -44,7 +49,7 @@ def chained(
             }[follows]()
             return [b.Add(h, f), after], [h, k]
 
-        return [b.Neg(x) for x in loop(b, count, [h, k], step)]
+        return [b.Neg(x) for x in loop(b, count, [h, k], step, direct=direct)]
 
     return LoopRewrite(build, {"h": numbers(2), "k": numbers(key)}, SeparateChain())
 
@@ -62,6 +67,7 @@ def chained(
         ({"key": 1 << 14, "count": 64}, True),
         ({"key": 1 << 14, "count": 65}, False),
         ({"count": 1}, True),
+        ({"direct": True}, True),
     ],
 )
 def test_chains(options: dict[str, Any], fires: bool) -> None:

@@ -15,6 +15,7 @@ from loop_graphs import (
 )
 
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.graph.values import shape_of
 from hlo2onnx.raising.rules.earlier import EarlierRow
 
 
@@ -37,6 +38,8 @@ def test_a_state_that_is_the_row_before(first: bool, count: int) -> None:
 
     run = two_states(step, EarlierRow(), count=count)
     assert run.fired and run.inside["Gather"] >= 1 and run.inside["Add"] == 1
+    stacks = [node for node in run.model.graph if node.op_type == "Concat"]
+    assert [shape_of(node.outputs[0]) for node in stacks] == [(count, 4)]
     (body,) = (n.attributes["body"].as_graph() for n in run.model.graph if n.op_type == "Loop")
     assert len(body.inputs) == 3
 
@@ -47,6 +50,17 @@ def test_states_of_rows_and_of_copies() -> None:
 
     run = two_states(step, EarlierRow())
     assert run.fired
+
+
+def test_states_that_the_body_returns_as_they_are() -> None:
+    def build(b: GraphBuilder, x: oir.Value, h: oir.Value, g: oir.Value) -> Any:
+        def step(i: oir.Value, h: oir.Value, g: oir.Value) -> Any:
+            return [row(b, x, i), h], [b.Mul(g, h), g]
+
+        return [b.Neg(value) for value in loop(b, 4, [h, g], step, direct=True)]
+
+    run = LoopRewrite(build, {"x": X, "h": H, "g": H * 3 + 1}, EarlierRow())
+    assert run.fired == {"earlier-row": 2} and run.outside["Loop"] == 1
 
 
 def test_states_of_states_stay() -> None:

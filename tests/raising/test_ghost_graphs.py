@@ -117,7 +117,8 @@ def test_ghost_cells(name: str) -> None:
             if n.op_type == "Pad"]  # fmt: skip
     assert pads == [mode] * bool(mode) and bool(run.fired) == bool(mode)
     if mode:
-        assert +run.inside == Counter(Slice=1, Pad=1)
+        assert set(+run.inside) <= {"Pad", "Slice"}
+        assert run.inside["Pad"] == 1 and run.inside["Slice"] <= 1
 
 
 @pytest.mark.parametrize(("columns", "fires"), [(128, True), (129, False)])

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from loop_graphs import (
-    Body,
-    X,
-    added,
-    rewrite,
-    row,
-    stacked,
-)
+from loop_graphs import Body, H, LoopRewrite, X, added, loop, rewrite, row, stacked
+from rewriting import model_of
 
+from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.scan_operator import LoopToScan
+from hlo2onnx.targets import load_target
 
 FLOAT = oir.DataType.FLOAT
 
@@ -61,3 +57,53 @@ def test_many_numbers_are_not_stored() -> None:
     h = np.zeros(1, np.float32)
     assert rewrite(body, LoopToScan(), count=1 << 16, h=h).fired
     rewrite(body, LoopToScan(), count=(1 << 16) + 1, h=h).nothing()
+
+
+def scan_of(build: Any, inputs: dict[str, Any]) -> Any:
+    """The Scan that a Loop becomes, which is not run."""
+    model = model_of(build, inputs)
+    apply_rules(model, [LoopToScan()], load_target("ort-cpu"))
+    found = [node for node in model.graph if node.op_type == "Scan"]
+    return found[0] if found else None
+
+
+def test_scanned_values_keep_their_names() -> None:
+    def build(b: GraphBuilder, x: oir.Value, h: oir.Value) -> Any:
+        def step(trip: oir.Value, h: oir.Value) -> Any:
+            trip.name = "epoch"
+            taken = row(b, x, trip)
+            taken.name = "token"
+            return [b.Add(h, b.Mul(taken, b.cast(trip, FLOAT)))], []
+
+        return loop(b, 5, [h], step)
+
+    body = scan_of(build, {"x": X, "h": H}).attributes["body"].as_graph()
+    assert [x.name.partition("_")[0] for x in body.inputs[1:]] == ["token", "epoch"]
+
+
+@pytest.mark.parametrize("places", [(0,), (1,), (0, 1)])
+def test_types_that_the_target_cannot_carry(places: tuple[int, ...]) -> None:
+    four = oir.DataType.INT4
+
+    def build(b: GraphBuilder, x: oir.Value, h: oir.Value) -> Any:
+        def step(trip: oir.Value, h: oir.Value, g: oir.Value) -> Any:
+            return [b.Neg(h), b.Identity(g)], [b.Abs(h), b.cast(g, four)]
+
+        first = [b.cast(h, four) if 0 in places else h, h]
+        made = loop(b, 5, first[::-1], step)
+        return made[: 3 + (1 in places)]
+
+    assert scan_of(build, {"x": X, "h": H}) is None
+
+
+def test_a_list_of_numbers_beside_the_number_of_the_trip() -> None:
+    def build(b: GraphBuilder, x: oir.Value, h: oir.Value) -> Any:
+        listed = b.i64(range(5))
+
+        def step(trip: oir.Value, h: oir.Value) -> Any:
+            both = b.Add(b.Gather(listed, trip, axis=0), b.Mul(trip, b.i64(2)))
+            return [b.Add(h, b.cast(both, FLOAT))], []
+
+        return loop(b, 5, [h], step)
+
+    LoopRewrite(build, {"x": X, "h": H}, LoopToScan())

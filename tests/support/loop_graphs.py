@@ -20,7 +20,12 @@ Step = Callable[..., tuple[Results, Results]]
 
 
 def loop(
-    b: GraphBuilder, count: int | oir.Value, initial: Results, step: Step, stopped: bool = False
+    b: GraphBuilder,
+    count: int | oir.Value,
+    initial: Results,
+    step: Step,
+    stopped: bool = False,
+    direct: bool = False,
 ) -> list[oir.Value]:
     """A Loop of so many trips.
 
@@ -29,16 +34,17 @@ def loop(
         initial: The states before the first trip.
         step: `step(trip, *states)` gives the states after a trip and a row of each stack.
         stopped: Whether the body computes a condition (which holds).
+        direct: Whether the body returns its inputs as they are, without an Identity.
     """
     number, on = b.value("trip", oir.DataType.INT64, []), b.value("on", oir.DataType.BOOL, [])
     states = [b.value("state", dtype_of(x), shape_of(x)) for x in initial]
     with b.subgraph([number, on, *states], "body") as body:
         after, rows = step(number, *states)
-        going = b.Less(number, b.i64(1000)) if stopped else b.Identity(on)
+        going = b.Less(number, b.i64(1000)) if stopped else on if direct else b.Identity(on)
         results: list[oir.Value] = [going]
         for value in (*after, *rows):
             node = value.producer()
-            own = node is not None and node.graph is body and value not in results
+            own = direct or (node is not None and node.graph is body and value not in results)
             results.append(value if own else b.Identity(value))
         body.outputs.extend(results)
     trips = count if isinstance(count, int) else oir.SymbolicDim(None)

@@ -88,7 +88,7 @@ def _one_trip(
     """The states after the trip, and the stacks of one row."""
     given = [b.i64(0), b.const(np.array(True)), *initial]
     for inner, value in zip(body.inputs, given, strict=True):
-        oir.convenience.replace_all_uses_with(inner, value, replace_graph_outputs=True)
+        oir.convenience.replace_all_uses_with(inner, value)
     _, *values = _inlined(node, body)
     states, rows = values[: len(initial)], values[len(initial) :]
     return [*states, *(b.unsqueeze(row, [0]) for row in rows)]
