@@ -10,7 +10,6 @@ import onnx_ir as oir
 import pytest
 from loop_graphs import (
     LoopRewrite,
-    X,
     loop,
     numbers,
 )
