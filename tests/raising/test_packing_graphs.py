@@ -93,3 +93,76 @@ def test_no_rule_of_bodies_looks_outside_of_them() -> None:
 
     rules = (GhostCells(), JoinTwins())
     LoopRewrite(build, {"x": numbers(3, 5)}, *rules).nothing()
+
+
+def rotated(b: GraphBuilder, s: Value) -> Value:
+    """Every row times the next one."""
+    rows = rows_of(b, s)
+    return b.concat([b.Mul(x, y) for x, y in zip(rows, [*rows[1:], rows[0]], strict=True)], 0)
+
+
+@pytest.mark.parametrize(("rows", "fires"), [(2, True), (6, True), (7, False)])
+def test_numbers_of_rows(rows: int, fires: bool) -> None:
+    def build(b: GraphBuilder, s: Value) -> Any:
+        return loop(b, 2, [s], lambda i, s: ([b.Sub(s, rotated(b, s))], []))
+
+    run = LoopRewrite(build, {"s": np.ones((rows, 3), np.float32)}, PackRows())
+    assert bool(run.fired) == fires
+
+
+def halves_joined_beside(b: GraphBuilder, s: Value) -> Value:
+    """Columns of a square state, which are joined as columns."""
+    x, y = (b.slice(s, [k], [k + 1], axes=[1]) for k in range(2))
+    return b.concat([b.Mul(x, y), b.Mul(y, x)], 1)
+
+
+def rows_joined_beside(b: GraphBuilder, s: Value) -> Value:
+    """Rows of a square state, which are turned and joined as columns."""
+    x, y = (b.reshape(row, (2, 1)) for row in rows_of(b, s))
+    return b.concat([b.Mul(x, y), b.Mul(y, x)], 1)
+
+
+def of_two_rows_each(b: GraphBuilder, s: Value) -> Value:
+    low, high = (b.slice(s, [k], [k + 2], axes=[0]) for k in (0, 2))
+    return b.concat([b.Mul(low, high), b.Mul(high, low)], 0)
+
+
+@pytest.mark.parametrize("of", [halves_joined_beside, rows_joined_beside, of_two_rows_each])
+def test_other_pieces_stay(of: Row) -> None:
+    def build(b: GraphBuilder, s: Value) -> Any:
+        return loop(b, 2, [s], lambda i, s: ([b.Sub(s, of(b, s))], []))
+
+    shape = (4, 2) if of is of_two_rows_each else (2, 2)
+    LoopRewrite(build, {"s": numbers(*shape)}, PackRows()).nothing()
+
+
+READ: dict[str, Callable[..., Any]] = {
+    "product-stacked": lambda b, s, p, new: ([new], [p]),
+    "product-computed-with": lambda b, s, p, new: ([new], [b.Abs(p)]),
+    "product-copied": lambda b, s, p, new: ([new], [b.Identity(p)]),
+    "state-computed-with": lambda b, s, p, new: ([new], [b.Abs(s)]),
+    "new-state-computed-with": lambda b, s, p, new: ([new], [b.Abs(new)]),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_rows_and_states_that_are_read_elsewhere_stay(name: str) -> None:
+    def build(b: GraphBuilder, s: Value) -> Any:
+        def step(i: Value, s: Value) -> Any:
+            x, y = rows_of(b, s)
+            product = b.Mul(x, y)
+            return READ[name](b, s, product, b.Sub(s, b.concat([product, b.Mul(y, x)], 0)))
+
+        return loop(b, 2, [s], step)
+
+    LoopRewrite(build, {"s": numbers(2, 3)}, PackRows()).nothing()
+
+
+def test_a_state_that_another_one_becomes_stays() -> None:
+    def build(b: GraphBuilder, s: Value) -> Any:
+        def step(i: Value, s: Value, t: Value) -> Any:
+            return [b.Sub(s, exchanged(b, s)), b.Identity(s)], [b.Abs(t)]
+
+        return loop(b, 2, [s, b.Neg(s)], step)
+
+    LoopRewrite(build, {"s": numbers(2, 3)}, PackRows()).nothing()
