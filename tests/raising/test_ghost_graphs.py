@@ -10,11 +10,15 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from loop_graphs import (
+    loop,
     stepped,
 )
+from rewriting import model_of
 
 from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.ghosts import GhostCells
+from hlo2onnx.targets import load_target
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]
@@ -142,3 +146,27 @@ def test_both_axes_have_ghost_cells() -> None:
 
     run = stepped(step, CELLS, GhostCells())
     assert +run.inside == Counter(Slice=1, Pad=1)
+
+
+def test_ghost_cells_around_a_part_of_a_large_tensor() -> None:
+    def step(b: GraphBuilder, x: Value) -> Value:
+        core = b.slice(x, [3, 4], [9, 13], axes=[0, 1])
+        made: Value = b.Add(x, b.ReduceMax(open_ends(b, core), keepdims=0))
+        return made
+
+    x = np.arange(40_000, dtype=np.float32).reshape(200, 200)
+    run = stepped(step, x, GhostCells())
+    assert run.fired and run.inside["Pad"] == 1 and not run.inside["Concat"]
+
+
+def test_moves_of_another_domain_are_none() -> None:
+    def build(b: GraphBuilder, x: Value) -> Any:
+        def step(trip: Value, x: Value) -> Any:
+            types = [(oir.DataType.FLOAT, (6, 1))]
+            (end,) = b.node("Identity", [part(b, x, 1, 2)], {}, types, "com.example")
+            return [b.concat([end, part(b, x, 1, 9)], 1)], []
+
+        return loop(b, 2, [x], step)
+
+    model = model_of(build, {"x": CELLS})
+    assert not apply_rules(model, [GhostCells()], load_target("ort-cpu"))

@@ -107,3 +107,16 @@ def test_twins_that_are_cut_along_the_last_axis_stay() -> None:
         return b.Abs(b.Neg(b.concat([b.Mul(u, v), b.Abs(b.Add(w, u)), b.Neg(v)], 1)))  # type: ignore[no-any-return]
 
     stepped(lambda b, x: b.Sub(of(b, x), of(b, b.Relu(x))), numbers(4, 3), JoinTwins()).nothing()
+
+
+def test_splits_into_one_along_the_last_axis_stay() -> None:
+    def of(b: GraphBuilder, x: Value) -> Value:
+        (whole,) = b.node("Split", [x, b.i64([5])], {"axis": 1}, [(x.dtype, (3, 5))])
+        made: Value = b.Mul(b.Abs(b.Neg(b.Floor(b.Relu(b.Neg(b.Abs(whole)))))), whole)
+        return made
+
+    def step(b: GraphBuilder, x: Value) -> Value:
+        made: Value = b.Sub(of(b, x), of(b, b.Relu(x)))
+        return made
+
+    stepped(step, numbers(3, 5), JoinTwins()).nothing()
