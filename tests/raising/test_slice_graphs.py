@@ -68,8 +68,9 @@ def main_graph(build: Any, inputs: dict[str, np.ndarray]) -> LoopRewrite:
     return LoopRewrite(build, inputs, SlicesToSplit())
 
 
-def test_all_slices_of_a_tensor_outside_of_bodies() -> None:
-    run = main_graph(lambda b, x: joined((0, 2), (2, 6))(b, b.Neg(x)), {"x": CELLS})
+@pytest.mark.parametrize("cuts", [((0, 2), (2, 6)), ((2, 6), (0, 2)), ((1, 4), (4, 6), (0, 1))])
+def test_all_slices_of_a_tensor_outside_of_bodies(cuts: Any) -> None:
+    run = main_graph(lambda b, x: joined(*cuts)(b, b.Neg(x)), {"x": CELLS})
     assert run.outside["Split"] == 1 and not run.outside["Slice"]
 
 

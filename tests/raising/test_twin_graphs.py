@@ -49,6 +49,11 @@ def deep(b: GraphBuilder, parts: list[Value]) -> Value:
 
 TWINS: dict[str, tuple[Step, bool]] = {
     "seven-nodes": (of_both(deep), True),
+    "four-nodes-saved": (of_both(flux), True),
+    "three-nodes-saved": (
+        of_both(lambda b, p: b.concat([b.Mul(p[0], p[1]), b.Abs(b.Add(p[2], p[0])), p[1]], 0)),
+        False,
+    ),
     "numbers": (of_both(lambda b, p: b.Abs(flux(b, p, b.const(np.float32(2))))), True),
     "a-column": (
         of_both(lambda b, p: b.Abs(flux(b, p, b.const(np.full((1, 1), 2, np.float32))))),
