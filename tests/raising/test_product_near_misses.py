@@ -90,6 +90,10 @@ SWAPS: dict[str, tuple[Build, bool]] = {
         ),
         True,
     ),
+    "columns that were not joined": (
+        lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 3, 2, 3)), (0, 3, 2, 1)),
+        True,
+    ),
     "rows and columns mixed": (
         lambda b, x, y: turned(b, b.reshape(product(b, x, y), (2, 3, 2, 3)), (0, 2, 1, 3)),
         False,

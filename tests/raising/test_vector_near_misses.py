@@ -49,7 +49,10 @@ OTHERS: dict[str, tuple[Build, list[str] | None]] = {
         lambda b, x, w: b.MatMul(b.const(X), b.reshape(b.slice(w, [0], [2], axes=[1]), (2, 4, 1))),
         None,
     ),
-    "several columns": (lambda b, x, w: b.MatMul(b.const(ROW), b.reshape(b.Abs(w), (4, 6))), None),
+    "several columns": (
+        lambda b, x, w: b.MatMul(b.const(ROW), b.reshape(b.Transpose(w, perm=(1, 0)), (4, 6))),
+        None,
+    ),
     "a vector that was a matrix": (
         lambda b, x, w: b.reshape(
             b.MatMul(b.reshape(x, (1, 12)), b.const(np.ones((12, 2), np.float32))), (2,)

@@ -154,7 +154,7 @@ def _unequal(value: oir.Value | None) -> Pair | None:
 
 def _is_zero(pair: Pair) -> bool:
     numbers = map(const_of, pair)
-    return any(number is not None and number.size and not number.any() for number in numbers)
+    return any(number is not None and not number.any() for number in numbers)
 
 
 class FloorRemainder(Rule):
