@@ -82,7 +82,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), OPTIONS, ids=[str(o) for o, _ in OPTIONS])
+@pytest.mark.parametrize(("options", "message"), OPTIONS)
 def test_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         translate(function, X, **options)
