@@ -13,7 +13,7 @@ COUNTS = {
     "reductions": 300,
     "chlo": 100,
     "loops": 100,
-    "branches": 50,
+    "branches": 30,
 }
 
 
