@@ -42,7 +42,9 @@ def loop_of(b: Builder, count: Count, rows: Rows | None = None) -> None:
     if isinstance(bound, Value) and b.rng.random() < 0.5:
         bound = kept(bound)
         states.append(bound)
-    if count.step in (1, -1) and count.direction != "NE" and b.rng.random() < 0.12:
+    ends = count.step in (1, -1) and count.direction != "NE"
+    # A counter that is past its bound already would wrap in the trip that the flag allows.
+    if ends and b.rng.random() < 0.12 and count.trips:
         # Another state says whether the loop goes on: so after each trip, anything before it.
         first = b.like(Type("i1", ()))
         flag = State(first, first)
