@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
+from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.graph.builder import GraphBuilder
 from hlo2onnx.graph.edit import subgraphs
 from hlo2onnx.raising.rules.scans import BatchScanned, PostponeStacked
-from tests.support.rewriting import Rewrite
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3, 4)).astype(np.float32)
