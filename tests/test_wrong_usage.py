@@ -233,8 +233,8 @@ def test_a_child_is_not_confused_by_modules_of_the_user(tmp_path: Path) -> None:
     out = run_python(
         f"""
         import sys
-        sys.path.insert(0, {str(tmp_path)!r})
         import hlo2onnx
+        sys.path.insert(0, {str(tmp_path)!r})
         print(hlo2onnx.translate({str(tmp_path / "model.mlir")!r}).input_names)
         """
     )
