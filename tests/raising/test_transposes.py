@@ -185,3 +185,17 @@ def test_constants_are_not_transposed_in_turns() -> None:
 
     run = Rewrite(build, {"x": np.array(3, np.float32)}, *RULES)
     assert run.fired["late-transpose"] == 0
+
+
+def test_rows_and_columns_do_not_take_turns() -> None:
+    """An operand with one row is reshaped, not transposed: a Transpose would come back."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        row = b.Pad(y, b.i64([0, 2, 0, 2]))
+        result: oir.Value = b.Add(row, b.Transpose(x, perm=(1, 0)))
+        return result
+
+    column = np.ones((8, 1), np.float32)
+    rules = [rule for rule in RULES if not isinstance(rule, UnitTransposeToReshape)]
+    run = Rewrite(build, {"x": column, "y": column[:4].T}, *rules)
+    assert run.fired["late-transpose"] == 1

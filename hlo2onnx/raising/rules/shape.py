@@ -163,15 +163,25 @@ class UnitTransposeToReshape(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = first(node)
         perm = node.attributes["perm"].as_ints()
-        moved = [axis for axis in perm if shape_of(x)[axis] != 1]
-        need(moved == sorted(moved), "it moves an axis with elements", node)
-        dims = shape_of(node.outputs[0])
-        if b.reshapes_at_once(x, dims):
-            return b.reshape(x, dims)
-        before, after = (
-            [axis for axis, dim in enumerate(shape) if dim == 1] for shape in (shape_of(x), dims)
-        )
-        return b.unsqueeze(b.squeeze(x, before), after)
+        need(moves_units_only(shape_of(x), perm), "it moves an axis with elements", node)
+        return with_moved_units(x, perm, b)
+
+
+def moves_units_only(dims: Shape, perm: Sequence[int]) -> bool:
+    """Whether a permutation of axes with these extents leaves the elements in their order."""
+    moved = [axis for axis in perm if dims[axis] != 1]
+    return moved == sorted(moved)
+
+
+def with_moved_units(x: oir.Value, perm: Sequence[int], b: Rewriter) -> oir.Value:
+    """Transpose(x, perm) without a Transpose, where only axes of extent 1 move."""
+    before = shape_of(x)
+    after = tuple(before[axis] for axis in perm)
+    if b.reshapes_at_once(x, after):
+        return b.reshape(x, after)
+    units = ([axis for axis, dim in enumerate(dims) if dim == 1] for dims in (before, after))
+    removed, added = units
+    return b.unsqueeze(b.squeeze(x, removed), added)
 
 
 def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:

@@ -15,7 +15,13 @@ from hlo2onnx.graph.dims import product
 from hlo2onnx.graph.ops import BROADCASTING, UNARY
 from hlo2onnx.graph.values import Dim, Shape, const_ints, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shape import RESHAPES, first, rebuilt
+from hlo2onnx.raising.rules.shape import (
+    RESHAPES,
+    first,
+    moves_units_only,
+    rebuilt,
+    with_moved_units,
+)
 from hlo2onnx.raising.rules.units import REDUCTIONS, keeps_axes, reduced_axes
 
 _MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
@@ -149,10 +155,12 @@ def _earlier(x: oir.Value, perm: list[int], b: Rewriter) -> oir.Value:
         return x
     whole: Shape = (1,) * (len(perm) - rank_of(x)) + shape_of(x)
     back = _inverse(perm)
-    long = [axis for axis in back if whole[axis] != 1]
-    cheap = x.const_value is not None or long == sorted(long)
+    is_free = moves_units_only(whole, back)
+    cheap = is_free or x.const_value is not None
     need(cheap and b.reshapes_at_once(x, whole), "another operand is computed", x)
-    return b.transpose(b.reshape(x, whole), back)
+    reshaped = b.reshape(x, whole)
+    # A Transpose could move on to what reads it, back to where it came from.
+    return with_moved_units(reshaped, back, b) if is_free else b.transpose(reshaped, back)
 
 
 class ReduceTransposed(Rule):
