@@ -14,19 +14,19 @@ import jax
 
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
-from hlo2onnx.graph.weights import STORAGE_TYPES
+from hlo2onnx.ir.weight_names import STORAGE_TYPES
 from hlo2onnx.options import Options
-from hlo2onnx.output import output_folder
+from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
-from hlo2onnx.programs import OnnxPrograms
+from hlo2onnx.runtime.output_paths import output_folder
+from hlo2onnx.runtime.shared_weights import OnnxPrograms
 from hlo2onnx.sources import Source, load
-from hlo2onnx.sources.bound import Bind, bound, named_without_argument, stored_as, values_to_bind
-from hlo2onnx.sources.branches import without_untaken_branches
-from hlo2onnx.sources.objects import plain_function
+from hlo2onnx.sources.bind import Bind, bound, named_without_argument, stored_as, values_to_bind
+from hlo2onnx.sources.partition import plain_function
+from hlo2onnx.sources.prune_branches import without_untaken_branches
 from hlo2onnx.sources.signature import with_channels_second
-from hlo2onnx.sources.specialized import specialized
-from hlo2onnx.sources.symbolic import Dynamic
-from hlo2onnx.stages import run_stages
+from hlo2onnx.sources.specialize import specialized
+from hlo2onnx.sources.symbolic_arguments import Dynamic
 
 
 @overload

@@ -301,8 +301,8 @@ def _source(model: str) -> Path | bytes:
 
 
 def _write_report(path: Path, facts: dict[str, Any]) -> None:
-    from hlo2onnx.output import writing
     from hlo2onnx.report import to_json
+    from hlo2onnx.runtime.output_paths import writing
 
     with writing(path):
         path.write_text(to_json(facts) + "\n", encoding="utf-8")

@@ -13,20 +13,20 @@ import numpy as np
 import onnx
 import onnx_ir as oir
 
-from hlo2onnx import saving
-from hlo2onnx.calling import flatten_arguments, from_model, to_model, unflatten_results
 from hlo2onnx.errors import SignatureError, UsageError, VerificationError
 from hlo2onnx.mlir.inlining import inlined
 from hlo2onnx.mlir.normalize import functions_of
-from hlo2onnx.output import output_file
-from hlo2onnx.profiling import Profile, profile
 from hlo2onnx.report import Report
-from hlo2onnx.saving import save_models, weight_bytes
+from hlo2onnx.runtime import saving
+from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model, unflatten_results
+from hlo2onnx.runtime.output_paths import output_file
+from hlo2onnx.runtime.profiling import Profile, profile
+from hlo2onnx.runtime.saving import save_models, weight_bytes
+from hlo2onnx.runtime.sessions import OrtProgram
+from hlo2onnx.runtime.stepping import Stepper
 from hlo2onnx.sources import Source
-from hlo2onnx.stepping import Stepper
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.inputs import random_array
-from hlo2onnx.verification.ort import OrtProgram
 from hlo2onnx.verification.verify import verify
 
 

@@ -19,13 +19,13 @@ from processes import environment
 
 import hlo2onnx
 from hlo2onnx import LoadError, TranslationError, UsageError, cli
-from hlo2onnx.mlir import isolated
+from hlo2onnx.mlir import parse_in_subprocess
 from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.harmless import is_harmless
+from hlo2onnx.mlir.text_allowlist import is_harmless
 from hlo2onnx.options import Options
+from hlo2onnx.pipeline import run_stages
 from hlo2onnx.sources.exported import from_serialized
 from hlo2onnx.sources.files import from_module
-from hlo2onnx.stages import run_stages
 
 GOOD = "func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }"
 
@@ -38,7 +38,7 @@ def program(x: Any, index: Any) -> Any:
 
 EXPORTED = jax.export.export(program)(np.ones(3, np.float32), 1)
 ARTIFACT = bytes(EXPORTED.mlir_module_serialized)
-BYTECODE = isolated.rewrite(ARTIFACT, "the artifact")
+BYTECODE = parse_in_subprocess.rewrite(ARTIFACT, "the artifact")
 SERIALIZED = bytes(EXPORTED.serialize())
 
 
@@ -241,7 +241,7 @@ def test_deep_nesting_that_mlir_can_read() -> None:
 
 
 def test_reader_that_does_not_finish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated, "SECONDS", 0.001)
+    monkeypatch.setattr(parse_in_subprocess, "SECONDS", 0.001)
     with pytest.raises(LoadError, match="does not finish"):
         hlo2onnx.translate(ARTIFACT)
 
@@ -264,7 +264,7 @@ def flipped(content: bytes, count: int, seed: int) -> Iterator[bytes]:
 READER = """
 import base64, signal, sys
 from hlo2onnx.errors import LoadError
-from hlo2onnx.mlir.isolated import rewrite
+from hlo2onnx.mlir.parse_in_subprocess import rewrite
 for line in sys.stdin:
     signal.alarm(2)
     try:
@@ -319,7 +319,7 @@ def test_flipped_bits(content: bytes) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="the reader's alarm is a POSIX signal")
 @pytest.mark.wide
 def test_flipped_bits_all_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated, "SECONDS", 8)
+    monkeypatch.setattr(parse_in_subprocess, "SECONDS", 8)
     variants = list(flipped(ARTIFACT, FLIPS, seed=1))
     pairs = zip(variants, outcomes(variants), strict=True)
     deadly = [variant for variant, outcome in pairs if outcome == "died"]

@@ -150,7 +150,7 @@ def test_options_reach_the_translation(folder: Path) -> None:
 def test_standard_input(binary: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = MODEL.encode()
     if binary:
-        from hlo2onnx.mlir.isolated import rewrite
+        from hlo2onnx.mlir.parse_in_subprocess import rewrite
 
         content = rewrite(MODEL, "it")
     _stdin(monkeypatch, content)
@@ -248,7 +248,7 @@ def test_differing_numbers(
     def run(program: Any, inputs: Any) -> Any:
         return [array + 1 for array in original(program, inputs)]
 
-    from hlo2onnx.verification.ort import OrtProgram
+    from hlo2onnx.runtime.sessions import OrtProgram
 
     original = OrtProgram.__call__
     monkeypatch.setattr(OrtProgram, "__call__", run)

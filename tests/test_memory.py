@@ -15,9 +15,9 @@ import onnx
 import pytest
 
 import hlo2onnx
-from hlo2onnx import saving
 from hlo2onnx.mlir.constants import _constant_ops
-from hlo2onnx.mlir.raw_content import raw_content
+from hlo2onnx.mlir.dense_bytes import raw_content
+from hlo2onnx.runtime import saving
 from hlo2onnx.verification.reference import Reference
 
 WIDTH = 1024

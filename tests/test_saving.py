@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import hlo2onnx
-from hlo2onnx import saving
+from hlo2onnx.runtime import saving
 
 X = np.array([1.0, -2.0, 0.5], np.float32)
 WEIGHTS = np.arange(1500, dtype=np.float32).reshape(3, 500)

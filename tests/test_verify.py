@@ -11,8 +11,8 @@ import pytest
 import hlo2onnx
 from hlo2onnx.sources import load
 from hlo2onnx.verification.compare import compare
+from hlo2onnx.verification.f64_reference import is_evaluation_of, widened
 from hlo2onnx.verification.reference import Reference
-from hlo2onnx.verification.widen import is_evaluation_of, widened
 
 X = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
 

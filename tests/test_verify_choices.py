@@ -16,8 +16,8 @@ from jax.lax import linalg
 
 import hlo2onnx
 from hlo2onnx.sources import load
-from hlo2onnx.verification.choices import Choices
 from hlo2onnx.verification.compare import Comparison, compare
+from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
 
 Function = Callable[..., Any]

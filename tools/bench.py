@@ -42,8 +42,8 @@ from bench_suite.timing import THREADS, medians
 from gallery import Example, load_all
 
 import hlo2onnx
-from hlo2onnx.calling import to_model
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.runtime.calling import to_model
+from hlo2onnx.runtime.sessions import OrtProgram
 
 
 @dataclass(frozen=True)

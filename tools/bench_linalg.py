@@ -30,8 +30,8 @@ from bench_suite.timing import THREADS, Call
 from jax.lax import linalg
 
 import hlo2onnx
-from hlo2onnx.calling import to_model
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.runtime.calling import to_model
+from hlo2onnx.runtime.sessions import OrtProgram
 
 Arrays = Sequence[np.ndarray]
 

@@ -31,7 +31,7 @@ import numpy as np
 from decoder import create_layer, decoder
 
 import hlo2onnx
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.runtime.sessions import OrtProgram
 
 MB = 1_000_000
 TOKENS = 16

@@ -1,7 +1,7 @@
 """Mutation testing of handlers, rules, targets and analyses (Python 3.12 or later).
 
     python tools/mutate.py --record                     record which tests run which lines, first
-    python tools/mutate.py --file dialect_handlers/stablehlo/scatter/places.py
+    python tools/mutate.py --file dialect_handlers/stablehlo/scatter/scatter_indices.py
     python tools/mutate.py --folder dialect_handlers --sample 25
     python tools/mutate.py --file ... --function index --again
     python tools/mutate.py --only-survivors --budget 120

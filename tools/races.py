@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import hlo2onnx
-from hlo2onnx.calling import to_model
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.runtime.calling import to_model
+from hlo2onnx.runtime.sessions import OrtProgram
 
 THREADS = 2
 BLOCK = 5

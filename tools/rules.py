@@ -11,8 +11,8 @@ import inspect
 import sys
 from pathlib import Path
 
-from hlo2onnx.raising.activations import ACTIVATIONS
 from hlo2onnx.raising.engine import Rule
+from hlo2onnx.raising.match.activations import ACTIVATIONS
 from hlo2onnx.raising.rules import RULES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "rules.md"

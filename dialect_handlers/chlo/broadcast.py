@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from dialect_handlers.common.integers import uniform
-from hlo2onnx.graph.infer import broadcast_shapes
-from hlo2onnx.graph.values import INTEGERS, dtype_of, rank_of, shape_of
+from dialect_handlers.common.integer_bits import uniform
+from hlo2onnx.ir.broadcasting import broadcast_shapes
+from hlo2onnx.ir.values import INTEGERS, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

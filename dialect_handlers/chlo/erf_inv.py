@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.graph import mathematics
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.ir import accurate_math
+from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -34,7 +34,7 @@ def erf_inv(em: Emitter, op: Op) -> list[Parts]:
     x = em.operand(op)
     if dtype_of(x) != T.FLOAT:
         return em.expansion(op)
-    w = em.Neg(mathematics.log1p(em, em.Neg(em.Mul(x, x))))
+    w = em.Neg(accurate_math.log1p(em, em.Neg(em.Mul(x, x))))
     is_near = em.Less(w, em.scalar(5.0, T.FLOAT))
     from_middle = em.Sub(w, em.scalar(2.5, T.FLOAT))
     from_end = em.Sub(em.Sqrt(w), em.scalar(3.0, T.FLOAT))

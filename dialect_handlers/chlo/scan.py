@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.subgraphs import flat, grouped, set_outputs
-from hlo2onnx.graph.infer import ValueType
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.ir.type_inference import ValueType
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import FLOATS, dtype_of
+from hlo2onnx.ir.values import FLOATS, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 
 T = oir.DataType

@@ -9,8 +9,8 @@ from itertools import islice
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import product
-from hlo2onnx.graph.values import FLOATS, Dim, dtype_of, shape_of
+from hlo2onnx.ir.dims import product
+from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.mathematics import rounded_once
-from hlo2onnx.graph.origins import note_origin
+from hlo2onnx.ir.accurate_math import rounded_once
+from hlo2onnx.ir.expansion_notes import note_origin
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -22,7 +22,7 @@ def one_operator(table: Mapping[str, str]) -> None:
 
 
 def one_formula(table: Mapping[str, Callable[..., oir.Value]]) -> None:
-    """Registers ops that are a formula over floats (`hlo2onnx.graph.mathematics`)."""
+    """Registers ops that are a formula over floats (`hlo2onnx.ir.accurate_math`)."""
     for name, formula in table.items():
         handles(name, ignores=ACCURACY)(_formula(formula))
 

@@ -14,9 +14,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.integers import mask, shift_right_logical, signed_type, wrapped
+from dialect_handlers.common.integer_bits import mask, shift_right_logical, signed_type, wrapped
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 
 T = oir.DataType

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.dims import canonical, is_positive, not_negative
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from hlo2onnx.ir.dims import canonical, is_positive, not_negative
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
-from hlo2onnx.graph.dims import canonical
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 Function = Callable[..., list[oir.Value]]

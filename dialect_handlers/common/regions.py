@@ -22,8 +22,8 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.expressions import BINARY, Expressions
-from hlo2onnx.graph.values import FLOATS, UNSIGNED, dtype_of
+from dialect_handlers.common.region_expressions import BINARY, Expressions
+from hlo2onnx.ir.values import FLOATS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.types import element_type
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.symbolic import Extent
-from hlo2onnx.graph.values import Dim, shape_of
+from hlo2onnx.analysis.loop_symbols import Extent
+from hlo2onnx.ir.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.shape_arithmetic import contents_of
 from hlo2onnx.mlir.types import parts_of

@@ -1,4 +1,4 @@
-"""uniform_quantize and uniform_dequantize, as `hlo2onnx.mlir.quantized` leaves them."""
+"""uniform_quantize and uniform_dequantize, as `hlo2onnx.mlir.quant.to_integers` leaves them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.casts import convert
-from hlo2onnx.graph.values import dtype_of, rank_of
+from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
-from hlo2onnx.mlir.quantized import DEQUANTIZE, QUANTIZE
+from hlo2onnx.mlir.quant.to_integers import DEQUANTIZE, QUANTIZE
 
 T = oir.DataType
 

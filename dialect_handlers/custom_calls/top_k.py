@@ -7,10 +7,10 @@ from typing import Any
 
 import onnx_ir as oir
 
-from dialect_handlers.common.largest import largest_of
-from dialect_handlers.common.sorting import sort_by_region
+from dialect_handlers.common.sort.sort import sort_by_region
+from dialect_handlers.common.sort.top_k import largest_of
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dialect_handlers.common.named_operator import ONNX_PREFIX, named_operator
-from dialect_handlers.common.threefry import is_threefry2x32, threefry2x32
+from dialect_handlers.common.onnx_composites import ONNX_PREFIX, named_operator
+from dialect_handlers.common.random.threefry import is_threefry2x32, threefry2x32
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

@@ -6,7 +6,7 @@ import math
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import rank_of, shape_of
+from hlo2onnx.ir.values import rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

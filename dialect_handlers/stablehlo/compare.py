@@ -8,7 +8,7 @@ import onnx_ir as oir
 
 from dialect_handlers.common.float_bits import total_order_key
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.values import FLOATS, UNSIGNED, dtype_of
+from hlo2onnx.ir.values import FLOATS, UNSIGNED, dtype_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op

@@ -15,9 +15,9 @@ import onnx_ir as oir
 from jax import lax
 
 from dialect_handlers.common.elementwise import ACCURACY
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.mathematics import atan2, cbrt, expm1
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.ir.accurate_math import atan2, cbrt, expm1
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

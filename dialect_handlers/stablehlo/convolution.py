@@ -18,9 +18,9 @@ from dialect_handlers.common.contraction import (
 )
 from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import canonical, is_static, product, quotient
-from hlo2onnx.graph.extent_rules import INT64_MIN
-from hlo2onnx.graph.values import FLOATS, Dim, Shape, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.dims import canonical, is_static, product, quotient
+from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.values import FLOATS, Dim, Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from dialect_handlers.common.filled import filled_like
-from dialect_handlers.common.integers import bits, in_range, is_unsigned
+from dialect_handlers.common.integer_bits import bits, in_range, is_unsigned
+from dialect_handlers.common.splat import filled_like
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import FLOATS, dtype_of
+from hlo2onnx.ir.values import FLOATS, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.indices import (
+from dialect_handlers.common.start_indices import (
     clamped,
     clamped_constant,
     constant_starts,
     row_index,
     window,
 )
-from hlo2onnx.graph.dims import canonical
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of, static_shape
+from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

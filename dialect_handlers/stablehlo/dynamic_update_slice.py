@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from dialect_handlers.common.indices import clamped, clamped_constant, constant_starts
-from dialect_handlers.common.windows import NOT_A_ROW, Start, write_window
+from dialect_handlers.common.start_indices import clamped, clamped_constant, constant_starts
+from dialect_handlers.common.update_window import NOT_A_ROW, Start, write_window
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import canonical
-from hlo2onnx.graph.values import Dim, shape_of
+from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

@@ -8,11 +8,11 @@ import ml_dtypes
 import onnx_ir as oir
 
 from dialect_handlers.common.elementwise import one_formula, one_operator
-from dialect_handlers.common.filled import filled_like
-from dialect_handlers.common.integers import uniform
+from dialect_handlers.common.integer_bits import uniform
+from dialect_handlers.common.splat import filled_like
 from dialect_handlers.stablehlo.division import integer_quotient
-from hlo2onnx.graph import mathematics
-from hlo2onnx.graph.values import INTEGERS, UNSIGNED, dtype_of
+from hlo2onnx.ir import accurate_math
+from hlo2onnx.ir.values import INTEGERS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -36,13 +36,13 @@ one_operator(
 
 one_formula(
     {
-        "stablehlo.atan2": mathematics.atan2,
-        "stablehlo.cbrt": mathematics.cbrt,
-        "stablehlo.exponential_minus_one": mathematics.expm1,
-        "stablehlo.log_plus_one": mathematics.log1p,
-        "stablehlo.logistic": mathematics.logistic,
-        "stablehlo.round_nearest_afz": mathematics.round_half_away,
-        "stablehlo.rsqrt": mathematics.rsqrt,
+        "stablehlo.atan2": accurate_math.atan2,
+        "stablehlo.cbrt": accurate_math.cbrt,
+        "stablehlo.exponential_minus_one": accurate_math.expm1,
+        "stablehlo.log_plus_one": accurate_math.log1p,
+        "stablehlo.logistic": accurate_math.logistic,
+        "stablehlo.round_nearest_afz": accurate_math.round_half_away,
+        "stablehlo.rsqrt": accurate_math.rsqrt,
     }
 )
 
@@ -82,7 +82,7 @@ def sign(em: Emitter, op: Op) -> oir.Value:
     if dtype_of(x) in INTEGERS:
         result: oir.Value = em.Sign(x)
         return result
-    return mathematics.rounded_once(em, mathematics.sign, x)
+    return accurate_math.rounded_once(em, accurate_math.sign, x)
 
 
 @handles("stablehlo.is_finite")
@@ -100,7 +100,7 @@ def power(em: Emitter, op: Op) -> oir.Value:
     x, y = em.operands(op)
     if dtype_of(x) in INTEGERS:
         return _integer_power(em, x, y)
-    return mathematics.rounded_once(em, mathematics.power, x, y)
+    return accurate_math.rounded_once(em, accurate_math.power, x, y)
 
 
 _EXPONENT_BITS = 6

@@ -19,8 +19,8 @@ from dialect_handlers.common.regions import (
     recognise,
     recognise_each,
 )
-from hlo2onnx.graph.dims import is_positive, product
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.ir.dims import is_positive, product
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

@@ -11,10 +11,10 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.reductions import Function
-from dialect_handlers.common.scattering import region_of, scatter_in_order, scatter_rows
-from dialect_handlers.common.selection import selected_places
-from hlo2onnx.graph.dims import is_static, product
-from hlo2onnx.graph.values import dtype_of, shape_of
+from dialect_handlers.common.scatter_updates import region_of, scatter_in_order, scatter_rows
+from dialect_handlers.common.window_selection import selected_places
+from hlo2onnx.ir.dims import is_static, product
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

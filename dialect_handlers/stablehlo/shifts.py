@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from dialect_handlers.common import integers
+from dialect_handlers.common import integer_bits
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
@@ -14,20 +14,20 @@ from hlo2onnx.lowering.registry import handles
 def shift_left(em: Emitter, op: Op) -> oir.Value:
     """shift_left(x, amount) = x << amount, 0 when all bits leave."""
     x, amount = em.operands(op)
-    known = integers.known_amount(em, x, amount)
+    known = integer_bits.known_amount(em, x, amount)
     if known is not None:
-        return integers.shift_left(em, x, known)
-    return integers.shift_logical(em, x, amount, "LEFT")
+        return integer_bits.shift_left(em, x, known)
+    return integer_bits.shift_logical(em, x, amount, "LEFT")
 
 
 @handles("stablehlo.shift_right_logical")
 def shift_right_logical(em: Emitter, op: Op) -> oir.Value:
     """shift_right_logical(x, amount) = x >> amount, zeros moving in."""
     x, amount = em.operands(op)
-    known = integers.known_amount(em, x, amount)
+    known = integer_bits.known_amount(em, x, amount)
     if known is not None:
-        return integers.shift_right_logical(em, x, known)
-    return integers.shift_logical(em, x, amount, "RIGHT")
+        return integer_bits.shift_right_logical(em, x, known)
+    return integer_bits.shift_logical(em, x, amount, "RIGHT")
 
 
 @handles("stablehlo.shift_right_arithmetic")
@@ -35,7 +35,7 @@ def shift_right_arithmetic(em: Emitter, op: Op) -> oir.Value:
     """shift_right_arithmetic(x, amount) = x >> amount, the sign bit moving in, also on unsigned
     types."""
     x, amount = em.operands(op)
-    known = integers.known_amount(em, x, amount)
+    known = integer_bits.known_amount(em, x, amount)
     if known is not None:
-        return integers.shift_right_arithmetic(em, x, known)
-    return integers.shift_arithmetic(em, x, amount)
+        return integer_bits.shift_right_arithmetic(em, x, known)
+    return integer_bits.shift_arithmetic(em, x, amount)

@@ -11,13 +11,13 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.elements import known_elements
+from hlo2onnx.analysis.constant_elements import known_elements
+from hlo2onnx.analysis.dyadic import Steps, steps_of
 from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
-from hlo2onnx.analysis.memo import Memo
+from hlo2onnx.analysis.memoize import Memo
 from hlo2onnx.analysis.ranges import RANGE, Range, decided, range_of_node, range_of_type
-from hlo2onnx.analysis.steps import Steps, steps_of
 from hlo2onnx.analysis.uniqueness import distinct_rows
-from hlo2onnx.graph.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
+from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
 
 _MOVES_DATA = frozenset(
     {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",

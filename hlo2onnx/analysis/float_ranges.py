@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import Range
-from hlo2onnx.graph.values import FLOATS, dtype_of
+from hlo2onnx.ir.values import FLOATS, dtype_of
 
 
 class FloatRange(NamedTuple):

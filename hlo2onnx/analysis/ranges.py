@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import INTEGERS, dtype_of, shape_of, static_shape
+from hlo2onnx.ir.values import INTEGERS, dtype_of, shape_of, static_shape
 
 
 class Range(NamedTuple):

@@ -29,7 +29,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import const_of
+from hlo2onnx.ir.values import const_of
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _DEPTH = 4

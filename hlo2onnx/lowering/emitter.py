@@ -10,9 +10,9 @@ import onnx_ir as oir
 from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError, UnsupportedOp
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.foreign import qualified
-from hlo2onnx.graph.infer import ValueType
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.custom_domains import qualified
+from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, parts_of, shape_of
@@ -193,7 +193,7 @@ class Emitter(GraphBuilder):
         """Makes a node of an operator of any domain, with outputs of these types.
 
         Outside of ONNX's own domain it goes by a qualified name until the model is finished (see
-        `hlo2onnx.graph.foreign`).
+        `hlo2onnx.ir.custom_domains`).
         """
         if domain:
             self.main_graph.opset_imports[domain] = version

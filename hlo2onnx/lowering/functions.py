@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.names import Names
-from hlo2onnx.graph.values import static_shape
+from hlo2onnx.ir.names import Names
+from hlo2onnx.ir.values import static_shape
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.locations import argument_name

@@ -12,14 +12,14 @@ import onnx_ir as oir
 from hlo2onnx.analysis.dependence import Dependence
 from hlo2onnx.custom_calls import known_translations
 from hlo2onnx.errors import LoadError, TranslationError
-from hlo2onnx.lowering.boundary import (
+from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
+from hlo2onnx.lowering.functions import KeptFunctions, may_be_kept
+from hlo2onnx.lowering.model_io import (
     bind_inputs,
     bind_outputs,
     boundary_refusals,
     reserve_names,
 )
-from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
-from hlo2onnx.lowering.functions import KeptFunctions, may_be_kept
 from hlo2onnx.lowering.registry import Registry, load_handlers
 from hlo2onnx.lowering.user_calls import user_handler
 from hlo2onnx.lowering.walker import Walker

@@ -18,10 +18,10 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
-from hlo2onnx.graph.dims import expression
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from hlo2onnx.ir.dims import expression
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.mlir.normalize import functions_of, normalized
-from hlo2onnx.sources.lowered import from_lowered
+from hlo2onnx.sources.jax_lowered import from_lowered
 
 if TYPE_CHECKING:
     from hlo2onnx.lowering.emitter import Parts

@@ -11,7 +11,7 @@ import onnx_ir as oir
 
 from hlo2onnx.custom_calls import CustomOp, Translation
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CALLED, CustomCall, call_key
 from hlo2onnx.lowering.registry import Handler

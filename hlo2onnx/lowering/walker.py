@@ -8,12 +8,12 @@ from typing import Any
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
-from hlo2onnx.graph.origins import note_origin
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from hlo2onnx.ir.expansion_notes import note_origin
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
-from hlo2onnx.lowering.expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.functions import KeptFunctions
+from hlo2onnx.lowering.mlir_expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.registry import Handler, Registry
 from hlo2onnx.lowering.shape_arithmetic import (

@@ -13,7 +13,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, UnsupportedOp
-from hlo2onnx.mlir.raw_content import raw_content
+from hlo2onnx.mlir.dense_bytes import raw_content
 from hlo2onnx.mlir.types import STORED_FLOATS, is_complex, parts_of, shape_of
 
 

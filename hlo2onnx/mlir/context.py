@@ -37,7 +37,7 @@ def parse_module(source: str | bytes, what: str) -> Any:
     """Parses MLIR text or bytecode into an `ir.Module` in a fresh context, upgrading VHLO.
 
     Bytes and odd text may crash the parser, and the process with it: what is not known to be
-    harmless goes through `hlo2onnx.mlir.isolated` instead.
+    harmless goes through `hlo2onnx.mlir.parse_in_subprocess` instead.
 
     Args:
         source: Text or bytecode of a StableHLO module, or of one in VHLO, its versioned form.

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import is_token
-from hlo2onnx.mlir.walking import operations_of
+from hlo2onnx.mlir.walk import operations_of
 
 ASSERTION = "shape_assertion"
 _OF_DIMENSIONS = "Input shapes do not match the polymorphic shapes specification."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hlo2onnx.mlir.walking import operations_of
+from hlo2onnx.mlir.walk import operations_of
 
 INLINED_OPS = 1_000_000
 """How many ops a program may have after inlining; one that has more to begin with may double them.

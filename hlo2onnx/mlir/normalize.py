@@ -10,9 +10,9 @@ from jaxlib.mlir import ir
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
-from hlo2onnx.mlir.legacy import replace_calls
+from hlo2onnx.mlir.custom_call_ops import replace_calls
 from hlo2onnx.mlir.passes import NORMALIZE, run_pipeline
-from hlo2onnx.mlir.quantized import is_quantized, quantized_to_calls
+from hlo2onnx.mlir.quant.to_integers import is_quantized, quantized_to_calls
 from hlo2onnx.mlir.stored_floats import store_floats
 
 

@@ -11,7 +11,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.mlir.passes import run_pipeline
-from hlo2onnx.mlir.walking import operations_of
+from hlo2onnx.mlir.walk import operations_of
 
 
 def refined(module_operation: Any, shapes: Sequence[Sequence[int] | None]) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.values import defining_operation
-from hlo2onnx.mlir.walking import operations_of
+from hlo2onnx.mlir.walk import operations_of
 
 _DIALECTS = ("arith.", "tensor.", "shape.")
 

@@ -15,10 +15,10 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
-from hlo2onnx.mlir.quantization import with_element
-from hlo2onnx.mlir.quantized import KEEPS_STORED, update_signature
+from hlo2onnx.mlir.quant.to_integers import KEEPS_STORED, update_signature
+from hlo2onnx.mlir.quant.types import with_element
 from hlo2onnx.mlir.types import STORED_FLOATS, element_type, is_tensor
-from hlo2onnx.mlir.walking import operations_of, values_of
+from hlo2onnx.mlir.walk import operations_of, values_of
 
 DECODE = "hlo2onnx.decode_float"
 ENCODE = "hlo2onnx.encode_float"

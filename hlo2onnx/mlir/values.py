@@ -8,7 +8,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import INTEGERS
+from hlo2onnx.ir.values import INTEGERS
 from hlo2onnx.mlir.types import parts_of
 
 

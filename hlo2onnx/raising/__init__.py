@@ -8,13 +8,13 @@ from collections.abc import Set as AbstractSet
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
-from hlo2onnx.graph.edit import remove_unused
-from hlo2onnx.graph.hoist import hoist_invariants
-from hlo2onnx.raising.cse import eliminate_common_subexpressions
 from hlo2onnx.raising.engine import Rule, apply_rules
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.raising.rules.branches import InlineBranch
+from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.report import Report
+from hlo2onnx.rewrite.cse import eliminate_common_subexpressions
+from hlo2onnx.rewrite.licm import hoist_invariants
+from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.targets import Target
 
 __all__ = ["inline_branches", "raise_model"]

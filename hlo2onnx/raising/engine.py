@@ -11,8 +11,10 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.edit import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
+from hlo2onnx.rewrite.large_graphs import remove_node
+from hlo2onnx.rewrite.replace import (
     all_nodes,
     can_replace,
     detach,
@@ -20,8 +22,6 @@ from hlo2onnx.graph.edit import (
     replace,
     subgraphs,
 )
-from hlo2onnx.graph.weights import SMALL_ELEMENTS
-from hlo2onnx.graph.wide import remove_node
 from hlo2onnx.targets import Target
 
 MAX_FIRINGS_PER_NODE = 50

@@ -17,8 +17,8 @@ from itertools import combinations, permutations
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.origins import origin_of
-from hlo2onnx.graph.values import const_number
+from hlo2onnx.ir.expansion_notes import origin_of
+from hlo2onnx.ir.values import const_number
 
 ROUNDING = 2.5e-7
 """How far, relative to it, a constant may be from the number of a pattern: two units in the last

@@ -14,9 +14,9 @@ from jaxlib.mlir import ir
 from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.sources.exported import from_exported
 from hlo2onnx.sources.files import from_bytes, from_module, from_path, from_string
-from hlo2onnx.sources.lowered import from_function, from_lowered, unwrapped
+from hlo2onnx.sources.jax_lowered import from_function, from_lowered, unwrapped
 from hlo2onnx.sources.source import Source
-from hlo2onnx.sources.symbolic import Dynamic
+from hlo2onnx.sources.symbolic_arguments import Dynamic
 
 __all__ = ["Source", "load"]
 

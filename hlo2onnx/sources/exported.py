@@ -9,7 +9,7 @@ import jax.export
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.isolated import read_untrusted
+from hlo2onnx.mlir.parse_in_subprocess import read_untrusted
 from hlo2onnx.sources.signature import with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 

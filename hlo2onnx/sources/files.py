@@ -9,12 +9,12 @@ from typing import Any
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.context import BYTECODE_MAGIC, clone_module, is_vhlo, upgrade_vhlo
-from hlo2onnx.mlir.isolated import read_untrusted
+from hlo2onnx.mlir.parse_in_subprocess import read_untrusted
 from hlo2onnx.mlir.shape_dialects import has_shape_dialects, shapes_in_stablehlo
 from hlo2onnx.sources.exported import from_serialized
-from hlo2onnx.sources.formats import binary_format, text_format
 from hlo2onnx.sources.signature import signature_of
 from hlo2onnx.sources.source import Source, find_function
+from hlo2onnx.sources.wrong_formats import binary_format, text_format
 
 SUFFIXES = frozenset({".mlir", ".mlirbc", ".bc", ".stablehlo", ".vhlo", ".txt", ".jax_export"})
 """What file names of programs end in."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hlo2onnx.verification.f64_reference import is_evaluation_of
 from hlo2onnx.verification.tolerance import Tolerance, tolerance_of
-from hlo2onnx.verification.widen import is_evaluation_of
 
 
 @dataclass(frozen=True)

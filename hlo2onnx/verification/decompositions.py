@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hlo2onnx.lowering.op import CustomCall
-from hlo2onnx.verification.factors import (
+from hlo2onnx.verification.factor_checks import (
     adjoint,
     eig_error,
     eigh_error,

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.graph.dims import evaluate, free_symbols
+from hlo2onnx.ir.dims import evaluate, free_symbols
 from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.sources.signature import Port
 

@@ -8,21 +8,21 @@ from functools import partial
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.calling import extents_of
 from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module
+from hlo2onnx.mlir.custom_call_ops import replace_calls
 from hlo2onnx.mlir.effects import drop_effects
-from hlo2onnx.mlir.legacy import replace_calls
 from hlo2onnx.mlir.parametrize import large_constants_as_arguments
-from hlo2onnx.mlir.quantized import is_quantized, quantized_to_math
+from hlo2onnx.mlir.quant.to_integers import is_quantized, quantized_to_math
 from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.mlir.tuples import flatten_results
+from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.sources.source import Source, find_function
-from hlo2onnx.sources.specialized import specialized, symbols_of
+from hlo2onnx.sources.specialize import specialized, symbols_of
+from hlo2onnx.verification.f64_reference import is_evaluation_of, widen, widened
 from hlo2onnx.verification.inputs import numpy_type
-from hlo2onnx.verification.open_reference import Form, OpenReference, has_decompositions
-from hlo2onnx.verification.widen import is_evaluation_of, widen, widened
+from hlo2onnx.verification.reference_with_factors import Form, OpenReference, has_decompositions
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
 
 

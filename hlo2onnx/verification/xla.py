@@ -14,7 +14,7 @@ from jaxlib import lapack, xla_client
 
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.mlir.types import element_type, is_tensor
-from hlo2onnx.mlir.walking import values_of
+from hlo2onnx.mlir.walk import values_of
 
 ELEMENT_TYPES = frozenset(
     [

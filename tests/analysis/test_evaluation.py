@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hlo2onnx.analysis.evaluation import evaluate
+from hlo2onnx.analysis.integer_evaluation import evaluate
 from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.sources import load
 

@@ -11,8 +11,8 @@ from rewriting import model_of
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.analysis.ranges import Range
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.runtime.sessions import OrtProgram
 
 T = oir.DataType
 _OPS = ["Add", "Sub", "Mul", "Max", "Min", "Neg", "Abs", "Clip", "Where", "Cast", "Concat"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hlo2onnx.analysis.loops import LoopForm, Stack, loop_form, trip_count
 from hlo2onnx.analysis.ranges import Range
+from hlo2onnx.analysis.while_loops import LoopForm, Stack, loop_form, trip_count
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.mlir.values import defining_operation

@@ -9,7 +9,7 @@ import onnx_ir as oir
 import pytest
 
 from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 
 Build = Callable[[GraphBuilder, oir.Value], oir.Value]
 

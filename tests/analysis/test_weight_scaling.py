@@ -14,7 +14,7 @@ from hlo2onnx.analysis.weight_scaling import (
     keeps_range,
     may_sum_exactly,
 )
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 
 F4 = np.dtype(np.float32)
 LONG = np.random.default_rng(0).normal(size=(4, 3, 3, 3)).astype(np.float32)

@@ -11,8 +11,8 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 
-from dialect_handlers.stablehlo.gather.numbers import Batch, Numbers, Offset, read_numbers
-from dialect_handlers.stablehlo.gather.starts import Starts
+from dialect_handlers.stablehlo.gather.dimension_numbers import Batch, Numbers, Offset, read_numbers
+from dialect_handlers.stablehlo.gather.start_indices import Starts
 from dialect_handlers.stablehlo.gather.strategies import (
     constant_slice,
     dynamic_slice,
@@ -20,8 +20,8 @@ from dialect_handlers.stablehlo.gather.strategies import (
     rows,
     tuples,
 )
-from hlo2onnx.graph.dims import canonical, expression, symbol
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.ir.dims import canonical, expression, symbol
+from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import holding
 

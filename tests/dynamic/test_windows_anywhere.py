@@ -14,10 +14,10 @@ from every_size import every_size
 from jax import lax
 
 import hlo2onnx
+from dialect_handlers.stablehlo.reduce_window.cumulative import cumulative_sum_of_any_length
 from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
-from dialect_handlers.stablehlo.reduce_window.scan import cumulative_sum_of_any_length
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.graph.dims import canonical, symbol
+from hlo2onnx.ir.dims import canonical, symbol
 from hlo2onnx.raising.rules import RULES
 
 RULE_NAMES = frozenset(rule.name for rule in RULES)

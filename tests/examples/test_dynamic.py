@@ -12,7 +12,7 @@ from gallery import Example, load_all
 
 import hlo2onnx
 from hlo2onnx import OnnxProgram
-from hlo2onnx.graph.dims import evaluate, free_symbols
+from hlo2onnx.ir.dims import evaluate, free_symbols
 
 EXAMPLES = [example for example in load_all() if example.dynamic]
 SIZES = (1, 2, 7)

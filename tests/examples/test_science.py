@@ -24,8 +24,8 @@ from example_graphs import (
     translated,
 )
 
-from hlo2onnx.graph.values import const_of, shape_of
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.ir.values import const_of, shape_of
+from hlo2onnx.runtime.sessions import OrtProgram
 
 
 def trips(loop: oir.Node) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from emitting import emitter
 
-from dialect_handlers.common.comparators import Order, sort_keys
+from dialect_handlers.common.sort.comparators import Order, sort_keys
 from hlo2onnx.lowering.registry import Registry
 from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.context import parse_module

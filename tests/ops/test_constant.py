@@ -9,7 +9,7 @@ from against_xla import against_xla
 import hlo2onnx
 from hlo2onnx.mlir.constants import Constants, Splat
 from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.raw_content import DTYPES
+from hlo2onnx.mlir.dense_bytes import DTYPES
 from hlo2onnx.verification.xla import XlaProgram
 
 DENSE = """

@@ -10,7 +10,7 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted, emitter
 
-from dialect_handlers.common import integers
+from dialect_handlers.common import integer_bits
 
 T = oir.DataType
 INT32 = np.array([-(2**31), -77, -1, 0, 1, 5, 2**31 - 1], np.int32)
@@ -19,15 +19,15 @@ NATURAL = np.array([0, 1, 2, 77, 2**31 - 1], np.int32)
 
 def test_types_of_a_width() -> None:
     for width in (4, 8, 16, 32, 64):
-        assert integers.unsigned_type(width).name == f"UINT{width}"
-        assert integers.signed_type(width).name == f"INT{width}"
+        assert integer_bits.unsigned_type(width).name == f"UINT{width}"
+        assert integer_bits.signed_type(width).name == f"INT{width}"
 
 
 def test_wrapped_numbers() -> None:
     for dtype, low, high in ((T.INT8, -128, 127), (T.UINT8, 0, 255), (T.INT4, -8, 7)):
         modulus = high - low + 1
         for number in range(-3 * modulus, 3 * modulus):
-            wrapped = integers.wrapped(number, dtype)
+            wrapped = integer_bits.wrapped(number, dtype)
             assert low <= wrapped <= high and (wrapped - number) % modulus == 0
 
 
@@ -40,25 +40,25 @@ def test_the_one_value_of_a_constant() -> None:
         (np.array([4, 3, 3], np.int32), None),
         (np.zeros(0, np.int32), None),
     ):
-        assert integers.uniform(em, em.const(array)) == value
-    assert integers.uniform(em, em.value("x", T.INT32, (2,))) is None
+        assert integer_bits.uniform(em, em.const(array)) == value
+    assert integer_bits.uniform(em, em.value("x", T.INT32, (2,))) is None
 
 
 @pytest.mark.parametrize(("amount", "known"), [(-1, None), (0, 0), (7, 7), (8, None), (300, None)])
 def test_known_amounts_are_less_than_the_width(amount: int, known: int | None) -> None:
     em = emitter()
     x = em.value("x", T.INT8, (2,))
-    assert integers.known_amount(em, x, em.const(np.array([amount, amount], np.int32))) == known
-    assert integers.known_amount(em, x, em.value("amount", T.INT32, (2,))) is None
+    assert integer_bits.known_amount(em, x, em.const(np.array([amount, amount], np.int32))) == known
+    assert integer_bits.known_amount(em, x, em.value("amount", T.INT32, (2,))) is None
 
 
 def test_what_is_provably_in_range() -> None:
     em = emitter()
     x = em.const(np.array([-2, 5], np.int32))
-    assert integers.in_range(em, x, -2, 5)
-    assert not integers.in_range(em, x, -1, 5)
-    assert not integers.in_range(em, x, -2, 4)
-    assert not integers.in_range(em, em.value("f", T.FLOAT, ()), 0, 1)
+    assert integer_bits.in_range(em, x, -2, 5)
+    assert not integer_bits.in_range(em, x, -1, 5)
+    assert not integer_bits.in_range(em, x, -2, 4)
+    assert not integer_bits.in_range(em, em.value("f", T.FLOAT, ()), 0, 1)
 
 
 SHIFTS: list[tuple[str, int, np.ndarray, list[str], Callable[[int], int]]] = [
@@ -83,19 +83,19 @@ def test_shifts_by_a_known_amount(
     name: str, amount: int, x: np.ndarray, nodes: list[str], expected: Callable[[int], int]
 ) -> None:
     def build(em: Any, x: oir.Value) -> oir.Value:
-        return getattr(integers, name)(em, x, amount)
+        return getattr(integer_bits, name)(em, x, amount)
 
     ranges = {"x": (0, 2**31 - 1)} if x is NATURAL else None
     made = Emitted(build, {"x": x}, ranges=ranges)
     assert made.nodes == nodes
-    numbers = [integers.wrapped(expected(int(item)), T.from_numpy(x.dtype)) for item in x]
+    numbers = [integer_bits.wrapped(expected(int(item)), T.from_numpy(x.dtype)) for item in x]
     np.testing.assert_array_equal(made.results[0], np.array(numbers, x.dtype))
 
 
 def test_a_range_that_reaches_below_zero_needs_the_whole_shift() -> None:
     for name in ("shift_right_logical", "shift_right_arithmetic"):
         made = Emitted(
-            lambda em, x, name=name: getattr(integers, name)(em, x, 3),
+            lambda em, x, name=name: getattr(integer_bits, name)(em, x, 3),
             {"x": INT32},
             ranges={"x": (-1, 2**31 - 1)},
         )
@@ -104,7 +104,7 @@ def test_a_range_that_reaches_below_zero_needs_the_whole_shift() -> None:
 
 def test_an_arithmetic_shift_of_unsigned_integers() -> None:
     x = INT32.view(np.uint32)
-    made = Emitted(lambda em, x: integers.shift_right_arithmetic(em, x, 4), {"x": x})
+    made = Emitted(lambda em, x: integer_bits.shift_right_arithmetic(em, x, 4), {"x": x})
     np.testing.assert_array_equal(made.results[0], (INT32 >> 4).view(np.uint32))
 
 
@@ -115,8 +115,8 @@ def test_amounts_that_are_known_to_be_inside(direction: str, high: int, guards: 
 
     def build(em: Any, x: oir.Value, by: oir.Value) -> oir.Value:
         if direction == "ARITHMETIC":
-            return integers.shift_arithmetic(em, x, by)
-        return integers.shift_logical(em, x, by, direction)
+            return integer_bits.shift_arithmetic(em, x, by)
+        return integer_bits.shift_logical(em, x, by, direction)
 
     for low, more in ((0, guards), (-1, 1)):
         made = Emitted(build, {"x": INT32, "by": amounts}, ranges={"by": (low, high)})

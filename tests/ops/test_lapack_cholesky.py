@@ -13,7 +13,7 @@ from matrices import FLOATS, MLIR, REAL, definite, like_jax, matrix, text_of
 
 import hlo2onnx
 from dialect_handlers.common.linalg.cholesky import cholesky
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.runtime.sessions import OrtProgram
 
 pytestmark = pytest.mark.wide
 

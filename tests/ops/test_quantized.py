@@ -15,9 +15,9 @@ import hlo2onnx
 from hlo2onnx import LoadError, translate
 from hlo2onnx.mlir.context import parse_module
 from hlo2onnx.mlir.passes import run_pipeline
-from hlo2onnx.mlir.quantization import Quantization, parse_quantization
+from hlo2onnx.mlir.quant.types import Quantization, parse_quantization
+from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.verification.inputs import numpy_type
-from hlo2onnx.verification.ort import OrtProgram
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
 EXACT = {"nan": "xla"}

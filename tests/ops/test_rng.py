@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hlo2onnx
-from dialect_handlers.common.generators import random_bits
-from dialect_handlers.stablehlo.rng import ANOTHER_EACH_TIME
+from dialect_handlers.common.random.bit_generators import random_bits
+from dialect_handlers.stablehlo.random import ANOTHER_EACH_TIME
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.report import FIXED_KEY

@@ -10,16 +10,16 @@ from against_xla import against_xla
 from rule_names import RULE_NAMES
 from scatter_case import Case, numbers
 
-from dialect_handlers.stablehlo.scatter import blocks
-from dialect_handlers.stablehlo.scatter.blocks import rows_of_a_block
-from hlo2onnx.graph.dims import symbol
+from dialect_handlers.stablehlo.scatter import blocked_updates
+from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block
+from hlo2onnx.ir.dims import symbol
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "MANY_ELEMENTS", 64)
-    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 16)
-    monkeypatch.setattr(blocks, "COPY_RATIO", 4)
+    monkeypatch.setattr(blocked_updates, "MANY_ELEMENTS", 64)
+    monkeypatch.setattr(blocked_updates, "BLOCK_ELEMENTS", 16)
+    monkeypatch.setattr(blocked_updates, "COPY_RATIO", 4)
 
 
 def rows(dims: Sequence[int], count: int) -> Case:

@@ -15,13 +15,13 @@ from emitting import Emitted
 from rule_names import RULE_NAMES
 from scatter_case import CASES, Case, numbers
 
+from dialect_handlers.stablehlo.scatter.dimension_numbers import Batch, Numbers, Window
 from dialect_handlers.stablehlo.scatter.handler import scatter
-from dialect_handlers.stablehlo.scatter.numbers import Batch, Numbers, Window
-from dialect_handlers.stablehlo.scatter.places import Places
+from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx import translate
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import symbol
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.ir.dims import symbol
+from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
 
 TABLE = Path(__file__).with_name("scatter_nodes.txt")

@@ -11,7 +11,7 @@ import pytest
 from emitting import Emitted
 
 from dialect_handlers.common.regions import Combiner
-from dialect_handlers.common.scattering import (
+from dialect_handlers.common.scatter_updates import (
     Region,
     last_of_each,
     number,
@@ -19,8 +19,8 @@ from dialect_handlers.common.scattering import (
     scatter_rows,
     with_spare_rows,
 )
-from hlo2onnx.graph.dims import symbol
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.ir.dims import symbol
+from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 B, N = symbol("b", positive=True), symbol("n", positive=False)

@@ -10,7 +10,7 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 
-from dialect_handlers.common.indices import (
+from dialect_handlers.common.start_indices import (
     clamped,
     clamped_constant,
     constant_starts,
@@ -19,8 +19,8 @@ from dialect_handlers.common.indices import (
     starts_inside,
     window,
 )
-from hlo2onnx.graph.dims import canonical, expression, symbol
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.ir.dims import canonical, expression, symbol
+from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import holding
 

@@ -12,8 +12,8 @@ from every_size import every_size
 from jax import lax
 
 from dialect_handlers.common.padding import Axis, pad
-from dialect_handlers.common.windows import MOST_ROWS, SMALL_PART, read_window, write_window
-from hlo2onnx.graph.dims import symbol
+from dialect_handlers.common.update_window import MOST_ROWS, SMALL_PART, read_window, write_window
+from hlo2onnx.ir.dims import symbol
 
 SCATTERED, CONSTANT = ["Add", "ScatterND"], ["ScatterND"]
 

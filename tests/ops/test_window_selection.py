@@ -11,12 +11,12 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 
-from dialect_handlers.common.selection import selected_places
+from dialect_handlers.common.window_selection import selected_places
 from dialect_handlers.stablehlo import select_and_scatter as handler
 from dialect_handlers.stablehlo.select_and_scatter import Selector, Windows
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import canonical, symbol
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.ir.dims import canonical, symbol
+from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
 
 Geometry = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[tuple[int, int]]]

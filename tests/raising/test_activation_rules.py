@@ -7,8 +7,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.activations import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.activations import (
     ActivationOperators,
     ClipBetween,
     ClipWhere,

@@ -9,8 +9,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, fires, foreign
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.affine import BiasIntoConvolution, ScaleIntoConvolution
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.fold_into_conv import BiasIntoConvolution, ScaleIntoConvolution
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 3, 8, 8)).astype(np.float32)

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from rewriting import Build, Rewrite
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.algebra import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
+from hlo2onnx.raising.rules.algebra.integer_arithmetic import ComposeOffsets, FloorDivide, Remainder
+from hlo2onnx.raising.rules.algebra.simplification import (
     DecideComparison,
     DecideWhere,
     DropClamp,
@@ -25,9 +27,7 @@ from hlo2onnx.raising.rules.algebra import (
     FoldSameOperands,
     SelectBooleans,
 )
-from hlo2onnx.raising.rules.broadcast import ImplicitBroadcast, LateBroadcast
-from hlo2onnx.raising.rules.constants import FoldConstants
-from hlo2onnx.raising.rules.integers import ComposeOffsets, FloorDivide, Remainder
+from hlo2onnx.raising.rules.shapes.broadcast import ImplicitBroadcast, LateBroadcast
 
 T = oir.DataType
 FLOATS = np.array([[1.5, -0.0, 0.0], [np.nan, np.inf, -np.inf]], np.float32)

@@ -14,8 +14,8 @@ from loop_graphs import (
     numbers,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.scans import BatchScanned
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.loops.loop_vectorize import BatchScanned
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value

@@ -8,9 +8,9 @@ import pytest
 from rewriting import Rewrite
 from symbolic import free
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.rules.blocks import TO_LAST, BlockOperator
+from hlo2onnx.raising.rules.shapes.depth_to_space import TO_LAST, BlockOperator
 
 Dims = tuple[int, ...]
 

@@ -14,10 +14,10 @@ from rewriting import Rewrite
 from symbolic import free
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import const_ints
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import const_ints
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.rules.borders import DEEPEST, PadModes, is_padded
+from hlo2onnx.raising.rules.shapes.pad_modes import DEEPEST, PadModes, is_padded
 
 X = np.arange(3 * 4 * 3, dtype=np.float32).reshape(3, 4, 3)
 WIDTHS = [((0, 0), (1, 1), (0, 0)), ((1, 0), (2, 3), (0, 2)), ((0, 0), (0, 0), (2, 1))]

@@ -16,9 +16,9 @@ from probe_branches import inlines_branches
 from rewriting import Rewrite
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.raising.rules.branches import InlineBranch, InlineTrip
+from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch, InlineTrip
 from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)

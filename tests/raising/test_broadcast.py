@@ -8,15 +8,15 @@ import pytest
 from rewriting import Rewrite
 from symbolic import free
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.broadcast import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.shapes.broadcast import (
     ImplicitBroadcast,
     ImplicitLeadingAxes,
     LateBroadcast,
     LateSqueeze,
     ScalarConstant,
 )
-from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, DropIdentity
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 ROW = np.array([[1, 2, 3]], np.float32)

@@ -10,8 +10,8 @@ import onnx_ir as oir
 import pytest
 from loop_graphs import LoopRewrite, loop
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.cells import Gru, Lstm
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.rnn import Gru, Lstm
 
 RNG = np.random.default_rng(0)
 TRIPS, BATCH, INPUTS, WIDTH = 4, 3, 5, 2

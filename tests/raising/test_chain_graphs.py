@@ -14,9 +14,9 @@ from loop_graphs import (
     numbers,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import shape_of
-from hlo2onnx.raising.rules.chains import SeparateChain
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.rules.loops.loop_fission import SeparateChain
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value

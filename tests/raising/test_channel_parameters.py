@@ -14,9 +14,9 @@ import pytest
 from rewriting import Rewrite
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.affine import BiasIntoConvolution, ScaleIntoConvolution
-from hlo2onnx.raising.rules.channel_parameters import ChannelsAffine, InstanceParameters
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.channel_scale_shift import ChannelsAffine, InstanceParameters
+from hlo2onnx.raising.rules.nn.fold_into_conv import BiasIntoConvolution, ScaleIntoConvolution
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(1, 2, (2, 6, 6, 8)).astype(np.float32)

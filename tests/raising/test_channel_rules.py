@@ -7,9 +7,9 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires, foreign
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.channel_parameters import ChannelsAffine, InstanceParameters
-from hlo2onnx.raising.rules.channels import BatchNormalization, GroupNormalization
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.channel_normalization import BatchNormalization, GroupNormalization
+from hlo2onnx.raising.rules.nn.channel_scale_shift import ChannelsAffine, InstanceParameters
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(1, 2, (2, 6, 4, 6)).astype(np.float32)

@@ -15,9 +15,9 @@ from loop_graphs import (
     stepped,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import shape_of
-from hlo2onnx.raising.rules.columns import ColumnsFirst
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.rules.loops.carry_layout import ColumnsFirst
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import hlo2onnx
-from hlo2onnx.graph.values import shape_of
+from hlo2onnx.ir.values import shape_of
 
 RNG = np.random.default_rng(0)
 N, TRIPS = 12, 5

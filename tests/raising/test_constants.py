@@ -11,10 +11,10 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, model_of
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import static_shape
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import static_shape
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.constants import FoldConstants
+from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
 from hlo2onnx.targets import load_target
 
 X = np.ones((4, 4), np.float32)

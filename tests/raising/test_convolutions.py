@@ -10,9 +10,9 @@ import pytest
 from rewriting import Build, Rewrite, fires, foreign, padded_by
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.convolutions import KernelGradient, PadIntoConvolution
-from hlo2onnx.raising.rules.shape import ComposeTransposes
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.convolution import KernelGradient, PadIntoConvolution
+from hlo2onnx.raising.rules.shapes.reshape import ComposeTransposes
 
 
 def _normal(*shape: int) -> np.ndarray:

@@ -15,19 +15,19 @@ from loop_graphs import (
 )
 from rewriting import model_of
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import shape_of
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.bodies import SlicesToSplit
-from hlo2onnx.raising.rules.cells import Gru, Lstm
-from hlo2onnx.raising.rules.columns import ColumnsFirst
-from hlo2onnx.raising.rules.ghosts import GhostCells
-from hlo2onnx.raising.rules.packing import PackRows
-from hlo2onnx.raising.rules.scan_operator import LoopToScan
-from hlo2onnx.raising.rules.scans import BatchScanned, PostponeStacked
-from hlo2onnx.raising.rules.tables import ComputedTable
-from hlo2onnx.raising.rules.twins import JoinTwins
-from hlo2onnx.raising.rules.unroll import UnrollLoop
+from hlo2onnx.raising.rules.loops.carry_layout import ColumnsFirst
+from hlo2onnx.raising.rules.loops.gather_hoisting import ComputedTable
+from hlo2onnx.raising.rules.loops.horizontal_fusion import JoinTwins
+from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
+from hlo2onnx.raising.rules.loops.loop_unroll import UnrollLoop
+from hlo2onnx.raising.rules.loops.loop_vectorize import BatchScanned, PostponeStacked
+from hlo2onnx.raising.rules.loops.slp_vectorize import PackRows
+from hlo2onnx.raising.rules.nn.rnn import Gru, Lstm
+from hlo2onnx.raising.rules.shapes.scatter_to_pad import GhostCells
+from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
 from hlo2onnx.targets import load_target
 
 FLOAT = oir.DataType.FLOAT

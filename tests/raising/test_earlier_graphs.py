@@ -14,9 +14,9 @@ from loop_graphs import (
     row,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import shape_of
-from hlo2onnx.raising.rules.earlier import EarlierRow
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.rules.loops.shifted_carry import EarlierRow
 
 
 def two_states(step: Any, *rules: Any, count: int = 5) -> LoopRewrite:

@@ -10,9 +10,9 @@ import pytest
 from rewriting import Build, model_of
 from symbolic import free
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.constants import (
+from hlo2onnx.raising.rules.algebra.constant_folding import (
     COMPUTED_ELEMENTS,
     MAX_ELEMENTS,
     MAX_STEPS,

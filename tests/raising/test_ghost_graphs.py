@@ -15,9 +15,9 @@ from loop_graphs import (
 )
 from rewriting import model_of
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.ghosts import GhostCells
+from hlo2onnx.raising.rules.shapes.scatter_to_pad import GhostCells
 from hlo2onnx.targets import load_target
 
 Value = oir.Value

@@ -8,9 +8,9 @@ import pytest
 from rewriting import Build, Rewrite
 from symbolic import free
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.rules.indices import (
+from hlo2onnx.raising.rules.algebra.gather_indices import (
     InsideTest,
     NegativeIndex,
     NegativeTuple,

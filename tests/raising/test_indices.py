@@ -7,8 +7,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.indices import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.algebra.gather_indices import (
     InsideTest,
     NegativeIndex,
     NegativeTuple,

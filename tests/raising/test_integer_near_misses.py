@@ -9,9 +9,9 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.rules.integers import (
+from hlo2onnx.raising.rules.algebra.integer_arithmetic import (
     ComposeOffsets,
     FloorDivide,
     FloorRemainder,

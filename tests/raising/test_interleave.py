@@ -13,9 +13,9 @@ from rewriting import Rewrite
 from symbolic import free
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.interleave import Interleave
-from hlo2onnx.raising.rules.shape import ComposeReshapes
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.shapes.interleave import Interleave
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes
 
 X = np.array([[1, -0.0, 3], [np.nan, 5, np.inf], [7, 8, 9]], np.float32)
 

@@ -8,11 +8,11 @@ import pytest
 from rewriting import Rewrite, model_of
 from symbolic import free
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.dims import symbol
-from hlo2onnx.graph.values import shape_of
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.dims import symbol
+from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import Rule, apply_rules
-from hlo2onnx.raising.rules.algebra import (
+from hlo2onnx.raising.rules.algebra.simplification import (
     DecideComparison,
     DecideWhere,
     DropClamp,

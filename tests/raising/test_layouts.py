@@ -9,9 +9,9 @@ import onnx_ir as oir
 import pytest
 from rewriting import model_of, run_model
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Refusal
-from hlo2onnx.raising.rules.layouts import (
+from hlo2onnx.raising.match.axis_layouts import (
     Layout,
     is_move,
     is_read_once,

@@ -20,13 +20,13 @@ from jax.nn import sigmoid
 from rewriting import Rewrite, run_model
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.cells import Lstm
-from hlo2onnx.raising.rules.constants import FoldConstants
-from hlo2onnx.raising.rules.matmul import Gemm, RowProduct, VectorBias, VectorMatMul
-from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
-from hlo2onnx.raising.rules.units import LateReshape
+from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
+from hlo2onnx.raising.rules.nn.matmul import Gemm, RowProduct, VectorBias, VectorMatMul
+from hlo2onnx.raising.rules.nn.rnn import Lstm
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, DropIdentity
+from hlo2onnx.raising.rules.shapes.unit_dims import LateReshape
 from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)

@@ -12,8 +12,8 @@ import pytest
 from rewriting import Rewrite
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.normalization import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.layer_normalization import (
     CentreFirst,
     LayerNormalization,
     RMSNormalization,

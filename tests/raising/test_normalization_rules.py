@@ -9,8 +9,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires, foreign
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.normalization import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.layer_normalization import (
     CentreFirst,
     LayerNormalization,
     NormalizationParameters,

@@ -10,9 +10,9 @@ import pytest
 from rewriting import Build, Rewrite, fires, foreign, model_of
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.norms import Norm, SumOfTerms
+from hlo2onnx.raising.rules.algebra.norm_reductions import Norm, SumOfTerms
 from hlo2onnx.targets import load_target
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)

@@ -10,7 +10,7 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, model_of, run_model
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising import raise_model
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target

@@ -15,11 +15,11 @@ from loop_graphs import (
     numbers,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import shape_of
-from hlo2onnx.raising.rules.ghosts import GhostCells
-from hlo2onnx.raising.rules.packing import PackRows
-from hlo2onnx.raising.rules.twins import JoinTwins
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.rules.loops.horizontal_fusion import JoinTwins
+from hlo2onnx.raising.rules.loops.slp_vectorize import PackRows
+from hlo2onnx.raising.rules.shapes.scatter_to_pad import GhostCells
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value

@@ -10,8 +10,8 @@ import pytest
 from rewriting import Build, Rewrite
 from symbolic import free
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.pads import JoinPads
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.shapes.pad_sums import JoinPads
 
 ROW = np.array([[-0.0, 0.0, np.nan, np.inf, 1.5]], np.float32)
 ROWS = np.array([[0.0, -0.0, -0.0, 2.0, -np.inf], [3.0, -0.0, 1e-40, -1.0, 0.0]], np.float32)

@@ -11,9 +11,9 @@ import pytest
 from rewriting import Build, Rewrite, fires, foreign, padded_by
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.pooling import PoolingGradient
-from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.pool_gradient import PoolingGradient
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, DropIdentity
 
 EDGES = np.array([-0.0, 0.0, np.inf, -np.inf, np.nan, 1.5], np.float32)
 X = np.resize(EDGES, (2, 3, 4, 5)).copy()

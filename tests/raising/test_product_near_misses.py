@@ -7,10 +7,10 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Refusal
-from hlo2onnx.raising.rules.products import PermuteRows, SwapProduct, TransposeBeforeJoin
-from hlo2onnx.raising.rules.transposes import (
+from hlo2onnx.raising.rules.nn.matmul_transpose import PermuteRows, SwapProduct, TransposeBeforeJoin
+from hlo2onnx.raising.rules.shapes.transpose import (
     ConcatTransposed,
     LateTranspose,
     PadTransposed,

@@ -9,9 +9,9 @@ import onnx_ir as oir
 from rewriting import Rewrite
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.products import PermuteRows, SwapProduct, TransposeBeforeJoin
-from hlo2onnx.raising.rules.shape import ComposeTransposes, DropIdentity
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.matmul_transpose import PermuteRows, SwapProduct, TransposeBeforeJoin
+from hlo2onnx.raising.rules.shapes.reshape import ComposeTransposes, DropIdentity
 
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4) % 7
 Y = np.arange(2 * 4 * 6, dtype=np.float32).reshape(2, 4, 6) % 5

@@ -10,8 +10,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires, foreign
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.quantized import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.quantized.quantize_dequantize import (
     ExpandDequantized,
     IntegerMatMul,
     MoveStored,

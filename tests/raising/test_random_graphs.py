@@ -16,9 +16,9 @@ import pytest
 from rewriting import run_model
 
 from hlo2onnx.errors import InternalError, VerificationError
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.dims import is_static, symbol
-from hlo2onnx.graph.values import dtype_of, rank_of, shape_of
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.dims import is_static, symbol
+from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising import raise_model
 from hlo2onnx.report import Report
 from hlo2onnx.targets import load_target

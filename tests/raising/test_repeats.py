@@ -12,9 +12,9 @@ import pytest
 from rewriting import Rewrite
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.rules.repeats import TileOperator
+from hlo2onnx.raising.rules.shapes.tile import TileOperator
 
 X = np.arange(2 * 3 * 8, dtype=np.float32).reshape(2, 3, 8)
 

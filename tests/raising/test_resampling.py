@@ -13,9 +13,9 @@ import pytest
 from rewriting import Rewrite
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.resampling import NearestResize, ResizeOperator, ResizeTransposed
-from hlo2onnx.raising.rules.resampling_weights import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.resize import NearestResize, ResizeOperator, ResizeTransposed
+from hlo2onnx.raising.rules.nn.resize_weights import (
     CUBIC,
     LINEAR,
     LINEAR_ANTIALIASED,
@@ -26,7 +26,7 @@ from hlo2onnx.raising.rules.resampling_weights import (
     is_resampling,
     weight_modes,
 )
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.runtime.sessions import OrtProgram
 
 RNG = np.random.default_rng(0)
 DIMS = ("NHWC", "HWIO", "NHWC")

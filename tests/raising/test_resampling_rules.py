@@ -8,14 +8,14 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires, foreign
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.resampling import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.resize import (
     NearestResize,
     RepeatedPixels,
     ResizeOperator,
     ResizeTransposed,
 )
-from hlo2onnx.raising.rules.resampling_weights import (
+from hlo2onnx.raising.rules.nn.resize_weights import (
     CUBIC,
     LINEAR,
     LINEAR_ANTIALIASED,

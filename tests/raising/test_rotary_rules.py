@@ -7,8 +7,8 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires, foreign
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.rotary import RotaryEmbedding
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.rotary_embedding import RotaryEmbedding
 
 RNG = np.random.default_rng(0)
 T, H, D = 5, 3, 8

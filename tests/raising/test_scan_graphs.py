@@ -22,10 +22,10 @@ from loop_graphs import (
     stacked,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.earlier import EarlierRow
-from hlo2onnx.raising.rules.scan_operator import LoopToScan
-from hlo2onnx.raising.rules.scans import BatchScanned, PostponeStacked
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
+from hlo2onnx.raising.rules.loops.loop_vectorize import BatchScanned, PostponeStacked
+from hlo2onnx.raising.rules.loops.shifted_carry import EarlierRow
 
 W = numbers(4, 4)
 WIDE = np.arange(20_000, dtype=np.float32)

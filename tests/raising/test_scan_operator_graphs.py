@@ -10,9 +10,9 @@ import pytest
 from loop_graphs import Body, H, LoopRewrite, X, added, loop, rewrite, row, stacked
 from rewriting import model_of
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.scan_operator import LoopToScan
+from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
 from hlo2onnx.targets import load_target
 
 FLOAT = oir.DataType.FLOAT

@@ -8,9 +8,9 @@ import pytest
 from rewriting import Build, Rewrite, model_of
 from symbolic import free
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.shape import (
+from hlo2onnx.raising.rules.shapes.reshape import (
     ComposeExpands,
     ComposeReshapes,
     ComposeTransposes,

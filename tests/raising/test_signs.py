@@ -8,10 +8,10 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, model_of
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import const_of
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import const_of
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.signs import NegateConstant, SubtractNegative
+from hlo2onnx.raising.rules.algebra.negation import NegateConstant, SubtractNegative
 from hlo2onnx.targets import load_target
 
 EDGES = np.array([-0.0, 0.0, 1.5, -1e-40, np.inf, -np.inf, np.nan, 3e38], np.float32)

@@ -14,8 +14,8 @@ from loop_graphs import (
     stepped,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.bodies import SlicesToSplit
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]

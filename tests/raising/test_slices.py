@@ -15,10 +15,10 @@ from rewriting import Rewrite
 from symbolic import free
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.extent_rules import INT64_MIN
-from hlo2onnx.graph.values import const_ints
-from hlo2onnx.raising.rules.slices import ComposeSlices, SliceOfConcat
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.values import const_ints
+from hlo2onnx.raising.rules.shapes.slices import ComposeSlices, SliceOfConcat
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 Y = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewriting import Rewrite, model_of, run_model
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.algebra import DropClamp
-from hlo2onnx.raising.rules.steps import ExactSteps, UniformBetween
+from hlo2onnx.raising.rules.algebra.dyadic import ExactSteps, UniformBetween
+from hlo2onnx.raising.rules.algebra.simplification import DropClamp
 from hlo2onnx.targets import load_target
 
 T = oir.DataType

@@ -16,8 +16,8 @@ from loop_graphs import (
     row,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.tables import ComputedTable
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.loops.gather_hoisting import ComputedTable
 
 
 def looked_up(of: Any, index: Any = None) -> Body:

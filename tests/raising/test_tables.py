@@ -15,9 +15,9 @@ from jax import lax
 from rewriting import Rewrite
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.edit import subgraphs
-from hlo2onnx.raising.rules.scans import BatchScanned
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.loops.loop_vectorize import BatchScanned
+from hlo2onnx.rewrite.replace import subgraphs
 
 RNG = np.random.default_rng(0)
 TABLE = np.sort(RNG.normal(size=50)).astype(np.float32)

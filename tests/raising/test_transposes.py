@@ -9,10 +9,14 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.constants import FoldConstants
-from hlo2onnx.raising.rules.shape import ComposeTransposes, DropIdentity, UnitTransposeToReshape
-from hlo2onnx.raising.rules.transposes import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
+from hlo2onnx.raising.rules.shapes.reshape import (
+    ComposeTransposes,
+    DropIdentity,
+    UnitTransposeToReshape,
+)
+from hlo2onnx.raising.rules.shapes.transpose import (
     ConcatTransposed,
     LateTranspose,
     PadTransposed,

@@ -12,10 +12,10 @@ import pytest
 from rewriting import Build, Rewrite, model_of
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.algebra import COMPARISONS
-from hlo2onnx.raising.rules.truth import ComposeCasts, StrictAlready, TruthOfNumber
+from hlo2onnx.raising.rules.algebra.casts import ComposeCasts, StrictAlready, TruthOfNumber
+from hlo2onnx.raising.rules.algebra.simplification import COMPARISONS
 from hlo2onnx.targets import load_target
 
 T = oir.DataType

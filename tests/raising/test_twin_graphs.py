@@ -14,8 +14,8 @@ from loop_graphs import (
     stepped,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.twins import JoinTwins
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.loops.horizontal_fusion import JoinTwins
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]

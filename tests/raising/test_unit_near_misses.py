@@ -7,10 +7,10 @@ import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, model_of
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.dims import symbol
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.dims import symbol
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.units import (
+from hlo2onnx.raising.rules.shapes.unit_dims import (
     MAX_BETWEEN,
     KeepReducedAxes,
     LateReshape,

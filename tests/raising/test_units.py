@@ -7,10 +7,10 @@ import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.constants import FoldConstants
-from hlo2onnx.raising.rules.shape import ComposeReshapes, DropIdentity
-from hlo2onnx.raising.rules.units import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, DropIdentity
+from hlo2onnx.raising.rules.shapes.unit_dims import (
     KeepReducedAxes,
     LateReshape,
     Mean,

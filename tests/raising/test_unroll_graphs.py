@@ -14,8 +14,8 @@ from loop_graphs import (
     row,
 )
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.raising.rules.unroll import UnrollLoop
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.loops.loop_unroll import UnrollLoop
 
 W = numbers(4, 4)
 FLOAT = oir.DataType.FLOAT

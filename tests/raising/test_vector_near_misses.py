@@ -8,9 +8,9 @@ import pytest
 from rewriting import Build, Rewrite
 from symbolic import free
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.rules.matmul import Gemm, RowProduct, VectorBias, VectorMatMul
+from hlo2onnx.raising.rules.nn.matmul import Gemm, RowProduct, VectorBias, VectorMatMul
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) % 7
 Y = np.arange(48, dtype=np.float32).reshape(2, 4, 6) % 5

@@ -11,12 +11,12 @@ import numpy as np
 from fuzzing.structure import known_conditions
 
 import hlo2onnx
-from hlo2onnx.calling import flatten_arguments, from_model, to_model
+from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
+from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.verification.compare import Comparison, compare
+from hlo2onnx.verification.f64_reference import widen, widened
 from hlo2onnx.verification.inputs import random_array
-from hlo2onnx.verification.ort import OrtProgram, check_model
 from hlo2onnx.verification.reference import Reference
-from hlo2onnx.verification.widen import widen, widened
 from hlo2onnx.verification.xla import XlaProgram
 
 

@@ -11,7 +11,7 @@ import onnx_ir as oir
 from rewriting import run_model
 
 from hlo2onnx.analysis.ranges import RANGE, Range
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.ir.values import Dim
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.options import Options

@@ -9,7 +9,7 @@ import numpy as np
 
 import hlo2onnx
 from hlo2onnx import OnnxProgram
-from hlo2onnx.graph.dims import evaluate, free_symbols
+from hlo2onnx.ir.dims import evaluate, free_symbols
 
 
 def every_size(

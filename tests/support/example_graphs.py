@@ -13,7 +13,7 @@ import onnx_ir as oir
 from rule_names import LOOP_RULE_NAMES
 
 import hlo2onnx
-from hlo2onnx.graph.values import shape_of
+from hlo2onnx.ir.values import shape_of
 
 EXAMPLES = {example.name: example for example in gallery.load_all()}
 

@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as oir
 from rewriting import Build, Inputs, Rewrite
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.edit import subgraphs
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Rule
+from hlo2onnx.rewrite.replace import subgraphs
 
 Results = Sequence[oir.Value]
 Step = Callable[..., tuple[Results, Results]]

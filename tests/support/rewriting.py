@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.edit import remove_unused
-from hlo2onnx.graph.values import Shape
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import Shape
 from hlo2onnx.raising.engine import Rule, apply_rules
+from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.targets import load_target
-from hlo2onnx.verification.ort import OrtProgram, check_model
 
 Inputs = Mapping[str, np.ndarray]
 Build = Callable[..., oir.Value | Sequence[oir.Value]]

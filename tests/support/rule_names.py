@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.raising.rules.of_loops import LOOP_RULES
+from hlo2onnx.raising.rules.loops import LOOP_RULES
 
 LOOP_RULE_NAMES = frozenset(rule.name for rule in LOOP_RULES)
 RULE_NAMES = frozenset(rule.name for rule in RULES)

@@ -11,7 +11,7 @@ import numpy as np
 from against_xla import Run, against_xla
 from edge_values import edge_values
 
-from dialect_handlers.stablehlo.scatter.numbers import Numbers, read_numbers
+from dialect_handlers.stablehlo.scatter.dimension_numbers import Numbers, read_numbers
 from hlo2onnx.verification.inputs import numpy_type
 
 REGIONS = {

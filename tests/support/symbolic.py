@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import dtype_of
 
 
 def free(b: GraphBuilder, x: oir.Value, *dims: int | str) -> oir.Value:

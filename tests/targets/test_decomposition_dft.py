@@ -9,10 +9,11 @@ import onnx_ir as oir
 import pytest
 from rewriting import model_of
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets.decompositions import dft
 from hlo2onnx.targets.decompositions.dft import decompose_dft
-from hlo2onnx.targets.decompositions.fourier import (
+from hlo2onnx.targets.decompositions.dft_factors import (
     LARGEST_MATRIX,
     chirp,
     chirp_spectrum,
@@ -20,8 +21,7 @@ from hlo2onnx.targets.decompositions.fourier import (
     radices,
     roots,
 )
-from hlo2onnx.targets.decompositions.fourier_transform import Transform, transformed
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.targets.decompositions.dft_matmul import Transform, transformed
 
 pytestmark = pytest.mark.wide
 

@@ -17,11 +17,11 @@ from jax import lax
 from rewriting import model_of
 
 import hlo2onnx
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
+from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
-from hlo2onnx.verification.ort import OrtProgram
 
 TABLE = Path(hlo2onnx.__file__).parent / "targets" / "ort_cpu.json"
 RNG = np.random.default_rng(0)

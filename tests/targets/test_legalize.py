@@ -12,12 +12,12 @@ import pytest
 from rewriting import model_of
 
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
+from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.legalize.casts import holds
-from hlo2onnx.verification.ort import OrtProgram, check_model
 
 T = oir.DataType
 

@@ -7,11 +7,11 @@ import onnx_ir as oir
 import pytest
 from rewriting import model_of
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
+from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
-from hlo2onnx.verification.ort import OrtProgram
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])

@@ -10,12 +10,12 @@ import pytest
 from rewriting import Build, model_of, run_model
 
 from hlo2onnx.analysis.facts import Facts
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.edit import remove_unused
-from hlo2onnx.targets.legalize.limits import is_right_here
-from hlo2onnx.targets.legalize.pads import spell_out_axes
-from hlo2onnx.targets.legalize.reciprocals import spell_out_reciprocal
-from hlo2onnx.targets.legalize.sums import split_long_sum
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.targets.workarounds.float_sums import split_long_sum
+from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
+from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
+from hlo2onnx.targets.workarounds.operand_limits import is_right_here
 
 Nodes = Counter[str]
 RNG = np.random.default_rng(0)

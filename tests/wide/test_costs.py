@@ -12,8 +12,8 @@ import pytest
 from jax import lax
 
 import hlo2onnx
-from hlo2onnx.calling import to_model
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.runtime.calling import to_model
+from hlo2onnx.runtime.sessions import OrtProgram
 
 ROUNDS, REPEATS = 5, 15
 

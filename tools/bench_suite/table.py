@@ -18,8 +18,8 @@ import hlo2onnx
 from bench_suite.limits import PROGRAMS
 from bench_suite.operators import operator_table, operators
 from bench_suite.timing import THREADS, Call, medians
-from hlo2onnx.calling import to_model
-from hlo2onnx.verification.ort import OrtProgram
+from hlo2onnx.runtime.calling import to_model
+from hlo2onnx.runtime.sessions import OrtProgram
 
 PEER = Path(__file__).resolve().parents[1] / "peers" / "jax2onnx_export.py"
 

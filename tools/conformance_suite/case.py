@@ -25,10 +25,10 @@ from conformance_suite.outcome import REASON_SEPARATOR, Outcome, one_line
 from conformance_suite.residuals import as_good
 from conformance_suite.sets import EXACT
 from conformance_suite.verdict import describe, mistakes
-from hlo2onnx.calling import flatten_arguments, from_model, to_model
 from hlo2onnx.errors import TranslationError
+from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
+from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.sources import load
-from hlo2onnx.verification.ort import OrtProgram, check_model
 
 STATUS_OF_PHASE = {
     "arguments": "jax-error",

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.verification.widen import NARROW_LIMITS, is_evaluation_of, widened
+from hlo2onnx.verification.f64_reference import NARROW_LIMITS, is_evaluation_of, widened
 from hlo2onnx.verification.xla import XlaProgram
 
 _REFUSALS = (TypeError, ValueError, NotImplementedError, AssertionError, jax.errors.JaxRuntimeError)

@@ -1,7 +1,7 @@
 """A pytest plugin: which ops the passing tests translate, and of which element types.
 
 `pytest -p coverage_suite.recorder --record-ops FILE` appends a line of JSON for each such test. The
-programs come from the debug log of `hlo2onnx.stages`, which names every program translated.
+programs come from the debug log of `hlo2onnx.pipeline`, which names every program translated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from jaxlib.mlir import ir
 
-LOGGER = "hlo2onnx.stages"
+LOGGER = "hlo2onnx.pipeline"
 CUSTOM_CALL = "stablehlo.custom_call"
 
 

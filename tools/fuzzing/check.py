@@ -11,9 +11,9 @@ import hlo2onnx
 from fuzzing.elements import FLOATS, NUMPY
 from fuzzing.program import Program, Quality, Value
 from fuzzing.structure import known_conditions
-from hlo2onnx.calling import from_model, to_model
 from hlo2onnx.errors import TranslationError, VerificationError
-from hlo2onnx.verification.ort import OrtProgram, check_model
+from hlo2onnx.runtime.calling import from_model, to_model
+from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.verification.tolerance import tolerance_of
 from hlo2onnx.verification.xla import XlaProgram
 

@@ -120,8 +120,8 @@ def _times(program: Any, lowered: Any, args: Any) -> tuple[float, float]:
     """Median seconds of a call in ONNX Runtime and in XLA."""
     import jax
 
-    from hlo2onnx.calling import to_model
-    from hlo2onnx.verification.ort import OrtProgram
+    from hlo2onnx.runtime.calling import to_model
+    from hlo2onnx.runtime.sessions import OrtProgram
 
     model = program.model_proto.SerializeToString()
     session = OrtProgram(model, threads=THREADS, libraries=program.libraries).session

@@ -8,8 +8,8 @@ import numpy as np
 from jax import lax
 
 from dialect_handlers.common.linalg.blocks import adjoint, over_batch
-from dialect_handlers.common.linalg.divide import bidiagonal_svd
-from dialect_handlers.common.linalg.reductions import tridiagonalize
+from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
+from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 

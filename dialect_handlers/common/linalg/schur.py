@@ -11,7 +11,7 @@ import numpy as np
 
 from dialect_handlers.common.linalg.balance import triangular_parts_aside
 from dialect_handlers.common.linalg.blocks import over_batch
-from dialect_handlers.common.linalg.reductions import hessenberg
+from dialect_handlers.common.linalg.condensed_forms import hessenberg
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.shifted_qr import hessenberg_schur
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from dialect_handlers.common.linalg.blocks import adjoint, over_batch
-from dialect_handlers.common.linalg.divide import bidiagonal_svd
-from dialect_handlers.common.linalg.reductions import bidiagonalize
+from dialect_handlers.common.linalg.condensed_forms import bidiagonalize
+from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from dialect_handlers.common.free_choices import note_choices
 from dialect_handlers.common.linalg.eig import eig
+from dialect_handlers.common.nonunique_results import note_choices
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dialect_handlers.common.free_choices import note_choices
 from dialect_handlers.common.linalg.schur import schur
+from dialect_handlers.common.nonunique_results import note_choices
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall

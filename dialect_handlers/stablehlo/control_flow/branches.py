@@ -14,7 +14,7 @@ from dialect_handlers.common.subgraphs import (
     set_outputs,
 )
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.graph.values import dtype_of
+from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

@@ -23,14 +23,14 @@ from dialect_handlers.common.subgraphs import (
     scalar_content,
     set_outputs,
 )
-from hlo2onnx.analysis.extents import fits, plain
-from hlo2onnx.analysis.loops import Limit, LoopForm, loop_form
+from hlo2onnx.analysis.dim_arithmetic import fits, plain
+from hlo2onnx.analysis.loop_symbols import Extent
 from hlo2onnx.analysis.ranges import RANGE, Range, range_of_type
-from hlo2onnx.analysis.symbolic import Extent
+from hlo2onnx.analysis.while_loops import Limit, LoopForm, loop_form
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.dims import canonical, dim_of, expression
-from hlo2onnx.graph.extent_rules import INT64_MIN
-from hlo2onnx.graph.values import Shape, dtype_of, shape_of
+from hlo2onnx.ir.dims import canonical, dim_of, expression
+from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.values import Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op

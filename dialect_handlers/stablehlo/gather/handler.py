@@ -7,10 +7,16 @@ from typing import Any
 
 import onnx_ir as oir
 
-from dialect_handlers.stablehlo.gather.numbers import Axis, Batch, Numbers, Offset, read_numbers
-from dialect_handlers.stablehlo.gather.starts import Starts
+from dialect_handlers.stablehlo.gather.dimension_numbers import (
+    Axis,
+    Batch,
+    Numbers,
+    Offset,
+    read_numbers,
+)
+from dialect_handlers.stablehlo.gather.start_indices import Starts
 from dialect_handlers.stablehlo.gather.strategies import STRATEGIES
-from hlo2onnx.graph.values import Dim, shape_of
+from hlo2onnx.ir.values import Dim, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

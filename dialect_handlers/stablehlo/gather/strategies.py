@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.counting import count_along
-from dialect_handlers.common.indices import window
-from dialect_handlers.stablehlo.gather.numbers import Axis, Batch, Numbers, Offset
-from dialect_handlers.stablehlo.gather.starts import Starts
-from hlo2onnx.graph.dims import canonical, is_static, product
-from hlo2onnx.graph.values import Dim, dtype_of, rank_of
+from dialect_handlers.common.iota import count_along
+from dialect_handlers.common.start_indices import window
+from dialect_handlers.stablehlo.gather.dimension_numbers import Axis, Batch, Numbers, Offset
+from dialect_handlers.stablehlo.gather.start_indices import Starts
+from hlo2onnx.ir.dims import canonical, is_static, product
+from hlo2onnx.ir.values import Dim, dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 
 Gathered = tuple[oir.Value, list[Axis]]

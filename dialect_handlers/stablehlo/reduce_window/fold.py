@@ -15,10 +15,10 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.reductions import Function, combine
+from dialect_handlers.stablehlo.reduce_window.cumulative import doubling_scan
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis
-from dialect_handlers.stablehlo.reduce_window.positions import lay_out
-from dialect_handlers.stablehlo.reduce_window.scan import doubling_scan
-from hlo2onnx.graph.values import dtype_of, shape_of
+from dialect_handlers.stablehlo.reduce_window.padded_layout import lay_out
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 LONGEST_FOLD = 16

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hlo2onnx.graph.values import Dim
+from hlo2onnx.ir.values import Dim
 
 LARGE = 64
 """Stands for extents that are not known."""

@@ -23,8 +23,8 @@ from dialect_handlers.stablehlo.reduce_window.symbolic import (
     region_of,
 )
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import at_most, is_static
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from hlo2onnx.ir.dims import at_most, is_static
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import CustomCall, Op
 from hlo2onnx.lowering.registry import handles, handles_call

@@ -16,9 +16,9 @@ import onnx_ir as oir
 
 from dialect_handlers.common.regions import Combiner, neutral
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis
-from dialect_handlers.stablehlo.reduce_window.positions import lay_out
-from hlo2onnx.graph.dims import canonical, is_positive, is_static, product, symbol
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from dialect_handlers.stablehlo.reduce_window.padded_layout import lay_out
+from hlo2onnx.ir.dims import canonical, is_positive, is_static, product, symbol
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
 MAX_POOL_TYPES = frozenset(

@@ -9,14 +9,14 @@ import onnx_ir as oir
 
 from dialect_handlers.common.reductions import Function, combine, has_reducer, reduce_axes
 from dialect_handlers.common.regions import Combiner
-from dialect_handlers.stablehlo.reduce_window.geometry import SHORT, Axis
-from dialect_handlers.stablehlo.reduce_window.positions import lay_out
-from dialect_handlers.stablehlo.reduce_window.scan import (
+from dialect_handlers.stablehlo.reduce_window.cumulative import (
     CUMSUM_TYPES,
     cumulative_sum,
     doubling_scan,
 )
-from hlo2onnx.graph.values import dtype_of, shape_of
+from dialect_handlers.stablehlo.reduce_window.geometry import SHORT, Axis
+from dialect_handlers.stablehlo.reduce_window.padded_layout import lay_out
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 IDEMPOTENT = frozenset({Combiner.MAXIMUM, Combiner.MINIMUM, Combiner.AND, Combiner.OR})

@@ -18,18 +18,18 @@ import onnx_ir as oir
 from dialect_handlers.common.padding import pad
 from dialect_handlers.common.reductions import combine, has_reducer, reduce_axes
 from dialect_handlers.common.regions import Combiner
-from dialect_handlers.stablehlo.reduce_window.fold import LONGEST_UNROLLED
-from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
-from dialect_handlers.stablehlo.reduce_window.scan import (
+from dialect_handlers.stablehlo.reduce_window.cumulative import (
     CUMSUM_TYPES,
     Combine,
     cumulative_sum_of_any_length,
     doubling_loop,
 )
+from dialect_handlers.stablehlo.reduce_window.fold import LONGEST_UNROLLED
+from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
 from dialect_handlers.stablehlo.reduce_window.separable import LONGEST_ONE_BY_ONE, Region
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import at_most, canonical, is_static
-from hlo2onnx.graph.values import Dim, dtype_of, shape_of
+from hlo2onnx.ir.dims import at_most, canonical, is_static
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 
 _BOOL, _INT64 = oir.DataType.BOOL, oir.DataType.INT64

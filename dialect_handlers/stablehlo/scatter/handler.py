@@ -10,26 +10,32 @@ import onnx_ir as oir
 
 from dialect_handlers.common.reductions import combine
 from dialect_handlers.common.regions import MONOIDS, Combiner, neutral
-from dialect_handlers.common.scattering import (
+from dialect_handlers.common.scatter_updates import (
     Region,
     last_of_each,
     region_of,
     scatter_in_order,
     scatter_rows,
 )
-from dialect_handlers.common.windows import (
+from dialect_handlers.common.update_window import (
     NOT_A_ROW,
     SMALL_PART,
     Start,
     read_window,
     write_window,
 )
-from dialect_handlers.stablehlo.scatter.blocks import rows_of_a_block, scatter_blocks
-from dialect_handlers.stablehlo.scatter.numbers import Axis, Batch, Numbers, Window, read_numbers
-from dialect_handlers.stablehlo.scatter.places import Places
+from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block, scatter_blocks
+from dialect_handlers.stablehlo.scatter.dimension_numbers import (
+    Axis,
+    Batch,
+    Numbers,
+    Window,
+    read_numbers,
+)
+from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.graph.dims import at_most, product
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.ir.dims import at_most, product
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter, Parts
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.builder import GraphBuilder
+from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
 from hlo2onnx.targets.decompositions.dft import decompose_dft
-from hlo2onnx.targets.decompositions.elementwise import F64_FUNCTIONS, decompose_f64_function
-from hlo2onnx.targets.decompositions.integers import INTEGER_OPERATORS
+from hlo2onnx.targets.decompositions.f64_functions import F64_FUNCTIONS, decompose_f64_function
+from hlo2onnx.targets.decompositions.integer_ops import INTEGER_OPERATORS
 
 Decompose = Callable[[GraphBuilder, oir.Node], oir.Value | Sequence[oir.Value] | None]
 

@@ -13,10 +13,10 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.dims import canonical, is_static, product, quotient
-from hlo2onnx.graph.extent_rules import INT64_MIN
-from hlo2onnx.graph.values import Dim, rank_of, shape_of
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.dims import canonical, is_static, product, quotient
+from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.values import Dim, rank_of, shape_of
 
 _SLICES = 16
 """Up to this many windows are cut out one by one; more of them by one Gather."""

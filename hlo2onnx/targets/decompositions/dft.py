@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.graph import edit
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.dims import dim_of, expression, is_static, product
-from hlo2onnx.graph.values import Dim, const_ints, const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.targets.decompositions.fourier_transform import (
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.dims import dim_of, expression, is_static, product
+from hlo2onnx.ir.values import Dim, const_ints, const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.rewrite.replace import can_replace
+from hlo2onnx.rewrite.replace import replace as replace_node
+from hlo2onnx.targets.decompositions.dft_matmul import (
     RESHAPES,
     Transform,
     columns_of,
@@ -206,5 +207,5 @@ def _hand_out(y: oir.Value, parts: Sequence[oir.Value]) -> None:
         number = const_of(reader.inputs[1])
         if number is not None and number.ndim == 0:
             part = parts[int(number)]
-            if edit.can_replace(reader.outputs[0], part):
-                edit.replace(reader, [part])
+            if can_replace(reader.outputs[0], part):
+                replace_node(reader, [part])

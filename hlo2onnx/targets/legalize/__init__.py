@@ -16,12 +16,12 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import Refusal, TranslationError
-from hlo2onnx.graph.builder import GraphBuilder
-from hlo2onnx.graph.edit import all_nodes, remove_unused, replace
-from hlo2onnx.graph.hoist import hoist_invariants
-from hlo2onnx.graph.infer import ValueType
-from hlo2onnx.graph.values import dtype_of, shape_of
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.type_inference import ValueType
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.report import Report
+from hlo2onnx.rewrite.licm import hoist_invariants
+from hlo2onnx.rewrite.replace import all_nodes, remove_unused, replace
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS
 from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
 from hlo2onnx.targets.legalize.casts import (
@@ -31,24 +31,12 @@ from hlo2onnx.targets.legalize.casts import (
     holds,
     widen_before_transposing,
 )
-from hlo2onnx.targets.legalize.extremes import guard_nan
-from hlo2onnx.targets.legalize.fusions import (
-    CONV_ADD,
-    CONV_MUL,
-    QUANTIZED_BIAS,
-    keep_bias_apart,
-    keep_factor_apart,
-    keep_shift_apart,
-    spell_out_normalization,
+from hlo2onnx.targets.legalize.operand_types import (
+    apart_from_outputs,
+    carried_inputs,
+    carried_outputs,
 )
-from hlo2onnx.targets.legalize.limits import is_right_here
-from hlo2onnx.targets.legalize.pads import PAD, spell_out_axes
-from hlo2onnx.targets.legalize.reciprocals import DIV_MUL, spell_out_reciprocal
-from hlo2onnx.targets.legalize.scales import MATMUL_SCALE, spell_out_scale
-from hlo2onnx.targets.legalize.schema import apart_from_outputs, carried_inputs, carried_outputs
-from hlo2onnx.targets.legalize.states import carry_states
-from hlo2onnx.targets.legalize.sums import split_long_sum
-from hlo2onnx.targets.legalize.weights import MATMUL_DEQUANTIZE, spell_out_weights
+from hlo2onnx.targets.legalize.subgraph_types import carry_states
 from hlo2onnx.targets.target import (
     OUTPUT,
     PAIR_PARAMETERS,
@@ -57,6 +45,22 @@ from hlo2onnx.targets.target import (
     node_key,
     node_pairs,
 )
+from hlo2onnx.targets.workarounds.float_sums import split_long_sum
+from hlo2onnx.targets.workarounds.fusions import (
+    CONV_ADD,
+    CONV_MUL,
+    QUANTIZED_BIAS,
+    keep_bias_apart,
+    keep_factor_apart,
+    keep_shift_apart,
+    spell_out_normalization,
+)
+from hlo2onnx.targets.workarounds.int8_weights import MATMUL_DEQUANTIZE, spell_out_weights
+from hlo2onnx.targets.workarounds.integer_reciprocal import DIV_MUL, spell_out_reciprocal
+from hlo2onnx.targets.workarounds.matmul_scale import MATMUL_SCALE, spell_out_scale
+from hlo2onnx.targets.workarounds.max_pool_padding import PAD, spell_out_axes
+from hlo2onnx.targets.workarounds.operand_limits import is_right_here
+from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
 
 __all__ = ["legalize"]
 

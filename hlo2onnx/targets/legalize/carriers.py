@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.graph.values import FLOATS, INTEGERS
+from hlo2onnx.ir.values import FLOATS, INTEGERS
 
 T = oir.DataType
 

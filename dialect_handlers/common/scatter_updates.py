@@ -1,0 +1,345 @@
+"""Combining updates into elements of a tensor: the second half of scatter and select_and_scatter.
+
+scatter_rows(...)      where no two updates have the same target, or all that do are equal
+last_of_each(...)      makes them equal where the last one is to stay
+scatter_in_order(...)  where targets may be the same
+
+The runtime's ScatterND works on rows in parallel without locks, so that equal indices reorder
+writes and lose sums; its ScatterElements goes through the indices one by one, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from dialect_handlers.common.reductions import Function, combine
+from dialect_handlers.common.regions import Combiner, neutral, recognise_each
+from hlo2onnx.ir.dims import at_most, canonical, is_positive, product, quotient
+from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of, static_shape
+from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.mlir.types import parts_of
+
+BOOL, INT64, UINT8 = oir.DataType.BOOL, oir.DataType.INT64, oir.DataType.UINT8
+
+REDUCTIONS = {
+    Combiner.ADD: "add",
+    Combiner.MULTIPLY: "mul",
+    Combiner.MINIMUM: "min",
+    Combiner.MAXIMUM: "max",
+}
+_BOOLEAN = {
+    Combiner.AND: Combiner.MINIMUM,
+    Combiner.OR: Combiner.MAXIMUM,
+    Combiner.XOR: Combiner.ADD,
+}
+"""What boolean combiners are on the numbers 0 and 1; of a sum, the parity counts."""
+_ANY_PARTS = (Combiner.ADD, Combiner.LHS, Combiner.RHS)
+"""The combiners that act on the parts of a complex number one by one."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """How an update is combined with what is there.
+
+    Attributes:
+        function: The region over whole tensors.
+        combiners: Its name on each operand; None unless `scatter_in_order` has a node for it.
+    """
+
+    function: Function
+    combiners: list[Combiner | None]
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether an update takes the place of what is there, or leaves it."""
+        return all(name in (Combiner.RHS, Combiner.LHS) for name in self.combiners)
+
+
+def region_of(em: Emitter, block: Any) -> Region:
+    """The region of a scatter or of a select_and_scatter."""
+    names: list[Combiner | None] = []
+    for name, argument in zip(recognise_each(em, block), block.arguments, strict=False):
+        parts = parts_of(argument.type)
+        known = {*REDUCTIONS, *_ANY_PARTS, *(_BOOLEAN if parts[0].dtype == BOOL else ())}
+        fits = name in known and (len(parts) == 1 or name in _ANY_PARTS)
+        names.append(name if fits else None)
+    return Region(em.scalar_function(block), names)
+
+
+# -- rows ------------------------------------------------------------------------------------
+
+
+def scatter_rows(
+    em: Emitter,
+    region: Region,
+    xs: Sequence[Parts],
+    index: oir.Value,
+    updates: Sequence[Parts],
+    valid: oir.Value | None,
+) -> list[Parts]:
+    """ScatterND of whole rows.
+
+    Args:
+        xs: Tensors whose first axes, as many as an index has columns, count the rows.
+        index: The row for each update, of shape (updates, columns). No two valid ones are equal,
+            or the region only overwrites and equal ones have equal updates, in any order.
+        updates: Tensors of shape (updates, ...).
+        valid: Which updates count, of shape (updates); None for all of them, which it must be
+            where an index has more than one column.
+    """
+    x = xs[0][0]
+    rows = shape_of(x)[0]
+    direct = [_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True)]
+    if valid is not None and all(direct) and not at_most(_size(x), _size(updates[0][0])):
+        index = _compressed(em, index, valid)
+        updates = [tuple(_compressed(em, part, valid) for part in parts) for parts in updates]
+        valid = None
+    if valid is not None:
+        index = em.Where(em.unsqueeze(valid, [1]), index, number(em, rows))
+        xs = [tuple(with_spare_rows(em, part) for part in parts) for parts in xs]
+    if not all(direct):
+        old = [tuple(em.GatherND(part, index) for part in parts) for parts in xs]
+        updates = combine(em, region.function, old, updates)
+    results: list[Parts] = []
+    for name, before, parts in zip(region.combiners, xs, updates, strict=True):
+        if name == Combiner.LHS:
+            written = before
+        else:
+            reduction = REDUCTIONS.get(name) if name and all(direct) else None
+            written = tuple(
+                em.ScatterND(part, index, new, reduction=reduction)
+                for part, new in zip(before, parts, strict=True)
+            )
+        results.append(tuple(em.slice(part, [0], [rows], axes=[0]) for part in written))
+    return results
+
+
+def last_of_each(
+    em: Emitter,
+    index: oir.Value,
+    updates: Sequence[Parts],
+    valid: oir.Value | None,
+    rows: Dim,
+) -> list[Parts]:
+    """Each update replaced by the last valid one with the same target.
+
+    This takes one integer for each update through a scatter in order, not each of their elements.
+
+    Args:
+        index: The row for each update, of shape (updates, 1); inside also where not valid.
+        updates: Tensors of shape (updates, ...).
+        valid: Which updates count, of shape (updates); None for all of them.
+        rows: How many there are.
+    """
+    count = shape_of(index)[0]
+    flat = em.reshape(index, [count])
+    types = [(INT64, (count,))]
+    position = em.Range(em.i64(0), number(em, count), em.i64(1), types=types)
+    if valid is not None:
+        position = em.Where(valid, position, em.i64(0))
+        if not is_positive(rows):
+            flat, rows = em.Where(valid, flat, number(em, rows)), canonical(rows + 1)
+    last = em.expand(em.i64(0), [rows])
+    last = em.ScatterElements(last, flat, position, axis=0, reduction="max")
+    winner = em.Gather(last, flat, axis=0)
+    return [tuple(em.Gather(part, winner, axis=0) for part in parts) for parts in updates]
+
+
+def _direct(name: Combiner | None, parts: Parts) -> bool:
+    """Whether ScatterND itself combines: its extremes lose NaN and know no booleans."""
+    if name in (Combiner.MINIMUM, Combiner.MAXIMUM):
+        return dtype_of(parts[0]) not in FLOATS
+    return name in (Combiner.ADD, Combiner.MULTIPLY, Combiner.LHS, Combiner.RHS)
+
+
+# -- elements, in order ----------------------------------------------------------------------
+
+
+def scatter_in_order(
+    em: Emitter,
+    region: Region,
+    xs: Sequence[Parts],
+    index: oir.Value,
+    updates: Sequence[Parts],
+    valid: oir.Value | None,
+    trips: Dim,
+) -> list[Parts]:
+    """ScatterElements for combiners that it has, else a Loop.
+
+    Args:
+        xs: Tensors of one axis.
+        index: The element for each update, of the updates' shape; inside also where not valid.
+        updates: In row-major order they are applied.
+        valid: Which updates count, of a shape that broadcasts to theirs; None for all of them.
+        trips: So many equal parts, one after the other, of the updates have no equal targets.
+    """
+    if None in region.combiners:
+        return _one_by_one(em, region.function, xs, index, updates, valid, trips)
+    return [
+        tuple(
+            _accumulated(em, name, x, index, update, valid)
+            for x, update in zip(parts, news, strict=True)
+        )
+        for name, parts, news in zip(region.combiners, xs, updates, strict=True)
+        if name
+    ]
+
+
+def _accumulated(
+    em: Emitter,
+    combiner: Combiner,
+    x: oir.Value,
+    index: oir.Value,
+    updates: oir.Value,
+    valid: oir.Value | None,
+) -> oir.Value:
+    if combiner == Combiner.LHS:
+        return x
+    if combiner == Combiner.RHS:
+        return _overwritten(em, x, index, updates, valid)
+    if dtype_of(x) == BOOL:
+        x, updates = em.cast(x, UINT8), em.cast(updates, UINT8)
+        counted = _accumulated(em, _BOOLEAN[combiner], x, index, updates, valid)
+        if combiner == Combiner.XOR:
+            counted = em.BitwiseAnd(counted, em.scalar_like(1, counted))
+        return em.cast(counted, BOOL)
+    if valid is not None and not is_positive(_size(x)):
+        return _with_room(em, combiner, x, index, updates, valid)
+    if valid is not None:
+        # An update that changes nothing wherever it goes.
+        nothing = em.scalar(neutral(combiner, dtype_of(x)), dtype_of(x))
+        updates = em.Where(valid, updates, nothing)
+    result = _elements(em, x, index, updates, REDUCTIONS[combiner])
+    if combiner in (Combiner.ADD, Combiner.MULTIPLY) or not em.guards_nan:
+        return result
+    if em.facts.nan_free(x) and em.facts.nan_free(updates):
+        return result
+    # The runtime's extremes lose NaN. A sum of numbers that are not negative is NaN for no other
+    # reason than a NaN among them.
+    witness = _elements(em, em.Relu(x), index, em.Relu(updates), "add")
+    guarded: oir.Value = em.Where(em.IsNaN(witness), witness, result)
+    return guarded
+
+
+def _with_room(
+    em: Emitter,
+    combiner: Combiner,
+    x: oir.Value,
+    index: oir.Value,
+    updates: oir.Value,
+    valid: oir.Value,
+) -> oir.Value:
+    """Where there may be no element that could take what does not count, one more does."""
+    size = _size(x)
+    index = em.Where(valid, index, number(em, size))
+    combined = _accumulated(em, combiner, with_spare_rows(em, x), index, updates, None)
+    return em.slice(combined, [0], [size])
+
+
+def _overwritten(
+    em: Emitter, x: oir.Value, index: oir.Value, updates: oir.Value, valid: oir.Value | None
+) -> oir.Value:
+    """The last update of each element."""
+    if valid is None:
+        return _elements(em, x, index, updates, None)
+    if at_most(_size(x), _size(updates)):
+        index = em.Where(valid, index, number(em, _size(x)))
+        written = _elements(em, with_spare_rows(em, x), index, updates, None)
+        return em.slice(written, [0], [_size(x)])
+    mask = _flat(em, em.expand(valid, shape_of(updates)))
+    kept = [_compressed(em, _flat(em, part), mask) for part in (index, updates)]
+    return _elements(em, x, kept[0], kept[1], None)
+
+
+def _elements(
+    em: Emitter, x: oir.Value, index: oir.Value, updates: oir.Value, reduction: str | None
+) -> oir.Value:
+    flat = (index, updates)
+    if len(shape_of(updates)) != 1:
+        flat = (_flat(em, index), _flat(em, updates))
+    result: oir.Value = em.ScatterElements(x, *flat, axis=0, reduction=reduction)
+    return result
+
+
+def _one_by_one(
+    em: Emitter,
+    function: Function,
+    xs: Sequence[Parts],
+    index: oir.Value,
+    updates: Sequence[Parts],
+    valid: oir.Value | None,
+    trips: Dim,
+) -> list[Parts]:
+    """A Loop that combines one part of the updates after the other."""
+    size = _size(xs[0][0])
+    if valid is not None:
+        index = em.Where(valid, index, number(em, size))
+        xs = [tuple(with_spare_rows(em, part) for part in parts) for parts in xs]
+    width = quotient(_size(index), trips)
+    index = em.reshape(index, [trips, width])
+    news = [tuple(em.reshape(part, [trips, width]) for part in parts) for parts in updates]
+    states = [
+        tuple(em.value("scattered", dtype_of(part), shape_of(part)) for part in parts)
+        for parts in xs
+    ]
+    trip, going_on = em.value("trip", INT64, []), em.value("on", BOOL, [])
+    flat = [part for parts in states for part in parts]
+    with em.subgraph([trip, going_on, *flat], "updates") as body:
+        where = em.Gather(index, trip, axis=0)
+        old = [tuple(em.Gather(part, where, axis=0) for part in parts) for parts in states]
+        new = [tuple(em.Gather(part, trip, axis=0) for part in parts) for parts in news]
+        combined = combine(em, function, old, new)
+        body.outputs.append(em.Identity(going_on))
+        body.outputs.extend(
+            em.ScatterElements(state, where, part, axis=0)
+            for state_parts, parts in zip(states, combined, strict=True)
+            for state, part in zip(state_parts, parts, strict=True)
+        )
+    initial = [part for parts in xs for part in parts]
+    types = [(dtype_of(part), shape_of(part)) for part in initial]
+    outputs = em.op(
+        "Loop", number(em, trips), em.const(np.array(True)), *initial,
+        body=body, types=types, n_outputs=len(types),
+    )  # fmt: skip
+    final = iter([outputs] if len(types) == 1 else outputs)
+    return [tuple(em.slice(next(final), [0], [size]) for _ in parts) for parts in xs]
+
+
+# -- dropping updates -------------------------------------------------------------------------
+
+
+def with_spare_rows(em: Emitter, x: oir.Value, count: int = 1) -> oir.Value:
+    """x with more rows, which take the updates that do not count."""
+    rows, *rest = shape_of(x)
+    elements = em.facts.constant(x)
+    if elements is not None and elements.size == 1:
+        return em.expand(em.const(elements.reshape(())), [canonical(rows + count), *rest])
+    return em.concat([x, em.expand(em.scalar_like(0, x), [count, *rest])], axis=0)
+
+
+def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
+    """The rows of x that count."""
+    count = oir.SymbolicDim(None)
+    kept: oir.Value = em.op(
+        "Compress", x, valid, axis=0, types=[(dtype_of(x), (count, *shape_of(x)[1:]))]
+    )
+    return kept
+
+
+def number(em: Emitter, dim: Dim) -> oir.Value:
+    """An extent as an i64."""
+    return em.i64(dim) if isinstance(dim, int) else em.squeeze(em.extents.value(dim), [0])
+
+
+def _flat(em: Emitter, x: oir.Value) -> oir.Value:
+    """x as one long axis; the extent is left to the runtime where that is certain to work."""
+    return em.reshape(x, [-1] if static_shape(x) is not None else [_size(x)])
+
+
+def _size(x: oir.Value) -> Dim:
+    return product(shape_of(x))

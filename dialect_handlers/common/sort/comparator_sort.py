@@ -1,0 +1,130 @@
+"""Sorting by a comparator that has no name: it is applied to whole tensors.
+
+by_rank       n · n comparisons at once
+by_network    a sorting network of log2(n)² / 2 steps of n comparisons, in a Scan
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from dialect_handlers.common.sort.sort_keys import Key, top_k
+from hlo2onnx.lowering.emitter import Emitter, Parts
+
+T = oir.DataType
+Comparator = Callable[..., list[oir.Value]]
+"""A comparator over whole tensors, as `Emitter.scalar_function` gives it."""
+
+_RANKED = 256
+"""Up to this extent n · n comparisons are faster than the steps of a network."""
+
+
+def order_by_comparing(
+    em: Emitter, comparator: Comparator, operands: Sequence[Parts], dims: Sequence[int], axis: int
+) -> oir.Value:
+    """The stable permutation (i64) that sorts the operands, of shape `dims`, along the axis."""
+    strategy = by_rank if dims[axis] <= _RANKED else by_network
+    return strategy(em, comparator, operands, dims, axis)
+
+
+def _column(em: Emitter, numbers: np.ndarray, rank: int, axis: int) -> oir.Value:
+    """Numbers along one axis of a tensor of this rank, whose other extents are 1."""
+    return em.const(numbers.reshape([-1 if a == axis else 1 for a in range(rank)]))
+
+
+def _compare(comparator: Comparator, lhs: Sequence[Parts], rhs: Sequence[Parts]) -> oir.Value:
+    pairs = (part for pair in zip(lhs, rhs, strict=True) for part in pair)
+    (before,) = comparator(*pairs)
+    return before
+
+
+# -- n · n comparisons ----------------------------------------------------------------------------
+
+
+def by_rank(
+    em: Emitter, comparator: Comparator, operands: Sequence[Parts], dims: Sequence[int], axis: int
+) -> oir.Value:
+    """Sorts by how many elements come before each one: element j before i where the comparator
+    says so or, j < i, where it does not say that i comes before j."""
+    own, others = (
+        [tuple(em.unsqueeze(part, [inserted]) for part in parts) for parts in operands]
+        for inserted in (axis + 1, axis)
+    )
+    rank, count = len(dims) + 1, np.arange(dims[axis], dtype=np.int32)
+    i, j = _column(em, count, rank, axis), _column(em, count, rank, axis + 1)
+    not_after = em.And(em.Less(j, i), em.Not(_compare(comparator, own, others)))
+    before = em.And(em.Less(i, j), _compare(comparator, others, own))
+    counted = em.cast(em.Or(not_after, before), T.INT32)
+    ranks = em.ReduceSum(counted, em.i64([axis + 1]), keepdims=0)
+    _, indices = top_k(em, Key(em.expand(ranks, dims), descending=False), axis, None)
+    return indices
+
+
+# -- a sorting network ----------------------------------------------------------------------------
+
+
+def by_network(
+    em: Emitter, comparator: Comparator, operands: Sequence[Parts], dims: Sequence[int], axis: int
+) -> oir.Value:
+    """Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2M), which takes any extent. Equal
+    elements are told apart by their indices, which makes it stable."""
+    count = _column(em, np.arange(dims[axis]), len(dims), axis)
+    start = em.expand(count, dims)
+    steps = em.const(np.array(_steps(dims[axis]), np.int64))
+    state = em.value("permutation", T.INT64, dims)
+    step = em.value("step", T.INT64, [3])
+    with em.subgraph([state, step], "exchange") as body:
+        body.outputs.append(_exchanged(em, comparator, operands, dims, axis, state, step))
+    sorted_: oir.Value = em.Scan(
+        start, steps, body=body, num_scan_inputs=1, types=[(T.INT64, tuple(dims))]
+    )
+    return sorted_
+
+
+def _steps(extent: int) -> list[tuple[int, int, int]]:
+    """(p, r, d) of each step: every i with (i & p) == r is compared with i + d."""
+    steps = []
+    top = 1 << max(extent - 1, 1).bit_length() - 1
+    p = top
+    while p:
+        q, r, d = top, 0, p
+        steps.append((p, r, d))
+        while q != p:
+            d, q, r = q - p, q // 2, p
+            steps.append((p, r, d))
+        p //= 2
+    return steps
+
+
+def _exchanged(
+    em: Emitter,
+    comparator: Comparator,
+    operands: Sequence[Parts],
+    dims: Sequence[int],
+    axis: int,
+    own: oir.Value,
+    step: oir.Value,
+) -> oir.Value:
+    """One step: each element of the permutation, or that of its partner."""
+    extent = dims[axis]
+    place = em.const(np.arange(extent))
+    p, r, d = (em.Gather(step, em.i64(index), axis=0) for index in range(3))
+    above, below = em.Add(place, d), em.Sub(place, d)
+    is_low = em.And(em.Equal(em.BitwiseAnd(place, p), r), em.Less(above, em.i64(extent)))
+    is_high = em.And(em.Equal(em.BitwiseAnd(below, p), r), em.GreaterOrEqual(below, em.i64(0)))
+    partner = em.Where(is_low, above, em.Where(is_high, below, place))
+    other = em.Gather(own, partner, axis=axis)
+    is_high = em.reshape(is_high, [extent if a == axis else 1 for a in range(len(dims))])
+    first, second = em.Where(is_high, other, own), em.Where(is_high, own, other)
+    lhs, rhs = (
+        [tuple(em.GatherElements(part, at, axis=axis) for part in parts) for parts in operands]
+        for at in (first, second)
+    )
+    came_later = em.Less(second, first)
+    ties = em.And(came_later, em.Not(_compare(comparator, lhs, rhs)))
+    exchanged = em.Or(_compare(comparator, rhs, lhs), ties)
+    result: oir.Value = em.Where(exchanged, other, own)
+    return result

@@ -1,0 +1,191 @@
+"""Sorting by keys: tensors that TopK orders, and the permutation it gives.
+
+TopK is stable, the lower index coming first among equals, largest first or smallest first, but
+knows neither the total order nor any place for NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as oir
+
+from dialect_handlers.common.float_bits import total_order_key
+from dialect_handlers.common.sort.comparators import Order
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.values import FLOATS, INTEGERS, Dim, dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter
+
+T = oir.DataType
+
+_I63 = range_of_type(T.INT64)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A tensor to sort by; `descending` says that the greater element comes first."""
+
+    tensor: oir.Value
+    descending: bool
+
+
+def keys_of(em: Emitter, x: oir.Value, order: Order, descending: bool) -> list[Key]:
+    """Keys that TopK can sort by so that the elements of x come in this order."""
+    return [Key(tensor, descending) for tensor in _comparable(em, x, order)]
+
+
+def top_k(em: Emitter, key: Key, axis: int, k: Dim | None) -> tuple[oir.Value, oir.Value]:
+    """The first k elements in the key's order (all for None) and their indices as i64."""
+    tensor, dims = key.tensor, list(shape_of(key.tensor))
+    extent = dims[axis] if k is None else k
+    if k is not None or isinstance(extent, int):
+        count, dims[axis] = em.extents.value(extent), extent
+    else:
+        count = em.op("Shape", tensor, start=axis, end=axis + 1, types=[(T.INT64, (1,))])
+    shape = tuple(dims)
+    values, indices = em.TopK(
+        tensor,
+        count,
+        axis=axis,
+        largest=int(key.descending),
+        sorted=1,
+        n_outputs=2,
+        types=[(dtype_of(tensor), shape), (T.INT64, shape)],
+    )
+    return values, indices
+
+
+def permutation(em: Emitter, keys: Sequence[Key], axis: int, k: Dim | None) -> oir.Value:
+    """Indices (i64) of the first k elements in the order of the keys, the first key deciding
+    first, in the order they came in where all keys are equal.
+
+    One stable sort a key, from the last to the first.
+    """
+    keys = _packed(em, keys)
+    indices: oir.Value | None = None
+    for key in reversed(keys):
+        count = k if key is keys[0] else None
+        if indices is None:
+            _, indices = top_k(em, key, axis, count)
+            continue
+        moved = Key(em.GatherElements(key.tensor, indices, axis=axis), key.descending)
+        _, picked = top_k(em, moved, axis, count)
+        indices = em.GatherElements(indices, picked, axis=axis)
+    assert indices is not None
+    return indices
+
+
+# -- tensors that TopK orders as StableHLO does -------------------------------------------------
+
+
+def _comparable(em: Emitter, x: oir.Value, order: Order) -> list[oir.Value]:
+    """Tensors, the most significant first, with the order of the elements of x."""
+    dtype = dtype_of(x)
+    if dtype == T.BOOL:
+        return [em.cast(x, T.UINT8)]
+    if dtype == T.UINT64:
+        return [_biased(em, x)]
+    if dtype not in FLOATS:
+        return [em.cast(x, T.INT8) if dtype.bitwidth < 8 else x]
+    nan_free = em.facts.nan_free(x) or not em.guards_nan
+    if order == Order.NUMBERS:
+        return _numbers(em, x, nan_free)
+    return [_in_total_order(em, x, nan_free)]
+
+
+def _biased(em: Emitter, x: oir.Value) -> oir.Value:
+    """u64 as i64 of the same order: the highest bit inverted."""
+    known = em.facts.int_range(x)
+    signed = em.cast(x, T.INT64)
+    if known is not None and known.within(*_I63):
+        return signed
+    flipped: oir.Value = em.BitwiseXor(signed, em.scalar_like(_I63.low, signed))
+    return flipped
+
+
+def _numbers(em: Emitter, x: oir.Value, nan_free: bool) -> list[oir.Value]:
+    """The order of numbers: a wider type has room for NaN above infinity; f64 without one is
+    sorted by whether it is NaN first."""
+    narrow = dtype_of(x) not in (T.FLOAT, T.DOUBLE)
+    if nan_free:
+        return [em.cast(x, T.FLOAT) if narrow and dtype_of(x) != T.FLOAT16 else x]
+    if dtype_of(x) == T.DOUBLE:
+        nan = em.IsNaN(x)
+        return [em.cast(nan, T.UINT8), em.Where(nan, em.scalar_like(math.inf, x), x)]
+    wide = em.cast(x, T.FLOAT if narrow else T.DOUBLE)
+    return [_nan_above_infinity(em, wide, em.facts.float_range(x).high < math.inf)]
+
+
+def _nan_above_infinity(em: Emitter, wide: oir.Value, finite: bool) -> oir.Value:
+    """Infinity for NaN, and for infinity the largest number of a type so wide that there is no
+    other such number; `finite` says that there is no infinity."""
+    bounded = wide
+    if not finite:
+        largest = np.finfo(dtype_of(wide).numpy()).max
+        bounded = em.Min(wide, em.scalar_like(largest, wide))
+    last: oir.Value = em.Where(em.IsNaN(wide), em.scalar_like(math.inf, wide), bounded)
+    return last
+
+
+def _in_total_order(em: Emitter, x: oir.Value, nan_free: bool) -> oir.Value:
+    """The total order: that of the bits where NaN has a sign that can be read; a wider type has
+    room for all else."""
+    dtype = dtype_of(x)
+    if dtype == T.DOUBLE or (not nan_free and dtype.bitwidth > 8 and em.has_bitcast):
+        return total_order_key(em, x)
+    apart = _zeros_apart(em, x)
+    if nan_free:
+        return apart
+    em.report.note("sorts take every NaN for positive: the sign of one is read by BitCast")
+    return _nan_above_infinity(em, apart, em.facts.float_range(x).high < math.inf)
+
+
+def _zeros_apart(em: Emitter, x: oir.Value) -> oir.Value:
+    """Floats without NaN, of f32 or less, as f64 with -0 < +0: what is added to tell the zeros
+    apart, 1 / -0 being -inf, is too small to move anything past its neighbour."""
+    wide = em.cast(x, T.DOUBLE)
+    reciprocal = em.Div(em.scalar_like(1.0, wide), wide)
+    sign = em.Clip(reciprocal, em.scalar_like(-1e-50, wide), em.scalar_like(1e-50, wide))
+    apart: oir.Value = em.Add(wide, sign)
+    return apart
+
+
+# -- several integer keys in one ------------------------------------------------------------------
+
+
+def _packed(em: Emitter, keys: Sequence[Key]) -> list[Key]:
+    """The keys with neighbours joined whose ranges fit into one i64 together: a sort costs more
+    than the arithmetic."""
+    packed = [keys[0]]
+    for key in keys[1:]:
+        joined = _joined(em, packed[-1], key)
+        if joined is None:
+            packed.append(key)
+        else:
+            packed[-1] = joined
+    return packed
+
+
+def _joined(em: Emitter, major: Key, minor: Key) -> Key | None:
+    """major · span + minor as one ascending key, None where that might not fit."""
+    if not {dtype_of(major.tensor), dtype_of(minor.tensor)} <= INTEGERS:
+        return None
+    upper, lower = em.facts.int_range(major.tensor), em.facts.int_range(minor.tensor)
+    if upper is None or lower is None:
+        return None
+    span = lower.high - lower.low + 1
+    low, high = (~upper.high, ~upper.low) if major.descending else upper
+    if span > _I63.high or low * span < _I63.low or high * span + span - 1 > _I63.high:
+        return None
+    first, second = em.cast(major.tensor, T.INT64), em.cast(minor.tensor, T.INT64)
+    if major.descending:
+        first = em.BitwiseNot(first)
+    scaled = em.Mul(first, em.scalar_like(span, first))
+    if minor.descending:
+        rest = em.Sub(em.scalar_like(lower.high, second), second)
+    else:
+        rest = em.Sub(second, em.scalar_like(lower.low, second))
+    return Key(em.Add(scaled, rest), descending=False)

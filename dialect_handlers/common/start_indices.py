@@ -1,0 +1,153 @@
+"""Start indices of gathers and dynamic slices, and the windows they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+from sympy import sympify
+
+from hlo2onnx.analysis.ranges import Range, range_of_type
+from hlo2onnx.ir.dims import at_most, canonical, dim_of, free_symbols, is_static
+from hlo2onnx.ir.values import Dim, const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.shape_arithmetic import contents_of
+
+INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
+WIDE_UNSIGNED = frozenset({oir.DataType.UINT32, oir.DataType.UINT64})
+
+
+def clamped(em: Emitter, starts: oir.Value, limits: Sequence[Dim]) -> oir.Value:
+    """Starts clamped to [0, limit], as i32 or i64.
+
+    The last axis of `starts` holds one start per limit; with a single limit any shape will do.
+    What is proven to lie inside is not clamped: negative indices would count from the end in
+    ONNX, and the others fail there.
+    """
+    if _follow_inside(starts, limits):
+        return starts if dtype_of(starts) in (INT32, INT64) else em.cast(starts, INT64)
+    ranges = _column_ranges(em, starts, len(limits))
+    below = any(known.low < 0 for known in ranges)
+    above = not all(at_most(known.high, limit) for known, limit in zip(ranges, limits, strict=True))
+    if dtype_of(starts) in WIDE_UNSIGNED and above:
+        # As i64 the upper half of u64 would be negative.
+        starts, above = em.Min(starts, _bounds(em, limits, dtype_of(starts))), False
+    # A symbolic limit is i64.
+    last = range_of_type(INT32).high
+    small = all(isinstance(limit, int) and limit <= last for limit in limits)
+    fits_i32 = dtype_of(starts) == INT32 and (small or not above)
+    starts = em.cast(starts, INT32 if fits_i32 else INT64)
+    if not above:
+        return em.Max(starts, em.scalar_like(0, starts)) if below else starts  # type: ignore[no-any-return]
+    highest = _bounds(em, limits, dtype_of(starts))
+    if below and rank_of(highest) == 0:
+        inside: oir.Value = em.Clip(starts, em.scalar_like(0, starts), highest)
+        return inside
+    if below:
+        starts = em.Max(starts, em.scalar_like(0, starts))
+    return em.Min(starts, highest)  # type: ignore[no-any-return]
+
+
+def row_index(em: Emitter, start: oir.Value, limit: Dim) -> oir.Value:
+    """The clamped start of one row, for Gather."""
+    if not _follow_inside(start, [limit]):
+        return clamped(em, start, [limit])
+    (dim,) = _followed(start) or (0,)
+    return em.extents.scalar(from_either_end(dim, canonical(limit + 1)))
+
+
+def from_either_end(index: Dim, extent: Dim) -> Dim:
+    """An index into an axis, counted from its end where that is simpler."""
+    back = canonical(index - extent)  # type: ignore[operator]
+    return back if len(free_symbols([back])) < len(free_symbols([index])) else index
+
+
+def starts_inside(starts: oir.Value, limits: Sequence[Dim]) -> list[Dim] | None:
+    """Starts that follow from shapes and provably lie inside."""
+    return _followed(starts) if _follow_inside(starts, limits) else None
+
+
+def _followed(starts: oir.Value) -> list[Dim] | None:
+    """Starts that follow from shapes."""
+    contents = contents_of(starts)
+    dims = None if contents is None else [dim_of(sympify(x)) for x in contents.reshape(-1)]
+    return None if dims is None or is_static(dims) else dims
+
+
+def _follow_inside(starts: oir.Value, limits: Sequence[Dim]) -> bool:
+    """Whether starts that follow from shapes provably lie inside."""
+    dims = _followed(starts)
+    if dims is None:
+        return False
+    each = list(limits) * (len(dims) // len(limits))
+    return all(
+        at_most(0, dim) and at_most(dim, limit) for dim, limit in zip(dims, each, strict=True)
+    )
+
+
+def _bounds(em: Emitter, limits: Sequence[Dim], dtype: oir.DataType) -> oir.Value:
+    if len(set(limits)) > 1:
+        if is_static(limits):
+            return em.const(np.array(limits, dtype.numpy()))
+        return em.cast(em.extents.vector(limits), dtype)
+    if isinstance(limits[0], int):
+        return em.scalar(limits[0], dtype)
+    return em.cast(em.squeeze(em.extents.value(limits[0]), [0]), dtype)
+
+
+def _column_ranges(em: Emitter, starts: oir.Value, count: int) -> list[Range]:
+    """What is known about each start; columns that were joined are looked at one by one."""
+    node = starts.producer()
+    if node is not None and node.op_type == "Concat":
+        columns = [x for x in node.inputs if x is not None]
+        last = rank_of(starts) - 1
+        if node.attributes["axis"].as_int() == last and len(columns) == count:
+            return [_range(em, column) for column in columns]
+    return [_range(em, starts)] * count
+
+
+def _range(em: Emitter, value: oir.Value) -> Range:
+    return em.facts.int_range(value) or range_of_type(dtype_of(value))
+
+
+def constant_starts(em: Emitter, starts: oir.Value) -> np.ndarray | None:
+    """The elements of starts that are known, in their shape."""
+    array, dims = const_of(starts), static_shape(starts)
+    if array is not None or dims is None:
+        return array
+    elements = em.facts.constant(starts)
+    if elements is not None and elements.size == 1:
+        return np.broadcast_to(elements.reshape(()), dims)
+    return em.facts.elements(starts)
+
+
+def clamped_constant(starts: np.ndarray | None, limits: Sequence[Dim]) -> np.ndarray | None:
+    """The same as `clamped` for starts that are known, as i64; None where they, or what the
+    limits make of them, are not."""
+    if starts is None:
+        return None
+    if not is_static(limits):
+        # The least limit is 0.
+        return None if starts.any() else starts.astype(np.int64)
+    if starts.dtype.kind == "u":
+        return np.minimum(starts.astype(np.uint64), np.array(limits, np.uint64)).astype(np.int64)
+    return np.clip(starts.astype(np.int64), 0, np.array(limits, np.int64))
+
+
+def window(
+    em: Emitter, x: oir.Value, axes: Sequence[int], starts: oir.Value, sizes: Sequence[Dim]
+) -> oir.Value:
+    """x[start : start + size] along each of `axes`; starts of shape (len(axes),) in bounds."""
+    dims = list(shape_of(x))
+    for axis, size in zip(axes, sizes, strict=True):
+        dims[axis] = size
+    dtype = dtype_of(starts)
+    if is_static(sizes):
+        ends = em.Add(starts, em.const(np.array(sizes, dtype.numpy())))
+    else:
+        ends = em.Add(starts, em.cast(em.extents.vector(sizes), dtype))
+    result: oir.Value = em.Slice(
+        x, starts, ends, em.const(np.array(axes, dtype.numpy())), types=[(dtype_of(x), tuple(dims))]
+    )
+    return result

@@ -1,0 +1,123 @@
+"""Writing one window of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.dims import at_most, canonical, product
+from hlo2onnx.ir.shape_rules import INT64_MAX
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter
+
+Start = int | oir.Value
+"""A start that is known, or an i64 of shape (1,). It is inside."""
+
+SMALL_PART = 8
+"""A window of at most this part of the tensor is scattered, which copies the tensor once; a
+larger one is put between slices, which copies it twice but needs no index for each row."""
+MOST_ROWS = 1 << 12
+
+NOT_A_ROW = (
+    "each trip of a loop writes what may be less than a whole row of a buffer",
+    "write rows whose symbolic extents are those of the buffer",
+)
+"""Why a buffer that seemed to be a stack of rows is none."""
+
+
+def write_window(
+    em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start]
+) -> oir.Value:
+    """x with the update in place of the window that begins at `starts`.
+
+    Args:
+        starts: By axis; the other axes start at 0.
+    """
+    dims, sizes = shape_of(x), shape_of(update)
+    partial = [axis for axis in range(len(dims)) if sizes[axis] != dims[axis]]
+    if not partial:
+        return update
+    rows = product(sizes[: partial[-1] + 1])
+    few = at_most(product((*sizes, SMALL_PART)), product(dims))
+    if few and isinstance(rows, int) and rows <= MOST_ROWS:
+        return _scattered(em, x, update, starts, partial[-1] + 1)
+    return _between(em, x, update, {axis: starts.get(axis, 0) for axis in partial})
+
+
+def read_window(
+    em: Emitter, x: oir.Value, sizes: Sequence[Dim], starts: Mapping[int, Start]
+) -> oir.Value:
+    """The window of these sizes that begins at `starts`."""
+    for axis, start in starts.items():
+        if sizes[axis] != shape_of(x)[axis] and not isinstance(start, int):
+            x = _cut(em, x, axis, start, sizes[axis])
+    firsts = [
+        start if isinstance(start, int) else 0 for start in map(starts.get, range(len(sizes)))
+    ]
+    limits = [
+        size if first == 0 else first + size for first, size in zip(firsts, sizes, strict=True)
+    ]
+    return em.slice(x, firsts, limits)
+
+
+def _scattered(
+    em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start], depth: int
+) -> oir.Value:
+    """ScatterND of the rows along the first `depth` axes, all of them different."""
+    counts = [np.arange(int(size)) for size in shape_of(update)[:depth]]  # type: ignore[arg-type]
+    grid = np.stack(np.meshgrid(*counts, indexing="ij"), -1).astype(np.int64)
+    known = {axis: start for axis, start in starts.items() if isinstance(start, int)}
+    grid = grid + np.array([known.get(axis, 0) for axis in range(depth)], np.int64)
+    index = em.const(grid)
+    columns = [starts.get(axis, 0) for axis in range(depth)]
+    if not all(isinstance(column, int) for column in columns):
+        zero = em.i64([0])
+        firsts = [zero if isinstance(column, int) else column for column in columns]
+        first = em.concat(firsts, axis=0)
+        index = em.Add(index, first) if grid.any() else em.reshape(first, grid.shape)
+    result: oir.Value = em.ScatterND(x, index, update)
+    return result
+
+
+def _between(
+    em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start]
+) -> oir.Value:
+    """Concat of what is before the window, the window, and what is behind it, axis by axis."""
+    (axis, start), *others = starts.items()
+    dim, size = shape_of(x)[axis], shape_of(update)[axis]
+    if others:
+        band = _cut(em, x, axis, start, size)
+        update = _between(em, band, update, dict(others))
+    if isinstance(start, int):
+        before = [em.slice(x, [0], [start], axes=[axis])] if start else []
+        if isinstance(size, int):
+            end = start + size
+            behind = [em.slice(x, [end], [dim], axes=[axis])] if end != dim else []
+            return em.concat([*before, update, *behind], axis)
+        start = em.i64([start])
+    dims: list[Dim] = list(shape_of(x))
+    dims[axis] = oir.SymbolicDim(None)
+    types = [(dtype_of(x), tuple(dims))]
+    first, last, along = em.i64([0]), em.i64([INT64_MAX]), em.i64([axis])
+    parts = [
+        em.op("Slice", x, first, start, along, types=types),
+        update,
+        em.op("Slice", x, em.Add(start, em.extents.value(size)), last, along, types=types),
+    ]
+    result: oir.Value = em.op("Concat", *parts, axis=axis, types=[(dtype_of(x), shape_of(x))])
+    return result
+
+
+def _cut(em: Emitter, x: oir.Value, axis: int, start: Start, size: Dim) -> oir.Value:
+    if isinstance(start, int):
+        return em.slice(x, [start], [canonical(start + size)], axes=[axis])  # type: ignore[operator]
+    dims = list(shape_of(x))
+    dims[axis] = size
+    if size == 1:
+        row: oir.Value = em.Gather(x, start, axis=axis)
+        return row
+    end, along = em.Add(start, em.extents.value(size)), em.i64([axis])
+    part: oir.Value = em.op("Slice", x, start, end, along, types=[(dtype_of(x), tuple(dims))])
+    return part

@@ -1,0 +1,96 @@
+"""Very many updates of a small operand, block by block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as oir
+
+from dialect_handlers.common.scatter_updates import Region, scatter_in_order, with_spare_rows
+from dialect_handlers.common.subgraphs import flat, set_outputs
+from dialect_handlers.stablehlo.scatter.dimension_numbers import Axis, Batch, Numbers
+from dialect_handlers.stablehlo.scatter.scatter_indices import Places
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter, Parts
+
+MANY_ELEMENTS = 1 << 18
+"""Updates of fewer elements are taken at once."""
+BLOCK_ELEMENTS = 1 << 16
+"""Elements of a block, whose indices (one for each element) then stay in the cache: 2 to 3 times
+as fast as all at once, where memory for the indices costs more than the sums (measured)."""
+COPY_RATIO = 4
+"""A block has so many times the elements of the operand, which each block copies."""
+
+
+def rows_of_a_block(n: Numbers, layout: Sequence[Axis]) -> int:
+    """How many rows of the updates, in this layout, make a block; 0 for all of them at once."""
+    if not n.is_static:
+        return 0
+    total = _count(n.extents(layout))
+    first = layout[0] if layout else None
+    if total < MANY_ELEMENTS or not isinstance(first, Batch) or first.axis not in n.free:
+        return 0
+    size, length = max(BLOCK_ELEMENTS, COPY_RATIO * _count(n.dims)), _count([n.extent(first)])
+    rows = max(size * length // total, 1)
+    return rows if 2 * rows <= length else 0
+
+
+def scatter_blocks(
+    em: Emitter,
+    n: Numbers,
+    region: Region,
+    xs: Sequence[Parts],
+    places: Places,
+    layout: Sequence[Axis],
+    updates: Sequence[Parts],
+    valid: oir.Value | None,
+    rows: int,
+) -> list[Parts]:
+    """A Scan over blocks of so many rows, and the rows that are left over. Rows that do not count
+    go to elements behind the others, where there are few of these."""
+    depth, size, total = len(n.dims), _count(n.dims), _count([n.extent(layout[0])])
+    first = places.first(layout, depth)
+    spare = places.reach(layout, depth) + 1
+    if valid is not None and COPY_RATIO * spare <= size:
+        first, valid = em.Where(valid, first, em.i64(size)), None
+        xs = [tuple(with_spare_rows(em, part, spare) for part in parts) for parts in xs]
+    if shape_of(first)[0] != total:
+        first = em.expand(first, [total, *shape_of(first)[1:]])
+    tensors = [first, *flat(updates)]
+    tensors += [] if valid is None else [valid]
+    blocks = total // rows
+
+    def scattered(states: Sequence[Parts], given: Sequence[oir.Value]) -> list[Parts]:
+        index = places.index(layout, depth, given[0])
+        rest = iter(given[1:])
+        news = [tuple(next(rest) for _ in parts) for parts in updates]
+        return scatter_in_order(em, region, states, index, news, next(rest, None), 1)
+
+    whole = [em.slice(part, [0], [blocks * rows], axes=[0]) for part in tensors]
+    stacked = [em.reshape(part, [blocks, rows, *_dims(part)[1:]]) for part in whole]
+    states = [
+        tuple(em.value("scattered", dtype_of(part), shape_of(part)) for part in parts)
+        for parts in xs
+    ]
+    given = [em.value("block", dtype_of(part), shape_of(part)[1:]) for part in stacked]
+    with em.subgraph([*flat(states), *given], "blocks") as body:
+        set_outputs(em, body, flat(scattered(states, given)))
+    initial = flat(xs)
+    types = [(dtype_of(part), shape_of(part)) for part in initial]
+    attributes = {"body": body, "num_scan_inputs": len(given)}
+    final = iter(em.node("Scan", [*initial, *stacked], attributes, types))
+    done = [tuple(next(final) for _ in parts) for parts in xs]
+    if blocks * rows < total:
+        left = [em.slice(part, [blocks * rows], [total], axes=[0]) for part in tensors]
+        done = scattered(done, left)
+    return [tuple(em.slice(part, [0], [size]) for part in parts) for parts in done]
+
+
+def _count(dims: Iterable[Dim]) -> int:
+    """The product of static extents."""
+    return math.prod(dims)  # type: ignore[arg-type]
+
+
+def _dims(x: oir.Value) -> list[int]:
+    return [int(dim) for dim in shape_of(x)]  # type: ignore[arg-type]

@@ -1,0 +1,149 @@
+"""A scatter's dimension numbers, sorted by what happens to each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlo2onnx.ir.dims import is_static, product
+from hlo2onnx.ir.values import Dim
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The axis of the updates that runs over axis `axis` of the batch of windows."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """The axis of the updates that runs along axis `axis` of the operand, within a window."""
+
+    axis: int
+
+
+Axis = Batch | Window
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a scatter does along every axis.
+
+    Attributes:
+        dims: Extents of the operand.
+        sizes: Extents of a window.
+        batch: Extents of the scatter indices without the index vector.
+        columns: By operand axis where the index vector holds the start along it; the other axes
+            start at 0.
+        batching: The batch axis that each batching axis of the operand runs along.
+        updates: What each axis of the updates runs over.
+    """
+
+    dims: tuple[Dim, ...]
+    sizes: tuple[Dim, ...]
+    batch: tuple[Dim, ...]
+    columns: dict[int, int]
+    batching: dict[int, int]
+    updates: tuple[Axis, ...]
+
+    @property
+    def free(self) -> list[int]:
+        """Batch axes whose windows may meet: all but those that a batching axis runs along."""
+        return [axis for axis in range(len(self.batch)) if axis not in self.batching.values()]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no two windows can meet because there is one for each batch of the operand."""
+        return product(self.batch[axis] for axis in self.free) == 1
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every extent is a number."""
+        return is_static((*self.dims, *self.sizes, *self.batch))
+
+    @property
+    def partial(self) -> list[int]:
+        """Operand axes that a window does not cover, batching axes apart."""
+        return [
+            axis
+            for axis, (dim, size) in enumerate(zip(self.dims, self.sizes, strict=True))
+            if size != dim and axis not in self.batching
+        ]
+
+    @property
+    def indexed(self) -> list[int]:
+        """Operand axes along which an element's place depends on the batch or on its window."""
+        return sorted({*self.partial, *self.batching})
+
+    @property
+    def depth(self) -> int:
+        """Operand axes up to the last indexed one; behind them are whole rows."""
+        return self.indexed[-1] + 1 if self.indexed else 0
+
+    @property
+    def window_order(self) -> list[Axis]:
+        """The axes of the updates with one window behind the other."""
+        first: list[Axis] = [Batch(axis) for axis in self.free]
+        return [*first, *(axis for axis in self.updates if axis not in first)]
+
+    @property
+    def strides(self) -> list[Dim]:
+        """Elements from one index to the next along each operand axis."""
+        return [product(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
+
+    @property
+    def scatters_leading_rows(self) -> bool:
+        """Whether windows are whole rows, behind the first axes, and start along just those."""
+        leading = list(range(len(self.partial)))
+        one_row = all(self.sizes[axis] == 1 for axis in leading)
+        return bool(leading) and self.indexed == leading == sorted(self.columns) and one_row
+
+    @property
+    def overlaps_shifted(self) -> bool:
+        """Whether windows can meet in elements that have different places in each."""
+        return any(self.sizes[axis] != 1 and axis in self.columns for axis in self.partial)
+
+    def extent(self, axis: Axis) -> Dim:
+        """The extent of such an axis in the updates."""
+        return self.batch[axis.axis] if isinstance(axis, Batch) else self.sizes[axis.axis]
+
+    def extents(self, axes: Sequence[Axis]) -> list[Dim]:
+        """The extents of such axes in the updates."""
+        return [self.extent(axis) for axis in axes]
+
+
+def read_numbers(
+    numbers: Any, operand: Sequence[Dim], indices: Sequence[Dim], updates: Sequence[Dim]
+) -> Numbers:
+    """Sorts the axes of a scatter.
+
+    Args:
+        numbers: The dimension numbers, as the bindings give them.
+        operand: Extents of the operand.
+        indices: Extents of the scatter indices.
+        updates: Extents of the updates.
+    """
+    vector = numbers.index_vector_dim
+    batch = [extent for axis, extent in enumerate(indices) if axis != vector]
+    # The index vector does not count among the batch axes.
+    batch_axes = [axis - (axis > vector) for axis in numbers.scatter_indices_batching_dims]
+    inner = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
+    kept = [axis for axis in range(len(operand)) if axis not in inner]
+    windows = dict(zip(numbers.update_window_dims, kept, strict=True))
+    sizes: list[Dim] = [1] * len(operand)
+    for position, axis in windows.items():
+        sizes[axis] = updates[position]
+    batches = iter(range(len(batch)))
+    return Numbers(
+        tuple(operand),
+        tuple(sizes),
+        tuple(batch),
+        {axis: column for column, axis in enumerate(numbers.scattered_dims_to_operand_dims)},
+        dict(zip(numbers.input_batching_dims, batch_axes, strict=True)),
+        tuple(
+            Window(windows[position]) if position in windows else Batch(next(batches))
+            for position in range(len(updates))
+        ),
+    )

@@ -1,0 +1,270 @@
+"""Where the windows of a scatter start, and where in the operand each update goes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import onnx_ir as oir
+import sympy
+
+from dialect_handlers.common.iota import count_along
+from dialect_handlers.common.reductions import reduce_axes
+from dialect_handlers.common.regions import Combiner
+from dialect_handlers.common.scatter_updates import number
+from dialect_handlers.stablehlo.scatter.dimension_numbers import Axis, Batch, Numbers, Window
+from hlo2onnx.analysis.ranges import Range, range_of_type
+from hlo2onnx.ir.dims import at_most, canonical, dim_of, product, quotient
+from hlo2onnx.ir.values import Dim, rank_of, shape_of
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.lowering.shape_arithmetic import contents_of
+
+INT64 = oir.DataType.INT64
+
+CONSTANT_ELEMENTS = 1 << 16
+"""Offsets of more elements are counted along each axis; the runtime adds the counts up."""
+
+
+class Places:
+    """The windows' starts, of which those outside the operand are told apart and clamped.
+
+    Args:
+        indices: The scatter indices as the program has them.
+        vector: The axis of `indices` that holds the index vector; its rank where it holds one
+            index, not a vector.
+
+    Attributes:
+        axes: Operand axes along which windows start anywhere, in the order of the index vector.
+        constant: The starts, of shape (*batch, axes), where they are known.
+    """
+
+    def __init__(self, em: Emitter, n: Numbers, indices: oir.Value, vector: int) -> None:
+        self._em = em
+        self._n = n
+        self.axes = sorted(n.columns, key=lambda axis: n.columns[axis])
+        self._limits = [canonical(n.dims[axis] - n.sizes[axis]) for axis in self.axes]  # type: ignore[operator]
+        known = em.facts.elements(indices) if n.is_static else None
+        if known is not None:
+            columns = np.moveaxis(known, vector, -1) if vector < known.ndim else known[..., None]
+            self.constant: np.ndarray | None = columns.astype(np.int64)
+        else:
+            self.constant = None
+        self._indices = indices
+        self._vector = vector
+
+    @cached_property
+    def _limit_array(self) -> np.ndarray:
+        """The last start along each axis where a window lies inside, all extents being static."""
+        return np.array(self._limits, np.int64)
+
+    @cached_property
+    def _contents(self) -> list[Dim] | None:
+        """The starts of a single window, by axis, where they follow from shapes."""
+        contents = contents_of(self._indices)
+        if contents is None or contents.size != len(self.axes):
+            return None
+        return [dim_of(sympy.sympify(item)) for item in contents.reshape(-1)]
+
+    @cached_property
+    def _are_inside(self) -> bool:
+        """Whether all windows provably lie inside."""
+        if self._contents is not None:
+            pairs = zip(self._contents, self._limits, strict=True)
+            return all(at_most(0, start) and at_most(start, limit) for start, limit in pairs)
+        low, high = self._range.low, self._range.high
+        return low >= 0 and all(at_most(high, limit) for limit in self._limits)
+
+    @cached_property
+    def _range(self) -> Range:
+        return self._em.facts.int_range(self.starts) or range_of_type(INT64)
+
+    @cached_property
+    def starts(self) -> oir.Value:
+        """The starts as i64, of shape (*batch, axes). What no i64 holds wraps to below 0, which is
+        as far outside as it was."""
+        em, shape = self._em, [*self._n.batch, len(self.axes)]
+        if self.constant is not None:
+            return em.const(self.constant)
+        moved = em.cast(self._indices, INT64)
+        if self._vector < rank_of(moved):
+            order = [axis for axis in range(rank_of(moved)) if axis != self._vector]
+            moved = em.transpose(moved, [*order, self._vector])
+        return em.reshape(moved, shape)
+
+    @cached_property
+    def clamped(self) -> oir.Value:
+        """The starts clamped to where a window lies inside."""
+        em = self._em
+        if self.constant is not None:
+            return em.const(np.clip(self.constant, 0, self._limit_array))
+        starts = self.starts
+        if self._are_inside:
+            return starts
+        if self._range.low < 0:
+            starts = em.Max(starts, em.i64(0))
+        if not all(at_most(self._range.high, limit) for limit in self._limits):
+            starts = em.Min(starts, em.extents.vector(self._limits))
+        return starts
+
+    @cached_property
+    def rows(self) -> oir.Value:
+        """The clamped starts with their columns in the order of the operand's axes."""
+        order = [self.axes.index(axis) for axis in sorted(self.axes)]
+        if order == sorted(order):
+            return self.clamped
+        picked: oir.Value = self._em.Gather(
+            self.clamped, self._em.i64(order), axis=len(self._n.batch)
+        )
+        return picked
+
+    @cached_property
+    def valid(self) -> oir.Value | None:
+        """Which windows lie inside the operand, of shape (*batch); None for all of them."""
+        em = self._em
+        if not self.axes:
+            return None
+        if self.constant is not None:
+            inside = ((self.constant >= 0) & (self.constant <= self._limit_array)).all(-1)
+            return None if inside.all() else em.const(inside)
+        if self._are_inside:
+            return None
+        equal = em.Equal(self.clamped, self.starts)
+        if len(self.axes) == 1:
+            return em.reshape(equal, self._n.batch)
+        return reduce_axes(em, Combiner.AND, equal, [len(self._n.batch)])
+
+    def are_distinct(self) -> bool:
+        """Whether no two windows provably share an element."""
+        if self._n.is_alone:
+            return True
+        if self._n.overlaps_shifted or not self._n.partial or self._n.batching:
+            return self._known_distinct()
+        # Windows of extent 1 along every partial axis: it takes two equal starts for them to meet.
+        return self._em.facts.distinct_rows(self.starts)
+
+    def _known_distinct(self) -> bool:
+        """Whether the places are known, and no two are equal."""
+        n = self._n
+        if self.constant is None or product(n.extents(n.updates)) > CONSTANT_ELEMENTS:  # type: ignore[operator]
+            return False
+        grid = self._arranged_constant(n.updates, 1) + functools.reduce(
+            np.add, self._offsets(n.updates, 1)
+        )
+        return bool(np.unique(grid).size == grid.size)
+
+    def index(
+        self, layout: Sequence[Axis], depth: int, first: oir.Value | None = None
+    ) -> oir.Value:
+        """The linear index, over the operand's first `depth` axes, that each element goes to.
+
+        Args:
+            layout: The axes of the result: all that the place depends on, in any order.
+            first: What `first` gives for this layout, or some of its rows.
+        """
+        em, n = self._em, self._n
+        if not n.is_static:
+            return self._symbolic_index(layout, depth)
+        rest, extents = _static(product(n.dims[depth:])), n.extents(layout)
+        offsets = self._offsets(layout, rest)
+        if _static(product(extents)) <= CONSTANT_ELEMENTS:
+            offsets = [functools.reduce(np.add, offsets)]
+            if self.constant is not None:
+                grid = self._arranged_constant(layout, rest) + offsets[0]
+                shape = tuple(map(_static, extents))
+                return em.const(np.broadcast_to(grid, shape).copy())
+        if first is None:
+            first = self.first(layout, depth)
+        else:
+            extents[0] = shape_of(first)[0]
+        for offset in offsets:
+            if offset.any():
+                first = em.Add(first, em.const(offset))
+        return em.expand(first, extents)
+
+    def _symbolic_index(self, layout: Sequence[Axis], depth: int) -> oir.Value:
+        """`index` where an extent is symbolic: the places along each axis are counted at run
+        time."""
+        em, n = self._em, self._n
+        strides = [quotient(stride, product(n.dims[depth:])) for stride in n.strides[:depth]]
+        index = self.first(layout, depth)
+        for place, axis, source in self._sources(layout):
+            if n.extent(axis) != 1:
+                column = [n.extent(axis) if place == other else 1 for other in range(len(layout))]
+                count = count_along(em, column, place, INT64)
+                stride = strides[source]
+                index = em.Add(index, count if stride == 1 else em.Mul(count, number(em, stride)))
+        return em.expand(index, n.extents(layout))
+
+    def reach(self, layout: Sequence[Axis], depth: int) -> int:
+        """What is added to the linear index of a window's first element at most."""
+        offsets = self._offsets(layout, _static(product(self._n.dims[depth:])))
+        return sum(int(offset.max()) for offset in offsets)
+
+    def spread(self, value: oir.Value, layout: Sequence[Axis]) -> oir.Value:
+        """A value of shape (*batch) with the batch's axes where `layout` has them, 1 elsewhere."""
+        order = [axis.axis for axis in layout if isinstance(axis, Batch)]
+        dims = [self._n.batch[a.axis] if isinstance(a, Batch) else 1 for a in layout]
+        return self._em.reshape(self._em.transpose(value, order), dims)
+
+    def first(self, layout: Sequence[Axis], depth: int) -> oir.Value:
+        """The linear index of each window's first element, batching axes apart, with the batch's
+        axes where `layout` has them, 1 elsewhere."""
+        em, n = self._em, self._n
+        rest = product(n.dims[depth:])
+        if self.constant is not None:
+            return em.const(self._arranged_constant(layout, _static(rest)))
+        columns = [column for column, axis in enumerate(self.axes) if axis in n.partial]
+        if not columns:
+            return em.const(np.zeros([1] * len(layout), np.int64))
+        picked = self.clamped
+        if len(columns) < len(self.axes):
+            picked = em.Gather(picked, em.i64(columns), axis=len(n.batch))
+        strides = [quotient(n.strides[self.axes[column]], rest) for column in columns]
+        if any(stride != 1 for stride in strides):
+            picked = em.Mul(picked, em.extents.vector(strides))
+        if len(columns) == 1:
+            return self.spread(em.reshape(picked, n.batch), layout)
+        return self.spread(em.ReduceSum(picked, em.i64([-1]), keepdims=0), layout)
+
+    def _arranged_constant(self, layout: Sequence[Axis], rest: int) -> np.ndarray:
+        n = self._n
+        assert self.constant is not None
+        strides = [quotient(n.strides[axis], rest) for axis in self.axes]
+        clipped = np.clip(self.constant, 0, self._limit_array)
+        linear = (clipped * np.array(strides, np.int64)).sum(-1)
+        order = [axis.axis for axis in layout if isinstance(axis, Batch)]
+        dims = [n.batch[a.axis] if isinstance(a, Batch) else 1 for a in layout]
+        arranged: np.ndarray = linear.transpose(order).reshape(dims)  # type: ignore[arg-type]
+        return arranged
+
+    def _sources(self, layout: Sequence[Axis]) -> list[tuple[int, Axis, int]]:
+        """The axes of a layout along which the place in the operand grows: where they stand, and
+        the operand's axis it grows along."""
+        along: dict[int, int] = {run: axis for axis, run in self._n.batching.items()}
+        sources = [
+            axis.axis if isinstance(axis, Window) else along.get(axis.axis) for axis in layout
+        ]
+        return [
+            (place, axis, source)
+            for place, (axis, source) in enumerate(zip(layout, sources, strict=True))
+            if source is not None
+        ]
+
+    def _offsets(self, layout: Sequence[Axis], rest: int) -> list[np.ndarray]:
+        """What each axis of the layout adds to the linear index."""
+        n = self._n
+        offsets = [np.zeros([1] * len(layout), np.int64)]
+        for place, axis, source in self._sources(layout):
+            column = [-1 if place == other else 1 for other in range(len(layout))]
+            count = np.arange(_static(n.extent(axis)), dtype=np.int64)
+            stride = _static(quotient(n.strides[source], rest))
+            offsets.append((count * stride).reshape(column))
+        return offsets
+
+
+def _static(dim: Dim) -> int:
+    """An extent that is known to be a number."""
+    assert isinstance(dim, int)
+    return dim

@@ -1,0 +1,145 @@
+"""Integer arithmetic on numbers and expressions of extents, as programs do it.
+
+An item is an int, a bool or a SymPy expression; what cannot be said is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import onnx_ir as oir
+import sympy
+
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.dims import Counter, is_nonnegative
+
+Item = Any
+"""An int, a bool or a SymPy expression."""
+
+_LEAST_BITS = 32
+"""Integers of so many bits hold extents, and what is a little more or less."""
+
+_LITTLE = 1 << 16
+
+
+def fits(items: Iterable[Item], dtype: oir.DataType) -> bool:
+    """Whether these are numbers of the type: sums of booleans are none; and where an extent
+    is multiplied, or a counter of trips, it might be too large."""
+    if dtype == oir.DataType.BOOL:
+        return all(isinstance(item, bool) for item in items)
+    low, high = range_of_type(dtype)
+    for item in items:
+        if isinstance(item, sympy.Basic):
+            if dtype.bitwidth < _LEAST_BITS or not (low < 0 or is_nonnegative(item)):
+                return False
+            if item.has(Counter) and not _is_near_an_extent(item):
+                return False
+        elif not low <= item <= high:
+            return False
+    return True
+
+
+def _is_near_an_extent(formula: Item) -> bool:
+    """Whether it is a sum of at most a few symbols and a small number."""
+    constant, rest = formula.as_coeff_Add()
+    terms = sympy.Add.make_args(rest)
+    return abs(constant) <= _LITTLE and all(
+        (term if term.is_Symbol else -term).is_Symbol for term in terms
+    )
+
+
+def plain(item: Item) -> Item:
+    """A Python number where an expression is one."""
+    if isinstance(item, sympy.Basic):
+        expanded = sympy.expand(item)
+        return int(expanded) if expanded.is_Integer else expanded
+    return item
+
+
+def _number(item: Item) -> Item:
+    return sympy.sympify(int(item) if isinstance(item, bool) else item)
+
+
+def _divide(x: Item, y: Item) -> Item | None:
+    # Truncation is floor where nothing is negative.
+    x, y = sympy.sympify(x), sympy.sympify(y)
+    return sympy.floor(x / y) if x.is_nonnegative and y.is_positive else None
+
+
+def _remainder(x: Item, y: Item) -> Item | None:
+    x, y = sympy.sympify(x), sympy.sympify(y)
+    return sympy.Mod(x, y) if x.is_nonnegative and y.is_positive else None
+
+
+def _sign(x: Item) -> Item | None:
+    x = sympy.sympify(x)
+    return 1 if x.is_positive else -1 if x.is_negative else 0 if x.is_zero else None
+
+
+def _at_least(x: Item, y: Item) -> bool | None:
+    difference = _number(x) - _number(y)
+    if is_nonnegative(difference):
+        return True
+    return False if is_nonnegative(-difference - 1) else None
+
+
+def _equal(x: Item, y: Item) -> bool | None:
+    difference = sympy.expand(_number(x) - _number(y))
+    if difference.is_zero is not None:
+        return bool(difference.is_zero)
+    apart = is_nonnegative(difference - 1) or is_nonnegative(-difference - 1)
+    return False if apart else None
+
+
+COMPARISONS: Mapping[str, Callable[[Item, Item], bool | None]] = {
+    "EQ": _equal,
+    "NE": lambda x, y: _not(_equal(x, y)),
+    "GE": _at_least,
+    "GT": lambda x, y: _not(_at_least(y, x)),
+    "LE": lambda x, y: _at_least(y, x),
+    "LT": lambda x, y: _not(_at_least(x, y)),
+}
+
+
+def _not(verdict: bool | None) -> bool | None:
+    return None if verdict is None else not verdict
+
+
+def _greater(x: Item, y: Item) -> Item:
+    if is_nonnegative(_number(x) - _number(y)):
+        return x
+    return y if is_nonnegative(_number(y) - _number(x)) else sympy.Max(x, y)
+
+
+def _less(x: Item, y: Item) -> Item:
+    if is_nonnegative(_number(x) - _number(y)):
+        return y
+    return x if is_nonnegative(_number(y) - _number(x)) else sympy.Min(x, y)
+
+
+def _both(x: Item, y: Item) -> Item | None:
+    return x & y if isinstance(x, int) and isinstance(y, int) else None
+
+
+def _either(x: Item, y: Item) -> Item | None:
+    return x | y if isinstance(x, int) and isinstance(y, int) else None
+
+
+ARITHMETIC: Mapping[str, Callable[..., Item | None]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "negate": lambda x: -x,
+    "maximum": _greater,
+    "minimum": _less,
+    "clamp": lambda low, x, high: _less(_greater(low, x), high),
+    "divide": _divide,
+    "remainder": _remainder,
+    "sign": _sign,
+    "convert": lambda x: int(x) if isinstance(x, bool) else x,
+    "and": _both,
+    "or": _either,
+    "select": lambda p, x, y: x if p else y,
+}
+"""What ops of StableHLO, by name, make of items."""

@@ -1,0 +1,339 @@
+"""Running the regions of a loop on symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.dim_arithmetic import ARITHMETIC, COMPARISONS, Item, fits, plain
+from hlo2onnx.errors import InternalError
+from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.types import ELEMENT_TYPES, element_type, is_tensor, shape_of
+
+TERMINATORS = frozenset({"func.return", "stablehlo.return"})
+
+
+@dataclass(frozen=True)
+class Argument:
+    """State `index`, as it was at the start of the trip."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """State `index` plus a constant."""
+
+    index: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A value from outside the loop."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`lhs <direction> rhs` of integer scalars."""
+
+    lhs: Symbol
+    direction: str
+    rhs: Symbol
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """A boolean that is true only where all these comparisons hold."""
+
+    terms: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """An integer scalar that follows from shapes, and from the number of the trip."""
+
+    formula: Item
+
+
+@dataclass(frozen=True, eq=False)
+class Write:
+    """State `index` with one row along the leading axis written, which one in every trip."""
+
+    index: int
+    rows: np.ndarray | Extent
+
+
+Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | Extent | np.ndarray | None
+"""An array is an integer or boolean scalar known now, or for every trip; None is anything."""
+
+_RESHAPES = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
+"""What gives one element unchanged where the result is one element, too."""
+_COMPARE: Mapping[str, Callable[..., Any]] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+_ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "stablehlo.add": np.add,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.multiply": np.multiply,
+    "stablehlo.negate": np.negative,
+    "stablehlo.maximum": np.maximum,
+    "stablehlo.minimum": np.minimum,
+    "stablehlo.select": np.where,
+    "stablehlo.clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+}
+
+
+class SymbolicRun:
+    """One run of a region.
+
+    Args:
+        functions: The module's functions by symbol.
+        known: The content of a value from outside that is an integer scalar known now, or follows
+            from shapes.
+
+    Attributes:
+        read: The states that something reads, other than the one write of a row.
+    """
+
+    def __init__(
+        self, functions: Mapping[str, Any], known: Callable[[Any], np.ndarray | Extent | None]
+    ) -> None:
+        self.read: set[int] = set()
+        self._functions = functions
+        self._known = known
+        self._written: set[int] = set()
+        self._calls: list[str] = []
+
+    def block(self, block: Any, arguments: Sequence[Symbol]) -> list[Symbol]:
+        """Runs a block; returns what its terminator returns."""
+        symbols = dict(zip(block.arguments, arguments, strict=True))
+        for operation in block.operations:
+            operation = operation.operation
+            operands = [self._symbol(symbols, value) for value in operation.operands]
+            if operation.name in TERMINATORS:
+                return self._returned(operands)
+            results = self._apply(operation, operands)
+            if results is None:
+                self._read_by(operands)
+                self._read_within(operation, symbols)
+                results = [None] * len(operation.results)
+            symbols.update(zip(operation.results, results, strict=True))
+        raise InternalError("a block without terminator")
+
+    def _symbol(self, symbols: Mapping[Any, Symbol], value: Any) -> Symbol:
+        if value in symbols:
+            return symbols[value]
+        known = self._known(value)
+        return Outer(value) if known is None else known
+
+    def _returned(self, symbols: list[Symbol]) -> list[Symbol]:
+        """What is returned twice is read by whoever takes the second."""
+        seen: set[int] = set()
+        for symbol in symbols:
+            if isinstance(symbol, Write):
+                if symbol.index in seen:
+                    self.read.add(symbol.index)
+                seen.add(symbol.index)
+        return symbols
+
+    def _read_by(self, symbols: Sequence[Symbol]) -> None:
+        for symbol in symbols:
+            if isinstance(symbol, Argument | Write):
+                self.read.add(symbol.index)
+
+    def _read_within(self, operation: Any, symbols: Mapping[Any, Symbol]) -> None:
+        """Marks what the op's regions capture."""
+        for region in operation.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    inner = inner.operation
+                    captured = [symbols[value] for value in inner.operands if value in symbols]
+                    self._read_by(captured)
+                    self._read_within(inner, symbols)
+
+    # -- ops ----------------------------------------------------------------------------------
+
+    def _apply(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+        """The results; None for an op that nothing is known of."""
+        name = operation.name
+        if name == "func.call":
+            return self._call(operation, operands)
+        if name == "stablehlo.optimization_barrier":
+            return operands
+        if name == "stablehlo.dynamic_update_slice":
+            buffer, update, *starts = operands
+            return self._write(buffer, update, starts, _writes_row(operation))
+        if name == "stablehlo.scatter" and len(operands) == 3:
+            buffer, start, update = operands
+            return self._write(buffer, update, [start], _sets_row(operation))
+        if name in _RESHAPES and isinstance(operands[0], np.ndarray | Extent):
+            return operands if _is_one_integer(operation.results[0].type) else None
+        if len(operation.results) != 1 or not _is_integer_scalar(operation.results[0].type):
+            return None
+        keeps = name in _RESHAPES or name == "stablehlo.convert"
+        if keeps and operation.operands[0].type == operation.results[0].type:
+            return operands
+        if name == "stablehlo.constant":
+            content = np.array(to_python(operation.attributes["value"]))
+            return [content.astype(_dtype(operation.results[0].type))]
+        numbers = [operand for operand in operands if isinstance(operand, np.ndarray)]
+        if len(numbers) == len(operands):
+            return self._number(operation, numbers)
+        if all(isinstance(operand, np.ndarray | Extent) for operand in operands):
+            return _followed(operation, operands)
+        if name == "stablehlo.compare" and _is_integer_scalar(operation.operands[0].type):
+            return [_compared(operands[0], _direction(operation), operands[1])]
+        if name == "stablehlo.and" and _dtype(operation.results[0].type).kind == "b":
+            self._read_by(operands)
+            return [_conjunction(operands)]
+        return self._step(operation, operands)
+
+    def _call(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+        symbol = to_python(operation.attributes["callee"])
+        function = self._functions.get(symbol)
+        if function is None or symbol in self._calls or not function.regions[0].blocks:
+            return None
+        self._calls.append(symbol)
+        results = self.block(function.regions[0].blocks[0], operands)
+        self._calls.pop()
+        return results
+
+    def _write(
+        self, buffer: Symbol, update: Symbol, starts: Sequence[Symbol], is_row: bool
+    ) -> list[Symbol] | None:
+        """An update of one whole row of a state that has not been written yet."""
+        if (
+            not isinstance(buffer, Argument)
+            or buffer.index in self._written
+            or not is_row
+            or not isinstance(starts[0], np.ndarray | Extent)
+        ):
+            return None
+        self._written.add(buffer.index)
+        self._read_by([update, *starts])
+        return [Write(buffer.index, starts[0])]
+
+    def _number(self, operation: Any, numbers: list[np.ndarray]) -> list[Symbol] | None:
+        name = operation.name
+        dtype = _dtype(operation.results[0].type)
+        with np.errstate(all="ignore"):
+            if name == "stablehlo.compare":
+                return [_COMPARE[_direction(operation)](*numbers)]
+            if name == "stablehlo.convert":
+                is_true = dtype.kind == "b"
+                return [np.asarray(numbers[0] != 0 if is_true else numbers[0].astype(dtype))]
+            function = _ARITHMETIC.get(name)
+            # On booleans add and multiply are OR and AND, which nobody counts with.
+            if function is None or (dtype.kind == "b" and name != "stablehlo.select"):
+                return None
+            return [np.asarray(function(*numbers), dtype)]
+
+    def _step(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+        """x + constant or x - constant."""
+        if operation.name not in ("stablehlo.add", "stablehlo.subtract"):
+            return None
+        first, second = operands
+        if operation.name == "stablehlo.add" and isinstance(first, np.ndarray):
+            first, second = second, first
+        if not isinstance(first, Argument) or not isinstance(second, np.ndarray):
+            return None
+        if _dtype(operation.results[0].type).kind == "b" or second.ndim:
+            return None
+        sign = 1 if operation.name == "stablehlo.add" else -1
+        return [Step(first.index, sign * int(second))]
+
+
+def _followed(operation: Any, operands: Sequence[Symbol]) -> list[Symbol] | None:
+    """What follows from shapes if the operands do."""
+    name, items = operation.name.removeprefix("stablehlo."), [_item(x) for x in operands]
+    dtype = oir.DataType.from_numpy(_dtype(operation.results[0].type))
+    function = COMPARISONS[_direction(operation)] if name == "compare" else ARITHMETIC.get(name)
+    item = None if function is None or None in items else function(*items)
+    if item is None or not fits([item], dtype):
+        return None
+    item = plain(item)
+    return [np.asarray(item) if isinstance(item, bool) else Extent(item)]
+
+
+def _item(symbol: Symbol) -> Item | None:
+    if isinstance(symbol, Extent):
+        return symbol.formula
+    return symbol.item() if isinstance(symbol, np.ndarray) and symbol.ndim == 0 else None
+
+
+def _compared(lhs: Symbol, direction: str, rhs: Symbol) -> Symbol:
+    """The comparison; `x != false`, as JAX converts a boolean to one, is x."""
+    if isinstance(lhs, Comparison | Conjunction) and isinstance(rhs, np.ndarray):
+        return lhs if direction == "NE" and rhs.dtype.kind == "b" and not rhs.any() else None
+    return Comparison(lhs, direction, rhs)
+
+
+def _conjunction(operands: Sequence[Symbol]) -> Symbol:
+    """What is known to hold where all operands do."""
+    terms: list[Comparison] = []
+    for operand in operands:
+        if isinstance(operand, Comparison):
+            terms.append(operand)
+        elif isinstance(operand, Conjunction):
+            terms.extend(operand.terms)
+    return Conjunction(tuple(terms)) if terms else None
+
+
+def _writes_row(operation: Any) -> bool:
+    """Whether a dynamic_update_slice writes a whole row along the leading axis."""
+    dims, rows = (shape_of(operation.operands[index].type) for index in (0, 1))
+    return bool(rows) and rows[0] == 1 and rows[1:] == dims[1:]
+
+
+def _sets_row(operation: Any) -> bool:
+    """Whether a scatter writes a whole row along the leading axis, where one index says."""
+    numbers = to_python(operation.attributes["scatter_dimension_numbers"])
+    dims, indices, update = (shape_of(value.type) for value in operation.operands)
+    if list(numbers.scattered_dims_to_operand_dims) != [0] or any(dim != 1 for dim in indices):
+        return False
+    kept = [axis for axis in range(len(dims)) if axis not in numbers.inserted_window_dims]
+    windows = zip(kept, numbers.update_window_dims, strict=False)
+    sizes = {axis: update[position] for axis, position in windows}
+    if numbers.input_batching_dims or sizes.get(0, 1) != 1:
+        return False
+    whole = all(sizes.get(axis, 1) == dim for axis, dim in enumerate(dims) if axis)
+    (block,) = operation.regions[0].blocks
+    (first, *_) = block.operations
+    returned = list(first.operation.operands) if first.operation.name in TERMINATORS else []
+    same = element_type(block.arguments[0].type) == element_type(operation.operands[0].type)
+    return whole and same and returned == [block.arguments[1]]
+
+
+def _direction(operation: Any) -> str:
+    return str(to_python(operation.attributes["comparison_direction"]))
+
+
+def _is_integer_scalar(mlir_type: Any) -> bool:
+    return _is_one_integer(mlir_type) and not shape_of(mlir_type)
+
+
+def _is_one_integer(mlir_type: Any) -> bool:
+    if not is_tensor(mlir_type) or any(dim != 1 for dim in shape_of(mlir_type)):
+        return False
+    return element_type(mlir_type) in _WHOLE_BYTES
+
+
+_WHOLE_BYTES = frozenset(
+    {"i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"}
+)  # fmt: skip
+
+
+def _dtype(mlir_type: Any) -> np.dtype[Any]:
+    return ELEMENT_TYPES[element_type(mlir_type)].numpy()

@@ -1,0 +1,217 @@
+"""Symbolic extents as values of the graph.
+
+What the inputs' shapes determine is computed once, at the start of the main graph, and serves
+subgraphs as well; what depends on the shape of another value is computed where it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import onnx_ir as oir
+import sympy
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.dims import Expression, dim_of, expression, symbol, trip_number
+from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
+
+if TYPE_CHECKING:
+    from hlo2onnx.ir.builder import GraphBuilder
+
+
+class Extents:
+    """Makes int64 values of extents, for one builder.
+
+    Args:
+        builder: Makes the nodes.
+    """
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self._builder = builder
+        self._global: dict[Expression, oir.Value] = {}
+        self._local: dict[Expression, oir.Value] = {}
+        self._scalars: dict[Expression, oir.Value] = {}
+
+    def extent_of(self, value: oir.Value, axis: int) -> oir.SymbolicDim:
+        """A new symbol for an extent of a value that has just been made."""
+        return self.held_by(self._builder.Shape(value, start=axis, end=axis + 1))
+
+    def held_by(self, value: oir.Value) -> oir.SymbolicDim:
+        """A new symbol for what an int64 value of shape (1,) holds."""
+        dim = symbol(self._builder.names.unique("extent"), positive=False)
+        self._local[expression(dim)] = value
+        return dim
+
+    def counted(self, trip: oir.Value, last: Dim) -> oir.SymbolicDim:
+        """A new symbol for a loop's iteration number, an i64 scalar that ends with `last`."""
+        dim = trip_number(self._builder.names.unique("trip"), last)
+        self._scalars[expression(dim)] = trip
+        return dim
+
+    def scalar(self, dim: Dim) -> oir.Value:
+        """The extent as a tensor of rank 0."""
+        formula, b = expression(dim), self._builder
+        if formula.is_Integer:
+            return b.i64(int(formula))
+        for trip in formula.free_symbols & self._scalars.keys():
+            rest = sympy.expand(formula - trip)
+            if rest == 0:
+                return self._scalars[trip]
+            if not rest.has(trip):
+                return b.op("Add", self.scalar(dim_of(rest)), self._scalars[trip])  # type: ignore[no-any-return]
+            rest = sympy.expand(formula + trip)
+            if not rest.has(trip):
+                return b.op("Sub", self.scalar(dim_of(rest)), self._scalars[trip])  # type: ignore[no-any-return]
+        return b.squeeze(self.value(dim), [0])
+
+    def vector(self, dims: Sequence[Dim]) -> oir.Value:
+        """The extents as a tensor of rank 1."""
+        builder = self._builder
+        parts = []
+        for static, run in groupby(dims, lambda dim: isinstance(dim, int)):
+            items = list(run)
+            parts += [builder.i64(items)] if static else [self.value(dim) for dim in items]  # type: ignore[arg-type]
+        return builder.concat(parts, 0) if parts else builder.i64([])
+
+    def value(self, dim: Dim) -> oir.Value:
+        """The extent as a tensor of shape (1,).
+
+        Raises:
+            InternalError: A symbol is the extent of nothing in the graph.
+        """
+        value = self._value(dim)
+        if not isinstance(dim, int):
+            note_extent(value, dim)
+        return value
+
+    def _value(self, dim: Dim) -> oir.Value:
+        formula = expression(dim)
+        if formula.is_Integer:
+            return self._builder.i64([int(formula)])
+        if formula in self._scalars:
+            return self._builder.reshape(self._scalars[formula], [1])
+        if any(item in self._local or item in self._scalars for item in formula.free_symbols):
+            return self._computed(formula)
+        known = self._global.get(formula)
+        producer = None if known is None else known.producer()
+        if known is None or producer is None or producer.graph is None:
+            with self._builder.at_start():
+                known = self._global[formula] = self._computed(formula)
+        return known
+
+    def _computed(self, formula: Expression) -> oir.Value:
+        if formula in self._local:
+            return self._local[formula]
+        source = self._input_extent(formula)
+        if source is not None:
+            return source
+        b = self._builder
+        if formula.is_Symbol:
+            return self._solved(formula)
+        values = self._operands(formula)
+        result: oir.Value
+        match formula:
+            case sympy.Add():
+                result = self._sum(formula)
+            case sympy.Mul():
+                result = _chain(b, "Mul", values)
+            case sympy.Pow() if formula.exp.is_Integer and formula.exp > 0:
+                result = _chain(b, "Mul", values[:1] * int(formula.exp))
+            case sympy.Mod():
+                result = b.Mod(*values)
+            case sympy.Max():
+                result = _chain(b, "Max", values)
+            case sympy.Min():
+                result = _chain(b, "Min", values)
+            case sympy.floor():
+                result = self._quotient(formula.args[0])
+            case _:
+                raise InternalError(f"the extent {formula} cannot be computed")
+        return result
+
+    def _sum(self, formula: Expression) -> oir.Value:
+        """A sum, in which what is subtracted comes last."""
+        terms = sorted(formula.args, key=_is_negative)
+        result = self.value(dim_of(terms[0]))
+        for term in terms[1:]:
+            negative = _is_negative(term)
+            operand = self.value(dim_of(-term if negative else term))
+            result = self._builder.op("Sub" if negative else "Add", result, operand)
+        return result
+
+    def _operands(self, formula: Expression) -> list[oir.Value]:
+        if isinstance(formula, sympy.floor | sympy.Add):
+            return []
+        return [self.value(dim_of(part)) for part in formula.args]
+
+    def _quotient(self, ratio: Expression) -> oir.Value:
+        """floor(x / y) = (x - x mod y) / y, for a numerator of either sign."""
+        numerator, denominator = sympy.together(ratio).as_numer_denom()
+        b = self._builder
+        x, y = self.value(dim_of(numerator)), self.value(dim_of(denominator))
+        if not numerator.is_nonnegative:
+            x = b.Sub(x, b.Mod(x, y))
+        quotient: oir.Value = b.Div(x, y)
+        return quotient
+
+    def _input_extent(self, formula: Expression) -> oir.Value | None:
+        for x in self._builder.main_graph.inputs:
+            for axis, dim in enumerate(shape_of(x)):
+                if not isinstance(dim, int) and expression(dim) == formula:
+                    found: oir.Value = self._builder.Shape(x, start=axis, end=axis + 1)
+                    return found
+        return None
+
+    def _solved(self, wanted: Expression) -> oir.Value:
+        """A symbol that is no extent itself, from an extent that is a multiple of it and more."""
+        for x in self._builder.main_graph.inputs:
+            for dim in shape_of(x):
+                rest = expression(dim)
+                factor = rest.coeff(wanted)
+                rest = sympy.expand(rest - factor * wanted)
+                if factor.is_Integer and factor > 0 and wanted not in rest.free_symbols:
+                    difference = self._builder.Sub(self.value(dim), self.value(dim_of(rest)))
+                    return _divided(self._builder, difference, int(factor))
+        raise InternalError(f"no input has an extent that determines {wanted}")
+
+
+_EXTENT = "hlo2onnx.extent"
+_SAME_NUMBER = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_LEAST_BITS = 32
+
+
+def note_extent(value: oir.Value, dim: Dim) -> None:
+    """Notes which extent a value of one element holds."""
+    value.meta.setdefault(_EXTENT, dim)
+
+
+def noted_extent(value: oir.Value) -> Dim | None:
+    """The extent that a value of one element holds, as a float or an integer that has room for it,
+    if that was noted."""
+    while (dim := value.meta.get(_EXTENT)) is None:
+        node, dtype = value.producer(), dtype_of(value)
+        if node is None or node.op_type not in _SAME_NUMBER or node.inputs[0] is None:
+            return None
+        if dtype not in FLOATS and dtype.bitwidth < _LEAST_BITS:
+            return None
+        value = node.inputs[0]
+    known: Dim = dim
+    return known
+
+
+def _is_negative(term: Expression) -> bool:
+    return bool(term.as_coeff_Mul()[0] < 0)
+
+
+def _chain(b: GraphBuilder, op_type: str, values: Sequence[oir.Value]) -> oir.Value:
+    result = values[0]
+    for value in values[1:]:
+        result = b.op(op_type, result, value)
+    return result
+
+
+def _divided(b: GraphBuilder, x: oir.Value, divisor: int) -> oir.Value:
+    result: oir.Value = x if divisor == 1 else b.Div(x, b.i64([divisor]))
+    return result

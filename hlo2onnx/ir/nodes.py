@@ -1,0 +1,299 @@
+"""Nodes, where they go, and constants: what GraphBuilder makes everything of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.names import Names
+from hlo2onnx.ir.type_inference import ValueType, infer
+from hlo2onnx.ir.values import Dim, dtype_of
+from hlo2onnx.ir.weight_names import WEIGHT
+
+_SHARED_BYTES = 1024
+"""Constants up to this size are shared by content; larger ones by identity of their memory."""
+
+
+class NodeBuilder:
+    """Appends nodes to a graph (or inserts them before a node) and types every output.
+
+    `builder.Add(a, b)` makes an ONNX Add node; keyword arguments are ONNX attributes; an operand
+    that is None is an omitted optional input. `n_outputs=` asks for several outputs and returns
+    a tuple.
+
+    Args:
+        graph: The main graph; constants become its initializers wherever they are used.
+        opset: Version of the default ONNX domain that the graph will declare.
+
+    Attributes:
+        names: Names taken in the model.
+        made: The nodes made so far, in order; whoever wants to know empties it first.
+        scope: Name of the next node; made unique.
+        metadata: Metadata of the next node.
+    """
+
+    def __init__(self, graph: oir.Graph, opset: int) -> None:
+        self.main_graph = graph
+        self.graph = graph
+        self.names = Names()
+        self.made: list[oir.Node] = []
+        self.opset = opset
+        self.scope = ""
+        self.metadata: Mapping[str, str] = {}
+        self._insert_before: oir.Node | None = None
+        self._insert_after: oir.Node | None = None
+        self._starting = False
+        self._last_at_start: oir.Node | None = None
+        self._constants: dict[tuple[Any, ...], oir.Value] = {}
+
+    def adopt(self, graph: oir.Graph) -> None:
+        """Learns the names and constants of a graph that another builder made."""
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, oir.Tensor):
+                self._constants.setdefault(self._key(value.const_value.numpy()), value)
+        self.names.take(str(value.name) for value in graph.initializers.values())
+        self.names.take(str(value.name) for value in graph.inputs)
+        for node in graph.all_nodes():
+            self.names.take(str(output.name) for output in node.outputs)
+            self.names.take([str(node.name)])
+
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+        if not op_type[0].isupper():
+            raise AttributeError(op_type)
+        return partial(self.op, op_type)
+
+    # -- nodes ------------------------------------------------------------------------------
+
+    def op(
+        self,
+        op_type: str,
+        *inputs: oir.Value | None,
+        domain: str = "",
+        n_outputs: int = 1,
+        types: Sequence[ValueType] | None = None,
+        **attributes: Any,
+    ) -> Any:
+        """Makes one node and returns its output, or a tuple of them when `n_outputs` > 1.
+
+        Args:
+            op_type: Operator name.
+            inputs: Operands; None for an omitted optional one.
+            domain: "" for ONNX's own.
+            n_outputs: How many outputs the node has.
+            types: Types of the outputs where inference cannot know them (run-time shapes).
+            attributes: ONNX attributes by name; None leaves one out.
+
+        Raises:
+            InternalError: Types or shapes of the operands do not fit the operator.
+        """
+        attributes = {name: item for name, item in attributes.items() if item is not None}
+        if types is None:
+            types = infer(op_type, inputs, attributes, n_outputs)
+        outputs = self.node(op_type, inputs, attributes, types, domain)
+        return outputs[0] if n_outputs == 1 else tuple(outputs)
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[oir.Value | None],
+        attributes: Mapping[str, Any],
+        types: Sequence[ValueType],
+        domain: str = "",
+    ) -> list[oir.Value]:
+        """Makes one node with outputs of these types, whatever its attributes are called."""
+        name = self.names.unique_node(self.scope or op_type, len(types))
+        outputs = [
+            oir.Value(
+                name=name if index == 0 else f"{name}:{index}",
+                type=oir.TensorType(dtype),
+                shape=oir.Shape(map(canonical, shape)),
+            )
+            for index, (dtype, shape) in enumerate(types)
+        ]
+        node = oir.Node(
+            domain,
+            op_type,
+            inputs,
+            [_attribute(key, item) for key, item in attributes.items()],
+            outputs=outputs,
+            name=name,
+            metadata_props=dict(self.metadata),
+        )
+        self._place(node)
+        self.made.append(node)
+        return outputs
+
+    def _one(self, op_type: str, *inputs: oir.Value | None, **attributes: Any) -> oir.Value:
+        output: oir.Value = self.op(op_type, *inputs, **attributes)
+        return output
+
+    def _place(self, node: oir.Node) -> None:
+        if self._starting:
+            last = self._last_at_start
+            if last is not None and last.graph is self.main_graph:
+                self.graph.insert_after(last, node)
+            elif len(self.main_graph):
+                self.graph.insert_before(self.main_graph[0], node)
+            else:
+                self.graph.append(node)
+            self._last_at_start = node
+        elif self._insert_after is not None:
+            self.graph.insert_after(self._insert_after, node)
+            self._insert_after = node
+        elif self._insert_before is not None:
+            self.graph.insert_before(self._insert_before, node)
+        else:
+            self.graph.append(node)
+
+    @contextmanager
+    def before(self, node: oir.Node) -> Iterator[None]:
+        """Within the block nodes go right before `node`, under its name and metadata."""
+        with self._beside(node):
+            self._insert_before = node
+            yield
+
+    @contextmanager
+    def after(self, node: oir.Node) -> Iterator[None]:
+        """Within the block nodes go right after `node`, under its name and metadata."""
+        with self._beside(node):
+            self._insert_after = node
+            yield
+
+    def _beside(self, node: oir.Node) -> AbstractContextManager[None]:
+        graph = node.graph
+        if not isinstance(graph, oir.Graph):
+            raise InternalError(f"node {node.name} is not part of a graph")
+        return self._elsewhere(graph, node.name or "", node.metadata_props)
+
+    @contextmanager
+    def at_end(self, graph: oir.Graph) -> Iterator[None]:
+        """Within the block nodes go to the end of an existing graph."""
+        with self._elsewhere(graph, self.scope, self.metadata):
+            yield
+
+    @contextmanager
+    def at_start(self) -> Iterator[None]:
+        """Within the block nodes go to the start of the main graph, after those of earlier such
+        blocks."""
+        with self._elsewhere(self.main_graph, "", {}):
+            self._starting = True
+            yield
+
+    @contextmanager
+    def _elsewhere(
+        self, graph: oir.Graph, scope: str, metadata: Mapping[str, str]
+    ) -> Iterator[None]:
+        saved = (self.graph, self._insert_before, self._insert_after, self._starting)
+        named = (self.scope, self.metadata)
+        self.graph, self._insert_before, self._insert_after, self._starting = (
+            graph,
+            None,
+            None,
+            False,
+        )
+        self.scope, self.metadata = scope, metadata
+        try:
+            yield
+        finally:
+            self.graph, self._insert_before, self._insert_after, self._starting = saved
+            self.scope, self.metadata = named
+
+    @contextmanager
+    def subgraph(self, inputs: Sequence[oir.Value], name: str) -> Iterator[oir.Graph]:
+        """Within the block nodes go into a new subgraph (a Loop or Scan body, an If branch).
+
+        The caller appends the results to `graph.outputs` before it leaves the block.
+        """
+        graph = oir.Graph(inputs, [], nodes=[], name=self.names.unique(name))
+        with self._elsewhere(graph, self.scope, self.metadata):
+            yield graph
+
+    def value(self, name: str, dtype: oir.DataType, shape: Sequence[Dim]) -> oir.Value:
+        """A value without a producer: a graph or subgraph input."""
+        return oir.Value(
+            name=self.names.unique(name), type=oir.TensorType(dtype), shape=oir.Shape(shape)
+        )
+
+    # -- constants --------------------------------------------------------------------------
+
+    def const(self, array: Any, dtype: oir.DataType | None = None, name: str = "") -> oir.Value:
+        """An initializer with this content; the same content is stored once.
+
+        Args:
+            array: Anything numpy takes; not copied when it already is an array.
+            dtype: ONNX element type where numpy's own is not meant.
+            name: Of a weight; what is made of it alone will have the same.
+        """
+        array = np.asarray(array)
+        if dtype is not None:
+            array = array.astype(dtype.numpy(), copy=False)
+        key = self._key(array)
+        known = self._constants.get(key)
+        if known is None:
+            unique = self.names.unique(f"const_{_label(array)}")
+            tensor = oir.Tensor(array, name=unique)
+            known = oir.Value(
+                name=unique,
+                type=oir.TensorType(tensor.dtype),
+                shape=tensor.shape,
+                const_value=tensor,
+            )
+            self.main_graph.register_initializer(known)
+            self._constants[key] = known
+            if name:
+                known.meta[WEIGHT] = name
+        return known
+
+    @staticmethod
+    def _key(array: np.ndarray) -> tuple[Any, ...]:
+        if array.nbytes <= _SHARED_BYTES:
+            return (array.dtype.str, array.dtype.name, array.shape, array.tobytes())
+        address = array.__array_interface__["data"][0]
+        return (array.dtype.name, array.shape, array.strides, address)
+
+    def i64(self, items: Sequence[int] | int) -> oir.Value:
+        """An int64 constant: rank 1 for a sequence, rank 0 for an int."""
+        return self.const(np.asarray(items, np.int64))
+
+    def scalar(self, item: Any, dtype: oir.DataType) -> oir.Value:
+        """A rank-0 constant of the given type."""
+        return self.const(np.asarray(item, dtype.numpy()))
+
+    def scalar_like(self, item: Any, like: oir.Value) -> oir.Value:
+        """A rank-0 constant of the element type of `like`."""
+        return self.scalar(item, dtype_of(like))
+
+
+def _label(array: np.ndarray) -> str:
+    if array.size == 1:
+        return str(array.reshape(-1)[0])
+    return "x".join(map(str, array.shape))
+
+
+def _attribute(name: str, item: Any) -> oir.Attr:
+    if isinstance(item, oir.DataType):
+        return oir.AttrInt64(name, int(item))
+    if isinstance(item, bool | int | np.integer):
+        return oir.AttrInt64(name, int(item))
+    if isinstance(item, float | np.floating):
+        return oir.AttrFloat32(name, float(item))
+    if isinstance(item, str):
+        return oir.AttrString(name, item)
+    if isinstance(item, oir.Graph):
+        return oir.AttrGraph(name, item)
+    if isinstance(item, np.ndarray):
+        return oir.AttrTensor(name, oir.Tensor(item))
+    if isinstance(item, list | tuple):
+        if item and isinstance(item[0], float):
+            return oir.AttrFloat32s(name, [float(part) for part in item])
+        if item and isinstance(item[0], str):
+            return oir.AttrStrings(name, list(item))
+        return oir.AttrInt64s(name, [int(part) for part in item])
+    raise InternalError(f"attribute {name} has no ONNX form: {item!r}")

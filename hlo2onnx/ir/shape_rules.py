@@ -1,0 +1,63 @@
+"""What extents a Reshape or Slice needs or leaves, symbolic ones among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.dims import canonical, is_positive
+from hlo2onnx.ir.values import Dim
+
+INT64_MAX = (1 << 63) - 1
+"""As the limit of a Slice: the end."""
+INT64_MIN = -(1 << 63)
+"""As the limit of a Slice backwards: past the first element."""
+
+
+def reshape_target(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
+    """The constant shape that Reshape takes for these extents, not all of which are numbers: 0
+    keeps the extent of an axis and one -1 is worked out; None where that does not suffice."""
+    target = [
+        dim if isinstance(dim, int) else 0 if have[axis : axis + 1] == (dim,) else -1
+        for axis, dim in enumerate(dims)
+    ]
+    if 0 in (dim for dim in dims if isinstance(dim, int)) or target.count(-1) > 1:
+        return None
+    kept = [dim for dim, item in zip(dims, target, strict=True) if item == 0]
+    if -1 in target and not all(map(is_positive, kept)):
+        return None
+    return target
+
+
+def added_units(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
+    """The axes of extent 1 that `dims` has more than `have`; None if that is not all."""
+    added = []
+    position = 0
+    for axis, dim in enumerate(dims):
+        if position < len(have) and have[position] == dim:
+            position += 1
+        elif dim == 1:
+            added.append(axis)
+        else:
+            return None
+    return added if position == len(have) else None
+
+
+def slice_of(dim: int, start: int, limit: int, step: int) -> slice:
+    """What ONNX's Slice takes of an axis: backwards, a start before the first element is that
+    element, and a limit before it is past it."""
+    if step > 0:
+        return slice(start, limit, step)
+    return slice(max(start, -dim), None if limit < -dim else limit, step)
+
+
+def sliced_extent(dim: Dim, start: Dim, limit: Dim, step: int) -> Dim:
+    """The extent that is left of one."""
+    if isinstance(dim, int) and isinstance(start, int) and isinstance(limit, int):
+        return len(range(*slice_of(dim, start, limit, step).indices(dim)))
+    if step < 0:
+        if (start, limit) != (-1, INT64_MIN):
+            raise InternalError("only the whole of a symbolic axis can be reversed")
+        return dim if step == -1 else (dim + (-step - 1)) // -step
+    length = canonical(limit - start)  # type: ignore[operator]
+    return length if step == 1 else (length + (step - 1)) // step

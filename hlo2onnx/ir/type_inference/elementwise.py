@@ -1,0 +1,105 @@
+"""Type rules of the elementwise operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.broadcasting import broadcast_shapes
+from hlo2onnx.ir.type_inference.registry import Attributes, Inputs, ValueType, need, operand, rule
+from hlo2onnx.ir.values import dtype_of, shape_of
+
+
+def _present(inputs: Inputs) -> list[oir.Value]:
+    return [x for x in inputs if x is not None]
+
+
+def _same_dtype(values: Sequence[oir.Value]) -> oir.DataType:
+    dtypes = {dtype_of(x) for x in values}
+    need(len(dtypes) == 1, f"operands of different types {sorted(d.name for d in dtypes)}")
+    return dtypes.pop()
+
+
+@rule(
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh",
+    "CumSum", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity",
+    "LeakyRelu", "Log", "LogSoftmax", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu",
+    "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Sqrt", "Tan", "Tanh", "Trilu",
+    "Swish", "RMSNormalization", "GroupNormalization", "InstanceNormalization",
+    "LpNormalization", "Celu", "ThresholdedRelu", "Softsign", "Dropout",
+    "ReverseSequence", "ScatterND", "ScatterElements", "TensorScatter",
+    "LRN", "MeanVarianceNormalization", "CumProd",
+)  # fmt: skip
+def _like_first(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    return [(dtype_of(x), shape_of(x))]
+
+
+@rule("Not", "IsNaN", "IsInf")
+def _bool_like_first(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    return [(oir.DataType.BOOL, shape_of(operand(inputs, 0)))]
+
+
+@rule(
+    "Add", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Max", "Mean", "Min", "Mod",
+    "Mul", "Sub", "Sum",
+)  # fmt: skip
+def _arithmetic(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    values = _present(inputs)
+    return [(_same_dtype(values), broadcast_shapes(*map(shape_of, values)))]
+
+
+@rule("Pow", "PRelu")
+def _first_dtype(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    values = _present(inputs)
+    return [(dtype_of(values[0]), broadcast_shapes(*map(shape_of, values)))]
+
+
+@rule("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+def _predicate(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    values = _present(inputs)
+    _same_dtype(values)
+    return [(oir.DataType.BOOL, broadcast_shapes(*map(shape_of, values)))]
+
+
+@rule("Where")
+def _where(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    condition, *branches = _present(inputs)
+    need(dtype_of(condition) == oir.DataType.BOOL, "the condition is not bool")
+    shape = broadcast_shapes(shape_of(condition), *map(shape_of, branches))
+    return [(_same_dtype(branches), shape)]
+
+
+@rule("Clip")
+def _clip(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    _same_dtype(_present(inputs))
+    return _like_first(inputs, attributes, n_outputs)
+
+
+@rule("Cast")
+def _cast(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    return [(oir.DataType(attributes["to"]), shape_of(operand(inputs, 0)))]
+
+
+@rule("BitCast")
+def _bit_cast(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, target = operand(inputs, 0), oir.DataType(attributes["to"])
+    need(dtype_of(x).bitwidth == target.bitwidth, "BitCast between types of unlike width")
+    return [(target, shape_of(x))]
+
+
+@rule("QuantizeLinear")
+def _quantize(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    return [(dtype_of(operand(inputs, 2)), shape_of(operand(inputs, 0)))]
+
+
+@rule("DequantizeLinear")
+def _dequantize(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    return [(dtype_of(operand(inputs, 1)), shape_of(operand(inputs, 0)))]
+
+
+@rule("LayerNormalization", "BatchNormalization")
+def _first_output_only(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    need(n_outputs == 1, "only the first output has a type rule")
+    return _like_first(inputs, attributes, n_outputs)

@@ -1,0 +1,319 @@
+"""Type rules of the operators that move, select, reduce or contract."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.broadcasting import broadcast_shapes, common_dim
+from hlo2onnx.ir.shape_rules import sliced_extent
+from hlo2onnx.ir.type_inference.registry import Attributes, Inputs, ValueType, need, operand, rule
+from hlo2onnx.ir.values import Dim, Shape, const_ints, const_of, dtype_of, rank_of, shape_of
+
+
+def _ints(inputs: Inputs, index: int, what: str) -> tuple[int, ...]:
+    ints = const_ints(operand(inputs, index))
+    need(ints is not None, f"{what} is not constant; give types=")
+    return ints or ()
+
+
+def _axis(axis: int, rank: int) -> int:
+    need(-rank <= axis < max(rank, 1), f"axis {axis} is outside rank {rank}")
+    return axis % rank if rank else 0
+
+
+def _size(dims: Sequence[Dim]) -> int | None:
+    """Number of elements, None when an extent is dynamic."""
+    static = [dim for dim in dims if isinstance(dim, int)]
+    return math.prod(static) if len(static) == len(dims) else None
+
+
+@rule("Reshape")
+def _reshape(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape: list[Dim] = list(_ints(inputs, 1, "the shape"))
+    if not attributes.get("allowzero"):
+        shape = [shape_of(x)[axis] if dim == 0 else dim for axis, dim in enumerate(shape)]
+    if -1 in shape:
+        total, known = _size(shape_of(x)), _size([dim for dim in shape if dim != -1])
+        need(total is not None and known is not None, "-1 needs static shapes")
+        shape[shape.index(-1)] = (total or 0) // max(known or 0, 1)
+    sizes = {_size(shape), _size(shape_of(x))} - {None}
+    need(len(sizes) <= 1, f"cannot reshape to {shape}")
+    return [(dtype_of(x), tuple(shape))]
+
+
+@rule("Transpose")
+def _transpose(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape = shape_of(x)
+    perm = attributes.get("perm", tuple(reversed(range(len(shape)))))
+    need(sorted(perm) == list(range(len(shape))), f"{perm} does not permute rank {len(shape)}")
+    return [(dtype_of(x), tuple(shape[axis] for axis in perm))]
+
+
+@rule("Expand")
+def _expand(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    return [(dtype_of(x), broadcast_shapes(shape_of(x), _ints(inputs, 1, "the shape")))]
+
+
+@rule("Tile")
+def _tile(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, repeats = operand(inputs, 0), _ints(inputs, 1, "repeats")
+    return [(dtype_of(x), tuple(d * r for d, r in zip(shape_of(x), repeats, strict=True)))]
+
+
+@rule("Squeeze")
+def _squeeze(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape = shape_of(x)
+    axes = {_axis(axis, len(shape)) for axis in _ints(inputs, 1, "axes")}
+    need(all(shape[axis] == 1 for axis in axes), f"squeezed axes {sorted(axes)} are not all 1")
+    return [(dtype_of(x), tuple(dim for axis, dim in enumerate(shape) if axis not in axes))]
+
+
+@rule("Unsqueeze")
+def _unsqueeze(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, given = operand(inputs, 0), _ints(inputs, 1, "axes")
+    rank = len(shape_of(x)) + len(given)
+    axes = {_axis(axis, rank) for axis in given}
+    dims = iter(shape_of(x))
+    return [(dtype_of(x), tuple(1 if axis in axes else next(dims) for axis in range(rank)))]
+
+
+@rule("Slice")
+def _slice(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape = list(shape_of(x))
+    starts, ends = _ints(inputs, 1, "starts"), _ints(inputs, 2, "ends")
+    axes = _ints(inputs, 3, "axes") if len(inputs) > 3 else tuple(range(len(starts)))
+    steps = _ints(inputs, 4, "steps") if len(inputs) > 4 else (1,) * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        dim = shape[_axis(axis, len(shape))]
+        need(isinstance(dim, int), "slicing a dynamic axis; give types=")
+        shape[axis] = sliced_extent(dim, start, end, step)
+    return [(dtype_of(x), tuple(shape))]
+
+
+@rule("Concat")
+def _concat(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    dtype, shape = dtype_of(operand(inputs, 0)), shape_of(operand(inputs, 0))
+    axis = _axis(attributes["axis"], len(shape))
+    result = list(shape)
+    for index in range(1, len(inputs)):
+        x = operand(inputs, index)
+        need(dtype_of(x) == dtype, "unlike types")
+        need(rank_of(x) == len(result), "unlike ranks")
+        result = [
+            one + two if place == axis else common_dim(one, two)  # type: ignore[operator]
+            for place, (one, two) in enumerate(zip(result, shape_of(x), strict=True))
+        ]
+    return [(dtype, tuple(result))]
+
+
+@rule("Split")
+def _split(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    axis = _axis(attributes.get("axis", 0), len(shape_of(x)))
+    sizes = _ints(inputs, 1, "the split")
+    need(len(sizes) == n_outputs and sum(sizes) == shape_of(x)[axis], f"cannot split into {sizes}")
+    shape = shape_of(x)
+    return [(dtype_of(x), (*shape[:axis], size, *shape[axis + 1 :])) for size in sizes]
+
+
+@rule("Pad")
+def _pad(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, pads = operand(inputs, 0), _ints(inputs, 1, "pads")
+    shape = list(shape_of(x))
+    axes = _ints(inputs, 3, "axes") if len(inputs) > 3 else tuple(range(len(shape)))
+    need(len(pads) == 2 * len(axes), "pads do not fit the axes")
+    for index, axis in enumerate(axes):
+        extra = pads[index] + pads[index + len(axes)]
+        if extra:
+            shape[axis] = shape[axis] + extra  # type: ignore[operator]
+    return [(dtype_of(x), tuple(shape))]
+
+
+@rule("Gather")
+def _gather(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, indices = operand(inputs, 0), operand(inputs, 1)
+    shape = shape_of(x)
+    axis = _axis(attributes.get("axis", 0), len(shape))
+    return [(dtype_of(x), (*shape[:axis], *shape_of(indices), *shape[axis + 1 :]))]
+
+
+@rule("GatherElements")
+def _gather_elements(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    return [(dtype_of(operand(inputs, 0)), shape_of(operand(inputs, 1)))]
+
+
+@rule("GatherND")
+def _gather_nd(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, indices = operand(inputs, 0), operand(inputs, 1)
+    batch = attributes.get("batch_dims", 0)
+    *outer, depth = shape_of(indices)
+    need(isinstance(depth, int), "the depth of indices is dynamic")
+    return [(dtype_of(x), (*outer, *shape_of(x)[batch + int(depth) :]))]  # type: ignore[arg-type]
+
+
+@rule(
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+)  # fmt: skip
+def _reduce(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape = shape_of(x)
+    has_axes = len(inputs) > 1 and inputs[1] is not None
+    axes = {_axis(axis, len(shape)) for axis in _ints(inputs, 1, "axes")} if has_axes else set()
+    if not axes and not attributes.get("noop_with_empty_axes"):
+        axes = set(range(len(shape)))
+    return [(dtype_of(x), _reduced(shape, axes, attributes.get("keepdims", 1)))]
+
+
+@rule("ArgMax", "ArgMin")
+def _arg_reduce(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    shape = shape_of(operand(inputs, 0))
+    axis = _axis(attributes.get("axis", 0), len(shape))
+    return [(oir.DataType.INT64, _reduced(shape, {axis}, attributes.get("keepdims", 1)))]
+
+
+def _reduced(shape: Shape, axes: set[int], keepdims: int) -> Shape:
+    kept = [None if axis in axes else dim for axis, dim in enumerate(shape)]
+    return tuple(1 if dim is None else dim for dim in kept if dim is not None or keepdims)
+
+
+@rule("TopK")
+def _top_k(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, (k,) = operand(inputs, 0), _ints(inputs, 1, "k")
+    shape = list(shape_of(x))
+    shape[_axis(attributes.get("axis", -1), len(shape))] = k
+    return [(dtype_of(x), tuple(shape)), (oir.DataType.INT64, tuple(shape))]
+
+
+@rule("MatMul")
+def _matmul(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    a, b = operand(inputs, 0), operand(inputs, 1)
+    left, right = shape_of(a), shape_of(b)
+    need(dtype_of(a) == dtype_of(b), "operands of different types")
+    need(len(left) >= 2 and len(right) >= 2, "MatMul is emitted for rank >= 2 only")
+    common_dim(left[-1], right[-2])
+    batch = broadcast_shapes(left[:-2], right[:-2]) if len(left) + len(right) > 4 else ()
+    return [(dtype_of(a), (*batch, left[-2], right[-1]))]
+
+
+@rule("Gemm")
+def _gemm(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    a, b = operand(inputs, 0), operand(inputs, 1)
+    rows = shape_of(a)[1 if attributes.get("transA") else 0]
+    columns = shape_of(b)[0 if attributes.get("transB") else 1]
+    return [(dtype_of(a), (rows, columns))]
+
+
+@rule("Conv")
+def _conv(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, w = operand(inputs, 0), operand(inputs, 1)
+    need(dtype_of(x) == dtype_of(w), "operands of different types")
+    dims = _windows(shape_of(x)[2:], shape_of(w)[2:], attributes)
+    return [(dtype_of(x), (shape_of(x)[0], shape_of(w)[0], *dims))]
+
+
+@rule("ConvTranspose")
+def _conv_transpose(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, w = operand(inputs, 0), operand(inputs, 1)
+    rank = len(shape_of(x)) - 2
+    pads = attributes.get("pads", (0,) * 2 * rank)
+    strides = attributes.get("strides", (1,) * rank)
+    dilations = attributes.get("dilations", (1,) * rank)
+    extra = attributes.get("output_padding", (0,) * rank)
+    dims = [
+        strides[i] * (dim - 1) + extra[i] + (size - 1) * dilations[i] + 1 - pads[i] - pads[i + rank]  # type: ignore[operator]
+        for i, (dim, size) in enumerate(zip(shape_of(x)[2:], shape_of(w)[2:], strict=True))
+    ]
+    channels = shape_of(w)[1] * attributes.get("group", 1)
+    return [(dtype_of(x), (shape_of(x)[0], channels, *dims))]
+
+
+@rule("MaxPool", "AveragePool", "LpPool")
+def _pool(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    dims = _windows(shape_of(x)[2:], attributes["kernel_shape"], attributes)
+    pooled: ValueType = (dtype_of(x), (*shape_of(x)[:2], *dims))
+    return [pooled, (oir.DataType.INT64, pooled[1])][:n_outputs]
+
+
+def _windows(dims: Shape, kernel: Sequence[Dim], attributes: Attributes) -> list[Dim]:
+    rank = len(dims)
+    pads = attributes.get("pads", (0,) * 2 * rank)
+    strides = attributes.get("strides", (1,) * rank)
+    dilations = attributes.get("dilations", (1,) * rank)
+    need(not attributes.get("ceil_mode") and "auto_pad" not in attributes, "explicit pads only")
+    result: list[Dim] = []
+    for i, dim in enumerate(dims):
+        room = dim + (pads[i] + pads[i + rank] - (kernel[i] - 1) * dilations[i] - 1)  # type: ignore[operator]
+        result.append(room // strides[i] + 1 if strides[i] != 1 else room + 1)
+    return result
+
+
+@rule("GlobalAveragePool", "GlobalMaxPool")
+def _global_pool(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape = shape_of(x)
+    return [(dtype_of(x), (*shape[:2], *(1 for _ in shape[2:])))]
+
+
+@rule("Shape")
+def _shape(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    rank = len(shape_of(operand(inputs, 0)))
+    start, end, _ = slice(attributes.get("start", 0), attributes.get("end")).indices(rank)
+    return [(oir.DataType.INT64, (max(end - start, 0),))]
+
+
+@rule("Size")
+def _size_of(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    return [(oir.DataType.INT64, ())]
+
+
+@rule("Range")
+def _range(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    bounds = [const_of(operand(inputs, index)) for index in range(3)]
+    need(all(item is not None for item in bounds), "Range with run-time bounds; give types=")
+    start, limit, delta = (item.item() for item in bounds if item is not None)
+    return [(dtype_of(operand(inputs, 0)), (max(math.ceil((limit - start) / delta), 0),))]
+
+
+@rule("OneHot")
+def _one_hot(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    indices, (depth,) = operand(inputs, 0), _ints(inputs, 1, "depth")
+    shape: list[Dim] = list(shape_of(indices))
+    shape.insert(_axis(attributes.get("axis", -1), len(shape) + 1), depth)
+    return [(dtype_of(operand(inputs, 2)), tuple(shape))]
+
+
+@rule("DepthToSpace")
+def _depth_to_space(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x, block = operand(inputs, 0), attributes["blocksize"]
+    n, c, h, w = shape_of(x)
+    return [(dtype_of(x), (n, c // (block * block), h * block, w * block))]  # type: ignore[operator]
+
+
+@rule("DFT")
+def _dft(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    x = operand(inputs, 0)
+    shape = list(shape_of(x))
+    given = _ints(inputs, 2, "the axis")[0] if len(inputs) > 2 else attributes.get("axis", 1)
+    axis = _axis(given, len(shape))
+    inverse, onesided = bool(attributes.get("inverse")), bool(attributes.get("onesided"))
+    extent = shape[axis]
+    if len(inputs) > 1 and inputs[1] is not None:
+        extent = _ints(inputs, 1, "the length")[0]
+    elif inverse and onesided:
+        need(isinstance(extent, int), "the extent is dynamic; give types=")
+        extent = 2 * (int(extent) - 1)  # type: ignore[arg-type]
+    if onesided and not inverse:
+        need(isinstance(extent, int), "the extent is dynamic; give types=")
+        extent = int(extent) // 2 + 1  # type: ignore[arg-type]
+    shape[axis], shape[-1] = extent, 1 if inverse and onesided else 2
+    return [(dtype_of(x), tuple(shape))]

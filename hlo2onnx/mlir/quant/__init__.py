@@ -1,0 +1,1 @@
+"""Quantized element types of MLIR, `!quant.uniform`."""

@@ -1,0 +1,186 @@
+"""The way of the data: load, normalize, lower, raise, legalize, each timed and dumped."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as oir
+
+from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.custom_domains import restore_names
+from hlo2onnx.ir.functions import each_graph, finish_functions
+from hlo2onnx.ir.weight_names import STORAGE_TYPES, name_weights, store_weights
+from hlo2onnx.lowering.lower import lower
+from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
+from hlo2onnx.mlir.normalize import normalized
+from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
+from hlo2onnx.options import Options
+from hlo2onnx.raising import inline_branches, raise_model
+from hlo2onnx.report import Report
+from hlo2onnx.runtime.output_paths import output_folder, writing
+from hlo2onnx.sources import Source
+from hlo2onnx.targets import Target, load_target
+from hlo2onnx.targets.legalize import legalize
+from hlo2onnx.targets.workarounds.constant_conditions import conceal_conditions
+
+_LOG = logging.getLogger(__name__)
+
+
+def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
+    """Translates a loaded program.
+
+    Raises:
+        LoadError: The program nests regions or calls too deeply.
+        TranslationError: The program holds ops that cannot be translated.
+        UsageError: The target or opset does not exist.
+    """
+    with _without_collections():
+        return _run(source, options)
+
+
+def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
+    target = _target(options)
+    report = Report(source=source.description, target=target.name)
+    for text in source.notes:
+        report.note(text)
+    dump = _Dump(options.dump)
+    dump.module("load", source.module.operation)
+    with _timed(report, "normalize"):
+        module = normalized(source.module, _stored(target))
+        for text in assertions(module):
+            report.note(f"the program asserts, and the model does not: {text}")
+        for call in drop_effects(module):
+            if call == ASSERTION:
+                continue
+            report.note(f"calls of @{call} are left out: nothing reads what they return")
+    dump.module("normalize", module)
+    with _timed(report, "lower"), _depth_limited():
+        model = lower(module, source.function, source.signature, options, target, report)
+    dump.model("lower", model)
+    with _timed(report, "raise"), _depth_limited():
+        for part in _parts(model):
+            raise_model(part, target, options.without, report, options.nan)
+    dump.model("raise", model)
+    with _timed(report, "legalize"), _depth_limited():
+        # The plain standard says nothing about how a runtime rounds, so nothing is worked around.
+        half = "fast" if target.name == "onnx" else options.half
+        for part in _parts(model):
+            legalize(part, target, half, report, options.nan)
+            inline_branches(part, target)
+    for graph in each_graph(model):
+        restore_names(graph)
+    if target.inlines_branches:
+        conceal_conditions(model)
+    finish_functions(model)
+    if options.weights_dtype is not None:
+        _store_weights(model, options.weights_dtype, report)
+    name_weights(model.graph)
+    dump.model("legalize", model)
+    for graph in each_graph(model):
+        report.nodes.update(node.op_type for node in graph.all_nodes())
+    _LOG.debug("translated %s: %s", source, report)
+    return model, report
+
+
+def _parts(model: oir.Model) -> Iterator[oir.Model]:
+    """Each function of the model as a model, and the model without them."""
+    for graph in each_graph(model):
+        yield oir.Model(graph, ir_version=model.ir_version)
+
+
+def _store_weights(model: oir.Model, name: str, report: Report) -> None:
+    builder = GraphBuilder(model.graph, model.graph.opset_imports[""])
+    builder.adopt(model.graph)
+    if count := store_weights(builder, STORAGE_TYPES[name]):
+        report.note(
+            f"{count} constants of the program are stored in {name}: its results, and a"
+            " verification, differ by their rounding"
+        )
+
+
+def _stored(target: Target) -> set[str]:
+    """The float types that the target has no operators for."""
+    return {
+        element
+        for element in STORED_FLOATS
+        if element not in ELEMENT_TYPES
+        or not target.supports_cast(
+            ELEMENT_TYPES[element], oir.DataType.FLOAT, opset=target.max_opset
+        )
+    }
+
+
+def _target(options: Options) -> Target:
+    try:
+        target = load_target(options.target)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    if options.opset is not None and not target.min_opset <= options.opset <= target.max_opset:
+        raise UsageError(
+            f"opset {options.opset} is outside {target.min_opset} to {target.max_opset},"
+            f" the range of target {target.name}"
+        )
+    return target
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Pauses the search for garbage in cycles, which looks at all of a growing graph again and
+    again, and takes a quarter of the time of large programs."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _timed(report: Report, stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    report.seconds[stage] = time.perf_counter() - start
+
+
+@contextmanager
+def _depth_limited() -> Iterator[None]:
+    """Makes an error of ours of Python's: nested regions and calls are walked recursively."""
+    try:
+        yield
+    except RecursionError:
+        raise LoadError("the program nests regions or calls too deeply to be translated") from None
+
+
+class _Dump:
+    """Writes numbered text files of what each stage left, when a folder is given."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._count = 0
+        if folder is not None:
+            with writing(output_folder(folder)):
+                folder.mkdir(parents=True, exist_ok=True)
+
+    def module(self, stage: str, operation: Any) -> None:
+        if self._folder is not None:
+            text = operation.get_asm(enable_debug_info=True, large_elements_limit=16)
+            self._write(stage, "mlir", text)
+
+    def model(self, stage: str, model: oir.Model) -> None:
+        if self._folder is not None:
+            self._write(stage, "txt", str(model))
+
+    def _write(self, stage: str, suffix: str, text: str) -> None:
+        assert self._folder is not None
+        path = self._folder / f"{self._count:02}_{stage}.{suffix}"
+        self._count += 1
+        with writing(path):
+            path.write_text(text, encoding="utf-8")

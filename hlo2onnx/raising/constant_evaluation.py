@@ -1,0 +1,250 @@
+"""What nodes make of constants, where numpy and every runtime agree."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.shape_rules import slice_of
+from hlo2onnx.ir.values import FLOATS, dtype_of, static_shape
+from hlo2onnx.raising.engine import need
+
+Evaluate = Callable[[oir.Node, list[np.ndarray]], np.ndarray]
+
+
+def _reshape(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return inputs[0].reshape(static_shape(node.outputs[0]) or ())
+
+
+def _transpose(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.ascontiguousarray(inputs[0].transpose(node.attributes["perm"].as_ints()))
+
+
+def _expand(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.array(np.broadcast_to(inputs[0], static_shape(node.outputs[0]) or ()))
+
+
+def _concat(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(inputs, node.attributes["axis"].as_int())
+
+
+def _slice(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    x, starts, ends, *rest = inputs
+    axes = rest[0] if rest else np.arange(starts.size)
+    steps = rest[1] if len(rest) > 1 else np.ones(starts.size, np.int64)
+    index: list[slice] = [slice(None)] * x.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        index[int(axis)] = slice_of(x.shape[axis], int(start), int(end), int(step))
+    return np.ascontiguousarray(x[tuple(index)])
+
+
+def _exact_cast(array: np.ndarray, source: oir.DataType, target: oir.DataType) -> bool:
+    """Whether the cast loses nothing, wraps, or rounds once in numpy too.
+
+    A float to integer cast depends on the runtime out of range and for NaN, and ml_dtypes rounds
+    f64 to bf16 and f8 twice.
+    """
+    if source in FLOATS and target in _INTEGERS:
+        limits = np.iinfo(target.numpy())
+        whole = np.trunc(array.astype(np.float64))
+        # The upper limit itself may be no float: 2**31 and 2**63 are beyond it and are.
+        return bool(np.all((whole >= limits.min) & (whole < float(limits.max) + 1)))
+    if source in FLOATS:
+        return target in FLOATS and (
+            target.bitwidth > source.bitwidth or source == oir.DataType.FLOAT
+        )
+    return target not in FLOATS or target in _EXACT
+
+
+def _clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return np.asarray(np.minimum(np.maximum(x, low), high))
+
+
+def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    """The sum or the mean: of floats in f64 and rounded once, of integers it wraps."""
+    x, *rest = inputs
+    noop = node.attributes.get_int("noop_with_empty_axes", 0)
+    given = rest[0].tolist() if rest else []
+    axes = tuple(given) if given or noop else tuple(range(x.ndim))
+    if x.dtype.kind in "iu":
+        need(node.op_type == "ReduceSum", "runtimes round the mean of integers", node)
+        total = np.asarray(np.sum(x, axis=axes, dtype=x.dtype))
+        return total.reshape(static_shape(node.outputs[0]) or ())
+    wide = np.asarray(np.sum(x.astype(np.float64), axis=axes, keepdims=True))
+    if node.op_type == "ReduceMean":
+        wide = wide / (x.size // max(wide.size, 1))
+    negative_zeros = np.any(np.signbit(x) & (x == 0))
+    need(not negative_zeros or np.all(wide), "runtimes differ in the sum of -0 alone", node)
+    return wide.astype(x.dtype).reshape(static_shape(node.outputs[0]) or ())
+
+
+SUMS: dict[str, Evaluate] = {"ReduceMean": _sum, "ReduceSum": _sum}
+"""Reductions: folded in f32 and in integers, and where there is something to sum."""
+
+
+def _gather(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    x, index = inputs
+    axis = node.attributes.get_int("axis", 0)
+    extent = x.shape[axis]
+    need(np.all((index >= -extent) & (index < extent)), "an index is out of range", node)
+    return np.asarray(np.take(x, index, axis))
+
+
+def _bits(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    narrow = dtype_of(node.outputs[0]).bitwidth < 8
+    need(not narrow, "numpy stores it with more bits than it has", node)
+    return inputs[0].view(dtype_of(node.outputs[0]).numpy())
+
+
+MOVES: dict[str, Evaluate] = {
+    "BitCast": _bits,
+    "Concat": _concat,
+    "Expand": _expand,
+    "Gather": _gather,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Squeeze": _reshape,
+    "Transpose": _transpose,
+    "Unsqueeze": _reshape,
+}
+"""Operators that only move data: folded in every element type."""
+
+_UNSIGNED = frozenset(
+    {oir.DataType.UINT8, oir.DataType.UINT16, oir.DataType.UINT32, oir.DataType.UINT64}
+)
+_INTEGERS = _UNSIGNED | {
+    oir.DataType.INT8, oir.DataType.INT16, oir.DataType.INT32, oir.DataType.INT64
+}  # fmt: skip
+_EXACT = _INTEGERS | {oir.DataType.FLOAT, oir.DataType.DOUBLE}
+"""Element types in which numpy computes as every runtime does."""
+_SINGLE = frozenset({oir.DataType.FLOAT})
+_FLOATS = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
+_BOOL = frozenset({oir.DataType.BOOL})
+
+
+def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x / y; on integers rounded towards 0."""
+    if x.dtype.kind == "f":
+        return np.asarray(x / y)
+    overflows = (y == -1) & (x == np.iinfo(x.dtype).min) if x.dtype.kind == "i" else False
+    need(not np.any((y == 0) | overflows), "the division traps")
+    floor, rest = np.divmod(x, y)
+    return np.asarray(floor + ((rest != 0) & ((x < 0) != (y < 0))))
+
+
+def _larger(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The larger one, NaN if there is one, +0 of both zeros."""
+    return np.asarray(np.where((x == 0) & (y == 0), x + y, np.maximum(x, y)))
+
+
+def _smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The smaller one, NaN if there is one, -0 of both zeros."""
+    return np.asarray(np.where((x == 0) & (y == 0), -(-x - y), np.minimum(x, y)))
+
+
+def _shifted(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    """Bits shifted by less than there are."""
+    x, amount = inputs
+    need(np.all(amount < 8 * x.itemsize), "no bit is left, which runtimes may see otherwise", node)
+    is_left = node.attributes.get_string("direction", "") == "LEFT"
+    return np.asarray(x << amount if is_left else x >> amount)
+
+
+def _remainder(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    """x mod y: of y's sign, or with fmod=1 of x's."""
+    x, y = inputs
+    if x.dtype.kind == "f":
+        need(node.attributes.get_int("fmod", 0), "this remainder is of integers", node)
+        return np.asarray(np.fmod(x, y))
+    need(not np.any((y == 0) | ((y == -1) & (x.dtype.kind == "i"))), "the division may trap", node)
+    return np.asarray((np.fmod if node.attributes.get_int("fmod", 0) else np.mod)(x, y))
+
+
+def _in_f64(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """The function evaluated in f64 and rounded once: no runtime is closer to the truth."""
+
+    def evaluate(*arrays: np.ndarray) -> np.ndarray:
+        wide = function(*(array.astype(np.float64) for array in arrays))
+        return np.asarray(wide, arrays[0].dtype)
+
+    return evaluate
+
+
+ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]] = {
+    "Abs": (np.abs, _EXACT),
+    "Add": (np.add, _EXACT),
+    "Clip": (_clip, _INTEGERS),
+    "And": (np.logical_and, _BOOL),
+    "BitwiseAnd": (np.bitwise_and, _INTEGERS),
+    "BitwiseNot": (np.invert, _INTEGERS),
+    "BitwiseOr": (np.bitwise_or, _INTEGERS),
+    "BitwiseXor": (np.bitwise_xor, _INTEGERS),
+    "Ceil": (np.ceil, _FLOATS),
+    "Cos": (_in_f64(np.cos), _SINGLE),
+    "Div": (_divide, _EXACT),
+    "Equal": (np.equal, _EXACT | _BOOL),
+    "Exp": (_in_f64(np.exp), _SINGLE),
+    "Floor": (np.floor, _FLOATS),
+    "Greater": (np.greater, _EXACT),
+    "GreaterOrEqual": (np.greater_equal, _EXACT),
+    "IsNaN": (np.isnan, _FLOATS),
+    "Less": (np.less, _EXACT),
+    "LessOrEqual": (np.less_equal, _EXACT),
+    "Log": (_in_f64(np.log), _SINGLE),
+    "Max": (lambda *xs: functools.reduce(_larger, xs), _EXACT),
+    "Min": (lambda *xs: functools.reduce(_smaller, xs), _EXACT),
+    "Mul": (np.multiply, _EXACT),
+    "Neg": (np.negative, _EXACT),
+    "Not": (np.logical_not, _BOOL),
+    "Or": (np.logical_or, _BOOL),
+    "Pow": (_in_f64(np.power), _SINGLE),
+    "Reciprocal": (lambda x: np.asarray(1 / x, x.dtype), _FLOATS),
+    "Relu": (lambda x: np.maximum(x, x.dtype.type(0)), _EXACT),
+    "Round": (np.rint, _FLOATS),
+    "Sign": (np.sign, _INTEGERS),
+    "Sin": (_in_f64(np.sin), _SINGLE),
+    "Sqrt": (np.sqrt, _FLOATS),
+    "Sub": (np.subtract, _EXACT),
+    "Xor": (np.logical_xor, _BOOL),
+}
+"""Operators whose exact, correctly rounded or wrapping result numpy and every runtime share, and
+the element types of operands of which that holds."""
+
+BY_ATTRIBUTE: dict[str, tuple[Evaluate, frozenset[oir.DataType]]] = {
+    "BitShift": (_shifted, _UNSIGNED),
+    "Mod": (_remainder, _EXACT),
+}
+"""The same of operators whose attribute tells which of two functions they are."""
+
+
+def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    """What the node makes of these operands.
+
+    Raises:
+        Refusal: Only the runtime knows.
+    """
+    if node.op_type in MOVES:
+        return MOVES[node.op_type](node, inputs)
+    source, target = dtype_of(node.inputs[0]), dtype_of(node.outputs[0])  # type: ignore[arg-type]
+    if node.op_type == "Cast":
+        exact = _exact_cast(inputs[0], source, target)
+        need(exact, "numpy's cast may not be the runtime's", node)
+        return inputs[0].astype(target.numpy())
+    with np.errstate(all="ignore"):
+        if node.op_type == "Where":
+            return np.where(*inputs)
+        if node.op_type in SUMS:
+            is_exact = source in _SINGLE | _INTEGERS
+            need(is_exact and inputs[0].size, "the order of its terms matters", node)
+            return SUMS[node.op_type](node, inputs)
+        if node.op_type in BY_ATTRIBUTE:
+            evaluated, types = BY_ATTRIBUTE[node.op_type]
+            need(source in types, "it is not the runtime's in this type", node)
+            return evaluated(node, inputs)
+        function, types = ELEMENTWISE[node.op_type]
+        need(source in types, "numpy's arithmetic in this type may not be the runtime's", node)
+        need(len(inputs) == len(node.inputs), "an operand is left out", node)
+        return function(*inputs)

@@ -1,0 +1,1 @@
+"""What rewrite rules look for: loops, sums, recurrent cells, activations."""

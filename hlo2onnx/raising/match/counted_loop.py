@@ -1,0 +1,186 @@
+"""Loops as rules see them: how many trips, what is carried, what is stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.dims import free_symbols, is_positive, is_static
+from hlo2onnx.ir.values import Dim, const_ints, dtype_of, shape_of
+from hlo2onnx.raising.engine import Rewriter, need
+from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
+from hlo2onnx.rewrite.replace import replace, subgraphs
+
+
+@dataclass(frozen=True)
+class Trips:
+    """A Loop that makes a number of trips known beforehand, one at least, and has no condition.
+
+    Attributes:
+        loop: The node.
+        count: The number of trips; 0 where it is symbolic.
+        body: What it does in a trip: inputs are the trip's number, a flag and the states; outputs
+            the flag, the states after the trip, and one row of each stack.
+    """
+
+    loop: oir.Node
+    count: int
+    body: oir.Graph
+
+    @property
+    def length(self) -> Dim:
+        """The number of trips, which may be an extent: that of what is stacked."""
+        return self.count or shape_of(self.stacks[0])[0]
+
+    @property
+    def number(self) -> oir.Value:
+        """The number of the trip, an int64 scalar."""
+        return self.body.inputs[0]
+
+    @property
+    def states(self) -> list[oir.Value]:
+        """The states at the start of a trip."""
+        return list(self.body.inputs[2:])
+
+    @property
+    def after(self) -> list[oir.Value]:
+        """The states at the end of a trip."""
+        return list(self.body.outputs[1 : 1 + len(self.states)])
+
+    @property
+    def rows(self) -> list[oir.Value]:
+        """What a trip adds to each stack."""
+        return list(self.body.outputs[1 + len(self.states) :])
+
+    @property
+    def initial(self) -> list[oir.Value]:
+        """The states before the first trip."""
+        return [x for x in self.loop.inputs[2:] if x is not None]
+
+    @property
+    def final(self) -> list[oir.Value]:
+        """The states after the last trip."""
+        return list(self.loop.outputs[: len(self.states)])
+
+    @property
+    def stacks(self) -> list[oir.Value]:
+        """The stacked outputs."""
+        return list(self.loop.outputs[len(self.states) :])
+
+    def is_outer(self, value: oir.Value | None) -> bool:
+        """Whether a value that the body reads was made before the loop."""
+        if value is None or value in self.body.inputs:
+            return value is None
+        producer = value.producer()
+        return producer is None or producer.graph is not self.body
+
+
+def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
+    """The parts of a Loop.
+
+    Args:
+        symbolic: Whether the number of trips may be an extent.
+
+    Raises:
+        Refusal: Its trips are not counted, or it might make none.
+    """
+    need(loop.op_type == "Loop", "it is no Loop", loop)
+    trips = const_ints(loop.inputs[0])
+    body = loop.attributes["body"].as_graph()
+    going = origin(body.outputs[0])
+    need(loop.inputs[1] is None and going is body.inputs[1], "it has a condition", loop)
+    parts = Trips(loop, trips[0] if trips else 0, body)
+    known = parts.count or (symbolic and trips is None and bool(parts.stacks))
+    need(known and is_positive(parts.length), "the number of its trips is not known", loop)
+    return parts
+
+
+def origin(value: oir.Value) -> oir.Value:
+    """What a value is a copy of."""
+    node = value.producer()
+    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return value
+
+
+def has_one_shape(b: Rewriter, value: oir.Value) -> bool:
+    """Whether a value of a body has the same shape in every trip, so that a loop can stack it.
+
+    Its extents are numbers, or follow from those of the model's inputs. Others may differ from
+    trip to trip, such as the length of a Slice up to a place that the body computes.
+    """
+    dims = shape_of(value)
+    if is_static(dims):
+        return True
+    if any(not isinstance(dim, int) and dim.value is None for dim in dims):
+        return False
+    given = (dim for x in b.main_graph.inputs for dim in shape_of(x))
+    return set(free_symbols(dims)) <= set(free_symbols(given))
+
+
+def rebuilt(
+    b: Rewriter, trips: Trips, stacks: Sequence[oir.Value], states: Sequence[int] | None = None
+) -> tuple[list[oir.Value], list[oir.Value]]:
+    """A Loop with the same body that carries and stacks something else.
+
+    Args:
+        stacks: Values of the body, to be stacked.
+        states: Positions of the states that are kept; all by default.
+
+    Returns:
+        Its final states and its stacks; nothing where there are neither.
+    """
+    kept = range(len(trips.states)) if states is None else states
+    body, after = trips.body, trips.after
+    initial = [trips.initial[k] for k in kept]
+    if not initial and not stacks:
+        release(trips.body)
+        return [], []
+    going = body.outputs[0]
+    inputs = [trips.states[k] for k in kept]
+    rows: list[oir.Value] = []
+    body.outputs.clear()
+    body.outputs.append(going)
+    body.outputs.extend([after[k] for k in kept])
+    for value in stacks:
+        used = value in body.outputs or value in body.inputs or trips.is_outer(value)
+        if used:  # a value has one role among the outputs, and one of its own in the body
+            with b.at_end(body):
+                value = b.Identity(value)
+        rows.append(value)
+        body.outputs.append(value)
+    for k in reversed(range(len(trips.states))):
+        if k not in kept:
+            body.inputs.pop(2 + k)
+    types = [(dtype_of(x), shape_of(x)) for x in inputs]
+    types += [(dtype_of(x), (trips.length, *shape_of(x))) for x in rows]
+    loop = trips.loop
+    made = b.node("Loop", [loop.inputs[0], None, *initial], {"body": body}, types)
+    return made[: len(kept)], made[len(kept) :]
+
+
+def release(body: oir.Graph) -> None:
+    """Lets go of everything that a body nobody runs any more has captured."""
+    body.outputs.clear()
+    for node in reversed(list(body)):
+        for inner in subgraphs(node):
+            release(inner)
+        remove_node(node)
+
+
+def separate(b: Rewriter, old: oir.Value, new: oir.Value) -> oir.Value:
+    """`new`, or a copy of it where `old` is an output of the model, which must have its own."""
+    return b.Identity(new) if old.is_graph_output() else new  # type: ignore[no-any-return]
+
+
+def replace_value(old: oir.Value, new: oir.Value) -> None:
+    """Makes everything that reads `old` in a body read `new`; the maker goes when it makes
+    nothing else, unless it has a body of its own, which must let go of what it reads."""
+    node = old.producer()
+    if node is not None and len(node.outputs) == 1 and not subgraphs(node):
+        replace(node, [new])
+        return
+    replace_uses(old, new)

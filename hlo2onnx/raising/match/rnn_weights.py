@@ -1,0 +1,176 @@
+"""Gates of a recurrent cell as the weights that ONNX's operators take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.raising.constant_evaluation import MOVES
+from hlo2onnx.raising.engine import Rewriter, need
+from hlo2onnx.raising.match.linear_terms import Bias, Matrix, Part, Product, Sums, Term, Turn
+
+
+@dataclass(frozen=True)
+class Gate:
+    """x @ inputs + h @ recurrent + biases, or what is left of it.
+
+    Attributes:
+        x: The inputs of all trips.
+        inputs: The matrix they are multiplied with.
+        biases: What is added to that product.
+        recurrent: The matrix that the state is multiplied with.
+        recurrent_biases: What is added to that product, where it makes a difference.
+    """
+
+    x: Part
+    inputs: Product
+    biases: tuple[Bias, ...]
+    recurrent: Product
+    recurrent_biases: tuple[Bias, ...] = ()
+    sign: int = 1
+
+
+def gate_of(
+    sums: Sums,
+    terms: Sequence[Term],
+    recurrent: Product,
+    others: Sequence[Bias] = (),
+    sign: int = 1,
+) -> Gate:
+    """The gate that these terms and a product with the state make.
+
+    Raises:
+        Refusal: There is another term, or not one product with inputs.
+    """
+    products = [term for term in terms if isinstance(term, Product)]
+    biases = tuple(term for term in terms if isinstance(term, Bias))
+    need(len(products) + len(biases) == len(terms), "a gate has another term")
+    need(len(products) == 1, "its inputs are not multiplied with one matrix")
+    x = sums.stripped(products[0].left)
+    need(x.time is not None, "its inputs are not known for all trips")
+    return Gate(x, products[0], biases, recurrent, tuple(others), sign)
+
+
+def constant_of(value: oir.Value) -> np.ndarray | None:
+    """The content of a weight, however constants were moved to make it: runtimes pack constant
+    weights, which makes an LSTM four times faster."""
+    array, node = const_of(value), value.producer()
+    if array is not None or node is None or node.op_type not in MOVES or node.domain:
+        return array
+    inputs = [constant_of(x) for x in node.inputs if x is not None]
+    known = [x for x in inputs if x is not None]
+    return MOVES[node.op_type](node, known) if len(known) == len(inputs) else None
+
+
+def inputs_of(b: Rewriter, gates: Sequence[Gate]) -> oir.Value:
+    """The inputs of all trips: trips, batch, features.
+
+    Raises:
+        Refusal: The gates have unlike inputs.
+    """
+    x = gates[0].x
+    need(all(gate.x == x for gate in gates), "the gates have unlike inputs")
+    need(x.time is not None, "the inputs are not known for all trips", x.value)
+    assert x.time is not None
+    value = b.slice(x.value, [x.low], [x.high], axes=[x.axis])
+    batch = [axis for axis in range(rank_of(value)) if axis not in (x.time, x.axis)]
+    long = [axis for axis in batch if shape_of(value)[axis] != 1]
+    need(len(long) <= 1, "the inputs have several batch axes", x.value)
+    one = long or batch[:1]
+    units = [axis for axis in batch if axis not in one]
+    value = b.transpose(value, [*units, x.time, *one, x.axis])
+    value = b.squeeze(value, range(len(units)))
+    for turn in x.turns:
+        value = _turned(b, value, turn)
+    return value if one else b.unsqueeze(value, [1])
+
+
+def _turned(b: Rewriter, x: oir.Value, turn: Turn) -> oir.Value:
+    """The rows of x that a Slice takes."""
+    bounds = [b.i64([number]) for number in (turn.start, turn.end, 0, turn.step)]
+    types = [(dtype_of(x), (turn.extent, *shape_of(x)[1:]))]
+    rows: oir.Value = b.op("Slice", x, *bounds, types=types)
+    return rows
+
+
+def stacked(b: Rewriter, matrices: Sequence[Matrix], signs: Sequence[int]) -> oir.Value:
+    """Matrices of features by inputs, one below the other, with an axis for the direction."""
+    arrays = [constant_of(matrix.value) for matrix in matrices]
+    known = [array for array in arrays if array is not None]
+    if len(known) == len(arrays):
+        parts = [
+            _cut(array, matrix) * array.dtype.type(sign)
+            for array, matrix, sign in zip(known, matrices, signs, strict=True)
+        ]
+        return b.const(np.ascontiguousarray(np.concatenate(parts)[None]))
+    values = []
+    for matrix, sign in zip(matrices, signs, strict=True):
+        order = (
+            [matrix.columns, matrix.rows] if matrix.transposed else [matrix.rows, matrix.columns]
+        )
+        starts, ends = zip(*order, strict=True)
+        part = b.slice(matrix.value, starts, ends)
+        values.append(part if sign > 0 else b.Neg(part))
+    if any(matrix.transposed for matrix in matrices):
+        values = [
+            value if matrix.transposed else b.transpose(value, [1, 0])
+            for value, matrix in zip(values, matrices, strict=True)
+        ]
+        return b.unsqueeze(b.concat(values, 0), [0])
+    return b.unsqueeze(b.transpose(b.concat(values, 1), [1, 0]), [0])
+
+
+def _cut(array: np.ndarray, matrix: Matrix) -> np.ndarray:
+    """Features by inputs."""
+    rows, columns = slice(*matrix.rows), slice(*matrix.columns)
+    return array[columns, rows] if matrix.transposed else array[rows, columns].T
+
+
+def vectors(
+    b: Rewriter, biases: Sequence[Sequence[Bias]], signs: Sequence[int], width: int, like: oir.Value
+) -> oir.Value | None:
+    """Sums of biases, one behind the other; None where there are none."""
+    if not any(biases):
+        return None
+    parts = [_sum(b, part, sign, width, like) for part, sign in zip(biases, signs, strict=True)]
+    arrays = [constant_of(part) for part in parts]
+    known = [array for array in arrays if array is not None]
+    if len(known) == len(arrays):
+        return b.const(np.concatenate(known))
+    return b.concat(parts, 0)
+
+
+def _sum(b: Rewriter, biases: Sequence[Bias], sign: int, width: int, like: oir.Value) -> oir.Value:
+    """The sum of some vectors."""
+    zero = np.zeros(width, dtype_of(like).numpy())
+    values = [_vector(b, bias, width) for bias in biases]
+    arrays = [constant_of(value) for value in values]
+    known = [array for array in arrays if array is not None]
+    signs = [bias.sign * sign for bias in biases]
+    if len(known) == len(arrays):
+        for array, its in zip(known, signs, strict=True):
+            zero = zero + array if its > 0 else zero - array
+        return b.const(zero)
+    total = None
+    for value, its in zip(values, signs, strict=True):
+        value = value if its > 0 else b.Neg(value)
+        total = value if total is None else b.Add(total, value)
+    return total if total is not None else b.const(zero)
+
+
+def _vector(b: Rewriter, bias: Bias, width: int) -> oir.Value:
+    """The features of a bias."""
+    shape = shape_of(bias.value)
+    place = len(shape) + bias.axis
+    is_scalar = place < 0 or shape[place] == 1
+    known = constant_of(bias.value)
+    if known is not None:
+        flat = known.reshape(-1)
+        return b.const(np.full(width, flat[0]) if flat.size == 1 else flat[bias.low : bias.high])
+    if is_scalar:
+        return b.expand(b.reshape(bias.value, (1,)), (width,))
+    return b.slice(b.reshape(bias.value, (shape[place],)), [bias.low], [bias.high], axes=[0])

@@ -1,0 +1,1 @@
+"""Rules for arithmetic, casts, indices and constants."""

@@ -1,0 +1,123 @@
+"""Casts of what was cast, and truth values that were numbers for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import eq, ge, gt, le, lt
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import Range, range_of_type
+from hlo2onnx.ir.values import INTEGERS, const_number, dtype_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+
+BOOL = oir.DataType.BOOL
+
+SIGNIFICANT: Mapping[oir.DataType, int] = {
+    oir.DataType.BFLOAT16: 8,
+    oir.DataType.FLOAT16: 11,
+    oir.DataType.FLOAT: 24,
+    oir.DataType.DOUBLE: 53,
+}
+"""How many bits of an integer a float keeps."""
+
+HOLDS: Mapping[str, Callable[[float, float], bool]] = {
+    "Equal": eq, "Greater": gt, "GreaterOrEqual": ge, "Less": lt, "LessOrEqual": le,
+}  # fmt: skip
+
+
+class ComposeCasts(Rule):
+    """Cast(Cast(x)) -> Cast(x), or x where that is its type
+
+    Legal for truth values, and for integers whose range the type between holds exactly, as it does
+    that of positions; where the type between is a float, the last one must hold it too.
+    """
+
+    name = "compose-casts"
+    anchors = frozenset({"Cast"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        between = first(node)
+        x = source_of(between, "Cast")
+        need(x is not None, "it casts something else", node)
+        assert x is not None
+        final = dtype_of(node.outputs[0])
+        need(_keeps(b, x, dtype_of(between), final), "the type between changes numbers", between)
+        return b.cast(x, final)
+
+
+def _keeps(b: Rewriter, x: oir.Value, between: oir.DataType, final: oir.DataType) -> bool:
+    """Whether all elements are the same after a cast, and go on as they would have from x."""
+    known = Range(0, 1) if dtype_of(x) == BOOL else b.facts.int_range(x)
+    if known is None:
+        return False
+    if between in INTEGERS:
+        return _holds(between, known)
+    is_held = final not in INTEGERS or _holds(final, known)
+    return is_held and between in SIGNIFICANT and _holds(between, known)
+
+
+def _holds(dtype: oir.DataType, numbers: Range) -> bool:
+    bits = SIGNIFICANT.get(dtype)
+    held = range_of_type(dtype) if bits is None else Range(-(1 << bits), 1 << bits)
+    return held.low <= numbers.low and numbers.high <= held.high
+
+
+class TruthOfNumber(Rule):
+    """Cast(x) > 0 -> x, Cast(x) == 0 -> Not(x), and so on, for truth values x
+
+    Legal for one number that tells 0 and 1 apart. Masks are often made of 0 and 1.
+    """
+
+    name = "truth-of-number"
+    anchors = frozenset(HOLDS)
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        holds = HOLDS[node.op_type]
+        for place, value in enumerate(node.inputs):
+            number = const_number(node.inputs[1 - place])
+            x = None if value is None else source_of(value, "Cast")
+            if x is None or number is None or dtype_of(x) != BOOL:
+                continue
+            need(shape_of(x) == shape_of(node.outputs[0]), "the number has more axes", node)
+            pair = [holds(*((bit, number) if place == 0 else (number, bit))) for bit in (0, 1)]
+            need(pair[0] != pair[1], "it is known for both", node)
+            return x if pair[1] else b.Not(x)
+        raise Refusal("it compares other numbers", node)
+
+
+class StrictAlready(Rule):
+    """x < y and not x == y -> x < y, and so for >
+
+    As JAX asks whether the remainder of a division is to be corrected.
+    """
+
+    name = "strict-already"
+    anchors = frozenset({"And"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for place, x in enumerate(node.inputs):
+            assert x is not None
+            compare, inverse = x.producer(), node.inputs[1 - place]
+            equal = None if inverse is None else source_of(inverse, "Not")
+            same = None if equal is None else equal.producer()
+            if compare is None or compare.op_type not in ("Less", "Greater"):
+                continue
+            if same is None or same.op_type != "Equal" or not _alike(compare, same):
+                continue
+            need(shape_of(x) == shape_of(node.outputs[0]), "its result is larger", node)
+            return x
+        raise Refusal("it does not ask for what it knows", node)
+
+
+def _alike(one: oir.Node, other: oir.Node) -> bool:
+    """Whether two comparisons are of the same values, in any order."""
+    left, right = (list(map(_identity, node.inputs)) for node in (one, other))
+    return left in (right, right[::-1])
+
+
+def _identity(x: oir.Value | None) -> object:
+    """The value itself, or the number it is: constants of other shapes are the same number."""
+    number = const_number(x)
+    return x if number is None else number

@@ -1,0 +1,117 @@
+"""Constant folding with a bound on what it may store."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.op_families import ELEMENTWISE as ELEMENTWISE_OPERATORS
+from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, static_shape
+from hlo2onnx.ir.weight_names import inherit_name
+from hlo2onnx.raising.constant_evaluation import BY_ATTRIBUTE, ELEMENTWISE, MOVES, SUMS, evaluate
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+
+MOVED_ELEMENTS = 1 << 12
+"""Folding may always make a constant of up to this many elements from others that it moves."""
+
+COMPUTED_ELEMENTS = 1 << 14
+"""And by computing: a mask of 128 tokens."""
+
+MOST_ELEMENTS = 1 << 18
+"""And of so many where an operand has as many: the parameters of a normalization."""
+
+_PASS_ON = ELEMENTWISE_OPERATORS | {"Concat", "Expand", "Gather"}
+"""Operators that take a repeated element as one element, or pass it on as such."""
+
+
+def _is_final(x: oir.Value) -> bool:
+    """Whether all that reads it, as it is or in another shape, reads every element."""
+    if x.is_graph_output():
+        return False
+    return all(
+        reader.op_type not in _PASS_ON
+        and (reader.op_type not in MOVES or _is_final(reader.outputs[0]))
+        for reader in x.consumers()
+    )
+
+
+class FoldConstants(Rule):
+    """Op(constants) -> constant
+
+    Legal for data movement, selection, casts that numpy gets right, comparisons, logic, and the
+    arithmetic that IEEE 754 and two's complement define exactly; functions and sums of f32 are
+    evaluated in f64 and rounded once. Bounded: what is moved has at most 4,096 elements; what is
+    computed 16,384, or 262,144 if an operand has as many; or it is no larger than an operand that
+    only this node reads (a weight transposed once, here). An expanded constant is folded where it
+    is an index or where no reader broadcasts by itself.
+    """
+
+    name = "fold-constants"
+    anchors = frozenset({*MOVES, *ELEMENTWISE, *BY_ATTRIBUTE, *SUMS, "Cast", "Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        arrays = [const_of(x) for x in node.inputs if x is not None]
+        inputs = [array for array in arrays if array is not None]
+        need(len(inputs) == len(arrays), "an operand is computed at run time", node)
+        dims = static_shape(node.outputs[0])
+        need(dims is not None, "its shape is dynamic", node)
+        if node.op_type == "Expand":
+            is_index = inputs[0].size > 1 and dtype_of(node.outputs[0]) in INTEGERS
+            is_final = is_index or _is_final(node.outputs[0])
+            need(is_final, "repeated, it is best left to readers that broadcast", node)
+        need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
+        folded = b.const(evaluate(node, inputs))
+        inherit_name(node.inputs, folded)
+        return folded
+
+    def _affordable(self, node: oir.Node, elements: int) -> bool:
+        moves = node.op_type in MOVES
+        if elements <= (MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS):
+            return True
+        return any(
+            x is not None
+            and x.const_value is not None
+            and elements <= x.const_value.size
+            and (len(x.uses()) == 1 or (not moves and elements <= MOST_ELEMENTS))
+            for x in (node.inputs[:1] if moves else node.inputs)
+        )
+
+
+MAX_STEPS = 64
+"""Nodes between constants and what is computed of them, in `evaluated`."""
+MAX_ELEMENTS = 1 << 20
+"""Elements of each of their results."""
+
+
+def evaluated(value: oir.Value) -> np.ndarray | None:
+    """The value of an expression of constants, which may be larger than what is folded; None if it
+    is no such expression."""
+    nodes: dict[oir.Value, oir.Node] = {}
+    pending = [value]
+    while pending:
+        x = pending.pop()
+        if const_of(x) is not None or x in nodes:
+            continue
+        node, dims = x.producer(), static_shape(x)
+        if node is None or node.domain or node.op_type not in FoldConstants.anchors:
+            return None
+        if dims is None or int(np.prod(dims)) > MAX_ELEMENTS or len(nodes) == MAX_STEPS:
+            return None
+        nodes[x] = node
+        pending += [operand for operand in node.inputs if operand is not None]
+    try:
+        return _computed(value, nodes, {})
+    except Refusal:
+        return None
+
+
+def _computed(
+    value: oir.Value, nodes: dict[oir.Value, oir.Node], known: dict[oir.Value, np.ndarray]
+) -> np.ndarray:
+    array = const_of(value)
+    if array is not None:
+        return array
+    if value not in known:
+        inputs = [_computed(x, nodes, known) for x in nodes[value].inputs if x is not None]
+        known[value] = evaluate(nodes[value], inputs)
+    return known[value]

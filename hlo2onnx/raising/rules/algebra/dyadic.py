@@ -1,0 +1,97 @@
+"""Arithmetic on integers times a power of two, which is how uniform random numbers are made."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.dyadic import Steps, with_number
+from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import source_of
+
+
+class ExactSteps(Rule):
+    """(x + 1) - 1 -> x, (x * 2^-23) * 2 -> x * 2^-22, x + 0 -> x
+
+    Legal for integers times a power of two, of which all that is computed is exact: converted
+    integers, so scaled and moved. JAX's uniform numbers are such, and need neither the bits of 1.0
+    nor the subtraction of it.
+    """
+
+    name = "exact-steps"
+    anchors = frozenset({"Add", "Mul", "Sub"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        operands = with_number(node, b.facts.constant)
+        need(operands is not None, "neither operand is one number", node)
+        assert operands is not None
+        x, number = operands
+        need(b.facts.steps(node.outputs[0]) is not None, "its result may be rounded", node)
+        need(shape_of(x) == shape_of(node.outputs[0]), "the number adds axes", node)
+        if node.op_type != "Mul" and number == 0:
+            return x
+        inner, same = x.producer(), ("Mul",) if node.op_type == "Mul" else ("Add", "Sub")
+        need(inner is not None and inner.op_type in same, "its operand is something else", x)
+        assert inner is not None
+        before = with_number(inner, b.facts.constant)
+        need(before is not None, "its operand is no such step", inner)
+        assert before is not None
+        start, first = before
+        need(b.facts.steps(start) is not None, "its operand may be rounded", inner)
+        need(shape_of(start) == shape_of(x), "the number adds axes", inner)
+        if node.op_type == "Mul":
+            product: oir.Value = b.Mul(start, b.scalar_like(first * number, x))
+            return product
+        if first + number == 0:
+            return start
+        total: oir.Value = b.Add(start, b.scalar(first + number, dtype_of(x)))
+        return total
+
+
+_DIGITS = 23
+
+
+class UniformBetween(Rule):
+    """Cast(k) * 2^-23 * extent + low -> Cast(Cast(k) * (extent * 2^-23) + low), within in f64
+
+    XLA rounds such a sum once, and where low and the product cancel, the rounding of the product
+    would be most of the result. In f64 the product is exact. Legal for f32 numbers made of 23
+    random bits, which is how JAX makes those of an interval; others have reasons to stay in f32.
+    """
+
+    name = "uniform-between"
+    anchors = frozenset({"Add"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        need(dtype_of(node.outputs[0]) == oir.DataType.FLOAT, "other types round elsewhere", node)
+        need(b.facts.steps(node.outputs[0]) is None, "the sum is exact", node)
+        for product, low in _both_ways(node):
+            factors = product.producer()
+            if factors is None or factors.op_type != "Mul":
+                continue
+            for fraction, extent in _both_ways(factors):
+                number = _random_integer(fraction, b)
+                if number is not None and shape_of(number) == shape_of(node.outputs[0]):
+                    return _between(number, low, extent, b)
+        raise Refusal("neither operand is an extent times a random fraction", node)
+
+
+def _both_ways(node: oir.Node) -> list[tuple[oir.Value, oir.Value]]:
+    first, second = node.inputs
+    assert first is not None and second is not None
+    return [(first, second), (second, first)]
+
+
+def _random_integer(fraction: oir.Value, b: Rewriter) -> oir.Value | None:
+    """k of k * 2^-23, an integer of 23 bits."""
+    if b.facts.steps(fraction) != Steps(0, (1 << _DIGITS) - 1, 2.0**-_DIGITS):
+        return None
+    converted = source_of(fraction, "Mul")
+    return None if converted is None else source_of(converted, "Cast")
+
+
+def _between(number: oir.Value, low: oir.Value, extent: oir.Value, b: Rewriter) -> oir.Value:
+    double = oir.DataType.DOUBLE
+    unit = b.Mul(b.cast(extent, double), b.scalar(2.0**-_DIGITS, double))
+    total = b.Add(b.Mul(b.cast(number, double), unit), b.cast(low, double))
+    return b.cast(total, oir.DataType.FLOAT)

@@ -1,0 +1,271 @@
+"""What programs do to indices before they gather with them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.values import (
+    INTEGERS,
+    const_number,
+    const_of,
+    dtype_of,
+    rank_of,
+    shape_of,
+)
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.algebra.simplification import COMPARISONS
+from hlo2onnx.raising.rules.shapes.reshape import rebuilt, source_of
+
+GATHERS = frozenset({"Gather", "GatherElements"})
+INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
+
+
+def _made_by(value: oir.Value | None, op_type: str) -> tuple[oir.Value | None, ...] | None:
+    """The operands of the node that makes the value, when that is such an operator."""
+    node = value.producer() if value is not None else None
+    return tuple(node.inputs) if node is not None and node.op_type == op_type else None
+
+
+def _regathered(node: oir.Node, b: Rewriter, indices: oir.Value) -> oir.Value:
+    """The same node with other indices."""
+    result: oir.Value = b.op(
+        node.op_type, node.inputs[0], indices, axis=node.attributes.get_int("axis", 0)
+    )
+    return result
+
+
+def counted_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
+    """i where the value is `i < 0 ? i + count : i`, as numpy and JAX read negative indices."""
+    where = _made_by(value, "Where")
+    if where is None:
+        return None
+    condition, shifted, i = where
+    less, add = _made_by(condition, "Less"), _made_by(shifted, "Add")
+    if less is None or add is None or i is None or shape_of(i) != shape_of(value):
+        return None
+    is_same = less[0] is i and i in add
+    by = add[1] if add[0] is i else add[0]
+    return i if is_same and const_number(less[1]) == 0 and const_number(by) == count else None
+
+
+class NegativeIndex(Rule):
+    """Gather(x, Clip(Where(i < 0, i + n, i), 0, n - 1)) -> Gather(x, Clip(i, -n, n - 1))
+
+    n is the extent that is gathered from: Gather itself counts negative indices from the end. What
+    the Clip made 0 or n - 1, it still does. Nothing is saved where others read the indices, too.
+    """
+
+    name = "negative-index"
+    anchors = GATHERS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, indices = node.inputs
+        assert x is not None
+        extent = shape_of(x)[node.attributes.get_int("axis", 0)]
+        need(isinstance(extent, int), "the extent is dynamic", x)
+        assert isinstance(extent, int)
+        clip = _made_by(indices, "Clip")
+        need(clip is not None and len(clip) == 3, "its indices are not clamped", indices)
+        assert indices is not None
+        assert clip is not None and clip[0] is not None
+        readers = {reader.op_type for reader in indices.consumers()}
+        is_shared = len(clip[0].uses()) > 1 or not readers <= GATHERS
+        need(not is_shared, "others need the indices as they are", indices)
+        is_whole = const_number(clip[1]) == 0 and const_number(clip[2]) == extent - 1
+        need(is_whole, "they are clamped to something else", indices)
+        i = counted_from_the_end(clip[0], extent)
+        need(i is not None, "negative ones are not counted from the end", indices)
+        assert i is not None
+        bounds = (b.scalar_like(-extent, i), b.scalar_like(extent - 1, i))
+        return _regathered(node, b, b.Clip(i, *bounds))
+
+
+class NegativeTuple(Rule):
+    """GatherND(x, Min(Max(Concat(i < 0 ? i + n : i, ..), 0), ..)) -> the same of Concat(i, ..)
+
+    with -n for the 0 of that column.
+
+    n is the extent that the column counts along: GatherND counts negative indices from the end as
+    Gather does. There may be a Cast in front of it, and Reshapes among what is joined.
+    """
+
+    name = "negative-tuple"
+    anchors = frozenset({"GatherND"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, indices = node.inputs
+        assert x is not None and indices is not None
+        need(not node.attributes.get_int("batch_dims", 0), "tuples count within batches", node)
+        chain = _clamped_columns(source_of(indices, "Cast") or indices)
+        need(chain is not None, "its indices are not joined and clamped", indices)
+        assert chain is not None
+        for made in chain.made:
+            need(len(made.uses()) == 1, "others need the indices as they are", made)
+        extents = shape_of(x)[: len(chain.columns)]
+        plain = [
+            counted_from_the_end(source_of(column, "Reshape", "Unsqueeze") or column, extent)
+            if isinstance(extent, int) and limit == extent - 1
+            else None
+            for column, extent, limit in zip(chain.columns, extents, chain.limits, strict=True)
+        ]
+        need(any(plain), "negative ones are not counted from the end", indices)
+        pairs = list(zip(chain.columns, plain, strict=True))
+        columns = [c if i is None else b.reshape(i, shape_of(c)) for c, i in pairs]
+        lowest = [0 if i is None else -int(n) for i, n in zip(plain, extents, strict=True)]  # type: ignore[arg-type]
+        dtype = dtype_of(columns[0])
+        joined = b.concat(columns, rank_of(columns[0]) - 1)
+        bounds = (b.const(np.array(numbers), dtype) for numbers in (lowest, chain.limits))
+        clamped = b.Min(b.Max(joined, next(bounds)), next(bounds))
+        result: oir.Value = b.GatherND(x, b.cast(clamped, dtype_of(indices)))
+        return result
+
+
+class _Columns(NamedTuple):
+    """Min(Max(Concat(columns), 0), limits), and the values in between."""
+
+    columns: list[oir.Value]
+    limits: list[int]
+    made: list[oir.Value]
+
+
+def _clamped_columns(value: oir.Value) -> _Columns | None:
+    highest, lowest = _made_by(value, "Min"), None
+    if highest is not None and len(highest) == 2:
+        lowest = _made_by(highest[0], "Max")
+    if lowest is None or len(lowest) != 2 or const_number(lowest[1]) != 0:
+        return None
+    assert highest is not None and lowest[0] is not None
+    joined, limits = lowest[0].producer(), const_of(highest[1])
+    if joined is None or joined.op_type != "Concat" or limits is None:
+        return None
+    columns = [x for x in joined.inputs if x is not None]
+    if joined.attributes.get_int("axis", 0) != rank_of(lowest[0]) - 1:
+        return None
+    if any(shape_of(column)[-1] != 1 for column in columns):
+        return None
+    numbers = np.broadcast_to(limits, [len(columns)]).tolist() if limits.ndim <= 1 else []
+    made = [x for x in (value, highest[0], lowest[0]) if x is not None]
+    return _Columns(columns, numbers, made) if numbers else None
+
+
+class InsideTest(Rule):
+    """And(i >= 0, i <= n - 1) -> Equal(Clip(i, 0, n - 1), i)
+
+    So programs tell which indices are inside. Of i + n for i < 0 it asks for -n <= i instead of
+    0 <= i; what clamps the index to gather with is then the same Clip.
+    """
+
+    name = "inside-test"
+    anchors = frozenset({"And"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        bounds = [bound for bound in map(_bound, node.inputs) if bound is not None]
+        need(len(bounds) == 2, "it joins no comparisons with numbers", node)
+        lower, upper = sorted(bounds, key=lambda bound: bound.is_upper)
+        need(not lower.is_upper and upper.is_upper, "it is no interval", node)
+        need(lower.x is upper.x, "it compares two values", node)
+        need(lower.number <= upper.number, "it is empty", node)
+        low, high = lower.number, upper.number
+        dims = shape_of(lower.x)
+        need(dims == shape_of(node.outputs[0]), "its shape differs", node)
+        i = source_of(lower.x, "Reshape", "Unsqueeze", "Squeeze") or lower.x
+        plain = counted_from_the_end(i, high + 1) if low == 0 else None
+        if plain is not None:
+            i, low = plain, -high - 1
+        need(plain is not None or b.supports("Clip", dtype_of(i)), "the target has no such Clip", i)
+        need(b.reshapes_at_once(i, dims), "its shape is computed at run time", node)
+        clip = b.Clip(i, b.scalar_like(low, i), b.scalar_like(high, i))
+        return b.reshape(b.Equal(clip, i), dims)
+
+
+class _Bound(NamedTuple):
+    """x <= number, or x >= number."""
+
+    x: oir.Value
+    is_upper: bool
+    number: int
+
+
+def _bound(value: oir.Value | None) -> _Bound | None:
+    """The comparison of integers with a number that a value is."""
+    for op_type in ("LessOrEqual", "GreaterOrEqual"):
+        operands = _made_by(value, op_type)
+        if operands is None:
+            continue
+        left, right = operands
+        assert left is not None and right is not None
+        if dtype_of(left) not in INTEGERS:
+            return None
+        first, second = const_number(left), const_number(right)
+        if second is not None:
+            return _Bound(left, op_type == "LessOrEqual", int(second))
+        if first is not None:
+            return _Bound(right, op_type == "GreaterOrEqual", int(first))
+    return None
+
+
+class WideIndex(Rule):
+    """Gather(x, 9 - Cast(i)) -> Gather(x, 9 - i), for a cast from i64 to i32
+
+    Legal where the index is made of such casts and of constants by additions and subtractions that
+    cannot wrap. A loop counts in i64 where the program counts in i32.
+    """
+
+    name = "wide-index"
+    anchors = GATHERS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        indices = node.inputs[1]
+        assert indices is not None
+        need(dtype_of(indices) == INT32, "its indices are wide already", indices)
+        wide = _widened(indices, b)
+        need(wide is not None, "its indices are made of narrow ones", indices)
+        assert wide is not None
+        return _regathered(node, b, wide)
+
+
+class WideComparison(Rule):
+    """Less(Cast(i), Cast(j)) -> Less(i, j), for casts from i64 to i32; so for other comparisons
+
+    Legal where `wide-index` is. Positions are counted in i64, whose type then is that of a mask.
+    """
+
+    name = "wide-comparison"
+    anchors = COMPARISONS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        left, right = node.inputs
+        assert left is not None and right is not None
+        need(dtype_of(left) == INT32, "it compares no narrow integers", node)
+        operands = [_widened(left, b), _widened(right, b)]
+        need(None not in operands, "its operands are made of narrow ones", node)
+        result: oir.Value = b.op(node.op_type, *operands)
+        return result
+
+
+def _widened(value: oir.Value, b: Rewriter) -> oir.Value | None:
+    """The same integers as i64, if that takes no cast."""
+    array = const_of(value)
+    if array is not None:
+        return b.const(array, INT64) if array.size == 1 else None
+    node = value.producer()
+    if node is not None and node.op_type == "Unsqueeze" and node.inputs[0] is not None:
+        inner = _widened(node.inputs[0], b)
+        return None if inner is None else rebuilt(node, b, [inner, *node.inputs[1:]])
+    if node is None or node.op_type not in ("Add", "Cast", "Sub"):
+        return None
+    known = b.facts.int_range(value)
+    if known is None or known == range_of_type(INT32):
+        return None
+    first = node.inputs[0]
+    if node.op_type == "Cast":
+        return first if first is not None and dtype_of(first) == INT64 else None
+    operands = [_widened(x, b) for x in node.inputs if x is not None]
+    if None in operands or rank_of(value):
+        return None
+    wide: oir.Value = b.op(node.op_type, *operands)
+    return wide

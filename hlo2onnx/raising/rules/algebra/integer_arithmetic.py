@@ -1,0 +1,219 @@
+"""Integer arithmetic as programs spell it, shorter where that is provably the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import remainder_operands
+from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import source_of
+
+Pair = tuple[oir.Value, oir.Value]
+
+
+class _Offset(NamedTuple):
+    """sign * x + by."""
+
+    sign: int
+    x: oir.Value
+    by: int
+
+
+def _offset(node: oir.Node | None) -> _Offset | None:
+    """What a node is that adds a number to integers, or subtracts one from the other."""
+    if node is None or node.op_type not in ("Add", "Sub"):
+        return None
+    x, y = node.inputs
+    assert x is not None and y is not None
+    if dtype_of(x) not in INTEGERS:
+        return None
+    sign, shape = 1 if node.op_type == "Add" else -1, shape_of(node.outputs[0])
+    left, right = const_of(x), const_of(y)
+    if right is not None and right.size == 1 and shape_of(x) == shape:
+        return _Offset(1, x, sign * int(right.item()))
+    if left is not None and left.size == 1 and shape_of(y) == shape:
+        return _Offset(sign, y, int(left.item()))
+    return None
+
+
+class ComposeOffsets(Rule):
+    """(k - x) - m -> (k - m) - x, (x + k) + m -> x + (k + m), and so on
+
+    Legal for integers, which wrap. Where others read the inner sum too, nothing is saved.
+    """
+
+    name = "compose-offsets"
+    anchors = frozenset({"Add", "Sub"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        outer = _offset(node)
+        need(outer is not None, "it adds no number to integers", node)
+        assert outer is not None
+        inner = _offset(outer.x.producer())
+        need(inner is not None, "there is but one addition", outer.x)
+        need(len(outer.x.uses()) == 1, "others read the inner sum", outer.x)
+        assert inner is not None
+        by = (outer.sign * inner.by + outer.by) % (1 << 64)
+        number = b.const(np.array(by, np.uint64).astype(dtype_of(inner.x).numpy()))
+        result: oir.Value
+        if outer.sign * inner.sign == 1:
+            result = b.Add(inner.x, number)
+        else:
+            result = b.Sub(number, inner.x)
+        return result
+
+
+def _remainder(value: oir.Value) -> Pair | None:
+    """x and y of the remainder of x / y."""
+    node = value.producer()
+    if node is None:
+        return None
+    if node.op_type == "Mod" and not node.attributes.get_int("fmod", 0):
+        x, y = node.inputs
+        assert x is not None and y is not None
+        return x, y
+    return remainder_operands(node)
+
+
+def _is_natural(b: Rewriter, pair: Pair) -> bool:
+    """Whether x is not negative and y is positive."""
+    x, y = map(b.facts.int_range, pair)
+    return x is not None and y is not None and x.low >= 0 and y.low >= 1
+
+
+class Remainder(Rule):
+    """x - (x / y) * y -> Mod(x, y)
+
+    Legal for integers x >= 0 and y > 0: Mod takes the sign of y, the remainder that of x.
+    """
+
+    name = "remainder"
+    anchors = frozenset({"Sub"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        pair = remainder_operands(node)
+        need(pair is not None and dtype_of(pair[0]) in INTEGERS, "it is no remainder", node)
+        assert pair is not None
+        need(_is_natural(b, pair), "an operand may be negative", node)
+        need(b.supports("Mod", dtype_of(pair[0])), "the target has no such Mod", node)
+        result: oir.Value = b.Mod(*pair)
+        return result
+
+
+class FloorDivide(Rule):
+    """Where(sign(x) != sign(y) and x % y != 0, x / y - 1, x / y) -> x / y
+
+    That is how JAX rounds a quotient of integers down. Legal for x >= 0 and y > 0: the signs
+    differ only where x = 0, which leaves no remainder.
+    """
+
+    name = "floor-divide"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, _, quotient = node.inputs
+        assert condition is not None and quotient is not None
+        both = condition.producer()
+        need(both is not None and both.op_type == "And", "its condition is something else", node)
+        assert both is not None
+        for signs, rest in (both.inputs, both.inputs[::-1]):
+            compared, left = _unequal(signs), _unequal(rest)
+            pair = left and next(filter(None, map(_remainder, left)), None)
+            if pair and left and compared and _is_zero(left) and self._signs(b, compared, pair):
+                need(_is_natural(b, pair), "an operand may be negative", node)
+                is_whole = shape_of(quotient) == shape_of(node.outputs[0])
+                need(is_whole, "the condition decides the shape", node)
+                return quotient
+        raise Refusal("it compares no signs and no remainder", node)
+
+    def _signs(self, b: Rewriter, compared: Pair, pair: Pair) -> bool:
+        """Whether it is the signs of this pair that are compared; that of y is 1."""
+        of_x = [source_of(value, "Sign") is pair[0] for value in compared]
+        if not any(of_x):
+            return False
+        other = compared[0] if of_x[1] else compared[1]
+        known = b.facts.int_range(other)
+        return source_of(other, "Sign") is pair[1] or known == (1, 1)
+
+
+def _unequal(value: oir.Value | None) -> Pair | None:
+    """The operands of Not(Equal(x, y))."""
+    equal = source_of(value, "Not") if value is not None else None
+    node = equal.producer() if equal is not None else None
+    if node is None or node.op_type != "Equal":
+        return None
+    x, y = node.inputs
+    assert x is not None and y is not None
+    return x, y
+
+
+def _is_zero(pair: Pair) -> bool:
+    numbers = map(const_of, pair)
+    return any(number is not None and not number.any() for number in numbers)
+
+
+class FloorRemainder(Rule):
+    """Where(r < 0 and r != 0, r + y, r), r the remainder of x / y -> Mod(x, y)
+
+    That is how JAX gives a remainder the sign of a divisor. Legal for integers and y > 0; Mod does
+    so by itself.
+    """
+
+    name = "floor-remainder"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, shifted, rest = node.inputs
+        assert condition is not None and shifted is not None and rest is not None
+        need(_is_negative(condition, rest), "it chooses by something else", condition)
+        pair = _remainder(rest)
+        need(pair is not None and dtype_of(rest) in INTEGERS, "it is no remainder", rest)
+        assert pair is not None
+        x, y = pair
+        add = shifted.producer()
+        adds = add is not None and add.op_type == "Add" and _same(add.inputs, (rest, y))
+        need(adds, "it adds something else", shifted)
+        divisor = b.facts.int_range(y)
+        need(divisor is not None and divisor.low > 0, "the divisor may be negative", y)
+        need(b.supports("Mod", dtype_of(x)), "the target has no such Mod", node)
+        need(shape_of(x) == shape_of(node.outputs[0]), "the divisor decides the shape", y)
+        result: oir.Value = b.Mod(x, y)
+        return result
+
+
+def _is_negative(condition: oir.Value, x: oir.Value) -> bool:
+    """Whether a condition is x < 0, or that and x != 0."""
+    node = condition.producer()
+    if node is not None and node.op_type == "And":
+        first, second = node.inputs
+        assert first is not None and second is not None
+        for one, other in ((first, second), (second, first)):
+            pair = _unequal(other)
+            if pair is not None and x in pair and _is_zero(pair):
+                return _is_negative(one, x)
+    if node is None or node.op_type != "Less" or node.inputs[0] is not x:
+        return False
+    zero = const_of(node.inputs[1])
+    return zero is not None and not zero.any()
+
+
+def _same(values: Sequence[oir.Value | None], pair: Pair) -> bool:
+    """Whether these are the two of a pair, in any order; equal constants are the same."""
+    return any(
+        all(
+            one is other or _same_number(one, other) for one, other in zip(order, pair, strict=True)
+        )
+        for order in (values, values[::-1])
+    )
+
+
+def _same_number(one: oir.Value | None, other: oir.Value) -> bool:
+    first, second = const_of(one), const_of(other)
+    if first is None or second is None or first.size != 1 or second.size != 1:
+        return False
+    return bool(first.item() == second.item())

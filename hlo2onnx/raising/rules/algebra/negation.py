@@ -1,0 +1,59 @@
+"""Signs, which differentiation scatters about."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import FLOATS, const_of, dtype_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+
+
+class SubtractNegative(Rule):
+    """Add(x, Neg(y)) -> Sub(x, y); Sub(x, Neg(y)) -> Add(x, y)
+
+    Legal in every type: floats round the same number, integers wrap to the same.
+    """
+
+    name = "subtract-negative"
+    anchors = frozenset({"Add", "Sub"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, other = node.inputs
+        assert x is not None
+        assert other is not None
+        y = source_of(other, "Neg")
+        if y is None and node.op_type == "Add":
+            x, y = other, source_of(x, "Neg")
+        need(y is not None, "it adds no negative", node)
+        result: oir.Value = b.Sub(x, y) if node.op_type == "Add" else b.Add(x, y)
+        return result
+
+
+class NegateConstant(Rule):
+    """Neg(Mul(c, x)) -> Mul(-c, x); Neg(Div(c, x)) -> Div(-c, x); Neg(Div(x, c)) -> Div(x, -c)
+
+    Legal for floats, which round alike on both sides of 0, where nobody else reads the product.
+    """
+
+    name = "negate-constant"
+    anchors = frozenset({"Neg"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        product = first(node)
+        need(dtype_of(product) in FLOATS, "integers may wrap", node)
+        is_shared = len(product.uses()) > 1 or product.is_graph_output()
+        need(not is_shared, "others read what it negates", product)
+        maker = product.producer()
+        need(maker is not None and maker.op_type in ("Mul", "Div"), "it negates no product", node)
+        assert maker is not None
+        one, other = maker.inputs
+        if (constant := const_of(one)) is not None:
+            one = b.const(-constant)
+        else:
+            constant = const_of(other)
+            need(constant is not None, "both factors are computed at run time", maker)
+            assert constant is not None
+            other = b.const(-constant)
+        result: oir.Value = b.op(maker.op_type, one, other)
+        return result

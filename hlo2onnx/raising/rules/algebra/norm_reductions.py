@@ -1,0 +1,89 @@
+"""Sums of squares and of magnitudes, and norms, as one reduction each."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import dtype_of, rank_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+from hlo2onnx.raising.rules.shapes.unit_dims import keeps_axes, reduced_axes
+
+MOST_ELEMENTS = 4096
+"""Up to so many these kernels take no longer than a product and a ReduceSum; of 200,000 elements
+three times as long."""
+MOST_OUTER_TERMS = 128
+"""Terms along other axes than the last ones up to which the kernels lose no digits. A longer
+ReduceSum is split into several (`targets.legalize.sums`), which these reductions cannot be."""
+MOST_TERMS = 2048
+"""The same along the last axes, which they add up in several lanes."""
+
+_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
+
+
+class SumOfTerms(Rule):
+    """ReduceSum(x * x) -> ReduceSumSquare(x), ReduceSum(Abs(x)) -> ReduceL1(x)
+
+    Legal in f32 and f64 for up to 128 terms, or 2,048 along trailing axes: longer sums are split
+    into shorter ones. Done where it is as fast, for up to 4,096 elements, and at least one.
+    """
+
+    name = "sum-of-terms"
+    anchors = frozenset({"ReduceSum"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        terms = first(node)
+        magnitude = source_of(terms, "Abs")
+        x = magnitude or _squared(terms)
+        need(x is not None, "it sums neither squares nor magnitudes", node)
+        assert x is not None
+        axes = reduced_axes(node)
+        op_type = "ReduceSumSquare" if magnitude is None else "ReduceL1"
+        return reduced(b, op_type, x, axes, keeps_axes(node))
+
+
+class Norm(Rule):
+    """Sqrt(ReduceSumSquare(x)) -> ReduceL2(x)"""
+
+    name = "norm"
+    anchors = frozenset({"Sqrt"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        summed = first(node).producer()
+        need(summed is not None and summed.op_type == "ReduceSumSquare", "no sum of squares", node)
+        assert summed is not None
+        return reduced(b, "ReduceL2", first(summed), reduced_axes(summed), keeps_axes(summed))
+
+
+def reduced(
+    b: Rewriter, op_type: str, x: oir.Value, axes: tuple[int, ...], keepdims: bool
+) -> oir.Value:
+    """The reduction of x.
+
+    Raises:
+        Refusal: The kernel has not the type, the digits or the speed; or x may be empty, of which
+            it makes a wrong shape.
+    """
+    dims = static_shape(x)
+    need(dims, "its extents are not known, or it has no axis", x)
+    assert dims
+    need(dtype_of(x) in _TYPES and b.supports(op_type, dtype_of(x)), "no kernel for its type", x)
+    need(0 < math.prod(dims) <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
+    terms = math.prod(dims[axis] for axis in axes)
+    trailing = axes == tuple(range(rank_of(x) - len(axes), rank_of(x)))
+    most = MOST_TERMS if trailing else MOST_OUTER_TERMS
+    need(terms < most, "the kernel loses digits", x)
+    made: oir.Value = b.op(op_type, x, b.i64(axes), keepdims=int(keepdims))
+    return made
+
+
+def _squared(value: oir.Value) -> oir.Value | None:
+    node = value.producer()
+    if node is None or node.op_type != "Mul" or node.domain:
+        return None
+    x, y = node.inputs
+    return x if x is y else None

@@ -1,0 +1,230 @@
+"""Operations that change nothing, or whose result is known before they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import Range, decided, range_of_type
+from hlo2onnx.ir.dims import is_positive
+from hlo2onnx.ir.extents import noted_extent
+from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+
+COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+
+
+def _operands(node: oir.Node) -> list[oir.Value]:
+    return [x for x in node.inputs if x is not None]
+
+
+def _either(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
+    """One of two operands and the other; only the first where their order matters."""
+    operands = _operands(node)
+    need(len(operands) == 2, "it has not two operands", node)
+    yield operands[0], operands[1]
+    if node.op_type not in ("Div", "Sub"):
+        yield operands[1], operands[0]
+
+
+def _all_are(b: Rewriter, value: oir.Value, item: float) -> bool:
+    """Whether all elements are known to be this number, of floats with this sign of 0."""
+    known = b.facts.constant(value)
+    if known is None:
+        return dtype_of(value) == oir.DataType.BOOL and b.facts.truth(value) == bool(item)
+    if not known.size or not (known == item).all():
+        return False
+    return dtype_of(value) not in FLOATS or bool((np.signbit(known) == np.signbit(item)).all())
+
+
+def _instead(b: Rewriter, node: oir.Node, x: oir.Value) -> oir.Value:
+    """x in the shape of the node's result."""
+    dims = static_shape(node.outputs[0])
+    if dims is None:
+        need(shape_of(x) == shape_of(node.outputs[0]), "its shape is dynamic", node)
+        return x
+    return b.expand(x, dims)
+
+
+def _filled(b: Rewriter, node: oir.Node, item: float) -> oir.Value:
+    """The node's result where all its elements are this number."""
+    return _instead(b, node, b.scalar(item, dtype_of(node.outputs[0])))
+
+
+class DropNeutral(Rule):
+    """x - 0, x * 1, x / 1, max(x, -inf), x and True, ... -> x
+
+    Of floats x + 0 stays, as -0 + 0 is not -0, unless they were integers; x + -0 goes.
+    """
+
+    name = "drop-neutral"
+    neutral: ClassVar[dict[str, float]] = {
+        "Add": -0.0, "And": True, "Div": 1, "Max": -np.inf, "Min": np.inf, "Mul": 1, "Or": False,
+        "Sub": 0.0, "Xor": False,
+    }  # fmt: skip
+    anchors = frozenset(neutral)
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for x, other in _either(node):
+            if _all_are(b, other, self.neutral[node.op_type]):
+                return _instead(b, node, x)
+            if node.op_type == "Add" and _was_integer(x) and _all_are(b, other, 0.0):
+                return _instead(b, node, x)
+        raise Refusal("no operand is neutral", node)
+
+
+def _was_integer(x: oir.Value) -> bool:
+    """Whether floats are converted integers, none of which is -0."""
+    source = source_of(x, "Cast")
+    return source is not None and dtype_of(source) in INTEGERS
+
+
+class FoldAbsorbed(Rule):
+    """x and False -> False, x or True -> True; of integers x * 0 -> 0"""
+
+    name = "fold-absorbed"
+    absorbing: ClassVar[dict[str, float]] = {"And": False, "Mul": 0, "Or": True}
+    anchors = frozenset(absorbing)
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        need(dtype_of(node.outputs[0]) not in FLOATS, "0 * NaN is NaN", node)
+        item = self.absorbing[node.op_type]
+        need(any(_all_are(b, x, item) for x in _operands(node)), "no operand decides", node)
+        return _filled(b, node, item)
+
+
+class FoldSameOperands(Rule):
+    """max(x, x), min(x, x), x and x, x or x -> x; x xor x -> False; of integers x - x -> 0"""
+
+    name = "fold-same-operands"
+    anchors = frozenset({"And", "Max", "Min", "Or", "Sub", "Xor"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        (x, y), *_ = _either(node)
+        need(x is y, "its operands differ", node)
+        if node.op_type not in ("Sub", "Xor"):
+            return x
+        need(dtype_of(x) not in FLOATS, "of infinities it is NaN", node)
+        return _filled(b, node, 0)
+
+
+class DropInverse(Rule):
+    """Neg(Neg(x)), Not(Not(x)) -> x"""
+
+    name = "drop-inverse"
+    anchors = frozenset({"Neg", "Not"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = source_of(first(node), node.op_type)
+        need(x is not None, "its operand is something else", node)
+        assert x is not None
+        return x
+
+
+class DecideComparison(Rule):
+    """x < y -> True or False, and so for <=, >, >=, ==
+
+    Legal for integers, where the ranges of both operands tell the result for all elements, and for
+    extents as numbers of any type.
+    """
+
+    name = "decide-comparison"
+    anchors = COMPARISONS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        answer = decided(node, b.facts.int_range)
+        if answer is None:
+            answer = decided(node, _range_of_number)
+        need(answer is not None, "the ranges of its operands overlap", node)
+        return _filled(b, node, bool(answer))
+
+
+def _range_of_number(x: oir.Value) -> Range | None:
+    """Of an extent, and of a whole number."""
+    dim, number = noted_extent(x), const_number(x)
+    if number is not None and float(number).is_integer():
+        return Range(int(number), int(number))
+    if dim is None or isinstance(dim, int):
+        return None
+    return Range(int(is_positive(dim)), range_of_type(oir.DataType.INT64).high)
+
+
+class DecideWhere(Rule):
+    """Where(True, x, y) -> x, Where(False, x, y) -> y, Where(c, x, x) -> x
+
+    Legal where the condition is the same in all elements, as a constant or as ranges tell.
+    """
+
+    name = "decide-where"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, x, y = _operands(node)
+        if x is y or _all_are(b, condition, True):
+            return _instead(b, node, x)
+        need(_all_are(b, condition, False), "its condition is not known", condition)
+        return _instead(b, node, y)
+
+
+class SelectBooleans(Rule):
+    """Where(c, True, False) -> c, Where(c, x, False) -> c and x, Where(c, True, y) -> c or y
+
+    Legal for booleans.
+    """
+
+    name = "select-booleans"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, x, y = _operands(node)
+        need(dtype_of(x) == oir.DataType.BOOL, "it selects no booleans", node)
+        result: oir.Value
+        if _all_are(b, x, True):
+            result = condition if _all_are(b, y, False) else b.Or(condition, y)
+        else:
+            need(_all_are(b, y, False), "both choices are open", node)
+            result = b.And(condition, x)
+        return _instead(b, node, result)
+
+
+class DropClamp(Rule):
+    """max(x, y) -> x, min(x, y) -> x, Clip(x, low, high) -> x
+
+    Legal where the ranges of the operands say that x is always taken. Floats must not be NaN, and
+    of two zeros x must not be the one of the other sign.
+    """
+
+    name = "drop-clamp"
+    anchors = frozenset({"Clip", "Max", "Min"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        need(all(map(b.facts.nan_free, _operands(node))), "NaN would be lost", node)
+        if node.op_type == "Clip":
+            return self._clip(node, b)
+        for x, y in _either(node):
+            if self._is_taken(b, node.op_type, x, y):
+                return _instead(b, node, x)
+        raise Refusal("the ranges of its operands overlap", node)
+
+    def _clip(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        need(len(_operands(node)) == 3, "it has one bound only", node)
+        x, low, high = _operands(node)
+        is_inside = self._is_taken(b, "Max", x, low) and self._is_taken(b, "Min", x, high)
+        need(is_inside, "its operand may be outside", node)
+        return first(node)
+
+    def _is_taken(self, b: Rewriter, op_type: str, x: oir.Value, y: oir.Value) -> bool:
+        mine, other = _bounds(b, x), _bounds(b, y)
+        if mine is None or other is None:
+            return False
+        near, limit = (mine[0], other[1]) if op_type == "Max" else (-mine[1], -other[0])
+        of_zeros = near == limit == 0 and dtype_of(x) in FLOATS
+        return near >= limit and not (of_zeros and b.facts.steps(x) is None)
+
+
+def _bounds(b: Rewriter, x: oir.Value) -> tuple[float, float] | None:
+    return b.facts.float_range(x) if dtype_of(x) in FLOATS else b.facts.int_range(x)

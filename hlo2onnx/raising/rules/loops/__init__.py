@@ -1,0 +1,38 @@
+"""The rules that take loops apart or make their bodies smaller, in the order of trying."""
+
+from __future__ import annotations
+
+from hlo2onnx.raising.engine import Rule
+from hlo2onnx.raising.rules.loops import (
+    carry_layout,
+    gather_hoisting,
+    horizontal_fusion,
+    loop_fission,
+    loop_to_scan,
+    loop_unroll,
+    loop_vectorize,
+    shifted_carry,
+    slp_vectorize,
+)
+from hlo2onnx.raising.rules.nn import rnn
+from hlo2onnx.raising.rules.shapes import scatter_to_pad, slices_to_split
+
+__all__ = ["LOOP_RULES"]
+
+LOOP_RULES: tuple[Rule, ...] = (
+    loop_vectorize.BatchScanned(),
+    shifted_carry.EarlierRow(),
+    loop_vectorize.PostponeStacked(),
+    loop_fission.SeparateChain(),
+    gather_hoisting.ComputedTable(),
+    rnn.Lstm(),
+    rnn.Gru(),
+    rnn.Rnn(),
+    carry_layout.ColumnsFirst(),
+    loop_unroll.UnrollLoop(),
+    scatter_to_pad.GhostCells(),
+    slp_vectorize.PackRows(),
+    loop_to_scan.LoopToScan(),
+    slices_to_split.SlicesToSplit(),
+    horizontal_fusion.JoinTwins(),
+)

@@ -1,0 +1,110 @@
+"""What a loop computes of a row of a table it takes from a table that is computed before it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.op_families import ELEMENTWISE
+from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import first, rebuilt
+from hlo2onnx.rewrite.replace import replace
+
+FEW_ELEMENTS = 1 << 10
+"""What is computed of as many elements takes no longer than what is computed of one."""
+
+TIMES_LARGER = 8
+"""How many elements of a larger table may be computed for each one that a trip takes."""
+
+
+class ComputedTable(Rule):
+    """Loop(f(Gather(x, i))) -> y = f(x); Loop(Gather(y, i)), for elementwise f
+
+    Legal for a tensor from before the loop and numbers: each element is computed as it was. Only
+    where fewer nodes are left in the body, and for small tensors or such that a trip takes much of.
+    So JAX looks for places in sorted tables.
+    """
+
+    name = "computed-table"
+    anchors = frozenset({"Gather"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        body, x, taken = node.graph, first(node), node.outputs[0]
+        need(isinstance(body, oir.Graph) and _is_body(body), "it is in no loop", node)
+        assert isinstance(body, oir.Graph)
+        need(node.inputs[1] is not body.inputs[0], "each trip takes a row of its own", node)
+        maker = x.producer()
+        is_outer = x not in body.inputs and (maker is None or maker.graph is not body)
+        need(
+            is_outer and _is_small(x, taken), "what it takes from is made in the loop, or large", x
+        )
+        computed = _computed(body, taken, rank_of(x))
+        ends = [value for value in computed if _is_read(value, computed)]
+        need(len(ends) < len(computed), "as many nodes would be left", node)
+        tables = {taken: x}
+        for value in computed:
+            maker = value.producer()
+            if maker is not None and maker is not node:
+                inputs = [None if y is None else tables.get(y, y) for y in maker.inputs]
+                tables[value] = rebuilt(maker, b, inputs)
+        for value in ends:
+            if value is not taken:
+                _replaced(node, b, value, tables)
+        for value in reversed(list(computed)):
+            maker = value.producer()
+            if maker is not node and maker is not None and maker.graph is not None:
+                body.remove(maker, safe=True)
+        return rebuilt(node, b, node.inputs)
+
+
+def _is_body(graph: oir.Graph) -> bool:
+    """Whether it is the body of a Loop: what does not change in it is moved out."""
+    kinds = [(dtype_of(x), rank_of(x)) for x in list(graph.inputs)[:2]]
+    return kinds == [(oir.DataType.INT64, 0), (oir.DataType.BOOL, 0)]
+
+
+def _is_small(x: oir.Value, taken: oir.Value) -> bool:
+    dims, few = static_shape(x), static_shape(taken)
+    if dims is None or few is None or not dims:
+        return False
+    return 0 < math.prod(dims) <= max(FEW_ELEMENTS, TIMES_LARGER * math.prod(few))
+
+
+def _computed(body: oir.Graph, taken: oir.Value, rank: int) -> dict[oir.Value, None]:
+    """What follows from a row and from numbers alone, element by element; the row, too."""
+    found = {taken: None}
+    for node in body:
+        known = [x for x in node.inputs if x in found]
+        if known and node.op_type in ELEMENTWISE and not node.domain:
+            others = [x for x in node.inputs if x is not None and x not in found]
+            numbers = all(const_number(x) is not None and rank_of(x) <= rank for x in others)
+            same = shape_of(node.outputs[0]) == shape_of(taken)
+            if numbers and same and _is_safe(node):
+                found[node.outputs[0]] = None
+    return found
+
+
+def _is_safe(node: oir.Node) -> bool:
+    """Whether it may be done to what the loop never takes: some integers cannot be divided."""
+    return node.op_type not in ("Div", "Mod") or dtype_of(node.outputs[0]) in FLOATS
+
+
+def _is_read(value: oir.Value, computed: Mapping[oir.Value, None]) -> bool:
+    """Whether something reads it that is not computed element by element."""
+    if value.is_graph_output():
+        return True
+    return any(reader.outputs[0] not in computed for reader in value.consumers())
+
+
+def _replaced(
+    node: oir.Node, b: Rewriter, value: oir.Value, tables: Mapping[oir.Value, oir.Value]
+) -> None:
+    """Takes a value from its table."""
+    maker = value.producer()
+    assert maker is not None
+    with b.before(maker):
+        row = rebuilt(node, b, [tables[value], *node.inputs[1:]])
+    replace(maker, [row])

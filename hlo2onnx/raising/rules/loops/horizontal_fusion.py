@@ -1,0 +1,191 @@
+"""Two tensors to which a body does the same, such as the states on both sides of a face."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.values import dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import first
+from hlo2onnx.rewrite.replace import replace
+
+LEAST_SAVED = 4
+"""Nodes that have to be saved at least."""
+
+ELEMENTS_A_NODE = 256
+"""Copying so many elements, to join them and to part them, takes as long as a node to start."""
+
+MOST_NODES = 2000
+"""Larger bodies are not searched."""
+
+_ELEMENTWISE = UNARY | BROADCASTING
+_JOINING = frozenset({"Concat", "Split"})
+
+
+class JoinTwins(Rule):
+    """f(Split(x)), f(Split(y)) -> Split(f(Split(Concat(x, y)))), in the body of a loop or a branch
+
+    Legal where f is the same for both: elementwise operators, and Concats and Splits along other
+    axes than the last, along which x and y are joined. What else f reads is the same for both and
+    has one element along that axis. Only where fewer nodes come of small tensors: solvers compute
+    fluxes from the states on either side of a face.
+    """
+
+    name = "join-twins"
+    anchors = frozenset({"Split"})
+    phase = 3
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> list[oir.Value]:
+        body, x = node.graph, static_shape(first(node))
+        need(body is not None and body is not b.main_graph, "it is in no body", node)
+        need(x and x[-1] > 1, "its shape is symbolic, or it is one column", node)
+        assert body is not None
+        assert x
+        need(len(body) <= MOST_NODES, "the body is large", node)
+        need(b.supports("Split", dtype_of(first(node))), "the target cannot split it", node)
+        enough = max(LEAST_SAVED, math.prod(x) // ELEMENTS_A_NODE)
+        places = {one: place for place, one in enumerate(body)}
+        for other in places:
+            is_later = other.op_type == "Split" and places[other] > places[node]
+            if is_later and first(other) is not first(node):
+                twins = _Twins(node, other, places)
+                if twins.saved >= enough:
+                    with b.before(other):
+                        return twins.joined(b)
+        raise Refusal("nothing else is split and used like it", node)
+
+
+class _Twins:
+    """Two Splits and what follows from them alike.
+
+    Attributes:
+        saved: How many nodes fewer there are when each two of them are one.
+    """
+
+    def __init__(self, node: oir.Node, other: oir.Node, places: dict[oir.Node, int]) -> None:
+        self._places = places
+        self._start = places[other]
+        self._extent = (static_shape(first(node)) or ())[-1]
+        self._second: dict[oir.Value, oir.Value] = {first(node): first(other)}
+        self._nodes: dict[oir.Node, oir.Node] = {}
+        self._taken: set[oir.Node] = set()
+        self.saved = 0
+        alike = shape_of(first(node)) == shape_of(first(other)) and self._is_early(first(other))
+        if alike and dtype_of(first(node)) == dtype_of(first(other)) and self._fit(node, other):
+            self._add(node, other)
+            for one in list(places)[places[node] + 1 :]:
+                self._follow(one)
+            is_apart = first(other).producer() not in self._nodes
+            if is_apart and all(places.get(x, -1) > self._start for _, x in self._others()):
+                self.saved = len(self._nodes) - 1 - len(self._read())
+
+    def _follow(self, one: oir.Node) -> None:
+        """Adds a node that reads the first of two values if another does the same to the second."""
+        seconds = [self._second[x] for x in one.inputs if x is not None and x in self._second]
+        if one in self._taken or not seconds:
+            return
+        for other in seconds[0].consumers():
+            if other is not one and other not in self._taken and self._fit(one, other):
+                self._add(one, other)
+                return
+
+    def _add(self, one: oir.Node, other: oir.Node) -> None:
+        self._nodes[one] = other
+        self._taken |= {one, other}
+        self._second.update(zip(one.outputs, other.outputs, strict=True))
+
+    def _fit(self, one: oir.Node, other: oir.Node) -> bool:
+        """Whether two nodes do the same to two values, and could do it to both at once."""
+        if _form(one) != _form(other) or one.domain or other not in self._places:
+            return False
+        if any(shape_of(x)[-1:] != (self._extent,) for x in one.outputs):
+            return False
+        if one.op_type in _JOINING:
+            rank = rank_of(first(one))
+            if one.attributes.get_int("axis", 0) % rank == rank - 1:
+                return False
+        elif one.op_type not in _ELEMENTWISE:
+            return False
+        pairs = list(zip(one.inputs, other.inputs, strict=True))
+        if one.op_type == "Split" and pairs[1:] and not self._is_shared(*pairs.pop()):
+            return False
+        return all(
+            self._is_pair(x, y)
+            or (one.op_type in _ELEMENTWISE and self._is_shared(x, y) and _is_one_wide(x))
+            for x, y in pairs
+        )
+
+    def _is_pair(self, x: oir.Value | None, y: oir.Value | None) -> bool:
+        return x is not None and self._second.get(x) is y
+
+    def _is_shared(self, x: oir.Value | None, y: oir.Value | None) -> bool:
+        return x is y and (x is None or self._is_early(x))
+
+    def _is_early(self, x: oir.Value) -> bool:
+        """Whether it is made before both are split."""
+        node = x.producer()
+        return node is None or self._places.get(node, -1) < self._start
+
+    def _others(self) -> Iterator[tuple[oir.Value, oir.Node]]:
+        """What else reads one of two values: the first of them, and the reader."""
+        for one in self._nodes:
+            for x in one.outputs:
+                readers = (*x.consumers(), *self._second[x].consumers())
+                yield from ((x, reader) for reader in readers if reader not in self._taken)
+
+    def _read(self) -> set[oir.Value]:
+        """The first ones of two values of which something else needs one."""
+        returned = {
+            x for x, y in self._second.items() if x.is_graph_output() or y.is_graph_output()
+        }
+        return returned & {x for one in self._nodes for x in one.outputs} | {
+            x for x, _ in self._others()
+        }
+
+    def joined(self, b: Rewriter) -> list[oir.Value]:
+        """Makes one node of each two; what replaces the outputs of the first Split."""
+        node, *rest = self._nodes
+        source, read = first(node), self._read()
+        new = {source: b.concat([source, self._second[source]], rank_of(source) - 1)}
+        parts: dict[oir.Value, oir.Value] = {}
+        for one in self._nodes:
+            inputs = [x if x is None else new.get(x, x) for x in one.inputs]
+            types = [(dtype_of(x), (*shape_of(x)[:-1], 2 * self._extent)) for x in one.outputs]
+            new.update(
+                zip(one.outputs, b.node(one.op_type, inputs, _settings(one), types), strict=True)
+            )
+            if one is node or not read.isdisjoint(one.outputs):
+                for x in one.outputs:
+                    sizes = b.i64([self._extent] * 2)
+                    pair = b.op("Split", new[x], sizes, axis=rank_of(x) - 1, n_outputs=2)
+                    parts.update(zip((x, self._second[x]), pair, strict=True))
+        for one in reversed(rest):
+            self._replace(one, parts)
+            self._replace(self._nodes[one], parts)
+        self._replace(self._nodes[node], parts)
+        return [parts[x] for x in node.outputs]
+
+    def _replace(self, node: oir.Node, parts: dict[oir.Value, oir.Value]) -> None:
+        """Removes a node; others read a part of what is made for two."""
+        if node.outputs[0] in parts:
+            replace(node, [parts[x] for x in node.outputs])
+        elif node.graph is not None:
+            node.graph.remove(node, safe=True)
+
+
+def _settings(node: oir.Node) -> dict[str, object]:
+    return {name: attribute.value for name, attribute in node.attributes.items()}
+
+
+def _is_one_wide(x: oir.Value | None) -> bool:
+    """Whether it has one element along the last axis, or is none."""
+    return x is None or shape_of(x)[-1:] in ((), (1,))
+
+
+def _form(node: oir.Node) -> tuple[object, ...]:
+    """What two nodes that do the same have in common."""
+    return (node.op_type, node.domain, len(node.inputs), len(node.outputs), _settings(node))

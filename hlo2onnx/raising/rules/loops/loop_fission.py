@@ -1,0 +1,167 @@
+"""States that follow from themselves alone get a loop of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
+from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, rebuilt, separate
+from hlo2onnx.raising.match.nested_loops import copied, reads
+from hlo2onnx.raising.vectorize.batching import Batcher, batchable, row_bytes
+from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
+from hlo2onnx.rewrite.replace import detach, subgraphs
+
+LEAST_WORK = 24
+"""How many nodes a trip must be spared: another loop takes as long as three in each of its trips,
+and what follows from the state is computed in front of it once more."""
+
+
+MOST_BYTES = 1 << 16
+MOST_STACKED = 1 << 22
+"""What the states of a chain may take, in a trip and in all of them: of larger ones the work in a
+trip counts, not the number of its nodes."""
+
+
+class SeparateChain(Rule):
+    """Loop(k = f(k); h = g(h, k)) -> Loop(k = f(k)) stacking k; Loop(h = g(h, k[i]))
+
+    Legal where what a state becomes follows from no other state, for a number of trips that is
+    known and not 0, and where its shape is the same in every trip. Done for small states, where
+    much of what is left then follows from rows, for `batch-scanned` to take: random numbers are
+    drawn for all trips at once, of keys that are split in each trip.
+    """
+
+    name = "separate-chain"
+    anchors = frozenset({"Loop"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
+        trips = counted(node)
+        for chain, nodes in _chains(trips):
+            size = sum(row_bytes(trips.states[k]) for k in chain)
+            if size > MOST_BYTES or size * trips.count > MOST_STACKED:
+                continue
+            if not all(has_one_shape(b, trips.states[k]) for k in chain):
+                continue
+            if _work(nodes) >= LEAST_WORK and _work(_by_rows(b, trips, chain, nodes)) >= LEAST_WORK:
+                return _separated(b, trips, chain)
+        raise Refusal("no state goes its own way, or little follows from it", node)
+
+
+def _chains(trips: Trips) -> Iterator[tuple[list[int], list[oir.Node]]]:
+    """The places of states that follow from each other alone, but not of all states, and the nodes
+    that follow from these and do not make them."""
+    read = _states_read(trips)
+    closed = [read.get(x, 0) | 1 << k for k, x in enumerate(trips.after)]
+    while (wider := [_union(closed, k) for k in closed]) != closed:
+        closed = wider
+    following: dict[int, list[oir.Node]] = {}
+    for node in trips.body:
+        if mask := read[node.outputs[0]]:
+            following.setdefault(mask & -mask, []).append(node)
+    for chain in dict.fromkeys(closed):
+        places = _places(chain)
+        if len(places) < len(closed):
+            own = _makers(trips, [trips.after[k] for k in places])
+            nodes = [node for k in places for node in following.get(1 << k, ())]
+            yield (
+                places,
+                [node for node in nodes if node not in own and not read[node.outputs[0]] & ~chain],
+            )
+
+
+def _states_read(trips: Trips) -> dict[oir.Value, int]:
+    """The states that each value of the body follows from: a bit each."""
+    read = {state: 1 << k for k, state in enumerate(trips.states)}
+    for node in trips.body:
+        mask = 0
+        for x in reads(node):
+            mask |= read.get(x, 0)
+        read.update(dict.fromkeys(node.outputs, mask))
+    return read
+
+
+def _places(mask: int) -> list[int]:
+    places = []
+    while mask:
+        lowest = mask & -mask
+        places.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return places
+
+
+def _union(masks: Sequence[int], chosen: int) -> int:
+    union = chosen
+    for k in _places(chosen):
+        union |= masks[k]
+    return union
+
+
+def _makers(trips: Trips, values: Sequence[oir.Value]) -> set[oir.Node]:
+    """The nodes of the body that make these values."""
+    pending, found = list(values), set[oir.Node]()
+    while pending:
+        value = pending.pop()
+        node = value.producer()
+        if node is not None and node not in found and not trips.is_outer(value):
+            found.add(node)
+            pending += reads(node)
+    return found
+
+
+def _work(nodes: Sequence[oir.Node]) -> int:
+    return sum(max(1, sum(len(graph) for graph in subgraphs(node))) for node in nodes)
+
+
+def _by_rows(
+    b: Rewriter, trips: Trips, chain: Sequence[int], nodes: Sequence[oir.Node]
+) -> list[oir.Node]:
+    """Those of the nodes that could be done for all trips at once, the chain being known."""
+    states = [trips.states[k] for k in chain]
+    dims = [(trips.count, *shape_of(x)) for x in states]
+    rows = {x: b.value("row", dtype_of(x), its) for x, its in zip(states, dims, strict=True)}
+    batcher = Batcher(b, trips, rows)
+    done = {node for node in trips.body if batchable(batcher, node)}
+    return [node for node in nodes if node in done]
+
+
+def _separated(b: Rewriter, trips: Trips, chain: Sequence[int]) -> list[oir.Value]:
+    made = _loop(b, trips, chain)
+    final = dict(zip(chain, made, strict=False))
+    for k, stack in zip(chain, made[len(chain) :], strict=True):
+        state = trips.states[k]
+        with b.before(trips.body[0]):
+            types = [(dtype_of(state), shape_of(state))]
+            row = b.op("Gather", stack, trips.number, axis=0, types=types)
+        replace_uses(state, row)
+    separate_states = set(chain)
+    kept = [k for k in range(len(trips.states)) if k not in separate_states]
+    left, stacks = rebuilt(b, trips, trips.rows, kept)
+    final.update(zip(kept, left, strict=True))
+    values = [*(final[k] for k in range(len(final))), *stacks]
+    return [separate(b, old, new) for old, new in zip(trips.loop.outputs, values, strict=True)]
+
+
+def _loop(b: Rewriter, trips: Trips, chain: Sequence[int]) -> list[oir.Value]:
+    """The final states of a chain, and stacks of what they are before each trip."""
+    body, pairs = copied(b, trips.body)
+    states = [pairs[trips.states[k]] for k in chain]
+    kept = [body.outputs[0], *(body.outputs[1 + k] for k in chain)]
+    body.outputs.clear()
+    body.outputs.extend(kept)
+    with b.at_end(body):
+        body.outputs.extend([b.Identity(state) for state in states])
+    for node in reversed(list(body)):
+        if not any(x.uses() or x.is_graph_output() for x in node.outputs):
+            for graph in subgraphs(node):
+                detach(graph)
+            remove_node(node)
+    inputs = [*list(body.inputs)[:2], *states]
+    body.inputs.clear()
+    body.inputs.extend(inputs)
+    types = [(dtype_of(x), shape_of(x)) for x in states]
+    types += [(dtype_of(x), (trips.count, *shape_of(x))) for x in states]
+    given = [trips.loop.inputs[0], None, *(trips.initial[k] for k in chain)]
+    return b.node("Loop", given, {"body": body}, types)

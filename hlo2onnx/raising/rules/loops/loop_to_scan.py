@@ -1,0 +1,76 @@
+"""Loops that scan become Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.match.counted_loop import Trips, counted
+from hlo2onnx.raising.vectorize.batching import MOST_TRIPS
+from hlo2onnx.rewrite.replace import remove_makers, replace
+
+
+class LoopToScan(Rule):
+    """Loop(x[i]) -> Scan(x)
+
+    Legal for a number of trips that is known and not 0, without a condition. Scan takes the rows
+    of its inputs apart by itself and writes those of its stacks to their place: in ONNX Runtime a
+    trip costs 0.6 us instead of 1.5. Where the body reads nothing but its states, or the number of
+    the trip itself, the numbers are scanned.
+    """
+
+    name = "loop-to-scan"
+    anchors = frozenset({"Loop"})
+    phase = 2
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
+        trips = counted(node)
+        states, rows = trips.states, trips.rows
+        carried = all(b.supports("Identity", dtype_of(x)) for x in (*states, *rows))
+        need(carried, "the target cannot carry the type of a state", node)
+        scanned: dict[oir.Value, oir.Value] = {}
+        gathers = [inner for inner in trips.body if _is_row(trips, inner)]
+        others = [user for user in trips.number.consumers() if user not in gathers]
+        is_numbered = bool(others) or not gathers
+        need(not is_numbered or trips.count <= MOST_TRIPS, "it would store its numbers", node)
+        for gather in gathers:
+            self._scan(b, trips, gather, scanned)
+        if is_numbered:
+            numbers = b.i64(range(trips.count))
+            if numbers not in scanned:
+                scanned[numbers] = b.value(trips.number.name or "trip", oir.DataType.INT64, [])
+            scanned[numbers].meta.update(trips.number.meta)
+            oir.convenience.replace_all_uses_with(trips.number, scanned[numbers])
+        body = trips.body
+        going = body.outputs.pop(0)
+        remove_makers([going])
+        del body.inputs[:2]
+        body.inputs.extend(scanned.values())
+        types = [(dtype_of(x), shape_of(x)) for x in states]
+        types += [(dtype_of(x), (trips.count, *shape_of(x))) for x in rows]
+        inputs = [*(x for x in node.inputs[2:]), *scanned]
+        attributes = {"body": body, "num_scan_inputs": len(scanned)}
+        return b.node("Scan", inputs, attributes, types)
+
+    def _scan(
+        self, b: Rewriter, trips: Trips, gather: oir.Node, scanned: dict[oir.Value, oir.Value]
+    ) -> None:
+        """Makes what a trip reads of a tensor an input of the body."""
+        x, row = gather.inputs[0], gather.outputs[0]
+        assert x is not None
+        x = b.slice(x, [0], [trips.count], axes=[0])
+        if x not in scanned:
+            scanned[x] = b.value(row.name or "row", dtype_of(row), shape_of(row))
+        with b.before(gather):
+            taken = b.Identity(scanned[x]) if row.is_graph_output() else scanned[x]
+        replace(gather, [taken])
+
+
+def _is_row(trips: Trips, node: oir.Node) -> bool:
+    if node.op_type != "Gather" or node.domain or node.inputs[1] is not trips.number:
+        return False
+    is_first = node.attributes.get_int("axis", 0) == 0
+    return is_first and trips.is_outer(node.inputs[0])

@@ -1,0 +1,106 @@
+"""Loops of few trips and little work are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import Shape, const_of, dtype_of, shape_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
+from hlo2onnx.raising.rules.loops.carry_layout import is_row
+from hlo2onnx.rewrite.licm import is_repeatable
+from hlo2onnx.rewrite.replace import subgraphs
+
+MOST_NODES = 48
+"""What an unrolled loop may be made of; the loop itself costs as much as about ten nodes."""
+
+MOST_NODES_OF_LAYERS = 1500
+"""And where trips multiply with constant matrices of their own, which runtimes then pack: a layer
+is about 40 nodes."""
+
+_PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
+_COPIES = frozenset({"Identity", "Gather"})
+
+
+class UnrollLoop(Rule):
+    """Loop(f) of three trips -> f(f(f(x)))
+
+    Legal for a number of trips that is known and not 0, without a condition, and a body without
+    loops and branches. Only where few nodes come of it, or where the trips are layers of a network:
+    each multiplies with rows of its own of constant weights.
+    """
+
+    name = "unroll-loop"
+    anchors = frozenset({"Loop"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
+        trips = counted(node)
+        body = list(trips.body)
+        plain = all(is_repeatable(inner) and not subgraphs(inner) for inner in body)
+        need(plain, "its body has a loop, a branch, or random numbers", node)
+        size = trips.count * sum(inner.op_type not in _COPIES for inner in body)
+        size += trips.count * len(trips.rows)
+        layers = any(_has_own_matrix(trips, inner) for inner in body)
+        need(size <= (MOST_NODES_OF_LAYERS if layers else MOST_NODES), "it is long", node)
+        states = trips.initial
+        stacks: list[list[oir.Value]] = [[] for _ in trips.rows]
+        for trip in range(trips.count):
+            states, rows = _trip(b, trips, trip, states)
+            for stack, row in zip(stacks, rows, strict=True):
+                stack.append(b.unsqueeze(row, [0]))
+        results = [*states, *(b.concat(stack, 0) for stack in stacks)]
+        release(trips.body)
+        return [separate(b, old, new) for old, new in zip(node.outputs, results, strict=True)]
+
+
+def _has_own_matrix(trips: Trips, node: oir.Node) -> bool:
+    """Whether a product takes a matrix that is constant in each trip."""
+    for x in node.inputs[:2] if node.op_type in _PRODUCTS else ():
+        maker = x.producer() if x is not None else None
+        if maker is not None and is_row(trips, maker) and const_of(maker.inputs[0]) is not None:
+            return True
+    return False
+
+
+def _trip(
+    b: Rewriter, trips: Trips, trip: int, states: Sequence[oir.Value]
+) -> tuple[list[oir.Value], list[oir.Value]]:
+    """The states after a trip, and the rows it stacks."""
+    values: dict[oir.Value, oir.Value] = dict(zip(trips.states, states, strict=True))
+    values[trips.number] = b.i64(trip)
+    for node in list(trips.body):
+        if is_row(trips, node):
+            values[node.outputs[0]] = _row(b, node.inputs[0], trip)
+            continue
+        inputs = [None if x is None else values.get(x, x) for x in node.inputs]
+        if node.op_type == "Identity" and inputs[0] is not None:
+            values[node.outputs[0]] = inputs[0]
+            continue
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        types = [(dtype_of(x), _shape(b, x)) for x in node.outputs]
+        b.scope, b.metadata = node.name or "", node.metadata_props
+        made = b.node(node.op_type, inputs, attributes, types, node.domain)
+        values.update(zip(node.outputs, made, strict=True))
+    results = [values.get(x, x) for x in (*trips.after, *trips.rows)]
+    return results[: len(states)], results[len(states) :]
+
+
+def _shape(b: Rewriter, value: oir.Value) -> Shape:
+    """The shape of a value in any trip: runtimes take extents of the same name for equal."""
+    dims = shape_of(value)
+    if has_one_shape(b, value):
+        return dims
+    return tuple(dim if isinstance(dim, int) else oir.SymbolicDim(None) for dim in dims)
+
+
+def _row(b: Rewriter, x: oir.Value | None, trip: int) -> oir.Value:
+    """A row of a tensor; of a constant, without a copy."""
+    assert x is not None
+    array = const_of(x)
+    if array is not None:
+        return b.const(np.asarray(array[trip]))
+    return b.squeeze(b.slice(x, [trip], [trip + 1], axes=[0]), [0])

@@ -1,0 +1,49 @@
+"""States that are what an earlier trip read are rows, too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.match.counted_loop import counted, origin, rebuilt, separate
+from hlo2onnx.raising.vectorize.batching import Batcher, batchable
+
+
+class EarlierRow(Rule):
+    """Loop(h = x[i]) -> Loop(h[i]) with h = the state before, then x; so of h = f(x[i])
+
+    Legal where what a state becomes follows from the number of the trip and from values made
+    before the loop, as `batch-scanned` has it: the state is the row of the trip before, and what
+    follows from it can be done for all trips at once.
+    """
+
+    name = "earlier-row"
+    anchors = frozenset({"Loop"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
+        trips = counted(node)
+        batcher = Batcher(b, trips, {})
+        for inner in trips.body:
+            batchable(batcher, inner)
+        after = [origin(value) for value in trips.after]
+        found = [k for k, value in enumerate(after) if value in batcher.rows]
+        need(found, "no state follows from rows", node)
+        kept = [k for k in range(len(after)) if k not in found]
+        final: dict[int, oir.Value] = {}
+        for k in found:
+            state, batched = trips.states[k], batcher.rows[after[k]]
+            types = [(dtype_of(state), shape_of(state))]
+            first = b.unsqueeze(trips.initial[k], [0])
+            earlier = b.concat([first, b.slice(batched, [0], [trips.count - 1], axes=[0])], 0)
+            final[k] = b.op("Gather", batched, b.i64(trips.count - 1), axis=0, types=types)
+            with b.before(trips.body[0]):
+                row = b.op("Gather", earlier, trips.number, axis=0, types=types)
+            oir.convenience.replace_all_uses_with(state, row, replace_graph_outputs=True)
+        left, stacks = rebuilt(b, trips, trips.rows, kept)
+        final.update(zip(kept, left, strict=True))
+        values = [*(final[k] for k in range(len(after))), *stacks]
+        pairs = zip(trips.loop.outputs, values, strict=True)
+        return [separate(b, old, value) for old, value in pairs]

@@ -1,0 +1,257 @@
+"""Activation functions as the operators that runtimes have kernels for."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import const_number, dtype_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.match.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, X
+from hlo2onnx.raising.patterns import As, Constant, Either, Extreme, Op, Product, match
+from hlo2onnx.targets.target import op_key
+
+
+class ActivationOperators(Rule):
+    """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x), and so for each of `ACTIVATIONS`"""
+
+    name = "activations"
+    anchors = frozenset(activation.anchor for activation in ACTIVATIONS)
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        output = node.outputs[0]
+        need(dtype_of(output) in SINGLE, "its kernel has too few digits for this type", node)
+        for activation in ACTIVATIONS:
+            if node.op_type != activation.anchor:
+                continue
+            found = match(activation.pattern, output)
+            if found is None or shape_of(found["x"]) != shape_of(output):
+                continue
+            attributes = dict(activation.attributes)
+            for attribute, name in activation.parameters.items():
+                parameter = const_number(found[name])
+                assert parameter is not None
+                need(math.isfinite(parameter), "a parameter is no finite number", found[name])
+                attributes[attribute] = float(parameter)
+            # The runtime may compute other types through f32; what no opset has it cannot.
+            key = op_key(activation.op_type, attributes)
+            need(b.supports(key, oir.DataType.FLOAT), f"the target has no {key}", node)
+            made: oir.Value = b.op(activation.op_type, found["x"], **attributes)
+            return made
+        raise Refusal("it is no activation function", node)
+
+
+_SUMS = frozenset(
+    {"Add", "AveragePool", "Conv", "ConvTranspose", "Gemm", "MatMul", "ReduceMean", "ReduceSum",
+     "Sub"}
+)  # fmt: skip
+"""Operators whose results are as exact relative to the largest result without the last digits of
+the smallest operands."""
+_MAGNIFIES = frozenset({"Div", "Log", "Pow", "Reciprocal", "Sqrt"})
+"""Operators in whose results the digits of small operands count; of Div, those of the divisor."""
+_PASS_ON = frozenset(
+    {
+        "Concat",
+        "Expand",
+        "MaxPool",
+        "Mul",
+        "Neg",
+        "Pad",
+        "Reshape",
+        "Resize",
+        "Slice",
+        "Transpose",
+        "Where",
+    }
+)
+_DEPTH = 6
+
+
+class Sigmoid(Rule):
+    """1 / (1 + Exp(-x)) -> Sigmoid(x)
+
+    The kernel is exact to 1.5e-7, but of values below 1e-5 it gets few digits right, and from
+    x < -18 on none. Legal where what reads them adds or multiplies, as gates are read; not for
+    probabilities that leave the program, or of which, or of a sum of which, a logarithm is taken.
+    Where all gates are all but closed, what they let through has as few digits.
+    """
+
+    name = "sigmoid"
+    anchors = frozenset({"Div"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        found = match(LOGISTIC, y)
+        need(found is not None, "it is no logistic function", node)
+        assert found is not None
+        need(dtype_of(y) in SINGLE, "its kernel has too few digits for this type", node)
+        need(not y.is_graph_output(), "small values may be asked for", node)
+        need(all(_tolerates(user, y, _DEPTH) for user in y.consumers()), "it is no gate", node)
+        made: oir.Value = b.Sigmoid(found["x"])
+        return made
+
+
+def _tolerates(node: oir.Node, value: oir.Value, depth: int, is_gated: bool = False) -> bool:
+    """Whether the smallest digits of an operand do not matter to a node and to what follows it.
+
+    Args:
+        is_gated: Whether the operand is no probability any more, but what a gate let through.
+    """
+    if node.op_type in _SUMS:
+        return is_gated or not _is_magnified(node.outputs[0], depth)
+    if node.op_type not in _PASS_ON or depth == 0:
+        return False
+    (output,) = node.outputs
+    is_gated = is_gated or (node.op_type == "Mul" and not _is_alone(value, node))
+    if output.is_graph_output() and not (is_gated and node.op_type == "Mul"):
+        return False
+    return all(_tolerates(user, output, depth - 1, is_gated) for user in output.consumers())
+
+
+def _is_alone(value: oir.Value, node: oir.Node) -> bool:
+    """Whether all other operands are constant."""
+    return node.inputs.count(value) == 1 and all(
+        x is None or x is value or x.const_value is not None for x in node.inputs
+    )
+
+
+def _is_magnified(value: oir.Value, depth: int) -> bool:
+    """Whether what reads a sum, or this with constants, makes its smallest digits count."""
+    for user in value.consumers():
+        is_divided = user.op_type == "Div" and user.inputs.count(value) == 1
+        if user.op_type in _MAGNIFIES and not (is_divided and user.inputs[0] is value):
+            return True
+        passes_on = user.op_type in _PASS_ON | _SUMS | {"Div"} and _is_alone(value, user)
+        if passes_on and depth and _is_magnified(user.outputs[0], depth - 1):
+            return True
+    return False
+
+
+_SIGN_BLIND = frozenset(
+    {"Abs", "Add", "AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "Cos", "Equal",
+     "Exp", "Gemm", "Greater", "GreaterOrEqual", "InstanceNormalization", "LayerNormalization",
+     "Less", "LessOrEqual", "MatMul", "ReduceMean", "ReduceSum", "RMSNormalization", "Sigmoid",
+     "Softmax", "Sub"}
+)  # fmt: skip
+"""Operators that give equal numbers for zeros of both signs."""
+_ZERO_FOR_ZERO = frozenset({"Erf", "Gelu", "MaxPool", "Mul", "Neg", "ReduceMax", "Tanh"})
+"""Operators that give equal numbers for zeros of both signs, zeros of both signs among them."""
+_MOVES = frozenset(
+    {"Concat", "Expand", "Identity", "Pad", "Reshape", "Resize", "Slice", "Transpose"}
+)
+
+
+def _is_sign_blind(value: oir.Value, depth: int = _DEPTH) -> bool:
+    """Whether all that reads a value takes zeros of both signs as equal."""
+    if value.is_graph_output() or depth == 0:
+        return False
+    return all(user.op_type in _SIGN_BLIND or _is_move(user, depth) for user in value.consumers())
+
+
+def _is_move(node: oir.Node, depth: int) -> bool:
+    """Whether a node passes zeros on to what takes zeros of both signs as equal."""
+    if node.op_type in _ZERO_FOR_ZERO and node.outputs[0].is_graph_output():
+        return not node.outputs[0].uses()
+    return node.op_type in _ZERO_FOR_ZERO | _MOVES and _is_sign_blind(node.outputs[0], depth - 1)
+
+
+class Relu(Rule):
+    """Max(x, 0) -> Relu(x)
+
+    The runtime's Relu leaves -0 as it is, which Max makes +0. Legal where what reads the result
+    takes both as equal.
+    """
+
+    name = "relu"
+    anchors = frozenset({"Max"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        found = match(Extreme("Max", 0.0, X), y)
+        need(found is not None, "it is no maximum with 0", node)
+        assert found is not None
+        need(shape_of(found["x"]) == shape_of(y), "the 0 decides its shape", node)
+        need(_is_sign_blind(y), "the sign of a zero may be asked for", node)
+        made: oir.Value = b.Relu(found["x"])
+        return made
+
+
+class ClipBetween(Rule):
+    """Min(Max(x, low), high) -> Clip(x, low, high) for constants low <= high
+
+    Under the condition of `Relu`, as Clip leaves -0 as it is too.
+    """
+
+    name = "clip-between"
+    anchors = frozenset({"Min"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        found = match(
+            Extreme("Min", Constant("high"), Either(Extreme("Max", Constant("low"), X), RELU)), y
+        )
+        need(found is not None, "it is no minimum of a maximum", node)
+        assert found is not None
+        low, high = const_number(found["low"]) if "low" in found else 0, const_number(found["high"])
+        assert low is not None and high is not None
+        need(low <= high, "the lower bound is above the upper one", node)
+        x = found["x"]
+        need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
+        blind = 0 not in (low, high) or _is_sign_blind(y)
+        need(blind, "the sign of a zero may be asked for", node)
+        made: oir.Value = b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
+        return made
+
+
+class ClipWhere(Rule):
+    """Where(x > high, high, Where(x < low, low, x)) -> Clip(x, low, high) for constants low < high
+
+    As jax.nn.hard_tanh. Zeros keep their sign and NaN stays either way; no bound is -0.
+    """
+
+    name = "clip-where"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        low, high = Constant("low"), Constant("high")
+        found = match(
+            Op("Where", Op("Greater", X, high), high, Op("Where", Op("Less", X, low), low, X)), y
+        )
+        need(found is not None, "it does not choose between bounds", node)
+        assert found is not None
+        x = found["x"]
+        lowest, highest = const_number(found["low"]), const_number(found["high"])
+        assert lowest is not None and highest is not None
+        need(lowest < highest, "the lower bound is not below the upper one", node)
+        is_negative = any(bound == 0 and math.copysign(1, bound) < 0 for bound in (lowest, highest))
+        need(not is_negative, "of a bound of -0 Clip may make +0", node)
+        need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
+        made: oir.Value = b.Clip(x, b.scalar_like(lowest, x), b.scalar_like(highest, x))
+        return made
+
+
+class Selu(Rule):
+    """gamma * Elu(x, alpha) -> Selu(x, alpha, gamma) for a constant gamma > 0"""
+
+    name = "selu"
+    anchors = frozenset({"Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        y = node.outputs[0]
+        found = match(Product(Constant("gamma"), As("elu", Op("Elu", X))), y)
+        need(found is not None, "it is no multiple of Elu", node)
+        assert found is not None
+        x, elu = found["x"], found["elu"].producer()
+        assert elu is not None
+        need(shape_of(x) == shape_of(y), "the factor decides its shape", node)
+        need(b.supports("Selu", dtype_of(x)), "no Selu for its type", node)
+        gamma = const_number(found["gamma"]) or 0
+        need(0 < gamma < math.inf, "the factor is not positive and finite", node)
+        alpha = elu.attributes.get_float("alpha", 1.0)
+        made: oir.Value = b.Selu(x, alpha=alpha, gamma=float(gamma))
+        return made

@@ -1,0 +1,242 @@
+"""Normalization of channels: batch, group and instance normalization of channels-second arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.weight_scaling import is_rounded
+from hlo2onnx.ir.dims import product, quotient
+from hlo2onnx.ir.values import Shape, dtype_of, rank_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.patterns import match
+from hlo2onnx.raising.rules.nn.layer_normalization import (
+    SINGLE_PRECISION,
+    VARIANCE,
+    constant_axes,
+    need_few_terms,
+    under_inverse_root,
+    unshaped,
+    with_epsilon,
+)
+from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
+from hlo2onnx.raising.rules.shapes.unit_dims import reduced_axes
+
+
+def vector_of_channels(value: oir.Value, like: oir.Value) -> oir.Value:
+    """The vector that was reshaped to one number a channel of `like`, whose second axis they are.
+
+    Raises:
+        Refusal: It is something else.
+    """
+    shape = (1, shape_of(like)[1], *(1,) * (rank_of(like) - 2))
+    whole = (1,) * (len(shape) - rank_of(value)) + shape_of(value)
+    need(whole == shape, "it is no number a channel", value)
+    vector = source_of(value, *RESHAPES)
+    need(vector is not None and shape_of(vector) == shape[1:2], "it was no vector", value)
+    assert vector is not None
+    return vector
+
+
+def both_operands(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
+    """The operands of a sum or product in both orders."""
+    left, right = node.inputs
+    assert left is not None and right is not None
+    yield left, right
+    yield right, left
+
+
+class BatchNormalization(Rule):
+    """(x - m) * (s / sqrt(v + e)) + b -> BatchNormalization(x, s, b, m, v, epsilon=e)
+
+    Legal for vectors m, v, s, b of one number a channel each. Where they are constant they go into
+    the weights of a convolution instead. The kernel computes x * s' + (b - m * s'), which loses the
+    digits that x and m share: legal where x is made of sums that have lost as many already.
+    """
+
+    name = "batch-normalization"
+    anchors = frozenset({"Add"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        output = node.outputs[0]
+        need(dtype_of(output) in SINGLE_PRECISION and rank_of(output) > 2, "no kernel", node)
+        for scaled, shift in both_operands(node):
+            product = scaled.producer()
+            if product is None or product.op_type != "Mul":
+                continue
+            for centred, factor in both_operands(product):
+                difference = centred.producer()
+                if difference is None or difference.op_type != "Sub":
+                    continue
+                x, mean = difference.inputs
+                assert x is not None and mean is not None
+                need(is_rounded(x), "digits of x would be lost", x)
+                scale, variance, epsilon = self._scale(vector_of_channels(factor, x))
+                vectors = [
+                    scale,
+                    vector_of_channels(shift, x),
+                    vector_of_channels(mean, x),
+                    variance,
+                ]
+                computed = any(vector.const_value is None for vector in vectors)
+                need(computed, "its parameters are constant", node)
+                made: oir.Value = b.BatchNormalization(x, *vectors, epsilon=epsilon)
+                return made
+        raise Refusal("nothing centred is scaled and shifted", node)
+
+    def _scale(self, factor: oir.Value) -> tuple[oir.Value, oir.Value, float]:
+        product = factor.producer()
+        need(product is not None and product.op_type == "Mul", "the factor is no product", factor)
+        assert product is not None
+        for inverse, scale in both_operands(product):
+            variance = under_inverse_root(inverse)
+            if variance is not None:
+                return scale, *with_epsilon(variance)
+        raise Refusal("the factor holds no inverse root", factor)
+
+
+class GroupNormalization(Rule):
+    """(x - mean) / sqrt(var + e), both of groups of channels and repeated for each of their
+    channels, -> InstanceNormalization over the groups
+
+    Legal for channels-second x. The statistics are those of Reshape(x, (n, groups, channels in a
+    group, ...)), or of x itself where that is the same, over all axes of a group; a scale that is
+    a factor of the inverse root becomes a factor of the result. In instance normalization each
+    channel is a group.
+    """
+
+    name = "group-normalization"
+    anchors = frozenset({"Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for centred, factor in both_operands(node):
+            difference = centred.producer()
+            if difference is None or difference.op_type != "Sub":
+                continue
+            x, repeated = difference.inputs
+            assert x is not None and repeated is not None
+            need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
+            need(rank_of(x) > 3, "of one axis beside the channels it is a LayerNormalization", x)
+            mean, groups = _of_groups(repeated, x)
+            inverse, scale = self._inverse(factor, x, groups, b)
+            root = under_inverse_root(inverse)
+            need(root is not None, "it is not divided by a root", factor)
+            assert root is not None
+            variance, epsilon = with_epsilon(root)
+            _check_statistics(x, mean, unshaped(variance), groups)
+            normal = _normalized(x, groups, epsilon, b)
+            result: oir.Value = normal if scale is None else b.Mul(normal, scale)
+            return result
+        raise Refusal("nothing centred is scaled", node)
+
+    def _inverse(
+        self, factor: oir.Value, x: oir.Value, groups: int, b: Rewriter
+    ) -> tuple[oir.Value, oir.Value | None]:
+        """The inverse root of each group, and the scale of each channel."""
+        product = unshaped(factor).producer()
+        if product is None or product.op_type != "Mul":
+            inverse, of = _of_groups(factor, x)
+            need(of == groups, "mean and deviation are of other groups", factor)
+            return inverse, None
+        for small, scale in both_operands(product):
+            if scale.const_value is not None:
+                _check_scale(small, scale, product.outputs[0], (shape_of(x)[0], groups))
+                return unshaped(small), b.reshape(scale, (1, *shape_of(factor)[1:]))
+        raise Refusal("the factor is not repeated for the channels of a group", factor)
+
+
+def _check_scale(small: oir.Value, scale: oir.Value, scaled: oir.Value, groups: Shape) -> None:
+    """Refuses unless the product has a number for each channel: one for each group, times one for
+    each channel that is the same for the whole batch."""
+    dims = shape_of(scaled)
+    kept, own = ((1,) * (len(dims) - rank_of(x)) + shape_of(x) for x in (small, scale))
+    outer = next((n for n, dim in enumerate(kept) if dim != dims[n]), len(dims))
+    of_groups = set(kept[outer:]) <= {1} and product(kept[:outer]) == product(groups)
+    need(of_groups, "it is of other groups", small)
+    batch = next((n for n, dim in enumerate(dims) if dim != 1), 0) if groups[0] != 1 else 0
+    same = dims[batch] == groups[0] and own == (*dims[:batch], 1, *dims[batch + 1 :])
+    need(same, "it is scaled otherwise", scale)
+
+
+def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, int]:
+    """The numbers, one a group, that stand beside x repeated for each channel of their group, and
+    how many groups there are.
+
+    Raises:
+        Refusal: The value is something else.
+    """
+    batch, channels = shape_of(x)[:2]
+    need(isinstance(channels, int), "how many channels there are is not known", x)
+    assert isinstance(channels, int)
+    if batch == 1 and rank_of(value) < rank_of(x) and set(shape_of(value)) <= {1}:
+        return unshaped(value), 1
+    need(shape_of(value) == (batch, channels, *(1,) * (rank_of(x) - 2)), "no number a channel")
+    wide = unshaped(value)
+    small = source_of(wide, "Expand")
+    if small is None:
+        return wide, channels
+    groups = shape_of(small)[1] if rank_of(small) == 3 else None
+    need(isinstance(groups, int) and groups, "nothing is repeated for groups", value)
+    assert isinstance(groups, int)
+    repeated = shape_of(small) == (batch, groups, 1)
+    need(repeated and shape_of(wide) == (batch, groups, channels // groups), "other groups", value)
+    return unshaped(small), groups
+
+
+def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups: int) -> None:
+    """Refuses unless these are mean and variance of groups of the channels of x."""
+    found = match(VARIANCE, variance)
+    need(found is not None, "it is no variance", variance)
+    assert found is not None
+    averaged = _mean(mean)
+    own = _mean(unshaped(found["mean"]))
+    same = first(own) is first(averaged) and reduced_axes(own) == reduced_axes(averaged)
+    need(same, "the variance is around another mean", variance)
+    view = first(averaged)
+    need(found["x"] is view, "the variance is of something else", variance)
+    batch, channels = shape_of(x)[:2]
+    assert isinstance(channels, int)
+    axes = range(2, rank_of(x) + 1)
+    if view is x:
+        need(groups in (1, channels), "the statistics are of other groups", mean)
+        axes = range(1 if groups == 1 else 2, rank_of(x))
+    else:
+        need(source_of(view, *RESHAPES) is x, "the statistics are of something else", view)
+        dims = (batch, groups, channels // groups, *shape_of(x)[2:])
+        need(shape_of(view) == dims, "the groups are not of channels", view)
+    kept = (batch, groups, *(1,) * (rank_of(view) - 2))
+    beside = "difference" not in found or shape_of(found["mean"]) == kept
+    need(beside, "the mean does not stand beside what it is of", found["mean"])
+    for value in (averaged.inputs[1], found["axes"]):
+        assert value is not None
+        same = constant_axes(value, rank_of(view)) == tuple(axes)
+        need(same, "the statistics are over other axes", mean)
+
+
+def _mean(value: oir.Value) -> oir.Node:
+    """What makes a mean.
+
+    Raises:
+        Refusal: It is something else.
+    """
+    node = value.producer()
+    need(node is not None and node.op_type == "ReduceMean", "it is no mean", value)
+    assert node is not None
+    return node
+
+
+def _normalized(x: oir.Value, groups: int, epsilon: float, b: Rewriter) -> oir.Value:
+    ones = b.const(np.ones(groups, dtype_of(x).numpy()))
+    zeros = b.const(np.zeros(groups, dtype_of(x).numpy()))
+    whole = shape_of(x)
+    inside = quotient(product(whole[1:]), groups)
+    need_few_terms([inside])
+    if whole[1] == groups:
+        normal: oir.Value = b.InstanceNormalization(x, ones, zeros, epsilon=epsilon)
+        return normal
+    flat = (whole[0], groups, inside)
+    need(b.reshapes_at_once(x, flat), "its shape is computed at run time", x)
+    normal = b.InstanceNormalization(b.reshape(x, flat), ones, zeros, epsilon=epsilon)
+    return b.reshape(normal, whole)

@@ -1,0 +1,180 @@
+"""Scales and shifts of channels go into the weights of the convolution before them.
+
+So a batch normalization with known statistics costs nothing. Products of constants are rounded
+once, from f64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_range
+from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.weight_names import inherit_name
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
+
+CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
+_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A convolution that is read once, by a sum or product with something else."""
+
+    node: oir.Node
+    weights: oir.Value
+    bias: oir.Value | None
+    other: oir.Value
+
+    def with_parameters(self, b: Rewriter, weights: oir.Value, bias: oir.Value | None) -> oir.Value:
+        """The convolution with other weights."""
+        attributes = {name: attribute.value for name, attribute in self.node.attributes.items()}
+        inputs = [first(self.node), weights] + ([] if bias is None else [bias])
+        made: oir.Value = b.op(self.node.op_type, *inputs, **attributes)
+        return made
+
+
+def _layer(node: oir.Node) -> _Layer:
+    """The convolution that a sum, product or their inverse reads.
+
+    Raises:
+        Refusal: There is none, others read it, it is of halves, or its bias is computed.
+    """
+    swaps = node.op_type in ("Add", "Mul")
+    for value, other in (node.inputs, node.inputs[::-1])[: 1 + swaps]:
+        maker = None if value is None else value.producer()
+        if value is None or maker is None or maker.op_type not in CONVOLUTIONS or maker.domain:
+            continue
+        need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", maker)
+        _, weights, bias = (*maker.inputs, None)[:3]
+        assert weights is not None and other is not None
+        need(dtype_of(weights) in _TYPES, "its type rounds more coarsely", weights)
+        need(bias is None or bias.const_value is not None, "its bias is computed", bias)
+        return _Layer(maker, weights, bias, other)
+    raise Refusal("it reads no convolution", node)
+
+
+def _per_channel(value: oir.Value, convolution: oir.Node) -> np.ndarray:
+    """A number a channel, in f64.
+
+    Raises:
+        Refusal: The value is not constant, or differs from place to place.
+    """
+    array = const_of(value)
+    need(array is not None, "it is not constant", value)
+    assert array is not None
+    result = convolution.outputs[0]
+    channels = shape_of(result)[1]
+    need(isinstance(channels, int), "how many channels there are is not known", convolution)
+    assert isinstance(channels, int)
+    whole = (1,) * (rank_of(result) - array.ndim) + array.shape
+    others = whole[:1] + whole[2:]
+    need(len(whole) == rank_of(result) and set(others) <= {1}, "it is no number a channel", value)
+    need(whole[1] in (1, channels), "it makes several channels of one", value)
+    return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
+
+
+def _rounded(b: Rewriter, array: np.ndarray, like: oir.Value, *old: oir.Value | None) -> oir.Value:
+    """The numbers in the type of `like`.
+
+    Raises:
+        Refusal: One is too large or too small for it, or is no number.
+    """
+    dtype = dtype_of(like).numpy()
+    with np.errstate(all="ignore"):
+        rounded = array.astype(dtype)
+    is_small = (np.abs(rounded) < np.finfo(dtype).tiny) & (array != 0)
+    need(
+        np.isfinite(rounded).all() and not is_small.any(), "a weight leaves its type's range", like
+    )
+    made = b.const(rounded)
+    inherit_name([x for x in old if x is not None], made)
+    return made
+
+
+class ScaleIntoConvolution(Rule):
+    """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div, and ConvTranspose
+
+    Legal for constants w, b and s, s with a number for each channel, where nothing else reads what
+    the convolution gives, all products are normal numbers, and less than two bits are lost: not
+    where the convolution may be exact, see `hlo2onnx.analysis.weight_scaling`.
+    """
+
+    name = "scale-into-convolution"
+    anchors = frozenset({"Div", "Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        layer = _layer(node)
+        w = layer.weights
+        weights = const_of(w)
+        need(weights is not None and len(w.uses()) == 1, "its weights are not its own", w)
+        assert weights is not None
+        scale = _per_channel(layer.other, layer.node)
+        need(np.isfinite(scale).all(), "the scale is not finite", layer.other)
+        need(node.op_type == "Mul" or scale.all(), "it is divided by 0", layer.other)
+        combine = np.multiply if node.op_type == "Mul" else np.divide
+        rows, factor = channel_rows(layer.node, weights), combine(1.0, scale)
+        need(keeps_digits(rows, factor), "the convolution may be exact", w)
+        need(keeps_range(rows, factor, rows.dtype), "its results leave their type's range", w)
+        bias = layer.bias
+        with np.errstate(all="ignore"):
+            scaled = combine(weights.astype(np.float64), _columns(scale, layer.node, weights))
+            shift = None if bias is None else combine(_numbers(bias), scale)
+        if bias is not None and shift is not None:
+            bias = _rounded(b, shift, bias, bias)
+        return layer.with_parameters(b, _rounded(b, scaled, w, w), bias)
+
+
+def _columns(scale: np.ndarray, convolution: oir.Node, weights: np.ndarray) -> np.ndarray:
+    """A number for each channel of the results in a shape that stands beside the weights: their
+    first axis, or of a ConvTranspose the second, for each group of its first."""
+    spatial = (1,) * (weights.ndim - 2)
+    if convolution.op_type == "Conv":
+        return scale.reshape(-1, 1, *spatial)
+    groups = convolution.attributes.get_int("group", 1)
+    own = scale.reshape(groups, 1, -1)
+    inputs = weights.shape[0] // groups
+    return np.repeat(own, inputs, axis=1).reshape(weights.shape[0], -1, *spatial)
+
+
+class BiasIntoConvolution(Rule):
+    """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub, and ConvTranspose
+
+    Legal for constants b and c, c with a number for each channel, where nothing else reads what
+    the convolution gives. Without a b, c may be a vector that was computed, if it is added. No
+    digits are lost: the weights stay, and runtimes add the bias to the finished sum.
+    """
+
+    name = "bias-into-convolution"
+    anchors = frozenset({"Add", "Sub"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        layer = _layer(node)
+        w, bias, shift = layer.weights, layer.bias, layer.other
+        if bias is None and node.op_type == "Add" and (vector := _vector(shift, layer.node)):
+            return layer.with_parameters(b, w, vector)
+        added = _per_channel(shift, layer.node)
+        added = -added if node.op_type == "Sub" else added
+        total = added if bias is None else _numbers(bias) + added
+        return layer.with_parameters(b, w, _rounded(b, total, w, bias, shift))
+
+
+def _vector(value: oir.Value, convolution: oir.Node) -> oir.Value | None:
+    """The vector that was reshaped to a number for each channel, if it was."""
+    if value.const_value is not None:
+        return None
+    vector = source_of(value, *RESHAPES)
+    shape = shape_of(convolution.outputs[0])
+    dims = (1, shape[1], *(1,) * (len(shape) - 2))
+    is_vector = vector is not None and shape_of(vector) == shape[1:2] and shape_of(value) == dims
+    return vector if is_vector else None
+
+
+def _numbers(bias: oir.Value) -> np.ndarray:
+    array = const_of(bias)
+    assert array is not None
+    return array.astype(np.float64)

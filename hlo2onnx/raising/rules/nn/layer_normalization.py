@@ -1,0 +1,352 @@
+"""LayerNormalization and RMSNormalization.
+
+The runtime computes the variance as the mean of squared differences, which is never less exact
+than the difference of E[x²] and E[x]², and often much more. Where squares overflow, of numbers from
+1.8e19 on in f32, the one may give NaN where the other gives 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import Dim, Shape, const_ints, const_number, dtype_of, rank_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.patterns import As, Bindings, Either, Extreme, Name, Op, Product, Sum, match
+from hlo2onnx.raising.rules.nn.softmax import reduction_of
+from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
+
+SINGLE_PRECISION = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
+"""Element types whose kernels are as exact as the expansion."""
+
+
+def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value | None]]:
+    """(a, v, s) for every way to see the node as a / sqrt(v) or a / sqrt(v) * s."""
+    left, right = node.inputs
+    assert left is not None and right is not None
+    if node.op_type == "Div":
+        variance = source_of(right, "Sqrt")
+        if variance is not None:
+            yield left, variance, None
+        return
+    for a, b in ((left, right), (right, left)):
+        variance = under_inverse_root(b)
+        if variance is not None:
+            yield a, variance, None
+            scaled = a.producer()
+            if scaled is not None and scaled.op_type == "Mul":
+                for x, scale in (scaled.inputs, scaled.inputs[::-1]):
+                    assert x is not None and scale is not None
+                    yield x, variance, scale
+        product = b.producer()
+        if product is not None and product.op_type == "Mul":
+            for root, scale in (product.inputs, product.inputs[::-1]):
+                assert root is not None
+                variance = under_inverse_root(root)
+                if variance is not None:
+                    yield a, variance, scale
+
+
+def under_inverse_root(value: oir.Value) -> oir.Value | None:
+    """v of 1 / sqrt(v)."""
+    root = source_of(value, "Reciprocal")
+    return None if root is None else source_of(root, "Sqrt")
+
+
+def with_epsilon(value: oir.Value) -> tuple[oir.Value, float]:
+    """v and e of v + e."""
+    node = value.producer()
+    if node is not None and node.op_type == "Add":
+        for variance, constant in (node.inputs, node.inputs[::-1]):
+            number = const_number(constant)
+            if number is not None and variance is not None:
+                return variance, float(number)
+    raise Refusal("no epsilon is added", value)
+
+
+_X, _MEAN = Name("x"), Name("mean")
+_FAST = Op("Sub", Op("ReduceMean", Product(_X, _X), Name("axes")), Product(_MEAN, _MEAN))
+_CENTRED = Op("Sub", _X, _MEAN)
+_DIFFERENCE = As("difference", _CENTRED)
+_PLAIN = Either(_FAST, Op("ReduceMean", Product(_DIFFERENCE, _DIFFERENCE), Name("axes")))
+VARIANCE = Either(Extreme("Max", 0.0, _PLAIN), Op("Relu", _PLAIN), _PLAIN)
+"""The two ways to compute a variance: the latter names the `difference`."""
+
+
+MOST_TERMS = 1 << 17
+"""Of more numbers normalized together the running sums of the kernels lose digits: 6e-6 at 200,000,
+1.5e-4 at 2,000,000."""
+
+
+def need_few_terms(dims: Sequence[Dim]) -> None:
+    """Refuses where so much is normalized together that the kernels lose digits; how much runs
+    along symbolic axes is not known."""
+    terms = math.prod(dim for dim in dims if isinstance(dim, int))
+    need(terms <= MOST_TERMS, "the kernel's sums of so many terms lose digits")
+
+
+def _trailing(x: oir.Value, axes: tuple[int, ...]) -> Shape:
+    """The shape of what is normalized together: the last axes."""
+    count = len(axes)
+    need(count and axes == tuple(range(rank_of(x) - count, rank_of(x))), "not over the last axes")
+    dims = shape_of(x)[rank_of(x) - count :]
+    need_few_terms(dims)
+    return dims
+
+
+def _need_beside(value: oir.Value, x: oir.Value, axes: tuple[int, ...]) -> None:
+    """Refuses a statistic over these axes that does not stand beside what it is of."""
+    kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
+    beside = shape_of(value) == kept or set(shape_of(value)) <= {1}
+    need(beside and rank_of(value) <= rank_of(x), "it does not stand beside what it is of", value)
+
+
+def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Value) -> oir.Value:
+    """A scale or bias in the shape of what is normalized together; ones for none."""
+    static = [dim for dim in dims if isinstance(dim, int)]
+    need(len(static) == len(dims), "how much is normalized together is not known")
+    if value is None:
+        return b.const(np.ones(static, dtype_of(like).numpy()))
+    number = const_number(value)
+    if number is not None:
+        return b.const(np.full(static, number, dtype_of(like).numpy()))
+    extra = rank_of(value) - len(dims)
+    fits = extra >= 0 and set(shape_of(value)[:extra]) <= {1} and shape_of(value)[extra:] == dims
+    need(fits, "the parameter has another shape", value)
+    return b.reshape(value, dims)
+
+
+_LEFT, _RIGHT, _BIAS = Name("left"), Name("right"), Name("bias")
+_PRODUCT = Product(_LEFT, _RIGHT)
+_ADDED = Either(Sum(_PRODUCT, _BIAS), Op("Sub", _BIAS, _PRODUCT), _PRODUCT)
+
+
+class CentreFirst(Rule):
+    """x * f + (b - mean(x) * f) -> (x - mean(x)) * f + b
+
+    As Keras writes its normalizations. What is computed is more exact, by the digits that x and
+    its mean share. The mean, and f a second time, may have been reshaped before they meet.
+    """
+
+    name = "centre-first"
+    anchors = frozenset({"Add", "Sub"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        is_sum = node.op_type == "Add"
+        for scaled, shift in (node.inputs, node.inputs[::-1])[: 1 + is_sum]:
+            assert scaled is not None and shift is not None
+            inner = unshaped(shift)
+            first_, second = match(_PRODUCT, scaled), match(_ADDED if is_sum else _PRODUCT, inner)
+            if first_ is None or second is None:
+                continue
+            negative = is_sum and source_of(inner, "Sub") is None
+            for x, factor in _both_orders(first_):
+                for mean, same in _both_orders(second):
+                    if unshaped(same) is not unshaped(factor):
+                        continue
+                    if shape_of(x) != shape_of(node.outputs[0]):
+                        continue
+                    mean = _beside(_sign(mean, negative, b), same, x, factor)
+                    _need_in_place(inner, shift, same, factor)
+                    normal: oir.Value = b.Mul(b.Sub(x, mean), factor)
+                    bias = second.get("bias")
+                    return normal if bias is None else b.Add(normal, _moved(bias, inner, shift, b))
+        raise Refusal("it is no scaled difference", node)
+
+
+def _moved(bias: oir.Value, inner: oir.Value, shift: oir.Value, b: Rewriter) -> oir.Value:
+    """A bias of a sum as it is added after that was reshaped.
+
+    Raises:
+        Refusal: It stands beside more than the first axis.
+    """
+    if inner is shift:
+        return bias
+    dims, new = shape_of(inner), shape_of(shift)
+    if shape_of(bias) == dims:
+        return b.reshape(bias, new)
+    alike = shape_of(bias) == (1, *dims[1:]) and dims[:1] == new[:1]
+    need(alike, "the bias is broadcast", bias)
+    return b.reshape(bias, (1, *new[1:]))
+
+
+def _both_orders(product: Bindings) -> tuple[tuple[oir.Value, oir.Value], ...]:
+    left, right = product["left"], product["right"]
+    return (left, right), (right, left)
+
+
+def _sign(value: oir.Value, negative: bool, b: Rewriter) -> oir.Value:
+    """The value, or what it is the negative of.
+
+    Raises:
+        Refusal: It is the negative of nothing.
+    """
+    if not negative:
+        return value
+    positive = source_of(unshaped(value), "Neg")
+    need(positive is not None, "it is added", value)
+    assert positive is not None
+    return b.reshape(positive, shape_of(value))
+
+
+def _beside(mean: oir.Value, beside: oir.Value, x: oir.Value, factor: oir.Value) -> oir.Value:
+    """The mean of x, which stands beside one view of a factor, as it stands beside another one.
+
+    Raises:
+        Refusal: It is something else, or it is not known to.
+    """
+    averaged = _data(mean).producer()
+    need(averaged is not None and averaged.op_type == "ReduceMean", "it is no mean", mean)
+    assert averaged is not None
+    need(_data(first(averaged)) is _data(x), "it is the mean of something else", mean)
+    if beside is factor:
+        return mean
+    kept = averaged.outputs[0]
+    need(unshaped(mean) is kept and first(averaged) is x, "it is the mean of another view", mean)
+    need(_repeats(kept, factor) and _repeats(mean, beside), "it stands beside it otherwise", mean)
+    return kept
+
+
+def _need_in_place(
+    inner: oir.Value, shift: oir.Value, beside: oir.Value, factor: oir.Value
+) -> None:
+    """Refuses a product, or its sum with a bias, that a view puts beside other elements than those
+    that the factor stands beside."""
+    if inner is shift and beside is factor:
+        return
+    rank = max(rank_of(shift), rank_of(factor))
+    dims, own = ((1,) * (rank - rank_of(x)) + shape_of(x) for x in (shift, factor))
+    same = dims == own and shape_of(inner) == shape_of(beside)
+    need(same, "the product stands beside it otherwise", shift)
+
+
+def _repeats(x: oir.Value, y: oir.Value) -> bool:
+    """Whether x beside y means each element of x beside some that follow each other in y."""
+    dims = shape_of(y)
+    if rank_of(x) > len(dims):
+        return False
+    mine = (1,) * (len(dims) - rank_of(x)) + shape_of(x)
+    end = next((n for n, dim in enumerate(mine) if dim != dims[n]), len(dims))
+    return set(mine[end:]) <= {1}
+
+
+def unshaped(value: oir.Value) -> oir.Value:
+    """What was reshaped, however often."""
+    while (source := source_of(value, *RESHAPES)) is not None:
+        value = source
+    return value
+
+
+def _data(value: oir.Value) -> oir.Value:
+    """What a value was before it was moved about."""
+    while (source := source_of(value, *RESHAPES, "Transpose")) is not None:
+        value = source
+    return value
+
+
+class LayerNormalization(Rule):
+    """(x - mean(x)) / sqrt(var(x) + e) * s -> LayerNormalization(x, s, epsilon=e)
+
+    Legal over trailing axes, for statistics that stand beside x, be the variance the mean of
+    squared differences or max(0, mean(x²) - mean(x)²), which the runtime computes more exactly.
+    """
+
+    name = "layer-normalization"
+    anchors = frozenset({"Div", "Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for centred, root, scale in _factors(node):
+            found = match(_CENTRED, centred)
+            if found is None:
+                continue
+            x, mean = found["x"], found["mean"]
+            need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
+            variance, epsilon = with_epsilon(root)
+            squares = match(VARIANCE, variance)
+            need(squares is not None, "it is not divided by a deviation", variance)
+            assert squares is not None
+            same = squares["x"] is x and squares["mean"] is mean
+            need(same, "the deviation is of something else", variance)
+            axes = reduction_of(mean, "ReduceMean", x)
+            need(
+                constant_axes(squares["axes"], rank_of(x)) == axes,
+                "mean and deviation are of other axes",
+            )
+            dims = _trailing(x, axes)
+            _need_beside(root, x, axes)
+            need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+            parameter = _parameter(b, scale, dims, x)
+            made: oir.Value = b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
+            return made
+        raise Refusal("nothing centred is divided by a root", node)
+
+
+def constant_axes(axes: oir.Value, rank: int) -> tuple[int, ...] | None:
+    """The axes an operand lists, not negative and in order; None if they are computed."""
+    known = const_ints(axes)
+    return None if known is None else tuple(sorted(axis % rank for axis in known))
+
+
+class RMSNormalization(Rule):
+    """x / sqrt(mean(x²) + e) * s -> RMSNormalization(x, s, epsilon=e), over trailing axes"""
+
+    name = "rms-normalization"
+    anchors = frozenset({"Div", "Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for x, root, scale in _factors(node):
+            need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
+            need(b.supports("RMSNormalization", dtype_of(x)), "the opset has none", node)
+            squares, epsilon = with_epsilon(root)
+            found = match(Op("ReduceMean", Product(_X, _X), Name("axes")), squares)
+            if found is None or found["x"] is not x:
+                continue
+            axes = constant_axes(found["axes"], rank_of(x))
+            need(axes is not None, "its axes are not known", squares)
+            assert axes is not None
+            dims = _trailing(x, axes)
+            _need_beside(root, x, axes)
+            need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+            made: oir.Value = b.RMSNormalization(
+                x, _parameter(b, scale, dims, x), axis=-len(axes), epsilon=epsilon
+            )
+            return made
+        raise Refusal("nothing is divided by the root of its mean square", node)
+
+
+class NormalizationParameters(Rule):
+    """LayerNormalization(x, 1) * s + b -> LayerNormalization(x, s, b), and so RMSNormalization
+
+    Legal for s and b in the shape of what is normalized together, where nothing else reads the
+    normalized values.
+    """
+
+    name = "normalization-parameters"
+    anchors = frozenset({"Add", "Mul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for value, parameter in (node.inputs, node.inputs[::-1]):
+            assert value is not None
+            normal = value.producer()
+            if normal is None or normal.op_type not in ("LayerNormalization", "RMSNormalization"):
+                continue
+            need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", normal)
+            x, scale, *bias = normal.inputs
+            assert x is not None and scale is not None
+            dims = shape_of(scale)
+            need(shape_of(x) == shape_of(node.outputs[0]), "the parameter decides the shape", node)
+            need(not bias, "it has a bias already", normal)
+            parameters = [scale, _parameter(b, parameter, dims, x)]
+            if node.op_type == "Mul":
+                known = b.facts.constant(scale)
+                need(known is not None and (known == 1).all(), "it has a scale already", normal)
+                del parameters[0]
+            else:
+                need(normal.op_type == "LayerNormalization", "it takes no bias", normal)
+            attributes = {name: item.value for name, item in normal.attributes.items()}
+            made: oir.Value = b.op(normal.op_type, x, *parameters, **attributes)
+            return made
+        raise Refusal("nothing normalized is read", node)

@@ -1,0 +1,154 @@
+"""Transposes around MatMul: the product of the transposed operands, in the other order.
+
+What einsum asks for is often the other way round than the operands stand: scores of attention come
+out as keys by queries. Transposing the product moves it whole; its factors are transposed already.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import Shape, rank_of, shape_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, reshaped, source_of
+from hlo2onnx.raising.rules.shapes.transpose import splits
+
+
+class _Split:
+    """A product, the axes of which a Reshape may have split, and those axes in a Transpose.
+
+    Attributes:
+        left, right: Its operands.
+        batch, rows, columns: The axes that each of the product's own was split into; those of the
+            batch one by one.
+    """
+
+    def __init__(self, value: oir.Value) -> None:
+        whole = source_of(value, *RESHAPES)
+        product = value if whole is None else whole
+        node = product.producer()
+        need(node is not None and node.op_type == "MatMul", "no product is transposed", value)
+        assert node is not None
+        need(len(product.uses()) == 1 and len(value.uses()) == 1, "others read the product", node)
+        need(not value.is_graph_output(), "it is a result", value)
+        left, right = node.inputs
+        assert left is not None and right is not None
+        need(rank_of(left) == rank_of(right) > 1, "its operands have batches of their own", node)
+        need(shape_of(left)[:-2] == shape_of(right)[:-2], "a batch is repeated", node)
+        self.left, self.right = left, right
+        self.shape = shape_of(value)
+        groups = splits(shape_of(product), self.shape)
+        self.batch = [axis for group in groups[:-2] for axis in group]
+        self.rows, self.columns = groups[-2:]
+
+
+def _is_transposed(value: oir.Value) -> bool:
+    """Whether a Transpose of the value merges with what makes it."""
+    while (source := source_of(value, *RESHAPES)) is not None:
+        value = source
+    node = value.producer()
+    return value.const_value is not None or (node is not None and node.op_type == "Transpose")
+
+
+def _swapped(value: oir.Value, b: Rewriter) -> oir.Value:
+    rank = rank_of(value)
+    return b.transpose(value, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _permuted(product: _Split, columns: list[int], b: Rewriter) -> oir.Value | None:
+    """The right operand transposed, with its columns in this order; None where they were not
+    joined in one node of the axes that the product was split into."""
+    parts, whole = source_of(product.right, *RESHAPES), shape_of(product.right)
+    dims: Shape = tuple(product.shape[axis] for axis in product.columns)
+    if parts is None or columns == product.columns or shape_of(parts) != (*whole[:-1], *dims):
+        return None
+    first_column = len(whole) - 1
+    places = [first_column + product.columns.index(axis) for axis in columns]
+    batch = range(first_column - 1)
+    moved = b.transpose(parts, [*batch, *places, first_column - 1])
+    rows: Shape = (*whole[:-2], whole[-1], whole[-2])
+    return b.reshape(moved, rows) if b.reshapes_at_once(moved, rows) else None
+
+
+class SwapProduct(Rule):
+    """Transpose(MatMul(x, y)), columns before rows -> MatMul(Transpose(y), Transpose(x))
+
+    Also where a Reshape has split rows or columns in between; columns that were joined of the same
+    axes are joined in the order that is asked for. Legal for any operands; done for those that are
+    transposed already, or constant, as these Transposes vanish.
+    """
+
+    name = "swap-product"
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        perm = list(node.attributes["perm"].as_ints())
+        product = _Split(first(node))
+        start = len(product.batch)
+        middle = start + len(product.columns)
+        swaps = (
+            perm[:start] == product.batch
+            and sorted(perm[start:middle]) == product.columns
+            and sorted(perm[middle:]) == product.rows
+        )
+        need(swaps, "columns do not come before rows", node)
+        merges = _is_transposed(product.left) and _is_transposed(product.right)
+        need(merges, "the operands would have to be transposed", node)
+        columns, left = perm[start:middle], _permuted(product, perm[start:middle], b)
+        if left is None:
+            columns, left = product.columns, _swapped(product.right, b)
+        made: oir.Value = b.MatMul(left, _swapped(product.left, b))
+        order = [*product.batch, *columns, *product.rows]
+        dims = tuple(product.shape[axis] for axis in order)
+        need(b.reshapes_at_once(made, dims), "its shape is computed at run time", node)
+        return b.transpose(b.reshape(made, dims), [order.index(axis) for axis in perm])
+
+
+class PermuteRows(Rule):
+    """Transpose(Reshape(MatMul(Reshape(x), y))) -> Reshape(MatMul(Reshape(Transpose(x)), y)) where
+    the Transpose only permutes rows
+
+    Legal as each row of a product is made of one row of the left operand. Done where a Transpose
+    of x merges with what makes it.
+    """
+
+    name = "permute-rows"
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        perm = list(node.attributes["perm"].as_ints())
+        product = _Split(first(node))
+        start, end = len(product.batch), len(product.batch) + len(product.rows)
+        kept = perm[:start] == product.batch and perm[end:] == product.columns
+        need(kept, "it moves more than rows", node)
+        x = source_of(product.left, *RESHAPES)
+        need(x is not None and _is_transposed(x), "the rows were not transposed", product.left)
+        assert x is not None
+        whole = shape_of(product.left)
+        rows: Shape = tuple(product.shape[axis] for axis in product.rows)
+        need(shape_of(x) == (*whole[:-2], *rows, whole[-1]), "the rows were joined otherwise", x)
+        places = [len(whole) - 2 + axis - start for axis in perm[start:end]]
+        moved = b.transpose(x, [*range(len(whole) - 2), *places, rank_of(x) - 1])
+        need(b.reshapes_at_once(moved, whole), "its shape is computed at run time", node)
+        made: oir.Value = b.MatMul(b.reshape(moved, whole), product.right)
+        return reshaped(node, b, made)
+
+
+class TransposeBeforeJoin(Rule):
+    """Transpose(Reshape(Transpose(x))) -> Reshape(Transpose(x)) where the Reshape only joins axes
+
+    Legal as axes that are joined stay side by side.
+    """
+
+    name = "transpose-before-join"
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        joined = first(node)
+        parts = source_of(joined, *RESHAPES)
+        x = None if parts is None else source_of(parts, "Transpose")
+        need(x is not None and len(joined.uses()) == 1, "nothing transposed was joined", node)
+        assert parts is not None
+        groups = splits(shape_of(joined), shape_of(parts))
+        order = [axis for place in node.attributes["perm"].as_ints() for axis in groups[place]]
+        return reshaped(node, b, b.transpose(parts, order))

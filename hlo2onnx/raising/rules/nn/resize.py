@@ -1,0 +1,398 @@
+"""Resampled images: products with interpolation matrices, and Gathers of repeated rows, -> Resize.
+
+`jax.image.resize` multiplies each axis by a matrix of weights (linear, cubic and others), or
+gathers along it (nearest). In between XLA's dot_general leaves Transposes and Reshapes. A chain of
+such steps is read as a whole: which axis of its operand each of them resamples.
+
+What ONNX Runtime 1.31 takes, two threads, products of matrices between channels-second arrays as 1:
+
+    [1,64,8,8] -> 16 x 16     linear 1.9   antialiased 2.5   cubic 2.9   nearest 0.24 (of Gathers)
+    [1,32,32,32] -> 64 x 64   linear 2.3   antialiased 3.6   cubic 3.8   nearest 0.14
+    [8,256,32,32] -> 64 x 64  linear 1.4   antialiased 2.8   cubic 2.3   nearest 0.32
+    [1,64,64,64] -> 128 x 128 linear 1.2   antialiased 1.8               nearest 0.01
+    [1,3,112,112] -> 224 x 224 linear 0.8  antialiased 1.1   cubic 1.4   nearest 0.14
+    [1,3,224,224] -> 112 x 112 linear 0.2  antialiased 0.7   cubic 1.1   nearest 0.18
+
+A cubic Resize without antialias takes 80 to 1,350 times as long (enlarging, it is the same with).
+With channels last, a linear Resize takes 0.1 to 0.9 of the products. A Resize with `axes` beside a
+Transpose fails to load: ONNX Runtime moves the Transpose and not the axes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import Dim, Shape, const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.match.axis_layouts import (
+    MAX_CHAIN,
+    Layout,
+    is_move,
+    is_read_once,
+    laid_out,
+    layout_of,
+    moved,
+    repeated,
+)
+from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
+from hlo2onnx.raising.rules.nn.resize_weights import (
+    LINEAR,
+    NEAREST,
+    Mode,
+    index_modes,
+    interpolation,
+    is_resampling,
+    weight_modes,
+)
+from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first
+
+
+@dataclass(frozen=True)
+class Step:
+    """One axis of a tensor resampled: by a matrix [before, after], or by the index of each element.
+
+    Attributes:
+        modes: What a Resize of these extents may be to do the same.
+    """
+
+    node: oir.Node
+    x: oir.Value
+    axis: int
+    after: int
+    weights: np.ndarray | None
+    modes: tuple[Mode, ...]
+
+
+class _Resample(Rule, ABC):
+    """Several steps along different axes become one operator, or lose the moves in between."""
+
+    @abstractmethod
+    def step_of(self, node: oir.Node) -> Step | None:
+        """The axis that a node resamples, if it does."""
+
+    @abstractmethod
+    def made(self, steps: dict[int, Step], x: oir.Value, moves: int, b: Rewriter) -> oir.Value:
+        """x with these axes resampled; `moves` Transposes and Reshapes were between the steps.
+
+        Raises:
+            Refusal: It is better as it is.
+        """
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        need(self.step_of(node) is not None, "it does not resample an axis", node)
+        chain = self._chain(node)
+        for start in range(len(chain)):
+            read = _read(chain[start:])
+            if read is None:
+                continue
+            steps, layout, moves = read
+            need(len(steps) > 1, "a single axis is resampled", node)
+            y = self.made(steps, _operand(chain[start]), moves, b)
+            return laid_out(y, layout, shape_of(node.outputs[0]), b)
+        raise Refusal("the axes it resamples are not those of one tensor", node)
+
+    def _chain(self, node: oir.Node) -> list[Step | oir.Node]:
+        """The steps and moves that lead to a node, from the first step or move on."""
+        chain: list[Step | oir.Node] = []
+        here: oir.Node | None = node
+        while here is not None and len(chain) < MAX_CHAIN:
+            link = here if is_move(here) else self.step_of(here)
+            if link is None or (chain and not is_read_once(here.outputs[0])):
+                break
+            chain.insert(0, link)
+            here = _operand(link).producer()
+        return chain
+
+
+def _operand(link: Step | oir.Node) -> oir.Value:
+    return link.x if isinstance(link, Step) else first(link)
+
+
+def _read(chain: Sequence[Step | oir.Node]) -> tuple[dict[int, Step], Layout, int] | None:
+    """The axes of a chain's operand that its steps resample, the layout of its result, and how many
+    moves are in it; None if the moves split axes or a step resamples several at once."""
+    layout = layout_of(_operand(chain[0]))
+    steps: dict[int, Step] = {}
+    moves = 0
+    for link in chain:
+        if isinstance(link, Step):
+            group = layout.groups[link.axis]
+            if len(group) != 1 or group[0] in steps:
+                return None
+            steps[group[0]] = link
+            layout = layout.resampled(group[0], link.after)
+            continue
+        moves += 1
+        view = moved(layout, link)
+        if view is None:
+            return None
+        layout = view
+    return steps, layout, moves
+
+
+class ResizeOperator(_Resample):
+    """MatMul(h, Reshape(MatMul(x, w))) -> Resize(x), h and w weights of a linear or cubic
+    interpolation along two axes or more, the moves between them behind it
+
+    Legal where the weights are those of ONNX's Resize within 1e-6, computed in f64, and where its
+    coordinates are exact in f32. Where products of matrices are faster (see above) these stay, or
+    become MatMul(h, MatMul(x, w)) over the last axes of x. So does what Resize has no mode for, as
+    Lanczos, if the weights for each element sum to 1. NaN and infinities, which in a product with 0
+    make NaN of whole rows, stay where they are.
+    """
+
+    name = "resize"
+    anchors = frozenset({"MatMul"})
+    drops_nan = True
+
+    def step_of(self, node: oir.Node) -> Step | None:
+        """See `_Resample.step_of`."""
+        if node.op_type != "MatMul" or node.domain or dtype_of(node.outputs[0]) != _F32:
+            return None
+        left, right = node.inputs
+        assert left is not None and right is not None
+        for x, matrix, axis in ((left, right, -1), (right, left, -2)):
+            dims = static_shape(matrix)
+            if dims is None or len(dims) != 2 or min(dims) < 2 or rank_of(x) < 2:
+                continue
+            weights = evaluated(matrix)
+            if weights is None:
+                continue
+            weights = weights if axis == -1 else weights.T
+            if not is_resampling(weights):
+                return None
+            modes = weight_modes(weights)
+            return Step(node, x, rank_of(x) + axis, weights.shape[1], weights, modes)
+        return None
+
+    def made(self, steps: dict[int, Step], x: oir.Value, moves: int, b: Rewriter) -> oir.Value:
+        """See `_Resample.made`."""
+        mode = _common_mode(steps.values())
+        if mode is not None and _is_fast(mode, steps, x) and b.supports(mode.key, dtype_of(x)):
+            return _resize(x, _sizes(steps), mode, b)
+        axes = sorted(steps)
+        need(len(axes) == 2, "there are more than two axes", x)
+        at_end = axes == [rank_of(x) - 2, rank_of(x) - 1]
+        need(moves > (0 if at_end else 1), "products of matrices are faster", x)
+        return _products(x, axes, _matrices(steps), b)
+
+
+class NearestResize(_Resample):
+    """Gather(Gather(x, rows), columns) -> Resize(x, mode="nearest"), moves in between behind it
+
+    Legal where the constant indices are those of ONNX's Resize, whose coordinates are exact.
+    """
+
+    name = "nearest-resize"
+    anchors = frozenset({"Gather"})
+
+    def step_of(self, node: oir.Node) -> Step | None:
+        """See `_Resample.step_of`."""
+        if node.op_type != "Gather" or node.domain:
+            return None
+        x, indices = node.inputs
+        assert x is not None and indices is not None
+        axis = node.attributes.get_int("axis", 0) % rank_of(x)
+        before, count = shape_of(x)[axis], static_shape(indices)
+        if count is None or len(count) != 1 or count[0] < 2 or not isinstance(before, int):
+            return None
+        index = evaluated(indices) if before > 1 else None
+        if index is None:
+            return None
+        modes = index_modes(np.where(index < 0, index + before, index), before)
+        return Step(node, x, axis, count[0], None, modes) if modes else None
+
+    def made(self, steps: dict[int, Step], x: oir.Value, moves: int, b: Rewriter) -> oir.Value:
+        """See `_Resample.made`."""
+        mode = _common_mode(steps.values())
+        need(mode is not None and b.supports(mode.key, dtype_of(x)), "there is no kernel", x)
+        assert mode is not None
+        return _resize(x, _sizes(steps), mode, b)
+
+
+class RepeatedPixels(Rule):
+    """Reshape(Expand(Reshape(x))) -> Resize(x, mode="nearest") where each element is repeated along
+    two axes, as jnp.repeat does, the moves in between behind it
+
+    Legal where the axes are those of images: the last two of four or those before the last, both
+    repeated at least twice.
+    """
+
+    name = "repeated-pixels"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        maker = first(node).producer()
+        need(maker is not None and maker.op_type == "Expand", "nothing is repeated", node)
+        chain = [node]
+        while (here := first(chain[0]).producer()) is not None and len(chain) < MAX_CHAIN:
+            if not (is_move(here) or here.op_type == "Expand"):
+                break
+            if not is_read_once(here.outputs[0]):
+                break
+            chain.insert(0, here)
+        for start in range(len(chain)):
+            x = first(chain[start])
+            layout = repeated(x, chain[start:])
+            if layout is None:
+                continue
+            sizes = {axis: n for axis, n in enumerate(layout.extents) if n != shape_of(x)[axis]}
+            whole = {axis: n for axis, n in sizes.items() if isinstance(n, int)}
+            need(len(sizes) == len(whole) == 2, "it does not repeat along two axes", node)
+            need(rank_of(x) == 4 and _takes(NEAREST, sorted(sizes), 4), "they are no image's", node)
+            need(b.supports(NEAREST.key, dtype_of(x)), "there is no kernel", node)
+            for axis, size in whole.items():
+                before = shape_of(x)[axis]
+                assert isinstance(before, int)
+                index = np.arange(size) // (size // before)
+                need(index_modes(index, before), "the coordinates are not exact", node)
+            return laid_out(_resize(x, whole, NEAREST, b), layout, shape_of(node.outputs[0]), b)
+        raise Refusal("it repeats otherwise", node)
+
+
+_F32 = oir.DataType.FLOAT
+
+
+def _common_mode(steps: Iterable[Step]) -> Mode | None:
+    """The simplest mode that is right along all axes."""
+    first_step, *others = steps
+    shared = (mode for mode in first_step.modes if all(mode in step.modes for step in others))
+    return next(shared, None)
+
+
+def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value) -> bool:
+    """Whether a Resize takes no more than a quarter longer than products of matrices would."""
+    if mode == NEAREST or (
+        mode.is_plain_linear and _takes(mode, sorted(steps), rank_of(x)) == "last"
+    ):
+        return True
+    *_, rows, columns = _matrices(steps)
+    return _work(rows.shape, columns.shape) >= mode.least_work
+
+
+def _sizes(steps: dict[int, Step]) -> dict[int, int]:
+    return {axis: step.after for axis, step in steps.items()}
+
+
+def _matrices(steps: dict[int, Step]) -> list[np.ndarray]:
+    """The weights for each axis, in order."""
+    matrices = (steps[axis].weights for axis in sorted(steps))
+    return [matrix for matrix in matrices if matrix is not None]
+
+
+def _work(rows: Sequence[int], columns: Sequence[int]) -> float:
+    """Multiplications for each element of the result of products with matrices [before, after]."""
+    return rows[0] + columns[0] * rows[0] / rows[1]
+
+
+def _takes(mode: Mode, axes: Sequence[int], rank: int) -> str | None:
+    """How ONNX Runtime takes these axes: with channels "first", "last", or not at all."""
+    if list(axes) == list(range(rank - len(axes), rank)) and (rank in (2, 4) or mode == NEAREST):
+        return "first"
+    if len(axes) == 2 and rank == 4 and list(axes) == [1, 2]:
+        return "last"
+    return None
+
+
+def _to_the_end(axes: Sequence[int], rank: int) -> list[int]:
+    """The permutation that moves axes behind the others."""
+    return [axis for axis in range(rank) if axis not in axes] + list(axes)
+
+
+def _products(
+    x: oir.Value, axes: Sequence[int], matrices: Sequence[np.ndarray], b: Rewriter
+) -> oir.Value:
+    """x resampled along two axes by products with matrices [before, after]."""
+    rows, columns = matrices
+    perm = _to_the_end(axes, rank_of(x))
+    wide: oir.Value = b.MatMul(b.transpose(x, perm), b.const(np.ascontiguousarray(columns)))
+    whole: oir.Value = b.MatMul(b.const(np.ascontiguousarray(rows.T)), wide)
+    return b.transpose(whole, [int(axis) for axis in np.argsort(perm)])
+
+
+def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir.Value:
+    """x with axes of these sizes, transposed before and after where ONNX Runtime does not take the
+    axes there."""
+    if rank_of(x) == 3:  # one image
+        batch = b.unsqueeze(x, [0])
+        resized = _resize(batch, {axis + 1: size for axis, size in sizes.items()}, mode, b)
+        return b.squeeze(resized, [0])
+    axes = sorted(sizes)
+    rank = rank_of(x)
+    need(0 not in shape_of(x), "it is empty", x)
+    perm = list(range(rank))
+    if _takes(mode, axes, rank) is None:
+        perm = _to_the_end(axes, rank)
+        ends = range(rank - len(axes), rank)
+        need(_takes(mode, list(ends), rank) is not None, "of this rank Resize is not right", x)
+    x = b.transpose(x, perm)
+    dims = [sizes.get(axis, shape_of(x)[place]) for place, axis in enumerate(perm)]
+    known = [dim for dim in dims if isinstance(dim, int)]
+    extents: list[oir.Value | None] = [None, None, b.i64(known)]
+    if len(known) < rank:
+        extents = [None, b.const(_scales(shape_of(x), dims))]
+    types = [(dtype_of(x), tuple(dims))]
+    resized = b.op("Resize", x, *extents, types=types, **mode.attributes)  # type: ignore[arg-type]
+    assert isinstance(resized, oir.Value)
+    return b.transpose(resized, [int(axis) for axis in np.argsort(perm)])
+
+
+def _scales(before: Shape, after: Sequence[Dim]) -> np.ndarray:
+    """How much longer each axis becomes, where not all extents are known.
+
+    Raises:
+        Refusal: An extent computed with it would be another.
+    """
+    scales = np.ones(len(before), np.float32)
+    for axis, (old, new) in enumerate(zip(before, after, strict=True)):
+        if isinstance(old, int) and isinstance(new, int) and old:
+            scales[axis] = np.float32(new) / np.float32(old)
+            need(np.floor(scales[axis] * np.float32(old)) == new, "the extent is rounded")
+    return scales
+
+
+class ResizeTransposed(Rule):
+    """Resize(Transpose(x)) -> Transpose(Resize(x)) where channels are second in x
+
+    Legal where the axes resized are the last two of x. Where products of matrices are faster than
+    a linear Resize with channels second, these.
+    """
+
+    name = "resize-transposed"
+    anchors = frozenset({"Resize"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        view = first(node)
+        moved = view.producer()
+        need(moved is not None and moved.op_type == "Transpose", "nothing is transposed", node)
+        assert moved is not None
+        x, perm = first(moved), list(moved.attributes["perm"].as_ints())
+        before, after = (
+            shape_of(x),
+            [shape_of(node.outputs[0])[perm.index(i)] for i in sorted(perm)],
+        )
+        resized = [i for i in range(len(perm)) if before[i] != after[i]]
+        need(resized == [2, 3] and len(perm) == 4, "its channels are not second", node)
+        mode = node.attributes.get_string("mode", "nearest")
+        plain = mode == "linear" and not node.attributes.get_int("antialias", 0)
+        dims = static_shape(x)
+        if plain and dims is not None:
+            pairs = [(dims[i], int(after[i])) for i in resized]  # type: ignore[arg-type]
+            if _work(*pairs) < LINEAR.least_work:
+                weights = [interpolation(LINEAR, *pair).astype(np.float32) for pair in pairs]
+                return b.transpose(_products(x, resized, weights, b), perm)
+        *rest, sizes = node.inputs[1:]
+        extents = const_of(sizes)
+        need(extents is not None, "its sizes are computed", node)
+        assert extents is not None
+        inputs = [x, *rest, b.const(extents[[perm.index(i) for i in sorted(perm)]])]
+        types = [(dtype_of(x), tuple(after))]
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        made = b.op("Resize", *inputs, types=types, **attributes)  # type: ignore[arg-type]
+        assert isinstance(made, oir.Value)
+        return b.transpose(made, perm)

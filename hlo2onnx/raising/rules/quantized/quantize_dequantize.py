@@ -1,0 +1,302 @@
+"""Arithmetic on quantized tensors, as programs spell it out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+
+T = oir.DataType
+
+
+class Quantize(Rule):
+    """Cast(Clip(Round(Div(x, s)) + z, low, high)) -> QuantizeLinear(x, s, z)
+
+    And so where the sum is rounded, or clipped first, and where Max and Min clip. Where the sum is
+    rounded, a number halfway between two steps may go to the other one if z is odd, or as far off
+    as the sum is rounded, since QuantizeLinear rounds before it adds. NaN becomes the lowest
+    number, which a Cast leaves open, also where it was replaced. Bounds narrower than the type's
+    stay, as a Clip.
+    """
+
+    name = "quantize-linear"
+    anchors = frozenset({"Cast"})
+    drops_nan = True
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        stored, steps = dtype_of(node.outputs[0]), _steps_to(first(node))
+        x, rank = steps.x, rank_of(steps.x)
+        need(dtype_of(x) == T.FLOAT, "QuantizeLinear computes in f32", x)
+        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+        need(b.target.supports_pair("QuantizeLinear", T.FLOAT, stored, b.opset), "no kernel", node)
+        bounds = range_of_type(stored)
+        fits = bounds.low <= steps.low <= steps.high <= bounds.high
+        need(fits and steps.low == int(steps.low), "its bounds are not the type's", node)
+        need(steps.high == int(steps.high), "its bounds are no integers", node)
+        scale, axis = _parameter(b, steps.scale, rank)
+        zeros = _zeros(b, steps.zero, scale, stored, rank, axis)
+        quantized: oir.Value = b.QuantizeLinear(x, scale, zeros, axis=axis)
+        if (steps.low, steps.high) == (bounds.low, bounds.high):
+            return quantized
+        low, high = (b.scalar(int(bound), stored) for bound in (steps.low, steps.high))
+        clipped: oir.Value = b.Clip(quantized, low, high)
+        return clipped
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """clip(round(x / scale) + zero, low, high), in one of its orders."""
+
+    x: oir.Value
+    scale: oir.Value
+    zero: oir.Value | None
+    low: float
+    high: float
+
+
+_LONGEST = 8
+
+
+def _steps_to(value: oir.Value) -> _Steps:
+    """Reads what makes a value that is about to be stored, from the outside in.
+
+    Raises:
+        Refusal: It is something else.
+    """
+    zero, low, high, rounds = None, -math.inf, math.inf, 0
+    for _ in range(_LONGEST):
+        node = value.producer()
+        need(node is not None and not node.domain, "nothing is computed", value)
+        assert node is not None
+        inner = _unguarded(node)
+        if inner is not None:
+            value = inner
+        elif node.op_type == "Div":
+            need(rounds == 1 and max(-low, high) < math.inf, "not rounded and clipped", node)
+            x, scale = node.inputs
+            assert x is not None and scale is not None
+            return _Steps(x, scale, zero, low, high)
+        elif node.op_type == "Round":
+            rounds, value = rounds + 1, first(node)
+        elif node.op_type == "Add":
+            known = [x for x in node.inputs if const_of(x) is not None]
+            need(zero is None and len(known) == 1 and low > -math.inf, "not a zero point", node)
+            zero = known[0]
+            value = next(x for x in node.inputs if x is not None and x is not zero)
+        else:
+            need(zero is None, "it is clipped before the zero point is added", node)
+            value, least, most = _clip(node)
+            low, high = max(low, least), min(high, most)
+    need(False, "it takes more steps", value)
+    raise AssertionError
+
+
+def _unguarded(node: oir.Node) -> oir.Value | None:
+    """v of Where(IsNaN(v), 0, v)."""
+    if node.op_type != "Where":
+        return None
+    condition, replaced, value = node.inputs
+    test = condition.producer() if condition is not None else None
+    known = const_of(replaced)
+    is_guard = test is not None and test.op_type == "IsNaN" and test.inputs[0] is value
+    return value if is_guard and known is not None and not known.any() else None
+
+
+def _clip(node: oir.Node) -> tuple[oir.Value, float, float]:
+    """The operand and the constant bounds of a Clip, Max or Min."""
+    known = [const_of(x) for x in node.inputs if x is not None]
+    numbers = [array.item() for array in known if array is not None and array.size == 1]
+    values = [x for x, array in zip(node.inputs, known, strict=False) if array is None]
+    need(len(values) == 1 and values[0] is not None, "its bounds are not known", node)
+    assert values[0] is not None
+    if node.op_type == "Clip":
+        need(len(numbers) == 2, "it has one bound", node)
+        return values[0], numbers[0], numbers[1]
+    need(node.op_type in ("Max", "Min") and len(numbers) == 1, "it is not clipped", node)
+    if node.op_type == "Max":
+        return values[0], numbers[0], math.inf
+    return values[0], -math.inf, numbers[0]
+
+
+def _parameter(b: Rewriter, value: oir.Value, rank: int) -> tuple[oir.Value, int | None]:
+    """A scale that broadcasts, as QuantizeLinear takes it: a number, or one for each index along
+    an axis."""
+    shape = shape_of(value)
+    if all(dim == 1 for dim in shape):
+        return b.reshape(value, ()), None
+    array = const_of(value)
+    need(array is not None, "scales along an axis are computed", value)
+    assert array is not None
+    long = [axis for axis, dim in enumerate(shape) if dim != 1]
+    need(len(long) == 1 and len(shape) <= rank, "scales along several axes", value)
+    return b.const(array.reshape(-1)), rank - len(shape) + long[0]
+
+
+def _zeros(
+    b: Rewriter,
+    zero: oir.Value | None,
+    scale: oir.Value,
+    stored: oir.DataType,
+    rank: int,
+    axis: int | None,
+) -> oir.Value:
+    """Zero points beside these scales, in the type that is stored."""
+    array = np.zeros((), np.float32) if zero is None else const_of(zero)
+    assert array is not None
+    bounds = range_of_type(stored)
+    inside = (array == np.rint(array)) & (array >= bounds.low) & (array <= bounds.high)
+    need(inside.all(), "the zero point is not one of the type's numbers", zero)
+    if array.size == 1:
+        return b.const(np.broadcast_to(array.reshape(()), shape_of(scale)), stored)  # type: ignore[arg-type]
+    assert zero is not None
+    found, along = _parameter(b, zero, rank)
+    need(along == axis and shape_of(found) == shape_of(scale), "unlike the scales", zero)
+    return b.const(const_of(found), stored)
+
+
+class MoveStored(Rule):
+    """Move(DequantizeLinear(q)) -> DequantizeLinear(Move(q)), and QuantizeLinear(Move(x)) ->
+    Move(QuantizeLinear(x)), for Transpose, Reshape, Squeeze, Unsqueeze and Slice
+
+    It moves a quarter of the bytes, and leaves products and convolutions between conversions, where
+    runtimes look for them. (ONNX Runtime 1.31 does it itself, but fails to load what it made of
+    signed bytes from opset 21 on.)
+    """
+
+    name = "move-stored"
+    anchors = frozenset({"QuantizeLinear", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        stores = node.op_type == "QuantizeLinear"
+        inner = first(node).producer()
+        need(inner is not None and not inner.domain, "nothing is moved and converted", node)
+        assert inner is not None
+        move, conversion = (inner, node) if stores else (node, inner)
+        need(not stores or len(first(node).uses()) == 1, "it is read elsewhere", node)
+        converts = "QuantizeLinear" if stores else "DequantizeLinear"
+        need(conversion.op_type == converts, "it is not converted", conversion)
+        need(move.op_type in self.anchors - {"QuantizeLinear"}, "it is not moved", move)
+        axis = _moved_axis(move, conversion, inverse=stores)
+        x, parameters = first(move if stores else conversion), conversion.inputs[1:]
+        if stores:
+            return _same(b, move, _same(b, conversion, x, *parameters, axis=axis))
+        return _same(b, conversion, _same(b, move, x), *parameters, axis=axis)
+
+
+class ExpandDequantized(Rule):
+    """DequantizeLinear(Expand(q)) -> Expand(DequantizeLinear(q)), whose readers may broadcast"""
+
+    name = "expand-dequantized"
+    anchors = frozenset({"DequantizeLinear"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        q, scale, expanded = source_of(first(node), "Expand"), node.inputs[1], first(node)
+        need(q is not None, "nothing is expanded", node)
+        assert q is not None and scale is not None
+        need("block_size" not in node.attributes, "it is quantized in blocks", node)
+        shape = shape_of(expanded)
+        axis = None
+        if rank_of(scale):
+            axis = node.attributes.get_int("axis", 1) % len(shape) - len(shape) + rank_of(q)
+            need(axis >= 0 and shape_of(q)[axis] == shape_of(scale)[0], "it expands the axis", q)
+        value: oir.Value = b.DequantizeLinear(q, *node.inputs[1:], axis=axis)
+        expand = expanded.producer()
+        assert expand is not None
+        result: oir.Value = b.op(
+            "Expand", value, expand.inputs[1], types=[(dtype_of(value), shape)]
+        )
+        return result
+
+
+def _same(
+    b: Rewriter, like: oir.Node, x: oir.Value, *others: oir.Value | None, axis: int | None = None
+) -> oir.Value:
+    """A node like another one on another operand, of whatever type that has."""
+    if like.op_type in ("DequantizeLinear", "QuantizeLinear"):
+        made: oir.Value = b.op(like.op_type, x, *others, axis=axis)
+    else:
+        attributes = {name: attribute.value for name, attribute in like.attributes.items()}
+        types = [(dtype_of(x), shape_of(like.outputs[0]))]
+        made = b.op(like.op_type, x, *like.inputs[1:], types=types, **attributes)
+    return made
+
+
+def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | None:
+    """Where the axis with scales of its own is on the other side of the move; None without one."""
+    scale = conversion.inputs[1]
+    assert scale is not None
+    need("block_size" not in conversion.attributes, "it is quantized in blocks", conversion)
+    if rank_of(scale) == 0:
+        return None
+    before, after = static_shape(first(move)), static_shape(move.outputs[0])
+    need(before is not None and after is not None, "its shape is dynamic", move)
+    assert before is not None and after is not None
+    if inverse:
+        before, after = after, before
+    axis = conversion.attributes.get_int("axis", 1) % len(before)
+    if move.op_type == "Transpose":
+        perm = list(move.attributes["perm"].as_ints())
+        return perm[axis] if inverse else perm.index(axis)
+    need(move.op_type != "Slice" or before[axis] == after[axis], "it cuts the axis", move)
+    if move.op_type == "Slice":
+        return axis
+    same = [
+        at
+        for at, dim in enumerate(after)
+        if dim == before[axis] and math.prod(after[:at]) == math.prod(before[:axis])
+    ]
+    need(same, "it splits or joins the axis", move)
+    return same[0]
+
+
+class IntegerMatMul(Rule):
+    """MatMul(Cast(a), Cast(b)), from 8 bits to i32 -> MatMulInteger(a, b)
+
+    And so where the casted operands are transposed or reshaped.
+    """
+
+    name = "integer-matmul"
+    anchors = frozenset({"MatMul"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        need(dtype_of(node.outputs[0]) == T.INT32, "it does not accumulate in i32", node)
+        lhs, rhs = node.inputs
+        assert lhs is not None and rhs is not None
+        narrow = [_uncast(x) for x in (lhs, rhs)]
+        need(None not in narrow, "an operand has more than 8 bits", node)
+        types = [dtype_of(x) for x in narrow if x is not None]
+        need(b.target.supports_pair("MatMulInteger.B", types[0], types[1], b.opset), "no kernel")
+        made = [(T.INT32, shape_of(node.outputs[0]))]
+        product: oir.Value = b.op("MatMulInteger", _moved(lhs, b), _moved(rhs, b), types=made)
+        return product
+
+
+_MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+def _uncast(value: oir.Value) -> oir.Value | None:
+    """The 8-bit integers that a value holds, cast and moved; None where it does not."""
+    node = value.producer()
+    if node is None or node.domain:
+        return None
+    if node.op_type in _MOVES:
+        return _uncast(first(node))
+    if node.op_type == "Cast" and dtype_of(first(node)) in (T.INT8, T.UINT8):
+        return first(node)
+    return None
+
+
+def _moved(value: oir.Value, b: Rewriter) -> oir.Value:
+    """The same value before the cast."""
+    node = value.producer()
+    assert node is not None
+    if node.op_type == "Cast":
+        return first(node)
+    return _same(b, node, _moved(first(node), b))

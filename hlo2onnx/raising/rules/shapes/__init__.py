@@ -1,0 +1,1 @@
+"""Rules for reshapes, transposes, broadcasts, slices and pads."""

@@ -1,0 +1,158 @@
+"""Broadcasting is left to the consumers that broadcast by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.broadcasting import broadcast_shapes
+from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.values import Shape, const_of, rank_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import (
+    RESHAPES,
+    adds_leading_axes_only,
+    rebuilt,
+    source_of,
+)
+
+
+def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
+    try:
+        return broadcast_shapes(*map(shape_of, values))
+    except InternalError:  # whether symbolic extents broadcast is not known
+        return None
+
+
+Smaller = Callable[[oir.Value], oir.Value | None]
+
+
+def _with_smaller(node: oir.Node, b: Rewriter, smaller: Smaller) -> oir.Value:
+    """The node over smaller operands, where these are known and its shape stays."""
+    inputs = [x for x in node.inputs if x is not None]
+    changed = False
+    for index, x in enumerate(inputs):
+        source = smaller(x)
+        if source is None:
+            continue
+        fewer = [*inputs[:index], source, *inputs[index + 1 :]]
+        if _broadcast(fewer) == shape_of(node.outputs[0]):
+            inputs, changed = fewer, True
+    need(changed, "no operand is there smaller, or it decides the shape", node)
+    return rebuilt(node, b, inputs)
+
+
+class ImplicitBroadcast(Rule):
+    """Add(Expand(x), y) -> Add(x, y), for every operator that broadcasts by itself
+
+    Legal when the remaining operands still broadcast to the same shape.
+    """
+
+    name = "implicit-broadcast"
+    anchors = BROADCASTING
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        return _with_smaller(node, b, lambda x: source_of(x, "Expand"))
+
+
+class LateBroadcast(Rule):
+    """Exp(Expand(x)) -> Expand(Exp(x)); Add(Expand(x), Expand(y)) -> Expand(Add(x, y))
+
+    Legal for elementwise operators: they give equal results for equal elements. The Expand moves
+    on until a consumer takes it in or needs it. An Expand that others read too stays where it is.
+    """
+
+    name = "late-broadcast"
+    anchors = BROADCASTING | UNARY
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        sources = [source_of(x, "Expand") for x in inputs]
+        need(any(source is not None for source in sources), "no operand is expanded", node)
+        smaller = [
+            x if source is None else source for x, source in zip(inputs, sources, strict=True)
+        ]
+        output = shape_of(node.outputs[0])
+        shape = _broadcast(smaller)
+        need(shape is not None and shape != output, "its operands decide the shape", node)
+        assert shape is not None
+        aligned = (1,) * (len(output) - len(shape)) + shape
+        known = all(isinstance(y, int) or x == y for x, y in zip(aligned, output, strict=True))
+        need(known, "how often it is repeated is computed at run time", node)
+        return b.expand(rebuilt(node, b, smaller), output)
+
+
+class ImplicitLeadingAxes(Rule):
+    """Add(Reshape(x, (1, n)), y) -> Add(x, y) where the Reshape only puts axes of 1 in front
+
+    Legal when another operand has the full rank, so that the result keeps its shape.
+    """
+
+    name = "implicit-leading-axes"
+    anchors = BROADCASTING
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        return _with_smaller(node, b, _without_leading_axes)
+
+
+def _without_leading_axes(x: oir.Value) -> oir.Value | None:
+    source = source_of(x, "Reshape", "Unsqueeze")
+    adds = source is not None and adds_leading_axes_only(shape_of(source), shape_of(x))
+    return source if adds else None
+
+
+class ScalarConstant(Rule):
+    """Add(x, [[c]]) -> Add(x, c) where c is one number
+
+    Legal when another operand has the full rank, so that the result keeps its shape.
+    """
+
+    name = "scalar-constant"
+    anchors = BROADCASTING
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        def scalar(x: oir.Value) -> oir.Value | None:
+            array = const_of(x)
+            if array is None or array.size != 1 or not array.ndim:
+                return None
+            return b.const(array.reshape(()))
+
+        return _with_smaller(node, b, scalar)
+
+
+class LateSqueeze(Rule):
+    """Add(Reshape(x, (n,)), Reshape(y, (n,))) -> Reshape(Add(x, y), (n,)) where x and y are (1, n)
+
+    Legal for elementwise operators where the Reshapes only drop axes of 1 in front. One moves on
+    until it meets what puts the axis back, as rows of a matrix that are taken apart and stacked
+    again; nothing is left of it where another operand has the axis. A Reshape that something else
+    reads stays where it is.
+    """
+
+    name = "late-squeeze"
+    anchors = BROADCASTING | UNARY
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        smaller = [_unsqueezed(x) for x in inputs]
+        need(smaller != inputs, "no operand only lost axes", node)
+        output, shape = static_shape(node.outputs[0]), _broadcast(smaller)
+        need(output, "it makes a scalar, or its shape is dynamic", node)
+        assert output is not None
+        is_same = shape is not None and adds_leading_axes_only(output, shape)
+        need(is_same, "its operands decide the shape", node)
+        return b.reshape(rebuilt(node, b, smaller), output)
+
+
+def _unsqueezed(x: oir.Value) -> oir.Value:
+    """What x was before a Reshape for elementwise operators only took leading axes of 1 from it."""
+    source = source_of(x, "Reshape", "Squeeze")
+    if source is None or x.is_graph_output():
+        return x
+    lost_axes = rank_of(source) > rank_of(x) and adds_leading_axes_only(
+        shape_of(x), shape_of(source)
+    )
+    readers = {reader.op_type for reader in x.consumers()}
+    return source if lost_axes and readers <= BROADCASTING | UNARY | RESHAPES else x

@@ -1,0 +1,138 @@
+"""Sums of tensors padded with zeros, as differentiated slices leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import FLOATS, const_ints, const_of, dtype_of, static_shape
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A tensor with zeros around it.
+
+    Attributes:
+        low: Where it begins along each axis.
+        dims: The extents with the zeros.
+        zero: The zero, of one element.
+    """
+
+    x: oir.Value
+    low: tuple[int, ...]
+    dims: tuple[int, ...]
+    zero: oir.Value
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return static_shape(self.x) or ()
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether the zero is -0, to which anything may be added."""
+        number = const_of(self.zero)
+        return number is not None and bool(np.signbit(number))
+
+
+class JoinPads(Rule):
+    """Add(Pad(x), Pad(y)) -> Add(Pad(Concat(x, y)), 0); Add(Add(z, Pad(x)), Pad(y)) likewise
+
+    Legal where both are padded with zeros to one shape and y begins where x ends along one axis,
+    and along the others they begin and end alike. Adding 0 makes +0 of -0, as each Pad did to the
+    other; where the zeros are -0 or integers nothing is added.
+    """
+
+    name = "join-pads"
+    anchors = frozenset({"Add"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        first, second = node.inputs
+        for one, other in ((first, second), (second, first)):
+            window = _window(other)
+            if window is None:
+                continue
+            beside = _window(one)
+            if beside is not None:
+                return _joined(window, beside, b)
+            inner = one.producer() if one is not None else None
+            if inner is None or inner.op_type != "Add" or not _is_read_once(one):
+                continue
+            for kept, candidate in (inner.inputs, inner.inputs[::-1]):
+                beside = _window(candidate)
+                if beside is not None and _axis(window, beside) is not None:
+                    sum_: oir.Value = b.Add(kept, _joined(window, beside, b))
+                    return sum_
+        raise Refusal("it does not add two tensors that are padded with zeros", node)
+
+
+def _joined(one: _Window, other: _Window, b: Rewriter) -> oir.Value:
+    axis = _axis(one, other)
+    need(axis is not None, "the padded tensors are not neighbours", one.x)
+    assert axis is not None
+    before, behind = sorted((one, other), key=lambda window: window.low[axis])
+    parts = [*_parts(before.x, axis), *_parts(behind.x, axis)]
+    x = b.concat(parts, axis)
+    sizes = static_shape(x)
+    assert sizes is not None
+    high = [d - s - low for d, s, low in zip(one.dims, sizes, before.low, strict=True)]
+    if any((*before.low, *high)):
+        x = b.Pad(x, b.i64([*before.low, *high]), one.zero)
+    if dtype_of(x) in FLOATS and not one.is_negative:
+        x = b.Add(x, one.zero)
+    return x
+
+
+def _axis(one: _Window, other: _Window) -> int | None:
+    """The axis along which one begins where the other ends."""
+    if one.is_negative != other.is_negative or one.dims != other.dims:
+        return None
+    places = list(zip(one.low, one.sizes, other.low, other.sizes, strict=True))
+    apart = [axis for axis, (a, n, c, m) in enumerate(places) if (a, n) != (c, m)]
+    if len(apart) != 1:
+        return None
+    a, n, c, m = places[apart[0]]
+    return apart[0] if a + n == c or c + m == a else None
+
+
+def _parts(x: oir.Value, axis: int) -> Sequence[oir.Value]:
+    """What a Concat that nobody else reads joins, else the tensor itself."""
+    node = x.producer()
+    if node is None or node.op_type != "Concat" or not _is_read_once(x):
+        return [x]
+    is_along = node.attributes.get_int("axis", 0) == axis
+    return [part for part in node.inputs if part is not None] if is_along else [x]
+
+
+def _window(value: oir.Value | None) -> _Window | None:
+    """What this value, which nobody else reads, pads; or pads and then adds 0 to."""
+    node = value.producer() if value is not None else None
+    if value is None or node is None or not _is_read_once(value):
+        return None
+    if node.op_type == "Add":
+        x, zero = node.inputs
+        inner = _window(x) if _is_zero(zero) else None
+        return inner if inner is not None and inner.dims == static_shape(value) else None
+    if node.op_type != "Pad" or node.attributes.get_string("mode", "constant") != "constant":
+        return None
+    x, *rest = node.inputs
+    pads = const_ints(rest[0])
+    if x is None or pads is None or len(rest) != 2 or min(pads, default=0) < 0:
+        return None
+    zero = rest[1]
+    sizes, dims = static_shape(x), static_shape(value)
+    if zero is None or not _is_zero(zero) or sizes is None or dims is None:
+        return None
+    return _Window(x, pads[: len(pads) // 2], dims, zero)
+
+
+def _is_zero(value: oir.Value | None) -> bool:
+    array = const_of(value)
+    return array is not None and array.size == 1 and bool(array == 0)
+
+
+def _is_read_once(value: oir.Value | None) -> bool:
+    return value is not None and len(value.uses()) == 1 and not value.is_graph_output()

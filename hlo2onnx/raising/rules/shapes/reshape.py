@@ -1,0 +1,198 @@
+"""Reshape, Transpose and Expand among themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import Shape, const_ints, dtype_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+
+RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+
+
+def source_of(value: oir.Value, *op_types: str) -> oir.Value | None:
+    """The first operand of the node that makes `value`, when that is one of these operators."""
+    node = value.producer()
+    if node is None or node.op_type not in op_types or node.domain:
+        return None
+    return node.inputs[0]
+
+
+def first(node: oir.Node) -> oir.Value:
+    """The first operand, which every operator here has."""
+    x = node.inputs[0]
+    assert x is not None
+    return x
+
+
+def rebuilt(node: oir.Node, b: Rewriter, inputs: Sequence[oir.Value | None]) -> oir.Value:
+    """The same node over other operands."""
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    value: oir.Value = b.op(node.op_type, *inputs, **attributes)
+    return value
+
+
+def reshaped(node: oir.Node, b: Rewriter, x: oir.Value) -> oir.Value:
+    """x in the shape of the node's result, in one node."""
+    dims = shape_of(node.outputs[0])
+    need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
+    return b.reshape(x, dims)
+
+
+class DropIdentity(Rule):
+    """Identity(x), Cast to x's own type, Reshape, Transpose, Expand that change nothing -> x
+
+    A Reshape or Expand changes nothing when its output has x's static shape; so a Slice with
+    steps that are known to be forwards; a Transpose when its permutation is the identity; a
+    Concat when it has one operand.
+    """
+
+    name = "drop-identity"
+    anchors = frozenset(
+        {"Cast", "Concat", "Expand", "Identity", "Reshape", "Slice", "Squeeze", "Transpose",
+         "Unsqueeze"}
+    )  # fmt: skip
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = first(node)
+        y = node.outputs[0]
+        need(dtype_of(x) == dtype_of(y), "it changes the type", y)
+        if node.op_type == "Transpose":
+            perm = node.attributes["perm"].as_ints()
+            need(list(perm) == list(range(len(perm))), "it permutes axes", node)
+        elif node.op_type == "Concat":
+            need(len(node.inputs) == 1, "it joins several tensors", node)
+        elif node.op_type == "Slice":
+            steps = const_ints(node.inputs[4]) if len(node.inputs) > 4 else (1,)
+            need(steps is not None and min(steps) > 0, "it may turn an axis round", node)
+            need(shape_of(x) == shape_of(y), "it cuts", node)
+        elif node.op_type != "Identity":
+            need(shape_of(x) == shape_of(y), "it changes the shape", node)
+        return x
+
+
+class ComposeReshapes(Rule):
+    """Reshape(Reshape(x)) -> Reshape(x); so for Squeeze and Unsqueeze
+
+    Legal where the last shape is known, or can be written in terms of x's own.
+    """
+
+    name = "compose-reshapes"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = source_of(first(node), *RESHAPES)
+        need(x is not None, "its operand is not reshaped", node)
+        assert x is not None
+        return reshaped(node, b, x)
+
+
+class ComposeTransposes(Rule):
+    """Transpose(Transpose(x, p), q) -> Transpose(x, p after q)"""
+
+    name = "compose-transposes"
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inner = first(node).producer()
+        need(inner is not None and inner.op_type == "Transpose", "its operand is no Transpose")
+        assert inner is not None
+        before, after = inner.attributes["perm"].as_ints(), node.attributes["perm"].as_ints()
+        return b.transpose(first(inner), [before[axis] for axis in after])
+
+
+class ComposeExpands(Rule):
+    """Expand(Expand(x)) -> Expand(x)
+
+    The outer one may ask for 1 where its operand has the extent already: where that is symbolic,
+    x must have it too.
+    """
+
+    name = "compose-expands"
+    anchors = frozenset({"Expand"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = source_of(first(node), "Expand")
+        need(x is not None, "its operand is not expanded", node)
+        assert x is not None
+        dims = static_shape(node.outputs[0])
+        if dims is not None:
+            return b.expand(x, dims)
+        need(
+            _expands_the_same(shape_of(x), shape_of(first(node)), shape_of(node.outputs[0])),
+            "the outer one may not ask for what the inner one makes",
+            node,
+        )
+        expanded: oir.Value = b.Expand(
+            x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))]
+        )
+        return expanded
+
+
+class MoveOneElement(Rule):
+    """Reshape(Expand(x)) -> Expand(x), and so for Gather, Slice, Transpose; x is one element
+
+    Legal because every element of the result is that element.
+    """
+
+    name = "move-one-element"
+    anchors = RESHAPES | {"Gather", "Slice", "Transpose"}
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = source_of(first(node), "Expand")
+        need(x is not None and all(dim == 1 for dim in shape_of(x)), "it moves several elements")
+        dims = static_shape(node.outputs[0])
+        need(dims is not None, "its shape is dynamic", node)
+        assert x is not None
+        assert dims is not None
+        return b.expand(b.reshape(x, (1,) * len(dims)), dims)
+
+
+class UnitTransposeToReshape(Rule):
+    """Transpose(x) that moves only axes of extent 1 -> Reshape(x), or Unsqueeze(Squeeze(x))
+
+    Legal because the elements keep their order in memory; a Reshape is free at run time and
+    composes with its neighbours. Symbolic extents may take two.
+    """
+
+    name = "unit-transpose-to-reshape"
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = first(node)
+        perm = node.attributes["perm"].as_ints()
+        need(moves_units_only(shape_of(x), perm), "it moves an axis with elements", node)
+        return with_moved_units(x, perm, b)
+
+
+def moves_units_only(dims: Shape, perm: Sequence[int]) -> bool:
+    """Whether a permutation of axes with these extents leaves the elements in their order."""
+    moved = [axis for axis in perm if dims[axis] != 1]
+    return moved == sorted(moved)
+
+
+def with_moved_units(x: oir.Value, perm: Sequence[int], b: Rewriter) -> oir.Value:
+    """Transpose(x, perm) without a Transpose, where only axes of extent 1 move."""
+    before = shape_of(x)
+    after = tuple(before[axis] for axis in perm)
+    if b.reshapes_at_once(x, after):
+        return b.reshape(x, after)
+    units = ([axis for axis, dim in enumerate(dims) if dim == 1] for dims in (before, after))
+    removed, added = units
+    return b.unsqueeze(b.squeeze(x, removed), added)
+
+
+def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:
+    """Whether an Expand of `inner` to `outer` surely makes of x the same."""
+    x, inner = ((1,) * (len(outer) - len(dims)) + dims for dims in (x, inner))
+    return all(
+        have == want or between != want for have, between, want in zip(x, inner, outer, strict=True)
+    )
+
+
+def adds_leading_axes_only(x: Shape, y: Shape) -> bool:
+    """Whether y is x with axes of extent 1 in front."""
+    extra = len(y) - len(x)
+    return extra >= 0 and y[extra:] == x and all(dim == 1 for dim in y[:extra])

@@ -1,0 +1,127 @@
+"""Slices that follow each other become a Split, above all in bodies of loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import first
+from hlo2onnx.raising.rules.shapes.slices import ranges_of
+from hlo2onnx.rewrite.replace import can_replace, replace
+
+Ranges = dict[int, range]
+
+
+class SlicesToSplit(Rule):
+    """Slice(x, 0:1), Slice(x, 1:2), Slice(x, 2:3) -> Split(x)
+
+    Legal for constant ranges that follow each other along one axis in steps of 1 and are the same
+    along the others. In the body of a loop or a branch they need not be all of x; one Slice is left
+    then, which must be worth it. Elsewhere they are all of x, and all Slices of it, which is no
+    constant and no shape (a vector of i64).
+    """
+
+    name = "slices-to-split"
+    anchors = frozenset({"Slice"})
+    # Many rules take Slices apart, or look for them.
+    phase = 3
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = first(node)
+        in_body = node.graph is not b.main_graph
+        need(in_body or _may_be_parted(x, node), "it is not the first Slice of a tensor", node)
+        need(b.supports("Split", dtype_of(x)), "the target cannot split this type", node)
+        beside = _cuts(x, node.graph)
+        need(node in beside, "its ranges are not known", node)
+        for axis in beside[node]:
+            row = _row(node, axis, beside)
+            joint = beside[node] | {axis: _joined([beside[one][axis] for one in row])}
+            is_whole = all(len(taken) == shape_of(x)[place] for place, taken in joint.items())
+            is_all = is_whole and len(row) == len(_slices(x))
+            if len(row) > (1 if is_whole else 2) and (in_body or is_all):
+                return _split(b, node, axis, {one: len(beside[one][axis]) for one in row}, joint)
+        raise Refusal("nothing follows it, or goes before, or something is left", node)
+
+
+def _may_be_parted(x: oir.Value, node: oir.Node) -> bool:
+    """Whether a node of the main graph is the first of the Slices of a value that is worth it: one
+    of them decides for all."""
+    is_shape = rank_of(x) == 1 and dtype_of(x) == oir.DataType.INT64
+    return x.const_value is None and not is_shape and _slices(x)[0] is node
+
+
+def _slices(x: oir.Value) -> list[oir.Node]:
+    """The Slices of a value, in whichever graph."""
+    return [one for one in x.consumers() if one.op_type == "Slice" and one.inputs[0] is x]
+
+
+def _cuts(x: oir.Value, body: oir.Graph | oir.Function | None) -> dict[oir.Node, Ranges]:
+    """The Slices of a value in a body, and what they take along each axis they cut."""
+    cuts = {}
+    for reader in _slices(x):
+        ranges = ranges_of(reader) if reader.graph is body else None
+        if ranges is not None:
+            cuts[reader] = ranges
+    return cuts
+
+
+def _row(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> list[oir.Node]:
+    """The cuts that follow each other along an axis, this one among them."""
+    others = _others(cuts[node], axis)
+    like = {
+        one: ranges[axis]
+        for one, ranges in cuts.items()
+        if axis in ranges and ranges[axis].step == 1 and _others(ranges, axis) == others
+    }
+    if node not in like:
+        return [node]
+    row = [node]
+    starts = {taken.start: one for one, taken in like.items()}
+    stops = {taken.stop: one for one, taken in like.items()}
+    while like[row[-1]].stop in starts:
+        row.append(starts[like[row[-1]].stop])
+    while like[row[0]].start in stops:
+        row.insert(0, stops[like[row[0]].start])
+    return row
+
+
+def _others(ranges: Ranges, axis: int) -> Ranges:
+    return {place: taken for place, taken in ranges.items() if place != axis}
+
+
+def _joined(ranges: Sequence[range]) -> range:
+    return range(ranges[0].start, ranges[-1].stop, ranges[0].step)
+
+
+def _split(
+    b: Rewriter, node: oir.Node, axis: int, sizes: Mapping[oir.Node, int], joint: Ranges
+) -> oir.Value:
+    """Splits what the cuts take together; they go, but for the one that is being rewritten."""
+    x = first(node)
+    with _after(x, node, b):
+        b.scope, b.metadata = node.name or "", node.metadata_props
+        starts, ends, steps = zip(
+            *((taken[0], taken[-1] + 1, taken.step) for taken in joint.values()), strict=True
+        )
+        whole = b.slice(x, starts, ends, steps, list(joint))
+        pieces = b.op("Split", whole, b.i64(list(sizes.values())), axis=axis, n_outputs=len(sizes))
+    made: dict[oir.Node, oir.Value] = dict(zip(sizes, pieces, strict=True))
+    for one, piece in made.items():
+        need(can_replace(one.outputs[0], piece), "what it makes leaves the body", one)
+    for one, piece in made.items():
+        if one is not node:
+            replace(one, [piece])
+    return made[node]
+
+
+def _after(x: oir.Value, node: oir.Node, b: Rewriter) -> AbstractContextManager[None]:
+    """Where a value is first there for nodes of a graph."""
+    maker, graph = x.producer(), node.graph
+    assert graph is not None
+    if maker is not None and maker.graph is graph:
+        return b.after(maker)
+    return b.before(graph[0])

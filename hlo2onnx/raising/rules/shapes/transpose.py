@@ -1,0 +1,290 @@
+"""Transposes move towards what reads them, until they meet their inverse.
+
+JAX programs keep channels last, ONNX convolutions have them second. Between two layers the
+Transpose after the one and the Transpose before the other meet and are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.dims import product
+from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.values import Dim, Shape, const_ints, rank_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.rules.shapes.reshape import (
+    RESHAPES,
+    first,
+    moves_units_only,
+    rebuilt,
+    with_moved_units,
+)
+from hlo2onnx.raising.rules.shapes.unit_dims import REDUCTIONS, keeps_axes, reduced_axes
+
+_MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
+_MOVABLE_PAST |= {"Clip", "Concat", "Pad", "Slice", "Transpose"}
+
+
+def _inverse(perm: Sequence[int]) -> list[int]:
+    return [int(axis) for axis in np.argsort(perm)]
+
+
+def _transposed(value: oir.Value | None) -> tuple[oir.Value, list[int]] | None:
+    """x and p for Transpose(x, p), if all that reads it may let it pass. A constant is transposed
+    to suit the others."""
+    node = None if value is None else value.producer()
+    if value is None or node is None or node.op_type != "Transpose" or value.is_graph_output():
+        return None
+    if first(node).const_value is not None:
+        return None
+    readers = value.consumers()
+    if len(readers) > 1 and not all(reader.op_type in _MOVABLE_PAST for reader in readers):
+        return None
+    perm = list(node.attributes["perm"].as_ints())
+    if perm[-1] != len(perm) - 1 and any(_normalizes_rows(value, reader) for reader in readers):
+        return None
+    return first(node), perm
+
+
+def _normalizes_rows(x: oir.Value, reader: oir.Node) -> bool:
+    """Whether a node begins a LayerNormalization or RMSNormalization of x: it takes the mean along
+    the last axis of x, or of its squares, and goes on to compute with it.
+
+    These operators want the axis last, so that a Transpose that brings it there stays in front.
+    """
+    if reader.op_type == "Mul" and set(reader.inputs) == {x}:
+        squares = reader.outputs[0]
+        return any(_normalizes_rows(squares, user) for user in squares.consumers())
+    if reader.op_type not in ("ReduceMean", "ReduceSum"):
+        return False
+    axes = const_ints(reader.inputs[1]) if len(reader.inputs) > 1 else None
+    if axes is None or [axis % rank_of(x) for axis in axes] != [rank_of(x) - 1]:
+        return False
+    mean, divided = reader.outputs[0], reader.op_type == "ReduceMean"
+    while len(users := mean.consumers()) == 1 and users[0].op_type in RESHAPES | {"Div", "Expand"}:
+        divided |= users[0].op_type == "Div"
+        mean = users[0].outputs[0]
+    computes = RESHAPES | {"Add", "Expand", "Mul", "Neg", "Sub"}
+    return divided and bool(users) and {user.op_type for user in users} <= computes
+
+
+def _before_transpose(node: oir.Node) -> tuple[oir.Value, list[int]]:
+    """x and p for a node's operand Transpose(x, p).
+
+    Raises:
+        Refusal: It is none, or something else that reads it does not let it pass.
+    """
+    found = _transposed(first(node))
+    need(found is not None, "its operand is not transposed", node)
+    assert found is not None
+    return found
+
+
+class LateTranspose(Rule):
+    """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), and so for all elementwise operators
+
+    Legal as they act on each element alone. Operands that are not transposed alike must be
+    constant, or such that only axes of extent 1 move when they are transposed back. One operand may
+    be another, which is transposed back, where all that is made of the result is transposed back
+    sooner or later: so what attention adds to an image joins it between two convolutions.
+    """
+
+    name = "late-transpose"
+    anchors = BROADCASTING | UNARY | {"Clip"}
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        perm = next((found[1] for x in node.inputs if (found := _transposed(x))), None)
+        need(perm is not None, "no operand is transposed", node)
+        assert perm is not None
+        need(len(perm) == rank_of(node.outputs[0]), "its result has more axes", node)
+        others = [x for x in node.inputs if x is not None and _is_other(x, perm)]
+        joins = len(others) == 1 and _is_transposed_back(node.outputs[0], perm)
+        earlier: list[oir.Value | None] = []
+        for x in node.inputs:
+            if x is not None and joins and x is others[0]:
+                earlier.append(b.transpose(x, _inverse(perm)))
+            else:
+                earlier.append(None if x is None else _earlier(x, perm, b))
+        return b.transpose(rebuilt(node, b, earlier), perm)
+
+
+MOST_BETWEEN = 64
+"""Nodes between an image and the convolutions that read what is made of it."""
+
+
+def _is_other(x: oir.Value, perm: list[int]) -> bool:
+    """Whether a computed value of as many axes is not transposed so."""
+    found = _transposed(x)
+    computed = x.const_value is None and rank_of(x) == len(perm)
+    return computed and (found is None or found[1] != perm) and 1 not in shape_of(x)[1:]
+
+
+def _is_transposed_back(value: oir.Value, perm: list[int]) -> bool:
+    """Whether a permutation brings the channels of images to the end, and all paths from a value
+    lead to its inverse, over nodes that let a Transpose pass. Of signals, with one axis beside the
+    channels, it is its own inverse: two of them would take turns."""
+    back, seen, pending = _inverse(perm), {value}, [value]
+    if len(perm) < 4 or perm != [0, *range(2, len(perm)), 1]:
+        return False
+    while pending:
+        here = pending.pop()
+        if here.is_graph_output() or not here.uses() or len(seen) > MOST_BETWEEN:
+            return False
+        for reader in here.consumers():
+            result = reader.outputs[0]
+            if reader.op_type == "Transpose" and rank_of(result) == len(perm):
+                if list(reader.attributes["perm"].as_ints()) != back:
+                    return False
+            elif reader.op_type not in _MOVABLE_PAST | {"Expand", "Gather", "Resize"}:
+                return False
+            elif result not in seen:
+                seen.add(result)
+                pending.append(result)
+    return True
+
+
+def _earlier(x: oir.Value, perm: list[int], b: Rewriter) -> oir.Value:
+    """What x is before the permutation."""
+    found = _transposed(x)
+    if found is not None and found[1] == perm:
+        return found[0]
+    if all(dim == 1 for dim in shape_of(x)):
+        return x
+    whole: Shape = (1,) * (len(perm) - rank_of(x)) + shape_of(x)
+    back = _inverse(perm)
+    is_free = moves_units_only(whole, back)
+    cheap = is_free or x.const_value is not None
+    need(cheap and b.reshapes_at_once(x, whole), "another operand is computed", x)
+    reshaped = b.reshape(x, whole)
+    # A Transpose could move on to what reads it, back to where it came from.
+    return with_moved_units(reshaped, back, b) if is_free else b.transpose(reshaped, back)
+
+
+class ReduceTransposed(Rule):
+    """ReduceMean(Transpose(x), a) -> ReduceMean(x, a'), transposed if that is still needed"""
+
+    name = "reduce-transposed"
+    anchors = REDUCTIONS
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, perm = _before_transpose(node)
+        axes = sorted(perm[axis] for axis in reduced_axes(node))
+        keepdims = keeps_axes(node)
+        reduced: oir.Value = b.op(node.op_type, x, b.i64(axes), keepdims=int(keepdims))
+        if keepdims:
+            return b.transpose(reduced, perm)
+        left = [axis for axis in perm if axis not in axes]
+        return b.transpose(reduced, [sorted(left).index(axis) for axis in left])
+
+
+class ConcatTransposed(Rule):
+    """Concat(Transpose(x), Transpose(y)) -> Transpose(Concat(x, y)), along the axis before
+
+    Legal where all operands are transposed alike, or constant.
+    """
+
+    name = "concat-transposed"
+    anchors = frozenset({"Concat"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inputs = [x for x in node.inputs if x is not None]
+        perm = next((found[1] for x in inputs if (found := _transposed(x))), None)
+        need(perm is not None, "no operand is transposed", node)
+        assert perm is not None
+        axis = node.attributes["axis"].as_int() % len(perm)
+        parts = []
+        for x in inputs:
+            found = _transposed(x)
+            same = found is not None and found[1] == perm
+            need(same or x.const_value is not None, "an operand is not transposed so", x)
+            parts.append(_earlier(x, perm, b) if same else b.transpose(x, _inverse(perm)))
+        return b.transpose(b.concat(parts, axis=perm[axis]), perm)
+
+
+class PadTransposed(Rule):
+    """Pad(Transpose(x), pads) -> Transpose(Pad(x, pads')) for constant pads"""
+
+    name = "pad-transposed"
+    anchors = frozenset({"Pad"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, perm = _before_transpose(node)
+        pads = const_ints(node.inputs[1])
+        has_axes = len(node.inputs) > 3 and node.inputs[3] is not None
+        need(pads is not None and not has_axes, "its pads are not known for all axes", node)
+        assert pads is not None
+        rank = len(perm)
+        places = _inverse(perm)
+        before = [pads[places[axis]] for axis in range(rank)]
+        after = [pads[rank + places[axis]] for axis in range(rank)]
+        inputs = [x, b.i64([*before, *after]), *node.inputs[2:3]]
+        return b.transpose(rebuilt(node, b, inputs), perm)
+
+
+class SliceTransposed(Rule):
+    """Slice(Transpose(x), axes) -> Transpose(Slice(x, axes')) for known axes"""
+
+    name = "slice-transposed"
+    anchors = frozenset({"Slice"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, perm = _before_transpose(node)
+        axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
+        need(axes is not None, "its axes are not known", node)
+        assert axes is not None
+        moved = b.axes_beside(node.inputs[1], [perm[axis % len(perm)] for axis in axes])
+        inputs = [x, *node.inputs[1:3], moved, *node.inputs[4:]]
+        places = _inverse(perm)
+        dims = tuple(shape_of(node.outputs[0])[places[axis]] for axis in range(len(perm)))
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        types = [(x.dtype, dims)]
+        sliced: oir.Value = b.op("Slice", *inputs, types=types, **attributes)  # type: ignore[arg-type]
+        return b.transpose(sliced, perm)
+
+
+class SplitTransposed(Rule):
+    """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only splits axes
+
+    As groups of channels are made.
+    """
+
+    name = "split-transposed"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, perm = _before_transpose(node)
+        old, new = shape_of(first(node)), shape_of(node.outputs[0])
+        groups = splits(old, new)
+        real = any(sum(new[axis] != 1 for axis in group) > 1 for group in groups)
+        need(real, "it only adds axes of extent 1, which a Transpose leaves behind", node)
+        places = _inverse(perm)
+        dims = [new[axis] for place in places for axis in groups[place]]
+        need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
+        # Where each axis of the result is among those of the reshaped x.
+        order = [axis for place in places for axis in groups[place]]
+        return b.transpose(b.reshape(x, dims), _inverse(order))
+
+
+def splits(old: Shape, new: Shape) -> list[list[int]]:
+    """For each axis of a shape the axes of the other it is split into.
+
+    Raises:
+        Refusal: Axes are joined.
+    """
+    groups: list[list[int]] = []
+    axis = 0
+    for dim in old:
+        group: list[int] = []
+        extent: Dim = 1
+        while axis < len(new) and (extent != dim or not group):
+            group.append(axis)
+            extent = product([extent, new[axis]])
+            axis += 1
+        need(extent == dim and group, "it joins axes")
+        groups.append(group)
+    if axis != len(new):
+        raise Refusal("it adds axes at the end")
+    return groups

@@ -1,0 +1,400 @@
+"""Nodes of a Loop's body, done for all trips at once on tensors with one row for each trip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.values import Dim, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, need
+from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, release
+from hlo2onnx.raising.match.nested_loops import Nested, copied
+
+ROW_BYTES = 1 << 20
+"""Larger rows gain nothing: a trip does as much work as a node takes to start many times over."""
+
+TOTAL_BYTES = 1 << 26
+"""What a batched value may hold."""
+
+SMALL_ROW = 1 << 12
+CACHED_BYTES = 1 << 22
+"""What an inner loop passes over in each of its trips: larger rows are as fast one by one, or twice
+as fast where all of them are more than this. (Rows of 256 bytes are 25 times as fast at once.)"""
+
+MOST_TRIPS = 1 << 16
+"""The numbers of more trips are not stored."""
+
+_AXIS = frozenset(
+    {"ArgMax", "ArgMin", "Concat", "Hardmax", "LayerNormalization", "LogSoftmax",
+     "RMSNormalization", "Softmax", "Split"}
+)  # fmt: skip
+"""Operators whose attribute tells the axis, counted from the end where it is negative."""
+
+_REDUCTIONS = frozenset(
+    {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+     "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}
+)  # fmt: skip
+
+_WITH_BATCH = frozenset(
+    {"AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "LpPool",
+     "MaxPool"}
+)  # fmt: skip
+
+_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+
+_LOOPS = frozenset({"Loop", "Scan"})
+"""What reads values that are not among its operands."""
+
+
+def row_bytes(value: oir.Value) -> int:
+    """What a value takes in memory, each extent that is not known counted as 1."""
+    extents = [dim for dim in shape_of(value) if isinstance(dim, int)]
+    return math.prod(extents) * max(dtype_of(value).bitwidth // 8, 1)
+
+
+class Batcher:
+    """Makes batched values before a Loop, or after it, wherever the rewriter stands.
+
+    Args:
+        b: Makes the nodes.
+        trips: The Loop.
+        rows: Values of the body, and the tensors that hold them for all trips.
+        is_numbered: Whether the number of the trip is one of them.
+    """
+
+    def __init__(
+        self,
+        b: Rewriter,
+        trips: Trips,
+        rows: Mapping[oir.Value, oir.Value],
+        is_numbered: bool = True,
+    ) -> None:
+        self._b = b
+        self._trips = trips
+        self.rows = dict(rows)
+        if is_numbered and trips.number.uses() and trips.count <= MOST_TRIPS:
+            self.rows[trips.number] = b.i64(range(trips.count))
+
+    def batch(self, node: oir.Node) -> None:
+        """Adds what the node makes to the rows.
+
+        Raises:
+            Refusal: An operand is neither known for all trips nor made before the loop, or the
+                operator is none that works on each row apart.
+        """
+        for x in node.inputs:
+            known = x in self.rows or self._trips.is_outer(x)
+            need(known, "an operand changes from trip to trip", node)
+        changes = node.op_type in _LOOPS or any(x in self.rows for x in node.inputs)
+        need(changes, "no operand changes", node)
+        need(not node.domain, "nobody knows what the operator does", node)
+        make = _MAKERS.get(node.op_type)
+        need(make is not None, f"{node.op_type} is not done by rows", node)
+        assert make is not None
+        for output in node.outputs:
+            need(self._affordable(output), "it would take much memory", node)
+        values = make(self, node)
+        for output, value in zip(node.outputs, values, strict=True):
+            self.rows[output] = value
+
+    def _affordable(self, value: oir.Value) -> bool:
+        size = row_bytes(value)
+        return size <= ROW_BYTES and size * self._trips.count <= TOTAL_BYTES
+
+    # -- operands -------------------------------------------------------------------------------
+
+    def _scanned(self, node: oir.Node, *places: int) -> None:
+        """Demands that of the operands only these change."""
+        for place, x in enumerate(node.inputs):
+            need(place in places or x not in self.rows, "another operand changes", node)
+
+    def _target(self, node: oir.Node) -> tuple[Dim, ...]:
+        """The shape of the result for all trips, which must not follow from values."""
+        need(has_one_shape(self._b, node.outputs[0]), "its shape follows from values", node)
+        return self._dims(node.outputs[0])
+
+    def _row(self, node: oir.Node, place: int = 0) -> tuple[oir.Value, int]:
+        """The batched operand and the rank of one row."""
+        x = node.inputs[place]
+        assert x is not None
+        need(x in self.rows, "the operand does not change", node)
+        return self.rows[x], rank_of(x)
+
+    def _aligned(self, x: oir.Value | None, rank: int) -> oir.Value | None:
+        """The operand, batched rows of which get this rank by axes of 1 in front."""
+        if x is None or x not in self.rows:
+            return x
+        missing = rank - rank_of(x)
+        return self._b.unsqueeze(self.rows[x], range(1, 1 + missing))
+
+    def _same(
+        self, node: oir.Node, inputs: Sequence[oir.Value | None], **changed: Any
+    ) -> list[oir.Value]:
+        """The same operator over other operands, with a leading axis in what it makes."""
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        types = [(dtype_of(x), self._dims(x)) for x in node.outputs]
+        return self._b.node(node.op_type, inputs, {**attributes, **changed}, types)
+
+    def _dims(self, value: oir.Value) -> tuple[Dim, ...]:
+        return (self._trips.count, *shape_of(value))
+
+    # -- operators ------------------------------------------------------------------------------
+
+    def elementwise(self, node: oir.Node) -> list[oir.Value]:
+        """Add(x, y): rows of x are aligned with rows of y, or with y itself."""
+        rank = max(rank_of(x) for x in node.inputs if x is not None)
+        return self._same(node, [self._aligned(x, rank) for x in node.inputs])
+
+    def clip(self, node: oir.Node) -> list[oir.Value]:
+        """Clip(x, low, high) of rows."""
+        self._scanned(node, 0)
+        return self._same(node, [self._row(node)[0], *node.inputs[1:]])
+
+    def product(self, node: oir.Node) -> list[oir.Value]:
+        """MatMul(x, w): one product for all trips where w is a matrix from before the loop."""
+        left, right = node.inputs
+        assert left is not None and right is not None
+        ranks = (rank_of(left), rank_of(right))
+        if 1 in ranks:
+            need(ranks == (1, 2) and right not in self.rows, "a vector is multiplied", node)
+            return self._same(node, [self.rows[left], right])
+        rank = max(ranks)
+        return self._same(node, [self._aligned(left, rank), self._aligned(right, rank)])
+
+    def reshape(self, node: oir.Node) -> list[oir.Value]:
+        """Reshape, Squeeze, Unsqueeze: the trips stay in front."""
+        self._scanned(node, 0)
+        return [self._b.reshape(self._row(node)[0], self._target(node))]
+
+    def expand(self, node: oir.Node) -> list[oir.Value]:
+        """Expand(x, shape): the trips stay in front."""
+        self._scanned(node, 0)
+        x = self._aligned(node.inputs[0], rank_of(node.outputs[0]))
+        assert x is not None
+        return [self._b.expand(x, self._target(node))]
+
+    def transpose(self, node: oir.Node) -> list[oir.Value]:
+        """Transpose of the axes after."""
+        perm = node.attributes["perm"].as_ints()
+        return [self._b.transpose(self._row(node)[0], [0, *(axis + 1 for axis in perm)])]
+
+    def along_axis(self, node: oir.Node) -> list[oir.Value]:
+        """Softmax, Split and so on along the axis after; Concat of rows with other rows."""
+        x, rank = self._row(node) if node.op_type != "Concat" else (None, rank_of(node.outputs[0]))
+        axis = node.attributes.get_int("axis", _default_axis(node.op_type)) % rank + 1
+        if x is None:
+            return self._same(node, [self._whole(part) for part in node.inputs], axis=axis)
+        self._scanned(node, 0)
+        return self._same(node, [x, *node.inputs[1:]], axis=axis)
+
+    def _whole(self, x: oir.Value | None) -> oir.Value:
+        """A part of a Concat for all trips, be it the same for all."""
+        assert x is not None
+        if x in self.rows:
+            return self.rows[x]
+        return self._b.expand(self._b.unsqueeze(x, [0]), self._dims(x))
+
+    def reduction(self, node: oir.Node) -> list[oir.Value]:
+        """ReduceSum and so on over the axes after."""
+        self._scanned(node, 0)
+        x, rank = self._row(node)
+        given = node.inputs[1] if len(node.inputs) > 1 else None
+        need(not node.attributes.get_int("noop_with_empty_axes", 0), "it may do nothing", node)
+        axes = range(rank) if given is None else const_ints(given)
+        need(axes, "its axes are not known, or there are none", node)
+        assert axes is not None
+        return self._same(node, [x, self._b.i64([axis % rank + 1 for axis in axes])])
+
+    def slice(self, node: oir.Node) -> list[oir.Value]:
+        """Slice of the axes after."""
+        self._scanned(node, 0)
+        x, rank = self._row(node)
+        starts, ends = node.inputs[1:3]
+        axes, steps = node.inputs[3] if len(node.inputs) > 3 else None, node.inputs[4:]
+        known = const_ints(axes) if axes is not None else tuple(range(rank))
+        need(known is not None, "its axes are not known", node)
+        assert known is not None
+        moved = self._b.axes_beside(starts, [axis % rank + 1 for axis in known])
+        return self._same(node, [x, starts, ends, moved, *steps])
+
+    def gather(self, node: oir.Node) -> list[oir.Value]:
+        """Gather(row, i) along the axis after; Gather(x, row of indices) along the first."""
+        data, index = node.inputs
+        axis = node.attributes.get_int("axis", 0)
+        assert data is not None and index is not None
+        if index not in self.rows:
+            x, rank = self._row(node)
+            return self._same(node, [x, index], axis=axis % rank + 1)
+        self._scanned(node, 1)
+        need(axis == 0, "what is gathered is not along the first axis", node)
+        return [self._taken(node, data, self.rows[index])]
+
+    def _taken(self, node: oir.Node, data: oir.Value, index: oir.Value) -> oir.Value:
+        """data[index], as a Slice where the rows follow each other."""
+        known = self._b.facts.elements(index)
+        if known is not None and known.ndim == 1 and known.min() >= 0:
+            steps = set(np.diff(known).tolist())
+            first, last = int(known[0]), int(known[-1])
+            if steps <= {1}:
+                return self._b.slice(data, [first], [last + 1], axes=[0])
+            if steps == {-1}:
+                end = last - 1 if last else INT64_MIN
+                return self._b.slice(data, [first], [end], [-1], [0])
+        return self._same(node, [data, index])[0]
+
+    def pad(self, node: oir.Node) -> list[oir.Value]:
+        """Pad of the axes after."""
+        self._scanned(node, 0)
+        x, rank = self._row(node)
+        pads = _known(node)
+        need(len(node.inputs) < 4, "it pads some of the axes", node)
+        more = self._b.i64([0, *pads[:rank], 0, *pads[rank:]])
+        return self._same(node, [x, more, *node.inputs[2:]])
+
+    def tile(self, node: oir.Node) -> list[oir.Value]:
+        """Tile of the axes after."""
+        self._scanned(node, 0)
+        x, _ = self._row(node)
+        return self._same(node, [x, self._b.i64([1, *_known(node)])])
+
+    def merged(self, node: oir.Node) -> list[oir.Value]:
+        """Conv and pooling, which have a batch axis already: the trips join it."""
+        self._scanned(node, 0)
+        need(len(node.outputs) == 1, "it makes indices, too", node)
+        x, _ = self._row(node)
+        (count, first, *rest), (_, *made) = shape_of(x), shape_of(node.outputs[0])
+        need(isinstance(first, int), "its batch is symbolic", node)
+        assert isinstance(first, int) and isinstance(count, int)
+        joined = self._b.reshape(x, (count * first, *rest))
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        types = [(dtype_of(node.outputs[0]), (count * first, *made))]
+        inputs = [joined, *node.inputs[1:]]
+        (value,) = self._b.node(node.op_type, inputs, attributes, types)
+        return [self._b.reshape(value, (count, first, *made))]
+
+    def running(self, node: oir.Node) -> list[oir.Value]:
+        """CumSum, whose axis is an operand."""
+        self._scanned(node, 0)
+        x, rank = self._row(node)
+        (axis,) = _known(node)
+        return self._same(node, [x, self._b.i64(axis % rank + 1)])
+
+    def nested(self, node: oir.Node) -> list[oir.Value]:
+        """A Scan or Loop in the body: all trips of the outer loop in each of its own."""
+        inner = Nested(node)
+        for x in inner.results:
+            size = row_bytes(x)
+            small = size <= SMALL_ROW or size * self._trips.count <= CACHED_BYTES
+            need(small, "a trip of its own works on what is in the cache", x)
+        for x in inner.captured:
+            need(x in self.rows or self._trips.is_outer(x), "its body reads a state", x)
+        changing = inner.changing(self.rows)
+        need(changing, "nothing in it changes", node)
+        inputs = list(node.inputs)
+        for place, own in enumerate(inner.body.inputs):
+            if own in changing:
+                whole = self._whole(inputs[place])
+                inputs[place] = self._exchanged(whole, place >= inner.states.stop)
+        body = self._body(inner, changing)
+        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
+        for place, x in enumerate(node.outputs):
+            if inner.changes(place, changing):
+                after = inner.results[place]
+                dims = self._dims(after)
+                types[place] = (dtype_of(x), (*shape_of(x)[: rank_of(x) - rank_of(after)], *dims))
+        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+        made = self._b.node(node.op_type, inputs, {**attributes, "body": body}, types)
+        return [
+            self._exchanged(x, place >= len(inner.states))
+            if inner.changes(place, changing)
+            else self._whole(x)
+            for place, x in enumerate(made)
+        ]
+
+    def _exchanged(self, x: oir.Value, is_stack: bool) -> oir.Value:
+        """The trips of one loop in front of those of the other one, where x has both."""
+        return self._b.transpose(x, [1, 0, *range(2, rank_of(x))]) if is_stack else x
+
+    def _body(self, inner: Nested, changing: set[oir.Value]) -> oir.Graph:
+        """The body of an inner loop, for all trips of the outer one.
+
+        Raises:
+            Refusal: It does something that is not done by rows.
+        """
+        b = self._b
+        copy, pairs = copied(b, inner.body)
+        rows = {x: self.rows[x] for x in inner.captured if x in self.rows}
+        for place, old in enumerate(inner.body.inputs):
+            if old in changing:
+                new = b.value(old.name or "row", dtype_of(old), self._dims(old))
+                rows[pairs[old]] = copy.inputs[place] = new
+        nothing_else_changes = Trips(inner.node, self._trips.count, oir.Graph([], [], nodes=[]))
+        batcher = Batcher(b, nothing_else_changes, rows, is_numbered=False)
+        try:
+            with b.at_end(copy):
+                for node in list(copy):
+                    if any(x in batcher.rows for x in node.inputs):
+                        batcher.batch(node)
+                first = len(inner.body.outputs) - len(inner.results)
+                for place, old in enumerate(inner.results):
+                    if inner.changes(place, changing):
+                        value = batcher._whole(pairs[old])
+                        made = value.producer() is not None
+                        copy.outputs[first + place] = value if made else b.Identity(value)
+        except Refusal:
+            release(copy)
+            raise
+        for node in reversed(list(copy)):
+            if not any(x.uses() or x.is_graph_output() for x in node.outputs):
+                copy.remove(node, safe=True)
+        return copy
+
+
+def _known(node: oir.Node) -> tuple[int, ...]:
+    """The integers that are a node's second operand.
+
+    Raises:
+        Refusal: They are computed at run time.
+    """
+    integers = const_ints(node.inputs[1])
+    need(integers is not None, "its second operand is not known", node)
+    assert integers is not None
+    return integers
+
+
+def _default_axis(op_type: str) -> int:
+    return 0 if op_type in ("ArgMax", "ArgMin", "Split") else -1
+
+
+_MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
+    **dict.fromkeys(UNARY | BROADCASTING | {"Identity"}, Batcher.elementwise),
+    **dict.fromkeys(_LOOPS, Batcher.nested),
+    **dict.fromkeys(_AXIS, Batcher.along_axis),
+    **dict.fromkeys(_REDUCTIONS, Batcher.reduction),
+    **dict.fromkeys(_WITH_BATCH, Batcher.merged),
+    **dict.fromkeys(_RESHAPES, Batcher.reshape),
+    "Clip": Batcher.clip,
+    "CumSum": Batcher.running,
+    "Expand": Batcher.expand,
+    "Gather": Batcher.gather,
+    "MatMul": Batcher.product,
+    "Pad": Batcher.pad,
+    "Slice": Batcher.slice,
+    "Tile": Batcher.tile,
+    "Transpose": Batcher.transpose,
+}
+
+
+def batchable(b: Batcher, node: oir.Node) -> bool:
+    """Whether the node's results could be added to the rows, which then happened."""
+    try:
+        b.batch(node)
+    except Refusal:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Changes of a graph that keep its meaning: replacement, dead code, CSE and LICM."""

@@ -1,0 +1,82 @@
+"""Common subexpressions: equal nodes over equal inputs become one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import onnx_ir as oir
+
+from hlo2onnx.rewrite.large_graphs import replace_input
+from hlo2onnx.rewrite.licm import is_repeatable
+from hlo2onnx.rewrite.replace import can_replace, replace, subgraphs
+
+
+def eliminate_common_subexpressions(
+    graph: oir.Graph, outer: dict[Hashable, oir.Node] | None = None
+) -> int:
+    """Removes nodes that compute what an earlier node of this graph or of a graph around it
+    computes; returns how many went. Of nodes with subgraphs only equal stacks of a Loop become
+    one; random ones are left alone."""
+    seen = dict(outer or {})
+    count = 0
+    for node in list(graph):
+        inner = subgraphs(node)
+        if inner:
+            count += sum(eliminate_common_subexpressions(subgraph, seen) for subgraph in inner)
+            count += _share_stacks(node) if node.op_type == "Loop" else 0
+            continue
+        key = _key(node)
+        earlier = seen.setdefault(key, node) if is_repeatable(node) else node
+        if earlier is node:
+            continue
+        if all(map(can_replace, node.outputs, earlier.outputs)):
+            replace(node, earlier.outputs)
+            count += 1
+    return count
+
+
+def _share_stacks(loop: oir.Node) -> int:
+    """Makes readers of what a Loop stacks read the first of its outputs that stacks the same;
+    returns how many outputs nobody reads any more."""
+    seen: dict[Hashable, oir.Value] = {}
+    count = 0
+    for stacked, output in _stacks(loop):
+        earlier = seen.setdefault(_origin(stacked), output)
+        if earlier is not output and output.uses():
+            for reader, position in list(output.uses()):  # a graph's output stays what it is
+                replace_input(reader, position, earlier)
+            count += not output.is_graph_output()
+    return count
+
+
+def _stacks(loop: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
+    """What the body of a Loop makes in a trip, and the output that is the stack of it."""
+    states = len(loop.inputs) - 2
+    stacked = loop.attributes["body"].as_graph().outputs[1 + states :]
+    return zip(stacked, loop.outputs[states:], strict=True)
+
+
+def _origin(value: oir.Value) -> Hashable:
+    """Equal for what is stacked of the same, at whatever depth, and for copies."""
+    node = value.producer()
+    if node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        return _origin(node.inputs[0])
+    if node is not None and node.op_type == "Loop":
+        for stacked, output in _stacks(node):
+            if output is value:
+                return (node, _origin(stacked))
+    return value
+
+
+def _key(node: oir.Node) -> Hashable:
+    attributes = tuple(
+        sorted((name, _attribute_key(attribute)) for name, attribute in node.attributes.items())
+    )
+    return (node.domain, node.op_type, len(node.outputs), tuple(map(id, node.inputs)), attributes)
+
+
+def _attribute_key(attribute: oir.Attr) -> str:
+    if attribute.type == oir.AttributeType.TENSOR:
+        tensor = attribute.as_tensor()
+        return f"{tensor.dtype}{tensor.shape}{tensor.tobytes()!r}"
+    return f"{attribute.type.name}{attribute.value!r}"

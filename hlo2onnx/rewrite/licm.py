@@ -1,0 +1,52 @@
+"""Moving what does not change from trip to trip out of loops."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.rewrite.replace import subgraphs
+
+RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike",
+                    "RandomUniform", "RandomUniformLike"})  # fmt: skip
+"""Operators that give another result each time."""
+
+
+def is_repeatable(node: oir.Node) -> bool:
+    """Whether the node gives the same whenever and however often it runs; nobody can tell of the
+    operators of other domains."""
+    return node.op_type not in RANDOM and not node.domain
+
+
+def hoist_invariants(graph: oir.Graph) -> int:
+    """Moves nodes of Loop bodies that read nothing made in the body in front of the Loop; returns
+    how many went.
+
+    They then run once, also where the loop makes no trip: no operator that we emit fails or has
+    side effects. Nodes of branches stay, since they may cost much and never run.
+    """
+    count = 0
+    for node in list(graph):
+        for subgraph in subgraphs(node):
+            count += hoist_invariants(subgraph)
+            if node.op_type == "Loop":
+                count += _empty(subgraph, node, graph)
+    return count
+
+
+def _empty(body: oir.Graph, loop: oir.Node, graph: oir.Graph) -> int:
+    inside: set[oir.Value] = set(body.inputs)
+    moved = 0
+    for node in list(body):
+        fixed = not (
+            subgraphs(node)
+            or not is_repeatable(node)
+            or inside.intersection(node.inputs)
+            or any(output.is_graph_output() for output in node.outputs)
+        )
+        if fixed:
+            body.remove(node)
+            graph.insert_before(loop, node)
+            moved += 1
+        else:
+            inside.update(node.outputs)
+    return moved

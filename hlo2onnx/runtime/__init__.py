@@ -1,0 +1,1 @@
+"""Running models in ONNX Runtime: calls, sessions, state, profiles, and files."""

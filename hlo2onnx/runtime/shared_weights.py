@@ -1,0 +1,44 @@
+"""Several programs that share their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hlo2onnx.program import OnnxProgram
+from hlo2onnx.runtime.output_paths import output_folder
+from hlo2onnx.runtime.saving import save_models
+
+
+class OnnxPrograms(Mapping[str, OnnxProgram]):
+    """Programs by name, as `hlo2onnx.translate({"prefill": ..., "decode": ...})` gives them."""
+
+    def __init__(self, programs: Mapping[str, OnnxProgram]) -> None:
+        self._programs = dict(programs)
+
+    def __getitem__(self, name: str) -> OnnxProgram:
+        return self._programs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._programs)
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def save(self, folder: str | Path, *, weights: str = "weights.data") -> None:
+        """Writes `<name>.onnx` for each program and one file of weights, each weight once.
+
+        Args:
+            folder: Which must exist.
+            weights: Name of the file of weights in it.
+
+        Raises:
+            UsageError: There is no such folder.
+            WriteError: A file cannot be written.
+        """
+        folder = output_folder(folder)
+        models = {folder / f"{name}.onnx": item.model for name, item in self._programs.items()}
+        save_models(models, folder / weights)
+
+    def __repr__(self) -> str:
+        return f"<OnnxPrograms {', '.join(self._programs)}>"

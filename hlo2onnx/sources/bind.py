@@ -1,0 +1,236 @@
+"""Arguments that become part of the model: weights as named initializers."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import onnx_ir as oir
+
+from hlo2onnx.errors import SignatureError, UsageError
+from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
+from hlo2onnx.runtime.calling import input_array
+from hlo2onnx.sources.signature import Bound, Leaf, Signature, Statics, Trees, key_paths
+from hlo2onnx.sources.source import Source
+
+Bind = str | int | Iterable[str | int] | Mapping[str | int, Any]
+"""Which arguments of a function to bind, by name or position: with their values, or without where
+these are the example arguments of a translated function."""
+
+
+def bound(
+    source: Source, values: Mapping[str | int, Any], parameters: Sequence[str] = ()
+) -> Source:
+    """The program with these arguments fixed.
+
+    Args:
+        values: The arguments, pytrees of arrays, by the parameter's name or position; for a bare
+            StableHLO program arrays by the input's name or index.
+        parameters: Names of positional parameters, where they are known: of arguments that hold no
+            arrays, or none that the program reads, the signature has no names.
+
+    Raises:
+        UsageError: There is no such argument, or the value is not one of it.
+    """
+    signature = source.signature
+    if signature.trees is None:
+        chosen = _ports(signature, values)
+        return replace(source, signature=_without(signature, chosen, None))
+    return replace(source, signature=_with_trees(signature, signature.trees, values, parameters))
+
+
+def named_without_argument(source: Source) -> Source:
+    """The program with bound weights named by their paths within the one argument they were."""
+    taken = {port.name for port in source.signature.inputs}
+    names = [item.port.name.partition("/")[2] for item in source.signature.bound]
+    renamed = tuple(
+        replace(item, port=replace(item.port, name=name)) if name and name not in taken else item
+        for item, name in zip(source.signature.bound, names, strict=True)
+    )
+    return replace(source, signature=replace(source.signature, bound=renamed))
+
+
+def stored_as(source: Source, dtype: oir.DataType) -> Source:
+    """The program with its bound f32 weights rounded to a narrower type, in which they stay."""
+    rounded = tuple(
+        replace(item, array=item.array.astype(dtype.numpy()))
+        if item.port.element == "f32" and item.array.size > SMALL_ELEMENTS
+        else item
+        for item in source.signature.bound
+    )
+    return replace(source, signature=replace(source.signature, bound=rounded))
+
+
+def values_to_bind(
+    bind: Bind, parameters: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str | int, Any]:
+    """What to bind, by position or keyword; names without values get the example argument's.
+
+    Args:
+        bind: As given by the user.
+        parameters: Names of the function's positional parameters.
+        args, kwargs: Its example arguments.
+
+    Raises:
+        UsageError: There is no such example argument.
+    """
+    if isinstance(bind, Mapping):
+        return dict(bind)
+    keys = [bind] if isinstance(bind, str | int) else bind
+    if not isinstance(keys, Iterable):
+        raise UsageError(f"bind={bind!r} names no argument: give a name, names, or a mapping")
+    values: dict[str | int, Any] = {}
+    for key in keys:
+        place = parameters.index(key) if key in parameters[: len(args)] else key  # type: ignore[arg-type]
+        if isinstance(place, int) and place < len(args):
+            values[place] = args[place]
+        elif place in kwargs:
+            values[place] = kwargs[str(place)]
+        else:
+            raise UsageError(
+                f"bind= names the argument {key!r} but no value: give a mapping, or the function"
+                " and its example arguments"
+            )
+    return values
+
+
+def _ports(signature: Signature, values: Mapping[str | int, Any]) -> dict[int, Any]:
+    """The bound inputs of a bare program, by index."""
+    names = [port.name for port in signature.inputs]
+    chosen = {}
+    for key, value in values.items():
+        index = names.index(key) if key in names else key
+        if not isinstance(index, int) or not 0 <= index < len(names):
+            raise UsageError(f"bind= speaks of the input {key!r}; there are {', '.join(names)}")
+        chosen[index] = _array(value, signature.inputs[index], None)
+    return chosen
+
+
+def _array(value: Any, port: Any, dtype: Any) -> Any:
+    try:
+        return input_array(value, port, dtype)
+    except SignatureError as error:
+        raise UsageError(f"bind=: {error}") from error
+
+
+def _with_trees(
+    signature: Signature,
+    trees: Trees,
+    values: Mapping[str | int, Any],
+    parameters: Sequence[str],
+) -> Signature:
+    paths = key_paths(trees.in_tree, trees.in_leaves)
+    places = {}
+    for key, item in values.items():
+        position = parameters.index(str(key)) if key in parameters else key
+        places[_argument(signature, trees, paths, (key, position), item)] = key
+    chosen: dict[int, Any] = {}
+    for place, key in places.items():
+        leaves = [
+            (leaf, path)
+            for leaf, path in zip(trees.in_leaves, paths, strict=True)
+            if (path[0].idx, _key(path[1])) == place
+        ]
+        given = _arrays(trees, place, values[key])
+        if [tuple(path) for path, _ in given] != [tuple(path[2:]) for _, path in leaves]:
+            raise UsageError(f"the value to bind to {key!r} does not have its structure")
+        for (leaf, _), (_, item) in zip(leaves, given, strict=True):
+            if leaf.port is not None:
+                port = signature.inputs[leaf.port]
+                chosen[leaf.port] = _array(item, port, leaf.aval.dtype)
+    return _without(signature, chosen, _remaining(trees, places, chosen))
+
+
+def _arrays(trees: Trees, place: tuple[int, Any], value: Any) -> list[tuple[Any, Any]]:
+    """The leaves of an argument by their paths in it, without those that the program has as
+    objects."""
+    paths = jax.tree_util.tree_flatten_with_path(trees.statics.objects)[0]
+    own = {tuple(path[2:]) for path, _ in paths if (path[0].idx, _key(path[1])) == place}
+    leaves = jax.tree_util.tree_flatten_with_path(value)[0]
+    return [(path, leaf) for path, leaf in leaves if tuple(path) not in own]
+
+
+def _key(entry: Any) -> Any:
+    return entry.idx if hasattr(entry, "idx") else entry.key
+
+
+def _argument(
+    signature: Signature, trees: Trees, paths: Sequence[Any], keys: tuple[Any, Any], value: Any
+) -> tuple[int, Any]:
+    """Which of (args, kwargs) an argument is in, and where there.
+
+    Args:
+        keys: What the user calls it, and the position of a parameter of that name, if known.
+        value: What to bind to it.
+    """
+    key, position = keys[0], _dynamic_position(trees, keys[1])
+    for leaf, path in zip(trees.in_leaves, paths, strict=True):
+        place = (path[0].idx, _key(path[1]))
+        name = None
+        if leaf.port is not None:
+            name = signature.inputs[leaf.port].name.split("/")[0]
+        if key == name or place == (1, key) or place == (0, position):
+            return place
+    empty = _without_leaves(trees)
+    if (1, key) in empty or (0, position) in empty:
+        return (1, key) if (1, key) in empty else (0, position)
+    if not jax.tree.leaves(value) and len(empty) == 1:  # lowered programs name leaves only
+        return empty[0]
+    raise UsageError(f"bind= speaks of the argument {key!r}, which the program does not have")
+
+
+def _without_leaves(trees: Trees) -> list[tuple[int, Any]]:
+    """The arguments that hold no arrays, such as the state of a model that has none."""
+    args, kwargs = jax.tree_util.tree_unflatten(trees.in_tree, range(len(trees.in_leaves)))
+    items = [((0, index), item) for index, item in enumerate(args)]
+    items += [((1, name), item) for name, item in kwargs.items()]
+    return [place for place, item in items if not jax.tree.leaves(item)]
+
+
+def _dynamic_position(trees: Trees, key: str | int) -> int | None:
+    """The position of an argument among those that are not static."""
+    if not isinstance(key, int) or key in trees.statics.positional:
+        return None
+    return key - sum(static < key for static in trees.statics.positional)
+
+
+def _remaining(trees: Trees, places: Iterable[tuple[int, Any]], chosen: Mapping[int, Any]) -> Trees:
+    """The calling convention without the bound arguments."""
+    args, kwargs = jax.tree_util.tree_unflatten(trees.in_tree, range(len(trees.in_leaves)))
+    taken = set(places)
+    left = _left((args, kwargs), taken)
+    kept, tree = jax.tree_util.tree_flatten(left)
+    leaves = []
+    for index in kept:
+        leaf = trees.in_leaves[index]
+        port = None if leaf.port is None else leaf.port - sum(b < leaf.port for b in chosen)
+        leaves.append(Leaf(leaf.aval, port))
+    statics = trees.statics
+    positions = [i for i in range(statics.count) if i not in statics.positional]
+    gone = {positions[index] for kind, index in taken if kind == 0 and index < len(positions)}
+    moved = Statics(
+        max(statics.count - len(gone), 0),
+        {
+            index - sum(other < index for other in gone): value
+            for index, value in statics.positional.items()
+        },
+        statics.keywords,
+        None if statics.objects is None else _left(statics.objects, taken),
+    )
+    return replace(trees, in_tree=tree, in_leaves=tuple(leaves), statics=moved)
+
+
+def _left(arguments: Any, taken: Container[tuple[int, Any]]) -> Any:
+    args, kwargs = arguments
+    return (
+        tuple(item for index, item in enumerate(args) if (0, index) not in taken),
+        {name: item for name, item in kwargs.items() if (1, name) not in taken},
+    )
+
+
+def _without(signature: Signature, chosen: Mapping[int, Any], trees: Trees | None) -> Signature:
+    kept = [port for index, port in enumerate(signature.inputs) if index not in chosen]
+    added = [Bound(signature.inputs[index], array) for index, array in sorted(chosen.items())]
+    return replace(signature, inputs=tuple(kept), trees=trees, bound=(*signature.bound, *added))

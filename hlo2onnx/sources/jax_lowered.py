@@ -1,0 +1,149 @@
+"""Programs that come from JAX in this process: `jax.stages.Lowered` and functions.
+
+JAX tells nowhere in public which arguments jit pruned, which constants it made arguments, for
+which platforms it lowered and which arguments are static; this file alone reads it in private.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from hlo2onnx.errors import LoadError
+from hlo2onnx.sources.partition import (
+    combined,
+    is_filtered,
+    partitioned,
+    partitioned_within,
+    plain_function,
+)
+from hlo2onnx.sources.signature import NO_STATICS, Statics, with_trees
+from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
+from hlo2onnx.sources.symbolic_arguments import Dynamic, symbolic_arguments
+
+
+def from_lowered(lowered: Any, statics: Statics = NO_STATICS) -> Source:
+    """Loads a `jax.stages.Lowered`.
+
+    Raises:
+        LoadError: The lowering is not StableHLO.
+    """
+    module = lowered.compiler_ir("stablehlo")
+    if module is None:
+        raise LoadError("this Lowered holds no StableHLO module")
+    name = module.operation.attributes["sym_name"].value
+    lowering = lowered._lowering
+    constants = lowering.const_args
+    module = bind_added_arguments(module, lowering._platforms, constants)
+    kept = [index - len(constants) for index in lowering.compile_args["kept_var_idx"]]
+    signature = with_trees(
+        find_function(module.operation, "main", name),
+        lowered.in_tree,
+        jax.tree_util.tree_leaves(lowered.args_info),
+        [index for index in kept if index >= 0],
+        lowered.out_tree,
+        lowering.compile_args["global_out_avals"],
+        statics,
+    )
+    return Source(module, "main", signature, name)
+
+
+def from_function(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic: Dynamic | None = None,
+) -> Source:
+    """Lowers a jitted or plain function for example arguments, and loads that.
+
+    A module with weights (`objects.plain_function`) is the first argument of what it does.
+
+    Raises:
+        LoadError: The function's `lower` gives no `jax.stages.Lowered`.
+        UsageError: The dynamic dimensions do not fit the arguments.
+    """
+    args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
+    if isinstance(function, jax.stages.Wrapped):
+        return _lowered(function, args, kwargs, _statics(function, args, kwargs))
+    parts = partitioned if is_filtered(function) else partitioned_within
+    (args, kwargs), (others, named) = parts((tuple(args), dict(kwargs)))
+    function, module = plain_function(function)
+    if module is not None:
+        weights, settings = partitioned(module)
+        args, others = (weights, *args), (settings, *others)
+    return _with_objects(function, args, kwargs, (others, named))
+
+
+def _with_objects(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], objects: Any
+) -> Source:
+    """The program of a function of arrays and objects."""
+    if not jax.tree_util.tree_leaves(objects):
+        objects = None
+    jitted = jax.jit(_named(function, objects))
+    return _lowered(jitted, args, kwargs, Statics(objects=objects))
+
+
+def _lowered(
+    jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+) -> Source:
+    try:
+        lowered = unwrapped(jitted.lower(*args, **kwargs))
+    except RuntimeError as error:
+        if "std::bad_cast" not in str(error):
+            raise
+        raise LoadError(_SYMBOLIC_CALLBACK) from error
+    if lowered is None:
+        raise LoadError(f"lowering a {type(jitted).__name__} gives no jax.stages.Lowered")
+    return from_lowered(lowered, statics)
+
+
+_SYMBOLIC_CALLBACK = (
+    "JAX does not lower Python callbacks whose results have symbolic shapes\n"
+    "  next   lower the function for static shapes, or without callbacks: equinox's checks make"
+    " none where the environment variable EQX_ON_ERROR is off, or nan"
+)
+"""What its error, "std::bad_cast", means."""
+
+
+def unwrapped(lowered: Any) -> Any:
+    """The `jax.stages.Lowered` in what `.lower()` of a jit gives; None if there is none.
+
+    Those of flax.nnx and equinox keep it in their attribute `lowered`.
+    """
+    if isinstance(lowered, jax.stages.Lowered):
+        return lowered
+    inner = getattr(lowered, "lowered", None)
+    return inner if isinstance(inner, jax.stages.Lowered) else None
+
+
+def _named(function: Callable[..., Any], objects: Any) -> Callable[..., Any]:
+    """The same as a function proper: jit takes only what it can hash, an `equinox.Module` with
+    weights is not; the parameters' names stay. The objects are put back among its arguments."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if objects is not None:
+            args, kwargs = combined((args, kwargs), objects)
+        return function(*args, **kwargs)
+
+    functools.update_wrapper(call, function, updated=())
+    call.__name__ = getattr(function, "__name__", type(function).__name__)
+    return call
+
+
+_JITTED = type(jax.jit(lambda: None))
+
+
+def _statics(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Statics:
+    if not isinstance(jitted, _JITTED):
+        return NO_STATICS
+    info, count = jitted._jit_info, len(args)
+    positions = [index % count for index in info.static_argnums if -count <= index < count]
+    return Statics(
+        count,
+        {index: args[index] for index in positions},
+        {name: kwargs[name] for name in info.static_argnames if name in kwargs},
+    )

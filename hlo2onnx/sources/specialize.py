@@ -1,0 +1,102 @@
+"""A program of dynamic shapes for one size of each of its dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hlo2onnx.errors import UsageError
+from hlo2onnx.ir.dims import evaluate, free_symbols
+from hlo2onnx.ir.values import Dim
+from hlo2onnx.mlir.constants import densify
+from hlo2onnx.mlir.context import clone_module, parse_module
+from hlo2onnx.mlir.refine import refined
+from hlo2onnx.mlir.specialize import make_main, specialize
+from hlo2onnx.sources.signature import Port, Signature
+from hlo2onnx.sources.source import Source, find_function
+
+
+def symbols_of(signature: Signature) -> list[str]:
+    """The names of the symbols in a program's input shapes."""
+    return free_symbols(dim for port in signature.inputs for dim in port.shape)
+
+
+def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
+    """The same program with static shapes only.
+
+    Args:
+        sizes: What each symbol stands for, by name; a dimension without a name is called
+            `<input>_dim<axis>`.
+
+    Raises:
+        UsageError: A symbol is missing or unknown, a size is no size, or the program does not
+            admit these sizes.
+    """
+    _check_sizes(symbols_of(source.signature), sizes)
+    module = clone_module(source.module)
+    densify(module)
+    make_main(module, source.function)
+    main = find_function(module, "main", source.description)
+    types = [argument.type for argument in main.regions[0].blocks[0].arguments]
+    dims = source.signature.dims
+    specialize(
+        main,
+        {
+            position: np.array(_size(dim, sizes), f"int{types[position].element_type.width}")
+            for position, dim in dims.items()
+        },
+    )
+    inputs = [_static(_moved(port, dims), sizes) for port in source.signature.inputs]
+    shapes: list[Sequence[int] | None] = [None] * (len(types) - len(dims))
+    weights = [
+        replace(item, port=_static(_moved(item.port, dims), sizes))
+        for item in source.signature.bound
+    ]
+    for port in [*inputs, *(item.port for item in weights)]:
+        shapes[port.position] = [int(dim) for dim in port.shape]  # type: ignore[arg-type]
+    static = parse_module(refined(module, shapes), source.description)
+    outputs = [_static(port, sizes) for port in source.signature.outputs]
+    signature = replace(
+        source.signature,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        dims={},
+        bound=tuple(weights),
+    )
+    return replace(source, module=static, function="main", signature=signature)
+
+
+def _check_sizes(names: Sequence[str], sizes: Mapping[str, int]) -> None:
+    if not isinstance(sizes, Mapping):
+        raise UsageError(f'specialize={sizes!r} is no mapping of names to sizes, as {{"b": 8}}')
+    has = ", ".join(names) or "none"
+    if unknown := [str(name) for name in sizes if name not in names]:
+        raise UsageError(f"the program has no dimension {', '.join(unknown)}; it has {has}")
+    for name, size in sizes.items():
+        is_size = isinstance(size, int | np.integer) and not isinstance(size, bool)
+        if not is_size or not 0 <= size < 1 << 63:
+            raise UsageError(f"{size!r} is no size of the dimension {name}: give a whole number")
+    if missing := [name for name in names if name not in sizes]:
+        raise UsageError(
+            f"the program has dimensions without a size: {', '.join(missing)}; specialize= needs"
+            " one for each"
+        )
+
+
+def _moved(port: Port, dims: Mapping[int, Dim]) -> Port:
+    """The port where the extents among the arguments are gone."""
+    return replace(port, position=port.position - sum(other < port.position for other in dims))
+
+
+def _static(port: Port, sizes: Mapping[str, int]) -> Port:
+    known = {name: sizes.get(name, 0) for name in free_symbols(port.shape)}
+    return replace(port, shape=tuple(_size(dim, known) for dim in port.shape))
+
+
+def _size(dim: Dim, sizes: Mapping[str, int]) -> int:
+    size = evaluate(dim, sizes)
+    if size is None or size < 0:
+        raise UsageError(f"the dimension {dim} would be {size}")
+    return size

@@ -1,0 +1,162 @@
+"""Discrete Fourier transforms as products with matrices.
+
+A transform of n = r s points is one of r points for each s-th element, a multiplication by roots
+of unity and one of s points (Cooley and Tukey). The transforms of r points are one product with a
+matrix. A prime r that is too large for that is a convolution, done by transforms of a length that
+is a product of small primes (Bluestein).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
+from hlo2onnx.targets.decompositions.dft_factors import (
+    LARGEST_MATRIX,
+    MANY,
+    Array,
+    as_real,
+    chirp,
+    chirp_spectrum,
+    convolution_length,
+    dft_matrix,
+    radices,
+)
+
+RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+"""Operators that only group the elements of a tensor differently."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """y[k] = scale * sum over j of x[j] exp(sign 2 pi i j k / length).
+
+    Tensors are (outer, parts, extent, inner), where parts is 2, real parts before imaginary ones,
+    or 1 where the imaginary ones are zero or not asked for.
+
+    Attributes:
+        inputs: How many x there are; the rest, up to the length, are zeros.
+        outputs: How many y are asked for, the first ones.
+        parts_in, parts_out: 1 or 2.
+    """
+
+    length: int
+    sign: int
+    inputs: int
+    outputs: int
+    parts_in: int = 2
+    parts_out: int = 2
+    scale: float = 1.0
+
+
+def transformed(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
+    """The transform of (outer, parts_in, inputs, inner): (outer, parts_out, outputs, inner)."""
+    outer, _, _, inner = columns_of(x)
+    count = outer * inner if isinstance(outer, int) else MANY
+    factors = radices(transform.length, count)
+    rest, done = transform.length, 1
+    for index, radix in enumerate(factors):
+        rest, before = rest // radix, done
+        done *= radix
+        stage = Transform(radix, transform.sign, radix, radix)
+        if index == 0:
+            inputs = -(-transform.inputs // rest)
+            x = _padded(b, x, inputs * rest)
+            stage = replace(stage, inputs=inputs, parts_in=transform.parts_in)
+        if rest == 1:
+            outputs = -(-transform.outputs // before)
+            parts = transform.parts_out
+            stage = replace(stage, outputs=outputs, parts_out=parts, scale=transform.scale)
+        x = shaped(b, x, [outer, stage.parts_in, stage.inputs, rest * before * inner])
+        x = _prime(b, x, stage) if radix > LARGEST_MATRIX else _product(b, x, stage)
+        if rest > 1:
+            x = _twiddled(b, x, radix, rest, transform.sign)
+    x = shaped(b, x, [outer, transform.parts_out, stage.outputs * before, inner])
+    return b.slice(x, [0], [transform.outputs], axes=[2])
+
+
+def _product(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
+    """The transform as one product with a matrix."""
+    outer, _, _, inner = columns_of(x)
+    matrix = dft_matrix(stage.length, stage.outputs, stage.inputs, stage.sign) * stage.scale
+    weights = as_real(matrix, stage.parts_out, stage.parts_in)
+    if inner == 1:
+        x = shaped(b, x, [outer, weights.shape[1]])
+        x = b.MatMul(x, const_like(b, weights.T, x))
+    else:
+        x = shaped(b, x, [outer, weights.shape[1], inner])
+        x = b.MatMul(const_like(b, weights, x), x)
+    return shaped(b, x, [outer, stage.parts_out, stage.outputs, inner])
+
+
+def _twiddled(b: GraphBuilder, x: oir.Value, radix: int, rest: int, sign: int) -> oir.Value:
+    """What comes between two stages: (outer, 2, radix, rest * columns) times the roots of unity
+    that belong to its radix and rest, as (outer, 2, rest, radix * columns)."""
+    outer, _, _, inner = columns_of(x)
+    columns = inner // rest
+    x = shaped(b, x, [outer, 2, radix, rest, columns])
+    x = _times(b, x, dft_matrix(radix * rest, radix, rest, sign)[..., None])
+    x = b.transpose(x, (0, 1, 3, 2, 4))
+    return shaped(b, x, [outer, 2, rest, radix * columns])
+
+
+def _prime(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
+    """The transform as a convolution with a chirp."""
+    length, sign = stage.length, stage.sign
+    padded = convolution_length(stage.inputs + stage.outputs - 1)
+    spectrum = chirp_spectrum(length, stage.inputs, stage.outputs, sign, padded)
+    x = _times(b, x, chirp(length, stage.inputs, sign)[:, None])
+    x = transformed(b, x, Transform(padded, -1, stage.inputs, padded))
+    x = _times(b, x, spectrum[:, None] * (stage.scale / padded))
+    x = transformed(b, x, Transform(padded, 1, padded, stage.outputs))
+    x = _times(b, x, chirp(length, stage.outputs, sign)[:, None])
+    return b.slice(x, [0], [stage.parts_out], axes=[1])
+
+
+def _times(b: GraphBuilder, x: oir.Value, factors: Array) -> oir.Value:
+    """(outer, parts, ...) times complex numbers (...); complex, whatever x was."""
+    if shape_of(x)[1] == 1:
+        product: oir.Value = b.Mul(x, const_like(b, np.stack([factors.real, factors.imag]), x))
+        return product
+    swapped = b.Gather(x, b.i64([1, 0]), axis=1)
+    straight = b.Mul(x, const_like(b, factors.real, x))
+    crossed = b.Mul(swapped, const_like(b, np.stack([-factors.imag, factors.imag]), x))
+    result: oir.Value = b.Add(straight, crossed)
+    return result
+
+
+def _padded(b: GraphBuilder, x: oir.Value, extent: int) -> oir.Value:
+    """x with zeros up to that extent of axis 2."""
+    missing = extent - columns_of(x)[2]
+    if not missing:
+        return x
+    padded: oir.Value = b.Pad(x, b.i64([0, 0, 0, 0, 0, 0, missing, 0]))
+    return padded
+
+
+def shaped(b: GraphBuilder, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
+    """Reshape, also of what x itself is a Reshape of."""
+    node = x.producer()
+    if node is not None and node.op_type in RESHAPES:
+        x = node.inputs[0] or x
+    return b.reshape(x, dims)
+
+
+def const_like(b: GraphBuilder, array: Array, like: oir.Value) -> oir.Value:
+    """A constant of the element type of `like`."""
+    return b.const(np.ascontiguousarray(array), dtype_of(like))
+
+
+def columns_of(x: oir.Value) -> tuple[Dim, int, int, int]:
+    """The extents of a value (outer, parts, extent, inner), of which the first may be symbolic."""
+    outer, *rest = shape_of(x)
+    if not all(isinstance(dim, int) for dim in rest):
+        raise InternalError(f"{x.name} has a dynamic shape")
+    parts, extent, inner = (int(dim) for dim in rest)  # type: ignore[arg-type]
+    return outer, parts, extent, inner

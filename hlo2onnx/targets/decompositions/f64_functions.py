@@ -1,0 +1,192 @@
+"""f64 functions for targets that have them in f32 only.
+
+They rest on Exp, Log, Sin, Cos and Sqrt in f64, which every runtime has, and hold no fitted
+coefficients. The errors behind the formulas are the largest found in ONNX Runtime, in ULP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.accurate_math import log1p
+from hlo2onnx.ir.builder import GraphBuilder
+
+
+def atan_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """The f32 result y, then one step: y + (x - tan(y)) / (1 + x tan(y)).  4
+
+    The step is atan(x) - atan(tan(y)) to first order, and what it neglects is the cube of the
+    f32 error.
+    """
+    # Beyond 1e17 the result does not change any more, and an infinity would give NaN.
+    x = b.Clip(x, b.scalar_like(-1e17, x), b.scalar_like(1e17, x))
+    y = b.cast(b.Atan(b.cast(x, oir.DataType.FLOAT)), oir.DataType.DOUBLE)
+    sin, cos = b.Sin(y), b.Cos(y)
+    step = b.Div(b.Sub(b.Mul(x, cos), sin), b.Add(cos, b.Mul(x, sin)))
+    result: oir.Value = b.Add(y, step)
+    return result
+
+
+def asin_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """atan(x / sqrt((1 - x) (1 + x))).  4"""
+    one = b.scalar_like(1, x)
+    return atan_f64(b, b.Div(x, b.Sqrt(b.Mul(b.Sub(one, x), b.Add(one, x)))))
+
+
+def acos_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """2 atan(sqrt((1 - x) / (1 + x))).  4"""
+    one = b.scalar_like(1, x)
+    half = atan_f64(b, b.Sqrt(b.Div(b.Sub(one, x), b.Add(one, x))))
+    result: oir.Value = b.Add(half, half)
+    return result
+
+
+_HALF_PI = tuple(
+    map(float.fromhex, ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69"))
+)
+"""pi/2 as a sum whose first two parts have 33 bits: their products by k < 2**20 are exact."""
+
+
+def tan_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """tan(r) or -1/tan(r), where r = x - k pi/2 lies within pi/4.  5
+
+    Sin and Cos alone would do but for the neighbourhood of their zeros, where the runtime's are
+    off by 4e-16, which for a small result is much. Beyond 1e6 they must do: k = 0 there.
+    """
+    zero, half = b.scalar_like(0, x), b.scalar_like(0.5, x)
+    is_near = b.Less(b.Abs(x), b.scalar_like(1e6, x))
+    k = b.Where(is_near, b.Round(b.Mul(x, b.scalar_like(2 / math.pi, x))), zero)
+    r = x
+    for part in _HALF_PI:
+        r = b.Sub(r, b.Mul(k, b.scalar_like(part, x)))
+    sin, cos = b.Sin(r), b.Cos(r)
+    pairs = b.Mul(k, half)
+    is_odd = b.cast(b.Sub(pairs, b.Round(pairs)), oir.DataType.BOOL)
+    result: oir.Value = b.Where(is_odd, b.Neg(b.Div(cos, sin)), b.Div(sin, cos))
+    return result
+
+
+def sinh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """(exp|x| - exp(-|x|)) / 2 with the sign of x, or its power series where |x| < 1.  4"""
+    size, one = b.Abs(x), b.scalar_like(1, x)
+    grown, shrunk = _half_exponentials(b, size)
+    square = b.Mul(x, x)
+    series = [1 / math.factorial(2 * n + 3) for n in range(9)]
+    near = b.Add(x, b.Mul(b.Mul(x, square), polynomial(b, square, series)))
+    far = b.Mul(b.Sign(x), b.Sub(grown, shrunk))
+    result: oir.Value = b.Where(b.GreaterOrEqual(size, one), far, near)
+    return result
+
+
+def cosh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """(exp|x| + exp(-|x|)) / 2.  4"""
+    result: oir.Value = b.Add(*_half_exponentials(b, b.Abs(x)))
+    return result
+
+
+def _half_exponentials(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value]:
+    """exp(x) / 2 and exp(-x) / 2 for x >= 0; through exp(x/2), since exp(x) overflows earlier."""
+    half = b.scalar_like(0.5, x)
+    root = b.Exp(b.Mul(x, half))
+    return b.Mul(b.Mul(root, half), root), b.Div(half, b.Mul(root, root))
+
+
+def asinh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """sign(x) log1p(|x| + x² / (1 + sqrt(1 + x²))); log(2 |x|) where x² might overflow.  3"""
+    size, one = b.Abs(x), b.scalar_like(1, x)
+    square = b.Mul(x, x)
+    root = b.Sqrt(b.Add(square, one))
+    near = log1p(b, b.Add(size, b.Div(square, b.Add(root, one))))
+    far = b.Add(b.Log(size), b.scalar_like(math.log(2), x))
+    size_of_result = b.Where(b.Less(size, b.scalar_like(1e9, x)), near, far)
+    result: oir.Value = b.Mul(b.Sign(x), size_of_result)
+    return result
+
+
+def acosh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """2 asinh(sqrt((x - 1) / 2)).  3"""
+    half, one = b.scalar_like(0.5, x), b.scalar_like(1, x)
+    part = asinh_f64(b, b.Sqrt(b.Mul(b.Sub(x, one), half)))
+    result: oir.Value = b.Add(part, part)
+    return result
+
+
+def atanh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """sign(x) log1p(2 |x| / (1 - |x|)) / 2.  3"""
+    size, half, one = b.Abs(x), b.scalar_like(0.5, x), b.scalar_like(1, x)
+    twice = log1p(b, b.Div(b.Add(size, size), b.Sub(one, size)))
+    result: oir.Value = b.Mul(b.Mul(b.Sign(x), half), twice)
+    return result
+
+
+_ERF_END = 6  # from here on erf is 1 in f64
+_ERF_STEPS = 64  # grid points per unit
+_ERF_TERMS = 8
+
+
+def erf_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """The Taylor series of erf around the nearest point of a grid of 1/64.  2
+
+    Its coefficients are one table each, looked up by the number of the point.
+    """
+    size = b.Min(b.Abs(x), b.scalar_like(_ERF_END, x))
+    point = b.Round(b.Mul(size, b.scalar_like(_ERF_STEPS, x)))
+    offset = b.Sub(size, b.Mul(point, b.scalar_like(1 / _ERF_STEPS, x)))
+    # NaN has no point; it comes back in through the offset.
+    index = b.Clip(b.cast(point, oir.DataType.INT64), b.i64(0), b.i64(_ERF_END * _ERF_STEPS))
+    result = None
+    for column in reversed(_erf_taylor_coefficients()):
+        coefficient = b.Gather(b.const(column), index, axis=0)
+        result = coefficient if result is None else b.Add(b.Mul(result, offset), coefficient)
+    signed: oir.Value = b.Mul(b.Sign(x), result)
+    return signed
+
+
+def _erf_taylor_coefficients() -> list[np.ndarray]:
+    """erf and its derivatives over n! at every grid point.
+
+    The derivatives are those of a Gaussian: erf' times Hermite polynomials of alternating sign.
+    """
+    points = np.arange(_ERF_END * _ERF_STEPS + 1) / _ERF_STEPS
+    slope = np.array([2 / math.sqrt(math.pi) * math.exp(-z * z) for z in points])
+    hermite = [np.ones_like(points), 2 * points]
+    for n in range(1, _ERF_TERMS):
+        hermite.append(2 * points * hermite[n] - 2 * n * hermite[n - 1])
+    columns = [np.array([math.erf(z) for z in points])]
+    for n in range(_ERF_TERMS - 1):
+        columns.append((-1) ** n * hermite[n] * slope / math.factorial(n + 1))
+    return columns
+
+
+def polynomial(b: GraphBuilder, x: oir.Value, coefficients: list[float]) -> oir.Value:
+    """c[0] + c[1] x + c[2] x² + ..., by Horner's rule."""
+    result = b.scalar_like(coefficients[-1], x)
+    for coefficient in reversed(coefficients[:-1]):
+        result = b.Add(b.Mul(result, x), b.scalar_like(coefficient, x))
+    return result
+
+
+F64_FUNCTIONS: Mapping[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
+    "Acos": acos_f64,
+    "Acosh": acosh_f64,
+    "Asin": asin_f64,
+    "Asinh": asinh_f64,
+    "Atan": atan_f64,
+    "Atanh": atanh_f64,
+    "Cosh": cosh_f64,
+    "Erf": erf_f64,
+    "Sinh": sinh_f64,
+    "Tan": tan_f64,
+}
+"""The function above that an ONNX operator stands for."""
+
+
+def decompose_f64_function(builder: GraphBuilder, node: oir.Node) -> oir.Value:
+    """A node of one of these operators, as the nodes of its function."""
+    x = node.inputs[0]
+    assert x is not None
+    return F64_FUNCTIONS[node.op_type](builder, x)

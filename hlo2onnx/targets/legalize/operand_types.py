@@ -1,0 +1,86 @@
+"""Which operands and results of an operator share the element type that is being carried."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import onnx
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import FLOATS
+from hlo2onnx.targets.target import MAIN_PARAMETER, OUTPUT, main_dtype
+
+
+@cache
+def _schema(op_type: str, opset: int) -> Any:
+    return onnx.defs.get_schema(op_type, opset, "")
+
+
+def _main_variable(schema: Any) -> str:
+    position = MAIN_PARAMETER.get(schema.name, 0)
+    parameter = schema.outputs[0] if position == OUTPUT else schema.inputs[position]
+    return str(parameter.type_str)
+
+
+def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
+    """Positions of the inputs whose type variable is the operator's main one."""
+    schema = _schema(node.op_type, opset)
+    variable = _main_variable(schema)
+    last = len(schema.inputs) - 1
+    return [
+        index
+        for index in range(len(node.inputs))
+        if str(schema.inputs[min(index, last)].type_str) == variable
+    ]
+
+
+def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
+    """Positions of the inputs that share the type variable of the input at `position`; none if an
+    output has that type variable, too, or if it is the operator's main one."""
+    schema = _schema(node.op_type, opset)
+    variables = [str(parameter.type_str) for parameter in schema.inputs]
+    variable = variables[position]
+    if variable in {_main_variable(schema), *(str(result.type_str) for result in schema.outputs)}:
+        return []
+    present = zip(variables, node.inputs, strict=False)
+    return [at for at, (other, x) in enumerate(present) if other == variable and x is not None]
+
+
+def carried_inputs(node: oir.Node, opset: int) -> list[int]:
+    """Positions of the inputs that change type when the node is carried: those of the main type
+    variable, and floats of the same type under another one (the exponent of Pow, the scale of
+    BatchNormalization), which no kernel takes beside a wider main operand."""
+    schema = _schema(node.op_type, opset)
+    variables = _carried_variables(node, schema)
+    last = len(schema.inputs) - 1
+    return [
+        index
+        for index in range(len(node.inputs))
+        if str(schema.inputs[min(index, last)].type_str) in variables
+    ]
+
+
+def carried_outputs(node: oir.Node, opset: int) -> list[int]:
+    """Positions of the outputs of those type variables."""
+    schema = _schema(node.op_type, opset)
+    variables = _carried_variables(node, schema)
+    last = len(schema.outputs) - 1
+    return [
+        index
+        for index in range(len(node.outputs))
+        if str(schema.outputs[min(index, last)].type_str) in variables
+    ]
+
+
+def _carried_variables(node: oir.Node, schema: Any) -> set[str]:
+    variables = {_main_variable(schema)}
+    dtype = main_dtype(node)
+    if dtype in FLOATS:
+        last = len(schema.inputs) - 1
+        variables |= {
+            str(schema.inputs[min(index, last)].type_str)
+            for index, x in enumerate(node.inputs)
+            if x is not None and x.dtype == dtype
+        }
+    return variables

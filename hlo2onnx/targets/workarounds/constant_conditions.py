@@ -1,0 +1,76 @@
+"""Conditions that a runtime would know when it loads a model.
+
+A runtime computes what follows from constants, by any operator, and inlines the branch that an If
+then takes. ONNX Runtime's process ends where such an If is in a branch of another one.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.functions import each_graph
+from hlo2onnx.ir.values import static_shape
+from hlo2onnx.rewrite.licm import RANDOM
+from hlo2onnx.rewrite.replace import all_nodes, subgraphs
+
+_OF_SHAPES = frozenset({"Shape", "Size"})
+
+
+def conceal_conditions(model: oir.Model) -> None:
+    """Passes the conditions of Ifs that a runtime would know through a Loop of one trip, which it
+    does not compute when it loads the model."""
+    known = _KnownAtLoad(model)
+    for graph in each_graph(model):
+        builder = GraphBuilder(graph, graph.opset_imports[""])
+        builder.adopt(graph)
+        concealed: dict[oir.Value, oir.Value] = {}
+        for node in all_nodes(graph):
+            condition = node.inputs[0] if node.op_type == "If" else None
+            if condition is None or not known(condition):
+                continue
+            if condition not in concealed:
+                concealed[condition] = _concealed(builder, condition)
+            node.replace_input_with(0, concealed[condition])
+
+
+class _KnownAtLoad:
+    """Tells which values follow from constants and static shapes alone."""
+
+    def __init__(self, model: oir.Model) -> None:
+        self._known: set[oir.Value] = set()
+        for graph in reversed(list(each_graph(model))):
+            for node in all_nodes(graph):
+                function = model.functions.get((node.domain, node.op_type, ""))
+                if function is not None:
+                    pairs = zip(function.inputs, node.inputs, strict=False)
+                    self._known.update(own for own, x in pairs if x is not None and self(x))
+
+    def __call__(self, value: oir.Value) -> bool:
+        seen: set[oir.Value] = set()
+        pending = [value]
+        while pending:
+            x = pending.pop()
+            if x.const_value is not None or x in seen or x in self._known:
+                continue
+            node = x.producer()
+            if node is None or node.op_type in RANDOM or subgraphs(node):
+                return False
+            seen.add(x)
+            operands = [each for each in node.inputs if each is not None]
+            if node.op_type not in _OF_SHAPES or static_shape(operands[0]) is None:
+                pending += operands
+        self._known |= seen
+        return True
+
+
+def _concealed(b: GraphBuilder, condition: oir.Value) -> oir.Value:
+    """The same condition, after a Loop."""
+    maker = condition.producer()
+    with b.at_start() if maker is None else b.after(maker):
+        trip, going = b.value("trip", oir.DataType.INT64, []), b.value("on", oir.DataType.BOOL, [])
+        state = b.value("condition", oir.DataType.BOOL, [])
+        with b.subgraph([trip, going, state], "concealed") as body:
+            body.outputs.extend([b.Identity(going), b.Identity(state)])
+        result: oir.Value = b.op("Loop", b.i64(1), None, condition, body=body)
+    return result

@@ -1,0 +1,161 @@
+"""A program in XLA that takes the results of its decompositions as arguments.
+
+What a decomposition leaves open can so be chosen as the model chooses it, or otherwise. A
+decomposition in a loop has no such arguments: there our own algorithm, which is the model's too,
+chooses, where its results are as good as LAPACK's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hlo2onnx.lowering.jax_expansions import function_of
+from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
+from hlo2onnx.mlir.expose_values import Opener
+from hlo2onnx.mlir.types import element_type, shape_of
+from hlo2onnx.mlir.walk import operations_of
+from hlo2onnx.verification.decompositions import Decomposition, decomposition_of
+from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.verification.xla import XlaProgram, module_bytecode
+
+Form = Literal["plain", "wide", "flipped"]
+"""As it is; in f64; or with other signs of vectors where they are not arguments."""
+
+Results = Mapping[str, np.ndarray]
+
+
+class Site(NamedTuple):
+    """What one decomposition was given, and gave.
+
+    Attributes:
+        operand: The matrices.
+        xla: LAPACK's results.
+    """
+
+    operand: np.ndarray
+    xla: dict[str, np.ndarray]
+
+
+def has_decompositions(module: Any) -> bool:
+    """Whether a module has decompositions whose results are not unique."""
+    return any(_decomposition(operation) is not None for operation in operations_of(module))
+
+
+class OpenReference:
+    """A program opened at its decompositions.
+
+    Attributes:
+        decompositions: Those outside of loops, whose results are arguments.
+        closed: Whether there are others.
+        every: All of them.
+
+    Args:
+        module: The module operation, which is changed.
+        results: Places of the outputs among its results.
+        arguments: The arguments of its main, for inputs.
+        form: See `Form`.
+
+    Raises:
+        VerificationError: XLA does not compile it.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        results: Sequence[int],
+        arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
+        form: Form,
+    ) -> None:
+        every = [_decomposition(operation) for operation in operations_of(module)]
+        self.every = [item for item in every if item is not None]
+        opener = Opener(module, _decomposition, lambda tag, op: _chosen(tag, op, form))
+        self.decompositions: list[Decomposition] = [item.tag for item in opener.openings]
+        self.closed = opener.has_closed
+        self._types = [
+            [_array_type(result.type) for result in item.operation.results]
+            for item in opener.openings
+        ]
+        self._openings = opener.openings
+        self._own_programs: dict[str, XlaProgram] = {}
+        self._module = module
+        self._results = results
+        self._arguments = arguments
+        self._program = XlaProgram(module_bytecode(module))
+
+    def __call__(
+        self, arrays: Sequence[np.ndarray], choices: Sequence[Results]
+    ) -> tuple[list[np.ndarray], list[Site]]:
+        """The outputs for inputs and results of the decompositions, and what these were given.
+
+        Args:
+            choices: One for each decomposition, or for the first ones; the results of the others
+                are 0.
+        """
+        given: list[np.ndarray] = []
+        for index, types in enumerate(self._types):
+            if index < len(choices):
+                names = self.decompositions[index].names
+                values = [choices[index][name] for name in names]
+                pairs = zip(values, types, strict=True)
+                given += [np.asarray(x).astype(kind.dtype) for x, kind in pairs]
+            else:
+                given += [np.zeros(kind.shape, kind.dtype) for kind in types]
+        every = self._program([*self._arguments(arrays), *given], None)
+        sites: list[Site] = []
+        end = len(every)
+        for decomposition in reversed(self.decompositions):
+            count = len(decomposition.names)
+            start = end - 1 - count
+            operand, *results = every[start:end]
+            sites.insert(0, Site(operand, decomposition.named(results)))
+            end = start
+        return [every[place] for place in self._results], sites
+
+    def own(self, index: int, site: Site) -> dict[str, np.ndarray]:
+        """Our results for a decomposition, or LAPACK's where these are not as good."""
+        text = _chosen(self.decompositions[index], self._openings[index].operation, "plain")
+        if text not in self._own_programs:
+            self._own_programs[text] = XlaProgram(text.encode())
+        decomposition = self.decompositions[index]
+        given = [site.operand, *(site.xla[name] for name in decomposition.names)]
+        return decomposition.named(self._own_programs[text](given))
+
+
+def _decomposition(operation: Any) -> Decomposition | None:
+    if operation.name != CUSTOM_CALL:
+        return None
+    call = CustomCall(operation)
+    if len(call.operands) != 1:
+        return None
+    found = decomposition_of(call)
+    return found if found is not None and len(found.names) == len(call.results) else None
+
+
+def _array_type(mlir_type: Any) -> jax.ShapeDtypeStruct:
+    shape = tuple(dim or 0 for dim in shape_of(mlir_type))
+    return jax.ShapeDtypeStruct(shape, numpy_type(element_type(mlir_type)))  # type: ignore[no-untyped-call]
+
+
+def _chosen(decomposition: Decomposition, operation: Any, form: Form) -> str:
+    """A module whose main takes the operand and LAPACK's results, and returns ours where they are
+    as good."""
+    own = function_of(CustomCall(operation))
+
+    def choose(a: jax.Array, *xla: jax.Array) -> list[jax.Array]:
+        theirs = decomposition.named(xla)
+        ours = theirs if own is None else decomposition.named(jax.tree.leaves(own(a)))
+        good = decomposition.are_good(a, ours, theirs)
+        if form == "flipped":
+            ours = decomposition.flipped(ours)
+        return [jnp.where(good, ours[name], theirs[name]) for name in decomposition.names]
+
+    values = [*operation.operands, *operation.results]
+    types = [_array_type(value.type) for value in values]
+    with jax.enable_x64(True):
+        lowered = jax.jit(choose, keep_unused=True).trace(*types).lower(lowering_platforms=("cpu",))
+    return str(lowered.as_text())
