@@ -43,7 +43,7 @@ def test_every_unsupported_op_is_listed_with_its_source() -> None:
         hlo2onnx.translate(jax.jit(model).lower(X))
     assert len(caught.value.refusals) == 2
     assert "callback" in caught.value.refusals[0].op
-    assert str(caught.value).count("tests/test_stages.py:") == 2
+    assert str(caught.value).count("tests/test_pipeline.py:") == 2
 
 
 @pytest.mark.parametrize("opset", [17, 99])

@@ -16,7 +16,7 @@ from processes import run_python
 from hlo2onnx.mlir import text_allowlist
 from hlo2onnx.mlir.text_allowlist import CHAIN, DEPTH, is_harmless
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 GOOD = "func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }\n"
 
 
@@ -66,14 +66,14 @@ def test_deadly_to_the_child_alone() -> None:
     out = run_python(
         """
         import hlo2onnx
-        from test_harmless import DEADLY
+        from test_text_allowlist import DEADLY
         for name in ("minus", "comparison", "types"):
             try:
                 hlo2onnx.translate(DEADLY[name])
             except hlo2onnx.LoadError as error:
                 print(name, "damaged" in str(error), flush=True)
         """,
-        PYTHONPATH=f"{ROOT}:{ROOT}/tests:{ROOT}/tests/support",
+        PYTHONPATH=f"{ROOT}:{ROOT}/tests/mlir:{ROOT}/tests/support",
     )
     assert out.splitlines() == ["minus True", "comparison True", "types True"]
 

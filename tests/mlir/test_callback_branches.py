@@ -15,7 +15,7 @@ from jax.experimental import io_callback
 from hlo2onnx import LoadError, OnnxProgram, TranslationError, UsageError, translate
 
 X = np.arange(1, 4, dtype=np.float32)
-HERE = "tests/test_callback_branches.py"
+HERE = "tests/mlir/test_callback_branches.py"
 
 
 def notes_of(program: OnnxProgram) -> list[str]:

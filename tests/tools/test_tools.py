@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench_suite.page import write_section
 
-TOOLS = Path(__file__).parent.parent / "tools"
+TOOLS = Path(__file__).parents[2] / "tools"
 
 
 def names_in(path: Path) -> set[str]:
