@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {
     "handlers": "dialect_handlers",
     "rules": "hlo2onnx/raising",
+    "rewrites": "hlo2onnx/rewrite",
     "targets": "hlo2onnx/targets",
     "analysis": "hlo2onnx/analysis",
 }

@@ -12,7 +12,7 @@ from mutation.mutant import Mutant
 from mutation.project import Project
 from mutation.recorder import IMPORT
 
-_ASSIGNED = re.compile(r"(\w+)\s*(?::[^=]*)?=[^=]")
+_ASSIGNED = re.compile(r"(\w+)\s*(?::[^=]*)?(?:\||)=[^=]")
 
 
 @dataclass(frozen=True)
@@ -72,18 +72,23 @@ class Selection:
         return found - {IMPORT}, at_import
 
     def _using(self, mutant: Mutant) -> set[str]:
-        """The tests of what an import defines: they run its scope, or lines with its name."""
+        """The tests of what an import defines: they run its scope, or lines that name it."""
         if mutant.scope is not None:
             return self._coverage.tests_of(mutant.file, range(mutant.scope[0], mutant.scope[1] + 1))
-        text = self._project.text(mutant.file).split("\n")[mutant.start_line - 1]
-        named = _ASSIGNED.match(text)
-        if named is None:
-            return set()
-        name = re.compile(rf"\b{named[1]}\b")
+        text = self._project.text(mutant.file).split("\n")
+        pending = _assigned_around(text, mutant.start_line)
+        known = set(pending)
         found: set[str] = set()
-        for file in self._project.files():
-            lines = enumerate(self._project.text(file).split("\n"), 1)
-            found |= self._coverage.tests_of(file, [at for at, line in lines if name.search(line)])
+        while pending and not found - {IMPORT}:
+            name = re.compile(rf"\b{pending.pop(0)}\b")
+            for file in self._project.files():
+                lines = self._project.text(file).split("\n")
+                named = [at for at, line in enumerate(lines, 1) if name.search(line)]
+                found |= self._coverage.tests_of(file, named)
+                # An import runs these lines, too: they define other names.
+                further = {other for at in named for other in _assigned_around(lines, at)} - known
+                known |= further
+                pending += sorted(further)
         return found
 
     def _by_promise(self, tests: Iterable[str]) -> list[str]:
@@ -99,6 +104,14 @@ class Selection:
             share = round(files[file] / self._counts[file], 1)
             ranked += [(turn, -share, seconds[test], test) for turn, test in enumerate(members)]
         return [test for *_, test in sorted(ranked)]
+
+
+def _assigned_around(lines: list[str], at: int) -> list[str]:
+    """The name that the module's statement around a line assigns to, if it is one."""
+    while at > 1 and re.match(r"[\s)\]}]", lines[at - 1] or " "):
+        at -= 1
+    named = _ASSIGNED.match(lines[at - 1])
+    return [named[1]] if named is not None else []
 
 
 def _file_of(test: str) -> str:
