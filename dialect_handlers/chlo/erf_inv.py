@@ -6,7 +6,8 @@ import onnx_ir as oir
 
 from hlo2onnx.ir import accurate_math
 from hlo2onnx.ir.values import dtype_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 

@@ -12,7 +12,8 @@ from dialect_handlers.common.subgraphs import flat, grouped, set_outputs
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.mlir.types import parts_of
@@ -36,7 +37,7 @@ def scan(
     The body takes a slice of each input and the carries, and returns a slice of each output and the
     carries. Nothing is run where there are no slices.
     """
-    if em.walker.in_scalar_region:
+    if em.context.in_scalar_region:
         raise unsupported("loop in a scalar region")
     inputs = flat(em.parts(operand) for operand in op.operands[: operandSegmentSizes[0]])
     inits = [em.parts(operand) for operand in op.operands[operandSegmentSizes[0] :]]

@@ -12,7 +12,8 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 T = oir.DataType
 

@@ -11,7 +11,8 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import dtype_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.types import parts_of
 from hlo2onnx.targets.target import schema_dtypes

@@ -15,7 +15,8 @@ import onnx_ir as oir
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 Function = Callable[..., list[oir.Value]]
 """A region over whole tensors, as `Emitter.scalar_function` gives it."""

@@ -149,7 +149,7 @@ class Expressions:
     def _of_call(self, op: Op, operands: list[int]) -> Sequence[int]:
         """A call is its callee's body; one that is missing or calls itself stays opaque."""
         symbol = op.attribute("callee")
-        function = self._em.walker.functions.get(symbol)
+        function = self._em.context.functions.get(symbol)
         if function is None or symbol in self._calls or not function.regions[0].blocks:
             return self._opaque(op, operands)
         self._calls.append(symbol)

@@ -10,7 +10,8 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.loop_symbols import Extent
 from hlo2onnx.ir.values import Dim, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
 from hlo2onnx.mlir.types import parts_of
 

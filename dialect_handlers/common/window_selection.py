@@ -15,7 +15,8 @@ from dialect_handlers.common.scatter_updates import number
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import canonical, product
 from hlo2onnx.ir.values import Dim, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 LARGEST_WINDOW = 64
 """Elements of the largest window whose elements are compared one by one."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hlo2onnx.limitations import unsupported
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 from hlo2onnx.report import SHARDINGS_DROPPED

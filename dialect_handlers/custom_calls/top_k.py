@@ -11,7 +11,8 @@ from dialect_handlers.common.sort.sort import sort_by_region
 from dialect_handlers.common.sort.top_k import largest_of
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import Dim
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 from hlo2onnx.lowering.shape_arithmetic import dims_of
@@ -69,5 +70,5 @@ def dynamic_approx_top_k(
 def _first_of(
     em: Emitter, values: Sequence[Any], comparator: str, axis: int, k: Dim
 ) -> list[Parts]:
-    block = em.walker.functions[comparator].regions[0].blocks[0]
+    block = em.context.functions[comparator].regions[0].blocks[0]
     return sort_by_region(em, block, values[: len(values) // 2], axis, k)

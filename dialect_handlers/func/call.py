@@ -7,7 +7,8 @@ from typing import Any
 
 from dialect_handlers.common.onnx_composites import ONNX_PREFIX, named_operator
 from dialect_handlers.common.random.threefry import is_threefry2x32, threefry2x32
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 
@@ -19,7 +20,7 @@ def call(em: Emitter, op: Op, *, callee: str) -> list[Parts]:
 
     JAX's generator of random bits has a form of its own.
     """
-    functions = em.walker.functions
+    functions = em.context.functions
     if callee in functions and is_threefry2x32(functions[callee], functions):
         *_, first, second, high, low = em.operands(op)
         return [(word,) for word in threefry2x32(em, (first, second), (high, low))]

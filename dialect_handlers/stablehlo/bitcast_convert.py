@@ -9,7 +9,8 @@ from dialect_handlers.common.float_bits import FORMATS, from_bits, to_bits
 from dialect_handlers.common.integer_bits import in_range, mask, uniform, unsigned_type
 from hlo2onnx.ir.values import FLOATS, dtype_of, rank_of
 from hlo2onnx.limitations import unsupported
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 

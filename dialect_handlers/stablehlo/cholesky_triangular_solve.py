@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from dialect_handlers.common.linalg.blocks import adjoint
 from dialect_handlers.common.linalg.cholesky import cholesky
 from dialect_handlers.common.linalg.triangular import solve_triangular
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 

@@ -18,7 +18,8 @@ from dialect_handlers.common.elementwise import ACCURACY
 from hlo2onnx.ir.accurate_math import atan2, cbrt, expm1
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import dtype_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 

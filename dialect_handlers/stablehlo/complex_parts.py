@@ -5,7 +5,8 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from dialect_handlers.common.splat import zeros_like
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 

@@ -22,7 +22,8 @@ from hlo2onnx.ir.dims import canonical, is_static, product, quotient
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import FLOATS, Dim, Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.limitations import unsupported
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.lowering.shape_arithmetic import dims_of

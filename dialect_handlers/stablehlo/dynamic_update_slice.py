@@ -9,7 +9,8 @@ from dialect_handlers.common.update_window import NOT_A_ROW, Start, write_window
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.values import Dim, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import rank_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 

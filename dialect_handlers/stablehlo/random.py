@@ -15,7 +15,8 @@ from dialect_handlers.common.random.bit_generators import random_bits
 from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall, Op
 from hlo2onnx.lowering.registry import handles, handles_call
 from hlo2onnx.lowering.shape_arithmetic import dims_of

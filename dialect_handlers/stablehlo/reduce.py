@@ -21,7 +21,8 @@ from dialect_handlers.common.regions import (
 )
 from hlo2onnx.ir.dims import is_positive, product
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.mlir.values import counts_along

@@ -15,7 +15,8 @@ from dialect_handlers.common.scatter_updates import region_of, scatter_in_order,
 from dialect_handlers.common.window_selection import selected_places
 from hlo2onnx.ir.dims import is_static, product
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.mlir.types import parts_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import onnx_ir as oir
 
@@ -13,18 +13,13 @@ from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.custom_domains import qualified
 from hlo2onnx.ir.type_inference import ValueType
+from hlo2onnx.lowering.context import Context, Parts, Translator
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, parts_of, shape_of
 from hlo2onnx.options import BITCAST_OPSET, Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
-
-if TYPE_CHECKING:
-    from hlo2onnx.lowering.walker import Walker
-
-Parts = tuple[oir.Value, ...]
-"""The ONNX values of one StableHLO value: one, two for complex (re, im), none for a token."""
 
 
 class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not an error)
@@ -70,7 +65,7 @@ class Emitter(GraphBuilder):
         self.rows: dict[Parts, Parts] = {}
         self.has_symbols = False
         self.draws: list[Draw] = []
-        self.walker: Walker
+        self.translator: Translator
 
     # -- values of the program ----------------------------------------------------------------
 
@@ -120,9 +115,14 @@ class Emitter(GraphBuilder):
 
     # -- regions and calls --------------------------------------------------------------------
 
+    @property
+    def context(self) -> Context:
+        """The surroundings of the op that is being translated."""
+        return self.translator.context
+
     def inline(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a block in place with these arguments; returns what its terminator returns."""
-        return self.walker.block(block, arguments)
+        return self.translator.block(block, arguments)
 
     def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
         """Translates the body of a function of the module in place, or calls it as a function of
@@ -131,11 +131,7 @@ class Emitter(GraphBuilder):
         Args:
             name: Of that function; by default its symbol.
         """
-        kept = self.walker.kept
-        made = None
-        if kept is not None:
-            made = kept.call(self.walker, symbol, arguments, name or symbol)
-        return self.walker.call(symbol, arguments) if made is None else made
+        return self.translator.call(symbol, arguments, name)
 
     def scalar_function(
         self, block: Any, results: Sequence[Any] | None = None
@@ -151,7 +147,7 @@ class Emitter(GraphBuilder):
             results: Values of the block to return in the place of what its terminator returns;
                 only what they depend on is translated.
         """
-        return self.walker.scalar_function(block, results)
+        return self.translator.scalar_function(block, results)
 
     def expansion(self, op: Op, operands: Sequence[Parts] | None = None) -> list[Parts]:
         """Translates the op through its expansion into simpler StableHLO ops.
@@ -159,7 +155,7 @@ class Emitter(GraphBuilder):
         Args:
             operands: What to apply an elementwise op to where not to its operands as they are.
         """
-        return self.walker.expansion(op, operands)
+        return self.translator.expansion(op, operands)
 
     def through_jax(
         self, function: Callable[..., Any], *arguments: oir.Value | Parts, **keywords: Any
@@ -179,7 +175,7 @@ class Emitter(GraphBuilder):
                 may have.
         """
         parts = [item if isinstance(item, tuple) else (item,) for item in arguments]
-        return self.walker.through_jax(function, parts, keywords)
+        return self.translator.through_jax(function, parts, keywords)
 
     def foreign(
         self,

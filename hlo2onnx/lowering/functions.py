@@ -7,21 +7,19 @@ crosses its border, no fact and no constant either.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import onnx_ir as oir
 
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.values import static_shape
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.locations import argument_name
 from hlo2onnx.mlir.types import parts_of
-
-if TYPE_CHECKING:
-    from hlo2onnx.lowering.walker import Walker
 
 DOMAIN = "hlo2onnx"
 """The domain of the functions of a model."""
@@ -32,6 +30,10 @@ user's."""
 
 _LARGE_ELEMENTS = 4096
 """Functions with longer constants are not compared with others."""
+
+
+Translate = Callable[[Emitter, str, Sequence[Parts]], list[Parts]]
+"""Translates the function of a symbol, applied to arguments, with an emitter of its own."""
 
 
 class KeptFunctions:
@@ -52,7 +54,12 @@ class KeptFunctions:
         ]
 
     def call(
-        self, walker: Walker, symbol: str, arguments: Sequence[Parts], name: str
+        self,
+        em: Emitter,
+        symbol: str,
+        arguments: Sequence[Parts],
+        name: str,
+        translate: Translate,
     ) -> list[Parts] | None:
         """The results of a call; None where the function is to be translated in place.
 
@@ -62,13 +69,14 @@ class KeptFunctions:
         Raises:
             UnsupportedOp: It calls itself.
         """
-        function, em = walker.functions.get(symbol), walker.em
+        context = em.context
+        function = context.functions.get(symbol)
         inputs = [part for parts in arguments for part in parts]
         if (
             function is None
             or not may_be_kept(symbol)
-            or walker.in_scalar_region
-            or walker.in_expansion
+            or context.in_scalar_region
+            or context.in_expansion
             or any(parts in em.rows for parts in arguments)
             or any(static_shape(x) is None for x in inputs)
             or not inputs
@@ -78,35 +86,35 @@ class KeptFunctions:
         types = [part.value_type for parts in results for part in parts]
         if not types or any(not isinstance(dim, int) for _, shape in types for dim in shape):
             return None
-        graph = self._graph(walker, symbol, name)
+        graph = self._graph(em, symbol, name, translate)
         made = iter(em.foreign(DOMAIN, 1, str(graph.name), inputs, {}, types))
         return [tuple(next(made) for _ in parts) for parts in results]
 
-    def _graph(self, walker: Walker, symbol: str, name: str) -> oir.Graph:
+    def _graph(self, em: Emitter, symbol: str, name: str, translate: Translate) -> oir.Graph:
         if symbol in self._open:
             raise UnsupportedOp(f"@{symbol} calls itself; ONNX has no recursion")
         if symbol not in self._graphs:
-            text = _text(walker.functions[symbol], symbol)
+            text = _text(em.context.functions[symbol], symbol)
             key = (re.sub(r"_\d+$", "", name), text)
             known = self._by_text.get(key) if text else None
             if known is None:
                 self._open.add(symbol)
-                known = self._translated(walker, symbol, name)
+                known = self._translated(em, symbol, name, translate)
                 self._open.remove(symbol)
             self._graphs[symbol] = known
             self._by_text[key] = known
         return self._graphs[symbol]
 
-    def _translated(self, walker: Walker, symbol: str, name: str) -> oir.Graph:
+    def _translated(
+        self, outer: Emitter, symbol: str, name: str, translate: Translate
+    ) -> oir.Graph:
         """The body of a function as a graph, under a name that no other has."""
-        outer, function = walker.em, walker.functions[symbol]
+        function = outer.context.functions[symbol]
         unique = self._names.unique(re.sub(r"\W", "_", name))
         graph = oir.Graph([], [], nodes=[], name=unique, opset_imports={"": outer.opset})
         em = Emitter(graph, outer.opset, outer.options, outer.target, outer.report, outer.constants)
-        inner = type(walker)(em, walker.functions, walker.registry, self)
         arguments = [_inputs(em, argument) for argument in function.regions[0].blocks[0].arguments]
-        results = inner.call(symbol, arguments)
-        walker.refusals += inner.refusals
+        results = translate(em, symbol, arguments)
         taken = set(graph.inputs)
         for index, part in enumerate(part for parts in results for part in parts):
             em.scope, em.metadata = f"result{index}", {}

@@ -116,7 +116,7 @@ class _Lowering:
             raise TranslationError(refusals)
         arguments = bind_inputs(em, function, signature)
         output_names = reserve_names(em, signature.outputs)
-        results = walker.call(self.function, arguments)
+        results = walker.body(self.function, arguments)
         if walker.refusals:
             raise TranslationError(walker.refusals)
         bind_outputs(em, results, signature.outputs, output_names)

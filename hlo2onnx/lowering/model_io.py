@@ -15,7 +15,8 @@ import onnx_ir as oir
 from hlo2onnx.errors import Refusal, UnsupportedOp
 from hlo2onnx.ir.dims import is_static
 from hlo2onnx.ir.values import dtype_of, rank_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import ELEMENT_TYPE, STORED_FLOATS, parts_of

@@ -24,7 +24,8 @@ from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.types import is_tensor, parts_of
 
 if TYPE_CHECKING:
-    from hlo2onnx.lowering.emitter import Emitter, Parts
+    from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 CONTENTS = "hlo2onnx.contents"
 """Where a value keeps what it holds: an array of ints, bools and SymPy expressions."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.export
@@ -20,11 +20,9 @@ import onnx_ir as oir
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import expression
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
+from hlo2onnx.lowering.context import Parts
 from hlo2onnx.mlir.normalize import functions_of, normalized
 from hlo2onnx.sources.jax_lowered import from_lowered
-
-if TYPE_CHECKING:
-    from hlo2onnx.lowering.emitter import Parts
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import onnx_ir as oir
 from hlo2onnx.custom_calls import CustomOp, Translation
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CALLED, CustomCall, call_key
 from hlo2onnx.lowering.registry import Handler
 from hlo2onnx.mlir.types import TensorType, parts_of

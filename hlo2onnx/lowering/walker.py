@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import onnx_ir as oir
@@ -11,7 +13,8 @@ from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.ir.expansion_notes import note_origin
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Context, Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.functions import KeptFunctions
 from hlo2onnx.lowering.mlir_expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
@@ -42,6 +45,10 @@ class Walker:
         functions: The module's functions by symbol.
         registry: The handlers.
         kept: The functions of the model, where private functions are kept.
+
+    Attributes:
+        context: The surroundings of the op that is being translated. It is replaced as a whole.
+        refusals: The ops that cannot be translated.
     """
 
     def __init__(
@@ -53,15 +60,22 @@ class Walker:
     ) -> None:
         self.em = em
         self.kept = kept
-        self.functions = functions
         self.registry = registry
+        self.context = Context(functions)
         self.refusals: list[Refusal] = []
         self.expansions = Expansions()
-        self._prefix = ""
-        self._origin = Origin()
-        self._calls: list[Any] = []
-        self._own_origins = True
-        em.walker = self
+        em.translator = self
+
+    @contextmanager
+    def _within(self, **changes: Any) -> Iterator[None]:
+        """Within the block the context has these changes."""
+        em = self.em
+        saved = (self.context, em.scope, em.metadata)
+        self.context = replace(self.context, **changes)
+        try:
+            yield
+        finally:
+            self.context, em.scope, em.metadata = saved
 
     # -- blocks -------------------------------------------------------------------------------
 
@@ -76,10 +90,24 @@ class Walker:
             self.op(op_of(operation.operation))
         raise InternalError("a block without terminator")
 
-    def call(self, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
+    def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
+        """See `Emitter.call`."""
+        made = None
+        if self.kept is not None:
+            made = self.kept.call(self.em, symbol, arguments, name or symbol, self._translated)
+        return self.body(symbol, arguments) if made is None else made
+
+    def _translated(self, em: Emitter, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
+        """Translates a function's body with another emitter."""
+        inner = Walker(em, self.context.functions, self.registry, self.kept)
+        results = inner.body(symbol, arguments)
+        self.refusals += inner.refusals
+        return results
+
+    def body(self, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a function's body in place."""
-        function = self.functions.get(symbol)
-        if function in self._calls:
+        function = self.context.functions.get(symbol)
+        if function in self.context.calls:
             raise UnsupportedOp(f"@{symbol} calls itself; ONNX has no recursion")
         if function is None or not function.regions[0].blocks:
             raise UnsupportedOp(f"the module has no function @{symbol} with a body")
@@ -88,14 +116,8 @@ class Walker:
             return known
         if not SHARDINGS.isdisjoint(boundary_attributes(function)):
             self.em.report.note(SHARDINGS_DROPPED)
-        saved = (self._prefix, self.em.scope, self.em.metadata)
-        self._prefix = self.em.scope
-        self._calls.append(function)
-        try:
+        with self._within(scope=self.em.scope, calls=(*self.context.calls, function)):
             return self.block(function.regions[0].blocks[0], arguments)
-        finally:
-            self._calls.pop()
-            self._prefix, self.em.scope, self.em.metadata = saved
 
     def values(self, block: Any, arguments: Sequence[Parts], wanted: Sequence[Any]) -> list[Parts]:
         """Translates those ops of a block that some of its values depend on; returns the parts of
@@ -113,31 +135,15 @@ class Walker:
         """See `Emitter.scalar_function`."""
 
         def apply(*tensors: oir.Value | Parts) -> list[oir.Value]:
-            saved, self._whole_tensors = self._whole_tensors, True
             arguments = [item if isinstance(item, tuple) else (item,) for item in tensors]
-            try:
+            with self._within(in_scalar_region=True):
                 if results is None:
                     returned = self.block(block, arguments)
                 else:
                     returned = self.values(block, arguments, results)
-            finally:
-                self._whole_tensors = saved
             return [part for parts in returned for part in parts]
 
         return apply
-
-    _whole_tensors = False
-    """Within a scalar region applied to tensors: results keep the tensors' shape."""
-
-    @property
-    def in_expansion(self) -> bool:
-        """Whether what an op expands into is being translated."""
-        return not self._own_origins
-
-    @property
-    def in_scalar_region(self) -> bool:
-        """Whether a scalar region is being applied to whole tensors."""
-        return self._whole_tensors
 
     # -- one op -------------------------------------------------------------------------------
 
@@ -146,31 +152,29 @@ class Walker:
         that one run finds every unsupported op."""
         em = self.em
         em.report.ops[op.name] += 1
-        outer = (em.scope, em.metadata, self._origin)
-        # What an expansion consists of has no location of its own: it is the expanded op's.
-        own = origin_of(op.operation.location) if self._own_origins else Origin()
-        origin = self._origin = own or self._origin
-        em.scope = self._scope(op, own)
-        em.metadata = {"jax.source": origin.source} if origin.source else {}
+        # An op of an expansion has no location of its own. It gets that of the expanded op.
+        own = Origin() if self.context.in_expansion else origin_of(op.operation.location)
+        origin = own or self.context.origin
         if not SHARDINGS.isdisjoint(op.mlir_names):
             em.report.note(SHARDINGS_DROPPED)
-        try:
-            results = self._apply(op)
-        except UnsupportedOp as refusal:
-            self._refuse(op, origin, refusal)
-            results = [self._placeholder(value) for value in op.results]
-        except InternalError:
-            if not self.refusals:
-                raise
-            # A placeholder, scalar within a scalar region, does not fit what reads it.
-            results = [self._placeholder(value) for value in op.results]
-        finally:
-            em.scope, em.metadata, self._origin = outer
+        with self._within(origin=origin):
+            em.scope = self._scope(op, own)
+            em.metadata = {"jax.source": origin.source} if origin.source else {}
+            try:
+                results = self._apply(op)
+            except UnsupportedOp as refusal:
+                self._refuse(op, origin, refusal)
+                results = [self._placeholder(value) for value in op.results]
+            except InternalError:
+                if not self.refusals:
+                    raise
+                # A placeholder, scalar within a scalar region, does not fit what reads it.
+                results = [self._placeholder(value) for value in op.results]
         em.environment.update(zip(op.results, results, strict=True))
 
     def _scope(self, op: Op, origin: Origin) -> str:
         scope = origin.scope or op.label
-        return f"{self._prefix}/{scope}" if self._prefix else scope
+        return f"{self.context.scope}/{scope}" if self.context.scope else scope
 
     def _apply(self, op: Op) -> list[Parts]:
         known = evaluated(self.em, op)
@@ -190,7 +194,7 @@ class Walker:
         return self._checked(op, handler.function(self.em, op, **attributes))
 
     def _unhandled(self, op: Op) -> UnsupportedOp:
-        refusal = limitation_of(op.key, self._origin.scope) or _no_handler(op)
+        refusal = limitation_of(op.key, self.context.origin.scope) or _no_handler(op)
         if is_callback(op.operation):
             advice = way_out(op.operation, self.em.options.callbacks)
             refusal.next = f"{advice}; else {refusal.next}" if advice else refusal.next
@@ -217,13 +221,9 @@ class Walker:
         function = self.expansions.function(op)
         if operands is None:
             operands = [self.em.parts(operand) for operand in op.operands]
-        saved = (self._prefix, self._whole_tensors)
-        self._prefix = self.em.scope
-        self._whole_tensors = self._whole_tensors or is_elementwise(op)
-        try:
+        in_scalar_region = self.context.in_scalar_region or is_elementwise(op)
+        with self._within(scope=self.em.scope, in_scalar_region=in_scalar_region):
             results = self.block(function.regions[0].blocks[0], operands)
-        finally:
-            self._prefix, self._whole_tensors = saved
         for result in results if len(results) == 1 == len(results[0]) else ():
             note_origin(result[0], op.name, [part for parts in operands for part in parts])
         return self._checked(op, results)
@@ -240,12 +240,9 @@ class Walker:
         named = sorted((name, symbols.named(value)) for name, value in keywords.items())
         lowered = lowered_function(function, types, tuple(named))
         extents = [self._extent(symbols.extents[name]) for name in lowered.symbols]
-        saved = (self.functions, self._own_origins, self._whole_tensors)
-        self.functions, self._own_origins, self._whole_tensors = lowered.functions, False, False
-        try:
-            return self.call("main", [*extents, *arguments, *([()] if extents else [])])
-        finally:
-            self.functions, self._own_origins, self._whole_tensors = saved
+        unread: list[Parts] = [()] if extents else []
+        with self._within(functions=lowered.functions, in_expansion=True, in_scalar_region=False):
+            return self.body("main", [*extents, *arguments, *unread])
 
     def _extent(self, dim: Dim) -> Parts:
         """The scalar that JAX lets a function have for a symbolic extent."""
@@ -275,7 +272,7 @@ class Walker:
         self.em.require_type(expected.dtype)
         if dtype_of(value) != expected.dtype:
             raise InternalError(f"{op.name}: got {value.dtype}, the program says {expected}")
-        if self._whole_tensors:
+        if self.context.in_scalar_region:
             return
         shape = shape_of(value)
         fits = len(shape) == len(expected.shape) and all(

@@ -9,7 +9,8 @@ import pytest
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

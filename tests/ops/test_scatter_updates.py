@@ -21,7 +21,8 @@ from dialect_handlers.common.scatter_updates import (
 )
 from hlo2onnx.ir.dims import symbol
 from hlo2onnx.ir.values import Dim
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 B, N = symbol("b", positive=True), symbol("n", positive=False)
 

@@ -7,7 +7,8 @@ import pytest
 from against_xla import against_xla
 
 from hlo2onnx import TranslationError, translate
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 from hlo2onnx.report import SHARDINGS_DROPPED

@@ -12,7 +12,8 @@ import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.sort.sort_keys import Key, top_k
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 T = oir.DataType
 Comparator = Callable[..., list[oir.Value]]

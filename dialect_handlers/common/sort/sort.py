@@ -12,7 +12,8 @@ from dialect_handlers.common.sort.comparators import SortKey, sort_keys
 from dialect_handlers.common.sort.sort_keys import Key, keys_of, permutation, top_k
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.values import counts_along
 
 

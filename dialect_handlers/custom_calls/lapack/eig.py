@@ -7,7 +7,8 @@ import jax.numpy as jnp
 
 from dialect_handlers.common.linalg.eig import eig
 from dialect_handlers.common.nonunique_results import note_choices
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from dialect_handlers.common.linalg.eigh import eigh
 from dialect_handlers.common.nonunique_results import note_choices
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

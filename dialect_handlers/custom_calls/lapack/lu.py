@@ -8,7 +8,8 @@ from dialect_handlers.common.linalg.blocks import diagonal, first_where
 from dialect_handlers.common.linalg.lu import exchanged, lu
 from hlo2onnx.analysis.ranges import RANGE, Range
 from hlo2onnx.ir.values import shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

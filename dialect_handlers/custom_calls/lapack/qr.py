@@ -11,7 +11,8 @@ from dialect_handlers.common.linalg.householder import (
 )
 from dialect_handlers.common.linalg.pivoted_qr import pivoted_qr
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

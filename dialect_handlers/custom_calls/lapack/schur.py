@@ -9,7 +9,8 @@ import numpy as np
 from dialect_handlers.common.linalg.schur import schur
 from dialect_handlers.common.nonunique_results import note_choices
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

@@ -13,7 +13,8 @@ from dialect_handlers.common.linalg.svd import Driver, singular_values, svd
 from dialect_handlers.common.nonunique_results import note_choices
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

@@ -8,7 +8,8 @@ from dialect_handlers.common.linalg.triangular import (
     TRANSPOSE,
     solve_triangular,
 )
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

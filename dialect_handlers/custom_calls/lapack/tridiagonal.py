@@ -8,7 +8,8 @@ import numpy as np
 
 from dialect_handlers.common.linalg.blocks import adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dialect_handlers.common.linalg.tridiagonal import solve_perturbed, solve_tridiagonal
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 

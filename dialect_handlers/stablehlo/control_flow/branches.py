@@ -15,7 +15,8 @@ from dialect_handlers.common.subgraphs import (
 )
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.values import dtype_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.mlir.types import parts_of
@@ -94,7 +95,7 @@ def _if(
     types = [result.type for result in op.results]
     if not any(map(parts_of, types)):
         return [() for _ in types]
-    if em.walker.in_scalar_region:
+    if em.context.in_scalar_region:
         pairs = zip(flat(then()), flat(otherwise()), strict=True)
         return grouped([em.Where(condition, one, other) for one, other in pairs], types)
     graphs = []

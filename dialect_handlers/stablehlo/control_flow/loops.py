@@ -32,7 +32,8 @@ from hlo2onnx.ir.dims import canonical, dim_of, expression
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.lowering.shape_arithmetic import contents_of, holding, scalar_contents
@@ -43,10 +44,10 @@ INT64 = oir.DataType.INT64
 @handles("stablehlo.while", form="any")
 def while_(em: Emitter, op: Op) -> list[Parts]:
     """while(operands) -> Loop; nothing for no trip, the body alone for a single one."""
-    if em.walker.in_scalar_region:
+    if em.context.in_scalar_region:
         raise unsupported("loop in a scalar region")
     known, shape = partial(scalar_content, em), partial(_shape, em)
-    form = loop_form(op.operation, em.walker.functions, known, shape)
+    form = loop_form(op.operation, em.context.functions, known, shape)
     initial = [em.parts(operand) for operand in op.operands]
     if form.trips == 0:
         return initial

@@ -9,7 +9,8 @@ import onnx_ir as oir
 from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 Combine = Callable[[Sequence[Parts], Sequence[Parts]], list[Parts]]
 """combine(earlier, later): a region over tuples of tensors."""

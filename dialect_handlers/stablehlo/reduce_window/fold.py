@@ -19,7 +19,8 @@ from dialect_handlers.stablehlo.reduce_window.cumulative import doubling_scan
 from dialect_handlers.stablehlo.reduce_window.geometry import Axis
 from dialect_handlers.stablehlo.reduce_window.padded_layout import lay_out
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 LONGEST_FOLD = 16
 """Elements of the largest cumulative window that is not taken to be associative."""

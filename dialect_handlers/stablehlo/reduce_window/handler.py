@@ -25,7 +25,8 @@ from dialect_handlers.stablehlo.reduce_window.symbolic import (
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import at_most, is_static
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall, Op
 from hlo2onnx.lowering.registry import handles, handles_call
 from hlo2onnx.lowering.shape_arithmetic import dims_of
@@ -63,7 +64,7 @@ def dynamic_reduce_window(
     edges = dims_of(em, em.parts(padding)[0])
     if not all(map(is_static, columns)):
         raise UnsupportedOp("strides or dilations of windows depend on shapes or data")
-    block = em.walker.functions[called_computations[0]].regions[0].blocks[0]
+    block = em.context.functions[called_computations[0]].regions[0].blocks[0]
     pairs = list(zip(edges[::2], edges[1::2], strict=True))
     steps: list[list[int]] = columns  # type: ignore[assignment]
     return _windows(em, values, block, dims, steps, pairs)

@@ -17,7 +17,8 @@ from dialect_handlers.stablehlo.reduce_window.cumulative import (
 from dialect_handlers.stablehlo.reduce_window.geometry import SHORT, Axis
 from dialect_handlers.stablehlo.reduce_window.padded_layout import lay_out
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 IDEMPOTENT = frozenset({Combiner.MAXIMUM, Combiner.MINIMUM, Combiner.AND, Combiner.OR})
 """Those of which windows may overlap: f(x, x) == x."""

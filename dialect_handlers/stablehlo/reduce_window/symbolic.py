@@ -30,7 +30,8 @@ from dialect_handlers.stablehlo.reduce_window.separable import LONGEST_ONE_BY_ON
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import at_most, canonical, is_static
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 _BOOL, _INT64 = oir.DataType.BOOL, oir.DataType.INT64
 

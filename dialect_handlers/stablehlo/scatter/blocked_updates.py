@@ -12,7 +12,8 @@ from dialect_handlers.common.subgraphs import flat, set_outputs
 from dialect_handlers.stablehlo.scatter.dimension_numbers import Axis, Batch, Numbers
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 
 MANY_ELEMENTS = 1 << 18
 """Updates of fewer elements are taken at once."""

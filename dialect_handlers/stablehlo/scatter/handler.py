@@ -36,7 +36,8 @@ from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import at_most, product
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.lowering.emitter import Emitter, Parts
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.mlir.types import parts_of

@@ -1,0 +1,63 @@
+"""Where in a program the lowering is, and what it asks of the walk over the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import onnx_ir as oir
+
+from hlo2onnx.lowering.op import Op
+from hlo2onnx.mlir.locations import Origin
+
+Parts = tuple[oir.Value, ...]
+"""The ONNX values of one StableHLO value: one, two for complex (re, im), none for a token."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """The surroundings of an op.
+
+    Attributes:
+        functions: The functions that calls refer to, by symbol.
+        calls: The functions around the op, the outermost first.
+        scope: The scope of the innermost call or expansion around the op.
+        origin: The source location of the op, or of the op it is an expansion of.
+        in_expansion: Whether the op belongs to a function that hlo2onnx wrote in JAX. Such an op
+            has no location of its own.
+        in_scalar_region: Whether a scalar region is applied to whole tensors. Results then have the
+            tensors' shape, not the one in the program.
+    """
+
+    functions: Mapping[str, Any]
+    calls: tuple[Any, ...] = ()
+    scope: str = ""
+    origin: Origin = field(default_factory=Origin)
+    in_expansion: bool = False
+    in_scalar_region: bool = False
+
+
+class Translator(Protocol):
+    """What translates blocks, calls and expansions. `Walker` implements it."""
+
+    context: Context
+
+    def block(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
+        """See `Emitter.inline`."""
+
+    def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
+        """See `Emitter.call`."""
+
+    def scalar_function(
+        self, block: Any, results: Sequence[Any] | None = None
+    ) -> Callable[..., list[oir.Value]]:
+        """See `Emitter.scalar_function`."""
+
+    def expansion(self, op: Op, operands: Sequence[Parts] | None = None) -> list[Parts]:
+        """See `Emitter.expansion`."""
+
+    def through_jax(
+        self, function: Callable[..., Any], arguments: Sequence[Parts], keywords: Mapping[str, Any]
+    ) -> list[Parts]:
+        """See `Emitter.through_jax`."""
