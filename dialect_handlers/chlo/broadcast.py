@@ -83,5 +83,4 @@ def _among(em: Emitter, parts: Parts, rank: int, axes: Sequence[int]) -> Parts:
 @handles("chlo.broadcast_select", form="parts")
 def broadcast_select(em: Emitter, op: Op) -> oir.Value:
     """broadcast_select(p, a, b) -> Where, which broadcasts as numpy does."""
-    result: oir.Value = em.Where(*em.operands(op))
-    return result
+    return em.Where(*em.operands(op))

@@ -88,8 +88,7 @@ _ABOVE_F8 = frozenset(
 def _overflowing(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """x with what rounds above the largest number of `dtype` made infinite."""
     above = em.Greater(em.Abs(x), em.scalar_like(_OVERFLOW[dtype], x))
-    infinite: oir.Value = em.Where(above, em.Mul(x, em.scalar_like(math.inf, x)), x)
-    return infinite
+    return em.Where(above, em.Mul(x, em.scalar_like(math.inf, x)), x)
 
 
 _LARGEST = 2.0**127
@@ -101,8 +100,7 @@ def _below_the_largest(em: Emitter, x: oir.Value) -> oir.Value:
     if em.facts.float_range(x).high < _LARGEST:
         return x
     rounds_down = em.Less(x, em.scalar_like(1.5 * _LARGEST, x))
-    bounded: oir.Value = em.Where(rounds_down, em.Min(x, em.scalar_like(_LARGEST, x)), x)
-    return bounded
+    return em.Where(rounds_down, em.Min(x, em.scalar_like(_LARGEST, x)), x)
 
 
 def narrowed(em: Emitter, x: oir.Value) -> oir.Value:

@@ -175,8 +175,7 @@ def _outer(em: Emitter, lhs: Operand, rhs: Operand) -> oir.Value:
     left = em.unsqueeze(left, range(batch + rows, batch + rows + columns))
     right = em.transpose(rhs.value, rhs.batch + rhs.free)
     right = em.unsqueeze(right, range(batch, batch + rows))
-    product: oir.Value = em.Mul(left, right)
-    return product
+    return em.Mul(left, right)
 
 
 # -- element types ----------------------------------------------------------------------------
@@ -197,8 +196,7 @@ def accumulate(
     if result == T.BOOL and dtype_of(lhs) not in FLOATS and dtype_of(rhs) not in FLOATS:
         lhs, rhs = (em.cast(em.cast(x, T.BOOL), T.FLOAT) for x in (lhs, rhs))
         count = product(lhs, rhs)
-        some: oir.Value = em.Greater(count, em.scalar_like(0.5, count))
-        return some
+        return em.Greater(count, em.scalar_like(0.5, count))
     types = {dtype_of(lhs), dtype_of(rhs), result}
     if result not in FLOATS:
         if types & FLOATS:

@@ -29,8 +29,7 @@ def one_formula(table: Mapping[str, Callable[..., oir.Value]]) -> None:
 
 def _operator(op_type: str) -> Callable[[Emitter, Op], oir.Value]:
     def handler(em: Emitter, op: Op) -> oir.Value:
-        result: oir.Value = em.op(op_type, *em.operands(op))
-        return result
+        return em.op(op_type, *em.operands(op))
 
     handler.__doc__ = f"one {op_type}"
     return handler

@@ -75,13 +75,11 @@ def total_order_key(em: Emitter, x: oir.Value) -> oir.Value:
     coded = to_bits(em, x, dtype)
     # Negative codes grow with the magnitude: all bits but the sign are inverted.
     mirrored = em.BitwiseXor(coded, em.scalar_like(range_of_type(dtype).high, coded))
-    key: oir.Value = em.Where(em.Less(coded, em.scalar_like(0, coded)), mirrored, coded)
-    return key
+    return em.Where(em.Less(coded, em.scalar_like(0, coded)), mirrored, coded)
 
 
 def _bit_cast(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
-    result: oir.Value = em.BitCast(x, to=dtype)
-    return result
+    return em.BitCast(x, to=dtype)
 
 
 def _bit_casts(em: Emitter, dtype: oir.DataType) -> bool:
@@ -109,7 +107,7 @@ def _encode(em: Emitter, x: oir.Value) -> oir.Value:
     fraction, exponent = _split(em, magnitude, form.least)
     scaled = em.cast(em.Mul(fraction, em.scalar(2.0**form.digits, real)), integer)
     step = em.scalar(1 << form.digits, integer)
-    code: oir.Value = em.Add(scaled, em.Mul(em.cast(exponent, integer), step))
+    code = em.Add(scaled, em.Mul(em.cast(exponent, integer), step))
     if infinity is not None:
         code = em.Where(em.IsInf(x), em.scalar(infinity, integer), code)
     if form.signed:
@@ -124,8 +122,7 @@ def _is_negative(em: Emitter, x: oir.Value) -> oir.Value:
     """Where a float is negative or -0."""
     zero, one = em.scalar_like(0, x), em.scalar_like(1, x)
     # 1 / -0 is -inf
-    negative: oir.Value = em.Or(em.Less(x, zero), em.Less(em.Div(one, x), zero))
-    return negative
+    return em.Or(em.Less(x, zero), em.Less(em.Div(one, x), zero))
 
 
 def _split(em: Emitter, magnitude: oir.Value, least: int) -> tuple[oir.Value, oir.Value]:
@@ -199,8 +196,7 @@ def stored_to_float(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
     codes = np.arange(256)
     bits = (codes & (1 << ml_dtypes.finfo(number).bits) - 1).astype(np.uint8)
     table = em.const(bits.view(number).astype(np.float32))
-    numbers: oir.Value = em.Gather(table, em.cast(x, T.INT32))
-    return numbers
+    return em.Gather(table, em.cast(x, T.INT32))
 
 
 def float_to_stored(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:

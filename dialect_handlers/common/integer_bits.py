@@ -64,8 +64,7 @@ def bits(em: Emitter, number: int, like: oir.Value) -> oir.Value:
 
 def mask(em: Emitter, x: oir.Value, number: int) -> oir.Value:
     """x & number"""
-    masked: oir.Value = em.BitwiseAnd(x, bits(em, number, x))
-    return masked
+    return em.BitwiseAnd(x, bits(em, number, x))
 
 
 # -- shifts by an amount known at translation time, 0 <= amount < width -----------------------
@@ -77,8 +76,7 @@ def shift_left(em: Emitter, x: oir.Value, amount: int) -> oir.Value:
         return x
     if is_unsigned(x):
         return _bit_shift(em, x, bits(em, amount, x), "LEFT")
-    shifted: oir.Value = em.Mul(x, bits(em, 1 << amount, x))
-    return shifted
+    return em.Mul(x, bits(em, 1 << amount, x))
 
 
 def shift_right_logical(em: Emitter, x: oir.Value, amount: int) -> oir.Value:
@@ -103,15 +101,13 @@ def shift_right_arithmetic(em: Emitter, x: oir.Value, amount: int) -> oir.Value:
         return sign(em, x)
     if not in_range(em, x, 0, range_of_type(dtype_of(x)).high):
         x = mask(em, x, -(1 << amount))
-    quotient: oir.Value = em.Div(x, bits(em, 1 << amount, x))
-    return quotient
+    return em.Div(x, bits(em, 1 << amount, x))
 
 
 def sign(em: Emitter, x: oir.Value) -> oir.Value:
     """-1 where a signed x is negative, else 0."""
     zero = em.scalar_like(0, x)
-    smeared: oir.Value = em.Where(em.Less(x, zero), em.scalar_like(-1, x), zero)
-    return smeared
+    return em.Where(em.Less(x, zero), em.scalar_like(-1, x), zero)
 
 
 # -- shifts by an amount of the program ---------------------------------------------------------
@@ -149,5 +145,4 @@ def shift_arithmetic(em: Emitter, x: oir.Value, amount: oir.Value) -> oir.Value:
 
 
 def _bit_shift(em: Emitter, x: oir.Value, amount: oir.Value, direction: str) -> oir.Value:
-    shifted: oir.Value = em.BitShift(x, amount, direction=direction)
-    return shifted
+    return em.BitShift(x, amount, direction=direction)

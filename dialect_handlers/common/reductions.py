@@ -59,8 +59,7 @@ def _reduce_booleans(
 def _node(
     em: Emitter, reducer: str, x: oir.Value, axes: Sequence[int], keepdims: bool
 ) -> oir.Value:
-    result: oir.Value = em.op(reducer, x, em.i64(sorted(axes)), keepdims=int(keepdims))
-    return result
+    return em.op(reducer, x, em.i64(sorted(axes)), keepdims=int(keepdims))
 
 
 def first_extreme(em: Emitter, combiner: Combiner, x: oir.Value, axis: int) -> oir.Value:
@@ -73,8 +72,7 @@ def first_extreme(em: Emitter, combiner: Combiner, x: oir.Value, axis: int) -> o
     nan_wins = combiner in (Combiner.ARGMAX, Combiner.ARGMIN) and em.guards_nan
     if nan_wins and not em.facts.nan_free(x):
         x, arg_reducer = _ranks(em, bound, x, axis), "ArgMax"
-    result: oir.Value = em.op(arg_reducer, x, axis=axis, keepdims=0)
-    return result
+    return em.op(arg_reducer, x, axis=axis, keepdims=0)
 
 
 def _ranks(em: Emitter, bound: Combiner, x: oir.Value, axis: int) -> oir.Value:
@@ -83,8 +81,7 @@ def _ranks(em: Emitter, bound: Combiner, x: oir.Value, axis: int) -> oir.Value:
     numbers = em.Where(is_nan, em.scalar_like(neutral, x), x)
     extreme = em.Equal(numbers, _node(em, _REDUCERS[bound], numbers, [axis], keepdims=True))
     rank = em.cast(extreme, oir.DataType.UINT8)
-    result: oir.Value = em.Where(is_nan, em.scalar_like(2, rank), rank)
-    return result
+    return em.Where(is_nan, em.scalar_like(2, rank), rank)
 
 
 def halve(em: Emitter, function: Function, tensors: Sequence[Parts], rows: int) -> list[Parts]:
@@ -164,5 +161,4 @@ def _shaped_like(em: Emitter, x: oir.Value, like: oir.Value) -> oir.Value:
     shape = shape_of(like)
     if shape_of(x) == shape:
         return x
-    result: oir.Value = em.op("Expand", x, em.Shape(like), types=[(dtype_of(x), shape)])
-    return result
+    return em.op("Expand", x, em.Shape(like), types=[(dtype_of(x), shape)])

@@ -223,8 +223,7 @@ def _accumulated(
     # The runtime's extremes lose NaN. A sum of numbers that are not negative is NaN for no other
     # reason than a NaN among them.
     witness = _elements(em, em.Relu(x), index, em.Relu(updates), "add")
-    guarded: oir.Value = em.Where(em.IsNaN(witness), witness, result)
-    return guarded
+    return em.Where(em.IsNaN(witness), witness, result)
 
 
 def _with_room(
@@ -263,8 +262,7 @@ def _elements(
     flat = (index, updates)
     if len(shape_of(updates)) != 1:
         flat = (_flat(em, index), _flat(em, updates))
-    result: oir.Value = em.ScatterElements(x, *flat, axis=0, reduction=reduction)
-    return result
+    return em.ScatterElements(x, *flat, axis=0, reduction=reduction)
 
 
 def _one_by_one(
@@ -303,11 +301,11 @@ def _one_by_one(
         )
     initial = [part for parts in xs for part in parts]
     types = [(dtype_of(part), shape_of(part)) for part in initial]
-    outputs = em.op(
+    outputs = em.outputs(
         "Loop", number(em, trips), em.const(np.array(True)), *initial,
         body=body, types=types, n_outputs=len(types),
     )  # fmt: skip
-    final = iter([outputs] if len(types) == 1 else outputs)
+    final = iter(outputs)
     return [tuple(em.slice(next(final), [0], [size]) for _ in parts) for parts in xs]
 
 
@@ -326,10 +324,7 @@ def with_spare_rows(em: Emitter, x: oir.Value, count: int = 1) -> oir.Value:
 def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
     """The rows of x that count."""
     count = oir.SymbolicDim(None)
-    kept: oir.Value = em.op(
-        "Compress", x, valid, axis=0, types=[(dtype_of(x), (count, *shape_of(x)[1:]))]
-    )
-    return kept
+    return em.op("Compress", x, valid, axis=0, types=[(dtype_of(x), (count, *shape_of(x)[1:]))])
 
 
 def number(em: Emitter, dim: Dim) -> oir.Value:

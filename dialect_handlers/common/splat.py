@@ -13,8 +13,7 @@ def filled_like(em: Emitter, number: int, x: oir.Value) -> oir.Value:
     scalar, dims = em.scalar_like(number, x), static_shape(x)
     if dims is not None:
         return em.expand(scalar, dims)
-    filled: oir.Value = em.op("Expand", scalar, em.Shape(x), types=[(dtype_of(x), shape_of(x))])
-    return filled
+    return em.op("Expand", scalar, em.Shape(x), types=[(dtype_of(x), shape_of(x))])
 
 
 def zeros_like(em: Emitter, x: oir.Value) -> oir.Value:

@@ -42,8 +42,7 @@ def clamped(em: Emitter, starts: oir.Value, limits: Sequence[Dim]) -> oir.Value:
         return em.Max(starts, em.scalar_like(0, starts)) if below else starts  # type: ignore[no-any-return]
     highest = _bounds(em, limits, dtype_of(starts))
     if below and rank_of(highest) == 0:
-        inside: oir.Value = em.Clip(starts, em.scalar_like(0, starts), highest)
-        return inside
+        return em.Clip(starts, em.scalar_like(0, starts), highest)
     if below:
         starts = em.Max(starts, em.scalar_like(0, starts))
     return em.Min(starts, highest)  # type: ignore[no-any-return]
@@ -147,7 +146,6 @@ def window(
         ends = em.Add(starts, em.const(np.array(sizes, dtype.numpy())))
     else:
         ends = em.Add(starts, em.cast(em.extents.vector(sizes), dtype))
-    result: oir.Value = em.Slice(
+    return em.Slice(
         x, starts, ends, em.const(np.array(axes, dtype.numpy())), types=[(dtype_of(x), tuple(dims))]
     )
-    return result

@@ -77,8 +77,7 @@ def _scattered(
         firsts = [zero if isinstance(column, int) else column for column in columns]
         first = em.concat(firsts, axis=0)
         index = em.Add(index, first) if grid.any() else em.reshape(first, grid.shape)
-    result: oir.Value = em.ScatterND(x, index, update)
-    return result
+    return em.ScatterND(x, index, update)
 
 
 def _between(
@@ -106,8 +105,7 @@ def _between(
         update,
         em.op("Slice", x, em.Add(start, em.extents.value(size)), last, along, types=types),
     ]
-    result: oir.Value = em.op("Concat", *parts, axis=axis, types=[(dtype_of(x), shape_of(x))])
-    return result
+    return em.op("Concat", *parts, axis=axis, types=[(dtype_of(x), shape_of(x))])
 
 
 def _cut(em: Emitter, x: oir.Value, axis: int, start: Start, size: Dim) -> oir.Value:
@@ -116,8 +114,6 @@ def _cut(em: Emitter, x: oir.Value, axis: int, start: Start, size: Dim) -> oir.V
     dims = list(shape_of(x))
     dims[axis] = size
     if size == 1:
-        row: oir.Value = em.Gather(x, start, axis=axis)
-        return row
+        return em.Gather(x, start, axis=axis)
     end, along = em.Add(start, em.extents.value(size)), em.i64([axis])
-    part: oir.Value = em.op("Slice", x, start, end, along, types=[(dtype_of(x), tuple(dims))])
-    return part
+    return em.op("Slice", x, start, end, along, types=[(dtype_of(x), tuple(dims))])

@@ -44,7 +44,7 @@ def quantize(
         em.report.note(NAN)
     if has_operator and not any(zero_points):
         scale, zeros = _along(em, scales, T.FLOAT, axis), _along(em, zero_points, stored, axis)
-        quantized: oir.Value = em.QuantizeLinear(x, scale, zeros, axis=axis)
+        quantized = em.QuantizeLinear(x, scale, zeros, axis=axis)
         return _within(em, quantized, low, high)
     y = em.Div(x, _along(em, scales, dtype_of(x), axis, rank_of(x)))
     if any(zero_points):
@@ -68,15 +68,11 @@ def dequantize(
     is_wide = stored == T.INT32 and not any(zero_points)
     if _has_operator(em, stored, result) or (is_wide and result == T.FLOAT):
         zeros = None if is_wide else _along(em, zero_points, stored, axis)
-        value: oir.Value = em.DequantizeLinear(
-            x, _along(em, scales, result, axis), zeros, axis=axis
-        )
-        return value
+        return em.DequantizeLinear(x, _along(em, scales, result, axis), zeros, axis=axis)
     y = em.cast(x, T.INT32)
     if any(zero_points):
         y = em.Sub(y, _along(em, zero_points, T.INT32, axis, rank_of(x)))
-    product: oir.Value = em.Mul(em.cast(y, result), _along(em, scales, result, axis, rank_of(x)))
-    return product
+    return em.Mul(em.cast(y, result), _along(em, scales, result, axis, rank_of(x)))
 
 
 def _has_operator(em: Emitter, stored: oir.DataType, expressed: oir.DataType) -> bool:
@@ -89,8 +85,7 @@ def _within(em: Emitter, x: oir.Value, low: int, high: int) -> oir.Value:
     bounds = em.facts.int_range(x)
     if bounds is not None and bounds.within(low, high):
         return x
-    clipped: oir.Value = em.Clip(x, em.scalar_like(low, x), em.scalar_like(high, x))
-    return clipped
+    return em.Clip(x, em.scalar_like(low, x), em.scalar_like(high, x))
 
 
 def _along(

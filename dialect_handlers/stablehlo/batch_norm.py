@@ -18,8 +18,7 @@ def batch_norm_inference(em: Emitter, op: Op, *, epsilon: float, feature_index: 
     features are axis 1, which is where ONNX has them, else its arithmetic."""
     x, scale, offset, mean, variance = em.operands(op)
     if feature_index == 1:
-        result: oir.Value = em.BatchNormalization(x, scale, offset, mean, variance, epsilon=epsilon)
-        return result
+        return em.BatchNormalization(x, scale, offset, mean, variance, epsilon=epsilon)
     features = _Features(em, x, feature_index)
     return features.normalized(features.centred(x, mean), variance, epsilon, scale, offset)
 
@@ -98,8 +97,7 @@ class _Features:
         em = self.em
         deviation = em.Sqrt(em.Add(variance, em.scalar_like(epsilon, variance)))
         scaled = em.Mul(centred, self.spread(em.Div(scale, deviation)))
-        result: oir.Value = em.Add(scaled, self.spread(offset))
-        return result
+        return em.Add(scaled, self.spread(offset))
 
     def sum(self, x: oir.Value) -> oir.Value:
         """The sum over all other axes."""

@@ -74,8 +74,7 @@ def _in_one_octave(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value 
             continue
         power = exponent - 1 + form.least
         steps = em.Mul(em.cast(mantissa, dtype), em.scalar(2.0 ** (power - form.digits), dtype))
-        number: oir.Value = em.Add(steps, em.scalar(2.0**power, dtype))
-        return number
+        return em.Add(steps, em.scalar(2.0**power, dtype))
     return None
 
 

@@ -24,8 +24,7 @@ BY_TYPE = {
 def _logical(on_booleans: str, on_integers: str) -> Callable[[Emitter, Op], oir.Value]:
     def handler(em: Emitter, op: Op) -> oir.Value:
         boolean = em.result_type(op).dtype == oir.DataType.BOOL
-        result: oir.Value = em.op(on_booleans if boolean else on_integers, *em.operands(op))
-        return result
+        return em.op(on_booleans if boolean else on_integers, *em.operands(op))
 
     handler.__doc__ = f"one {on_integers}, of booleans {on_booleans}"
     return handler

@@ -31,8 +31,7 @@ def _number(b: GraphBuilder, item: float, like: oir.Value) -> oir.Value:
 
 
 def _is(b: GraphBuilder, x: oir.Value, item: float) -> oir.Value:
-    result: oir.Value = b.Equal(x, _number(b, item, x))
-    return result
+    return b.Equal(x, _number(b, item, x))
 
 
 def add(b: GraphBuilder, x: Pair, y: Pair) -> Pair:
@@ -64,8 +63,7 @@ def absolute(b: GraphBuilder, x: Pair) -> oir.Value:
     ratio = b.Div(small, large)
     length = b.Mul(large, b.Sqrt(b.Add(b.Mul(ratio, ratio), _number(b, 1, a))))
     extreme = b.Or(_is(b, large, 0), b.IsInf(large))
-    result: oir.Value = b.Where(extreme, large, length)
-    return result
+    return b.Where(extreme, large, length)
 
 
 def sign(b: GraphBuilder, x: Pair) -> Pair:
@@ -193,14 +191,12 @@ def _repaired(b: GraphBuilder, x: Pair, y: Pair, quotient: Pair) -> Pair:
 
 def _finite(b: GraphBuilder, *parts: oir.Value) -> oir.Value:
     odd = [b.Or(b.IsInf(part), b.IsNaN(part)) for part in parts]
-    result: oir.Value = b.Not(b.Or(*odd))
-    return result
+    return b.Not(b.Or(*odd))
 
 
 def _unit_if_infinite(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """±1 for an infinity, 0 for anything finite."""
-    result: oir.Value = b.Where(b.IsInf(x), b.Sign(x), _number(b, 0, x))
-    return result
+    return b.Where(b.IsInf(x), b.Sign(x), _number(b, 0, x))
 
 
 def maximum(b: GraphBuilder, x: Pair, y: Pair) -> Pair:

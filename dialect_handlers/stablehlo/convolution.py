@@ -206,8 +206,7 @@ def _conv(
         return conv_as_matmul(em, x, w, group=group, **attributes)
     sizes = [window.size for window in windows]
     kernel_shape = sizes if is_static(sizes) else None
-    y: oir.Value = em.Conv(x, w, group=group, kernel_shape=kernel_shape, **attributes)
-    return y
+    return em.Conv(x, w, group=group, kernel_shape=kernel_shape, **attributes)
 
 
 def _conv_transpose(

@@ -19,15 +19,14 @@ def divide(em: Emitter, op: Op) -> oir.Value:
     x / x = 1 also for 0."""
     x, y = em.operands(op)
     if dtype_of(x) in FLOATS:
-        quotient: oir.Value = em.Div(x, y)
-        return quotient
+        return em.Div(x, y)
     return filled_like(em, 1, x) if _by_itself(em, op) else integer_quotient(em, x, y)
 
 
 def integer_quotient(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:
     """x / y of integers, truncated; x / 0 = -1 (all ones) and INT_MIN / -1 = INT_MIN."""
     zero = _is_zero(em, y)
-    quotient: oir.Value = em.Div(x, _safe_divisor(em, x, y, zero))
+    quotient = em.Div(x, _safe_divisor(em, x, y, zero))
     return quotient if zero is None else em.Where(zero, bits(em, -1, x), quotient)
 
 
@@ -51,8 +50,7 @@ def remainder(em: Emitter, op: Op) -> oir.Value:
     x, y = em.operands(op)
     result: oir.Value
     if dtype_of(x) in FLOATS:
-        result = em.Mod(x, y, fmod=1)
-        return result
+        return em.Mod(x, y, fmod=1)
     zero = _is_zero(em, y)
     highest = range_of_type(dtype_of(x)).high
     if in_range(em, x, 0, highest) and in_range(em, y, 0, highest):
@@ -61,8 +59,7 @@ def remainder(em: Emitter, op: Op) -> oir.Value:
     # A divisor that is unsafe was replaced by 1 in the quotient only: x - x · 0 = x, and
     # INT_MIN - INT_MIN · -1 wraps to 0.
     quotient = em.Div(x, _safe_divisor(em, x, y, zero))
-    result = em.Sub(x, em.Mul(quotient, y))
-    return result
+    return em.Sub(x, em.Mul(quotient, y))
 
 
 def _is_zero(em: Emitter, y: oir.Value) -> oir.Value | None:
@@ -70,8 +67,7 @@ def _is_zero(em: Emitter, y: oir.Value) -> oir.Value | None:
     low, high = range_of_type(dtype_of(y))
     if in_range(em, y, 1, high) or in_range(em, y, low, -1):
         return None
-    zero: oir.Value = em.Equal(y, em.scalar_like(0, y))
-    return zero
+    return em.Equal(y, em.scalar_like(0, y))
 
 
 def _safe_divisor(em: Emitter, x: oir.Value, y: oir.Value, zero: oir.Value | None) -> oir.Value:
@@ -81,8 +77,7 @@ def _safe_divisor(em: Emitter, x: oir.Value, y: oir.Value, zero: oir.Value | Non
     if not unsafe:
         return y
     condition = unsafe[0] if len(unsafe) == 1 else em.Or(*unsafe)
-    safe: oir.Value = em.Where(condition, em.scalar_like(1, y), y)
-    return safe
+    return em.Where(condition, em.scalar_like(1, y), y)
 
 
 def _overflows(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value | None:
@@ -93,5 +88,4 @@ def _overflows(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value | None:
     if in_range(em, y, 0, high) or in_range(em, y, low, -2):
         return None
     least = em.Equal(x, em.scalar_like(low, x))
-    overflow: oir.Value = em.And(least, em.Equal(y, em.scalar_like(-1, y)))
-    return overflow
+    return em.And(least, em.Equal(y, em.scalar_like(-1, y)))

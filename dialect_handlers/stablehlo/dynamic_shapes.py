@@ -85,8 +85,7 @@ def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
         axes, steps = em.i64(list(range(len(strides)))), em.extents.vector(strides)
         dims = tuple(oir.SymbolicDim(None) for _ in strides)
         types = [(dtype_of(x), dims)]
-        part: oir.Value = em.op("Slice", x, *vectors, axes, steps, types=types)
-        return part
+        return em.op("Slice", x, *vectors, axes, steps, types=types)
     rows = [
         axis
         for axis, (start, limit) in enumerate(zip(starts, limits, strict=True))

@@ -50,8 +50,7 @@ one_formula(
 def _number_or_bool(number: str, boolean: str) -> Callable[[Emitter, Op], oir.Value]:
     def handler(em: Emitter, op: Op) -> oir.Value:
         x, y = em.operands(op)
-        result: oir.Value = em.op(boolean if dtype_of(x) == oir.DataType.BOOL else number, x, y)
-        return result
+        return em.op(boolean if dtype_of(x) == oir.DataType.BOOL else number, x, y)
 
     handler.__doc__ = f"one {number}, of booleans {boolean}"
     return handler
@@ -71,8 +70,7 @@ def negate(em: Emitter, op: Op) -> oir.Value:
     """negate(x) -> Neg, which ONNX does not have for unsigned integers: 0 - x wraps."""
     x = em.operand(op)
     unsigned = dtype_of(x) in UNSIGNED
-    result: oir.Value = em.Sub(em.scalar_like(0, x), x) if unsigned else em.Neg(x)
-    return result
+    return em.Sub(em.scalar_like(0, x), x) if unsigned else em.Neg(x)
 
 
 @handles("stablehlo.sign")
@@ -80,8 +78,7 @@ def sign(em: Emitter, op: Op) -> oir.Value:
     """sign(x) -> Sign; of the floats -0 and NaN are their own sign."""
     x = em.operand(op)
     if dtype_of(x) in INTEGERS:
-        result: oir.Value = em.Sign(x)
-        return result
+        return em.Sign(x)
     return accurate_math.rounded_once(em, accurate_math.sign, x)
 
 
@@ -90,8 +87,7 @@ def is_finite(em: Emitter, op: Op) -> oir.Value:
     """is_finite(x) -> |x| <= the largest number, which infinity and NaN are not."""
     x = em.operand(op)
     largest = em.scalar_like(ml_dtypes.finfo(dtype_of(x).numpy()).max, x)
-    result: oir.Value = em.LessOrEqual(em.Abs(x), largest)
-    return result
+    return em.LessOrEqual(em.Abs(x), largest)
 
 
 @handles("stablehlo.power")

@@ -83,7 +83,7 @@ def rng(em: Emitter, op: Op, *, rng_distribution: str) -> oir.Value:
     ones = em.const(np.ones(_COINS, np.float32))
     types = [(T.FLOAT, (_COINS,)), (T.BOOL, (_COINS,))]
     half, training = em.scalar(0.5, T.FLOAT), em.scalar(True, T.BOOL)
-    _, kept = em.Dropout(ones, half, training, n_outputs=2, types=types)
+    _, kept = em.outputs("Dropout", ones, half, training, n_outputs=2, types=types)
     numbers = _uniform if rng_distribution == "UNIFORM" else _normal
     ((result,),) = em.through_jax(numbers, kept, low, high, shape=em.result_dims(op))
     return result

@@ -67,8 +67,7 @@ def _flushed(
     """`rounded` with zero of the sign of x where |by| is below the limit; NaN stays."""
     # ORT's Where makes +0 of a -0 in its second operand, not in its third.
     kept = em.GreaterOrEqual(em.Abs(by), em.scalar_like(limit, x))
-    result: oir.Value = em.Where(kept, rounded, em.Mul(x, em.scalar_like(0, x)))
-    return result
+    return em.Where(kept, rounded, em.Mul(x, em.scalar_like(0, x)))
 
 
 def _rounded(em: Emitter, x: oir.Value, dropped: int) -> oir.Value:

@@ -13,8 +13,7 @@ from hlo2onnx.lowering.registry import handles
 @handles("stablehlo.select", form="parts")
 def select(em: Emitter, op: Op) -> oir.Value:
     """select(pred, on_true, on_false) -> Where; a scalar pred broadcasts."""
-    chosen: oir.Value = em.Where(*em.operands(op))
-    return chosen
+    return em.Where(*em.operands(op))
 
 
 @handles("stablehlo.clamp")

@@ -238,7 +238,7 @@ class Selector:
                 ]
             )
         types = [(dtype_of(part), shape_of(part)) for part in initial]
-        outputs = em.op(
+        outputs = em.outputs(
             "Loop", em.i64(math.prod(w.sizes)), em.const(np.array(True)), *initial,
             body=body, types=types, n_outputs=len(types),
         )  # fmt: skip
@@ -261,5 +261,4 @@ class Selector:
         limits = em.Add(place, em.i64(w.reaches))
         axes, steps = em.i64(list(range(len(w.dims)))), em.i64(list(w.steps))
         types = [(dtype_of(x), tuple(w.counts))]
-        part: oir.Value = em.op("Slice", x, place, limits, axes, steps, types=types)
-        return part
+        return em.op("Slice", x, place, limits, axes, steps, types=types)

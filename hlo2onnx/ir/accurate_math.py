@@ -35,8 +35,7 @@ def rounded_once(
 def expm1(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """exp(x) - 1 = tanh(x/2) * (exp(x) + 1), which loses nothing near 0.  f32 6, f64 6"""
     half, one = b.scalar_like(0.5, x), b.scalar_like(1, x)
-    result: oir.Value = b.Mul(b.Tanh(b.Mul(x, half)), b.Add(b.Exp(x), one))
-    return result
+    return b.Mul(b.Tanh(b.Mul(x, half)), b.Add(b.Exp(x), one))
 
 
 def log1p(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -51,8 +50,7 @@ def log1p(b: GraphBuilder, x: oir.Value) -> oir.Value:
     log = b.Log(u)
     lost = b.Div(b.Sub(x, b.Sub(u, one)), u)
     total = b.Sub(lost, b.Sub(b.scalar_like(0, x), log))
-    result: oir.Value = b.Where(b.IsNaN(lost), log, total)
-    return result
+    return b.Where(b.IsNaN(lost), log, total)
 
 
 def logistic(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -60,14 +58,12 @@ def logistic(b: GraphBuilder, x: oir.Value) -> oir.Value:
 
     Not Sigmoid, whose kernel is accurate in absolute terms only: f32 17 % off at -15.
     """
-    result: oir.Value = b.Reciprocal(b.Add(b.Exp(b.Neg(x)), b.scalar_like(1, x)))
-    return result
+    return b.Reciprocal(b.Add(b.Exp(b.Neg(x)), b.scalar_like(1, x)))
 
 
 def rsqrt(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """1 / sqrt(x).  f32 2, f64 2"""
-    result: oir.Value = b.Reciprocal(b.Sqrt(x))
-    return result
+    return b.Reciprocal(b.Sqrt(x))
 
 
 def cbrt(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -80,14 +76,12 @@ def cbrt(b: GraphBuilder, x: oir.Value) -> oir.Value:
     excess = b.Sub(root, b.Div(size, b.Mul(root, root)))
     better = b.Sub(root, b.Div(excess, b.scalar_like(3, x)))
     is_number = b.LessOrEqual(excess, root)
-    result: oir.Value = b.Where(is_number, b.Mul(b.Sign(x), better), x)
-    return result
+    return b.Where(is_number, b.Mul(b.Sign(x), better), x)
 
 
 def power(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     """x ** y.  f32 1, f64 2"""
-    result: oir.Value = b.Pow(x, y)
-    return result
+    return b.Pow(x, y)
 
 
 def round_half_away(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -96,15 +90,13 @@ def round_half_away(b: GraphBuilder, x: oir.Value) -> oir.Value:
     even = b.Round(x)
     is_tie = b.Equal(b.Abs(b.Sub(x, even)), half)
     away = b.Add(x, b.Mul(b.Sign(x), half))
-    result: oir.Value = b.Where(is_tie, away, even)
-    return result
+    return b.Where(is_tie, away, even)
 
 
 def sign(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """Sign(x), except that a zero keeps its sign."""
     is_not_zero = b.cast(x, oir.DataType.BOOL)
-    result: oir.Value = b.Where(is_not_zero, b.Sign(x), x)
-    return result
+    return b.Where(is_not_zero, b.Sign(x), x)
 
 
 def atan2(b: GraphBuilder, y: oir.Value, x: oir.Value) -> oir.Value:
@@ -116,11 +108,9 @@ def atan2(b: GraphBuilder, y: oir.Value, x: oir.Value) -> oir.Value:
     slope = b.Where(b.Equal(rise, run), b.Sign(rise), b.Div(rise, run))
     angle = b.Atan(slope)
     angle = b.Where(_has_plus(b, x), angle, b.Sub(b.scalar_like(math.pi, x), angle))
-    result: oir.Value = b.Where(_has_plus(b, y), angle, b.Neg(angle))
-    return result
+    return b.Where(_has_plus(b, y), angle, b.Neg(angle))
 
 
 def _has_plus(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """Whether x is positive or +0; -0 has the reciprocal -infinity."""
-    result: oir.Value = b.GreaterOrEqual(b.Min(x, b.Reciprocal(x)), b.scalar_like(0, x))
-    return result
+    return b.GreaterOrEqual(b.Min(x, b.Reciprocal(x)), b.scalar_like(0, x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as oir
@@ -34,9 +35,9 @@ class GraphBuilder(NodeBuilder):
         if dtype_of(x) == dtype:
             return x
         if dtype == oir.DataType.FLOAT8E8M0:
-            return self._one("Cast", x, to=dtype, saturate=0, round_mode="nearest")
+            return self.op("Cast", x, to=dtype, saturate=0, round_mode="nearest")
         saturate = 0 if dtype.name.startswith(("FLOAT8E4", "FLOAT8E5")) else None
-        return self._one("Cast", x, to=dtype, saturate=saturate)
+        return self.op("Cast", x, to=dtype, saturate=saturate)
 
     def reshape(self, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
         """Reshape to these extents, or x itself when it has them."""
@@ -44,16 +45,16 @@ class GraphBuilder(NodeBuilder):
             return x
         if is_static(dims):
             allowzero = 1 if 0 in dims else None
-            return self._one("Reshape", x, self.i64(list(dims)), allowzero=allowzero)  # type: ignore[arg-type]
+            return self.op("Reshape", x, self.i64(list(dims)), allowzero=allowzero)  # type: ignore[arg-type]
         types = [(dtype_of(x), tuple(dims))]
         target = reshape_target(shape_of(x), dims)
         if target is not None:
-            return self._one("Reshape", x, self.i64(target), types=types)
+            return self.op("Reshape", x, self.i64(target), types=types)
         if (added := added_units(shape_of(x), dims)) is not None:
             return self.unsqueeze(x, added)
         if (dropped := added_units(dims, shape_of(x))) is not None:
             return self.squeeze(x, dropped)
-        return self._one("Reshape", x, self.extents.vector(dims), allowzero=1, types=types)
+        return self.op("Reshape", x, self.extents.vector(dims), allowzero=1, types=types)
 
     def reshapes_at_once(self, x: oir.Value, dims: Sequence[Dim]) -> bool:
         """Whether x can get these extents in one node, without computing any at run time."""
@@ -69,7 +70,7 @@ class GraphBuilder(NodeBuilder):
         """Transpose, or x itself when the permutation is the identity."""
         if list(perm) == list(range(len(perm))):
             return x
-        return self._one("Transpose", x, perm=tuple(perm))
+        return self.op("Transpose", x, perm=tuple(perm))
 
     def expand(self, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
         """Expand to these extents (numpy broadcasting), or x itself when it has them.
@@ -82,7 +83,7 @@ class GraphBuilder(NodeBuilder):
         if is_static(dims):
             if 0 in dims:
                 return self.const(np.zeros(dims, dtype_of(x).numpy()))  # type: ignore[arg-type]
-            return self._one("Expand", x, self.i64(list(dims)))  # type: ignore[arg-type]
+            return self.op("Expand", x, self.i64(list(dims)))  # type: ignore[arg-type]
         aligned = (1,) * (len(dims) - rank_of(x)) + shape_of(x)
         # Where x has the extent already, 1 asks for nothing; of a constant shape with 0 the runtime
         # makes nothing.
@@ -91,15 +92,15 @@ class GraphBuilder(NodeBuilder):
             for have, want in zip(aligned, dims, strict=True)
         ]
         shape = self.extents.vector(wanted)
-        return self._one("Expand", x, shape, types=[(dtype_of(x), tuple(dims))])
+        return self.op("Expand", x, shape, types=[(dtype_of(x), tuple(dims))])
 
     def unsqueeze(self, x: oir.Value, axes: Sequence[int]) -> oir.Value:
         """Inserts axes of extent 1 at these positions of the result."""
-        return self._one("Unsqueeze", x, self.i64(list(axes))) if axes else x
+        return self.op("Unsqueeze", x, self.i64(list(axes))) if axes else x
 
     def squeeze(self, x: oir.Value, axes: Sequence[int]) -> oir.Value:
         """Removes these axes of extent 1."""
-        return self._one("Squeeze", x, self.i64(list(axes))) if axes else x
+        return self.op("Squeeze", x, self.i64(list(axes))) if axes else x
 
     def slice(
         self,
@@ -135,7 +136,7 @@ class GraphBuilder(NodeBuilder):
         inputs = [self.extents.vector(start), self.extents.vector(ends), self.i64(axis)]
         if any(item != 1 for item in step):
             inputs.append(self.i64(step))
-        return self._one("Slice", x, *inputs, types=[(dtype_of(x), tuple(dims))])
+        return self.op("Slice", x, *inputs, types=[(dtype_of(x), tuple(dims))])
 
     def axes_beside(self, starts: oir.Value | None, axes: Sequence[int]) -> oir.Value:
         """Axes of a Slice, in the element type of its starts, which must be the same."""
@@ -145,7 +146,7 @@ class GraphBuilder(NodeBuilder):
 
     def concat(self, parts: Sequence[oir.Value], axis: int) -> oir.Value:
         """Concat along `axis`, or the part itself when there is only one."""
-        return parts[0] if len(parts) == 1 else self._one("Concat", *parts, axis=axis)
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=axis)
 
     def dft(
         self,
@@ -159,7 +160,7 @@ class GraphBuilder(NodeBuilder):
         """DFT of `length` points along an axis, which is an attribute before opset 20; the last
         axis holds real and imaginary parts."""
         points = None if length is None else self.i64(length)
-        flags = {"inverse": inverse or None, "onesided": onesided or None}
+        flags: dict[str, Any] = {"inverse": inverse or None, "onesided": onesided or None}
         if self.opset < DFT_AXIS_OPSET:
-            return self._one("DFT", x, points, axis=axis, **flags)
-        return self._one("DFT", x, points, self.i64(axis), **flags)
+            return self.op("DFT", x, points, axis=axis, **flags)
+        return self.op("DFT", x, points, self.i64(axis), **flags)

@@ -153,8 +153,7 @@ class Extents:
         x, y = self.value(dim_of(numerator)), self.value(dim_of(denominator))
         if not numerator.is_nonnegative:
             x = b.Sub(x, b.Mod(x, y))
-        quotient: oir.Value = b.Div(x, y)
-        return quotient
+        return b.Div(x, y)
 
     def _input_extent(self, formula: Expression) -> oir.Value | None:
         for x in self._builder.main_graph.inputs:

@@ -14,7 +14,7 @@ from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.type_inference import ValueType, infer
-from hlo2onnx.ir.values import Dim, dtype_of
+from hlo2onnx.ir.values import Dim, attributes_of, dtype_of
 from hlo2onnx.ir.weight_names import WEIGHT
 
 _SHARED_BYTES = 1024
@@ -25,8 +25,7 @@ class NodeBuilder:
     """Appends nodes to a graph (or inserts them before a node) and types every output.
 
     `builder.Add(a, b)` makes an ONNX Add node; keyword arguments are ONNX attributes; an operand
-    that is None is an omitted optional input. `n_outputs=` asks for several outputs and returns
-    a tuple.
+    that is None is an omitted optional input. `outputs` makes nodes with several outputs.
 
     Args:
         graph: The main graph; constants become its initializers wherever they are used.
@@ -64,7 +63,7 @@ class NodeBuilder:
             self.names.take(str(output.name) for output in node.outputs)
             self.names.take([str(node.name)])
 
-    def __getattr__(self, op_type: str) -> Callable[..., Any]:
+    def __getattr__(self, op_type: str) -> Callable[..., oir.Value]:
         if not op_type[0].isupper():
             raise AttributeError(op_type)
         return partial(self.op, op_type)
@@ -75,29 +74,56 @@ class NodeBuilder:
         self,
         op_type: str,
         *inputs: oir.Value | None,
-        domain: str = "",
-        n_outputs: int = 1,
         types: Sequence[ValueType] | None = None,
+        domain: str = "",
         **attributes: Any,
-    ) -> Any:
-        """Makes one node and returns its output, or a tuple of them when `n_outputs` > 1.
+    ) -> oir.Value:
+        """Makes one node and returns its only output.
 
         Args:
             op_type: Operator name.
             inputs: Operands; None for an omitted optional one.
+            types: Type of the output where inference cannot know it (run-time shapes).
             domain: "" for ONNX's own.
-            n_outputs: How many outputs the node has.
-            types: Types of the outputs where inference cannot know them (run-time shapes).
             attributes: ONNX attributes by name; None leaves one out.
 
         Raises:
             InternalError: Types or shapes of the operands do not fit the operator.
         """
+        (output,) = self.outputs(
+            op_type, *inputs, n_outputs=1, types=types, domain=domain, **attributes
+        )
+        return output
+
+    def outputs(
+        self,
+        op_type: str,
+        *inputs: oir.Value | None,
+        n_outputs: int,
+        types: Sequence[ValueType] | None = None,
+        domain: str = "",
+        **attributes: Any,
+    ) -> list[oir.Value]:
+        """Makes one node and returns its outputs. See `op` for the arguments."""
         attributes = {name: item for name, item in attributes.items() if item is not None}
         if types is None:
             types = infer(op_type, inputs, attributes, n_outputs)
-        outputs = self.node(op_type, inputs, attributes, types, domain)
-        return outputs[0] if n_outputs == 1 else tuple(outputs)
+        return self.node(op_type, inputs, attributes, types, domain)
+
+    def like(
+        self,
+        node: oir.Node,
+        inputs: Sequence[oir.Value | None],
+        types: Sequence[ValueType] | None = None,
+        **changed: Any,
+    ) -> oir.Value:
+        """Makes a node with another's operator and attributes, and returns its one output.
+
+        Args:
+            changed: Attributes that differ.
+        """
+        attributes = attributes_of(node) | changed
+        return self.op(node.op_type, *inputs, types=types, **attributes)
 
     def node(
         self,
@@ -129,10 +155,6 @@ class NodeBuilder:
         self._place(node)
         self.made.append(node)
         return outputs
-
-    def _one(self, op_type: str, *inputs: oir.Value | None, **attributes: Any) -> oir.Value:
-        output: oir.Value = self.op(op_type, *inputs, **attributes)
-        return output
 
     def _place(self, node: oir.Node) -> None:
         if self._starting:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as oir
 
@@ -77,6 +79,11 @@ def static_shape(value: oir.Value) -> tuple[int, ...] | None:
 def rank_of(value: oir.Value) -> int:
     """The number of axes."""
     return len(shape_of(value))
+
+
+def attributes_of(node: oir.Node) -> dict[str, Any]:
+    """The attributes of a node by name, as Python values."""
+    return {name: attribute.value for name, attribute in node.attributes.items()}
 
 
 def const_of(value: oir.Value | None) -> np.ndarray | None:

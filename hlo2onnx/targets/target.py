@@ -27,6 +27,8 @@ from typing import Any, Final
 import onnx
 import onnx_ir as ir
 
+from hlo2onnx.ir.values import attributes_of
+
 MIN_OPSET: Final = 18
 """The oldest opset of the default domain that tables speak about."""
 
@@ -127,7 +129,7 @@ def node_key(node: ir.Node) -> str:
     """Give the key of a node of the default domain."""
     if node.op_type not in KEY_ATTRIBUTES:
         return node.op_type
-    return op_key(node.op_type, {name: attr.value for name, attr in node.attributes.items()})
+    return op_key(node.op_type, attributes_of(node))
 
 
 def main_dtype(node: ir.Node) -> ir.DataType | None:

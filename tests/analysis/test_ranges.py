@@ -31,7 +31,7 @@ def _sum(b: GraphBuilder, x: oir.Value, op_type: str, item: int) -> oir.Value:
         index = b.const(np.arange(count, dtype=np.int64) % 4)
         return b.ScatterElements(start, index, x, axis=0, reduction=reduction)
     if op_type == "TopK":
-        values, _ = b.TopK(x, b.i64([1]), axis=0, n_outputs=2)
+        values, _ = b.outputs("TopK", x, b.i64([1]), axis=0, n_outputs=2)
         return values
     if op_type == "Remainder":
         y = b.const(np.array([abs(item) + 1], np.int32))
@@ -111,7 +111,7 @@ def test_a_sum_over_one_axis() -> None:
 @pytest.mark.parametrize(("axis", "places"), [(0, Range(0, 3)), (-1, Range(0, 6))])
 def test_places_of_top_k(axis: int, places: Range) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.TopK(x, b.i64([2]), axis=axis, n_outputs=2)[1]
+        return b.outputs("TopK", x, b.i64([2]), axis=axis, n_outputs=2)[1]
 
     model = model_of(build, {"x": np.zeros((4, 7), np.float32)})
     assert Facts().int_range(model.graph.outputs[0]) == places

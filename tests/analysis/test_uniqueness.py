@@ -21,13 +21,11 @@ def made(build: Build, dims: tuple[int, ...] = (4, 1)) -> oir.Value:
 
 
 def jax_normalised(b: GraphBuilder, index: oir.Value) -> oir.Value:
-    chosen: oir.Value = b.Where(b.Less(index, b.i64(0)), b.Add(index, b.i64(9)), index)
-    return chosen
+    return b.Where(b.Less(index, b.i64(0)), b.Add(index, b.i64(9)), index)
 
 
 def counted(b: GraphBuilder, count: int = 100_000) -> oir.Value:
-    numbers: oir.Value = b.Range(b.i64(0), b.i64(count), b.i64(1))
-    return numbers
+    return b.Range(b.i64(0), b.i64(count), b.i64(1))
 
 
 KNOWN: dict[str, tuple[Build, list[int]]] = {
@@ -64,7 +62,7 @@ DISTINCT: dict[str, Build] = {
     ),
     "one_column": lambda b, x: b.concat([x, b.i64([[0], [1], [2], [3]])], 1),
     "top_k": lambda b, x: b.reshape(
-        b.op("TopK", b.reshape(x, [4]), b.i64([3]), n_outputs=2)[1], [3, 1]
+        b.outputs("TopK", b.reshape(x, [4]), b.i64([3]), n_outputs=2)[1], [3, 1]
     ),
 }  # fmt: skip
 NOT_PROVEN: dict[str, Build] = {
@@ -80,7 +78,7 @@ NOT_PROVEN: dict[str, Build] = {
     "sum": lambda b, x: b.reshape(b.Add(counted(b), counted(b)), [100_000, 1]),
     "columns": lambda b, x: b.concat([x, x], 1),
     "top_k_of_rows": lambda b, x: b.reshape(
-        b.op("TopK", b.reshape(x, [2, 2]), b.i64([1]), n_outputs=2)[1], [2, 1]
+        b.outputs("TopK", b.reshape(x, [2, 2]), b.i64([1]), n_outputs=2)[1], [2, 1]
     ),
 }  # fmt: skip
 

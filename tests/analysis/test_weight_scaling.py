@@ -114,8 +114,7 @@ def rounds(build: object, **inputs: np.ndarray) -> bool:
 
 
 def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray = LONG) -> oir.Value:
-    result: oir.Value = b.Conv(x, b.const(w))
-    return result
+    return b.Conv(x, b.const(w))
 
 
 def negated(b: GraphBuilder, x: oir.Value, times: int) -> oir.Value:

@@ -77,7 +77,7 @@ FOREIGN: dict[str, tuple[Any, Any]] = {
     ),
     "join-twins": (JoinTwins(), lambda b, x, i, h: (
         [b.Add(*(b.concat([foreign(b, "Neg", b.Abs(b.Neg(b.Abs(p)))) for p in
-                           b.op("Split", v, b.i64([1, 2]), axis=0, n_outputs=2)], 0)
+                           b.outputs("Split", v, b.i64([1, 2]), axis=0, n_outputs=2)], 0)
                  for v in (h, b.Relu(h))))], []
     )),
 }  # fmt: skip

@@ -20,18 +20,16 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 def gelu_of_more_axes(b: GraphBuilder, x: oir.Value) -> oir.Value:
     erf = b.Erf(b.Mul(x, b.scalar_like(np.sqrt(0.5), x)))
-    half: oir.Value = b.Mul(b.const(np.full((1, 1, 1), 0.5, np.float32)), x)
-    whole: oir.Value = b.Mul(half, b.Add(b.scalar_like(1, x), erf))
-    return whole
+    half = b.Mul(b.const(np.full((1, 1, 1), 0.5, np.float32)), x)
+    return b.Mul(half, b.Add(b.scalar_like(1, x), erf))
 
 
 def normalized(b: GraphBuilder, x: oir.Value, dims: tuple[int, ...]) -> oir.Value:
     """A root of as many axes as `dims` beside x."""
     difference = b.Sub(x, b.ReduceMean(x, b.i64([1]), keepdims=1))
     variance = b.ReduceMean(b.Mul(difference, difference), b.i64([1]), keepdims=1)
-    root: oir.Value = b.Sqrt(b.Add(variance, b.const(np.full(dims, 1e-3, np.float32))))
-    quotient: oir.Value = b.Div(difference, root)
-    return quotient
+    root = b.Sqrt(b.Add(variance, b.const(np.full(dims, 1e-3, np.float32))))
+    return b.Div(difference, root)
 
 
 ONES = np.ones((1, 1, 1, 3), np.float32)

@@ -84,8 +84,7 @@ Body = Callable[[GraphBuilder, oir.Value, oir.Value, oir.Value], Any]
 
 
 def row(b: GraphBuilder, x: oir.Value, trip: oir.Value, axis: int = 0) -> oir.Value:
-    made: oir.Value = b.Gather(x, trip, axis=axis)
-    return made
+    return b.Gather(x, trip, axis=axis)
 
 
 def rewrite(

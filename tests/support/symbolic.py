@@ -11,5 +11,4 @@ from hlo2onnx.ir.values import dtype_of
 def free(b: GraphBuilder, x: oir.Value, *dims: int | str) -> oir.Value:
     """x, of which nothing is known but these extents; names are free ones."""
     shape = tuple(dim if isinstance(dim, int) else oir.SymbolicDim(dim) for dim in dims)
-    value: oir.Value = b.op("Identity", x, types=[(dtype_of(x), shape)])
-    return value
+    return b.op("Identity", x, types=[(dtype_of(x), shape)])

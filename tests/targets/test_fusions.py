@@ -36,8 +36,7 @@ Build = Callable[..., oir.Value]
 
 
 def convolved(b: GraphBuilder, x: oir.Value, weights: np.ndarray = KERNEL) -> oir.Value:
-    made: oir.Value = b.Conv(x, b.const(weights), kernel_shape=list(weights.shape[2:]))
-    return made
+    return b.Conv(x, b.const(weights), kernel_shape=list(weights.shape[2:]))
 
 
 def beside(numbers: np.ndarray, shape: tuple[int, ...] = (4, 1, 1)) -> np.ndarray:
@@ -46,8 +45,7 @@ def beside(numbers: np.ndarray, shape: tuple[int, ...] = (4, 1, 1)) -> np.ndarra
 
 def normalized(b: GraphBuilder, x: oir.Value, scale: np.ndarray, mean: np.ndarray) -> oir.Value:
     vectors = [b.const(np.asarray(v, np.float32)) for v in (scale, 0 * ONES, mean, ONES)]
-    made: oir.Value = b.BatchNormalization(x, *vectors, epsilon=0.0)
-    return made
+    return b.BatchNormalization(x, *vectors, epsilon=0.0)
 
 
 def channels_last(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -67,7 +65,7 @@ def branches(b: GraphBuilder, x: oir.Value) -> oir.Value:
         made.append(inner)
     condition = b.Greater(b.ReduceMax(x, keepdims=0), b.scalar_like(0, x))
     shape = (1, 4, 6, 6)
-    result: oir.Value = b.op(
+    result = b.op(
         "If", condition, then_branch=made[0], else_branch=made[1],
         types=[(oir.DataType.FLOAT, shape)],
     )  # fmt: skip

@@ -117,8 +117,7 @@ def test_reductions(op_type: str, dtype: type, keep: bool) -> None:
 
         def build(b: GraphBuilder, x: oir.Value, axes: tuple[int, ...] | None = axes) -> oir.Value:
             given = [] if axes is None else [b.i64(axes)]
-            result: oir.Value = b.op(op_type, x, *given, keepdims=int(keep))
-            return result
+            return b.op(op_type, x, *given, keepdims=int(keep))
 
         if 0 not in [x.shape[axis] for axis in axes or ()]:
             equal(run(build, x), np.asarray(REDUCTIONS[op_type](x, axes, keep)))
@@ -163,10 +162,7 @@ def test_any_axes(
     x = numbers(dtype, *extents)
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        result: oir.Value = b.op(
-            op_type, x, b.i64(chosen), keepdims=int(keep), noop_with_empty_axes=1
-        )
-        return result
+        return b.op(op_type, x, b.i64(chosen), keepdims=int(keep), noop_with_empty_axes=1)
 
     if op_type == "ReduceSumSquare" and not chosen:
         return  # ONNX says that the input comes back, and some runtimes square it
@@ -196,7 +192,7 @@ def test_ranks(dtype: type) -> None:
         found = run(lambda b, x, op_type=op_type: b.op(op_type, x, axis=1, keepdims=0), x)
         equal(found, find(x, 1))
     order = np.argsort(-signed, 1, kind="stable")[:, :9]
-    found = run(lambda b, x: b.TopK(x, b.i64([9]), axis=1, n_outputs=2), x)
+    found = run(lambda b, x: b.outputs("TopK", x, b.i64([9]), axis=1, n_outputs=2), x)
     equal(found, np.take_along_axis(x, order, 1), order)
 
 

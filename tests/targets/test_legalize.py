@@ -80,7 +80,7 @@ AFTER_ROUNDING: dict[str, Callable[[GraphBuilder, oir.Value, oir.Value], oir.Val
     "Pad": lambda b, x, y: b.Pad(x, b.i64([1, 0, 0, 1])),
     "ReduceMax": lambda b, x, y: b.ReduceMax(x, b.i64([1]), keepdims=1),
     "Tile": lambda b, x, y: b.op("Tile", x, b.i64([2, 1]), types=[(T.FLOAT16, (16, 8))]),
-    "TopK": lambda b, x, y: b.op("TopK", x, b.i64([2]), axis=1, n_outputs=2)[0],
+    "TopK": lambda b, x, y: b.outputs("TopK", x, b.i64([2]), axis=1, n_outputs=2)[0],
     "Transpose": lambda b, x, y: b.transpose(x, (1, 0)),
     "Where": lambda b, x, y: b.Where(b.Greater(x, y), x, y),
 }  # fmt: skip

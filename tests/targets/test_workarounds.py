@@ -75,15 +75,13 @@ def test_long_sums(
 
 def test_sums_that_are_not_split() -> None:
     def no_axes(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        result: oir.Value = b.ReduceSum(x, b.i64([]), noop_with_empty_axes=1)
-        return result
+        return b.ReduceSum(x, b.i64([]), noop_with_empty_axes=1)
 
     x = np.ones((2, 4096), np.float32)
     assert spelled(no_axes, x, "ReduceSum", split_long_sum) is None
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        result: oir.Value = b.ReduceSum(x, b.i64([1]))
-        return result
+        return b.ReduceSum(x, b.i64([1]))
 
     assert spelled(build, x.astype(np.int32), "ReduceSum", split_long_sum) is None
     nodes = spelled(build, x.astype(np.float64), "ReduceSum", split_long_sum)
@@ -95,8 +93,7 @@ INTEGERS = np.array([[-3, -1, 0], [1, 2, 3]])
 
 def reciprocal(b: GraphBuilder, x: oir.Value, one: int = 1, read: str = "Mul") -> oir.Value:
     y = b.Div(b.scalar_like(one, x), x)
-    result: oir.Value = b.op(read, y, x)
-    return result
+    return b.op(read, y, x)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint8])
@@ -111,8 +108,7 @@ def test_reciprocals_of_integers(dtype: type) -> None:
 
 def test_a_reciprocal_with_a_one_of_more_axes() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        result: oir.Value = b.Mul(b.Div(b.const(np.ones((1, 1, 1), np.int32)), x), x)
-        return result
+        return b.Mul(b.Div(b.const(np.ones((1, 1, 1), np.int32)), x), x)
 
     assert spelled(build, INTEGERS[1:].astype(np.int32), "Div", spell_out_reciprocal)
 
@@ -137,8 +133,7 @@ def pooled(edges: list[int], read: str = "MaxPool", mode: str = "constant") -> B
         if read != "MaxPool":
             return b.op(read, y)  # type: ignore[no-any-return]
         window = {"kernel_shape": [2, 2], "strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
-        result: oir.Value = b.MaxPool(y, **window)
-        return result
+        return b.MaxPool(y, **window)
 
     return build
 

@@ -58,7 +58,8 @@ def threefry2x32(
             rotated = em.Add(em.Mul(second, power), em.BitShift(second, shift, direction="RIGHT"))
             second = em.BitwiseXor(rotated, first)
         body.outputs.extend([em.Add(first, terms[0]), em.Add(second, terms[1])])
-    words: tuple[oir.Value, ...] = em.Scan(
+    words = em.outputs(
+        "Scan",
         *start,
         *tables,
         *added,

@@ -79,10 +79,7 @@ def by_network(
     step = em.value("step", T.INT64, [3])
     with em.subgraph([state, step], "exchange") as body:
         body.outputs.append(_exchanged(em, comparator, operands, dims, axis, state, step))
-    sorted_: oir.Value = em.Scan(
-        start, steps, body=body, num_scan_inputs=1, types=[(T.INT64, tuple(dims))]
-    )
-    return sorted_
+    return em.Scan(start, steps, body=body, num_scan_inputs=1, types=[(T.INT64, tuple(dims))])
 
 
 def _steps(extent: int) -> list[tuple[int, int, int]]:
@@ -127,5 +124,4 @@ def _exchanged(
     came_later = em.Less(second, first)
     ties = em.And(came_later, em.Not(_compare(comparator, lhs, rhs)))
     exchanged = em.Or(_compare(comparator, rhs, lhs), ties)
-    result: oir.Value = em.Where(exchanged, other, own)
-    return result
+    return em.Where(exchanged, other, own)

@@ -46,7 +46,8 @@ def top_k(em: Emitter, key: Key, axis: int, k: Dim | None) -> tuple[oir.Value, o
     else:
         count = em.op("Shape", tensor, start=axis, end=axis + 1, types=[(T.INT64, (1,))])
     shape = tuple(dims)
-    values, indices = em.TopK(
+    values, indices = em.outputs(
+        "TopK",
         tensor,
         count,
         axis=axis,
@@ -102,8 +103,7 @@ def _biased(em: Emitter, x: oir.Value) -> oir.Value:
     signed = em.cast(x, T.INT64)
     if known is not None and known.within(*_I63):
         return signed
-    flipped: oir.Value = em.BitwiseXor(signed, em.scalar_like(_I63.low, signed))
-    return flipped
+    return em.BitwiseXor(signed, em.scalar_like(_I63.low, signed))
 
 
 def _numbers(em: Emitter, x: oir.Value, nan_free: bool) -> list[oir.Value]:
@@ -126,8 +126,7 @@ def _nan_above_infinity(em: Emitter, wide: oir.Value, finite: bool) -> oir.Value
     if not finite:
         largest = np.finfo(dtype_of(wide).numpy()).max
         bounded = em.Min(wide, em.scalar_like(largest, wide))
-    last: oir.Value = em.Where(em.IsNaN(wide), em.scalar_like(math.inf, wide), bounded)
-    return last
+    return em.Where(em.IsNaN(wide), em.scalar_like(math.inf, wide), bounded)
 
 
 def _in_total_order(em: Emitter, x: oir.Value, nan_free: bool) -> oir.Value:
@@ -149,8 +148,7 @@ def _zeros_apart(em: Emitter, x: oir.Value) -> oir.Value:
     wide = em.cast(x, T.DOUBLE)
     reciprocal = em.Div(em.scalar_like(1.0, wide), wide)
     sign = em.Clip(reciprocal, em.scalar_like(-1e-50, wide), em.scalar_like(1e-50, wide))
-    apart: oir.Value = em.Add(wide, sign)
-    return apart
+    return em.Add(wide, sign)
 
 
 # -- several integer keys in one ------------------------------------------------------------------

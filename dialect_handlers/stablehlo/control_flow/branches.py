@@ -104,5 +104,7 @@ def _if(
             set_outputs(em, graph, flat(emit()))
         graphs.append(graph)
     count = len(graphs[0].outputs)
-    made = em.op("If", condition, then_branch=graphs[0], else_branch=graphs[1], n_outputs=count)
-    return grouped([made] if count == 1 else made, types)
+    made = em.outputs(
+        "If", condition, then_branch=graphs[0], else_branch=graphs[1], n_outputs=count
+    )
+    return grouped(made, types)

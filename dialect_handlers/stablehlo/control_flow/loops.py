@@ -172,10 +172,9 @@ def _loop(
     """The Loop; its final states and its stacked outputs."""
     initial = flat(em.parts(op.operands[k]) for k in carried)
     count = len(body.outputs) - 1
-    made = em.op("Loop", *limits, *initial, body=body, n_outputs=count)
-    values = [made] if count == 1 else list(made)
-    final = grouped(values[: len(initial)], [op.operands[k].type for k in carried])
-    return dict(zip(carried, final, strict=True)), values[len(initial) :]
+    made = em.outputs("Loop", *limits, *initial, body=body, n_outputs=count)
+    final = grouped(made[: len(initial)], [op.operands[k].type for k in carried])
+    return dict(zip(carried, final, strict=True)), list(made[len(initial) :])
 
 
 def _counters(
@@ -214,11 +213,9 @@ def _trips(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> oir.Value:
     bound = em.cast(_bound(em, limit), INT64)
     if limit.direction in ("LT", "LE"):
         end = em.Add(bound, em.i64(1)) if limit.direction == "LE" else bound
-        rising: oir.Value = em.Sub(em.Max(end, start), start)
-        return rising
+        return em.Sub(em.Max(end, start), start)
     end = em.Sub(bound, em.i64(1)) if limit.direction == "GE" else bound
-    falling: oir.Value = em.Sub(start, em.Min(end, start))
-    return falling
+    return em.Sub(start, em.Min(end, start))
 
 
 def _trip_range(em: Emitter, form: LoopForm, initial: Sequence[Parts]) -> Range:

@@ -150,15 +150,13 @@ def _spread(
             for place, (axis, size) in enumerate(zip(n.windowed, sizes, strict=True))
         ]
     axes = range(len(n.batch), len(n.batch) + len(n.windowed))
-    indices: oir.Value = em.Add(em.unsqueeze(starts, axes), functools.reduce(em.Add, offsets))
-    return indices
+    return em.Add(em.unsqueeze(starts, axes), functools.reduce(em.Add, offsets))
 
 
 def _counted(em: Emitter, size: Dim, rank: int, step: np.ndarray, dtype: oir.DataType) -> oir.Value:
     """Multiples of a step along the first of `rank` axes, as many as a symbolic extent."""
     count = count_along(em, [size, *(1 for _ in range(rank - 1 + step.ndim))], 0, dtype)
-    multiples: oir.Value = em.Mul(count, em.const(step, dtype))
-    return multiples
+    return em.Mul(count, em.const(step, dtype))
 
 
 def _column(count: Dim, rank: int) -> np.ndarray:

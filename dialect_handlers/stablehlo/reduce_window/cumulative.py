@@ -160,10 +160,7 @@ def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.
 
 
 def _cum_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.Value:
-    summed: oir.Value = em.CumSum(
-        x, em.i64(axis), reverse=int(prefix.reverse), exclusive=int(prefix.exclusive)
-    )
-    return summed
+    return em.CumSum(x, em.i64(axis), reverse=int(prefix.reverse), exclusive=int(prefix.exclusive))
 
 
 def _cut(em: Emitter, tensors: Sequence[Parts], axis: int, start: Dim, limit: Dim) -> list[Parts]:

@@ -138,11 +138,11 @@ class Fold:
             body.outputs.extend(part for parts in results for part in parts)
         initial = [part for parts in inits for part in parts]
         types = [(dtype_of(part), shape_of(part)) for part in initial]
-        outputs = em.op(
+        outputs = em.outputs(
             "Loop", em.i64(size), em.const(np.array(True)), *initial,
             body=body, types=types, n_outputs=len(types),
         )  # fmt: skip
-        final = iter([outputs] if len(types) == 1 else outputs)
+        final = iter(outputs)
         return each(lambda _: next(final), inits)
 
     def _valid(self) -> oir.Value | None:
@@ -160,8 +160,7 @@ class Fold:
         windows = [axis.window for axis in self.axes.values()]
         inner = [math.prod(windows[place + 1 :]) for place in range(len(windows))]
         index = em.Mod(em.Div(trip, em.i64(inner)), em.i64(windows))
-        starts: oir.Value = em.Mul(index, em.i64([axis.step for axis in self.axes.values()]))
-        return starts
+        return em.Mul(index, em.i64([axis.step for axis in self.axes.values()]))
 
     def _from(self, x: oir.Value, starts: oir.Value) -> oir.Value:
         """What begins at these positions, one element for each window."""
@@ -174,5 +173,4 @@ class Fold:
         ]
         numbers = em.i64(list(self.axes))
         types = [(dtype_of(x), tuple(dims))]
-        part: oir.Value = em.op("Slice", x, starts, limits, numbers, strides, types=types)
-        return part
+        return em.op("Slice", x, starts, limits, numbers, strides, types=types)

@@ -74,8 +74,7 @@ def extreme_pool(
         return None
     if largest:
         return _pool(em, x, axes, combiner, "MaxPool")
-    result: oir.Value = em.Neg(_pool(em, em.Neg(x), axes, Combiner.MAXIMUM, "MaxPool"))
-    return result
+    return em.Neg(_pool(em, em.Neg(x), axes, Combiner.MAXIMUM, "MaxPool"))
 
 
 def sum_pool(em: Emitter, x: oir.Value, axes: Sequence[Axis]) -> oir.Value | None:
@@ -151,8 +150,7 @@ def _whole_windows(
     )
     limits = em.extents.vector(list(loose.values()))
     bounds = em.i64([0] * len(loose)), limits, em.i64(list(loose))
-    whole: oir.Value = em.op("Slice", pooled, *bounds, types=[(dtype_of(pooled), dims)])
-    return whole
+    return em.op("Slice", pooled, *bounds, types=[(dtype_of(pooled), dims)])
 
 
 def _prepared(em: Emitter, x: oir.Value, axes: Sequence[Axis], fill: oir.Value) -> oir.Value:

@@ -93,8 +93,7 @@ def _turned(b: Rewriter, x: oir.Value, turn: Turn) -> oir.Value:
     """The rows of x that a Slice takes."""
     bounds = [b.i64([number]) for number in (turn.start, turn.end, 0, turn.step)]
     types = [(dtype_of(x), (turn.extent, *shape_of(x)[1:]))]
-    rows: oir.Value = b.op("Slice", x, *bounds, types=types)
-    return rows
+    return b.op("Slice", x, *bounds, types=types)
 
 
 def stacked(b: Rewriter, matrices: Sequence[Matrix], signs: Sequence[int]) -> oir.Value:

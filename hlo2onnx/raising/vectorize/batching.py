@@ -11,7 +11,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.shape_rules import INT64_MIN
-from hlo2onnx.ir.values import Dim, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, release
 from hlo2onnx.raising.match.nested_loops import Nested, copied
@@ -137,9 +137,8 @@ class Batcher:
         self, node: oir.Node, inputs: Sequence[oir.Value | None], **changed: Any
     ) -> list[oir.Value]:
         """The same operator over other operands, with a leading axis in what it makes."""
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         types = [(dtype_of(x), self._dims(x)) for x in node.outputs]
-        return self._b.node(node.op_type, inputs, {**attributes, **changed}, types)
+        return self._b.node(node.op_type, inputs, attributes_of(node) | changed, types)
 
     def _dims(self, value: oir.Value) -> tuple[Dim, ...]:
         return (self._trips.count, *shape_of(value))
@@ -272,10 +271,8 @@ class Batcher:
         need(isinstance(first, int), "its batch is symbolic", node)
         assert isinstance(first, int) and isinstance(count, int)
         joined = self._b.reshape(x, (count * first, *rest))
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         types = [(dtype_of(node.outputs[0]), (count * first, *made))]
-        inputs = [joined, *node.inputs[1:]]
-        (value,) = self._b.node(node.op_type, inputs, attributes, types)
+        value = self._b.like(node, [joined, *node.inputs[1:]], types)
         return [self._b.reshape(value, (count, first, *made))]
 
     def running(self, node: oir.Node) -> list[oir.Value]:
@@ -308,8 +305,7 @@ class Batcher:
                 after = inner.results[place]
                 dims = self._dims(after)
                 types[place] = (dtype_of(x), (*shape_of(x)[: rank_of(x) - rank_of(after)], *dims))
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        made = self._b.node(node.op_type, inputs, {**attributes, "body": body}, types)
+        made = self._b.node(node.op_type, inputs, attributes_of(node) | {"body": body}, types)
         return [
             self._exchanged(x, place >= len(inner.states))
             if inner.changes(place, changing)

@@ -155,8 +155,7 @@ def pad_spatial(builder: GraphBuilder, x: oir.Value, pads: Sequence[int]) -> oir
     added = [max(edge, 0) for edge in pads]
     if not any(added):
         return x
-    padded: oir.Value = builder.Pad(x, builder.i64([0, 0, *added[:rank], 0, 0, *added[rank:]]))
-    return padded
+    return builder.Pad(x, builder.i64([0, 0, *added[:rank], 0, 0, *added[rank:]]))
 
 
 def _stack_each(
@@ -257,5 +256,4 @@ def _add_bias(builder: GraphBuilder, y: oir.Value, node: oir.Node) -> oir.Value:
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     if bias is None:
         return y
-    biased: oir.Value = builder.Add(y, builder.unsqueeze(bias, range(1, rank_of(y) - 1)))
-    return biased
+    return builder.Add(y, builder.unsqueeze(bias, range(1, rank_of(y) - 1)))

@@ -80,8 +80,7 @@ def _half_spectrum(b: GraphBuilder, x: oir.Value, length: int) -> oir.Value:
         x = b.Where(is_read, x, b.scalar_like(0, x))
     else:
         x = b.slice(x, [0], [1], axes=[1])
-    weighted: oir.Value = b.Mul(x, const_like(b, 1.0 + paired, x))
-    return weighted
+    return b.Mul(x, const_like(b, 1.0 + paired, x))
 
 
 def _axis(node: oir.Node) -> int | None:

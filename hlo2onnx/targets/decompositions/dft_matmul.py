@@ -122,13 +122,11 @@ def _prime(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
 def _times(b: GraphBuilder, x: oir.Value, factors: Array) -> oir.Value:
     """(outer, parts, ...) times complex numbers (...); complex, whatever x was."""
     if shape_of(x)[1] == 1:
-        product: oir.Value = b.Mul(x, const_like(b, np.stack([factors.real, factors.imag]), x))
-        return product
+        return b.Mul(x, const_like(b, np.stack([factors.real, factors.imag]), x))
     swapped = b.Gather(x, b.i64([1, 0]), axis=1)
     straight = b.Mul(x, const_like(b, factors.real, x))
     crossed = b.Mul(swapped, const_like(b, np.stack([-factors.imag, factors.imag]), x))
-    result: oir.Value = b.Add(straight, crossed)
-    return result
+    return b.Add(straight, crossed)
 
 
 def _padded(b: GraphBuilder, x: oir.Value, extent: int) -> oir.Value:
@@ -136,8 +134,7 @@ def _padded(b: GraphBuilder, x: oir.Value, extent: int) -> oir.Value:
     missing = extent - columns_of(x)[2]
     if not missing:
         return x
-    padded: oir.Value = b.Pad(x, b.i64([0, 0, 0, 0, 0, 0, missing, 0]))
-    return padded
+    return b.Pad(x, b.i64([0, 0, 0, 0, 0, 0, missing, 0]))
 
 
 def shaped(b: GraphBuilder, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:

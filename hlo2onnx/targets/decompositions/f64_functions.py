@@ -27,8 +27,7 @@ def atan_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     y = b.cast(b.Atan(b.cast(x, oir.DataType.FLOAT)), oir.DataType.DOUBLE)
     sin, cos = b.Sin(y), b.Cos(y)
     step = b.Div(b.Sub(b.Mul(x, cos), sin), b.Add(cos, b.Mul(x, sin)))
-    result: oir.Value = b.Add(y, step)
-    return result
+    return b.Add(y, step)
 
 
 def asin_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -41,8 +40,7 @@ def acos_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """2 atan(sqrt((1 - x) / (1 + x))).  4"""
     one = b.scalar_like(1, x)
     half = atan_f64(b, b.Sqrt(b.Div(b.Sub(one, x), b.Add(one, x))))
-    result: oir.Value = b.Add(half, half)
-    return result
+    return b.Add(half, half)
 
 
 _HALF_PI = tuple(
@@ -66,8 +64,7 @@ def tan_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     sin, cos = b.Sin(r), b.Cos(r)
     pairs = b.Mul(k, half)
     is_odd = b.cast(b.Sub(pairs, b.Round(pairs)), oir.DataType.BOOL)
-    result: oir.Value = b.Where(is_odd, b.Neg(b.Div(cos, sin)), b.Div(sin, cos))
-    return result
+    return b.Where(is_odd, b.Neg(b.Div(cos, sin)), b.Div(sin, cos))
 
 
 def sinh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -78,14 +75,12 @@ def sinh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     series = [1 / math.factorial(2 * n + 3) for n in range(9)]
     near = b.Add(x, b.Mul(b.Mul(x, square), polynomial(b, square, series)))
     far = b.Mul(b.Sign(x), b.Sub(grown, shrunk))
-    result: oir.Value = b.Where(b.GreaterOrEqual(size, one), far, near)
-    return result
+    return b.Where(b.GreaterOrEqual(size, one), far, near)
 
 
 def cosh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """(exp|x| + exp(-|x|)) / 2.  4"""
-    result: oir.Value = b.Add(*_half_exponentials(b, b.Abs(x)))
-    return result
+    return b.Add(*_half_exponentials(b, b.Abs(x)))
 
 
 def _half_exponentials(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value]:
@@ -103,24 +98,21 @@ def asinh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     near = log1p(b, b.Add(size, b.Div(square, b.Add(root, one))))
     far = b.Add(b.Log(size), b.scalar_like(math.log(2), x))
     size_of_result = b.Where(b.Less(size, b.scalar_like(1e9, x)), near, far)
-    result: oir.Value = b.Mul(b.Sign(x), size_of_result)
-    return result
+    return b.Mul(b.Sign(x), size_of_result)
 
 
 def acosh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """2 asinh(sqrt((x - 1) / 2)).  3"""
     half, one = b.scalar_like(0.5, x), b.scalar_like(1, x)
     part = asinh_f64(b, b.Sqrt(b.Mul(b.Sub(x, one), half)))
-    result: oir.Value = b.Add(part, part)
-    return result
+    return b.Add(part, part)
 
 
 def atanh_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """sign(x) log1p(2 |x| / (1 - |x|)) / 2.  3"""
     size, half, one = b.Abs(x), b.scalar_like(0.5, x), b.scalar_like(1, x)
     twice = log1p(b, b.Div(b.Add(size, size), b.Sub(one, size)))
-    result: oir.Value = b.Mul(b.Mul(b.Sign(x), half), twice)
-    return result
+    return b.Mul(b.Mul(b.Sign(x), half), twice)
 
 
 _ERF_END = 6  # from here on erf is 1 in f64
@@ -142,8 +134,7 @@ def erf_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     for column in reversed(_erf_taylor_coefficients()):
         coefficient = b.Gather(b.const(column), index, axis=0)
         result = coefficient if result is None else b.Add(b.Mul(result, offset), coefficient)
-    signed: oir.Value = b.Mul(b.Sign(x), result)
-    return signed
+    return b.Mul(b.Sign(x), result)
 
 
 def _erf_taylor_coefficients() -> list[np.ndarray]:

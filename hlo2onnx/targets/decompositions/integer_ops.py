@@ -18,7 +18,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical, is_positive
-from hlo2onnx.ir.values import const_ints, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of, static_shape
 
 T = oir.DataType
 Outputs = oir.Value | Sequence[oir.Value] | None
@@ -49,8 +49,7 @@ def _folded(
 ) -> oir.Value:
     operands = [x for x in node.inputs if x is not None]
     if len(operands) == 1:
-        same: oir.Value = b.Identity(*operands)
-        return same
+        return b.Identity(*operands)
     return reduce(function, operands)
 
 
@@ -66,8 +65,7 @@ def clip(b: GraphBuilder, node: oir.Node) -> oir.Value:
 def relu(b: GraphBuilder, node: oir.Node) -> oir.Value:
     """Relu(x) = Max(x, 0)."""
     x = _first(node)
-    result: oir.Value = b.Max(x, b.scalar_like(0, x))
-    return result
+    return b.Max(x, b.scalar_like(0, x))
 
 
 def sign(b: GraphBuilder, node: oir.Node) -> oir.Value:
@@ -75,8 +73,7 @@ def sign(b: GraphBuilder, node: oir.Node) -> oir.Value:
     x = _first(node)
     zero = b.scalar_like(0, x)
     above, below = (b.cast(flags, dtype_of(x)) for flags in (b.Greater(x, zero), b.Less(x, zero)))
-    result: oir.Value = b.Sub(above, below)
-    return result
+    return b.Sub(above, below)
 
 
 # -- reductions ----------------------------------------------------------------------------------
@@ -107,8 +104,7 @@ def _over_axes(
         if axes is None:
             return None
         if not axes:
-            same: oir.Value = b.Identity(x)
-            return same
+            return b.Identity(x)
         dims = static_shape(x)
         reduced: oir.Value | None
         if dims is not None and 0 in [dims[axis] for axis in axes]:
@@ -128,7 +124,7 @@ def _extreme(b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, largest: boo
     for axis in axes:
         if not is_positive(shape_of(x)[axis]):  # of no elements there is no first one
             x = _one_more(b, x, axis, bounds.low if largest else bounds.high)
-        x, _ = b.TopK(x, b.i64([1]), axis=axis, largest=int(largest), n_outputs=2)
+        x, _ = b.outputs("TopK", x, b.i64([1]), axis=axis, largest=int(largest), n_outputs=2)
     return x
 
 
@@ -228,8 +224,7 @@ def _one_more(b: GraphBuilder, x: oir.Value, axis: int, item: int) -> oir.Value:
     pads[rank_of(x) + axis] = 1
     more = [canonical(dim + int(place == axis)) for place, dim in enumerate(shape_of(x))]
     types = [(dtype_of(x), tuple(more))]
-    padded: oir.Value = b.op("Pad", x, b.i64(pads), b.scalar_like(item, x), types=types)
-    return padded
+    return b.op("Pad", x, b.i64(pads), b.scalar_like(item, x), types=types)
 
 
 def _groups(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int]:
@@ -261,9 +256,7 @@ def _sum_of(function: Callable[[GraphBuilder, oir.Value], oir.Value]) -> Decompo
     """ReduceSum of a function of the elements."""
 
     def decompose(b: GraphBuilder, node: oir.Node) -> oir.Value:
-        attributes = {name: item.value for name, item in node.attributes.items()}
-        total: oir.Value = b.ReduceSum(function(b, _first(node)), *node.inputs[1:], **attributes)
-        return total
+        return b.ReduceSum(function(b, _first(node)), *node.inputs[1:], **attributes_of(node))
 
     return decompose
 
@@ -275,18 +268,16 @@ def _as_int64(b: GraphBuilder, node: oir.Node) -> Outputs:
     """The operator on INT64 numbers in the same order: those with the top bit flipped."""
 
     def flipped(x: oir.Value) -> oir.Value:
-        result: oir.Value = b.BitwiseXor(x, b.scalar(np.iinfo(np.int64).min, T.INT64))
-        return result
+        return b.BitwiseXor(x, b.scalar(np.iinfo(np.int64).min, T.INT64))
 
     x = flipped(b.cast(_first(node), T.INT64))
-    attributes = {name: item.value for name, item in node.attributes.items()}
     types = [
         (T.INT64 if dtype_of(y) == T.UINT64 else dtype_of(y), shape_of(y)) for y in node.outputs
     ]
-    made = b.op(node.op_type, x, *node.inputs[1:], n_outputs=len(types), types=types, **attributes)
+    made = b.node(node.op_type, [x, *node.inputs[1:]], attributes_of(node), types)
     return [
         b.cast(flipped(y), T.UINT64) if dtype_of(old) == T.UINT64 else y
-        for y, old in zip([made] if len(types) == 1 else made, node.outputs, strict=True)
+        for y, old in zip(made, node.outputs, strict=True)
     ]
 
 

@@ -18,7 +18,7 @@ from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import Refusal, TranslationError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.licm import hoist_invariants
 from hlo2onnx.rewrite.replace import all_nodes, remove_unused, replace
@@ -258,10 +258,8 @@ def _in_carrier(
             (carrier if index in carried else dtype_of(value), shape_of(value))
             for index, value in enumerate(node.outputs)
         ]
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        made = builder.op(node.op_type, *inputs, n_outputs=len(types), types=types, **attributes)
-        values = [made] if len(types) == 1 else list(made)
-        values = [builder.cast(x, dtype_of(y)) for x, y in zip(values, node.outputs, strict=True)]
+        made = builder.node(node.op_type, inputs, attributes_of(node), types)
+        values = [builder.cast(x, dtype_of(y)) for x, y in zip(made, node.outputs, strict=True)]
     replace(node, values)
     return sum(new.op_type == "Cast" for new in builder.made[before:])
 

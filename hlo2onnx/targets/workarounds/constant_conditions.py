@@ -72,5 +72,4 @@ def _concealed(b: GraphBuilder, condition: oir.Value) -> oir.Value:
         state = b.value("condition", oir.DataType.BOOL, [])
         with b.subgraph([trip, going, state], "concealed") as body:
             body.outputs.extend([b.Identity(going), b.Identity(state)])
-        result: oir.Value = b.op("Loop", b.i64(1), None, condition, body=body)
-    return result
+        return b.op("Loop", b.i64(1), None, condition, body=body)

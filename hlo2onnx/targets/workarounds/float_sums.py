@@ -77,13 +77,12 @@ def _sum_axis(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
         pads[len(shape) + axis] = rows * columns - extent
         x = b.Pad(x, b.i64(pads))
     x = b.reshape(x, [*shape[:axis], rows, columns, *shape[axis + 1 :]])
-    first: oir.Value = b.ReduceSum(x, b.i64([axis + 1]), keepdims=0)
+    first = b.ReduceSum(x, b.i64([axis + 1]), keepdims=0)
     return _reduce(b, first, axis)
 
 
 def _reduce(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
-    result: oir.Value = b.ReduceSum(x, b.i64([axis]), keepdims=1)
-    return result
+    return b.ReduceSum(x, b.i64([axis]), keepdims=1)
 
 
 def _split(extent: int) -> tuple[int, int]:

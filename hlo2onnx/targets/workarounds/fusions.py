@@ -82,8 +82,7 @@ def keep_bias_apart(node: oir.Node, builder: GraphBuilder) -> bool:
         (-1, *(1,) * (rank_of(node.outputs[0]) - 2)) if node.op_type == "Conv" else numbers.shape
     )
     with builder.before(node):
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        product = builder.op(node.op_type, x, weights, **attributes)
+        product = builder.like(node, [x, weights])
         factor = node.attributes.get_float("beta", 1.0) if node.op_type == "Gemm" else 1.0
         moved = (numbers * numbers.dtype.type(factor)).reshape(beside)
         result = builder.Add(builder.const(moved), product)

@@ -6,6 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import attributes_of
 from hlo2onnx.rewrite.replace import replace
 
 
@@ -19,11 +20,10 @@ def guard_nan(node: oir.Node, builder: GraphBuilder, facts: Facts) -> bool:
     assert x is not None
     if facts.nan_free(x):
         return False
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
     with builder.before(node):
         terms = x if facts.float_range(x).low >= 0 else builder.Relu(x)
-        witness = builder.ReduceSum(terms, *axes, **attributes)
-        numbers = builder.op(node.op_type, x, *axes, **attributes)
-        result: oir.Value = builder.Where(builder.IsNaN(witness), witness, numbers)
+        witness = builder.op("ReduceSum", terms, *axes, **attributes_of(node))
+        numbers = builder.like(node, [x, *axes])
+        result = builder.Where(builder.IsNaN(witness), witness, numbers)
     replace(node, [result])
     return True

@@ -32,8 +32,7 @@ def uniform(
     """Multiples of 2^-digits in [0, 1)."""
     shift = b.scalar_like(32 - digits, x)
     number = b.cast(b.BitShift(x, shift, direction="RIGHT"), dtype)
-    fraction: oir.Value = b.Mul(number, b.scalar(2.0**-digits, dtype))
-    return fraction
+    return b.Mul(number, b.scalar(2.0**-digits, dtype))
 
 
 def chain(*steps: tuple[str, float], digits: int = 23, dtype: oir.DataType = T.FLOAT) -> Build:

@@ -29,13 +29,11 @@ def k(b: GraphBuilder, number: int, dtype: T = T.INT32) -> oir.Value:
 
 
 def clamped(b: GraphBuilder, i: oir.Value) -> oir.Value:
-    result: oir.Value = b.Clip(i, k(b, 0), k(b, 4))
-    return result
+    return b.Clip(i, k(b, 0), k(b, 4))
 
 
 def less(b: GraphBuilder, i: oir.Value) -> oir.Value:
-    result: oir.Value = b.Less(i, k(b, 0))
-    return result
+    return b.Less(i, k(b, 0))
 
 
 SHIFTS: dict[str, Build] = {
@@ -115,13 +113,11 @@ def columns(b: GraphBuilder, pairs: oir.Value, axes: int = 2) -> list[oir.Value]
 
 
 def limited(b: GraphBuilder, joined: oir.Value, low: int = 0) -> oir.Value:
-    result: oir.Value = b.Min(b.Max(joined, k(b, low)), b.const(np.array([4, 2], np.int32)))
-    return result
+    return b.Min(b.Max(joined, k(b, low)), b.const(np.array([4, 2], np.int32)))
 
 
 def gathered(b: GraphBuilder, x: oir.Value, indices: oir.Value, **options: int) -> oir.Value:
-    result: oir.Value = b.GatherND(x, b.cast(indices, T.INT64), **options)
-    return result
+    return b.GatherND(x, b.cast(indices, T.INT64), **options)
 
 
 TUPLES: dict[str, Build] = {
@@ -251,8 +247,7 @@ def test_other_bounds(name: str) -> None:
 
 def near(b: GraphBuilder, i: oir.Value, low: int = 0, high: int = 2) -> oir.Value:
     clipped = b.Clip(i, b.scalar(low, T.INT64), b.scalar(high, T.INT64))
-    result: oir.Value = b.Cast(clipped, to=T.INT32)
-    return result
+    return b.Cast(clipped, to=T.INT32)
 
 
 WIDE: dict[str, tuple[Build, list[str] | None]] = {

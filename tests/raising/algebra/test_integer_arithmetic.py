@@ -139,8 +139,7 @@ def floored(
     if also:
         condition = b.And(condition, b.Not(b.Equal(rest, zero)))
     shifted = b.Add(rest, y if added is None else b.scalar_like(added, x))
-    chosen: oir.Value = b.Where(condition, shifted, rest)
-    return chosen
+    return b.Where(condition, shifted, rest)
 
 
 @pytest.mark.parametrize("also", [True, False])

@@ -24,8 +24,7 @@ BELOW = np.array([1, 2, 3, 5, 7, 11], np.int32)
 
 
 def natural(b: GraphBuilder, x: oir.Value, low: int = 0) -> oir.Value:
-    clipped: oir.Value = b.Clip(x, b.scalar(low, T.INT32), b.scalar(2**31 - 1, T.INT32))
-    return clipped
+    return b.Clip(x, b.scalar(low, T.INT32), b.scalar(2**31 - 1, T.INT32))
 
 
 def floor_divide(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
@@ -37,8 +36,7 @@ def floor_divide(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
 def floored(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     """x % y, as JAX spells it."""
     rest = remainder(b, x, y)
-    result: oir.Value = b.Where(b.Less(rest, b.scalar_like(0, x)), b.Add(rest, y), rest)
-    return result
+    return b.Where(b.Less(rest, b.scalar_like(0, x)), b.Add(rest, y), rest)
 
 
 def of_several_numbers(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
@@ -82,13 +80,11 @@ def chosen(
     quotient = b.Div(x, y)
     inexact = b.Not(b.Equal(rest, b.scalar_like(0, x)))
     less = b.Sub(quotient, b.scalar_like(1, x))
-    result: oir.Value = b.Where(b.And(signs, inexact), less, quotient)
-    return result
+    return b.Where(b.And(signs, inexact), less, quotient)
 
 
 def remainder(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-    result: oir.Value = b.Sub(x, b.Mul(b.Div(x, y), y))
-    return result
+    return b.Sub(x, b.Mul(b.Div(x, y), y))
 
 
 SIGNS: dict[str, tuple[Build, bool]] = {

@@ -20,8 +20,7 @@ EDGES = np.array([[np.nan, 1], [np.inf, 1], [-np.inf, 0], [-0.0, -0.0], [3e38, 3
 
 
 def squares(b: GraphBuilder, x: oir.Value, axes: tuple[int, ...], keepdims: int = 0) -> oir.Value:
-    result: oir.Value = b.ReduceSum(b.Mul(x, x), b.i64(axes), keepdims=keepdims)
-    return result
+    return b.ReduceSum(b.Mul(x, x), b.i64(axes), keepdims=keepdims)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -39,24 +38,21 @@ def test_all_of_them(axes: tuple[int, ...], keepdims: int, dtype: str) -> None:
 
 def test_at_the_edges() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        norm: oir.Value = b.Neg(b.Sqrt(squares(b, x, (1,))))
-        return norm
+        return b.Neg(b.Sqrt(squares(b, x, (1,))))
 
     Rewrite(build, {"x": EDGES}, SumOfTerms(), Norm(), tolerance=3e-7).gives("Neg", "ReduceL2")
 
 
 def test_sums_over_no_axes() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        total: oir.Value = b.ReduceSum(b.Mul(x, x), b.i64([]), noop_with_empty_axes=1)
-        return total
+        return b.ReduceSum(b.Mul(x, x), b.i64([]), noop_with_empty_axes=1)
 
     Rewrite(build, {"x": X}, SumOfTerms()).nothing()
 
 
 def test_a_product_of_two_is_no_square() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        result: oir.Value = b.ReduceSum(b.Mul(x, b.Neg(x)), b.i64([2]), keepdims=0)
-        return result
+        return b.ReduceSum(b.Mul(x, b.Neg(x)), b.i64([2]), keepdims=0)
 
     Rewrite(build, {"x": X}, SumOfTerms()).nothing()
 

@@ -38,7 +38,7 @@ TURNED: dict[str, tuple[Step, tuple[int, ...]]] = {
     "negative-axis": (lambda b, s: swapped_columns(b, s, -1), (8, 2)),
     "split": (
         lambda b, s: b.concat(
-            list(b.op("Split", s, b.i64([1, 1]), axis=1, n_outputs=2))[::-1], 1
+            list(b.outputs("Split", s, b.i64([1, 1]), axis=1, n_outputs=2))[::-1], 1
         ),
         (8, 2),
     ),

@@ -22,7 +22,7 @@ Step = Callable[[GraphBuilder, Value], Value]
 
 
 def thirds(b: GraphBuilder, x: Value, axis: int = 0) -> list[Value]:
-    return list(b.op("Split", x, b.i64([1, 1, 1]), axis=axis, n_outputs=3))
+    return list(b.outputs("Split", x, b.i64([1, 1, 1]), axis=axis, n_outputs=3))
 
 
 def flux(b: GraphBuilder, parts: list[Value], by: Value | None = None) -> Value:

@@ -38,8 +38,7 @@ def either(b: GraphBuilder, condition: oir.Value, *branches: Callable[[], oir.Va
         with b.subgraph([], "branch") as graph:
             graph.outputs.append(make())
         graphs.append(graph)
-    made: oir.Value = b.op("If", condition, then_branch=graphs[0], else_branch=graphs[1])
-    return made
+    return b.op("If", condition, then_branch=graphs[0], else_branch=graphs[1])
 
 
 CONDITIONS: dict[str, Callable[[GraphBuilder, oir.Value], tuple[oir.Value, bool]]] = {

@@ -41,7 +41,7 @@ def chained(
 
     def build(b: GraphBuilder, h: Value, k: Value) -> Any:
         def step(trip: Value, h: Value, k: Value) -> Any:
-            f = b.op("TopK", k, b.i64([2]), axis=0, n_outputs=2)[0] if sorts else b.Abs(k)
+            f = b.outputs("TopK", k, b.i64([2]), axis=0, n_outputs=2)[0] if sorts else b.Abs(k)
             f = b.slice(long(b, f, nodes - 1), [0], [2], axes=[0])
             after = {
                 "own": lambda: b.Sub(b.const(np.float32(1)), k),

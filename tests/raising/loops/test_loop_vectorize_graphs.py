@@ -54,7 +54,7 @@ LEFT: dict[str, tuple[Body, dict[str, int]]] = {
     "both-halves": (
         added(
             lambda b, x, i: (lambda s: b.concat([s[1], s[0]], 0))(
-                b.op("Split", b.Exp(row(b, x, i)), b.i64([2, 2]), axis=0, n_outputs=2)
+                b.outputs("Split", b.Exp(row(b, x, i)), b.i64([2, 2]), axis=0, n_outputs=2)
             )
         ),
         {"Gather": 1, "Add": 1},
@@ -71,8 +71,8 @@ def test_batched(name: str) -> None:
 
 def halves(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value) -> Any:
     """Both halves of a batched value are read beside the state, each for itself."""
-    one, other = b.op("Split", b.Exp(row(b, x, i)), b.i64([2, 2]), axis=0, n_outputs=2)
-    first, second = b.op("Split", h, b.i64([2, 2]), axis=0, n_outputs=2)
+    one, other = b.outputs("Split", b.Exp(row(b, x, i)), b.i64([2, 2]), axis=0, n_outputs=2)
+    first, second = b.outputs("Split", h, b.i64([2, 2]), axis=0, n_outputs=2)
     return [b.concat([b.Add(first, one), b.Mul(second, other)], 0)], []
 
 
@@ -224,7 +224,7 @@ POSTPONED: dict[str, tuple[Body, dict[str, int]]] = {
     ),
     "a-copy": (stacked(lambda b, x, i, h: b.Identity(b.Exp(h))), {"Sin": 1}),
     "what-is-sorted": (
-        stacked(lambda b, x, i, h: b.Abs(b.op("TopK", h, b.i64([4]), axis=0, n_outputs=2)[0])),
+        stacked(lambda b, x, i, h: b.Abs(b.outputs("TopK", h, b.i64([4]), axis=0, n_outputs=2)[0])),
         {"Sin": 1, "TopK": 1},
     ),
 }
@@ -243,7 +243,7 @@ KEPT: dict[str, Body] = {
     "copy-of-the-state": stacked(lambda b, x, i, h: b.Identity(b.Identity(h))),
     "read-in-the-body": lambda b, x, i, h: (lambda e: ([b.Sin(e)], [e]))(b.Exp(h)),
     "read-through-a-copy": (lambda b, x, i, h: (lambda e: ([b.Sin(e)], [b.Identity(e)]))(b.Exp(h))),
-    "sorted": stacked(lambda b, x, i, h: b.op("TopK", h, b.i64([4]), axis=0, n_outputs=2)[0]),
+    "sorted": stacked(lambda b, x, i, h: b.outputs("TopK", h, b.i64([4]), axis=0, n_outputs=2)[0]),
     "row": stacked(lambda b, x, i, h: row(b, x, i)),
     "row-computed": stacked(lambda b, x, i, h: b.Exp(row(b, x, i))),
 }

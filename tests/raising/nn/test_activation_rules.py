@@ -36,29 +36,24 @@ def negated(b: GraphBuilder, x: oir.Value, times: int) -> oir.Value:
 
 def logistic(b: GraphBuilder, x: oir.Value) -> oir.Value:
     one = number(b, x, 1)
-    result: oir.Value = b.Div(one, b.Add(one, b.Exp(b.Neg(x))))
-    return result
+    return b.Div(one, b.Add(one, b.Exp(b.Neg(x))))
 
 
 def gate(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-    result: oir.Value = b.Mul(logistic(b, x), y)
-    return result
+    return b.Mul(logistic(b, x), y)
 
 
 def shifted(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-    result: oir.Value = b.Add(logistic(b, x), b.Exp(y))
-    return result
+    return b.Add(logistic(b, x), b.Exp(y))
 
 
 def halved(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    result: oir.Value = b.Mul(logistic(b, x), number(b, x, 0.5))
-    return result
+    return b.Mul(logistic(b, x), number(b, x, 0.5))
 
 
 def sliced(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """A part of the columns; the third operand is left out."""
-    result: oir.Value = b.op("Pad", x, b.i64([0, -1]), None, b.i64([1]))
-    return result
+    return b.op("Pad", x, b.i64([0, -1]), None, b.i64([1]))
 
 
 def gate_and_result(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.Value]:
@@ -78,14 +73,12 @@ def gate_and_logarithm(b: GraphBuilder, x: oir.Value, y: oir.Value) -> list[oir.
 
 def quotient_of_itself(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     total = shifted(b, x, y)
-    result: oir.Value = b.Div(total, total)
-    return result
+    return b.Div(total, total)
 
 
 def square(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     p = logistic(b, x)
-    result: oir.Value = b.Log(b.Add(b.Mul(p, p), b.Exp(y)))
-    return result
+    return b.Log(b.Add(b.Mul(p, p), b.Exp(y)))
 
 
 GATES: dict[str, Build] = {
@@ -154,16 +147,14 @@ def test_gates_of_doubles_stay() -> None:
 def leaky(alpha: float) -> Build:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         scaled = b.Mul(x, number(b, x, alpha))
-        result: oir.Value = b.Where(b.GreaterOrEqual(x, number(b, x, 0)), x, scaled)
-        return result
+        return b.Where(b.GreaterOrEqual(x, number(b, x, 0)), x, scaled)
 
     return build
 
 
 def softsign(b: GraphBuilder, x: oir.Value, rank: int = 0) -> oir.Value:
     one = b.const(np.ones((1,) * rank, dtype=x.dtype.numpy()))  # type: ignore[union-attr]
-    result: oir.Value = b.Div(x, b.Add(one, b.Abs(x)))
-    return result
+    return b.Div(x, b.Add(one, b.Abs(x)))
 
 
 def test_a_slope_that_is_a_number() -> None:
@@ -191,8 +182,7 @@ def test_other_arithmetic_is_no_activation(op_type: str) -> None:
 
 
 def relu(b: GraphBuilder, x: oir.Value, low: float = 0.0) -> oir.Value:
-    result: oir.Value = b.Max(x, number(b, x, low))
-    return result
+    return b.Max(x, number(b, x, low))
 
 
 def product_of(b: GraphBuilder, x: oir.Value, *others: str) -> list[oir.Value]:
@@ -242,7 +232,7 @@ def test_no_relu_of_integers() -> None:
 def between(low: float, high: float, dims: tuple[int, ...] = (), read: str = "") -> Build:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         bound = b.const(np.full(dims, high, dtype=x.dtype.numpy()))  # type: ignore[union-attr]
-        clipped: oir.Value = b.Min(bound, relu(b, x, low))
+        clipped = b.Min(bound, relu(b, x, low))
         return b.op(read, clipped) if read else clipped  # type: ignore[return-value]
 
     return build
@@ -283,8 +273,7 @@ def chosen(low: float, high: float, dims: tuple[int, ...] = ()) -> Build:
         dtype = x.dtype.numpy()  # type: ignore[union-attr]
         least, most = (b.const(np.full(dims, bound, dtype)) for bound in (low, high))
         inner = b.Where(b.Less(x, least), least, x)
-        result: oir.Value = b.Where(b.Greater(x, most), most, inner)
-        return result
+        return b.Where(b.Greater(x, most), most, inner)
 
     return build
 
@@ -309,8 +298,7 @@ def test_other_choices_are_no_clips() -> None:
 def multiple(gamma: float, dims: tuple[int, ...] = (), **alpha: float) -> Build:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         factor = b.const(np.full(dims, gamma, dtype=x.dtype.numpy()))  # type: ignore[union-attr]
-        result: oir.Value = b.Mul(b.Elu(x, **alpha), factor)
-        return result
+        return b.Mul(b.Elu(x, **alpha), factor)
 
     return build
 

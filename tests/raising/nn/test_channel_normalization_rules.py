@@ -19,8 +19,7 @@ IMAGE = {"x": X}
 
 
 def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray = W) -> oir.Value:
-    result: oir.Value = b.Conv(x, b.const(w))
-    return result
+    return b.Conv(x, b.const(w))
 
 
 # -- parameters of an instance normalization -----------------------------------------------------
@@ -28,8 +27,7 @@ def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray = W) -> oir.Value:
 
 def instance(b: GraphBuilder, x: oir.Value, scale: float = 1, shift: float = 0) -> oir.Value:
     parameters = (b.const(np.full(6, number, np.float32)) for number in (scale, shift))
-    result: oir.Value = b.InstanceNormalization(x, *parameters, epsilon=0.25)
-    return result
+    return b.InstanceNormalization(x, *parameters, epsilon=0.25)
 
 
 TAKEN: dict[str, Build] = {
@@ -96,8 +94,7 @@ def bent(b: GraphBuilder, x: oir.Value, times: int = 1) -> oir.Value:
 
 def affine(b: GraphBuilder, x: oir.Value, mean: np.ndarray | None = None) -> oir.Value:
     centred = x if mean is None else b.Sub(x, b.const(mean))
-    result: oir.Value = b.Relu(b.Add(b.Mul(centred, b.const(S)), b.const(B)))
-    return result
+    return b.Relu(b.Add(b.Mul(centred, b.const(S)), b.const(B)))
 
 
 def of_two(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -183,8 +180,7 @@ def test_convolutions_of_others_are_unknown() -> None:
 
 
 def inverse(b: GraphBuilder, v: oir.Value) -> oir.Value:
-    result: oir.Value = b.Reciprocal(b.Sqrt(b.Add(v, b.scalar_like(0.25, v))))
-    return result
+    return b.Reciprocal(b.Sqrt(b.Add(v, b.scalar_like(0.25, v))))
 
 
 def batch(
@@ -201,8 +197,7 @@ def batch(
     pair = (b.Sub(x, m), factor)
     scaled = b.Mul(*pair[:: -1 if swaps else 1])
     pair = (scaled, shift)
-    result: oir.Value = b.Add(*pair[:: -1 if swaps else 1])
-    return result
+    return b.Add(*pair[:: -1 if swaps else 1])
 
 
 STATISTICS = {name: p.reshape(6) for name, p in zip("mvst", (M, S, B - 3, M * 2 - 3), strict=True)}
@@ -237,24 +232,21 @@ def no_difference(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
     dims = (1, 6, 1, 1)
     y = b.Add(conv(b, x), b.reshape(s["m"], dims))
     factor = b.reshape(b.Mul(s["s"], inverse(b, s["v"])), dims)
-    result: oir.Value = b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
-    return result
+    return b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
 
 
 def no_root(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
     dims = (1, 6, 1, 1)
     y = b.Sub(conv(b, x), b.reshape(s["m"], dims))
     factor = b.reshape(b.Mul(s["s"], b.Reciprocal(s["v"])), dims)
-    result: oir.Value = b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
-    return result
+    return b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
 
 
 def no_product(b: GraphBuilder, x: oir.Value, **s: oir.Value) -> oir.Value:
     dims = (1, 6, 1, 1)
     y = b.Sub(conv(b, x), b.reshape(s["m"], dims))
     factor = b.reshape(inverse(b, s["v"]), dims)
-    result: oir.Value = b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
-    return result
+    return b.Add(b.Mul(y, factor), b.reshape(s["t"], dims))
 
 
 def test_one_computed_parameter() -> None:
@@ -307,8 +299,7 @@ def group(
     root = inverse(b, variance)
     beside = repeated(mean, groups)
     factor = repeated(root, groups)
-    result: oir.Value = b.Mul(b.Sub(x, beside), factor)
-    return result
+    return b.Mul(b.Sub(x, beside), factor)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 6])
@@ -327,8 +318,7 @@ def of_itself(b: GraphBuilder, x: oir.Value, axes: tuple[int, ...]) -> oir.Value
     mean = b.ReduceMean(x, b.i64(axes), keepdims=1)
     difference = b.Sub(x, mean)
     variance = b.ReduceMean(b.Mul(difference, difference), b.i64(axes), keepdims=1)
-    result: oir.Value = b.Mul(difference, inverse(b, variance))
-    return result
+    return b.Mul(difference, inverse(b, variance))
 
 
 @pytest.mark.parametrize("axes", [(2, 3), (1, 2, 3)])
@@ -350,8 +340,7 @@ def of_one(b: GraphBuilder, x: oir.Value, dims: tuple[int, ...]) -> oir.Value:
     difference = b.Sub(x, mean)
     variance = b.ReduceMean(b.Mul(difference, difference), b.i64([1, 2, 3]), keepdims=1)
     beside, factor = (b.reshape(y, dims) for y in (mean, inverse(b, variance)))
-    result: oir.Value = b.Mul(b.Sub(x, beside), factor)
-    return result
+    return b.Mul(b.Sub(x, beside), factor)
 
 
 @pytest.mark.parametrize("dims", [(), (1,), (1, 1, 1)])
@@ -386,8 +375,7 @@ def rescaled(
     wide = b.expand(b.reshape(mean, (n, 2, 1)), (n, 2, c // 2))
     beside = b.reshape(wide, (n, c, 1, 1))
     factor = b.Mul(b.reshape(inverse(b, variance), inner), b.const(scale.reshape(dims)))
-    result: oir.Value = b.Mul(b.Sub(x, beside), b.reshape(factor, (n, c, 1, 1)))
-    return result
+    return b.Mul(b.Sub(x, beside), b.reshape(factor, (n, c, 1, 1)))
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -441,20 +429,17 @@ def deviation_of_others(b: GraphBuilder, x: oir.Value) -> oir.Value:
     wide = b.expand(b.reshape(mean, (2, 2, 1)), (2, 2, 3))
     factor = b.expand(b.reshape(inverse(b, variance), (2, 3, 1)), (2, 3, 2))
     difference = b.Sub(x, b.reshape(wide, (2, 6, 1, 1)))
-    result: oir.Value = b.Mul(difference, b.reshape(factor, (2, 6, 1, 1)))
-    return result
+    return b.Mul(difference, b.reshape(factor, (2, 6, 1, 1)))
 
 
 def of_no_root(b: GraphBuilder, x: oir.Value) -> oir.Value:
     mean = b.ReduceMean(x, b.i64([2, 3]), keepdims=1)
-    result: oir.Value = b.Mul(b.Sub(x, mean), b.Exp(mean))
-    return result
+    return b.Mul(b.Sub(x, mean), b.Exp(mean))
 
 
 def of_no_variance(b: GraphBuilder, x: oir.Value) -> oir.Value:
     mean = b.ReduceMean(x, b.i64([2, 3]), keepdims=1)
-    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, b.Exp(mean)))
-    return result
+    return b.Mul(b.Sub(x, mean), inverse(b, b.Exp(mean)))
 
 
 def of_another(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -462,8 +447,7 @@ def of_another(b: GraphBuilder, x: oir.Value) -> oir.Value:
     mean = b.ReduceMean(x, b.i64([2, 3]), keepdims=1)
     centred = b.Sub(other, b.ReduceMean(other, b.i64([2, 3]), keepdims=1))
     variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3]), keepdims=1)
-    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, variance))
-    return result
+    return b.Mul(b.Sub(x, mean), inverse(b, variance))
 
 
 def normalized_by_another(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -472,16 +456,14 @@ def normalized_by_another(b: GraphBuilder, x: oir.Value) -> oir.Value:
     mean = b.ReduceMean(other, b.i64([2, 3]), keepdims=1)
     centred = b.Sub(other, mean)
     variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3]), keepdims=1)
-    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, variance))
-    return result
+    return b.Mul(b.Sub(x, mean), inverse(b, variance))
 
 
 def middle_for_mean(b: GraphBuilder, x: oir.Value) -> oir.Value:
     mean = b.ReduceMax(x, b.i64([2, 3]), keepdims=1)
     centred = b.Sub(x, b.ReduceMean(x, b.i64([2, 3]), keepdims=1))
     variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3]), keepdims=1)
-    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, variance))
-    return result
+    return b.Mul(b.Sub(x, mean), inverse(b, variance))
 
 
 NO_GROUPS: dict[str, Build] = {
@@ -506,8 +488,7 @@ def of_two_axes(b: GraphBuilder, x: oir.Value) -> oir.Value:
     own = b.ReduceMean(x, b.i64([2, 3]), keepdims=1)
     centred = b.Sub(x, own)
     variance = b.ReduceMean(b.Mul(centred, centred), b.i64([2, 3]), keepdims=1)
-    result: oir.Value = b.Mul(b.Sub(x, mean), inverse(b, variance))
-    return result
+    return b.Mul(b.Sub(x, mean), inverse(b, variance))
 
 
 @pytest.mark.parametrize("name", NO_GROUPS)

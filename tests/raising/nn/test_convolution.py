@@ -200,8 +200,7 @@ EDGES = [0, 0, 1, 1, 0, 0, 1, 1]
 
 
 def _around(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    result: oir.Value = b.Pad(x, b.i64(EDGES))
-    return result
+    return b.Pad(x, b.i64(EDGES))
 
 
 def _twice(b: GraphBuilder, x: oir.Value, w: oir.Value) -> list[oir.Value]:
@@ -216,8 +215,7 @@ def _result_too(b: GraphBuilder, x: oir.Value, w: oir.Value) -> list[oir.Value]:
 
 def _biased(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
     bias = b.const(np.arange(4, dtype=np.float32))
-    result: oir.Value = b.Conv(_around(b, x), w, bias, strides=(2, 2))
-    return result
+    return b.Conv(_around(b, x), w, bias, strides=(2, 2))
 
 
 def test_edges_without_a_value() -> None:
@@ -228,16 +226,14 @@ def test_edges_without_a_value() -> None:
 
 def _computed(b: GraphBuilder, x: oir.Value, w: oir.Value, edges: oir.Value) -> oir.Value:
     padded = b.op("Pad", x, edges, types=[(oir.DataType.FLOAT, (1, 2, 10, 10))])
-    result: oir.Value = b.Conv(padded, w)
-    return result
+    return b.Conv(padded, w)
 
 
 def _along(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
     """Edges of two axes that are named."""
     axes = b.i64([2, 3])
     padded = b.op("Pad", x, b.i64([1, 1, 1, 1]), b.scalar_like(0, x), axes)
-    result: oir.Value = b.Conv(padded, w)
-    return result
+    return b.Conv(padded, w)
 
 
 UNPADDED: dict[str, Build] = {

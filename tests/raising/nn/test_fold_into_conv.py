@@ -23,8 +23,7 @@ Build = Callable[..., "oir.Value | Sequence[oir.Value]"]
 def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray | oir.Value = W) -> oir.Value:
     weights = w if isinstance(w, oir.Value) else b.const(w)
     shape = {"kernel_shape": [3, 3], "pads": [0] * 4, "strides": [1, 1], "dilations": [1, 1]}
-    result: oir.Value = b.Conv(x, weights, group=1, **shape)
-    return result
+    return b.Conv(x, weights, group=1, **shape)
 
 
 FIRE: dict[str, Build] = {
@@ -85,8 +84,7 @@ def test_a_mean_goes_into_a_convolution_that_may_be_exact_and_a_scale_does_not()
 
 def biased(b: GraphBuilder, x: oir.Value, bias: oir.Value | None = None) -> oir.Value:
     bias = b.const(C.reshape(4) - 3) if bias is None else bias
-    result: oir.Value = b.Conv(x, b.const(W), bias, strides=(2, 1), dilations=(1, 2))
-    return result
+    return b.Conv(x, b.const(W), bias, strides=(2, 1), dilations=(1, 2))
 
 
 BIASED: dict[str, Build] = {
@@ -118,8 +116,7 @@ def test_other_types(op_type: str, dtype: type) -> None:
 
 def line(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """A convolution along one axis."""
-    result: oir.Value = b.Conv(x, b.const(W[..., 0]))
-    return result
+    return b.Conv(x, b.const(W[..., 0]))
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Mul", "Div"])

@@ -29,20 +29,17 @@ def mean_of(b: GraphBuilder, x: oir.Value, axes: Any = (2,), keepdims: int = 1) 
     for node in x.consumers():
         if (node.op_type, node.inputs[1:]) == ("ReduceMean", (wanted,)):
             return node.outputs[0]
-    result: oir.Value = b.ReduceMean(x, wanted, keepdims=keepdims)
-    return result
+    return b.ReduceMean(x, wanted, keepdims=keepdims)
 
 
 def with_epsilon(
     b: GraphBuilder, v: oir.Value, epsilon: float = 0.25, dims: tuple[int, ...] = ()
 ) -> oir.Value:
-    result: oir.Value = b.Add(v, b.const(np.full(dims, epsilon, v.dtype.numpy())))  # type: ignore[union-attr]
-    return result
+    return b.Add(v, b.const(np.full(dims, epsilon, v.dtype.numpy())))  # type: ignore[union-attr]
 
 
 def inverse(b: GraphBuilder, v: oir.Value) -> oir.Value:
-    result: oir.Value = b.Reciprocal(b.Sqrt(v))
-    return result
+    return b.Reciprocal(b.Sqrt(v))
 
 
 def variance_of(
@@ -55,21 +52,18 @@ def variance_of(
     fast = b.Sub(mean_of(b, b.Mul(x, x), axes, keepdims), b.Mul(mean, mean))
     if kind == "fast":
         return fast  # type: ignore[no-any-return]
-    clipped: oir.Value = b.Max(fast, b.scalar_like(0, x)) if kind == "max" else b.Relu(fast)
-    return clipped
+    return b.Max(fast, b.scalar_like(0, x)) if kind == "max" else b.Relu(fast)
 
 
 def centred(b: GraphBuilder, x: oir.Value, axes: Any = (2,), keepdims: int = 1) -> oir.Value:
-    result: oir.Value = b.Sub(x, mean_of(b, x, axes, keepdims))
-    return result
+    return b.Sub(x, mean_of(b, x, axes, keepdims))
 
 
 def layer(
     b: GraphBuilder, x: oir.Value, axes: Any = (2,), kind: str = "plain", keepdims: int = 1
 ) -> oir.Value:
     root = b.Sqrt(with_epsilon(b, variance_of(b, x, axes, kind, keepdims)))
-    result: oir.Value = b.Div(centred(b, x, axes, keepdims), root)
-    return result
+    return b.Div(centred(b, x, axes, keepdims), root)
 
 
 def factor(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -126,25 +120,21 @@ def test_layer_normalization(name: str) -> None:
 
 def of_another(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     """The variance of y around its own mean."""
-    result: oir.Value = b.Div(centred(b, x), b.Sqrt(with_epsilon(b, variance_of(b, y))))
-    return result
+    return b.Div(centred(b, x), b.Sqrt(with_epsilon(b, variance_of(b, y))))
 
 
 def around_another(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     difference = b.Sub(x, mean_of(b, y))
     variance = mean_of(b, b.Mul(difference, difference))
-    result: oir.Value = b.Div(difference, b.Sqrt(with_epsilon(b, variance)))
-    return result
+    return b.Div(difference, b.Sqrt(with_epsilon(b, variance)))
 
 
 def by_root(b: GraphBuilder, x: oir.Value, v: oir.Value) -> oir.Value:
-    result: oir.Value = b.Div(centred(b, x), b.Sqrt(v))
-    return result
+    return b.Div(centred(b, x), b.Sqrt(v))
 
 
 def scaled_by(b: GraphBuilder, x: oir.Value, s: oir.Value) -> oir.Value:
-    result: oir.Value = b.Mul(b.Mul(centred(b, x), s), factor(b, x))
-    return result
+    return b.Mul(b.Mul(centred(b, x), s), factor(b, x))
 
 
 NO_LAYER: dict[str, Build] = {
@@ -198,8 +188,7 @@ def squares(b: GraphBuilder, x: oir.Value, axes: Any = (2,), keepdims: int = 1) 
 
 
 def rms(b: GraphBuilder, x: oir.Value, axes: Any = (2,), keepdims: int = 1) -> oir.Value:
-    result: oir.Value = b.Div(x, b.Sqrt(squares(b, x, axes, keepdims)))
-    return result
+    return b.Div(x, b.Sqrt(squares(b, x, axes, keepdims)))
 
 
 RMS: dict[str, Build] = {
@@ -225,8 +214,7 @@ def test_rms_normalization(name: str) -> None:
 def computed_axes(b: GraphBuilder, x: oir.Value, axes: oir.Value) -> oir.Value:
     types = [(oir.DataType.FLOAT, (3, 3, 1))]
     mean = b.op("ReduceMean", b.Mul(x, x), axes, keepdims=1, types=types)
-    result: oir.Value = b.Div(x, b.Sqrt(with_epsilon(b, mean)))
-    return result
+    return b.Div(x, b.Sqrt(with_epsilon(b, mean)))
 
 
 NO_RMS: dict[str, Build] = {
@@ -269,8 +257,7 @@ def normal(
 ) -> oir.Value:
     ones = inputs.get("scale", b.const(np.full(3, number, np.float32)))
     rest = [inputs["bias"]] if "bias" in inputs else []
-    result: oir.Value = b.op(f"{kind}Normalization", x, ones, *rest, axis=-1, epsilon=0.25)
-    return result
+    return b.op(f"{kind}Normalization", x, ones, *rest, axis=-1, epsilon=0.25)
 
 
 PARAMETERS: dict[str, Build] = {
@@ -329,8 +316,7 @@ def test_no_parameters(name: str) -> None:
 
 def spread(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """Any factor that stands beside x."""
-    result: oir.Value = b.ReduceMax(x, b.i64([2]), keepdims=1)
-    return result
+    return b.ReduceMax(x, b.i64([2]), keepdims=1)
 
 
 CENTRE: dict[str, Build] = {
@@ -369,8 +355,7 @@ def viewed(
     product = b.Mul(mean, b.reshape(f, flat))
     shift = product if not bias else b.Sub(b.const(np.ones(bias, np.float32)), product)
     shift = b.reshape(shift, of or (*flat, 1))
-    made: oir.Value = b.Add(b.Mul(x, f), shift) if bias else b.Sub(b.Mul(x, f), shift)
-    return made
+    return b.Add(b.Mul(x, f), shift) if bias else b.Sub(b.Mul(x, f), shift)
 
 
 @pytest.mark.parametrize("bias", [(), (4, 2), (1, 2)])

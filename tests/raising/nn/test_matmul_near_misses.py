@@ -26,14 +26,12 @@ LAST = (0, 2, 1)
 
 
 def turned(b: GraphBuilder, x: oir.Value, perm: tuple[int, ...] = LAST) -> oir.Value:
-    result: oir.Value = b.Transpose(x, perm=perm)
-    return result
+    return b.Transpose(x, perm=perm)
 
 
 def product(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     """x times y, both transposed to and fro before."""
-    result: oir.Value = b.MatMul(turned(b, b.Neg(turned(b, x))), turned(b, b.Neg(turned(b, y))))
-    return result
+    return b.MatMul(turned(b, b.Neg(turned(b, x))), turned(b, b.Neg(turned(b, y))))
 
 
 SWAPS: dict[str, tuple[Build, bool]] = {

@@ -110,8 +110,7 @@ def test_weights_are_those_of_the_runtime(mode: Mode) -> None:
         def build(b: GraphBuilder, x: oir.Value, n: int = after, kept: Mode = mode) -> oir.Value:
             sizes = b.i64([1, 1, n, n])
             types = [(oir.DataType.FLOAT, (1, 1, n, n))]
-            made: oir.Value = b.op("Resize", x, None, None, sizes, types=types, **kept.attributes)  # type: ignore[arg-type]
-            return made
+            return b.op("Resize", x, None, None, sizes, types=types, **kept.attributes)  # type: ignore[arg-type]
 
         model = Rewrite(build, {"x": x}, ResizeOperator()).model
         (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
@@ -288,8 +287,7 @@ def test_what_others_read_stays() -> None:
 def test_gathers_of_other_elements_stay() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         rows = b.Gather(x, b.i64([0, 0, 1, 3]), axis=2)
-        made: oir.Value = b.Gather(rows, b.i64([0, 0, 1, 1]), axis=3)
-        return made
+        return b.Gather(rows, b.i64([0, 0, 1, 1]), axis=3)
 
     Rewrite(build, {"x": image(1, 2, 2 * 2, 2)}, NearestResize()).nothing()
 
@@ -298,9 +296,8 @@ def test_a_resize_of_the_batch_stays_behind_its_transpose() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         types = [(oir.DataType.FLOAT, (2, 2, 4, 4))]
         view = b.Transpose(x, perm=(2, 3, 0, 1))
-        made: oir.Value = b.op(
+        return b.op(
             "Resize", view, None, None, b.i64([2, 2, 4, 4]), types=types, **NEAREST.attributes
         )  # type: ignore[arg-type]
-        return made
 
     Rewrite(build, {"x": image(2, 2, 2, 2)}, ResizeTransposed()).nothing()

@@ -104,13 +104,11 @@ def weights(before: int, after: int, mode: Mode = LINEAR) -> np.ndarray:
 
 
 def right(b: GraphBuilder, x: oir.Value, matrix: np.ndarray) -> oir.Value:
-    result: oir.Value = b.MatMul(x, b.const(matrix))
-    return result
+    return b.MatMul(x, b.const(matrix))
 
 
 def left(b: GraphBuilder, x: oir.Value, matrix: np.ndarray) -> oir.Value:
-    result: oir.Value = b.MatMul(b.const(np.ascontiguousarray(matrix.T)), x)
-    return result
+    return b.MatMul(b.const(np.ascontiguousarray(matrix.T)), x)
 
 
 W = weights(8, 16)
@@ -269,8 +267,7 @@ def test_gathers_along_the_first_axes() -> None:
 
 def test_computed_indices_stay() -> None:
     def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
-        result: oir.Value = b.Gather(gathered(b, x, 2), i, axis=3)
-        return result
+        return b.Gather(gathered(b, x, 2), i, axis=3)
 
     assert not fires(build, {"x": image(1, 2, 4, 4), "i": ROWS}, NearestResize())
 
@@ -351,8 +348,7 @@ def resized(
     view = b.transpose(x, perm)
     types = [(oir.DataType.FLOAT, sizes)]
     inputs = (view, None, None, b.i64(list(sizes)))
-    result: oir.Value = b.op("Resize", *inputs, types=types, **mode.attributes)  # type: ignore[arg-type]
-    return result
+    return b.op("Resize", *inputs, types=types, **mode.attributes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ SUMS: dict[str, tuple[Gates, bool]] = {
     "split-inputs": (
         lambda b, x, h: b.Add(
             b.MatMul(
-                b.op("Split", x, b.i64([2, 3]), axis=1, n_outputs=2)[1], b.const(W[2:].copy())
+                b.outputs("Split", x, b.i64([2, 3]), axis=1, n_outputs=2)[1], b.const(W[2:].copy())
             ),
             b.MatMul(h, b.const(R)),
         ),

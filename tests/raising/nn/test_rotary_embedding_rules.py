@@ -33,7 +33,7 @@ def split(
 ) -> tuple[oir.Value, oir.Value]:
     n = int(x.shape[axis or 0])  # type: ignore[index]
     first = n // 2 if first is None else first
-    return b.op("Split", x, b.i64([first, n - first]), n_outputs=2, axis=axis)  # type: ignore[no-any-return]
+    return b.outputs("Split", x, b.i64([first, n - first]), n_outputs=2, axis=axis)  # type: ignore[no-any-return]
 
 
 def turned(
@@ -80,8 +80,7 @@ def whole(
 ) -> oir.Value:
     one, other = parts or halves(b, x)
     swapped = b.concat([b.Neg(other), one], axis)
-    result: oir.Value = b.Add(b.Mul(x, cos), b.Mul(swapped, sin))
-    return result
+    return b.Add(b.Mul(x, cos), b.Mul(swapped, sin))
 
 
 def both(b: GraphBuilder, cos: oir.Value, sin: oir.Value) -> tuple[oir.Value, oir.Value]:

@@ -22,13 +22,11 @@ EDGES[0, 0, 0], EDGES[1, 0], EDGES[1, 1, :3], EDGES[2, 0, 0] = np.nan, -np.inf, 
 
 
 def shifted(b: GraphBuilder, x: oir.Value, axis: int, keepdims: int = 1) -> oir.Value:
-    result: oir.Value = b.Sub(x, b.ReduceMax(x, b.i64([axis]), keepdims=keepdims))
-    return result
+    return b.Sub(x, b.ReduceMax(x, b.i64([axis]), keepdims=keepdims))
 
 
 def total(b: GraphBuilder, x: oir.Value, axis: int, keepdims: int = 1) -> oir.Value:
-    result: oir.Value = b.ReduceSum(x, b.i64([axis]), keepdims=keepdims)
-    return result
+    return b.ReduceSum(x, b.i64([axis]), keepdims=keepdims)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -124,13 +122,11 @@ def log_sum_exp(
     def highest(keepdims: int) -> oir.Value:
         r = b.ReduceMax(x, b.i64(axes), keepdims=keepdims)
         is_finite = b.LessOrEqual(b.Abs(r), b.scalar_like(limit, x))
-        value: oir.Value = b.Where(is_finite, r, b.scalar_like(0, x))
-        return value
+        return b.Where(is_finite, r, b.scalar_like(0, x))
 
     exponential = b.Exp(b.Sub(x, highest(1)))
     logarithm = b.Log(b.Abs(b.ReduceSum(exponential, b.i64(axes), keepdims=keepdims)))
-    result: oir.Value = b.Neg(b.Add(logarithm, highest(keepdims)))
-    return result
+    return b.Neg(b.Add(logarithm, highest(keepdims)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -200,15 +196,13 @@ def test_softmax_of_one_row() -> None:
 def of_maximum(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """A maximum that another operator makes, of the same name."""
     e = b.Exp(b.Sub(x, foreign(b.ReduceMax(x, b.i64([1]), keepdims=1))))
-    result: oir.Value = b.Div(e, total(b, e, 1))
-    return result
+    return b.Div(e, total(b, e, 1))
 
 
 def over(
     e: oir.Value, b: GraphBuilder, axes: tuple[int, ...] = (1,), of: oir.Value | None = None
 ) -> oir.Value:
-    result: oir.Value = b.Div(e, b.ReduceSum(e if of is None else of, b.i64(axes), keepdims=1))
-    return result
+    return b.Div(e, b.ReduceSum(e if of is None else of, b.i64(axes), keepdims=1))
 
 
 NO_SOFTMAX: dict[str, Build] = {
@@ -256,8 +250,7 @@ def guarded(b: GraphBuilder, r: oir.Value, **changed: object) -> oir.Value:
     size = b.Abs(given["of"]) if given.get("size", True) else given["of"]
     is_finite = b.op(str(given["test"]), size, b.scalar_like(given["limit"], r))  # type: ignore[arg-type]
     zero = b.const(np.full(given["dims"], given["zero"], np.float32))  # type: ignore[call-overload]
-    result: oir.Value = b.Where(given.get("condition", is_finite), r, zero)
-    return result
+    return b.Where(given.get("condition", is_finite), r, zero)
 
 
 def lse(
@@ -274,8 +267,7 @@ def lse(
     inner, outer = (highest if y is None else y for y in (inner, outer))
     e = b.Exp(b.Sub(x, inner))
     pair = (b.Log(b.op(summed, e, b.i64([2]), keepdims=keepdims)), outer)
-    result: oir.Value = b.Neg(b.Add(*pair[:: -1 if swaps else 1]))
-    return result
+    return b.Neg(b.Add(*pair[:: -1 if swaps else 1]))
 
 
 @pytest.mark.parametrize("swaps", [False, True])
@@ -291,8 +283,7 @@ def test_log_sum_exp_of_little_and_most(extent: int) -> None:
 
 
 def maximum(b: GraphBuilder, x: oir.Value, axis: int = 2) -> oir.Value:
-    result: oir.Value = b.ReduceMax(x, b.i64([axis]), keepdims=1)
-    return result
+    return b.ReduceMax(x, b.i64([axis]), keepdims=1)
 
 
 NO_LOG_SUM_EXP: dict[str, Build] = {

@@ -27,23 +27,19 @@ def scalar(b: GraphBuilder, number: float) -> oir.Value:
 
 
 def clip(b: GraphBuilder, x: oir.Value, low: float = -128, high: float = 127) -> oir.Value:
-    result: oir.Value = b.Clip(x, scalar(b, low), scalar(b, high))
-    return result
+    return b.Clip(x, scalar(b, low), scalar(b, high))
 
 
 def divided(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    result: oir.Value = b.Div(x, scalar(b, 0.37))
-    return result
+    return b.Div(x, scalar(b, 0.37))
 
 
 def guarded(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    result: oir.Value = b.Where(b.IsNaN(x), scalar(b, 0), x)
-    return result
+    return b.Where(b.IsNaN(x), scalar(b, 0), x)
 
 
 def between(b: GraphBuilder, x: oir.Value, low: float, high: float) -> oir.Value:
-    result: oir.Value = b.Min(scalar(b, high), b.Max(x, scalar(b, low)))
-    return result
+    return b.Min(scalar(b, high), b.Max(x, scalar(b, low)))
 
 
 def repeated(b: GraphBuilder, x: oir.Value, times: int) -> oir.Value:
@@ -235,8 +231,7 @@ def dequantized(b: GraphBuilder, q: oir.Value, axis: int | None = None) -> oir.V
     zero = np.arange(size).astype(np.int8)
     if axis is None:
         scale, zero = scale.reshape(()), zero.reshape(())
-    result: oir.Value = b.DequantizeLinear(q, b.const(scale), b.const(zero), axis=axis)
-    return result
+    return b.DequantizeLinear(q, b.const(scale), b.const(zero), axis=axis)
 
 
 MOVES: dict[str, tuple[Callable[[GraphBuilder, oir.Value], oir.Value], int | None, str]] = {
@@ -262,8 +257,7 @@ def test_a_move_follows_storing() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         scale, zero = np.array([0.1, 0.2], np.float32), np.array([3, 0], np.uint8)
         moved = b.transpose(x, [1, 0])
-        result: oir.Value = b.QuantizeLinear(moved, b.const(scale), b.const(zero), axis=1)
-        return result
+        return b.QuantizeLinear(moved, b.const(scale), b.const(zero), axis=1)
 
     rewrite = Rewrite(build, X, MoveStored())
     rewrite.gives("QuantizeLinear", "Transpose")
@@ -274,8 +268,7 @@ def test_a_move_follows_storing() -> None:
 def blocks(b: GraphBuilder, q: oir.Value) -> oir.Value:
     """A scale for two rows each."""
     scale = b.const(np.ones((1, 3, 4), np.float32))
-    result: oir.Value = b.DequantizeLinear(q, scale, axis=0, block_size=2)
-    return result
+    return b.DequantizeLinear(q, scale, axis=0, block_size=2)
 
 
 @pytest.mark.parametrize("axis", [-2, None])
@@ -299,8 +292,7 @@ def test_an_axis_among_others_that_are_joined() -> None:
 
 def quantized(b: GraphBuilder, x: oir.Value) -> oir.Value:
     scale, zero = np.array([0.1, 0.2], np.float32), np.array([3, 0], np.uint8)
-    result: oir.Value = b.QuantizeLinear(x, b.const(scale), b.const(zero), axis=1)
-    return result
+    return b.QuantizeLinear(x, b.const(scale), b.const(zero), axis=1)
 
 
 def read_twice(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
@@ -429,8 +421,7 @@ def test_products_of_operands() -> None:
 
 def test_products_of_several_matrices() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        result: oir.Value = b.MatMul(b.reshape(wide(b, x), (2, 3, 4)), wide(b, y))
-        return result
+        return b.MatMul(b.reshape(wide(b, x), (2, 3, 4)), wide(b, y))
 
     inputs = {"x": np.arange(24).astype(np.uint8), "y": np.arange(8).astype(np.int8).reshape(4, 2)}
     Rewrite(build, inputs, IntegerMatMul()).gives("Reshape", "MatMulInteger")
@@ -440,8 +431,7 @@ def test_products_of_several_matrices() -> None:
 def test_integer_matmul(types: tuple[type, type]) -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         moved = b.transpose(b.cast(y, T.INT32), [1, 0])
-        result: oir.Value = b.MatMul(b.cast(x, T.INT32), moved)
-        return result
+        return b.MatMul(b.cast(x, T.INT32), moved)
 
     first, second = (np.arange(-8, 4).astype(dtype) for dtype in types)
     inputs = {"x": first.reshape(3, 4), "y": second.reshape(3, 4)}
@@ -450,8 +440,7 @@ def test_integer_matmul(types: tuple[type, type]) -> None:
 
 def test_wider_integers_are_left_alone() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        result: oir.Value = b.MatMul(b.cast(x, T.INT32), b.cast(y, T.INT32))
-        return result
+        return b.MatMul(b.cast(x, T.INT32), b.cast(y, T.INT32))
 
     inputs = {"x": np.ones((2, 3), np.int16), "y": np.ones((3, 2), np.int8)}
     Rewrite(build, inputs, IntegerMatMul()).nothing()

@@ -145,8 +145,7 @@ def test_pads_of_one_axis_stay_apart() -> None:
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         inner = b.Pad(x, b.i64([0, 1, 0, 0, 0, 0]), mode="wrap")
-        result: oir.Value = b.Pad(inner, b.i64([0, 0, 0, 0, 2, 0]), mode="wrap")
-        return result
+        return b.Pad(inner, b.i64([0, 0, 0, 0, 2, 0]), mode="wrap")
 
     Rewrite(build, {"x": X}, PadModes()).nothing()
 
@@ -200,13 +199,11 @@ def test_how_many_cuts_are_followed(count: int, fires: bool) -> None:
 
 
 def _pad(b: GraphBuilder, x: oir.Value, pads: list[int], mode: str = "edge") -> oir.Value:
-    result: oir.Value = b.Pad(x, b.i64(pads), mode=mode)
-    return result
+    return b.Pad(x, b.i64(pads), mode=mode)
 
 
 def _cut(b: GraphBuilder, x: oir.Value, *spec: list[int]) -> oir.Value:
-    result: oir.Value = b.Slice(x, *map(b.i64, spec))
-    return result
+    return b.Slice(x, *map(b.i64, spec))
 
 
 FIRES: dict[str, tuple[Callable[..., oir.Value], list[str], list[int]]] = {

@@ -19,8 +19,7 @@ MATRIX = np.array([[-0.0, 0.0, -1.5, 7.0, -0.0]] * 4, np.float32)
 
 
 def rows(b: GraphBuilder, x: oir.Value, above: int, below: int, zero: float = 0.0) -> oir.Value:
-    padded: oir.Value = b.Pad(x, b.i64([above, 0, below, 0]), b.scalar_like(zero, x))
-    return padded
+    return b.Pad(x, b.i64([above, 0, below, 0]), b.scalar_like(zero, x))
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -24,8 +24,7 @@ def views(*shapes: tuple[int, ...]) -> Callable[[GraphBuilder, oir.Value], oir.V
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         before, after, whole = map(b.i64, shapes)
-        result: oir.Value = b.Reshape(b.Expand(b.Reshape(x, before), after), whole)
-        return result
+        return b.Reshape(b.Expand(b.Reshape(x, before), after), whole)
 
     return build
 

@@ -39,8 +39,7 @@ def between(body: Body) -> Callable[[GraphBuilder, oir.Value], oir.Value]:
     """A graph that works on x with its last axes swapped, and swaps them back."""
 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        result: oir.Value = b.Transpose(body(b, b.Transpose(x, perm=LAST)), perm=SECOND)
-        return result
+        return b.Transpose(body(b, b.Transpose(x, perm=LAST)), perm=SECOND)
 
     return build
 
@@ -161,8 +160,7 @@ def test_only_channels_are_brought_back() -> None:
 
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         total = b.Add(b.Transpose(x, perm=TO_SECOND), b.Exp(y))
-        result: oir.Value = b.MaxPool(b.Transpose(total, perm=TO_LAST), kernel_shape=[2, 2])
-        return result
+        return b.MaxPool(b.Transpose(total, perm=TO_LAST), kernel_shape=[2, 2])
 
     Rewrite(build, {"x": TOKENS, "y": IMAGE}, LateTranspose()).nothing()
 
@@ -170,8 +168,7 @@ def test_only_channels_are_brought_back() -> None:
 def test_signals_do_not_take_turns() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         total = b.Add(b.Transpose(x, perm=LAST), b.Exp(y))
-        result: oir.Value = b.MaxPool(b.Transpose(total, perm=SECOND), kernel_shape=[2])
-        return result
+        return b.MaxPool(b.Transpose(total, perm=SECOND), kernel_shape=[2])
 
     y = np.ones((2, 4, 3), np.float32)
     Rewrite(build, {"x": X, "y": y}, LateTranspose()).nothing()
@@ -196,8 +193,7 @@ def test_rows_and_columns_do_not_take_turns() -> None:
 
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         row = b.Pad(y, b.i64([0, 2, 0, 2]))
-        result: oir.Value = b.Add(row, b.Transpose(x, perm=(1, 0)))
-        return result
+        return b.Add(row, b.Transpose(x, perm=(1, 0)))
 
     column = np.ones((8, 1), np.float32)
     rules = [rule for rule in RULES if not isinstance(rule, UnitTransposeToReshape)]

@@ -126,8 +126,7 @@ def test_late_reshape_beside_fewer_axes() -> None:
 
 
 def summed(b: GraphBuilder, x: oir.Value, axes: list[int] | None = None) -> oir.Value:
-    result: oir.Value = b.ReduceSum(x, b.i64([1] if axes is None else axes), keepdims=0)
-    return result
+    return b.ReduceSum(x, b.i64([1] if axes is None else axes), keepdims=0)
 
 
 KEPT: dict[str, tuple[Build, list[str] | None]] = {

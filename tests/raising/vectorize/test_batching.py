@@ -27,7 +27,7 @@ W = numbers(5, 2)
 
 
 def split(b: GraphBuilder, x: Value, axis: int) -> Value:
-    two = b.op("Split", x, b.i64([1, 4]), axis=axis, n_outputs=2)
+    two = b.outputs("Split", x, b.i64([1, 4]), axis=axis, n_outputs=2)
     return b.concat(list(two)[::-1], axis)
 
 
@@ -54,7 +54,7 @@ ROWS: dict[str, Row] = {
     "split": lambda b, r: split(b, r, 1),
     "split-of-the-last": lambda b, r: split(b, r, -1),
     "split-by-default": lambda b, r: b.Neg(
-        b.op("Split", r, b.i64([1, 2]), n_outputs=2)[1]
+        b.outputs("Split", r, b.i64([1, 2]), n_outputs=2)[1]
     ),
     "concat": lambda b, r: b.concat([b.Abs(r), b.const(numbers(2, 5)), r], 0),
     "concat-of-the-last": lambda b, r: b.concat([b.const(numbers(3, 1)), b.Abs(r)], -1),
@@ -83,8 +83,8 @@ LEFT: dict[str, Row] = {
     "vector-product": lambda b, r: b.MatMul(
         b.const(numbers(2, 3)), b.squeeze(b.slice(r, [0], [1], axes=[1]), [1]),
     ),
-    "sorted": lambda b, r: b.op("TopK", r, b.i64([2]), axis=0, n_outputs=2)[0],
-    "pooling-with-places": lambda b, r: b.op(
+    "sorted": lambda b, r: b.outputs("TopK", r, b.i64([2]), axis=0, n_outputs=2)[0],
+    "pooling-with-places": lambda b, r: b.outputs(
         "MaxPool", b.reshape(r, (3, 1, 5)), kernel_shape=[2], n_outputs=2
     )[0],
     "nothing-to-sum": lambda b, r: b.op(

@@ -40,12 +40,10 @@ class ExactSteps(Rule):
         need(b.facts.steps(start) is not None, "its operand may be rounded", inner)
         need(shape_of(start) == shape_of(x), "the number adds axes", inner)
         if node.op_type == "Mul":
-            product: oir.Value = b.Mul(start, b.scalar_like(first * number, x))
-            return product
+            return b.Mul(start, b.scalar_like(first * number, x))
         if first + number == 0:
             return start
-        total: oir.Value = b.Add(start, b.scalar(first + number, dtype_of(x)))
-        return total
+        return b.Add(start, b.scalar(first + number, dtype_of(x)))
 
 
 _DIGITS = 23

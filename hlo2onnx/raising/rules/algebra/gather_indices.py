@@ -18,7 +18,7 @@ from hlo2onnx.ir.values import (
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.algebra.simplification import COMPARISONS
-from hlo2onnx.raising.rules.shapes.reshape import rebuilt, source_of
+from hlo2onnx.raising.rules.shapes.reshape import source_of
 
 GATHERS = frozenset({"Gather", "GatherElements"})
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
@@ -32,10 +32,7 @@ def _made_by(value: oir.Value | None, op_type: str) -> tuple[oir.Value | None, .
 
 def _regathered(node: oir.Node, b: Rewriter, indices: oir.Value) -> oir.Value:
     """The same node with other indices."""
-    result: oir.Value = b.op(
-        node.op_type, node.inputs[0], indices, axis=node.attributes.get_int("axis", 0)
-    )
-    return result
+    return b.op(node.op_type, node.inputs[0], indices, axis=node.attributes.get_int("axis", 0))
 
 
 def counted_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
@@ -120,8 +117,7 @@ class NegativeTuple(Rule):
         joined = b.concat(columns, rank_of(columns[0]) - 1)
         bounds = (b.const(np.array(numbers), dtype) for numbers in (lowest, chain.limits))
         clamped = b.Min(b.Max(joined, next(bounds)), next(bounds))
-        result: oir.Value = b.GatherND(x, b.cast(clamped, dtype_of(indices)))
-        return result
+        return b.GatherND(x, b.cast(clamped, dtype_of(indices)))
 
 
 class _Columns(NamedTuple):
@@ -243,8 +239,7 @@ class WideComparison(Rule):
         need(dtype_of(left) == INT32, "it compares no narrow integers", node)
         operands = [_widened(left, b), _widened(right, b)]
         need(None not in operands, "its operands are made of narrow ones", node)
-        result: oir.Value = b.op(node.op_type, *operands)
-        return result
+        return b.op(node.op_type, *operands)
 
 
 def _widened(value: oir.Value, b: Rewriter) -> oir.Value | None:
@@ -255,7 +250,7 @@ def _widened(value: oir.Value, b: Rewriter) -> oir.Value | None:
     node = value.producer()
     if node is not None and node.op_type == "Unsqueeze" and node.inputs[0] is not None:
         inner = _widened(node.inputs[0], b)
-        return None if inner is None else rebuilt(node, b, [inner, *node.inputs[1:]])
+        return None if inner is None else b.like(node, [inner, *node.inputs[1:]])
     if node is None or node.op_type not in ("Add", "Cast", "Sub"):
         return None
     known = b.facts.int_range(value)
@@ -267,5 +262,4 @@ def _widened(value: oir.Value, b: Rewriter) -> oir.Value | None:
     operands = [_widened(x, b) for x in node.inputs if x is not None]
     if None in operands or rank_of(value):
         return None
-    wide: oir.Value = b.op(node.op_type, *operands)
-    return wide
+    return b.op(node.op_type, *operands)

@@ -101,8 +101,7 @@ class Remainder(Rule):
         assert pair is not None
         need(_is_natural(b, pair), "an operand may be negative", node)
         need(b.supports("Mod", dtype_of(pair[0])), "the target has no such Mod", node)
-        result: oir.Value = b.Mod(*pair)
-        return result
+        return b.Mod(*pair)
 
 
 class FloorDivide(Rule):
@@ -182,8 +181,7 @@ class FloorRemainder(Rule):
         need(divisor is not None and divisor.low > 0, "the divisor may be negative", y)
         need(b.supports("Mod", dtype_of(x)), "the target has no such Mod", node)
         need(shape_of(x) == shape_of(node.outputs[0]), "the divisor decides the shape", y)
-        result: oir.Value = b.Mod(x, y)
-        return result
+        return b.Mod(x, y)
 
 
 def _is_negative(condition: oir.Value, x: oir.Value) -> bool:

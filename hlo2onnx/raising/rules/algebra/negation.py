@@ -26,8 +26,7 @@ class SubtractNegative(Rule):
         if y is None and node.op_type == "Add":
             x, y = other, source_of(x, "Neg")
         need(y is not None, "it adds no negative", node)
-        result: oir.Value = b.Sub(x, y) if node.op_type == "Add" else b.Add(x, y)
-        return result
+        return b.Sub(x, y) if node.op_type == "Add" else b.Add(x, y)
 
 
 class NegateConstant(Rule):
@@ -55,5 +54,4 @@ class NegateConstant(Rule):
             need(constant is not None, "both factors are computed at run time", maker)
             assert constant is not None
             other = b.const(-constant)
-        result: oir.Value = b.op(maker.op_type, one, other)
-        return result
+        return b.op(maker.op_type, one, other)

@@ -77,8 +77,7 @@ def reduced(
     trailing = axes == tuple(range(rank_of(x) - len(axes), rank_of(x)))
     most = MOST_TERMS if trailing else MOST_OUTER_TERMS
     need(terms < most, "the kernel loses digits", x)
-    made: oir.Value = b.op(op_type, x, b.i64(axes), keepdims=int(keepdims))
-    return made
+    return b.op(op_type, x, b.i64(axes), keepdims=int(keepdims))
 
 
 def _squared(value: oir.Value) -> oir.Value | None:

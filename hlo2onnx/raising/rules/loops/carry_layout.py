@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import Dim, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, separate
 
@@ -219,9 +219,8 @@ class _Turned:
         make: Callable[[oir.Node], tuple[list[oir.Value | None], dict[str, object]]],
     ) -> None:
         inputs, changed = make(node)
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         types = [(dtype_of(x), self._dims(shape_of(x))) for x in node.outputs]
-        made = self._b.node(node.op_type, inputs, {**attributes, **changed}, types)
+        made = self._b.node(node.op_type, inputs, attributes_of(node) | changed, types)
         self._new.update(zip(node.outputs, made, strict=True))
 
     def _elementwise(self, node: oir.Node) -> tuple[list[oir.Value | None], dict[str, object]]:

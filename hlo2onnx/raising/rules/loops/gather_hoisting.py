@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first, rebuilt
+from hlo2onnx.raising.rules.shapes.reshape import first
 from hlo2onnx.rewrite.replace import replace
 
 FEW_ELEMENTS = 1 << 10
@@ -49,7 +49,7 @@ class ComputedTable(Rule):
             maker = value.producer()
             if maker is not None and maker is not node:
                 inputs = [None if y is None else tables.get(y, y) for y in maker.inputs]
-                tables[value] = rebuilt(maker, b, inputs)
+                tables[value] = b.like(maker, inputs)
         for value in ends:
             if value is not taken:
                 _replaced(node, b, value, tables)
@@ -57,7 +57,7 @@ class ComputedTable(Rule):
             maker = value.producer()
             if maker is not node and maker is not None and maker.graph is not None:
                 body.remove(maker, safe=True)
-        return rebuilt(node, b, node.inputs)
+        return b.like(node, node.inputs)
 
 
 def _is_body(graph: oir.Graph) -> bool:
@@ -106,5 +106,5 @@ def _replaced(
     maker = value.producer()
     assert maker is not None
     with b.before(maker):
-        row = rebuilt(node, b, [tables[value], *node.inputs[1:]])
+        row = b.like(node, [tables[value], *node.inputs[1:]])
     replace(maker, [row])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
-from hlo2onnx.ir.values import dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.ir.values import attributes_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.reshape import first
 from hlo2onnx.rewrite.replace import replace
@@ -156,12 +156,14 @@ class _Twins:
             inputs = [x if x is None else new.get(x, x) for x in one.inputs]
             types = [(dtype_of(x), (*shape_of(x)[:-1], 2 * self._extent)) for x in one.outputs]
             new.update(
-                zip(one.outputs, b.node(one.op_type, inputs, _settings(one), types), strict=True)
+                zip(
+                    one.outputs, b.node(one.op_type, inputs, attributes_of(one), types), strict=True
+                )
             )
             if one is node or not read.isdisjoint(one.outputs):
                 for x in one.outputs:
                     sizes = b.i64([self._extent] * 2)
-                    pair = b.op("Split", new[x], sizes, axis=rank_of(x) - 1, n_outputs=2)
+                    pair = b.outputs("Split", new[x], sizes, axis=rank_of(x) - 1, n_outputs=2)
                     parts.update(zip((x, self._second[x]), pair, strict=True))
         for one in reversed(rest):
             self._replace(one, parts)
@@ -177,10 +179,6 @@ class _Twins:
             node.graph.remove(node, safe=True)
 
 
-def _settings(node: oir.Node) -> dict[str, object]:
-    return {name: attribute.value for name, attribute in node.attributes.items()}
-
-
 def _is_one_wide(x: oir.Value | None) -> bool:
     """Whether it has one element along the last axis, or is none."""
     return x is None or shape_of(x)[-1:] in ((), (1,))
@@ -188,4 +186,4 @@ def _is_one_wide(x: oir.Value | None) -> bool:
 
 def _form(node: oir.Node) -> tuple[object, ...]:
     """What two nodes that do the same have in common."""
-    return (node.op_type, node.domain, len(node.inputs), len(node.outputs), _settings(node))
+    return (node.op_type, node.domain, len(node.inputs), len(node.outputs), attributes_of(node))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import Shape, const_of, dtype_of, shape_of
+from hlo2onnx.ir.values import Shape, attributes_of, const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
 from hlo2onnx.raising.rules.loops.carry_layout import is_row
@@ -80,10 +80,9 @@ def _trip(
         if node.op_type == "Identity" and inputs[0] is not None:
             values[node.outputs[0]] = inputs[0]
             continue
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
         types = [(dtype_of(x), _shape(b, x)) for x in node.outputs]
         b.scope, b.metadata = node.name or "", node.metadata_props
-        made = b.node(node.op_type, inputs, attributes, types, node.domain)
+        made = b.node(node.op_type, inputs, attributes_of(node), types, node.domain)
         values.update(zip(node.outputs, made, strict=True))
     results = [values.get(x, x) for x in (*trips.after, *trips.rows)]
     return results[: len(states)], results[len(states) :]

@@ -227,10 +227,7 @@ class _Packed:
         """The nodes of a plan."""
         b = self._b
         if isinstance(plan, Applied):
-            made: oir.Value = b.op(
-                plan.op_type, self._planned(plan.left), self._planned(plan.right)
-            )
-            return made
+            return b.op(plan.op_type, self._planned(plan.left), self._planned(plan.right))
         if isinstance(plan, Numbers):
             return self._constant(np.array(plan.lanes, self._rows.dtype))
         x = self._new[plan.source]

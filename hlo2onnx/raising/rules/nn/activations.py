@@ -37,8 +37,7 @@ class ActivationOperators(Rule):
             # The runtime may compute other types through f32; what no opset has it cannot.
             key = op_key(activation.op_type, attributes)
             need(b.supports(key, oir.DataType.FLOAT), f"the target has no {key}", node)
-            made: oir.Value = b.op(activation.op_type, found["x"], **attributes)
-            return made
+            return b.op(activation.op_type, found["x"], **attributes)
         raise Refusal("it is no activation function", node)
 
 
@@ -88,8 +87,7 @@ class Sigmoid(Rule):
         need(dtype_of(y) in SINGLE, "its kernel has too few digits for this type", node)
         need(not y.is_graph_output(), "small values may be asked for", node)
         need(all(_tolerates(user, y, _DEPTH) for user in y.consumers()), "it is no gate", node)
-        made: oir.Value = b.Sigmoid(found["x"])
-        return made
+        return b.Sigmoid(found["x"])
 
 
 def _tolerates(node: oir.Node, value: oir.Value, depth: int, is_gated: bool = False) -> bool:
@@ -174,8 +172,7 @@ class Relu(Rule):
         assert found is not None
         need(shape_of(found["x"]) == shape_of(y), "the 0 decides its shape", node)
         need(_is_sign_blind(y), "the sign of a zero may be asked for", node)
-        made: oir.Value = b.Relu(found["x"])
-        return made
+        return b.Relu(found["x"])
 
 
 class ClipBetween(Rule):
@@ -202,8 +199,7 @@ class ClipBetween(Rule):
         need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
         blind = 0 not in (low, high) or _is_sign_blind(y)
         need(blind, "the sign of a zero may be asked for", node)
-        made: oir.Value = b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
-        return made
+        return b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
 
 
 class ClipWhere(Rule):
@@ -231,8 +227,7 @@ class ClipWhere(Rule):
         is_negative = any(bound == 0 and math.copysign(1, bound) < 0 for bound in (lowest, highest))
         need(not is_negative, "of a bound of -0 Clip may make +0", node)
         need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
-        made: oir.Value = b.Clip(x, b.scalar_like(lowest, x), b.scalar_like(highest, x))
-        return made
+        return b.Clip(x, b.scalar_like(lowest, x), b.scalar_like(highest, x))
 
 
 class Selu(Rule):
@@ -253,5 +248,4 @@ class Selu(Rule):
         gamma = const_number(found["gamma"]) or 0
         need(0 < gamma < math.inf, "the factor is not positive and finite", node)
         alpha = elu.attributes.get_float("alpha", 1.0)
-        made: oir.Value = b.Selu(x, alpha=alpha, gamma=float(gamma))
-        return made
+        return b.Selu(x, alpha=alpha, gamma=float(gamma))

@@ -82,8 +82,7 @@ class BatchNormalization(Rule):
                 ]
                 computed = any(vector.const_value is None for vector in vectors)
                 need(computed, "its parameters are constant", node)
-                made: oir.Value = b.BatchNormalization(x, *vectors, epsilon=epsilon)
-                return made
+                return b.BatchNormalization(x, *vectors, epsilon=epsilon)
         raise Refusal("nothing centred is scaled and shifted", node)
 
     def _scale(self, factor: oir.Value) -> tuple[oir.Value, oir.Value, float]:
@@ -234,8 +233,7 @@ def _normalized(x: oir.Value, groups: int, epsilon: float, b: Rewriter) -> oir.V
     inside = quotient(product(whole[1:]), groups)
     need_few_terms([inside])
     if whole[1] == groups:
-        normal: oir.Value = b.InstanceNormalization(x, ones, zeros, epsilon=epsilon)
-        return normal
+        return b.InstanceNormalization(x, ones, zeros, epsilon=epsilon)
     flat = (whole[0], groups, inside)
     need(b.reshapes_at_once(x, flat), "its shape is computed at run time", x)
     normal = b.InstanceNormalization(b.reshape(x, flat), ones, zeros, epsilon=epsilon)

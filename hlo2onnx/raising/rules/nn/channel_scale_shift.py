@@ -39,8 +39,7 @@ class InstanceParameters(Rule):
             else:
                 shift = _numbers(parameter, x, b)
             epsilon = normal.attributes["epsilon"].as_float()
-            made: oir.Value = b.InstanceNormalization(x, scale, shift, epsilon=epsilon)
-            return made
+            return b.InstanceNormalization(x, scale, shift, epsilon=epsilon)
         raise Refusal("no normalized channels are read", node)
 
 
@@ -110,8 +109,7 @@ class ChannelsAffine(Rule):
         assert isinstance(channels, int)
         ones = np.ones(channels, dtype_of(x).numpy())
         means = b.const(0 * ones) if mean is None else _numbers(mean, x, b)
-        made: oir.Value = b.BatchNormalization(x, scale, shift, means, b.const(ones), epsilon=0.0)
-        return made
+        return b.BatchNormalization(x, scale, shift, means, b.const(ones), epsilon=0.0)
 
 
 def _is_of_convolutions(value: oir.Value, depth: int = 4) -> bool:

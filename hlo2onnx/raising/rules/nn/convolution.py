@@ -92,9 +92,7 @@ class PadIntoConvolution(Rule):
             assert isinstance(extent, int)
             most = max(total[number], total[number + len(kernel)])
             need(most <= (extent - 1) * step, "there are windows of zeros alone", node)
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        made: oir.Value = b.op("Conv", x, *node.inputs[1:], **{**attributes, "pads": total})
-        return made
+        return b.like(node, [x, *node.inputs[1:]], pads=total)
 
 
 def _zeros_around(padded: oir.Value) -> tuple[oir.Value, tuple[int, ...]]:

@@ -32,10 +32,8 @@ class _Layer:
 
     def with_parameters(self, b: Rewriter, weights: oir.Value, bias: oir.Value | None) -> oir.Value:
         """The convolution with other weights."""
-        attributes = {name: attribute.value for name, attribute in self.node.attributes.items()}
         inputs = [first(self.node), weights] + ([] if bias is None else [bias])
-        made: oir.Value = b.op(self.node.op_type, *inputs, **attributes)
-        return made
+        return b.like(self.node, inputs)
 
 
 def _layer(node: oir.Node) -> _Layer:

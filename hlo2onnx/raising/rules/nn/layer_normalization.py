@@ -151,7 +151,7 @@ class CentreFirst(Rule):
                         continue
                     mean = _beside(_sign(mean, negative, b), same, x, factor)
                     _need_in_place(inner, shift, same, factor)
-                    normal: oir.Value = b.Mul(b.Sub(x, mean), factor)
+                    normal = b.Mul(b.Sub(x, mean), factor)
                     bias = second.get("bias")
                     return normal if bias is None else b.Add(normal, _moved(bias, inner, shift, b))
         raise Refusal("it is no scaled difference", node)
@@ -279,8 +279,7 @@ class LayerNormalization(Rule):
             _need_beside(root, x, axes)
             need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
             parameter = _parameter(b, scale, dims, x)
-            made: oir.Value = b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
-            return made
+            return b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
         raise Refusal("nothing centred is divided by a root", node)
 
 
@@ -310,10 +309,9 @@ class RMSNormalization(Rule):
             dims = _trailing(x, axes)
             _need_beside(root, x, axes)
             need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
-            made: oir.Value = b.RMSNormalization(
+            return b.RMSNormalization(
                 x, _parameter(b, scale, dims, x), axis=-len(axes), epsilon=epsilon
             )
-            return made
         raise Refusal("nothing is divided by the root of its mean square", node)
 
 
@@ -346,7 +344,5 @@ class NormalizationParameters(Rule):
                 del parameters[0]
             else:
                 need(normal.op_type == "LayerNormalization", "it takes no bias", normal)
-            attributes = {name: item.value for name, item in normal.attributes.items()}
-            made: oir.Value = b.op(normal.op_type, x, *parameters, **attributes)
-            return made
+            return b.like(normal, [x, *parameters])
         raise Refusal("nothing normalized is read", node)

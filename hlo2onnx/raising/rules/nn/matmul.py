@@ -40,8 +40,7 @@ class VectorMatMul(Rule):
             need(result == (), "the product of vectors has another shape", node)
         else:
             need(result == shape_of(right)[1:], "the vector was more than one row", node)
-        multiplied: oir.Value = b.op("MatMul", row, right, types=[(dtype_of(left), result)])
-        return multiplied
+        return b.op("MatMul", row, right, types=[(dtype_of(left), result)])
 
 
 class RowProduct(Rule):
@@ -92,8 +91,7 @@ class VectorBias(Rule):
         need(bias.const_value is not None and rank_of(bias) > 1, "the bias is no constant", bias)
         shape = shape_of(bias)
         need(rank_of(product) >= len(shape) and set(shape[:-1]) == {1}, "it is no vector", bias)
-        made: oir.Value = b.Add(product, b.reshape(bias, shape[-1:]))
-        return made
+        return b.Add(product, b.reshape(bias, shape[-1:]))
 
 
 class Gemm(Rule):
@@ -155,5 +153,4 @@ def _gemm(b: Rewriter, product: oir.Node, bias: oir.Value) -> oir.Value:
         operands.append(x)
     terms = shape_of(first(product))[1]
     need(isinstance(terms, int) and terms > 0, "there may be nothing to add up", product)
-    made: oir.Value = b.Gemm(*operands, bias, **flags)
-    return made
+    return b.Gemm(*operands, bias, **flags)

@@ -97,7 +97,7 @@ class SwapProduct(Rule):
         columns, left = perm[start:middle], _permuted(product, perm[start:middle], b)
         if left is None:
             columns, left = product.columns, _swapped(product.right, b)
-        made: oir.Value = b.MatMul(left, _swapped(product.left, b))
+        made = b.MatMul(left, _swapped(product.left, b))
         order = [*product.batch, *columns, *product.rows]
         dims = tuple(product.shape[axis] for axis in order)
         need(b.reshapes_at_once(made, dims), "its shape is computed at run time", node)
@@ -130,7 +130,7 @@ class PermuteRows(Rule):
         places = [len(whole) - 2 + axis - start for axis in perm[start:end]]
         moved = b.transpose(x, [*range(len(whole) - 2), *places, rank_of(x) - 1])
         need(b.reshapes_at_once(moved, whole), "its shape is computed at run time", node)
-        made: oir.Value = b.MatMul(b.reshape(moved, whole), product.right)
+        made = b.MatMul(b.reshape(moved, whole), product.right)
         return reshaped(node, b, made)
 
 

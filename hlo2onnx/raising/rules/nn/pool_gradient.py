@@ -38,7 +38,7 @@ class PoolingGradient(Rule):
             alone = (found.steps[axis], found.starts[axis]) == (width, width - 1)
             whole = dims[axis] == found.dims[axis] * width + width - 1
             need(alone and whole, "a window has not one element", node)
-        x: oir.Value = b.Add(b.reshape(found.x, found.dims), found.zero)
+        x = b.Add(b.reshape(found.x, found.dims), found.zero)
         x = b.transpose(x, perm)
         for place, (axis, width) in enumerate(zip(perm, window, strict=True)):
             if width > 1:

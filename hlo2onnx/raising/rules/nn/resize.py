@@ -310,8 +310,8 @@ def _products(
     """x resampled along two axes by products with matrices [before, after]."""
     rows, columns = matrices
     perm = _to_the_end(axes, rank_of(x))
-    wide: oir.Value = b.MatMul(b.transpose(x, perm), b.const(np.ascontiguousarray(columns)))
-    whole: oir.Value = b.MatMul(b.const(np.ascontiguousarray(rows.T)), wide)
+    wide = b.MatMul(b.transpose(x, perm), b.const(np.ascontiguousarray(columns)))
+    whole = b.MatMul(b.const(np.ascontiguousarray(rows.T)), wide)
     return b.transpose(whole, [int(axis) for axis in np.argsort(perm)])
 
 
@@ -392,7 +392,4 @@ class ResizeTransposed(Rule):
         assert extents is not None
         inputs = [x, *rest, b.const(extents[[perm.index(i) for i in sorted(perm)]])]
         types = [(dtype_of(x), tuple(after))]
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        made = b.op("Resize", *inputs, types=types, **attributes)  # type: ignore[arg-type]
-        assert isinstance(made, oir.Value)
-        return b.transpose(made, perm)
+        return b.transpose(b.like(node, inputs, types), perm)

@@ -54,8 +54,7 @@ def _shifted(value: oir.Value) -> tuple[oir.Value, int]:
 def _operator(b: Rewriter, op_type: str, x: oir.Value, axis: int) -> oir.Value:
     need(dtype_of(x) in FLOATS and b.supports(op_type, dtype_of(x)), f"no {op_type} for its type")
     axis = -1 if axis == rank_of(x) - 1 else axis
-    made: oir.Value = b.op(op_type, x, axis=axis)
-    return made
+    return b.op(op_type, x, axis=axis)
 
 
 class Softmax(Rule):
@@ -157,8 +156,7 @@ class LogSumExp(Rule):
         need(0 < elements <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
         is_supported = dtype_of(x) in FLOATS and b.supports("ReduceLogSumExp", dtype_of(x))
         need(is_supported, "no ReduceLogSumExp for its type", x)
-        made: oir.Value = b.ReduceLogSumExp(x, b.i64(axes), keepdims=int(keepdims))
-        return made
+        return b.ReduceLogSumExp(x, b.i64(axes), keepdims=int(keepdims))
 
 
 def _finite(value: oir.Value | None) -> oir.Value:

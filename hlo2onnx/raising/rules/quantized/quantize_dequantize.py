@@ -42,12 +42,11 @@ class Quantize(Rule):
         need(steps.high == int(steps.high), "its bounds are no integers", node)
         scale, axis = _parameter(b, steps.scale, rank)
         zeros = _zeros(b, steps.zero, scale, stored, rank, axis)
-        quantized: oir.Value = b.QuantizeLinear(x, scale, zeros, axis=axis)
+        quantized = b.QuantizeLinear(x, scale, zeros, axis=axis)
         if (steps.low, steps.high) == (bounds.low, bounds.high):
             return quantized
         low, high = (b.scalar(int(bound), stored) for bound in (steps.low, steps.high))
-        clipped: oir.Value = b.Clip(quantized, low, high)
-        return clipped
+        return b.Clip(quantized, low, high)
 
 
 @dataclass(frozen=True)
@@ -206,13 +205,10 @@ class ExpandDequantized(Rule):
         if rank_of(scale):
             axis = node.attributes.get_int("axis", 1) % len(shape) - len(shape) + rank_of(q)
             need(axis >= 0 and shape_of(q)[axis] == shape_of(scale)[0], "it expands the axis", q)
-        value: oir.Value = b.DequantizeLinear(q, *node.inputs[1:], axis=axis)
+        value = b.DequantizeLinear(q, *node.inputs[1:], axis=axis)
         expand = expanded.producer()
         assert expand is not None
-        result: oir.Value = b.op(
-            "Expand", value, expand.inputs[1], types=[(dtype_of(value), shape)]
-        )
-        return result
+        return b.op("Expand", value, expand.inputs[1], types=[(dtype_of(value), shape)])
 
 
 def _same(
@@ -220,11 +216,10 @@ def _same(
 ) -> oir.Value:
     """A node like another one on another operand, of whatever type that has."""
     if like.op_type in ("DequantizeLinear", "QuantizeLinear"):
-        made: oir.Value = b.op(like.op_type, x, *others, axis=axis)
+        made = b.op(like.op_type, x, *others, axis=axis)
     else:
-        attributes = {name: attribute.value for name, attribute in like.attributes.items()}
         types = [(dtype_of(x), shape_of(like.outputs[0]))]
-        made = b.op(like.op_type, x, *like.inputs[1:], types=types, **attributes)
+        made = b.like(like, [x, *like.inputs[1:]], types)
     return made
 
 
@@ -274,8 +269,7 @@ class IntegerMatMul(Rule):
         types = [dtype_of(x) for x in narrow if x is not None]
         need(b.target.supports_pair("MatMulInteger.B", types[0], types[1], b.opset), "no kernel")
         made = [(T.INT32, shape_of(node.outputs[0]))]
-        product: oir.Value = b.op("MatMulInteger", _moved(lhs, b), _moved(rhs, b), types=made)
-        return product
+        return b.op("MatMulInteger", _moved(lhs, b), _moved(rhs, b), types=made)
 
 
 _MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})

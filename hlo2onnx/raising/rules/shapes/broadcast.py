@@ -14,7 +14,6 @@ from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.reshape import (
     RESHAPES,
     adds_leading_axes_only,
-    rebuilt,
     source_of,
 )
 
@@ -41,7 +40,7 @@ def _with_smaller(node: oir.Node, b: Rewriter, smaller: Smaller) -> oir.Value:
         if _broadcast(fewer) == shape_of(node.outputs[0]):
             inputs, changed = fewer, True
     need(changed, "no operand is there smaller, or it decides the shape", node)
-    return rebuilt(node, b, inputs)
+    return b.like(node, inputs)
 
 
 class ImplicitBroadcast(Rule):
@@ -81,7 +80,7 @@ class LateBroadcast(Rule):
         aligned = (1,) * (len(output) - len(shape)) + shape
         known = all(isinstance(y, int) or x == y for x, y in zip(aligned, output, strict=True))
         need(known, "how often it is repeated is computed at run time", node)
-        return b.expand(rebuilt(node, b, smaller), output)
+        return b.expand(b.like(node, smaller), output)
 
 
 class ImplicitLeadingAxes(Rule):
@@ -143,7 +142,7 @@ class LateSqueeze(Rule):
         assert output is not None
         is_same = shape is not None and adds_leading_axes_only(output, shape)
         need(is_same, "its operands decide the shape", node)
-        return b.reshape(rebuilt(node, b, smaller), output)
+        return b.reshape(b.like(node, smaller), output)
 
 
 def _unsqueezed(x: oir.Value) -> oir.Value:

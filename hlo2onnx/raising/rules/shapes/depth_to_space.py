@@ -90,10 +90,7 @@ def _operator(b: Rewriter, form: _Form, size: int, x: oir.Value, dims: Shape) ->
     key = "DepthToSpace[CRD]" if form.mode == "CRD" else op_type
     need(b.supports(key, dtype_of(x)), f"no {op_type} for its type", x)
     if not form.is_last:
-        made: oir.Value = b.op(
-            op_type, x, blocksize=size, mode=form.mode, types=[(dtype_of(x), dims)]
-        )
-        return made
+        return b.op(op_type, x, blocksize=size, mode=form.mode, types=[(dtype_of(x), dims)])
     moved = x.producer()
     is_moved = moved is not None and moved.op_type == "Transpose"
     need(is_moved, "its channels have always been last", x)

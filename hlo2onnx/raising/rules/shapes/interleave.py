@@ -58,8 +58,7 @@ class Interleave(Rule):
         both = b.concat(parts, axis)
         if len(order) > 2:
             both = b.Gather(both, b.const(order), axis=axis)
-        sum_: oir.Value = b.Add(both, even.zero) if dtype_of(both) in FLOATS else both
-        return sum_
+        return b.Add(both, even.zero) if dtype_of(both) in FLOATS else both
 
 
 def _spread(value: oir.Value | None) -> _Spread | None:

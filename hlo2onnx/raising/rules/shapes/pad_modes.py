@@ -51,8 +51,7 @@ def _padded(node: oir.Node, b: Rewriter) -> oir.Value:
         rank = len(static_shape(x) or ())
         pads = [0] * (2 * rank)
         pads[axis], pads[axis + rank] = before, behind
-        made: oir.Value = b.Pad(x, b.i64(pads), mode=mode)
-        return made
+        return b.Pad(x, b.i64(pads), mode=mode)
     raise Refusal("it does not surround a tensor with its own rows", node)
 
 
@@ -66,8 +65,7 @@ def _composed(node: oir.Node, b: Rewriter) -> oir.Value:
     need(pairs, "its pads are computed", node)
     need(not any(any(one) and any(other) for one, other in pairs), "both pad one axis", node)
     sums = [one[side] + other[side] for side in (0, 1) for one, other in pairs]
-    made: oir.Value = b.Pad(first(inner), b.i64(sums), mode=mode)
-    return made
+    return b.Pad(first(inner), b.i64(sums), mode=mode)
 
 
 def _mode_of(node: oir.Node) -> str:

@@ -64,8 +64,7 @@ class JoinPads(Rule):
             for kept, candidate in (inner.inputs, inner.inputs[::-1]):
                 beside = _window(candidate)
                 if beside is not None and _axis(window, beside) is not None:
-                    sum_: oir.Value = b.Add(kept, _joined(window, beside, b))
-                    return sum_
+                    return b.Add(kept, _joined(window, beside, b))
         raise Refusal("it does not add two tensors that are padded with zeros", node)
 
 

@@ -27,13 +27,6 @@ def first(node: oir.Node) -> oir.Value:
     return x
 
 
-def rebuilt(node: oir.Node, b: Rewriter, inputs: Sequence[oir.Value | None]) -> oir.Value:
-    """The same node over other operands."""
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    value: oir.Value = b.op(node.op_type, *inputs, **attributes)
-    return value
-
-
 def reshaped(node: oir.Node, b: Rewriter, x: oir.Value) -> oir.Value:
     """x in the shape of the node's result, in one node."""
     dims = shape_of(node.outputs[0])
@@ -125,10 +118,7 @@ class ComposeExpands(Rule):
             "the outer one may not ask for what the inner one makes",
             node,
         )
-        expanded: oir.Value = b.Expand(
-            x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))]
-        )
-        return expanded
+        return b.Expand(x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))])
 
 
 class MoveOneElement(Rule):

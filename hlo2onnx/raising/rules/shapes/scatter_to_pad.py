@@ -55,8 +55,7 @@ class GhostCells(Rule):
                 core = b.slice(x, [part.start for part in kept], [part.stop for part in kept])
                 widths = [_widths(*pair) for pair in zip(rows, kept, strict=True)]
                 pads = b.i64([low for low, _ in widths] + [high for _, high in widths])
-                padded: oir.Value = b.Pad(core, pads, mode=mode)
-                return padded
+                return b.Pad(core, pads, mode=mode)
         raise Refusal("no mode takes these elements", node)
 
 

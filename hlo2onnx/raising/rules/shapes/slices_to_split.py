@@ -108,7 +108,9 @@ def _split(
             *((taken[0], taken[-1] + 1, taken.step) for taken in joint.values()), strict=True
         )
         whole = b.slice(x, starts, ends, steps, list(joint))
-        pieces = b.op("Split", whole, b.i64(list(sizes.values())), axis=axis, n_outputs=len(sizes))
+        pieces = b.outputs(
+            "Split", whole, b.i64(list(sizes.values())), axis=axis, n_outputs=len(sizes)
+        )
     made: dict[oir.Node, oir.Value] = dict(zip(sizes, pieces, strict=True))
     for one, piece in made.items():
         need(can_replace(one.outputs[0], piece), "what it makes leaves the body", one)

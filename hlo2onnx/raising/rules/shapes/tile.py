@@ -34,8 +34,7 @@ class TileOperator(Rule):
         block = math.prod((static_shape(x) or ())[last:])
         need(block >= SMALLEST_BLOCK, "Expand repeats small blocks faster", node)
         need(b.supports("Tile", dtype_of(x)), "no Tile for its type", node)
-        made: oir.Value = b.Tile(x, b.i64(repeats))
-        return made
+        return b.Tile(x, b.i64(repeats))
 
 
 def tiled(value: oir.Value) -> tuple[oir.Value, tuple[int, ...]] | None:

@@ -13,13 +13,12 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
-from hlo2onnx.ir.values import Dim, Shape, const_ints, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, Shape, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.reshape import (
     RESHAPES,
     first,
     moves_units_only,
-    rebuilt,
     with_moved_units,
 )
 from hlo2onnx.raising.rules.shapes.unit_dims import REDUCTIONS, keeps_axes, reduced_axes
@@ -108,7 +107,7 @@ class LateTranspose(Rule):
                 earlier.append(b.transpose(x, _inverse(perm)))
             else:
                 earlier.append(None if x is None else _earlier(x, perm, b))
-        return b.transpose(rebuilt(node, b, earlier), perm)
+        return b.transpose(b.like(node, earlier), perm)
 
 
 MOST_BETWEEN = 64
@@ -173,7 +172,7 @@ class ReduceTransposed(Rule):
         x, perm = _before_transpose(node)
         axes = sorted(perm[axis] for axis in reduced_axes(node))
         keepdims = keeps_axes(node)
-        reduced: oir.Value = b.op(node.op_type, x, b.i64(axes), keepdims=int(keepdims))
+        reduced = b.op(node.op_type, x, b.i64(axes), keepdims=int(keepdims))
         if keepdims:
             return b.transpose(reduced, perm)
         left = [axis for axis in perm if axis not in axes]
@@ -221,7 +220,7 @@ class PadTransposed(Rule):
         before = [pads[places[axis]] for axis in range(rank)]
         after = [pads[rank + places[axis]] for axis in range(rank)]
         inputs = [x, b.i64([*before, *after]), *node.inputs[2:3]]
-        return b.transpose(rebuilt(node, b, inputs), perm)
+        return b.transpose(b.like(node, inputs), perm)
 
 
 class SliceTransposed(Rule):
@@ -239,10 +238,7 @@ class SliceTransposed(Rule):
         inputs = [x, *node.inputs[1:3], moved, *node.inputs[4:]]
         places = _inverse(perm)
         dims = tuple(shape_of(node.outputs[0])[places[axis]] for axis in range(len(perm)))
-        attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-        types = [(x.dtype, dims)]
-        sliced: oir.Value = b.op("Slice", *inputs, types=types, **attributes)  # type: ignore[arg-type]
-        return b.transpose(sliced, perm)
+        return b.transpose(b.like(node, inputs, [(dtype_of(x), dims)]), perm)
 
 
 class SplitTransposed(Rule):

@@ -24,7 +24,6 @@ from hlo2onnx.raising.rules.shapes.reshape import (
     RESHAPES,
     adds_leading_axes_only,
     first,
-    rebuilt,
     reshaped,
     source_of,
 )
@@ -81,7 +80,7 @@ class LateReshape(Rule):
         target = shape_of(view)
         before = shape_of(_source(view))
         earlier = [None if x is None else _before(x, before, target, b) for x in node.inputs]
-        return reshaped(node, b, rebuilt(node, b, earlier))
+        return reshaped(node, b, b.like(node, earlier))
 
 
 def _moves(x: oir.Value) -> bool:
@@ -182,7 +181,7 @@ def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> o
     if node.op_type in REDUCTIONS:
         need(not keeps_axes(node), "the reduction keeps its axes", node)
         axes = b.i64(list(reduced_axes(node)))
-        made: oir.Value = b.op(node.op_type, first(node), axes, keepdims=1)
+        made = b.op(node.op_type, first(node), axes, keepdims=1)
     else:
         need(node.op_type in BROADCASTING | UNARY, "something else than a reduction is read", node)
         need(len(known) < MAX_BETWEEN, "too much lies in between", node)
@@ -192,7 +191,7 @@ def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> o
         need(shapes == {shape_of(value)}, "an operand is broadcast", node)
         kept = [_kept(x, b, known) for x in inputs]
         need(len({shape_of(x) for x in kept if rank_of(x)}) == 1, "other axes are reduced", node)
-        made = rebuilt(node, b, kept)
+        made = b.like(node, kept)
     known[value] = made
     return made
 
