@@ -278,7 +278,7 @@ class Builder:
 
     def leaf(self, type_: Type, kind: str | None = None) -> Value:
         """A new input or constant, or an iota or a broadcast scalar."""
-        if kind != "small":
+        if kind not in ("small", "exponent"):
             kind = "grid" if self.exact else kind or "special"
         if type_.element in SMALL_INTEGERS:
             wide = self.leaf(Type("i8" if type_.element == "i4" else "ui8", type_.shape), "small")

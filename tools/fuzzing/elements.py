@@ -73,7 +73,7 @@ def random_array(rng: random.Random, element: str, shape: tuple[int, ...], kind:
     Args:
         kind: "grid" (halves), "moderate" (of magnitude 8 at most; also infinities and NaN now and
             then), "finite" (the same without those) or "special" (also extremes). Integers know
-            "small" and everything else.
+            "small", "exponent" (small and not -1) and everything else.
     """
     size = int(np.prod(shape, dtype=np.int64))
     if element in COMPLEX:
@@ -92,6 +92,8 @@ def random_array(rng: random.Random, element: str, shape: tuple[int, ...], kind:
 
 def _integer_item(rng: random.Random, element: str, kind: str) -> int:
     low, high = integer_range(element)
+    if kind == "exponent":
+        return rng.choice([k for k in range(max(low, -5), min(high, 9) + 1) if k != -1])
     if kind == "small" or rng.random() < 0.5:
         return rng.randint(max(low, -5), min(high, 9))
     if rng.random() < 0.5:

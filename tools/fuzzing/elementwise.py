@@ -81,8 +81,9 @@ def _inexact_pair(b: Builder, name: str, elements: Sequence[str]) -> None:
     # Newer XLA takes x / x for 1 without a look at x.
     y = b.leaf(x.type) if name == "divide" else b.like(x.type, Quality.BITS)
     if name == "power" and x.type.element in INTEGERS:
-        # XLA reads six bits of an exponent, and takes large unsigned ones for negative.
-        y = b.leaf(x.type, "small")
+        # XLA reads six bits of an exponent, and takes large unsigned ones for negative. It takes
+        # power(0, -1) for 1 / 0, which is -1, or, where it folds constants, for 0.
+        y = b.leaf(x.type, "exponent")
     if x.type.element in COMPLEX:
         x, y = _away_from_edges(b, x), _away_from_edges(b, y)
     type_, quality, grid = b.result(x.type.element, x.type.shape, None, inexact=True)
