@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import canonical, is_positive, not_negative
+from hlo2onnx.ir.dims import (
+    canonical,
+    difference,
+    is_positive,
+    multiple,
+    not_negative,
+    total,
+)
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -52,7 +59,7 @@ class Axis:
     @property
     def padded(self) -> Dim:
         """The extent after Pad."""
-        return canonical((self.before + self.extent + self.after) * self.unit)  # type: ignore[operator]
+        return multiple(total(self.before, self.extent, self.after), self.unit)
 
     @property
     def start(self) -> int:
@@ -64,8 +71,8 @@ class Axis:
     @property
     def result(self) -> Dim:
         """The extent of the result."""
-        within = not_negative(canonical((self.extent - 1) * self.unit + 1))  # type: ignore[operator]
-        return canonical(self.low + within + self.high)  # type: ignore[operator]
+        within = not_negative(total(multiple(difference(self.extent, 1), self.unit), 1))
+        return total(self.low, within, self.high)
 
 
 def pad(
@@ -91,7 +98,7 @@ def pad(
     ]
     if 0 in dims:
         lengths = [
-            first + last if extent == 0 else axis.result  # type: ignore[operator]
+            total(first, last) if extent == 0 else axis.result
             for extent, first, last, axis in zip(dims, low, high, axes, strict=True)
         ]
         return em.expand(fill, lengths)
@@ -100,9 +107,9 @@ def pad(
     x = em.reshape(x, shape)
     if any(item != 0 for item in before + after):
         pads = em.extents.vector(before + after)
-        lengths = [a + n + b for n, a, b in columns]  # type: ignore[operator]
+        lengths = [total(a, n, b) for n, a, b in columns]
         x = em.Pad(x, pads, fill, types=[(dtype_of(x), tuple(map(canonical, lengths)))])
     x = em.reshape(x, [axis.padded for axis in axes])
     starts = [axis.start for axis in axes]
-    ends = [canonical(axis.start + axis.result) for axis in axes]  # type: ignore[operator]
+    ends = [total(axis.start, axis.result) for axis in axes]
     return em.slice(x, starts, ends)

@@ -9,7 +9,7 @@ import onnx_ir as oir
 from sympy import sympify
 
 from hlo2onnx.analysis.ranges import Range, range_of_type
-from hlo2onnx.ir.dims import at_most, canonical, dim_of, free_symbols, is_static
+from hlo2onnx.ir.dims import at_most, canonical, difference, dim_of, free_symbols, is_static
 from hlo2onnx.ir.values import Dim, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
@@ -58,7 +58,7 @@ def row_index(em: Emitter, start: oir.Value, limit: Dim) -> oir.Value:
 
 def from_either_end(index: Dim, extent: Dim) -> Dim:
     """An index into an axis, counted from its end where that is simpler."""
-    back = canonical(index - extent)  # type: ignore[operator]
+    back = difference(index, extent)
     return back if len(free_symbols([back])) < len(free_symbols([index])) else index
 
 

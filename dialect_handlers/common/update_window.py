@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import at_most, canonical, product
+from hlo2onnx.ir.dims import at_most, fixed, product, total
 from hlo2onnx.ir.shape_rules import INT64_MAX
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
@@ -66,7 +66,7 @@ def _scattered(
     em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start], depth: int
 ) -> oir.Value:
     """ScatterND of the rows along the first `depth` axes, all of them different."""
-    counts = [np.arange(int(size)) for size in shape_of(update)[:depth]]  # type: ignore[arg-type]
+    counts = [np.arange(size) for size in fixed(shape_of(update)[:depth])]
     grid = np.stack(np.meshgrid(*counts, indexing="ij"), -1).astype(np.int64)
     known = {axis: start for axis, start in starts.items() if isinstance(start, int)}
     grid = grid + np.array([known.get(axis, 0) for axis in range(depth)], np.int64)
@@ -110,7 +110,7 @@ def _between(
 
 def _cut(em: Emitter, x: oir.Value, axis: int, start: Start, size: Dim) -> oir.Value:
     if isinstance(start, int):
-        return em.slice(x, [start], [canonical(start + size)], axes=[axis])  # type: ignore[operator]
+        return em.slice(x, [start], [total(start, size)], axes=[axis])
     dims = list(shape_of(x))
     dims[axis] = size
     if size == 1:

@@ -13,7 +13,7 @@ from dialect_handlers.common.padding import pad
 from dialect_handlers.common.reductions import Function
 from dialect_handlers.common.scatter_updates import number
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.dims import canonical, product
+from hlo2onnx.ir.dims import difference, multiple, product, total
 from hlo2onnx.ir.values import Dim, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -54,7 +54,7 @@ def selected_places(
     padded = [_laid_out(em, part, edges) for part in x]
     places = _laid_out(em, _numbered(em, dims), edges)
     reaches = [
-        canonical((count - 1) * step + 1)  # type: ignore[operator]
+        total(multiple(difference(count, 1), step), 1)
         for count, step in zip(counts, steps, strict=True)
     ]
 
@@ -65,7 +65,7 @@ def selected_places(
     laid_out = (*padded, places) if held is None else (*padded, places, held)
 
     def at(place: Sequence[int]) -> _Elements:
-        limits = [canonical(reach + index) for index, reach in zip(place, reaches, strict=True)]  # type: ignore[operator]
+        limits = [total(reach, index) for index, reach in zip(place, reaches, strict=True)]
         found = [em.slice(part, list(place), limits, list(steps)) for part in laid_out]
         count = len(padded)
         return tuple(found[:count]), found[count], None if held is None else found[-1]

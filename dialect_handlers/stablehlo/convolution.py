@@ -18,7 +18,7 @@ from dialect_handlers.common.contraction import (
 )
 from dialect_handlers.common.padding import pad
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.dims import canonical, is_static, product, quotient
+from hlo2onnx.ir.dims import canonical, difference, is_static, multiple, product, quotient, total
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import FLOATS, Dim, Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.limitations import unsupported
@@ -63,12 +63,13 @@ class Window:
     @property
     def reach(self) -> Dim:
         """Distance from the first to the last element under the window."""
-        return canonical((self.size - 1) * self.rhs_dilation)  # type: ignore[operator]
+        return multiple(difference(self.size, 1), self.rhs_dilation)
 
     @property
     def count(self) -> Dim:
         """How many windows there are."""
-        extent = (self.extent - 1) * self.lhs_dilation + 1 if self.extent != 0 else 0  # type: ignore[operator]
+        spread = total(multiple(difference(self.extent, 1), self.lhs_dilation), 1)
+        extent = spread if self.extent != 0 else 0
         room = canonical(extent + (self.low + self.high) - self.reach - 1)
         if isinstance(room, int):
             return max(room // self.stride + 1, 0)

@@ -14,7 +14,7 @@ from dialect_handlers.common.iota import count_along
 from dialect_handlers.common.padding import pad
 from dialect_handlers.common.start_indices import from_either_end
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.dims import canonical, is_static
+from hlo2onnx.ir.dims import difference, is_static
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.emitter import Emitter
@@ -89,7 +89,7 @@ def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
     rows = [
         axis
         for axis, (start, limit) in enumerate(zip(starts, limits, strict=True))
-        if not isinstance(start, int) and canonical(limit - start) == 1  # type: ignore[operator]
+        if not isinstance(start, int) and difference(limit, start) == 1
     ]
     for axis in rows:
         # As dynamic_slice takes a row.

@@ -15,7 +15,7 @@ from dialect_handlers.common.start_indices import (
     row_index,
     window,
 )
-from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.dims import difference
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of, static_shape
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -32,7 +32,7 @@ def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Val
     x, *starts = em.operands(op)
     if 0 in slice_sizes:
         return em.const(np.empty(slice_sizes), dtype_of(x))
-    limits = [canonical(dim - size) for dim, size in zip(shape_of(x), slice_sizes, strict=True)]  # type: ignore[operator]
+    limits = [difference(dim, size) for dim, size in zip(shape_of(x), slice_sizes, strict=True)]
     known = {axis: _known(em, starts[axis], limit) for axis, limit in enumerate(limits)}
     still = {axis: first for axis, first in known.items() if first is not None}
     ends = [first + slice_sizes[axis] for axis, first in still.items()]

@@ -7,7 +7,7 @@ import onnx_ir as oir
 from dialect_handlers.common.start_indices import clamped, clamped_constant, constant_starts
 from dialect_handlers.common.update_window import NOT_A_ROW, Start, write_window
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.dims import difference
 from hlo2onnx.ir.values import Dim, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -28,7 +28,7 @@ def dynamic_update_slice(em: Emitter, op: Op) -> list[Parts]:
     dims, sizes = shape_of(x[0]), shape_of(update[0])
     if 0 in sizes:
         return [x]
-    limits = [canonical(dim - size) for dim, size in zip(dims, sizes, strict=True)]  # type: ignore[operator]
+    limits = [difference(dim, size) for dim, size in zip(dims, sizes, strict=True)]
     places = {
         axis: _start(em, em.operand(op, 2 + axis), limit)
         for axis, limit in enumerate(limits)

@@ -29,7 +29,7 @@ from hlo2onnx.analysis.loop_symbols import (
 )
 from hlo2onnx.analysis.ranges import Range
 from hlo2onnx.ir.dims import (
-    canonical,
+    difference,
     dim_of,
     expression,
     is_nonnegative,
@@ -134,7 +134,7 @@ def loop_form(
         rows = np.arange(trips)
         stacks = _stacks(body, extents, paths, trips, rows, SymbolicRun(functions, known))
     elif length is not None and is_positive(length):
-        trip = Extent(expression(trip_number("trip", canonical(length - 1))))  # type: ignore[operator]
+        trip = Extent(expression(trip_number("trip", difference(length, 1))))
         paths = _symbolic_paths(states, counters, invariants, trip, known)
         stacks = _stacks(body, extents, paths, length, trip, SymbolicRun(functions, known))
     ranges = _ranges(going, states, counters, invariants, known)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import is_static
+from hlo2onnx.ir.dims import fixed, is_static
 from hlo2onnx.ir.extents import Extents
 from hlo2onnx.ir.nodes import NodeBuilder
 from hlo2onnx.ir.shape_rules import INT64_MAX, added_units, reshape_target, sliced_extent
@@ -45,7 +45,7 @@ class GraphBuilder(NodeBuilder):
             return x
         if is_static(dims):
             allowzero = 1 if 0 in dims else None
-            return self.op("Reshape", x, self.i64(list(dims)), allowzero=allowzero)  # type: ignore[arg-type]
+            return self.op("Reshape", x, self.i64(fixed(dims)), allowzero=allowzero)
         types = [(dtype_of(x), tuple(dims))]
         target = reshape_target(shape_of(x), dims)
         if target is not None:
@@ -82,8 +82,8 @@ class GraphBuilder(NodeBuilder):
             return x
         if is_static(dims):
             if 0 in dims:
-                return self.const(np.zeros(dims, dtype_of(x).numpy()))  # type: ignore[arg-type]
-            return self.op("Expand", x, self.i64(list(dims)))  # type: ignore[arg-type]
+                return self.const(np.zeros(fixed(dims), dtype_of(x).numpy()))
+            return self.op("Expand", x, self.i64(fixed(dims)))
         aligned = (1,) * (len(dims) - rank_of(x)) + shape_of(x)
         # Where x has the extent already, 1 asks for nothing; of a constant shape with 0 the runtime
         # makes nothing.

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, reduce
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import onnx_ir as oir
 import sympy
 
-from hlo2onnx.errors import LoadError
+from hlo2onnx.errors import InternalError, LoadError
 from hlo2onnx.ir.values import Dim
 
 Expression = Any
@@ -62,9 +62,45 @@ def canonical(dim: Dim) -> Dim:
 def product(dims: Iterable[Dim]) -> Dim:
     """How many elements these extents make."""
     factors = list(dims)
-    if all(isinstance(dim, int) for dim in factors):
-        return math.prod(factors)  # type: ignore[arg-type]
-    return dim_of(reduce(lambda x, y: x * y, map(expression, factors), sympy.Integer(1)))
+    if is_static(factors):
+        return math.prod(fixed(factors))
+    return dim_of(math.prod(map(expression, factors)))
+
+
+def multiple(dim: Dim, factor: Dim) -> Dim:
+    """The product of two extents."""
+    return _combined([dim, factor], math.prod)
+
+
+def total(*terms: Dim) -> Dim:
+    """The sum of extents."""
+    return _combined(terms, sum)
+
+
+def difference(dim: Dim, other: Dim) -> Dim:
+    """The first extent less the second."""
+    return _combined([dim, other], lambda pair: pair[0] - pair[1])
+
+
+def _combined(dims: Sequence[Dim], function: Callable[[Sequence[Any]], Any]) -> Dim:
+    """A function of extents: of numbers a number, of any that is unknown an unknown one."""
+    if all(isinstance(dim, int) for dim in dims):
+        return int(function(dims))
+    if any(isinstance(dim, oir.SymbolicDim) and dim.value is None for dim in dims):
+        return oir.SymbolicDim(None)
+    return dim_of(sympy.sympify(function([expression(dim) for dim in dims])))
+
+
+def fixed(dims: Collection[Dim]) -> list[int]:
+    """Static extents as numbers.
+
+    Raises:
+        InternalError: One is symbolic.
+    """
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    if len(numbers) < len(dims):
+        raise InternalError(f"an extent of {list(dims)} is symbolic")
+    return numbers
 
 
 def quotient(dim: Dim, divisor: Dim) -> Dim:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.ir.dims import canonical, is_positive
+from hlo2onnx.ir.dims import difference, is_positive
 from hlo2onnx.ir.values import Dim
 
 INT64_MAX = (1 << 63) - 1
@@ -59,5 +59,5 @@ def sliced_extent(dim: Dim, start: Dim, limit: Dim, step: int) -> Dim:
         if (start, limit) != (-1, INT64_MIN):
             raise InternalError("only the whole of a symbolic axis can be reversed")
         return dim if step == -1 else (dim + (-step - 1)) // -step
-    length = canonical(limit - start)  # type: ignore[operator]
+    length = difference(limit, start)
     return length if step == 1 else (length + (step - 1)) // step

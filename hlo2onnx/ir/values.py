@@ -71,9 +71,8 @@ def shape_of(value: oir.Value) -> Shape:
 def static_shape(value: oir.Value) -> tuple[int, ...] | None:
     """The shape when every extent is static, else None."""
     shape = shape_of(value)
-    if all(isinstance(dim, int) for dim in shape):
-        return tuple(int(dim) for dim in shape)  # type: ignore[arg-type]
-    return None
+    numbers = tuple(dim for dim in shape if isinstance(dim, int))
+    return numbers if len(numbers) == len(shape) else None
 
 
 def rank_of(value: oir.Value) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hlo2onnx.errors import UsageError
-from hlo2onnx.ir.dims import evaluate, free_symbols
+from hlo2onnx.ir.dims import evaluate, fixed, free_symbols
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module, parse_module
@@ -55,7 +55,7 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
         for item in source.signature.bound
     ]
     for port in [*inputs, *(item.port for item in weights)]:
-        shapes[port.position] = [int(dim) for dim in port.shape]  # type: ignore[arg-type]
+        shapes[port.position] = fixed(port.shape)
     static = parse_module(refined(module, shapes), source.description)
     outputs = [_static(port, sizes) for port in source.signature.outputs]
     signature = replace(

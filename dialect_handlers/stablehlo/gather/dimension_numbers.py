@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hlo2onnx.ir.dims import canonical, product
+from hlo2onnx.ir.dims import difference, product
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.limitations import unsupported
 
@@ -55,7 +55,7 @@ class Numbers:
     @property
     def limits(self) -> list[Dim]:
         """The last start along each moving axis."""
-        return [canonical(self.dims[axis] - self.sizes[axis]) for axis in self.moving]  # type: ignore[operator]
+        return [difference(self.dims[axis], self.sizes[axis]) for axis in self.moving]
 
     @property
     def windowed(self) -> list[int]:

@@ -13,6 +13,7 @@ from dialect_handlers.common.start_indices import (
     starts_inside,
 )
 from dialect_handlers.stablehlo.gather.dimension_numbers import Numbers
+from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of, holding
@@ -71,7 +72,7 @@ class Starts:
     def _width(self) -> int:
         """Length of the index vector."""
         dims = shape_of(self._value)
-        return int(dims[self._vector]) if self._vector < len(dims) else 1  # type: ignore[arg-type]
+        return fixed([dims[self._vector]])[0] if self._vector < len(dims) else 1
 
     def _one_column(self) -> oir.Value:
         if self._width == 1:

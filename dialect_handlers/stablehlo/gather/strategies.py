@@ -17,7 +17,7 @@ from dialect_handlers.common.iota import count_along
 from dialect_handlers.common.start_indices import window
 from dialect_handlers.stablehlo.gather.dimension_numbers import Axis, Batch, Numbers, Offset
 from dialect_handlers.stablehlo.gather.start_indices import Starts
-from hlo2onnx.ir.dims import canonical, is_static, product
+from hlo2onnx.ir.dims import at_most, canonical, fixed, is_static, product
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -77,7 +77,7 @@ def rows(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | No
     dims = [n.dims[axis] for axis in n.moving]
     if not is_static(dims[1:]):
         return None
-    strides = [int(product(dims[place + 1 :])) for place in range(len(dims))]  # type: ignore[arg-type]
+    strides = fixed([product(dims[place + 1 :]) for place in range(len(dims))])
     if len(dims) == 1:
         indices = starts.scalars()
     else:
@@ -141,7 +141,7 @@ def _spread(
             np.multiply.outer(_column(size, len(sizes) - place), steps[axis])
             for place, (axis, size) in enumerate(zip(n.windowed, sizes, strict=True))
         ]
-        if product(sizes) <= CONSTANT_ELEMENTS:  # type: ignore[operator]
+        if at_most(product(sizes), CONSTANT_ELEMENTS):
             within = [sum(within[1:], start=within[0])]
         offsets = [em.const(array, dtype) for array in within]
     else:

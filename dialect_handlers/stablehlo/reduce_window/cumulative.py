@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import onnx_ir as oir
 
 from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
-from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.dims import canonical, difference
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -100,7 +100,7 @@ def _doubled(
 ) -> list[Parts]:
     """One step of a scan."""
     extent = shape_of(tensors[0][0])[axis]
-    rest: Dim = canonical(extent - distance)  # type: ignore[operator]
+    rest = difference(extent, distance)
     before = _cut(em, tensors, axis, 0, rest)
     after = _cut(em, tensors, axis, distance, extent)
     done = (

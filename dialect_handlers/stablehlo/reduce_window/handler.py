@@ -23,7 +23,7 @@ from dialect_handlers.stablehlo.reduce_window.symbolic import (
     region_of,
 )
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.dims import at_most, is_static
+from hlo2onnx.ir.dims import at_most, is_static, total
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -151,7 +151,7 @@ def _pooled_symbolic(
     }
     sizes = [window.window for window in windows]
     narrow = all(
-        window.gap == 1 and at_most(edge + 1, window.window)  # type: ignore[operator]
+        window.gap == 1 and at_most(total(edge, 1), window.window)
         for window in padded.values()
         for edge in (window.low, window.high)
     )

@@ -28,7 +28,7 @@ from dialect_handlers.stablehlo.reduce_window.fold import LONGEST_UNROLLED
 from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
 from dialect_handlers.stablehlo.reduce_window.separable import LONGEST_ONE_BY_ONE, Region
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.dims import at_most, canonical, is_static
+from hlo2onnx.ir.dims import at_most, canonical, difference, is_static, multiple, total
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -61,12 +61,13 @@ class Window:
     @property
     def padded(self) -> Dim:
         """Number of positions."""
-        return _of(self.low + (self.extent - 1) * self.gap + 1 + self.high)  # type: ignore[operator]
+        spread = multiple(difference(self.extent, 1), self.gap)
+        return total(self.low, spread, 1, self.high)
 
     @property
     def span(self) -> Dim:
         """Positions from the first element of a window to its last, both counted."""
-        return _of((self.window - 1) * self.step + 1)  # type: ignore[operator]
+        return total(multiple(difference(self.window, 1), self.step), 1)
 
     @property
     def count(self) -> Dim:
@@ -77,7 +78,7 @@ class Window:
     @property
     def reach(self) -> Dim:
         """Positions from where the first window begins to where the last one does, both counted."""
-        return _of((self.count - 1) * self.stride + 1)  # type: ignore[operator]
+        return total(multiple(difference(self.count, 1), self.stride), 1)
 
     @property
     def prefix(self) -> Prefix | None:

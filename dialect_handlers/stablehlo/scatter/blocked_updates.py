@@ -11,6 +11,7 @@ from dialect_handlers.common.scatter_updates import Region, scatter_in_order, wi
 from dialect_handlers.common.subgraphs import flat, set_outputs
 from dialect_handlers.stablehlo.scatter.dimension_numbers import Axis, Batch, Numbers
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
+from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -90,8 +91,8 @@ def scatter_blocks(
 
 def _count(dims: Iterable[Dim]) -> int:
     """The product of static extents."""
-    return math.prod(dims)  # type: ignore[arg-type]
+    return math.prod(fixed(list(dims)))
 
 
 def _dims(x: oir.Value) -> list[int]:
-    return [int(dim) for dim in shape_of(x)]  # type: ignore[arg-type]
+    return fixed(shape_of(x))

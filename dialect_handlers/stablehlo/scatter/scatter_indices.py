@@ -16,7 +16,7 @@ from dialect_handlers.common.regions import Combiner
 from dialect_handlers.common.scatter_updates import number
 from dialect_handlers.stablehlo.scatter.dimension_numbers import Axis, Batch, Numbers, Window
 from hlo2onnx.analysis.ranges import Range, range_of_type
-from hlo2onnx.ir.dims import at_most, canonical, dim_of, product, quotient
+from hlo2onnx.ir.dims import at_most, difference, dim_of, fixed, product, quotient
 from hlo2onnx.ir.values import Dim, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
@@ -44,7 +44,7 @@ class Places:
         self._em = em
         self._n = n
         self.axes = sorted(n.columns, key=lambda axis: n.columns[axis])
-        self._limits = [canonical(n.dims[axis] - n.sizes[axis]) for axis in self.axes]  # type: ignore[operator]
+        self._limits = [difference(n.dims[axis], n.sizes[axis]) for axis in self.axes]
         known = em.facts.elements(indices) if n.is_static else None
         if known is not None:
             columns = np.moveaxis(known, vector, -1) if vector < known.ndim else known[..., None]
@@ -147,7 +147,7 @@ class Places:
     def _known_distinct(self) -> bool:
         """Whether the places are known, and no two are equal."""
         n = self._n
-        if self.constant is None or product(n.extents(n.updates)) > CONSTANT_ELEMENTS:  # type: ignore[operator]
+        if self.constant is None or not at_most(product(n.extents(n.updates)), CONSTANT_ELEMENTS):
             return False
         grid = self._arranged_constant(n.updates, 1) + functools.reduce(
             np.add, self._offsets(n.updates, 1)
@@ -236,7 +236,7 @@ class Places:
         linear = (clipped * np.array(strides, np.int64)).sum(-1)
         order = [axis.axis for axis in layout if isinstance(axis, Batch)]
         dims = [n.batch[a.axis] if isinstance(a, Batch) else 1 for a in layout]
-        arranged: np.ndarray = linear.transpose(order).reshape(dims)  # type: ignore[arg-type]
+        arranged: np.ndarray = linear.transpose(order).reshape(fixed(dims))
         return arranged
 
     def _sources(self, layout: Sequence[Axis]) -> list[tuple[int, Axis, int]]:

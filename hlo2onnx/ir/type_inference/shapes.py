@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.broadcasting import broadcast_shapes, common_dim
+from hlo2onnx.ir.dims import fixed, total
 from hlo2onnx.ir.shape_rules import sliced_extent
 from hlo2onnx.ir.type_inference.registry import Attributes, Inputs, ValueType, need, operand, rule
 from hlo2onnx.ir.values import Dim, Shape, const_ints, const_of, dtype_of, rank_of, shape_of
@@ -108,7 +109,7 @@ def _concat(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Valu
         need(dtype_of(x) == dtype, "unlike types")
         need(rank_of(x) == len(result), "unlike ranks")
         result = [
-            one + two if place == axis else common_dim(one, two)  # type: ignore[operator]
+            total(one, two) if place == axis else common_dim(one, two)
             for place, (one, two) in enumerate(zip(result, shape_of(x), strict=True))
         ]
     return [(dtype, tuple(result))]
@@ -133,7 +134,7 @@ def _pad(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueTy
     for index, axis in enumerate(axes):
         extra = pads[index] + pads[index + len(axes)]
         if extra:
-            shape[axis] = shape[axis] + extra  # type: ignore[operator]
+            shape[axis] = total(shape[axis], extra)
     return [(dtype_of(x), tuple(shape))]
 
 
@@ -156,7 +157,7 @@ def _gather_nd(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[V
     batch = attributes.get("batch_dims", 0)
     *outer, depth = shape_of(indices)
     need(isinstance(depth, int), "the depth of indices is dynamic")
-    return [(dtype_of(x), (*outer, *shape_of(x)[batch + int(depth) :]))]  # type: ignore[arg-type]
+    return [(dtype_of(x), (*outer, *shape_of(x)[batch + sum(fixed([depth])) :]))]
 
 
 @rule(
@@ -311,9 +312,9 @@ def _dft(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueTy
         extent = _ints(inputs, 1, "the length")[0]
     elif inverse and onesided:
         need(isinstance(extent, int), "the extent is dynamic; give types=")
-        extent = 2 * (int(extent) - 1)  # type: ignore[arg-type]
+        extent = 2 * (fixed([extent])[0] - 1)
     if onesided and not inverse:
         need(isinstance(extent, int), "the extent is dynamic; give types=")
-        extent = int(extent) // 2 + 1  # type: ignore[arg-type]
+        extent = fixed([extent])[0] // 2 + 1
     shape[axis], shape[-1] = extent, 1 if inverse and onesided else 2
     return [(dtype_of(x), tuple(shape))]

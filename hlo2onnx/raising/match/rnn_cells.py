@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import canonical
+from hlo2onnx.ir.dims import difference, fixed
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
@@ -242,7 +242,7 @@ class Replacement:
         if self._trips.count:
             earlier = self._b.slice(stack, [0], [self._trips.count - 1], axes=[0])
             return self._b.concat([first, earlier], 0)
-        but_last = (canonical(self._trips.length - 1), *self._shape)  # type: ignore[operator]
+        but_last = (difference(self._trips.length, 1), *self._shape)
         bounds = (self._b.i64([0]), self._b.i64([-1]), self._b.i64([0]))
         earlier = self._b.op("Slice", stack, *bounds, types=[(dtype_of(stack), but_last)])
         return self._b.concat([first, earlier], 0)
@@ -262,7 +262,7 @@ class Replacement:
 
     def _operator(self) -> list[oir.Value]:
         b, trips, cell = self._b, self._trips, self._cell
-        gates, width = cell.gates, int(self._shape[-1])  # type: ignore[arg-type]
+        gates, (width,) = cell.gates, fixed(self._shape[-1:])
         x = inputs_of(b, gates)
         signs = [gate.sign for gate in gates]
         products = [(gate.inputs, gate.recurrent) for gate in gates]

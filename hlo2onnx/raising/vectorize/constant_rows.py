@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import const_of
+from hlo2onnx.ir.dims import fixed
+from hlo2onnx.ir.values import const_of, shape_of
 from hlo2onnx.raising.vectorize.lanes import Applied, Numbers, Plan, Rows
 
 COMPUTED: Mapping[str, np.ufunc] = {
@@ -66,7 +67,7 @@ class ConstantRows:
     ) -> None:
         assert state.shape is not None
         assert state.dtype is not None
-        self._count = int(state.shape[0])  # type: ignore[arg-type]
+        (self._count,) = fixed(shape_of(state)[:1])
         self._constants = np.array(constants, state.dtype.numpy())
         self.plans: dict[oir.Value, Plan] = {}
         self.below: dict[oir.Value, np.ndarray] = {state: self._constants}

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.dims import dim_of, expression, is_static, product
+from hlo2onnx.ir.dims import dim_of, expression, fixed, is_static, product
 from hlo2onnx.ir.values import Dim, const_ints, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.rewrite.replace import can_replace
 from hlo2onnx.rewrite.replace import replace as replace_node
@@ -34,7 +34,7 @@ def decompose_dft(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
     dims, axis = shape_of(x), _axis(node)
     if axis is None or not is_static(dims[axis:]) or 0 in dims:
         return None
-    extent = int(dims[axis])  # type: ignore[arg-type]
+    (extent,) = fixed([dims[axis]])
     length = _length(node, extent)
     if not length:
         return None

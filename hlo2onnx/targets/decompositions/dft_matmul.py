@@ -16,6 +16,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.targets.decompositions.dft_factors import (
     LARGEST_MATRIX,
@@ -155,5 +156,5 @@ def columns_of(x: oir.Value) -> tuple[Dim, int, int, int]:
     outer, *rest = shape_of(x)
     if not all(isinstance(dim, int) for dim in rest):
         raise InternalError(f"{x.name} has a dynamic shape")
-    parts, extent, inner = (int(dim) for dim in rest)  # type: ignore[arg-type]
+    parts, extent, inner = fixed(rest)
     return outer, parts, extent, inner

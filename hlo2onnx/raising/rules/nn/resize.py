@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, Shape, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.axis_layouts import (
@@ -382,7 +383,7 @@ class ResizeTransposed(Rule):
         plain = mode == "linear" and not node.attributes.get_int("antialias", 0)
         dims = static_shape(x)
         if plain and dims is not None:
-            pairs = [(dims[i], int(after[i])) for i in resized]  # type: ignore[arg-type]
+            pairs = [(dims[i], *fixed([after[i]])) for i in resized]
             if _work(*pairs) < LINEAR.least_work:
                 weights = [interpolation(LINEAR, *pair).astype(np.float32) for pair in pairs]
                 return b.transpose(_products(x, resized, weights, b), perm)
