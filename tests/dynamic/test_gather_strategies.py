@@ -11,7 +11,8 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 
-from dialect_handlers.stablehlo.gather.dimension_numbers import Batch, Numbers, Offset, read_numbers
+from dialect_handlers.common.dimension_numbers import Batch, Window
+from dialect_handlers.stablehlo.gather.dimension_numbers import GatherDimensions, read_numbers
 from dialect_handlers.stablehlo.gather.start_indices import Starts
 from dialect_handlers.stablehlo.gather.strategies import (
     constant_slice,
@@ -31,7 +32,7 @@ FEWER, MORE = canonical(B - 1), canonical(B + 3)
 
 def numbers(
     dims: Sequence[Dim], sizes: Sequence[Dim], starts: Sequence[Dim], axes: Sequence[int]
-) -> Numbers:
+) -> GatherDimensions:
     """Those of a gather whose index vectors, along the last axis, go along these axes."""
     batch = len(starts) - 1
     given = SimpleNamespace(
@@ -87,7 +88,9 @@ def test_scalars_have_the_shape_of_the_batch(
     assert tuple(made.outputs[0].shape or ()) == expected
 
 
-def gathered(strategy: Any, n: Numbers, x: np.ndarray, starts: np.ndarray) -> tuple[Emitted, Any]:
+def gathered(
+    strategy: Any, n: GatherDimensions, x: np.ndarray, starts: np.ndarray
+) -> tuple[Emitted, Any]:
     found: list[Any] = []
 
     def build(em: Emitter, x: oir.Value, starts: oir.Value, y: oir.Value) -> list[oir.Value]:
@@ -116,7 +119,7 @@ def test_rows_of_a_symbolic_size() -> None:
     starts = np.array([[3], [0], [1], [2]])
     n = numbers((2, MORE, 3), (2, B, 3), (4, 1), [1])
     made, axes = gathered(rows, n, x, starts)
-    assert axes == [Offset(0), Batch(0), Offset(1), Offset(2)]
+    assert axes == [Window(0), Batch(0), Window(1), Window(2)]
     made.gives(np.moveaxis(windows(x, starts, [1], 5), 0, 1))
 
 
@@ -125,7 +128,7 @@ def test_patches_of_a_symbolic_size() -> None:
     starts = np.array([[3, 0], [0, 2], [1, 3], [2, 2]])
     n = numbers((MORE, MORE, 2), (B, B, 2), (4, 2), [0, 1])
     made, axes = gathered(tuples, n, x, starts)
-    assert axes == [Batch(0), Offset(0), Offset(1), Offset(2)]
+    assert axes == [Batch(0), Window(0), Window(1), Window(2)]
     made.gives(windows(x, starts, [0, 1], 5))
 
 
@@ -136,7 +139,7 @@ def test_neighbours_that_a_reshape_makes_one() -> None:
     assert gathered(rows, numbers((2, 8, MORE), (2, 2, B), (4, 2), [1, 2]), x, starts)[1] is None
     n = numbers((2, MORE, 8), (2, B, 5), (4, 2), [1, 2])
     made, axes = gathered(rows, n, x, starts)
-    assert axes == [Offset(0), Batch(0), Offset(1), Offset(2)]
+    assert axes == [Window(0), Batch(0), Window(1), Window(2)]
     made.gives(np.moveaxis(windows(x, starts, [1, 2], 5), 0, 1))
 
 
@@ -153,7 +156,7 @@ def test_what_each_strategy_takes() -> None:
     for sizes, axes in (((2, 1, 1), [1, 2]), ((2, 3, 8), [1])):
         n = numbers((2, 8, 8), sizes, (len(axes),), axes)
         made, found = gathered(dynamic_slice, n, y, vectors[0, : len(axes)])
-        assert found == [Offset(0), Offset(1), Offset(2)]
+        assert found == [Window(0), Window(1), Window(2)]
         assert made.nodes[-1] == "Slice"
 
 

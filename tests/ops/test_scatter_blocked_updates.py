@@ -47,17 +47,17 @@ BLOCKS: list[tuple[Case, int]] = [
 @pytest.mark.parametrize(("case", "expected"), BLOCKS)
 def test_rows_of_a_block(case: Case, expected: int) -> None:
     n = numbers(case)
-    assert rows_of_a_block(n, n.updates) == expected
+    assert rows_of_a_block(n, n.windows) == expected
 
 
 def test_what_is_taken_at_once() -> None:
     n = numbers(rows((3, 2), 40))
-    assert rows_of_a_block(n, n.updates[::-1]) == 0
+    assert rows_of_a_block(n, n.windows[::-1]) == 0
     assert rows_of_a_block(n, []) == 0
     batched = numbers(Case((40, 3), (40, 2, 1), (40, 2), (1,), 2, (), (1,), ((0, 0),)))
-    assert rows_of_a_block(batched, batched.updates) == 0
+    assert rows_of_a_block(batched, batched.windows) == 0
     symbols = numbers(rows((3, 2), 40), lambda dims: tuple(map(named, dims)))
-    assert rows_of_a_block(symbols, symbols.updates) == 0
+    assert rows_of_a_block(symbols, symbols.windows) == 0
 
 
 def named(dim: int) -> object:
@@ -148,7 +148,7 @@ def test_a_block_has_as_many_rows_as_asked_for() -> None:
         for node in case.run(region="add").program.model.graph.all_nodes()
         if node.op_type == "Scan"
     )
-    count = rows_of_a_block(n, n.updates)
+    count = rows_of_a_block(n, n.windows)
     assert [tuple(x.shape or ())[:2] for x in scan.inputs[1:] if x] == [(500 // count, count)] * 2
 
 

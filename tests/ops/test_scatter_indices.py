@@ -15,7 +15,8 @@ from emitting import Emitted
 from rule_names import RULE_NAMES
 from scatter_case import CASES, Case, numbers
 
-from dialect_handlers.stablehlo.scatter.dimension_numbers import Batch, Numbers, Window
+from dialect_handlers.common.dimension_numbers import Batch, Window
+from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from dialect_handlers.stablehlo.scatter.handler import scatter
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx import translate
@@ -48,7 +49,7 @@ def vectors(case: Case, indices: np.ndarray) -> np.ndarray:
     return np.moveaxis(indices, case.vector, -1)
 
 
-def starts(case: Case, n: Numbers, vector: np.ndarray) -> list[int]:
+def starts(case: Case, n: ScatterDimensions, vector: np.ndarray) -> list[int]:
     """Where a window starts along each axis of the operand, clamped."""
     first = [0] * len(case.operand)
     for axis, start in zip(case.scattered, vector, strict=True):
@@ -56,7 +57,9 @@ def starts(case: Case, n: Numbers, vector: np.ndarray) -> list[int]:
     return first
 
 
-def linear(case: Case, n: Numbers, layout: Any, depth: int, indices: np.ndarray) -> np.ndarray:
+def linear(
+    case: Case, n: ScatterDimensions, layout: Any, depth: int, indices: np.ndarray
+) -> np.ndarray:
     """The index over the operand's first axes for each element of the layout, one by one."""
     extents = [int(extent) for extent in n.extents(layout)]  # type: ignore[arg-type]
     found = np.zeros(extents, np.int64)
@@ -77,11 +80,11 @@ def is_batch(axis: Any) -> bool:
     return isinstance(axis, Batch)
 
 
-def layouts(n: Numbers) -> Iterator[tuple[list[Any], int]]:
+def layouts(n: ScatterDimensions) -> Iterator[tuple[list[Any], int]]:
     rank = len(n.dims)
-    yield list(n.updates), rank
+    yield list(n.windows), rank
     yield n.window_order, rank
-    yield [a for a in n.updates if is_batch(a) or a.axis < n.depth], n.depth
+    yield [a for a in n.windows if is_batch(a) or a.axis < n.depth], n.depth
 
 
 def indices_of(case: Case) -> np.ndarray:
@@ -130,7 +133,7 @@ def test_symbolic_places_along_axes_of_extent_1_are_not_counted() -> None:
     n = numbers(case, named)
 
     def build(em: Emitter, x: oir.Value, i: oir.Value, u: oir.Value) -> oir.Value:
-        return Places(em, n, i, case.vector).index(n.updates, 2)
+        return Places(em, n, i, case.vector).index(n.windows, 2)
 
     inputs = {"x": np.zeros(case.operand), "i": indices_of(case), "u": np.zeros(case.updates)}
     shapes = {"x": n.dims, "i": named(case.indices), "u": named(case.updates)}
@@ -154,8 +157,8 @@ def test_reach(name: str) -> None:
     Emitted(build)
 
 
-def touched(case: Case, n: Numbers, indices: np.ndarray) -> np.ndarray:
-    return linear(case, n, list(n.updates), len(case.operand), indices)
+def touched(case: Case, n: ScatterDimensions, indices: np.ndarray) -> np.ndarray:
+    return linear(case, n, list(n.windows), len(case.operand), indices)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -219,7 +222,7 @@ def test_numbers(case: Case, expected: dict[str, Any]) -> None:
 def test_order_of_windows() -> None:
     """Batch axes come first, in their order, then those of a window."""
     n = numbers(Case((9, 4), (2, 3, 1), (2, 3, 4, 3), (0,), 2, window=(0, 2)))
-    assert n.updates == (Window(0), Batch(0), Window(1), Batch(1))
+    assert n.windows == (Window(0), Batch(0), Window(1), Batch(1))
     assert n.window_order == [Batch(0), Batch(1), Window(0), Window(1)]
 
 

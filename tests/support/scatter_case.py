@@ -11,7 +11,7 @@ import numpy as np
 from against_xla import Run, against_xla
 from edge_values import edge_values
 
-from dialect_handlers.stablehlo.scatter.dimension_numbers import Numbers, read_numbers
+from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
 from hlo2onnx.verification.inputs import numpy_type
 
 REGIONS = {
@@ -119,7 +119,7 @@ def values(dims: Sequence[int], element: str, seed: int) -> np.ndarray:
     return np.resize(np.roll(edge_values(element), seed), count).reshape(dims)
 
 
-def numbers(case: Case, dims: Any = tuple) -> Numbers:
+def numbers(case: Case, dims: Any = tuple) -> ScatterDimensions:
     """What a scatter does along every axis; `dims` makes extents of the case's."""
     given = SimpleNamespace(
         update_window_dims=case.window,

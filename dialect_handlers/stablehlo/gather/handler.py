@@ -7,13 +7,8 @@ from typing import Any
 
 import onnx_ir as oir
 
-from dialect_handlers.stablehlo.gather.dimension_numbers import (
-    Axis,
-    Batch,
-    Numbers,
-    Offset,
-    read_numbers,
-)
+from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
+from dialect_handlers.stablehlo.gather.dimension_numbers import GatherDimensions, read_numbers
 from dialect_handlers.stablehlo.gather.start_indices import Starts
 from dialect_handlers.stablehlo.gather.strategies import STRATEGIES
 from hlo2onnx.ir.values import Dim, shape_of
@@ -43,7 +38,7 @@ def _gathered(
     em: Emitter, x: oir.Value, starts: oir.Value, numbers: Any, sizes: Sequence[Dim]
 ) -> oir.Value:
     n = read_numbers(numbers, sizes, shape_of(x), shape_of(starts))
-    dims = [n.extent(axis) for axis in n.result]
+    dims = [n.extent(axis) for axis in n.windows]
     if 0 in dims:
         return em.expand(em.scalar_like(0, x), dims)
     reach = [n.sizes[axis] for axis in n.still]
@@ -55,18 +50,18 @@ def _gathered(
     return _arranged(em, n, dims, *made)
 
 
-def _runs_over(n: Numbers, axis: int) -> Axis:
-    return Batch(n.batching[axis]) if axis in n.batching else Offset(axis)
+def _runs_over(n: GatherDimensions, axis: int) -> Axis:
+    return Batch(n.batching[axis]) if axis in n.batching else Window(axis)
 
 
 def _arranged(
-    em: Emitter, n: Numbers, dims: Sequence[Dim], x: oir.Value, axes: Sequence[Axis]
+    em: Emitter, n: GatherDimensions, dims: Sequence[Dim], x: oir.Value, axes: Sequence[Axis]
 ) -> oir.Value:
     """Brings the axes of x into the result's order; axes of the result that x lacks are 1, or run
     over a batch that all share one slice."""
-    places = [n.result.index(axis) if axis in n.result else len(dims) for axis in axes]
+    places = [n.windows.index(axis) if axis in n.windows else len(dims) for axis in axes]
     long = [place for place in places if place < len(dims) and dims[place] != 1]
     if long != sorted(long):
         x = em.transpose(x, sorted(range(len(places)), key=lambda axis: places[axis]))
-    own = [n.extent(axis) if axis in axes else 1 for axis in n.result]
+    own = [n.extent(axis) if axis in axes else 1 for axis in n.windows]
     return em.expand(em.reshape(x, own), dims)

@@ -12,7 +12,7 @@ from dialect_handlers.common.start_indices import (
     row_index,
     starts_inside,
 )
-from dialect_handlers.stablehlo.gather.dimension_numbers import Numbers
+from dialect_handlers.stablehlo.gather.dimension_numbers import GatherDimensions
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
@@ -28,7 +28,7 @@ class Starts:
             index, not a vector.
     """
 
-    def __init__(self, em: Emitter, n: Numbers, value: oir.Value, vector: int) -> None:
+    def __init__(self, em: Emitter, n: GatherDimensions, value: oir.Value, vector: int) -> None:
         self._em = em
         self._n = n
         self._value = value

@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 import onnx_ir as oir
 
+from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
 from dialect_handlers.common.iota import count_along
 from dialect_handlers.common.start_indices import window
-from dialect_handlers.stablehlo.gather.dimension_numbers import Axis, Batch, Numbers, Offset
+from dialect_handlers.stablehlo.gather.dimension_numbers import GatherDimensions
 from dialect_handlers.stablehlo.gather.start_indices import Starts
 from hlo2onnx.ir.dims import at_most, canonical, fixed, is_static, product
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 
 Gathered = tuple[oir.Value, list[Axis]]
-Strategy = Callable[[Emitter, Numbers, oir.Value, Starts], Gathered | None]
+Strategy = Callable[[Emitter, GatherDimensions, oir.Value, Starts], Gathered | None]
 
 INT64 = oir.DataType.INT64
 
@@ -30,7 +31,9 @@ CONSTANT_ELEMENTS = 1 << 16
 """Windows of more elements are counted along each axis; the runtime adds the counts up."""
 
 
-def constant_slice(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | None:
+def constant_slice(
+    em: Emitter, n: GatherDimensions, x: oir.Value, starts: Starts
+) -> Gathered | None:
     """Slice: one slice whose start is known, or of several rows and follows from shapes."""
     is_known = starts.constant is not None and is_static(n.sizes)
     first = starts.extents if n.is_single and (n.windowed or is_known) else None
@@ -40,7 +43,9 @@ def constant_slice(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gat
     return em.slice(x, first, limits, axes=n.moving), _offsets(range(rank_of(x)))
 
 
-def dynamic_slice(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | None:
+def dynamic_slice(
+    em: Emitter, n: GatherDimensions, x: oir.Value, starts: Starts
+) -> Gathered | None:
     """Slice with computed starts: one slice, of more than one row or across several inner axes."""
     if not n.is_single or not (n.windowed or (len(n.moving) > 1 and not n.leads)):
         return None
@@ -49,7 +54,7 @@ def dynamic_slice(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gath
     return window(em, x, n.moving, first, sizes), _offsets(range(rank_of(x)))
 
 
-def elements(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | None:
+def elements(em: Emitter, n: GatherDimensions, x: oir.Value, starts: Starts) -> Gathered | None:
     """GatherElements: single elements along one axis while every other axis is a batching one,
     as `take_along_axis` has it."""
     if not n.batching or len(n.moving) > 1 or n.windowed:
@@ -66,7 +71,7 @@ def elements(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered 
     return em.reshape(found, [n.batch[along] for along in order]), _batches(order)
 
 
-def rows(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | None:
+def rows(em: Emitter, n: GatherDimensions, x: oir.Value, starts: Starts) -> Gathered | None:
     """Gather: slices along one axis, or along neighbours that a Reshape makes one; no batching.
 
     Neighbours that lead are left to `tuples`, which needs no arithmetic on the indices.
@@ -95,7 +100,7 @@ def rows(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered | No
     return em.Gather(x, indices, axis=first), axes
 
 
-def tuples(em: Emitter, n: Numbers, x: oir.Value, starts: Starts) -> Gathered:
+def tuples(em: Emitter, n: GatherDimensions, x: oir.Value, starts: Starts) -> Gathered:
     """GatherND: anything. Batching axes, then moving axes are brought to the front."""
     batching = list(n.batching)
     along = [n.batching[axis] for axis in batching]
@@ -117,11 +122,11 @@ def _batches(axes: Iterable[int]) -> list[Axis]:
 
 
 def _offsets(axes: Iterable[int]) -> list[Axis]:
-    return [Offset(axis) for axis in axes]
+    return [Window(axis) for axis in axes]
 
 
 def _spread(
-    em: Emitter, n: Numbers, starts: oir.Value, steps: Mapping[int, np.ndarray]
+    em: Emitter, n: GatherDimensions, starts: oir.Value, steps: Mapping[int, np.ndarray]
 ) -> oir.Value:
     """The indices of all elements of the windows that begin at `starts`.
 

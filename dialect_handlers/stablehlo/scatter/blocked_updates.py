@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as oir
 
+from dialect_handlers.common.dimension_numbers import Axis, Batch
 from dialect_handlers.common.scatter_updates import Region, scatter_in_order, with_spare_rows
 from dialect_handlers.common.subgraphs import flat, set_outputs
-from dialect_handlers.stablehlo.scatter.dimension_numbers import Axis, Batch, Numbers
+from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
@@ -25,7 +26,7 @@ COPY_RATIO = 4
 """A block has so many times the elements of the operand, which each block copies."""
 
 
-def rows_of_a_block(n: Numbers, layout: Sequence[Axis]) -> int:
+def rows_of_a_block(n: ScatterDimensions, layout: Sequence[Axis]) -> int:
     """How many rows of the updates, in this layout, make a block; 0 for all of them at once."""
     if not n.is_static:
         return 0
@@ -40,7 +41,7 @@ def rows_of_a_block(n: Numbers, layout: Sequence[Axis]) -> int:
 
 def scatter_blocks(
     em: Emitter,
-    n: Numbers,
+    n: ScatterDimensions,
     region: Region,
     xs: Sequence[Parts],
     places: Places,

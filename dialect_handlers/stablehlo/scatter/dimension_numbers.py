@@ -6,47 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dialect_handlers.common.dimension_numbers import (
+    Axis,
+    Batch,
+    WindowDimensions,
+    arranged,
+    batch_axes,
+    batch_extents,
+)
 from hlo2onnx.ir.dims import is_static, product
 from hlo2onnx.ir.values import Dim
 
 
 @dataclass(frozen=True)
-class Batch:
-    """The axis of the updates that runs over axis `axis` of the batch of windows."""
-
-    axis: int
-
-
-@dataclass(frozen=True)
-class Window:
-    """The axis of the updates that runs along axis `axis` of the operand, within a window."""
-
-    axis: int
-
-
-Axis = Batch | Window
-
-
-@dataclass(frozen=True)
-class Numbers:
+class ScatterDimensions(WindowDimensions):
     """What a scatter does along every axis.
 
     Attributes:
-        dims: Extents of the operand.
-        sizes: Extents of a window.
-        batch: Extents of the scatter indices without the index vector.
         columns: By operand axis where the index vector holds the start along it; the other axes
             start at 0.
-        batching: The batch axis that each batching axis of the operand runs along.
-        updates: What each axis of the updates runs over.
     """
 
-    dims: tuple[Dim, ...]
-    sizes: tuple[Dim, ...]
-    batch: tuple[Dim, ...]
     columns: dict[int, int]
-    batching: dict[int, int]
-    updates: tuple[Axis, ...]
 
     @property
     def free(self) -> list[int]:
@@ -86,7 +67,7 @@ class Numbers:
     def window_order(self) -> list[Axis]:
         """The axes of the updates with one window behind the other."""
         first: list[Axis] = [Batch(axis) for axis in self.free]
-        return [*first, *(axis for axis in self.updates if axis not in first)]
+        return [*first, *(axis for axis in self.windows if axis not in first)]
 
     @property
     def strides(self) -> list[Dim]:
@@ -105,18 +86,10 @@ class Numbers:
         """Whether windows can meet in elements that have different places in each."""
         return any(self.sizes[axis] != 1 and axis in self.columns for axis in self.partial)
 
-    def extent(self, axis: Axis) -> Dim:
-        """The extent of such an axis in the updates."""
-        return self.batch[axis.axis] if isinstance(axis, Batch) else self.sizes[axis.axis]
-
-    def extents(self, axes: Sequence[Axis]) -> list[Dim]:
-        """The extents of such axes in the updates."""
-        return [self.extent(axis) for axis in axes]
-
 
 def read_numbers(
     numbers: Any, operand: Sequence[Dim], indices: Sequence[Dim], updates: Sequence[Dim]
-) -> Numbers:
+) -> ScatterDimensions:
     """Sorts the axes of a scatter.
 
     Args:
@@ -126,24 +99,20 @@ def read_numbers(
         updates: Extents of the updates.
     """
     vector = numbers.index_vector_dim
-    batch = [extent for axis, extent in enumerate(indices) if axis != vector]
-    # The index vector does not count among the batch axes.
-    batch_axes = [axis - (axis > vector) for axis in numbers.scatter_indices_batching_dims]
     inner = {*numbers.inserted_window_dims, *numbers.input_batching_dims}
     kept = [axis for axis in range(len(operand)) if axis not in inner]
     windows = dict(zip(numbers.update_window_dims, kept, strict=True))
     sizes: list[Dim] = [1] * len(operand)
     for position, axis in windows.items():
         sizes[axis] = updates[position]
-    batches = iter(range(len(batch)))
-    return Numbers(
-        tuple(operand),
-        tuple(sizes),
-        tuple(batch),
-        {axis: column for column, axis in enumerate(numbers.scattered_dims_to_operand_dims)},
-        dict(zip(numbers.input_batching_dims, batch_axes, strict=True)),
-        tuple(
-            Window(windows[position]) if position in windows else Batch(next(batches))
-            for position in range(len(updates))
-        ),
+    along = batch_axes(numbers.scatter_indices_batching_dims, vector)
+    return ScatterDimensions(
+        dims=tuple(operand),
+        sizes=tuple(sizes),
+        batch=batch_extents(indices, vector),
+        batching=dict(zip(numbers.input_batching_dims, along, strict=True)),
+        windows=arranged(len(updates), windows),
+        columns={
+            axis: column for column, axis in enumerate(numbers.scattered_dims_to_operand_dims)
+        },
     )

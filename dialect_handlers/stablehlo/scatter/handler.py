@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
+from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
 from dialect_handlers.common.reductions import combine
 from dialect_handlers.common.regions import MONOIDS, Combiner, neutral
 from dialect_handlers.common.scatter_updates import (
@@ -25,13 +26,7 @@ from dialect_handlers.common.update_window import (
     write_window,
 )
 from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block, scatter_blocks
-from dialect_handlers.stablehlo.scatter.dimension_numbers import (
-    Axis,
-    Batch,
-    Numbers,
-    Window,
-    read_numbers,
-)
+from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.dims import at_most, product
@@ -77,7 +72,7 @@ def scatter(
     if product(n.batch) == 1:
         return _one_window(em, n, region, inputs, places, updates)
     if unique_indices or places.are_distinct():
-        return _rows(em, n, region, inputs, places, updates, n.updates)
+        return _rows(em, n, region, inputs, places, updates, n.windows)
     if region.overwrites and product(n.dims[n.depth :]) != 1:
         return _rows(em, n, region, inputs, places, updates, n.window_order, repeated=True)
     return _in_order(em, n, region, inputs, places, updates)
@@ -99,7 +94,7 @@ def _operands(em: Emitter, op: Op) -> tuple[list[Parts], list[Parts]]:
 
 def _one_window(
     em: Emitter,
-    n: Numbers,
+    n: ScatterDimensions,
     region: Region,
     inputs: Sequence[Parts],
     places: Places,
@@ -112,7 +107,7 @@ def _one_window(
         if places.constant is not None:
             return list(inputs)
         valid = em.reshape(valid, [])
-    order = sorted(range(len(n.updates)), key=lambda place: _operand_axis(n.updates[place]))
+    order = sorted(range(len(n.windows)), key=lambda place: _operand_axis(n.windows[place]))
     news = [
         tuple(em.reshape(em.transpose(part, order), n.sizes) for part in parts) for parts in updates
     ]
@@ -139,14 +134,14 @@ def _one_window(
     ]
 
 
-def _is_padded(n: Numbers, region: Region) -> bool:
+def _is_padded(n: ScatterDimensions, region: Region) -> bool:
     """Whether a window whose place is known is large, and its combiner has a neutral element."""
     is_large = not at_most(product((*n.sizes, SMALL_PART)), product(n.dims))
     return is_large and all(name in MONOIDS for name in region.combiners)
 
 
 def _padded(
-    em: Emitter, n: Numbers, region: Region, starts: np.ndarray, windows: Sequence[Parts]
+    em: Emitter, n: ScatterDimensions, region: Region, starts: np.ndarray, windows: Sequence[Parts]
 ) -> list[Parts]:
     """The windows at these starts along each axis, with neutral elements around them."""
     pads = [*starts, *(np.array(n.dims) - n.sizes - starts)]
@@ -177,7 +172,7 @@ def _starts(em: Emitter, places: Places) -> dict[int, Start]:
 
 def _rows(
     em: Emitter,
-    n: Numbers,
+    n: ScatterDimensions,
     region: Region,
     inputs: Sequence[Parts],
     places: Places,
@@ -194,9 +189,9 @@ def _rows(
     """
     depth = n.depth
     layout = [axis for axis in layout if isinstance(axis, Batch) or axis.axis < depth]
-    behind = [axis for axis in n.updates if axis not in layout]
+    behind = [axis for axis in n.windows if axis not in layout]
     behind.sort(key=_operand_axis)
-    order = [n.updates.index(axis) for axis in [*layout, *behind]]
+    order = [n.windows.index(axis) for axis in [*layout, *behind]]
     count, rest = product(n.extents(layout)), list(n.dims[depth:])
     valid = places.valid
     rows = [product(n.dims[:depth]), *rest]
@@ -217,17 +212,17 @@ def _rows(
 
 def _in_order(
     em: Emitter,
-    n: Numbers,
+    n: ScatterDimensions,
     region: Region,
     inputs: Sequence[Parts],
     places: Places,
     updates: Sequence[Parts],
 ) -> list[Parts]:
     """Windows may meet: element by element, on the operand as one long axis."""
-    layout = list(n.updates)
+    layout = list(n.windows)
     if n.overlaps_shifted or None in region.combiners:
         layout = n.window_order  # row-major order is then that of the windows
-    order = [n.updates.index(axis) for axis in layout]
+    order = [n.windows.index(axis) for axis in layout]
     valid = places.valid
     flat = _each(inputs, lambda x: em.reshape(x, [product(n.dims)]))
     news = _each(updates, lambda x: em.transpose(x, order))

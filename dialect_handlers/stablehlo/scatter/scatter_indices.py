@@ -10,11 +10,12 @@ import numpy as np
 import onnx_ir as oir
 import sympy
 
+from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
 from dialect_handlers.common.iota import count_along
 from dialect_handlers.common.reductions import reduce_axes
 from dialect_handlers.common.regions import Combiner
 from dialect_handlers.common.scatter_updates import number
-from dialect_handlers.stablehlo.scatter.dimension_numbers import Axis, Batch, Numbers, Window
+from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.ir.dims import at_most, difference, dim_of, fixed, product, quotient
 from hlo2onnx.ir.values import Dim, rank_of, shape_of
@@ -40,7 +41,7 @@ class Places:
         constant: The starts, of shape (*batch, axes), where they are known.
     """
 
-    def __init__(self, em: Emitter, n: Numbers, indices: oir.Value, vector: int) -> None:
+    def __init__(self, em: Emitter, n: ScatterDimensions, indices: oir.Value, vector: int) -> None:
         self._em = em
         self._n = n
         self.axes = sorted(n.columns, key=lambda axis: n.columns[axis])
@@ -147,10 +148,10 @@ class Places:
     def _known_distinct(self) -> bool:
         """Whether the places are known, and no two are equal."""
         n = self._n
-        if self.constant is None or not at_most(product(n.extents(n.updates)), CONSTANT_ELEMENTS):
+        if self.constant is None or not at_most(product(n.extents(n.windows)), CONSTANT_ELEMENTS):
             return False
-        grid = self._arranged_constant(n.updates, 1) + functools.reduce(
-            np.add, self._offsets(n.updates, 1)
+        grid = self._arranged_constant(n.windows, 1) + functools.reduce(
+            np.add, self._offsets(n.windows, 1)
         )
         return bool(np.unique(grid).size == grid.size)
 
