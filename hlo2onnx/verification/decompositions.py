@@ -64,7 +64,7 @@ class Decomposition:
 
     def errors(self, a: Any, results: Arrays) -> tuple[Any, Any]:
         """How far results are from those of the operand: the residual, and the defect of vectors
-        (see `factors`); for arrays of NumPy or of JAX."""
+        (see `factor_checks`); for arrays of NumPy or of JAX."""
         given = {name: wide(x) for name, x in results.items() if x.dtype.kind in "fc"}
         return _ERRORS[self.kind](_operand(self, wide(a)), given, self.free)
 

@@ -1,1 +1,5 @@
-"""gather: `numbers` reads the dimension numbers, `strategies` are the ways to translate it."""
+"""gather.
+
+`dimension_numbers` sorts the axes. `start_indices` arranges the start indices. `strategies` are the
+ways to translate a gather, the cheapest first.
+"""

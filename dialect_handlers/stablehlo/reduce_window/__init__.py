@@ -5,5 +5,5 @@
     scan       cumulative windows along one axis: CumSum, or doubling
     fold       any other region, in XLA's order
 
-`geometry` knows what the windows of an axis read, `positions` lays an operand out for them.
+`geometry` knows what the windows of an axis read, `padded_layout` lays an operand out for them.
 """

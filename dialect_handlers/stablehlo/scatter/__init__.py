@@ -1,1 +1,5 @@
-"""scatter: `numbers` reads the dimension numbers, `places` says where the elements go."""
+"""scatter.
+
+`dimension_numbers` sorts the axes. `scatter_indices` computes which element of the operand each
+element of the updates goes to. `handler` chooses the ONNX operator.
+"""

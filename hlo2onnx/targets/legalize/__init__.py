@@ -65,7 +65,7 @@ from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
 __all__ = ["legalize"]
 
 _STRUCTURAL = frozenset({"Constant", "If", "Loop", "Scan"})
-"""Operators of every type (see `states`); what is inside them is legalized on its own."""
+"""Operators of every type (see `subgraph_types`); what is inside them is legalized on its own."""
 
 
 def legalize(
