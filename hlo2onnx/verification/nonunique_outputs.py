@@ -4,7 +4,8 @@ Eigenvectors are unique only up to their signs, for example, and so XLA's need n
 Where outputs differ, the reference is given the model's choice:
 
 -   Where outputs are elements of vectors, perhaps scaled, the vectors of the model are read from
-    them. If they are as good as LAPACK's (see `factor_checks`) the other outputs are computed from them.
+    them. If they are as good as LAPACK's (see `factor_checks`) the other outputs are computed from
+    them.
 -   Else the choice is that of our own algorithms, run in XLA, if it is as good.
 
 What differs then is wrong, unless it differs no more than the outputs of two such choices do: then

@@ -16,7 +16,8 @@ MOST_ELEMENTS = 4096
 three times as long."""
 MOST_OUTER_TERMS = 128
 """Terms along other axes than the last ones up to which the kernels lose no digits. A longer
-ReduceSum is split into several (`targets.workarounds.float_sums`), which these reductions cannot be."""
+ReduceSum is split into several (`targets.workarounds.float_sums`). These reductions cannot be
+split."""
 MOST_TERMS = 2048
 """The same along the last axes, which they add up in several lanes."""
 
