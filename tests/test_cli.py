@@ -146,6 +146,11 @@ def test_options_reach_the_translation(folder: Path) -> None:
     assert cli.main(["models/good.mlir", *given]) == 0
 
 
+@pytest.mark.parametrize("name", ["unroll-loop", "loop-unroll"], ids=["formerly", "now"])
+def test_rules_are_switched_off_by_any_of_their_names(name: str, folder: Path) -> None:
+    assert cli.main(["models/good.mlir", "--no-raise", name]) == 0
+
+
 @pytest.mark.parametrize("binary", [False, True])
 def test_standard_input(binary: bool, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = MODEL.encode()

@@ -174,7 +174,7 @@ made of a graph whose numbers are hard to get right, and compared with the same 
 program show that it would do harm; ordinary networks stay fused. ORT fuses constants alone, those
 that it computes from constants too, and fuses in the bodies of If, Loop and Scan as well.
 
-`hlo2onnx` folds such constants itself, under the same conditions: see `scale-into-convolution` in
+`hlo2onnx` folds such constants itself, under the same conditions: see `fold-scale-into-conv` in
 [the rules](rules.md), and `hlo2onnx/analysis/weight_scaling.py` for the bound.
 
 | fusion | what it does | measured | what hlo2onnx does |

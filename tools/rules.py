@@ -20,19 +20,21 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
 HEAD = """\
 # Rewrite rules
 
-What makes idiomatic ONNX of plain ONNX, in the order in which the rules are tried on a node. Each
-can be switched off by its name: `translate(..., without=["softmax"])` or
-`hlo2onnx --no-raise softmax`. `program.report.rules` says how often each one fired. Written by
-`tools/rules.py`.
+The rewrite rules turn plain ONNX into idiomatic ONNX. This page lists them in the order in which
+they are tried on a node. Users switch a rule off by its name:
+`translate(..., without=["softmax"])` or `hlo2onnx --no-raise softmax`. Former names stay valid.
+`program.report.rules` counts how often each rule fired. `tools/rules.py` writes this page.
 """
 
 
 def section(rule: Rule) -> str:
-    """The name of a rule, its first line as code, and its condition."""
+    """The name of a rule, its first line as code, its condition, and its former names."""
     text = inspect.getdoc(type(rule)) or ""
     first, _, rest = text.partition("\n\n")
     condition = f"\n\n{rest}" if rest else ""
-    return f"### {rule.name}\n\n```\n{first}\n```{condition}\n"
+    names = ", ".join(f"`{name}`" for name in rule.formerly)
+    former = f"\n\nFormerly {names}." if names else ""
+    return f"### {rule.name}\n\n```\n{first}\n```{condition}{former}\n"
 
 
 def page() -> str:

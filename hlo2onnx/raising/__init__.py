@@ -7,8 +7,8 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
 
-from hlo2onnx.errors import UsageError
 from hlo2onnx.raising.engine import Rule, apply_rules
+from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.report import Report
@@ -31,18 +31,15 @@ def raise_model(
     them out of loops.
 
     Args:
-        without: Names of rules that are switched off.
+        without: Names of rules that are switched off. Former names are valid too.
         nan: See `hlo2onnx.options.Options.nan`.
 
     Raises:
         UsageError: `without` names a rule that does not exist.
     """
-    unknown = without - {rule.name for rule in RULES}
-    if unknown:
-        known = ", ".join(sorted(rule.name for rule in RULES))
-        raise UsageError(f"no rule named {', '.join(sorted(unknown))}; the rules are {known}")
+    off = rules_named(without)
     rules = [
-        rule for rule in RULES if rule.name not in without and not (rule.drops_nan and nan == "xla")
+        rule for rule in RULES if rule.name not in off and not (rule.drops_nan and nan == "xla")
     ]
     phases = sorted({rule.phase for rule in rules} | {0})
     first, *later = ([rule for rule in rules if rule.phase == phase] for phase in phases)

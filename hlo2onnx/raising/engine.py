@@ -74,13 +74,15 @@ class Rule(ABC):
     condition under which it is legal.
 
     Attributes:
-        name: What users switch it off by.
+        name: Users switch the rule off by this name.
+        formerly: Names that the rule had in earlier versions. They stay valid.
         anchors: Operator types of the node the rule looks at first: the last one of the pattern.
         drops_nan: Whether it makes something else of NaN; then it is left out under nan="xla".
         phase: A rule is tried only when none of an earlier phase fires any more.
     """
 
     name: ClassVar[str]
+    formerly: ClassVar[tuple[str, ...]] = ()
     anchors: ClassVar[frozenset[str]]
     drops_nan: ClassVar[bool] = False
     phase: ClassVar[int] = 0

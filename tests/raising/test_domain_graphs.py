@@ -18,15 +18,15 @@ from rewriting import model_of
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.loops.carry_layout import ColumnsFirst
-from hlo2onnx.raising.rules.loops.gather_hoisting import ComputedTable
-from hlo2onnx.raising.rules.loops.horizontal_fusion import JoinTwins
+from hlo2onnx.raising.rules.loops.carry_layout import CarryLayout
+from hlo2onnx.raising.rules.loops.gather_hoisting import GatherHoisting
+from hlo2onnx.raising.rules.loops.horizontal_fusion import HorizontalFusion
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
-from hlo2onnx.raising.rules.loops.loop_unroll import UnrollLoop
-from hlo2onnx.raising.rules.loops.loop_vectorize import BatchScanned, PostponeStacked
-from hlo2onnx.raising.rules.loops.slp_vectorize import PackRows
+from hlo2onnx.raising.rules.loops.loop_unroll import LoopUnroll
+from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
+from hlo2onnx.raising.rules.loops.slp_vectorize import SlpVectorize
 from hlo2onnx.raising.rules.nn.rnn import Gru, Lstm
-from hlo2onnx.raising.rules.shapes.scatter_to_pad import GhostCells
+from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
 from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
 from hlo2onnx.targets import load_target
 
@@ -49,33 +49,33 @@ def taking(b: GraphBuilder, x: Value, i: Value) -> Value:
 
 
 FOREIGN: dict[str, tuple[Any, Any]] = {
-    "batch-scanned": (
-        BatchScanned(), lambda b, x, i, h: ([h], [foreign(b, "Exp", b.Gather(x, i, axis=0))])
+    "loop-vectorize": (
+        LoopVectorize(), lambda b, x, i, h: ([h], [foreign(b, "Exp", b.Gather(x, i, axis=0))])
     ),
-    "postpone-stacked": (
-        PostponeStacked(), lambda b, x, i, h: ([b.Neg(h)], [foreign(b, "Exp", h)])
+    "sink-stacked-outputs": (
+        SinkStackedOutputs(), lambda b, x, i, h: ([b.Neg(h)], [foreign(b, "Exp", h)])
     ),
-    "computed-table": (
-        ComputedTable(),
+    "gather-hoisting": (
+        GatherHoisting(),
         lambda b, x, i, h: (
             [b.Add(h, foreign(b, "Exp", b.Gather(x, b.Mul(i, b.i64(0)), axis=0)))], []
         ),
     ),
-    "columns-first": (
-        ColumnsFirst(),
+    "carry-layout": (
+        CarryLayout(),
         lambda b, x, i, h: (
             [foreign(b, "Neg", b.concat([b.slice(h, [4], [5], axes=[1]),
                                          b.slice(h, [0], [4], axes=[1])], 1))], []
         ),
     ),
-    "ghost-cells": (
-        GhostCells(),
+    "scatter-to-pad": (
+        ScatterToPad(),
         lambda b, x, i, h: (
             [b.concat([foreign(b, "Identity", b.slice(h, [1], [2], axes=[1])),
                        b.slice(h, [1], [5], axes=[1])], 1)], []
         ),
     ),
-    "join-twins": (JoinTwins(), lambda b, x, i, h: (
+    "horizontal-fusion": (HorizontalFusion(), lambda b, x, i, h: (
         [b.Add(*(b.concat([foreign(b, "Neg", b.Abs(b.Neg(b.Abs(p)))) for p in
                            b.outputs("Split", v, b.i64([1, 2]), axis=0, n_outputs=2)], 0)
                  for v in (h, b.Relu(h))))], []
@@ -90,8 +90,8 @@ def test_operators_of_other_domains_stay(name: str) -> None:
     def build(b: GraphBuilder, x: Value, h: Value) -> Any:
         return loop(b, 3, [h], lambda i, h: body(b, x, i, h))
 
-    h = np.zeros((80, 5) if name == "columns-first" else (3, 5), np.float32)
-    if name == "columns-first":
+    h = np.zeros((80, 5) if name == "carry-layout" else (3, 5), np.float32)
+    if name == "carry-layout":
         assert LoopRewrite(
             lambda b, x, h: loop(b, 3, [h], lambda i, h: (
                 [b.Neg(b.concat([b.slice(h, [4], [5], axes=[1]),
@@ -114,6 +114,6 @@ def test_rows_taken_by_another_domain_are_not_scanned() -> None:
 def test_the_order_of_phases() -> None:
     """Cells are found in loops that are whole, rows in loops that are no Scan, Slices by other
     rules first."""
-    assert Lstm.phase == Gru.phase == ColumnsFirst.phase == 0
-    assert Lstm.phase < UnrollLoop.phase < PackRows.phase == LoopToScan.phase
-    assert LoopToScan.phase < SlicesToSplit.phase == JoinTwins.phase
+    assert Lstm.phase == Gru.phase == CarryLayout.phase == 0
+    assert Lstm.phase < LoopUnroll.phase < SlpVectorize.phase == LoopToScan.phase
+    assert LoopToScan.phase < SlicesToSplit.phase == HorizontalFusion.phase

@@ -445,7 +445,7 @@ FAMILIES: dict[str, Family] = {
         "", functools.partial(batch_norm, w=0, offset=1e4), [(2, 4, 4, 4), (4,), (4,), (4,)],
         special=False,
     ),
-    "mean": Family("mean", mean, [(4, 4)], {
+    "mean": Family("reduce-mean", mean, [(4, 4)], {
         "axis": [0, (0, 1), (), None], "keepdims": [False], "terms": [a_ulp_more(4), 3, -4, 0],
         "shape": [(1,), (1, 1, 1), (4,)], "reads": [True], "dtype": FLOATS, "last": PLACES,
     }),
@@ -473,34 +473,36 @@ FAMILIES: dict[str, Family] = {
     "relu": Family("relu", relu, [(4, 6)], {
         "reader": [*RELU_READERS], "low": [-0.0, a_ulp_more(0)], "last": PLACES,
     }),
-    "clip": Family("clip-between", functools.partial(relu, high=6.0), [(4, 6)], {
+    "clip": Family("min-max-to-clip", functools.partial(relu, high=6.0), [(4, 6)], {
         "reader": [*RELU_READERS], "low": [-0.0, 7.0, np.nan, -1.0], "high": [0.0, -0.0, np.inf],
     }),
-    "scaled": Family("scale-into-convolution", scaled, [(1, 2, 3, 3)], {
+    "scaled": Family("fold-scale-into-conv", scaled, [(1, 2, 3, 3)], {
         "channels": [1], "dims": [(), (4, 1, 1), (1, 1, 1, 3), (1, 1, 3, 1), (4, 1, 1, 1)],
         "factor": [np.nan, 0.0, (1.0, 0.0, 0.0, 2.0), 1e-30], "divide": [True],
         "add": [1.0, np.inf, (1.0, 2.0, 3.0, 4.0)], "whole": [True], "reads": [True],
         "dtype": FLOATS, "last": PLACES,
     }, special=False),
     "quotient": Family(
-        "scale-into-convolution", functools.partial(scaled, divide=True), [(1, 2, 3, 3)],
+        "fold-scale-into-conv", functools.partial(scaled, divide=True), [(1, 2, 3, 3)],
         {"factor": [np.inf, 0.0, 3.0, 1e-30]}, special=False,
     ),
     "overflow": Family(
-        "scale-into-convolution", functools.partial(scaled, weights=1e-20), [(1, 2, 3, 3)],
+        "fold-scale-into-conv", functools.partial(scaled, weights=1e-20), [(1, 2, 3, 3)],
         {"factor": [1e-25, 1e38], "add": [1e-20]}, special=False,
     ),
-    "neutral": Family("drop-neutral", neutral, [(4, 6)], {
+    "neutral": Family("fold-identity-operand", neutral, [(4, 6)], {
         "by": [-1, a_ulp_more(1), 0.0, np.nan], "op": ["div", "add", "sub", "max", "min"],
         "side": [1], "dtype": FLOATS,
     }),
-    "no sum": Family("drop-neutral", functools.partial(neutral, by=-0.0, op="add"), [(4, 6)], {
-        "side": [1],
-    }),
-    "no difference": Family(
-        "drop-neutral", functools.partial(neutral, by=0.0, op="sub"), [(4, 6)], {"side": [1]},
+    "no sum": Family(
+        "fold-identity-operand", functools.partial(neutral, by=-0.0, op="add"), [(4, 6)],
+        {"side": [1]},
     ),
-    "transposed": Family("late-transpose", transposed, [(2, 3, 4)], {
+    "no difference": Family(
+        "fold-identity-operand", functools.partial(neutral, by=0.0, op="sub"), [(4, 6)],
+        {"side": [1]},
+    ),
+    "transposed": Family("sink-transpose", transposed, [(2, 3, 4)], {
         "perm": [(0, 1, 2), (2, 1, 0)], "reads": [True], "last": PLACES,
         "other": [(1, 4, 1), (3, 1, 2), (2, 3, 4, 2)], "shape": [(1, 3, 4), (0, 3, 4), (2, 1, 1)],
     }),
@@ -509,21 +511,22 @@ FAMILIES: dict[str, Family] = {
             "perm": [(0, 1, 2), (2, 1, 0), (2, 0, 1)], "reads": [True],
         })
         for then, rule in {  # what reads it, and the rule
-            "pad": "pad-transposed", "negative pad": "pad-transposed", "slice": "slice-transposed",
-            "max": "reduce-transposed", "sum": "reduce-transposed", "split": "split-transposed",
+            "pad": "sink-transpose-pad", "negative pad": "sink-transpose-pad",
+            "slice": "sink-transpose-slice", "split": "sink-transpose-split-axes",
+            "max": "sink-transpose-reduce", "sum": "sink-transpose-reduce",
             "concat": "", "join": "",
         }.items()
     },
-    "reshaped": Family("late-reshape", reshaped, [(4, 6)], {
+    "reshaped": Family("sink-reshape", reshaped, [(4, 6)], {
         "dims": [(4, 3, 2), (24,), (4, 1, 6), (1, 4, 6), (6, 4)],
         "other": [(12, 2), (1, 2), (12, 1), (3, 12, 2)], "reads": [True],
         "shape": [(2, 12), (24, 1)], "last": PLACES,
     }),
-    "kept": Family("keep-reduced-axes", kept, [(5, 5)], {
+    "kept": Family("reduce-keepdims", kept, [(5, 5)], {
         "axis": [0], "back": [0], "kind": ["max", "min", "prod", "mean"], "reads": [True],
         "last": PLACES,
     }),
-    "product": Family("swap-product", product, [(3, 3, 3), (3, 3, 3)], {
+    "product": Family("matmul-transpose", product, [(3, 3, 3), (3, 3, 3)], {
         "perm": [(2, 1, 0), (1, 0, 2), (0, 1, 2)], "before": [(1, 0, 2), (2, 1, 0)],
         "reads": [True],
     }, special=False),
@@ -550,7 +553,7 @@ def check(family: Family, name: str, choice: Any) -> None:
     """Compares the program with XLA, with the rule and without."""
     given = {} if name == "itself" else {name: choice}
     dtype = given.pop("dtype", "float32")
-    is_shape = name == "shape" and family.rule != "mean"
+    is_shape = name == "shape" and family.rule != "reduce-mean"
     inputs = arrays(family, given.pop("shape") if is_shape else None, dtype)
 
     def function(trips: Array, *args: Array) -> Any:

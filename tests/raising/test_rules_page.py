@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+import hlo2onnx
+from hlo2onnx.raising.engine import Rule
+from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
+from hlo2onnx.raising.rules.shapes.transpose import SinkTransposeReduce
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
@@ -31,3 +40,26 @@ def test_the_page_is_current() -> None:
         )
     finally:
         sys.path.remove(str(TOOLS))
+
+
+def test_former_names_belong_to_one_rule() -> None:
+    current = {rule.name for rule in RULES}
+    former = [name for rule in RULES for name in rule.formerly]
+    assert len(former) == len(set(former)) and not current & set(former)
+    assert "late-transpose" in former  # a formerly documented name
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.formerly], ids=lambda r: r.name)
+def test_former_names_switch_a_rule_off(rule: Rule) -> None:
+    assert rules_named(rule.formerly) == {rule.name: rule} == rules_named([rule.name])
+
+
+def test_a_former_name_works_in_translate() -> None:
+    former, name = SinkTransposeReduce.formerly[0], SinkTransposeReduce.name
+
+    def body(x: Array) -> Array:
+        return jnp.transpose(x, (2, 0, 1)).sum(1)
+
+    x = np.ones((2, 3, 4), np.float32)
+    assert hlo2onnx.translate(body, x).report.rules[name]
+    assert not hlo2onnx.translate(body, x, without=former).report.rules[name]

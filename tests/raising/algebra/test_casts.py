@@ -14,7 +14,11 @@ from rewriting import Build, Rewrite, model_of
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.algebra.casts import ComposeCasts, StrictAlready, TruthOfNumber
+from hlo2onnx.raising.rules.algebra.casts import (
+    BooleanCastComparison,
+    ComposeCasts,
+    RedundantNotEqual,
+)
 from hlo2onnx.raising.rules.algebra.simplification import COMPARISONS
 from hlo2onnx.targets import load_target
 
@@ -92,7 +96,7 @@ def _fires(build: Build) -> bool:
     return bool(Rewrite(build, {"x": np.array([1, 2], np.int32)}, ComposeCasts()).fired)
 
 
-# -- truth-of-number ------------------------------------------------------------------------------
+# -- boolean-cast-comparison ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op_type", sorted(COMPARISONS))
@@ -109,7 +113,7 @@ def test_truth_of_a_number(op_type: str, swapped: bool, number: float) -> None:
         "Less": np.less, "LessOrEqual": np.less_equal,
     }[op_type]  # fmt: skip
     off, on = (compare(*((bit, number)[:: -1 if swapped else 1])) for bit in (0.0, 1.0))
-    run = Rewrite(build, {"x": BITS}, TruthOfNumber())
+    run = Rewrite(build, {"x": BITS}, BooleanCastComparison())
     if off == on:
         run.nothing()
     else:
@@ -127,7 +131,7 @@ def test_truth_of_other_numbers_stays() -> None:
         return b.Greater(b.Cast(b.Cast(x, to=T.INT8), to=T.FLOAT), b.scalar(0.5, T.FLOAT))
 
     for build in (of_a_tensor, broadcast, no_truth):
-        Rewrite(build, {"x": BITS}, TruthOfNumber()).nothing()
+        Rewrite(build, {"x": BITS}, BooleanCastComparison()).nothing()
 
 
 def test_masks_of_ones() -> None:
@@ -142,7 +146,7 @@ def test_masks_of_ones() -> None:
     assert program.report.nodes == {"Where": 2, "Add": 1}
 
 
-# -- strict-already -------------------------------------------------------------------------------
+# -- redundant-not-equal --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op_type", ["Less", "Greater"])
@@ -156,7 +160,7 @@ def test_strict_already(op_type: str, swapped: bool, mirrored: bool, number: flo
         return b.Identity(b.And(*both[:: -1 if swapped else 1]))
 
     y = np.flip(FLOATS).copy()
-    Rewrite(build, {"x": FLOATS, "y": y}, StrictAlready()).gives("Identity", op_type)
+    Rewrite(build, {"x": FLOATS, "y": y}, RedundantNotEqual()).gives("Identity", op_type)
 
 
 def test_not_strict_stays() -> None:
@@ -173,7 +177,7 @@ def test_not_strict_stays() -> None:
         return b.Or(b.Less(x, y), b.Not(b.Equal(x, y)))
 
     for build in (or_equal, of_another, equal_too, either):
-        Rewrite(build, {"x": FLOATS, "y": FLOATS[::-1].copy()}, StrictAlready()).nothing()
+        Rewrite(build, {"x": FLOATS, "y": FLOATS[::-1].copy()}, RedundantNotEqual()).nothing()
 
 
 def test_remainders_of_floats() -> None:
@@ -233,7 +237,7 @@ def test_strict_of_what_is_known_otherwise_stays() -> None:
 
     inputs = {"x": FLOATS, "y": FLOATS[::-1].copy(), "c": BITS}
     for build in (given, not_given, not_less, larger, of_neighbours):
-        Rewrite(build, inputs, StrictAlready()).nothing()
+        Rewrite(build, inputs, RedundantNotEqual()).nothing()
 
 
 def test_numbers_that_are_compared_with_no_truth_stay() -> None:
@@ -242,7 +246,7 @@ def test_numbers_that_are_compared_with_no_truth_stay() -> None:
         number = b.Cast(x, to=T.FLOAT)
         return [b.Not(b.Less(half, b.Abs(number))), b.Not(b.Less(number, b.Neg(number)))]
 
-    Rewrite(build, {"x": BITS}, TruthOfNumber()).nothing()
+    Rewrite(build, {"x": BITS}, BooleanCastComparison()).nothing()
 
 
 def test_a_number_in_two_shapes_is_one_number() -> None:
@@ -250,7 +254,7 @@ def test_a_number_in_two_shapes_is_one_number() -> None:
         zero = b.const(np.zeros((1, 1), np.float32))
         return b.Not(b.And(b.Less(x, b.scalar_like(0, x)), b.Not(b.Equal(zero, x))))
 
-    Rewrite(build, {"x": FLOATS}, StrictAlready()).gives("Not", "Less")
+    Rewrite(build, {"x": FLOATS}, RedundantNotEqual()).gives("Not", "Less")
 
 
 def test_truth_values_are_0_and_1() -> None:

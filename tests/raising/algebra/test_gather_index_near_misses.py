@@ -11,11 +11,11 @@ from symbolic import free
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter
 from hlo2onnx.raising.rules.algebra.gather_indices import (
-    InsideTest,
+    BoundsCheck,
     NegativeIndex,
-    NegativeTuple,
-    WideComparison,
-    WideIndex,
+    NegativeIndexNd,
+    WidenComparison,
+    WidenIndex,
     counted_from_the_end,
 )
 
@@ -162,7 +162,7 @@ TUPLES: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", TUPLES)
 def test_other_tuples(name: str) -> None:
-    Rewrite(TUPLES[name], {"x": TABLE, "i": PAIRS}, NegativeTuple()).nothing()
+    Rewrite(TUPLES[name], {"x": TABLE, "i": PAIRS}, NegativeIndexNd()).nothing()
 
 
 def test_tuples_within_batches() -> None:
@@ -173,7 +173,7 @@ def test_tuples_within_batches() -> None:
         return gathered(b, x, low, batch_dims=1)
 
     inputs = {"x": np.arange(25, dtype=np.float32).reshape(5, 5), "i": INDICES[:5]}
-    Rewrite(build, inputs, NegativeTuple()).nothing()
+    Rewrite(build, inputs, NegativeIndexNd()).nothing()
 
 
 @pytest.mark.parametrize("cast", [False, True])
@@ -195,7 +195,7 @@ def test_limits_and_casts_of_tuples(cast: bool, limits: object) -> None:
 
     inputs = {"x": x, "i": PAIRS.astype(np.int32 if cast else np.int64)}
     left = ["Slice", "Slice", "Concat", "Max", "Min", *["Cast"] * cast, "GatherND"]
-    Rewrite(build, inputs, NegativeTuple()).gives(*left)
+    Rewrite(build, inputs, NegativeIndexNd()).gives(*left)
 
 
 # -- intervals and wide integers ----------------------------
@@ -209,10 +209,10 @@ def test_intervals_of_other_shapes_and_targets(monkeypatch: pytest.MonkeyPatch) 
     def plain(b: GraphBuilder, i: oir.Value) -> oir.Value:
         return b.Not(b.And(b.GreaterOrEqual(i, k(b, 0)), b.LessOrEqual(i, k(b, 4))))
 
-    Rewrite(larger, {"i": INDICES}, InsideTest()).nothing()
-    Rewrite(plain, {"i": INDICES}, InsideTest()).gives("Clip", "Equal", "Not")
+    Rewrite(larger, {"i": INDICES}, BoundsCheck()).nothing()
+    Rewrite(plain, {"i": INDICES}, BoundsCheck()).gives("Clip", "Equal", "Not")
     monkeypatch.setattr(Rewriter, "supports", lambda *_: False)
-    Rewrite(plain, {"i": INDICES}, InsideTest()).nothing()
+    Rewrite(plain, {"i": INDICES}, BoundsCheck()).nothing()
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 4), (1, 4), (0, 5), (-5, 4)])
@@ -224,7 +224,7 @@ def test_an_interval_of_what_counts_from_the_end(low: int, high: int) -> None:
         return b.Not(b.And(b.LessOrEqual(w, k(b, high)), b.GreaterOrEqual(w, k(b, low))))
 
     more = ["Where", "Less", "Add"] if (low, high) != (0, 4) else []
-    Rewrite(build, {"i": INDICES}, InsideTest()).gives("Clip", "Equal", "Not", *more)
+    Rewrite(build, {"i": INDICES}, BoundsCheck()).gives("Clip", "Equal", "Not", *more)
 
 
 BOUNDS: dict[str, Build] = {
@@ -242,7 +242,7 @@ def test_other_bounds(name: str) -> None:
     def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
         return b.Not(BOUNDS[name](b, i))
 
-    Rewrite(build, {"i": INDICES}, InsideTest()).nothing()
+    Rewrite(build, {"i": INDICES}, BoundsCheck()).nothing()
 
 
 def near(b: GraphBuilder, i: oir.Value, low: int = 0, high: int = 2) -> oir.Value:
@@ -276,7 +276,7 @@ def test_wide_indices(name: str) -> None:
     def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
         return b.Neg(b.Gather(x, index(b, i), axis=0))  # type: ignore[arg-type]
 
-    rewrite = Rewrite(build, {"x": TABLE, "i": np.array(1)}, WideIndex())
+    rewrite = Rewrite(build, {"x": TABLE, "i": np.array(1)}, WidenIndex())
     if left is None:
         rewrite.nothing()
     else:
@@ -295,7 +295,7 @@ def test_wide_indices_of_another_axis_and_several() -> None:
         return b.Gather(x, b.Sub(near(b, i), k(b, 0)), axis=1)
 
     for build, inputs in ((another, np.array(1)), (several, np.array(1)), (added, np.arange(3))):
-        rewrite = Rewrite(build, {"x": TABLE, "i": inputs}, WideIndex())
+        rewrite = Rewrite(build, {"x": TABLE, "i": inputs}, WidenIndex())
         rewrite.gives("Clip", "Gather") if build is another else rewrite.nothing()
 
 
@@ -307,4 +307,4 @@ def test_comparisons_with_one_narrow_operand_stay() -> None:
             b.Not(b.Less(i, b.scalar(2, T.INT64))),
         ]
 
-    Rewrite(build, {"i": np.arange(3)}, WideComparison()).nothing()
+    Rewrite(build, {"i": np.arange(3)}, WidenComparison()).nothing()

@@ -9,11 +9,11 @@ from rewriting import Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.gather_indices import (
-    InsideTest,
+    BoundsCheck,
     NegativeIndex,
-    NegativeTuple,
-    WideComparison,
-    WideIndex,
+    NegativeIndexNd,
+    WidenComparison,
+    WidenIndex,
 )
 
 T = oir.DataType
@@ -87,14 +87,14 @@ def test_wide_index() -> None:
         return b.Gather(x, b.Sub(b.scalar(4, T.INT32), narrow), axis=0)
 
     inputs = {"x": TABLE, "i": np.array(3)}
-    Rewrite(build, inputs, WideIndex()).gives("Clip", "Sub", "Gather")
+    Rewrite(build, inputs, WidenIndex()).gives("Clip", "Sub", "Gather")
 
 
 def test_a_cast_that_may_wrap_stays() -> None:
     def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
         return b.Gather(x, b.Cast(i, to=T.INT32), axis=0)
 
-    Rewrite(build, {"x": TABLE, "i": np.array(2**32 + 3)}, WideIndex()).nothing()
+    Rewrite(build, {"x": TABLE, "i": np.array(2**32 + 3)}, WidenIndex()).nothing()
 
 
 def test_a_sum_that_may_wrap_stays() -> None:
@@ -103,7 +103,7 @@ def test_a_sum_that_may_wrap_stays() -> None:
         near = b.Add(b.Cast(far, to=T.INT32), b.scalar(2**31 - 1, T.INT32))  # -2
         return b.Gather(x, near, axis=0)
 
-    Rewrite(build, {"x": TABLE, "i": np.array(3)}, WideIndex()).nothing()
+    Rewrite(build, {"x": TABLE, "i": np.array(3)}, WidenIndex()).nothing()
 
 
 def test_a_narrow_index_stays() -> None:
@@ -111,7 +111,7 @@ def test_a_narrow_index_stays() -> None:
         inner = b.Clip(i, b.scalar(0, T.INT32), b.scalar(3, T.INT32))
         return b.Gather(x, b.Add(inner, b.scalar(1, T.INT32)), axis=0)
 
-    Rewrite(build, {"x": TABLE, "i": INDICES}, WideIndex()).nothing()
+    Rewrite(build, {"x": TABLE, "i": INDICES}, WidenIndex()).nothing()
 
 
 # -- tuples -----------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_negative_tuple(plain: int) -> None:
 
     moves = ["Slice", "Slice", "Reshape", "Reshape"]
     moves += ["Reshape", "Reshape"] if plain < 0 else ["Reshape", "Unsqueeze"]
-    rewrite = Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeTuple())
+    rewrite = Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeIndexNd())
     rewrite.gives(*moves, "Concat", "Max", "Min", "Cast", "GatherND")
 
 
@@ -152,7 +152,7 @@ def test_tuples_of_other_numbers(counts: tuple[int, int], limits: tuple[int, int
     def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
         return b.GatherND(x, b.cast(tuples(b, i, counts, limits, -1), T.INT64))
 
-    Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeTuple()).nothing()
+    Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeIndexNd()).nothing()
 
 
 def test_tuples_that_others_read_stay() -> None:
@@ -160,7 +160,7 @@ def test_tuples_that_others_read_stay() -> None:
         indices = tuples(b, i, (5, 3), (4, 2), -1)
         return [b.GatherND(x, b.cast(indices, T.INT64)), b.Neg(indices)]
 
-    Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeTuple()).nothing()
+    Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeIndexNd()).nothing()
 
 
 # -- which are inside ---------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_inside(bounds: tuple[int, int], swapped: bool) -> None:
         both = [at_least(b, i, bounds[0], swapped), at_most(b, i, bounds[1], swapped)]
         return b.And(*(both[::-1] if swapped else both))
 
-    Rewrite(build, {"i": INDICES}, InsideTest()).gives("Clip", "Equal")
+    Rewrite(build, {"i": INDICES}, BoundsCheck()).gives("Clip", "Equal")
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
@@ -195,7 +195,7 @@ def test_inside_of_what_counts_from_the_end(dtype: type) -> None:
         return [inside, b.Gather(x, b.Clip(w, b.scalar_like(0, w), b.scalar_like(4, w)), axis=0)]
 
     inputs = {"x": TABLE, "i": INDICES.astype(dtype)}
-    rewrite = Rewrite(build, inputs, InsideTest(), NegativeIndex())
+    rewrite = Rewrite(build, inputs, BoundsCheck(), NegativeIndex())
     rewrite.gives("Clip", "Equal", "Reshape", "Clip", "Gather")  # equal nodes are shared elsewhere
 
 
@@ -213,7 +213,7 @@ def test_inside_of_what_counts_from_the_end(dtype: type) -> None:
     ],
 )
 def test_what_is_no_interval(build: object) -> None:
-    Rewrite(build, {"i": INDICES}, InsideTest()).nothing()  # type: ignore[arg-type]
+    Rewrite(build, {"i": INDICES}, BoundsCheck()).nothing()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("most", [4, np.inf, np.nan])
@@ -221,14 +221,14 @@ def test_floats_are_not_clipped_to_tell_whether_they_are_inside(most: float) -> 
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.And(at_least(b, x, 0, False), b.LessOrEqual(x, b.scalar(most, T.FLOAT)))
 
-    Rewrite(build, {"x": TABLE}, InsideTest()).nothing()
+    Rewrite(build, {"x": TABLE}, BoundsCheck()).nothing()
 
 
 def test_long_integers_that_the_target_clips_wrongly() -> None:
     def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
         return b.And(at_least(b, i, 0, False), at_most(b, i, 4, False))
 
-    Rewrite(build, {"i": INDICES.astype(np.int64)}, InsideTest()).nothing()
+    Rewrite(build, {"i": INDICES.astype(np.int64)}, BoundsCheck()).nothing()
 
 
 # -- comparisons --------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_wide_comparison(op_type: str) -> None:
         return b.op(op_type, b.unsqueeze(narrow, [1]), narrow)
 
     inputs = {"i": np.arange(-2, 7)}
-    Rewrite(build, inputs, WideComparison()).gives("Clip", "Unsqueeze", op_type)
+    Rewrite(build, inputs, WidenComparison()).gives("Clip", "Unsqueeze", op_type)
 
 
 @pytest.mark.parametrize("other", [T.INT32, T.FLOAT])
@@ -249,4 +249,4 @@ def test_comparisons_of_what_may_wrap_and_of_other_types_stay(other: T) -> None:
     def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
         return b.Less(b.Cast(i, to=other), b.scalar(3, other))
 
-    Rewrite(build, {"i": np.array([2**32, 2, 5])}, WideComparison()).nothing()
+    Rewrite(build, {"i": np.array([2**32, 2, 5])}, WidenComparison()).nothing()

@@ -13,14 +13,14 @@ from hlo2onnx.ir.dims import symbol
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import Rule, apply_rules
 from hlo2onnx.raising.rules.algebra.simplification import (
-    DecideComparison,
-    DecideWhere,
-    DropClamp,
-    DropInverse,
-    DropNeutral,
-    FoldAbsorbed,
+    FoldAbsorbingOperand,
+    FoldComparison,
+    FoldDoubleNegation,
+    FoldIdentityOperand,
     FoldSameOperands,
-    SelectBooleans,
+    FoldWhere,
+    RedundantClamp,
+    WhereToLogic,
 )
 from hlo2onnx.targets import load_target
 
@@ -34,7 +34,7 @@ def clipped(b: GraphBuilder, x: oir.Value, low: int, high: int) -> oir.Value:
     return b.Clip(x, b.scalar(low, T.INT32), b.scalar(high, T.INT32))
 
 
-@pytest.mark.parametrize("rule", [DropNeutral(), DropClamp()])
+@pytest.mark.parametrize("rule", [FoldIdentityOperand(), RedundantClamp()])
 @pytest.mark.parametrize("items", [(), (-(2**31), 5)])
 def test_operators_of_one_and_three_operands_stay(rule: Rule, items: tuple[int, ...]) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -47,14 +47,14 @@ def test_an_empty_operand_is_not_neutral() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Mul(x, b.const(np.ones((0, 3), np.float32))))
 
-    Rewrite(build, {"x": FLOATS[:1]}, DropNeutral()).nothing()
+    Rewrite(build, {"x": FLOATS[:1]}, FoldIdentityOperand()).nothing()
 
 
 def test_some_elements_are_not_neutral() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Mul(x, b.const(np.array([1, 1, 2], np.int32))))
 
-    Rewrite(build, {"x": INTEGERS}, DropNeutral()).nothing()
+    Rewrite(build, {"x": INTEGERS}, FoldIdentityOperand()).nothing()
 
 
 def test_zero_added_to_other_casts_stays() -> None:
@@ -67,7 +67,7 @@ def test_zero_added_to_other_casts_stays() -> None:
         return b.Neg(b.Add(b.Cast(x, to=T.FLOAT), b.scalar(1.0, T.FLOAT)))
 
     for build in (times, one):
-        Rewrite(build, {"x": INTEGERS}, DropNeutral()).nothing()
+        Rewrite(build, {"x": INTEGERS}, FoldIdentityOperand()).nothing()
 
 
 @pytest.mark.parametrize(("item", "answer"), [(10, True), (0, False), (5, None)])
@@ -83,9 +83,9 @@ def test_conditions_that_ranges_decide(item: int, answer: bool | None, swapped: 
         operands = (b.Less(x, b.scalar_like(1, x)), condition(b, x))
         return b.Not(b.And(*operands[:: -1 if swapped else 1]))
 
-    chosen = Rewrite(where, {"x": INTEGERS}, DecideWhere())
-    joined = Rewrite(both, {"x": INTEGERS}, DropNeutral())
-    absorbed = Rewrite(both, {"x": INTEGERS}, FoldAbsorbed())
+    chosen = Rewrite(where, {"x": INTEGERS}, FoldWhere())
+    joined = Rewrite(both, {"x": INTEGERS}, FoldIdentityOperand())
+    absorbed = Rewrite(both, {"x": INTEGERS}, FoldAbsorbingOperand())
     chosen.nothing() if answer is None else chosen.gives("Neg", "Abs" if answer else "Sign")
     joined.gives("Not", "Less") if answer else joined.nothing()
     absorbed.gives("Not", "Expand") if answer is False else absorbed.nothing()
@@ -101,8 +101,8 @@ def test_a_free_shape_stays() -> None:
         rows = free(b, b.const(np.ones((2, 1), np.int32)), "n", 1)
         return b.Neg(b.Where(b.const(np.array(True)), b.Neg(b.slice(x, [0], [1], axes=[0])), rows))
 
-    Rewrite(same, {"x": INTEGERS}, DropNeutral()).gives("Identity", "Neg")
-    Rewrite(larger, {"x": INTEGERS}, DecideWhere()).nothing()
+    Rewrite(same, {"x": INTEGERS}, FoldIdentityOperand()).gives("Identity", "Neg")
+    Rewrite(larger, {"x": INTEGERS}, FoldWhere()).nothing()
 
 
 @pytest.mark.parametrize("op_type", ["Max", "Min", "Sub"])
@@ -117,7 +117,7 @@ def test_other_pairs_of_operators_stay() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Abs(b.Neg(x)))
 
-    Rewrite(build, {"x": INTEGERS}, DropInverse()).nothing()
+    Rewrite(build, {"x": INTEGERS}, FoldDoubleNegation()).nothing()
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_comparisons_of_extents(op_type: str, number: float, answer: bool | None
         return b.Not(b.op(op_type, b.cast(extent, T.FLOAT), b.scalar(number, T.FLOAT)))
 
     model = model_of(build, {"x": INTEGERS}, dims={"x": (symbol("n", positive=True), 3)})
-    fired = apply_rules(model, [DecideComparison()], load_target("ort-cpu"))
+    fired = apply_rules(model, [FoldComparison()], load_target("ort-cpu"))
     assert bool(fired) == (answer is not None)
     if answer is not None:
         (constant,) = (x.const_value.numpy() for x in model.graph.initializers.values()
@@ -156,7 +156,7 @@ def test_choices_among_booleans(
         return b.Not(b.Where(c, x, y))
 
     model = model_of(build, {"c": BOOLEANS, "d": ~BOOLEANS})
-    fired = apply_rules(model, [SelectBooleans()], load_target("ort-cpu"))
+    fired = apply_rules(model, [WhereToLogic()], load_target("ort-cpu"))
     assert bool(fired) == (left is not None)
     found = sorted(node.op_type for node in model.graph)
     assert found == sorted(["Not", *(["Where"] if left is None else left)])
@@ -167,14 +167,14 @@ def test_a_clip_that_may_change_its_operand(bounds: tuple[int, int]) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(clipped(b, clipped(b, x, 0, 9), *bounds))
 
-    Rewrite(build, {"x": INTEGERS}, DropClamp()).nothing()
+    Rewrite(build, {"x": INTEGERS}, RedundantClamp()).nothing()
 
 
 def test_a_clip_of_one_bound_stays() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Clip(clipped(b, x, 0, 9), b.scalar(0, T.INT32)))
 
-    Rewrite(build, {"x": INTEGERS}, DropClamp()).nothing()
+    Rewrite(build, {"x": INTEGERS}, RedundantClamp()).nothing()
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_clamps_of_floats_without_nan(op_type: str, item: float, fires: bool) ->
         x = b.Where(c, b.scalar(0.5, T.FLOAT), b.scalar(2.0, T.FLOAT))
         return b.Neg(b.op(op_type, x, b.scalar(item, T.FLOAT)))
 
-    rewrite = Rewrite(build, {"c": BOOLEANS}, DropClamp())
+    rewrite = Rewrite(build, {"c": BOOLEANS}, RedundantClamp())
     rewrite.gives("Neg", "Where") if fires else rewrite.nothing()
 
 
@@ -201,11 +201,11 @@ def test_clamps_at_a_zero_of_the_other_sign(op_type: str, other: float) -> None:
         return b.Reciprocal(b.op(op_type, x, b.scalar(0.0, T.FLOAT)))
 
     model = model_of(build, {"c": BOOLEANS})
-    assert not apply_rules(model, [DropClamp()], load_target("ort-cpu"))
+    assert not apply_rules(model, [RedundantClamp()], load_target("ort-cpu"))
 
 
 def test_integers_at_zero_are_taken() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Min(clipped(b, x, -9, 0), b.scalar(0, T.INT32)))
 
-    Rewrite(build, {"x": INTEGERS}, DropClamp()).gives("Neg", "Clip")
+    Rewrite(build, {"x": INTEGERS}, RedundantClamp()).gives("Neg", "Clip")

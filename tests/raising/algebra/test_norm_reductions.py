@@ -12,7 +12,7 @@ from rewriting import Build, Rewrite, fires, foreign, model_of
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.algebra.norm_reductions import Norm, SumOfTerms
+from hlo2onnx.raising.rules.algebra.norm_reductions import ReduceL2Operator, ReduceSumSquareOperator
 from hlo2onnx.targets import load_target
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
@@ -32,7 +32,9 @@ def test_all_of_them(axes: tuple[int, ...], keepdims: int, dtype: str) -> None:
         norm = b.Sqrt(squares(b, x, axes, keepdims))
         return [b.Neg(squares(b, x, axes, keepdims)), b.Neg(magnitudes), b.Neg(norm)]
 
-    rewrite = Rewrite(build, {"x": X.astype(dtype)}, SumOfTerms(), Norm(), tolerance=3e-7)
+    rewrite = Rewrite(
+        build, {"x": X.astype(dtype)}, ReduceSumSquareOperator(), ReduceL2Operator(), tolerance=3e-7
+    )
     rewrite.gives(*["Neg"] * 3, "ReduceL1", "ReduceL2", "ReduceSumSquare")
 
 
@@ -40,21 +42,23 @@ def test_at_the_edges() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Sqrt(squares(b, x, (1,))))
 
-    Rewrite(build, {"x": EDGES}, SumOfTerms(), Norm(), tolerance=3e-7).gives("Neg", "ReduceL2")
+    Rewrite(
+        build, {"x": EDGES}, ReduceSumSquareOperator(), ReduceL2Operator(), tolerance=3e-7
+    ).gives("Neg", "ReduceL2")
 
 
 def test_sums_over_no_axes() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.ReduceSum(b.Mul(x, x), b.i64([]), noop_with_empty_axes=1)
 
-    Rewrite(build, {"x": X}, SumOfTerms()).nothing()
+    Rewrite(build, {"x": X}, ReduceSumSquareOperator()).nothing()
 
 
 def test_a_product_of_two_is_no_square() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.ReduceSum(b.Mul(x, b.Neg(x)), b.i64([2]), keepdims=0)
 
-    Rewrite(build, {"x": X}, SumOfTerms()).nothing()
+    Rewrite(build, {"x": X}, ReduceSumSquareOperator()).nothing()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +76,10 @@ def test_a_product_of_two_is_no_square() -> None:
 )
 def test_how_many_terms(shape: tuple[int, ...], axis: int, fires: int) -> None:
     model = model_of(lambda b, x: b.Neg(squares(b, x, (axis,))), {"x": np.ones(shape, "f4")})
-    assert apply_rules(model, [SumOfTerms()], load_target("ort-cpu"))["sum-of-terms"] == fires
+    assert (
+        apply_rules(model, [ReduceSumSquareOperator()], load_target("ort-cpu"))["reduce-sum-square"]
+        == fires
+    )
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.int32])
@@ -103,11 +110,11 @@ OTHERS: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_sums_and_roots(name: str) -> None:
-    assert not fires(OTHERS[name], {"x": X}, SumOfTerms(), Norm())
+    assert not fires(OTHERS[name], {"x": X}, ReduceSumSquareOperator(), ReduceL2Operator())
 
 
 def test_a_number_has_no_axis() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.ReduceSum(b.Mul(x, x)))
 
-    Rewrite(build, {"x": X[0, 0, 0]}, SumOfTerms()).nothing()
+    Rewrite(build, {"x": X[0, 0, 0]}, ReduceSumSquareOperator()).nothing()

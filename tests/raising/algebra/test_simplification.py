@@ -16,18 +16,22 @@ from rewriting import Build, Rewrite
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.algebra.integer_arithmetic import ComposeOffsets, FloorDivide, Remainder
-from hlo2onnx.raising.rules.algebra.simplification import (
-    DecideComparison,
-    DecideWhere,
-    DropClamp,
-    DropInverse,
-    DropNeutral,
-    FoldAbsorbed,
-    FoldSameOperands,
-    SelectBooleans,
+from hlo2onnx.raising.rules.algebra.integer_arithmetic import (
+    FloorDivide,
+    ReassociateConstants,
+    Remainder,
 )
-from hlo2onnx.raising.rules.shapes.broadcast import ImplicitBroadcast, LateBroadcast
+from hlo2onnx.raising.rules.algebra.simplification import (
+    FoldAbsorbingOperand,
+    FoldComparison,
+    FoldDoubleNegation,
+    FoldIdentityOperand,
+    FoldSameOperands,
+    FoldWhere,
+    RedundantClamp,
+    WhereToLogic,
+)
+from hlo2onnx.raising.rules.shapes.broadcast import ImplicitBroadcast, SinkBroadcast
 
 T = oir.DataType
 FLOATS = np.array([[1.5, -0.0, 0.0], [np.nan, np.inf, -np.inf]], np.float32)
@@ -57,9 +61,11 @@ NEUTRAL = [
 @pytest.mark.parametrize(("op_type", "x", "item"), NEUTRAL)
 def test_drop_neutral(op_type: str, x: np.ndarray, item: float, swapped: bool) -> None:
     if swapped and op_type in ("Sub", "Div"):
-        Rewrite(against(op_type, item, swapped), {"x": np.abs(x) + 2}, DropNeutral()).nothing()
+        Rewrite(
+            against(op_type, item, swapped), {"x": np.abs(x) + 2}, FoldIdentityOperand()
+        ).nothing()
     else:
-        Rewrite(against(op_type, item, swapped), {"x": x}, DropNeutral()).gives("Identity")
+        Rewrite(against(op_type, item, swapped), {"x": x}, FoldIdentityOperand()).gives("Identity")
 
 
 @pytest.mark.parametrize(
@@ -68,14 +74,14 @@ def test_drop_neutral(op_type: str, x: np.ndarray, item: float, swapped: bool) -
      ("Max", INTEGERS, 0), ("Mul", INTEGERS, -1), ("And", BOOLEANS, False)],
 )  # fmt: skip
 def test_what_is_not_neutral(op_type: str, x: np.ndarray, item: float) -> None:
-    Rewrite(against(op_type, item), {"x": x}, DropNeutral()).nothing()
+    Rewrite(against(op_type, item), {"x": x}, FoldIdentityOperand()).nothing()
 
 
 def test_a_neutral_operand_may_broadcast() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Mul(x, b.const(np.ones((4, 2, 3), np.float32)))
 
-    Rewrite(build, {"x": FLOATS}, DropNeutral()).gives("Expand")
+    Rewrite(build, {"x": FLOATS}, FoldIdentityOperand()).gives("Expand")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,7 @@ def test_a_neutral_operand_may_broadcast() -> None:
      ("Mul", FLOATS, 0.0, False), ("And", BOOLEANS, True, False)],
 )  # fmt: skip
 def test_fold_absorbed(op_type: str, x: np.ndarray, item: float, fires: bool) -> None:
-    rewrite = Rewrite(against(op_type, item), {"x": x}, FoldAbsorbed())
+    rewrite = Rewrite(against(op_type, item), {"x": x}, FoldAbsorbingOperand())
     rewrite.gives("Identity", "Expand") if fires else rewrite.nothing()
 
 
@@ -106,7 +112,7 @@ def test_drop_inverse(op_type: str, x: np.ndarray) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Identity(b.op(op_type, b.op(op_type, x)))
 
-    Rewrite(build, {"x": x}, DropInverse()).gives("Identity")
+    Rewrite(build, {"x": x}, FoldDoubleNegation()).gives("Identity")
 
 
 def clipped(b: GraphBuilder, x: oir.Value, low: int, high: int) -> oir.Value:
@@ -123,7 +129,7 @@ def test_decide_comparison(op_type: str, item: int, fires: bool) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Not(b.op(op_type, clipped(b, x, 0, 9), b.scalar_like(item, x)))
 
-    rewrite = Rewrite(build, {"x": INTEGERS}, DecideComparison())
+    rewrite = Rewrite(build, {"x": INTEGERS}, FoldComparison())
     rewrite.gives("Not", "Expand") if fires else rewrite.nothing()
 
 
@@ -131,7 +137,7 @@ def test_comparisons_of_floats_are_not_decided() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.LessOrEqual(b.Relu(x), b.Relu(x))
 
-    Rewrite(build, {"x": FLOATS}, DecideComparison()).nothing()
+    Rewrite(build, {"x": FLOATS}, FoldComparison()).nothing()
 
 
 @pytest.mark.parametrize("answer", [True, False])
@@ -144,21 +150,21 @@ def test_decide_where(answer: bool) -> None:
 
     inputs = {"x": INTEGERS, "y": INTEGERS[:1] + 1}
     expected = ["Identity"] if answer else ["Identity", "Expand"]
-    Rewrite(build, inputs, DecideWhere()).gives(*expected)
+    Rewrite(build, inputs, FoldWhere()).gives(*expected)
 
 
 def test_branches_that_are_the_same() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Where(b.IsNaN(x), x, x))
 
-    Rewrite(build, {"x": FLOATS}, DecideWhere()).gives("Neg")
+    Rewrite(build, {"x": FLOATS}, FoldWhere()).gives("Neg")
 
 
 def test_a_condition_that_varies_is_kept() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Where(b.const(BOOLEANS), x, b.Neg(x))
 
-    Rewrite(build, {"x": FLOATS}, DecideWhere()).nothing()
+    Rewrite(build, {"x": FLOATS}, FoldWhere()).nothing()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +183,7 @@ def test_drop_clamp(build: object, fires: bool) -> None:
         inside = clipped(b, x, 0, 9)
         return b.Neg(build(b, inside))  # type: ignore[operator]
 
-    rewrite = Rewrite(whole, {"x": INTEGERS}, DropClamp())
+    rewrite = Rewrite(whole, {"x": INTEGERS}, RedundantClamp())
     rewrite.gives("Neg", "Clip") if fires else rewrite.nothing()
 
 
@@ -185,14 +191,15 @@ def test_clamps_of_floats_are_kept() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Max(b.Relu(x), b.scalar(-1, T.FLOAT))
 
-    Rewrite(build, {"x": FLOATS}, DropClamp()).nothing()
+    Rewrite(build, {"x": FLOATS}, RedundantClamp()).nothing()
 
 
 # -- all of them ------------------------------------------------------------------------------
 
-ALL = [FoldConstants(), DropNeutral(), FoldAbsorbed(), FoldSameOperands(), DropInverse(),
-       DecideComparison(), DecideWhere(), DropClamp(), ComposeOffsets(), FloorDivide(),
-       Remainder(), ImplicitBroadcast(), LateBroadcast()]  # fmt: skip
+ALL = [FoldConstants(), FoldIdentityOperand(), FoldAbsorbingOperand(), FoldSameOperands(),
+       FoldDoubleNegation(), FoldComparison(), FoldWhere(), RedundantClamp(),
+       ReassociateConstants(), FloorDivide(), Remainder(), ImplicitBroadcast(),
+       SinkBroadcast()]  # fmt: skip
 BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
 COMPARE = ["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"]
 STEPS = st.tuples(
@@ -261,12 +268,12 @@ def test_select_booleans_leaves_open_choices_and_numbers() -> None:
         return jnp.where(c, x, y)
 
     program = hlo2onnx.translate(jax.jit(open_choice).lower(BOOLEANS, BOOLEANS, BOOLEANS))
-    assert "select-booleans" not in program.report.rules
+    assert "where-to-logic" not in program.report.rules
 
     def numbers(b: GraphBuilder, c: oir.Value) -> oir.Value:
         return b.Neg(b.Where(c, b.const(np.int32(1)), b.const(np.int32(0))))
 
-    Rewrite(numbers, {"c": BOOLEANS}, SelectBooleans()).nothing()
+    Rewrite(numbers, {"c": BOOLEANS}, WhereToLogic()).nothing()
 
 
 def test_zero_added_to_what_was_an_integer() -> None:
@@ -275,5 +282,5 @@ def test_zero_added_to_what_was_an_integer() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Add(b.Cast(x, to=T.FLOAT), b.scalar(0.0, T.FLOAT)))
 
-    Rewrite(build, {"x": INTEGERS}, DropNeutral()).gives("Cast", "Neg")
-    Rewrite(build, {"x": FLOATS.astype(np.float64)}, DropNeutral()).nothing()
+    Rewrite(build, {"x": INTEGERS}, FoldIdentityOperand()).gives("Cast", "Neg")
+    Rewrite(build, {"x": FLOATS.astype(np.float64)}, FoldIdentityOperand()).nothing()

@@ -24,7 +24,7 @@ V = RNG.normal(size=3).astype(np.float32)
 
 def carried(function: Callable[..., Any], *args: Any, **options: Any) -> list[tuple[Any, ...]]:
     """The shapes of the states of the only loop; the numbers are those of XLA."""
-    without = {"pack-rows", "unroll-loop", *options.pop("without", ())}
+    without = {"slp-vectorize", "loop-unroll", *options.pop("without", ())}
     program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
     report = program.verify(*args)
     assert report.ok, report
@@ -136,4 +136,4 @@ def test_trips_that_are_not_known_stay() -> None:
 
 
 def test_switched_off() -> None:
-    assert carried(scanned(TURNED["field"]), S, X, without={"columns-first"}) == [(N, 3)]
+    assert carried(scanned(TURNED["field"]), S, X, without={"carry-layout"}) == [(N, 3)]

@@ -17,7 +17,7 @@ from loop_graphs import (
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
-from hlo2onnx.raising.rules.loops.carry_layout import ColumnsFirst
+from hlo2onnx.raising.rules.loops.carry_layout import CarryLayout
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]
@@ -85,7 +85,7 @@ def states_of(run: LoopRewrite) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("name", TURNED)
 def test_columns_first(name: str) -> None:
     step, shape = TURNED[name]
-    run = stepped(step, numbers(*shape), ColumnsFirst())
+    run = stepped(step, numbers(*shape), CarryLayout())
     assert states_of(run) == [(shape[-1], *shape[:-1])]
     assert not run.inside["Transpose"]
 
@@ -118,7 +118,7 @@ STAYS: dict[str, tuple[Step, tuple[int, ...]]] = {
 @pytest.mark.parametrize("name", STAYS)
 def test_columns_stay(name: str) -> None:
     step, shape = STAYS[name]
-    stepped(step, numbers(*shape), ColumnsFirst()).nothing()
+    stepped(step, numbers(*shape), CarryLayout()).nothing()
 
 
 def test_ranges_that_are_computed_in_the_body_stay() -> None:
@@ -132,7 +132,7 @@ def test_ranges_that_are_computed_in_the_body_stay() -> None:
 
         return loop(b, 2, [x], step)
 
-    LoopRewrite(build, {"x": ROWS}, ColumnsFirst()).nothing()
+    LoopRewrite(build, {"x": ROWS}, CarryLayout()).nothing()
 
 
 def test_a_state_beside_and_rows_are_turned_with_it() -> None:
@@ -145,7 +145,7 @@ def test_a_state_beside_and_rows_are_turned_with_it() -> None:
         return [b.Neg(value) for value in loop(b, 3, [v, x, y], step)]
 
     inputs = {"x": ROWS, "y": ROWS + 1, "rows": numbers(3, 8, 2), "v": numbers(8)}
-    run = LoopRewrite(build, inputs, ColumnsFirst())
+    run = LoopRewrite(build, inputs, CarryLayout())
     assert states_of(run) == [(8,), (2, 8), (2, 8)]
 
 
@@ -160,4 +160,4 @@ def test_what_a_branch_reads_stays() -> None:
         made = b.op("If", holds, then_branch=branches[0], else_branch=branches[1])
         return b.Add(swapped_columns(b, s), made)  # type: ignore[no-any-return]
 
-    stepped(step, ROWS, ColumnsFirst()).nothing()
+    stepped(step, ROWS, CarryLayout()).nothing()

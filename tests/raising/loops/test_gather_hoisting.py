@@ -16,21 +16,21 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.loop_vectorize import BatchScanned
+from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize
 from hlo2onnx.rewrite.replace import subgraphs
 
 RNG = np.random.default_rng(0)
 TABLE = np.sort(RNG.normal(size=50)).astype(np.float32)
 X = RNG.normal(size=30).astype(np.float32)
 STEPS = np.array([3], np.int32)
-NAME = "computed-table"
+NAME = "gather-hoisting"
 
 
 class Translated:
     """A function in ONNX, compared with XLA; what is left in the bodies of its loops."""
 
     def __init__(self, function: Callable[..., Any], *args: Any, without: Any = ()) -> None:
-        kept = {"unroll-loop", *without}
+        kept = {"loop-unroll", *without}
         program = hlo2onnx.translate(jax.jit(function).lower(*args), without=kept)
         report = program.verify(*args)
         assert report.ok, report
@@ -167,7 +167,7 @@ def test_rows_that_only_a_loop_reads() -> None:
         made: Sequence[oir.Value] = b.node("Loop", given, {"body": body}, types)
         return [b.Neg(value) for value in made]
 
-    run = Rewrite(build, {"x": X[:4]}, BatchScanned())
+    run = Rewrite(build, {"x": X[:4]}, LoopVectorize())
     assert run.fired and run.nodes["Mul"] == 1 and not run.nodes["Gather"]
 
 

@@ -17,7 +17,7 @@ from loop_graphs import (
 )
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.gather_hoisting import ComputedTable
+from hlo2onnx.raising.rules.loops.gather_hoisting import GatherHoisting
 
 
 def looked_up(of: Any, index: Any = None) -> Body:
@@ -60,7 +60,7 @@ def tables_of(run: LoopRewrite) -> list[str]:
 @pytest.mark.parametrize("name", COMPUTED)
 def test_table(name: str) -> None:
     of, tables = COMPUTED[name]
-    assert tables_of(rewrite(looked_up(of), ComputedTable())) == tables
+    assert tables_of(rewrite(looked_up(of), GatherHoisting())) == tables
 
 
 TABLE_STAYS: dict[str, Body] = {
@@ -86,7 +86,7 @@ TABLE_STAYS: dict[str, Body] = {
 
 @pytest.mark.parametrize("name", TABLE_STAYS)
 def test_table_stays(name: str) -> None:
-    rewrite(TABLE_STAYS[name], ComputedTable()).nothing()
+    rewrite(TABLE_STAYS[name], GatherHoisting()).nothing()
 
 
 @pytest.mark.parametrize(("axes", "fires"), [(1, True), (2, True), (3, False)])
@@ -99,21 +99,21 @@ def test_numbers_with_axes(axes: int, fires: bool) -> None:
         return [b.Add(h, b.Mul(row(b, x, place), b.const(number)))], []
 
     h = np.zeros((1,) * (axes - 1) + (4,), np.float32)
-    assert bool(rewrite(body, ComputedTable(), h=h).fired) == fires
+    assert bool(rewrite(body, GatherHoisting(), h=h).fired) == fires
 
 
 @pytest.mark.parametrize(("rows", "fires"), [(8, True), (9, False)])
 def test_tables_of_eight_times_what_is_taken(rows: int, fires: bool) -> None:
     x = np.ones((rows, 200), np.float32)
     h = np.zeros(200, np.float32)
-    assert bool(rewrite(looked_up(COMPUTED["unary"][0]), ComputedTable(), x=x, h=h).fired) == fires
+    assert bool(rewrite(looked_up(COMPUTED["unary"][0]), GatherHoisting(), x=x, h=h).fired) == fires
 
 
 @pytest.mark.parametrize(("rows", "fires"), [(1024, True), (1025, False)])
 def test_small_tables(rows: int, fires: bool) -> None:
     x = np.ones((rows, 1), np.float32)
     h = np.zeros(1, np.float32)
-    assert bool(rewrite(looked_up(COMPUTED["unary"][0]), ComputedTable(), x=x, h=h).fired) == fires
+    assert bool(rewrite(looked_up(COMPUTED["unary"][0]), GatherHoisting(), x=x, h=h).fired) == fires
 
 
 @pytest.mark.parametrize(("dtype", "fires"), [(np.int32, False), (np.float32, True)])
@@ -128,7 +128,7 @@ def test_what_a_loop_never_divides_by(op: str, dtype: Any, fires: bool) -> None:
         made = b.op(op, seven, r, **({"fmod": 1} if op == "Mod" else {}))
         return [b.Add(h, made)], []
 
-    run = rewrite(body, ComputedTable(), x=x, h=np.zeros(1, dtype), count=3)
+    run = rewrite(body, GatherHoisting(), x=x, h=np.zeros(1, dtype), count=3)
     assert bool(run.fired) == fires
 
 
@@ -142,10 +142,10 @@ def test_a_table_in_a_branch_stays() -> None:
         then, other = branches
         return b.op("If", b.Less(n, b.i64(1)), then_branch=then, else_branch=other)
 
-    LoopRewrite(build, {"x": X, "n": np.array(0)}, ComputedTable()).nothing()
+    LoopRewrite(build, {"x": X, "n": np.array(0)}, GatherHoisting()).nothing()
 
 
 def test_no_table_outside_of_loops() -> None:
     LoopRewrite(
-        lambda b, x, n: b.Exp(row(b, x, n)), {"x": X, "n": np.array(0)}, ComputedTable()
+        lambda b, x, n: b.Exp(row(b, x, n)), {"x": X, "n": np.array(0)}, GatherHoisting()
     ).nothing()

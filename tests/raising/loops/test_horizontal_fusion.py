@@ -42,8 +42,8 @@ def faces(f: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
 
 def both(lowered: Any) -> tuple[Any, Any]:
     """The program with the rule and without it."""
-    rolled = {"unroll-loop"}
-    plain = hlo2onnx.translate(lowered, without={"join-twins", *rolled})
+    rolled = {"loop-unroll"}
+    plain = hlo2onnx.translate(lowered, without={"horizontal-fusion", *rolled})
     return hlo2onnx.translate(lowered, without=rolled), plain
 
 
@@ -61,7 +61,7 @@ class Body:
         program, plain = both(function.lower(*args))
         assert program.verify(*args).ok, program.verify(*args)
         same(program(*args), plain(*args))
-        self.fired = program.report.rules["join-twins"]
+        self.fired = program.report.rules["horizontal-fusion"]
         self.nodes = Counter(node.op_type for node in program.model.graph.all_nodes())
         self.saved = plain.report.nodes.total() - program.report.nodes.total()
 
@@ -123,7 +123,7 @@ def test_twins_that_a_body_returns() -> None:
         return (jnp.tanh(new[0]), jnp.tanh(new[1])), (new, speed(x * x + 1))
 
     program, plain = both(jax.jit(lambda x: lax.scan(step, (x, x + 1), length=3)).lower(X))
-    assert (program.report.rules["join-twins"], program.verify(X).ok) == (1, True)
+    assert (program.report.rules["horizontal-fusion"], program.verify(X).ok) == (1, True)
     same(program(X), plain(X))
 
 
@@ -141,4 +141,4 @@ def test_single_columns_stay() -> None:
 
 def test_outside_of_loops_twins_stay() -> None:
     program = hlo2onnx.translate(jax.jit(faces(TWINS["sum"][0])).lower(X))
-    assert (program.report.rules["join-twins"], program.verify(X).ok) == (0, True)
+    assert (program.report.rules["horizontal-fusion"], program.verify(X).ok) == (0, True)

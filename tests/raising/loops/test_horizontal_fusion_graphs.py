@@ -15,7 +15,7 @@ from loop_graphs import (
 )
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.horizontal_fusion import JoinTwins
+from hlo2onnx.raising.rules.loops.horizontal_fusion import HorizontalFusion
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]
@@ -76,7 +76,7 @@ TWINS: dict[str, tuple[Step, bool]] = {
 @pytest.mark.parametrize("name", TWINS)
 def test_twins(name: str) -> None:
     step, fires = TWINS[name]
-    run = stepped(step, numbers(3, 5), JoinTwins())
+    run = stepped(step, numbers(3, 5), HorizontalFusion())
     assert bool(run.fired) == fires
     assert run.inside["Mul"] == (
         1 if fires else 2 - (name in ("little", "unlike")) - (name == "little")
@@ -86,16 +86,18 @@ def test_twins(name: str) -> None:
 @pytest.mark.parametrize(("columns", "fires"), [(426, True), (427, False)])
 def test_twins_that_are_large(columns: int, fires: bool) -> None:
     """Six nodes are saved, less the one that is read; five are as many as 1280 elements take."""
-    run = stepped(of_both(deep), numbers(3, columns), JoinTwins())
+    run = stepped(of_both(deep), numbers(3, columns), HorizontalFusion())
     assert run.fired if fires else True
 
 
 def test_twins_outside_of_bodies_stay() -> None:
-    LoopRewrite(lambda b, x: of_both(deep)(b, x), {"x": numbers(3, 5)}, JoinTwins()).nothing()
+    LoopRewrite(
+        lambda b, x: of_both(deep)(b, x), {"x": numbers(3, 5)}, HorizontalFusion()
+    ).nothing()
 
 
 def test_single_columns_are_no_twins() -> None:
-    stepped(of_both(deep), numbers(3, 1), JoinTwins()).nothing()
+    stepped(of_both(deep), numbers(3, 1), HorizontalFusion()).nothing()
 
 
 def test_the_second_twin_reads_the_first() -> None:
@@ -103,7 +105,7 @@ def test_the_second_twin_reads_the_first() -> None:
         one = deep(b, thirds(b, x))
         return deep(b, thirds(b, one))
 
-    stepped(step, numbers(3, 5), JoinTwins()).nothing()
+    stepped(step, numbers(3, 5), HorizontalFusion()).nothing()
 
 
 def test_twins_that_are_cut_along_the_last_axis_stay() -> None:
@@ -111,7 +113,9 @@ def test_twins_that_are_cut_along_the_last_axis_stay() -> None:
         u, v, w = thirds(b, x, 1)
         return b.Abs(b.Neg(b.concat([b.Mul(u, v), b.Abs(b.Add(w, u)), b.Neg(v)], 1)))  # type: ignore[no-any-return]
 
-    stepped(lambda b, x: b.Sub(of(b, x), of(b, b.Relu(x))), numbers(4, 3), JoinTwins()).nothing()
+    stepped(
+        lambda b, x: b.Sub(of(b, x), of(b, b.Relu(x))), numbers(4, 3), HorizontalFusion()
+    ).nothing()
 
 
 def test_splits_into_one_along_the_last_axis_stay() -> None:
@@ -124,4 +128,4 @@ def test_splits_into_one_along_the_last_axis_stay() -> None:
         made: Value = b.Sub(of(b, x), of(b, b.Relu(x)))
         return made
 
-    stepped(step, numbers(3, 5), JoinTwins()).nothing()
+    stepped(step, numbers(3, 5), HorizontalFusion()).nothing()

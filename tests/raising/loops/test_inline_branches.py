@@ -18,7 +18,7 @@ from rewriting import Rewrite
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch, InlineTrip
+from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch, InlineSingleTrip
 from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)
@@ -151,7 +151,7 @@ def test_loops_of_no_trip_or_one(name: str) -> None:
     def build(b: GraphBuilder, x: oir.Value, n: oir.Value) -> list[oir.Value]:
         return loop(b, x, *limits(b, n), again)
 
-    run = Rewrite(build, {"x": X, "n": np.array(7)}, InlineTrip())
+    run = Rewrite(build, {"x": X, "n": np.array(7)}, InlineSingleTrip())
     assert bool(run.nodes["Loop"]) == (trips is None)
     assert run.nodes["Sub"] == (trips != 0)
 
@@ -210,7 +210,7 @@ PROGRAMS: dict[str, Callable[[jax.Array, jax.Array], Any]] = {
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "no-inlining": {"without": frozenset({"inline-branch", "inline-trip"})},
+    "no-inlining": {"without": frozenset({"inline-branch", "inline-single-trip"})},
     "no-rule": {"without": frozenset(rule.name for rule in RULES)},
     "functions": {"functions": "keep"},
     "functions-no-rule": {

@@ -16,14 +16,14 @@ from hlo2onnx.rewrite.replace import subgraphs
 
 KEY = np.array([7, 11], np.uint32)
 X = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
-NAME = "separate-chain"
+NAME = "loop-fission"
 
 
 class Translated:
     """A function in ONNX, compared with XLA, and its outermost loops."""
 
     def __init__(self, function: Callable[..., Any], *args: Any, without: Any = ()) -> None:
-        kept = {"unroll-loop", *without}
+        kept = {"loop-unroll", *without}
         program = hlo2onnx.translate(jax.jit(function).lower(*args), without=kept)
         report = program.verify(*args)
         assert report.ok, report

@@ -16,7 +16,7 @@ from loop_graphs import (
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
-from hlo2onnx.raising.rules.loops.loop_fission import SeparateChain
+from hlo2onnx.raising.rules.loops.loop_fission import LoopFission
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value
@@ -51,7 +51,7 @@ def chained(
 
         return [b.Neg(x) for x in loop(b, count, [h, k], step, direct=direct)]
 
-    return LoopRewrite(build, {"h": numbers(2), "k": numbers(key)}, SeparateChain())
+    return LoopRewrite(build, {"h": numbers(2), "k": numbers(key)}, LoopFission())
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_chain_of_two_states_between_others() -> None:
         return [b.Neg(x) for x in loop(b, 4, [h, k, g, m], step)]
 
     inputs = {name: numbers(2) for name in "hkgm"}
-    run = LoopRewrite(build, inputs, SeparateChain())
+    run = LoopRewrite(build, inputs, LoopFission())
     loops = [node for node in run.model.graph if node.op_type == "Loop"]
     assert [len(node.inputs) - 2 for node in loops] == [2, 2]
     first = loops[0].attributes["body"].as_graph()

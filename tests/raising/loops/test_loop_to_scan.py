@@ -23,7 +23,7 @@ H = RNG.normal(size=(3, 4)).astype(np.float32)
 
 def translated(function: Callable[..., Any], *args: Any, **options: Any) -> oir.Graph:
     """The model of a function, the numbers of which are those of XLA."""
-    without = {"unroll-loop", *options.pop("without", ())}
+    without = {"loop-unroll", *options.pop("without", ())}
     program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
     report = program.verify(*args)
     assert report.ok, report
@@ -131,7 +131,7 @@ def test_symbolic_rows() -> None:
         return lax.scan(lambda h, row: (jnp.tanh(h * row), h), jnp.ones_like(x[0]), x)
 
     exported = jax.export.export(jax.jit(function))(spec)
-    program = hlo2onnx.translate(exported, without="unroll-loop")
+    program = hlo2onnx.translate(exported, without="loop-unroll")
     assert count(program.model.graph) == (1, 0)
     for batch in (1, 3):
         assert program.verify(X[:, :batch]).ok

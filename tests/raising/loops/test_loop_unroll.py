@@ -57,7 +57,7 @@ SHORT: dict[str, Callable[[Any], Any]] = {
 def test_short_loops(name: str) -> None:
     found = nodes(SHORT[name], X)
     assert loops(found) == 0
-    assert loops(nodes(SHORT[name], X, without={"unroll-loop"})) > 0
+    assert loops(nodes(SHORT[name], X, without={"loop-unroll"})) > 0
 
 
 def layers(x: jax.Array) -> Any:

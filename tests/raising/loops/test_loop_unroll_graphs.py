@@ -15,7 +15,7 @@ from loop_graphs import (
 )
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.loop_unroll import UnrollLoop
+from hlo2onnx.raising.rules.loops.loop_unroll import LoopUnroll
 
 W = numbers(4, 4)
 FLOAT = oir.DataType.FLOAT
@@ -87,7 +87,7 @@ UNROLLED: dict[str, tuple[Body, int, bool]] = {
 @pytest.mark.parametrize("name", UNROLLED)
 def test_unrolled(name: str) -> None:
     body, count, fires = UNROLLED[name]
-    run = rewrite(body, UnrollLoop(), count=count)
+    run = rewrite(body, LoopUnroll(), count=count)
     assert bool(run.fired) == fires
     assert bool(run.nodes["Loop"]) != fires
     if fires:
@@ -95,10 +95,10 @@ def test_unrolled(name: str) -> None:
 
 
 def test_rows_of_constants_are_constants() -> None:
-    run = rewrite(added(lambda b, x, i: row(b, b.const(X), i)), UnrollLoop(), count=3)
+    run = rewrite(added(lambda b, x, i: row(b, b.const(X), i)), LoopUnroll(), count=3)
     run.gives("Add", "Add", "Add", "Neg")
 
 
 def test_rows_of_arguments_are_sliced() -> None:
-    run = rewrite(added(row), UnrollLoop(), count=2)
+    run = rewrite(added(row), LoopUnroll(), count=2)
     run.gives("Add", "Add", "Neg", "Slice", "Slice", "Squeeze", "Squeeze")

@@ -15,13 +15,13 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.loop_vectorize import BatchScanned, PostponeStacked
+from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
 from hlo2onnx.rewrite.replace import subgraphs
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3, 4)).astype(np.float32)
 W = RNG.normal(size=(4, 4)).astype(np.float32)
-RULES = ("batch-scanned", "postpone-stacked")
+RULES = ("loop-vectorize", "sink-stacked-outputs")
 V = RNG.normal(size=(4,)).astype(np.float32)
 
 
@@ -29,7 +29,7 @@ class Translated:
     """A function in ONNX, compared with XLA; the operators around loops and within them."""
 
     def __init__(self, function: Callable[..., Any], *args: np.ndarray, **options: Any) -> None:
-        without = {"loop-to-scan", "unroll-loop", *options.pop("without", ())}
+        without = {"loop-to-scan", "loop-unroll", *options.pop("without", ())}
         program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
         report = program.verify(*args)
         assert report.ok, report
@@ -92,7 +92,7 @@ BATCHED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", BATCHED)
 def test_work_on_rows_leaves_the_body(name: str, reverse: bool) -> None:
     run = Translated(recurrent(BATCHED[name], reverse=reverse), X)
-    assert run.rules["batch-scanned"]
+    assert run.rules["loop-vectorize"]
     assert +run.inside == Counter(Gather=1, Add=1, Tanh=1, Identity=2)
 
 
@@ -108,7 +108,7 @@ POSTPONED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", POSTPONED)
 def test_work_for_stacks_follows_the_loop(name: str) -> None:
     run = Translated(recurrent(lambda row: row, POSTPONED[name]), X)
-    assert run.rules["postpone-stacked"]
+    assert run.rules["sink-stacked-outputs"]
     assert +run.inside == Counter(Gather=1, Add=1, Tanh=1, Identity=2)
 
 
@@ -290,7 +290,7 @@ def test_rows_in_a_shape_that_follows_from_values(width: int) -> None:
         return b.op("Loop", b.i64(3), None, body=body, types=[(oir.DataType.FLOAT, (3,))])
 
     x = RNG.normal(size=(3, width, 2)).astype(np.float32)
-    Rewrite(build, {"x": x, "k": np.array([4])}, BatchScanned(), PostponeStacked())
+    Rewrite(build, {"x": x, "k": np.array([4])}, LoopVectorize(), SinkStackedOutputs())
 
 
 def test_large_rows_are_not_batched() -> None:
@@ -323,7 +323,7 @@ def test_switched_off(rule: str) -> None:
     function = recurrent(lambda row: row @ W, lambda h: jnp.exp(h))
     run = Translated(function, X, without={rule})
     assert not run.rules[rule]
-    assert run.inside["Gemm" if rule == "batch-scanned" else "Exp"]
+    assert run.inside["Gemm" if rule == "loop-vectorize" else "Exp"]
 
 
 def test_rows_too_large_to_batch_are_opened_once() -> None:

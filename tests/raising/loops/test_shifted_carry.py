@@ -20,14 +20,14 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(9, 4)).astype(np.float32)
 V = RNG.normal(size=(9, 4)).astype(np.float32)
 LAST = RNG.normal(size=(4,)).astype(np.float32)
-NAME = "earlier-row"
+NAME = "shifted-carry"
 
 
 class Translated:
     """A function in ONNX, compared with XLA; what is left in the bodies of its loops."""
 
     def __init__(self, function: Callable[..., Any], *args: Any, without: Any = ()) -> None:
-        kept = {"unroll-loop", *without}
+        kept = {"loop-unroll", *without}
         program = hlo2onnx.translate(jax.jit(function).lower(*args), without=kept)
         report = program.verify(*args)
         assert report.ok, report
@@ -134,7 +134,7 @@ def test_a_mask_is_scanned_as_it_is_made() -> None:
         return lax.scan(step, x, (jnp.arange(9), rows))[0]
 
     args = (np.ones((5, 4), np.float32), X)
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), without=["unroll-loop"])
+    program = hlo2onnx.translate(jax.jit(function).lower(*args), without=["loop-unroll"])
     assert program.verify(*args).ok
     (scan,) = (node for node in program.model.graph if node.op_type == "Scan")
     sizes = [

@@ -16,7 +16,7 @@ from loop_graphs import (
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
-from hlo2onnx.raising.rules.loops.shifted_carry import EarlierRow
+from hlo2onnx.raising.rules.loops.shifted_carry import ShiftedCarry
 
 
 def two_states(step: Any, *rules: Any, count: int = 5) -> LoopRewrite:
@@ -36,7 +36,7 @@ def test_a_state_that_is_the_row_before(first: bool, count: int) -> None:
             return [r, b.Add(g, h)], [b.Mul(g, h), b.Abs(h)]
         return [b.Add(h, g), r], [b.Mul(g, h), b.Abs(g)]
 
-    run = two_states(step, EarlierRow(), count=count)
+    run = two_states(step, ShiftedCarry(), count=count)
     assert run.fired and run.inside["Gather"] >= 1 and run.inside["Add"] == 1
     stacks = [node for node in run.model.graph if node.op_type == "Concat"]
     assert [shape_of(node.outputs[0]) for node in stacks] == [(count, 4)]
@@ -48,7 +48,7 @@ def test_states_of_rows_and_of_copies() -> None:
     def step(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value, g: oir.Value) -> Any:
         return [b.Identity(b.Exp(row(b, x, i))), row(b, x, i)], [b.Mul(g, h)]
 
-    run = two_states(step, EarlierRow())
+    run = two_states(step, ShiftedCarry())
     assert run.fired
 
 
@@ -59,12 +59,12 @@ def test_states_that_the_body_returns_as_they_are() -> None:
 
         return [b.Neg(value) for value in loop(b, 4, [h, g], step, direct=True)]
 
-    run = LoopRewrite(build, {"x": X, "h": H, "g": H * 3 + 1}, EarlierRow())
-    assert run.fired == {"earlier-row": 2} and run.outside["Loop"] == 1
+    run = LoopRewrite(build, {"x": X, "h": H, "g": H * 3 + 1}, ShiftedCarry())
+    assert run.fired == {"shifted-carry": 2} and run.outside["Loop"] == 1
 
 
 def test_states_of_states_stay() -> None:
     def step(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value, g: oir.Value) -> Any:
         return [b.Add(g, row(b, x, i)), b.Neg(h)], [b.Mul(g, h)]
 
-    two_states(step, EarlierRow()).nothing()
+    two_states(step, ShiftedCarry()).nothing()

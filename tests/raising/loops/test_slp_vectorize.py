@@ -66,8 +66,8 @@ class Looped:
 
         lowered = jax.jit(run).lower(x)
         self.program = hlo2onnx.translate(lowered)
-        plain = hlo2onnx.translate(lowered, without={"pack-rows"})
-        self.fired = self.program.report.rules["pack-rows"]
+        plain = hlo2onnx.translate(lowered, without={"slp-vectorize"})
+        self.fired = self.program.report.rules["slp-vectorize"]
         special = RNG.choice(SPECIAL, x.shape).astype(x.dtype)
         for given in (x, special):
             for one, other in zip(
@@ -126,7 +126,7 @@ def test_double_precision() -> None:
         lowered = jax.jit(lambda x: lax.scan(lambda s, _: (midpoint(lorenz)(s), s), x, length=20))
         lowered = lowered.lower(x)
         program = hlo2onnx.translate(lowered)
-        assert program.report.rules["pack-rows"]
+        assert program.report.rules["slp-vectorize"]
         assert program.verify(x).ok
 
 
@@ -153,7 +153,7 @@ def test_a_row_that_is_read_elsewhere() -> None:
 
     x = states(3)
     program = hlo2onnx.translate(jax.jit(run).lower(x))
-    assert not program.report.rules["pack-rows"]
+    assert not program.report.rules["slp-vectorize"]
     assert program.verify(x).ok
 
 
@@ -162,7 +162,7 @@ def test_a_step_that_is_an_argument() -> None:
     run = jax.jit(lambda x, dt: lax.fori_loop(0, 20, lambda _, s: euler(lorenz, dt)(s), x))
     args = (states(3), np.float32(0.01))
     program = hlo2onnx.translate(run.lower(*args))
-    assert not program.report.rules["pack-rows"]
+    assert not program.report.rules["slp-vectorize"]
     assert program.verify(*args).ok
 
 
@@ -176,7 +176,7 @@ def test_another_state_beside() -> None:
 
     args = (states(3), np.float32(1))
     program = hlo2onnx.translate(jax.jit(run).lower(*args))
-    assert program.report.rules["pack-rows"]
+    assert program.report.rules["slp-vectorize"]
     assert program.verify(*args).ok
 
 

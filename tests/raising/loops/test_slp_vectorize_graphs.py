@@ -17,9 +17,9 @@ from loop_graphs import (
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
-from hlo2onnx.raising.rules.loops.horizontal_fusion import JoinTwins
-from hlo2onnx.raising.rules.loops.slp_vectorize import PackRows
-from hlo2onnx.raising.rules.shapes.scatter_to_pad import GhostCells
+from hlo2onnx.raising.rules.loops.horizontal_fusion import HorizontalFusion
+from hlo2onnx.raising.rules.loops.slp_vectorize import SlpVectorize
+from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value
@@ -79,7 +79,7 @@ def test_packed(name: str) -> None:
         return [b.Neg(x) for x in loop(b, 3, [s], lambda i, s: ([of(b, s)], [s]))]
 
     run = LoopRewrite(
-        build, {"s": np.random.default_rng(0).normal(size=shape).astype(np.float32)}, PackRows()
+        build, {"s": np.random.default_rng(0).normal(size=shape).astype(np.float32)}, SlpVectorize()
     )
     assert bool(run.fired) == fires
     if fires:
@@ -91,7 +91,7 @@ def test_no_rule_of_bodies_looks_outside_of_them() -> None:
         ends = [b.slice(x, [1], [2], axes=[1]), b.Identity(b.slice(x, [1], [5], axes=[1]))]
         return b.concat(ends, 1)
 
-    rules = (GhostCells(), JoinTwins())
+    rules = (ScatterToPad(), HorizontalFusion())
     LoopRewrite(build, {"x": numbers(3, 5)}, *rules).nothing()
 
 
@@ -106,7 +106,7 @@ def test_numbers_of_rows(rows: int, fires: bool) -> None:
     def build(b: GraphBuilder, s: Value) -> Any:
         return loop(b, 2, [s], lambda i, s: ([b.Sub(s, rotated(b, s))], []))
 
-    run = LoopRewrite(build, {"s": np.ones((rows, 3), np.float32)}, PackRows())
+    run = LoopRewrite(build, {"s": np.ones((rows, 3), np.float32)}, SlpVectorize())
     assert bool(run.fired) == fires
 
 
@@ -133,7 +133,7 @@ def test_other_pieces_stay(of: Row) -> None:
         return loop(b, 2, [s], lambda i, s: ([b.Sub(s, of(b, s))], []))
 
     shape = (4, 2) if of is of_two_rows_each else (2, 2)
-    LoopRewrite(build, {"s": numbers(*shape)}, PackRows()).nothing()
+    LoopRewrite(build, {"s": numbers(*shape)}, SlpVectorize()).nothing()
 
 
 READ: dict[str, Callable[..., Any]] = {
@@ -155,7 +155,7 @@ def test_rows_and_states_that_are_read_elsewhere_stay(name: str) -> None:
 
         return loop(b, 2, [s], step)
 
-    LoopRewrite(build, {"s": numbers(2, 3)}, PackRows()).nothing()
+    LoopRewrite(build, {"s": numbers(2, 3)}, SlpVectorize()).nothing()
 
 
 def test_a_state_that_another_one_becomes_stays() -> None:
@@ -165,4 +165,4 @@ def test_a_state_that_another_one_becomes_stays() -> None:
 
         return loop(b, 2, [s, b.Neg(s)], step)
 
-    LoopRewrite(build, {"s": numbers(2, 3)}, PackRows()).nothing()
+    LoopRewrite(build, {"s": numbers(2, 3)}, SlpVectorize()).nothing()

@@ -27,7 +27,7 @@ def depth(graph: oir.Graph) -> int:
 
 
 def translated(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    without = {"unroll-loop", *options.pop("without", ())}
+    without = {"loop-unroll", *options.pop("without", ())}
     program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
     report = program.verify(*args)
     assert report.ok, report
@@ -102,7 +102,7 @@ def test_rows_alone(inner: Any) -> None:
     """Nothing is left of the outer loop."""
     program = translated(lambda x: lax.map(inner, x), X)
     assert depth(program.model.graph) == 1
-    assert depth(translated(lambda x: lax.map(inner, x), X, without=["batch-scanned"]).model.graph)
+    assert depth(translated(lambda x: lax.map(inner, x), X, without=["loop-vectorize"]).model.graph)
 
 
 def test_random_numbers_of_given_keys() -> None:

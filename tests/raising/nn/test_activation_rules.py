@@ -10,11 +10,11 @@ from rewriting import Build, Rewrite, fires
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.activations import (
     ActivationOperators,
-    ClipBetween,
-    ClipWhere,
+    MinMaxToClip,
     Relu,
     Selu,
     Sigmoid,
+    WhereToClip,
 )
 
 X = np.array([[-2.5, -1.0, -0.0], [0.5, 1.0, 7.0]], np.float32)
@@ -244,7 +244,7 @@ def between(low: float, high: float, dims: tuple[int, ...] = (), read: str = "")
     [(-1, 1, ""), (1, 1, ""), (0, 6, "Exp"), (-6, 0, "Exp"), (-0.0, 6, "Exp")],
 )
 def test_clip_between(low: float, high: float, read: str, dtype: type) -> None:
-    found = Rewrite(between(low, high, read=read), {"x": X.astype(dtype)}, ClipBetween())
+    found = Rewrite(between(low, high, read=read), {"x": X.astype(dtype)}, MinMaxToClip())
     found.gives("Clip", *([read] if read else []))
 
 
@@ -252,7 +252,7 @@ def test_clip_of_relu() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Exp(b.Min(b.Relu(x), number(b, x, 2)))
 
-    Rewrite(build, {"x": X}, ClipBetween()).gives("Clip", "Exp")
+    Rewrite(build, {"x": X}, MinMaxToClip()).gives("Clip", "Exp")
 
 
 @pytest.mark.parametrize(
@@ -260,12 +260,12 @@ def test_clip_of_relu() -> None:
     [(1, -1, ()), (0, 6, ()), (-6, 0, ()), (-1, 1, (1, 1, 1))],
 )
 def test_no_clip_between(low: float, high: float, dims: tuple[int, ...]) -> None:
-    Rewrite(between(low, high, dims), {"x": X}, ClipBetween()).nothing()
+    Rewrite(between(low, high, dims), {"x": X}, MinMaxToClip()).nothing()
 
 
 def test_other_minima_are_no_clips() -> None:
-    Rewrite(lambda b, x, y: b.Min(x, y), INPUTS, ClipBetween()).nothing()
-    Rewrite(between(-1, 1), {"x": X.astype(np.int32)}, ClipBetween()).nothing()
+    Rewrite(lambda b, x, y: b.Min(x, y), INPUTS, MinMaxToClip()).nothing()
+    Rewrite(between(-1, 1), {"x": X.astype(np.int32)}, MinMaxToClip()).nothing()
 
 
 def chosen(low: float, high: float, dims: tuple[int, ...] = ()) -> Build:
@@ -281,18 +281,18 @@ def chosen(low: float, high: float, dims: tuple[int, ...] = ()) -> Build:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("bounds", [(-1, 1), (0, 1), (-1, 0)])
 def test_clip_where(bounds: tuple[float, float], dtype: type) -> None:
-    Rewrite(chosen(*bounds), {"x": X.astype(dtype)}, ClipWhere()).gives("Clip")
+    Rewrite(chosen(*bounds), {"x": X.astype(dtype)}, WhereToClip()).gives("Clip")
 
 
 @pytest.mark.parametrize("bounds", [(1, -1), (1, 1), (-0.0, 1), (-1, -0.0)])
 def test_no_clip_where(bounds: tuple[float, float]) -> None:
-    Rewrite(chosen(*bounds), {"x": X}, ClipWhere()).nothing()
+    Rewrite(chosen(*bounds), {"x": X}, WhereToClip()).nothing()
 
 
 def test_other_choices_are_no_clips() -> None:
-    Rewrite(chosen(-1, 1, (1, 1, 1)), {"x": X}, ClipWhere()).nothing()
-    Rewrite(chosen(-1, 1), {"x": X.astype(np.int32)}, ClipWhere()).nothing()
-    Rewrite(lambda b, x, y: b.Where(b.Greater(x, y), x, y), INPUTS, ClipWhere()).nothing()
+    Rewrite(chosen(-1, 1, (1, 1, 1)), {"x": X}, WhereToClip()).nothing()
+    Rewrite(chosen(-1, 1), {"x": X.astype(np.int32)}, WhereToClip()).nothing()
+    Rewrite(lambda b, x, y: b.Where(b.Greater(x, y), x, y), INPUTS, WhereToClip()).nothing()
 
 
 def multiple(gamma: float, dims: tuple[int, ...] = (), **alpha: float) -> Build:

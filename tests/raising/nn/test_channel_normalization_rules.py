@@ -9,7 +9,10 @@ from rewriting import Build, Rewrite, fires, foreign
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.channel_normalization import BatchNormalization, GroupNormalization
-from hlo2onnx.raising.rules.nn.channel_scale_shift import ChannelsAffine, InstanceParameters
+from hlo2onnx.raising.rules.nn.channel_scale_shift import (
+    AffineToBatchNormalization,
+    InstanceNormalizationAffine,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(1, 2, (2, 6, 4, 6)).astype(np.float32)
@@ -45,7 +48,7 @@ TAKEN: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_instance_parameters(name: str) -> None:
-    found = Rewrite(TAKEN[name], IMAGE, InstanceParameters(), tolerance=1e-6)
+    found = Rewrite(TAKEN[name], IMAGE, InstanceNormalizationAffine(), tolerance=1e-6)
     assert found.fired and not found.nodes["Add"] and not found.nodes["Mul"]
     (node,) = (n for n in found.model.graph if n.op_type == "InstanceNormalization")
     assert node.attributes["epsilon"].as_float() == 0.25
@@ -78,7 +81,7 @@ KEPT: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", KEPT)
 def test_other_parameters(name: str) -> None:
-    Rewrite(KEPT[name], IMAGE, InstanceParameters()).nothing()
+    Rewrite(KEPT[name], IMAGE, InstanceNormalizationAffine()).nothing()
 
 
 # -- scales and shifts between convolutions -------------------------------------------------------
@@ -117,7 +120,7 @@ AFFINE: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", AFFINE)
 def test_channels_affine(name: str) -> None:
-    found = Rewrite(AFFINE[name], IMAGE, ChannelsAffine(), tolerance=2e-6)
+    found = Rewrite(AFFINE[name], IMAGE, AffineToBatchNormalization(), tolerance=2e-6)
     assert found.nodes["BatchNormalization"] == 1 and not found.nodes["Mul"]
 
 
@@ -158,14 +161,14 @@ NOT_AFFINE: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", NOT_AFFINE)
 def test_no_channels_affine(name: str) -> None:
-    Rewrite(NOT_AFFINE[name], IMAGE, ChannelsAffine()).nothing()
+    Rewrite(NOT_AFFINE[name], IMAGE, AffineToBatchNormalization()).nothing()
 
 
 def test_convolutions_of_others_are_unknown() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return affine(b, b.Tanh(foreign(conv(b, x))))
 
-    assert not fires(build, IMAGE, ChannelsAffine())
+    assert not fires(build, IMAGE, AffineToBatchNormalization())
     doubles = {"x": X.astype(np.float64)}
 
     def of_doubles(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -173,7 +176,7 @@ def test_convolutions_of_others_are_unknown() -> None:
         scale, shift = b.const(S.astype(np.float64)), b.const(B.astype(np.float64))
         return b.Relu(b.Add(b.Mul(y, scale), shift))
 
-    assert not fires(of_doubles, doubles, ChannelsAffine())
+    assert not fires(of_doubles, doubles, AffineToBatchNormalization())
 
 
 # -- batch normalization -------------------------------------------------------------------------

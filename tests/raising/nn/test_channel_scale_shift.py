@@ -15,8 +15,11 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.channel_scale_shift import ChannelsAffine, InstanceParameters
-from hlo2onnx.raising.rules.nn.fold_into_conv import BiasIntoConvolution, ScaleIntoConvolution
+from hlo2onnx.raising.rules.nn.channel_scale_shift import (
+    AffineToBatchNormalization,
+    InstanceNormalizationAffine,
+)
+from hlo2onnx.raising.rules.nn.fold_into_conv import FoldBiasIntoConv, FoldScaleIntoConv
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(1, 2, (2, 6, 6, 8)).astype(np.float32)
@@ -50,7 +53,7 @@ def test_into_a_transposed_convolution(groups: int, divides: bool) -> None:
         y = (b.Div if divides else b.Mul)(y, b.const(scale))
         return b.Neg(b.Add(y, b.const(shift)))
 
-    rules = ScaleIntoConvolution(), BiasIntoConvolution()
+    rules = FoldScaleIntoConv(), FoldBiasIntoConv()
     Rewrite(build, {"x": CHANNELS}, *rules, tolerance=1e-5).gives("ConvTranspose", "Neg")
 
 
@@ -105,7 +108,7 @@ def test_scaled_values_that_others_read_stay() -> None:
         scaled = b.Mul(b.Tanh(y), b.const(S.reshape(1, 8, 1, 1)))
         return [b.Neg(scaled), b.Relu(b.Add(scaled, b.const(B.reshape(1, 8, 1, 1))))]
 
-    Rewrite(build, {"x": CHANNELS}, ChannelsAffine()).nothing()
+    Rewrite(build, {"x": CHANNELS}, AffineToBatchNormalization()).nothing()
 
 
 def test_parameters_of_instance_normalization() -> None:
@@ -121,7 +124,7 @@ def test_computed_parameters_of_instance_normalization() -> None:
         y = b.InstanceNormalization(x, ones, b.const(np.zeros(8, np.float32)), epsilon=1e-5)
         return b.Neg(b.Mul(y, b.reshape(s, (1, 8, 1, 1))))
 
-    result = Rewrite(build, {"x": CHANNELS, "s": S}, InstanceParameters(), tolerance=1e-5)
+    result = Rewrite(build, {"x": CHANNELS, "s": S}, InstanceNormalizationAffine(), tolerance=1e-5)
     result.gives("InstanceNormalization", "Neg")
 
 
@@ -133,7 +136,7 @@ def test_parameters_that_are_not_of_channels(shape: tuple[int, ...]) -> None:
         return b.Neg(b.Mul(y, b.const(np.ones(shape, np.float32))))
 
     x = RNG.normal(size=(2, 8, 8, 6)).astype(np.float32)
-    Rewrite(build, {"x": x}, InstanceParameters()).nothing()
+    Rewrite(build, {"x": x}, InstanceNormalizationAffine()).nothing()
 
 
 def test_instance_parameters_are_taken_once() -> None:
@@ -145,5 +148,5 @@ def test_instance_parameters_are_taken_once() -> None:
         y = b.InstanceNormalization(x, ones, zeros, epsilon=1e-5)
         return b.Neg(b.Mul(b.Add(b.Mul(y, scale), bias), scale))
 
-    result = Rewrite(build, {"x": CHANNELS}, InstanceParameters(), tolerance=1e-5)
+    result = Rewrite(build, {"x": CHANNELS}, InstanceNormalizationAffine(), tolerance=1e-5)
     result.gives("Reshape", "Reshape", "InstanceNormalization", "Mul", "Neg")

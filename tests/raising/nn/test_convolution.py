@@ -11,7 +11,7 @@ from rewriting import Build, Rewrite, fires, foreign, padded_by
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.convolution import KernelGradient, PadIntoConvolution
+from hlo2onnx.raising.rules.nn.convolution import ConvFilterGradient, FoldPadIntoConv
 from hlo2onnx.raising.rules.shapes.reshape import ComposeTransposes
 
 
@@ -43,8 +43,8 @@ def test_kernel_gradient(
     image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, object]
 ) -> None:
     inputs = {"x": _normal(*image), "w": _normal(*kernel)}
-    found = Rewrite(_conv(**attributes), inputs, KernelGradient(), tolerance=1e-5)
-    assert found.fired["kernel-gradient"] == 1
+    found = Rewrite(_conv(**attributes), inputs, ConvFilterGradient(), tolerance=1e-5)
+    assert found.fired["conv-filter-gradient"] == 1
     assert not found.nodes["Conv"]
 
 
@@ -62,7 +62,7 @@ def test_other_convolutions_stay(
     image: tuple[int, ...], kernel: tuple[int, ...], attributes: dict[str, object]
 ) -> None:
     inputs = {"x": _normal(*image), "w": _normal(*kernel)}
-    Rewrite(_conv(**attributes), inputs, KernelGradient()).nothing()
+    Rewrite(_conv(**attributes), inputs, ConvFilterGradient()).nothing()
 
 
 @pytest.mark.parametrize(
@@ -77,25 +77,25 @@ def test_from_which_size_on(
     image: tuple[int, ...], kernel: tuple[int, ...], is_large: bool
 ) -> None:
     inputs = {"x": _normal(*image), "w": _normal(*kernel)}
-    assert fires(_conv(), inputs, KernelGradient()) == is_large
+    assert fires(_conv(), inputs, ConvFilterGradient()) == is_large
 
 
 def test_convolutions_that_pad_by_themselves_stay() -> None:
     inputs = {"x": _normal(8, 8, 16, 16), "w": _normal(16, 8, 14, 14)}
-    assert fires(_conv(), inputs, KernelGradient())
+    assert fires(_conv(), inputs, ConvFilterGradient())
     for name in ("VALID", "SAME_UPPER"):
 
         def build(b: GraphBuilder, x: oir.Value, w: oir.Value, kind: str = name) -> oir.Value:
             return padded_by(b.Conv(x, w), kind)
 
-        assert not fires(build, inputs, KernelGradient())
+        assert not fires(build, inputs, ConvFilterGradient())
 
 
 def test_operators_of_others_stay() -> None:
     inputs = {"x": _normal(8, 8, 16, 16), "w": _normal(16, 8, 14, 14)}
-    assert not fires(lambda b, x, w: foreign(b.Conv(x, w)), inputs, KernelGradient())
+    assert not fires(lambda b, x, w: foreign(b.Conv(x, w)), inputs, ConvFilterGradient())
     doubles = {name: array.astype(np.float64) for name, array in inputs.items()}
-    assert not fires(_conv(), doubles, KernelGradient())
+    assert not fires(_conv(), doubles, ConvFilterGradient())
 
 
 def test_constant_weights_and_biases_stay() -> None:
@@ -108,15 +108,15 @@ def test_constant_weights_and_biases_stay() -> None:
         return b.Conv(x, w, bias)
 
     image = _normal(8, 8, 16, 16)
-    Rewrite(constant, {"x": image}, KernelGradient()).nothing()
+    Rewrite(constant, {"x": image}, ConvFilterGradient()).nothing()
     inputs = {"x": image, "w": weights, "bias": _normal(16)}
-    Rewrite(biased, inputs, KernelGradient()).nothing()
+    Rewrite(biased, inputs, ConvFilterGradient()).nothing()
 
 
 def test_half_precision_stays() -> None:
     inputs = {"x": _normal(8, 8, 16, 16), "w": _normal(16, 8, 14, 14)}
     halves = {name: array.astype(np.float16) for name, array in inputs.items()}
-    Rewrite(_conv(), halves, KernelGradient(), ComposeTransposes()).nothing()
+    Rewrite(_conv(), halves, ConvFilterGradient(), ComposeTransposes()).nothing()
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -132,7 +132,7 @@ def test_gradient_in_jax(stride: int, padding: str) -> None:
 
     args = _normal(3, 3, 16, 32) / 8, _normal(16, 14, 14, 16)
     program = hlo2onnx.translate(jax.jit(jax.grad(loss)).lower(*args))
-    assert program.report.rules["kernel-gradient"] == 1
+    assert program.report.rules["conv-filter-gradient"] == 1
     assert program.report.nodes["Conv"] == 1
     verification = program.verify(*args)
     assert verification.ok, verification
@@ -163,7 +163,7 @@ def test_zeros_around_an_image(
     image: tuple[int, ...], kernel: tuple[int, ...], pads: list[int], attributes: dict[str, object]
 ) -> None:
     inputs = {"x": _normal(*image), "w": _normal(*kernel)}
-    Rewrite(_padded(pads, **attributes), inputs, PadIntoConvolution(), tolerance=1e-5).gives("Conv")
+    Rewrite(_padded(pads, **attributes), inputs, FoldPadIntoConv(), tolerance=1e-5).gives("Conv")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_zeros_around_an_image(
 def test_other_edges_of_an_image(pads: list[int], mode: str, value: float) -> None:
     channels = 2 + pads[1] + pads[5]
     inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, channels, 3, 3)}
-    Rewrite(_padded(pads, mode, value), inputs, PadIntoConvolution()).nothing()
+    Rewrite(_padded(pads, mode, value), inputs, FoldPadIntoConv()).nothing()
 
 
 def test_an_edge_that_others_read_stays() -> None:
@@ -193,7 +193,7 @@ def test_an_edge_that_others_read_stays() -> None:
         return [b.Conv(padded, w), b.Exp(padded)]
 
     inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3)}
-    Rewrite(build, inputs, PadIntoConvolution()).nothing()
+    Rewrite(build, inputs, FoldPadIntoConv()).nothing()
 
 
 EDGES = [0, 0, 1, 1, 0, 0, 1, 1]
@@ -220,8 +220,8 @@ def _biased(b: GraphBuilder, x: oir.Value, w: oir.Value) -> oir.Value:
 
 def test_edges_without_a_value() -> None:
     inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3)}
-    Rewrite(_twice, inputs, PadIntoConvolution(), tolerance=1e-5).gives("Conv", "Conv", "Neg")
-    Rewrite(_biased, inputs, PadIntoConvolution(), tolerance=1e-5).gives("Conv")
+    Rewrite(_twice, inputs, FoldPadIntoConv(), tolerance=1e-5).gives("Conv", "Conv", "Neg")
+    Rewrite(_biased, inputs, FoldPadIntoConv(), tolerance=1e-5).gives("Conv")
 
 
 def _computed(b: GraphBuilder, x: oir.Value, w: oir.Value, edges: oir.Value) -> oir.Value:
@@ -249,9 +249,9 @@ UNPADDED: dict[str, Build] = {
 @pytest.mark.parametrize("name", UNPADDED)
 def test_other_operands_of_a_convolution(name: str) -> None:
     inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3)}
-    assert not fires(UNPADDED[name], inputs, PadIntoConvolution())
+    assert not fires(UNPADDED[name], inputs, FoldPadIntoConv())
 
 
 def test_edges_that_are_computed_stay() -> None:
     inputs = {"x": _normal(1, 2, 8, 8), "w": _normal(4, 2, 3, 3), "edges": np.array(EDGES)}
-    assert not fires(_computed, inputs, PadIntoConvolution())
+    assert not fires(_computed, inputs, FoldPadIntoConv())

@@ -10,13 +10,13 @@ import pytest
 from rewriting import Rewrite, fires, foreign
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.fold_into_conv import BiasIntoConvolution, ScaleIntoConvolution
+from hlo2onnx.raising.rules.nn.fold_into_conv import FoldBiasIntoConv, FoldScaleIntoConv
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 3, 8, 8)).astype(np.float32)
 W = RNG.normal(size=(4, 3, 3, 3)).astype(np.float32)
 C = RNG.normal(size=(4, 1, 1)).astype(np.float32)
-RULES = BiasIntoConvolution(), ScaleIntoConvolution()
+RULES = FoldBiasIntoConv(), FoldScaleIntoConv()
 Build = Callable[..., "oir.Value | Sequence[oir.Value]"]
 
 

@@ -14,7 +14,7 @@ from rewriting import Rewrite
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.layer_normalization import (
-    CentreFirst,
+    CenterBeforeScale,
     LayerNormalization,
     RMSNormalization,
 )
@@ -192,7 +192,7 @@ def test_centre_first() -> None:
         mean, factor = b.ReduceMean(x, b.i64([2]), keepdims=1), b.ReduceMax(x, keepdims=1)
         return b.Sub(b.Mul(factor, x), b.Mul(mean, factor))
 
-    Rewrite(build, {"x": X}, CentreFirst(), tolerance=1e-5).gives(
+    Rewrite(build, {"x": X}, CenterBeforeScale(), tolerance=1e-5).gives(
         "ReduceMax", "ReduceMean", "Sub", "Mul"
     )
 
@@ -200,7 +200,7 @@ def test_centre_first() -> None:
         mean, factor = b.ReduceMean(b.Abs(x), b.i64([2]), keepdims=1), b.ReduceMax(x, keepdims=1)
         return b.Sub(b.Mul(factor, x), b.Mul(mean, factor))
 
-    Rewrite(other, {"x": X}, CentreFirst()).nothing()
+    Rewrite(other, {"x": X}, CenterBeforeScale()).nothing()
 
 
 def test_the_rules_alone() -> None:

@@ -11,9 +11,9 @@ from rewriting import Build, Rewrite, fires, foreign
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.layer_normalization import (
-    CentreFirst,
+    CenterBeforeScale,
     LayerNormalization,
-    NormalizationParameters,
+    LayerNormalizationAffine,
     RMSNormalization,
 )
 
@@ -273,7 +273,7 @@ PARAMETERS: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters(name: str) -> None:
-    found = Rewrite(PARAMETERS[name], {"x": X}, NormalizationParameters(), tolerance=1e-6)
+    found = Rewrite(PARAMETERS[name], {"x": X}, LayerNormalizationAffine(), tolerance=1e-6)
     assert found.fired and not found.nodes["Mul"] and not found.nodes["Add"]
     assert epsilon_of(found, "RMSNormalization" if "RMS" in name else "LayerNormalization") == 0.25
 
@@ -308,7 +308,7 @@ NO_PARAMETERS: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", NO_PARAMETERS)
 def test_no_parameters(name: str) -> None:
-    Rewrite(NO_PARAMETERS[name], {"x": CUBE}, NormalizationParameters()).nothing()
+    Rewrite(NO_PARAMETERS[name], {"x": CUBE}, LayerNormalizationAffine()).nothing()
 
 
 # -- the mean in the bias ------------------------------------------------------------------------
@@ -340,7 +340,7 @@ BIASED: dict[str, Build] = {
 @pytest.mark.parametrize("name", [*CENTRE, *BIASED])
 def test_centre_first(name: str) -> None:
     build = (CENTRE | BIASED)[name]
-    found = Rewrite(build, {"x": X}, CentreFirst(), tolerance=1e-6)
+    found = Rewrite(build, {"x": X}, CenterBeforeScale(), tolerance=1e-6)
     found.gives("ReduceMax", "ReduceMean", "Sub", "Mul", *["Add"] * (name in BIASED))
 
 
@@ -360,13 +360,13 @@ def viewed(
 
 @pytest.mark.parametrize("bias", [(), (4, 2), (1, 2)])
 def test_centre_first_of_views(bias: tuple[int, ...]) -> None:
-    found = Rewrite(lambda b, x: viewed(b, x, bias), {"x": X}, CentreFirst(), tolerance=1e-6)
+    found = Rewrite(lambda b, x: viewed(b, x, bias), {"x": X}, CenterBeforeScale(), tolerance=1e-6)
     assert found.fired and found.nodes["Mul"] == 1
 
 
 @pytest.mark.parametrize("bias", [(4, 1), (2,), (1, 1)])
 def test_a_bias_that_is_broadcast_before_it_is_reshaped(bias: tuple[int, ...]) -> None:
-    Rewrite(lambda b, x: viewed(b, x, bias), {"x": X}, CentreFirst()).nothing()
+    Rewrite(lambda b, x: viewed(b, x, bias), {"x": X}, CenterBeforeScale()).nothing()
 
 
 NO_CENTRE: dict[str, Build] = {
@@ -403,4 +403,4 @@ NO_CENTRE: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", NO_CENTRE)
 def test_no_centre_first(name: str) -> None:
-    Rewrite(NO_CENTRE[name], {"x": CUBE, "y": CUBE + 5}, CentreFirst()).nothing()
+    Rewrite(NO_CENTRE[name], {"x": CUBE, "y": CUBE + 5}, CenterBeforeScale()).nothing()

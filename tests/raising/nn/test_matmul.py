@@ -23,10 +23,10 @@ import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.nn.matmul import Gemm, RowProduct, VectorBias, VectorMatMul
+from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, SqueezeBias, VectorMatMul
 from hlo2onnx.raising.rules.nn.rnn import Lstm
-from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, DropIdentity
-from hlo2onnx.raising.rules.shapes.unit_dims import LateReshape
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
+from hlo2onnx.raising.rules.shapes.unit_dims import SinkReshape
 from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)
@@ -80,12 +80,12 @@ def test_an_inner_product_that_stays_a_tensor_of_rank_1() -> None:
 
 WEIGHTS = MATRIX.T.copy()
 ROWS = (
-    RowProduct(),
+    MatvecToVecmat(),
     VectorMatMul(),
     FoldConstants(),
     ComposeReshapes(),
-    DropIdentity(),
-    LateReshape(),
+    EliminateNop(),
+    SinkReshape(),
 )
 
 
@@ -116,7 +116,7 @@ def test_columns_stay_columns(shape: tuple[int, int]) -> None:
     array = np.resize(VECTOR, shape)
     Rewrite(build, {"v": array}, *ROWS).nothing()
     tall = np.resize(VECTOR, (*shape, 1))
-    Rewrite(build, {"v": tall}, RowProduct()).nothing()
+    Rewrite(build, {"v": tall}, MatvecToVecmat()).nothing()
 
 
 def test_a_matrix_that_is_computed_or_shared_stays() -> None:
@@ -127,8 +127,8 @@ def test_a_matrix_that_is_computed_or_shared_stays() -> None:
         weights = b.const(WEIGHTS)
         return [b.Neg(b.MatMul(weights, b.reshape(v, [4, 1]))), b.Neg(weights)]
 
-    Rewrite(computed, {"v": VECTOR, "w": WEIGHTS}, RowProduct()).nothing()
-    Rewrite(shared, {"v": VECTOR}, RowProduct()).nothing()
+    Rewrite(computed, {"v": VECTOR, "w": WEIGHTS}, MatvecToVecmat()).nothing()
+    Rewrite(shared, {"v": VECTOR}, MatvecToVecmat()).nothing()
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -137,7 +137,7 @@ def test_a_bias_is_a_vector(swapped: bool) -> None:
         terms = [b.MatMul(x, b.const(MATRIX)), b.const(MATRIX[:1][None])]
         return b.Add(*terms[:: -1 if swapped else 1])
 
-    rewrite = Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, VectorBias(), FoldConstants())
+    rewrite = Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, SqueezeBias(), FoldConstants())
     rewrite.gives("MatMul", "Add")
     (node,) = (node for node in rewrite.model.graph if node.op_type == "Add")
     assert [len(x.shape) for x in node.inputs if x is not None and x.shape is not None] == [3, 1]
@@ -148,7 +148,7 @@ def test_other_terms_stay(shape: tuple[int, ...]) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Add(b.MatMul(x, b.const(MATRIX)), b.const(np.ones(shape, np.float32)))
 
-    Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, VectorBias()).nothing()
+    Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, SqueezeBias()).nothing()
 
 
 ROW = RNG.integers(-3, 4, (5, 4)).astype(np.float32)
@@ -326,7 +326,7 @@ def test_cells_of_gemms_are_cells(order: str) -> None:
         return (h, c), h
 
     function = lambda x: lax.scan(step, (jnp.zeros((3, 2)), jnp.ones((3, 2))), x)  # noqa: E731
-    without = {"lstm", "batch-scanned", "loop-to-scan"}
+    without = {"lstm", "loop-vectorize", "loop-to-scan"}
     program = hlo2onnx.translate(jax.jit(function).lower(xs), without=without)
     model = program.model
     assert program.report.nodes["Gemm"] and program.verify(xs).ok

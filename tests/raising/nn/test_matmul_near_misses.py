@@ -9,14 +9,18 @@ from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Refusal
-from hlo2onnx.raising.rules.nn.matmul_transpose import PermuteRows, SwapProduct, TransposeBeforeJoin
+from hlo2onnx.raising.rules.nn.matmul_transpose import (
+    HoistRowTranspose,
+    MatMulTranspose,
+    TransposeBeforeCollapse,
+)
 from hlo2onnx.raising.rules.shapes.transpose import (
-    ConcatTransposed,
-    LateTranspose,
-    PadTransposed,
-    ReduceTransposed,
-    SliceTransposed,
-    SplitTransposed,
+    SinkTranspose,
+    SinkTransposeConcat,
+    SinkTransposePad,
+    SinkTransposeReduce,
+    SinkTransposeSlice,
+    SinkTransposeSplitAxes,
     splits,
 )
 
@@ -114,7 +118,7 @@ def test_swap_product(name: str) -> None:
     def result(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value | list[oir.Value]:
         return build(b, x, y)  # type: ignore[return-value]
 
-    rewrite = Rewrite(result if name == "a result" else whole, {"x": X, "y": Y}, SwapProduct())
+    rewrite = Rewrite(result if name == "a result" else whole, {"x": X, "y": Y}, MatMulTranspose())
     assert bool(rewrite.fired) == fires, rewrite.model
 
 
@@ -130,7 +134,7 @@ def test_columns_in_another_order(order: tuple[int, int], joined: bool) -> None:
         split = b.reshape(b.MatMul(left, right), (2, 3, 2, 3))
         return b.Neg(turned(b, split, (0, *order, 1)))
 
-    rewrite = Rewrite(build, {"x": X, "y": Y}, SwapProduct())
+    rewrite = Rewrite(build, {"x": X, "y": Y}, MatMulTranspose())
     assert rewrite.fired
     merges = joined and order == (3, 2)
     perms = [tuple(node.attributes["perm"].as_ints()) for node in rewrite.model.graph
@@ -182,7 +186,9 @@ PERMUTED: dict[str, tuple[Build, bool]] = {
 @pytest.mark.parametrize("name", PERMUTED)
 def test_permute_rows(name: str) -> None:
     build, fires = PERMUTED[name]
-    rewrite = Rewrite(lambda b, x, y: b.Neg(build(b, x, y)), {"x": X, "y": Y[0]}, PermuteRows())
+    rewrite = Rewrite(
+        lambda b, x, y: b.Neg(build(b, x, y)), {"x": X, "y": Y[0]}, HoistRowTranspose()
+    )
     assert bool(rewrite.fired) == fires, rewrite.model
 
 
@@ -193,7 +199,7 @@ def test_rows_of_batches() -> None:
         return b.Neg(turned(b, split, (0, 2, 1, 3)))
 
     x = np.arange(48, dtype=np.float32).reshape(2, 2, 3, 4) % 7
-    rewrite = Rewrite(build, {"x": x, "y": Y}, PermuteRows())
+    rewrite = Rewrite(build, {"x": x, "y": Y}, HoistRowTranspose())
     rewrite.gives("Transpose", "Transpose", "Reshape", "MatMul", "Reshape", "Neg")
 
 
@@ -219,7 +225,7 @@ JOINED: dict[str, tuple[Build, bool]] = {
 @pytest.mark.parametrize("name", JOINED)
 def test_transpose_before_join(name: str) -> None:
     build, fires = JOINED[name]
-    rewrite = Rewrite(lambda b, x: b.Neg(build(b, x)), {"x": X}, TransposeBeforeJoin())
+    rewrite = Rewrite(lambda b, x: b.Neg(build(b, x)), {"x": X}, TransposeBeforeCollapse())
     assert bool(rewrite.fired) == fires, rewrite.model
 
 
@@ -284,8 +290,8 @@ STAY: dict[str, Build] = {
     "read by a product": lambda b, x: (lambda t: [b.Neg(t), b.MatMul(t, b.Abs(x))])(turned(b, x)),
     "a result": lambda b, x: (lambda t: [t, b.Neg(t)])(turned(b, x)),
 }
-MOVE_ON = (LateTranspose(), ReduceTransposed(), ConcatTransposed(), PadTransposed(),
-           SliceTransposed(), SplitTransposed())  # fmt: skip
+MOVE_ON = (SinkTranspose(), SinkTransposeReduce(), SinkTransposeConcat(), SinkTransposePad(),
+           SinkTransposeSlice(), SinkTransposeSplitAxes())  # fmt: skip
 
 
 @pytest.mark.parametrize("name", STAY)

@@ -10,13 +10,23 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.matmul_transpose import PermuteRows, SwapProduct, TransposeBeforeJoin
-from hlo2onnx.raising.rules.shapes.reshape import ComposeTransposes, DropIdentity
+from hlo2onnx.raising.rules.nn.matmul_transpose import (
+    HoistRowTranspose,
+    MatMulTranspose,
+    TransposeBeforeCollapse,
+)
+from hlo2onnx.raising.rules.shapes.reshape import ComposeTransposes, EliminateNop
 
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4) % 7
 Y = np.arange(2 * 4 * 6, dtype=np.float32).reshape(2, 4, 6) % 5
 LAST = (0, 2, 1)
-RULES = SwapProduct(), PermuteRows(), TransposeBeforeJoin(), ComposeTransposes(), DropIdentity()
+RULES = (
+    MatMulTranspose(),
+    HoistRowTranspose(),
+    TransposeBeforeCollapse(),
+    ComposeTransposes(),
+    EliminateNop(),
+)
 
 
 def test_swap_product() -> None:

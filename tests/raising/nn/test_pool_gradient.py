@@ -13,7 +13,7 @@ from rewriting import Build, Rewrite, fires, foreign, padded_by
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.pool_gradient import PoolingGradient
-from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, DropIdentity
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
 
 EDGES = np.array([-0.0, 0.0, np.inf, -np.inf, np.nan, 1.5], np.float32)
 X = np.resize(EDGES, (2, 3, 4, 5)).copy()
@@ -38,7 +38,7 @@ def _spread(cut: int = 1, low: int = 1, window: int = 2, one: float = 1.0) -> Bu
 
 @pytest.mark.parametrize("window", [2, 3])
 def test_pooling_gradient(window: int) -> None:
-    rules = PoolingGradient(), ComposeReshapes(), DropIdentity()
+    rules = PoolingGradient(), ComposeReshapes(), EliminateNop()
     found = Rewrite(_spread(window=window), {"x": X}, *rules)
     found.gives("Add", "Transpose", "Gather", "Gather")
 

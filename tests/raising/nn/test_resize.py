@@ -14,7 +14,7 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.resize import NearestResize, ResizeOperator, ResizeTransposed
+from hlo2onnx.raising.rules.nn.resize import NearestResize, ResizeOperator, SinkTransposeResize
 from hlo2onnx.raising.rules.nn.resize_weights import (
     CUBIC,
     LINEAR,
@@ -300,4 +300,4 @@ def test_a_resize_of_the_batch_stays_behind_its_transpose() -> None:
             "Resize", view, None, None, b.i64([2, 2, 4, 4]), types=types, **NEAREST.attributes
         )  # type: ignore[arg-type]
 
-    Rewrite(build, {"x": image(2, 2, 2, 2)}, ResizeTransposed()).nothing()
+    Rewrite(build, {"x": image(2, 2, 2, 2)}, SinkTransposeResize()).nothing()

@@ -11,9 +11,9 @@ from rewriting import Build, Rewrite, fires, foreign
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.resize import (
     NearestResize,
-    RepeatedPixels,
+    RepeatToResize,
     ResizeOperator,
-    ResizeTransposed,
+    SinkTransposeResize,
 )
 from hlo2onnx.raising.rules.nn.resize_weights import (
     CUBIC,
@@ -297,7 +297,7 @@ def repeated(
 @pytest.mark.parametrize("counts", [(2, 2), (3, 2), (5, 4)])
 def test_repeated_pixels(counts: tuple[int, int]) -> None:
     found = Rewrite(
-        lambda b, x: repeated(b, x, *counts), {"x": image(2, 3, 4, 5)}, RepeatedPixels()
+        lambda b, x: repeated(b, x, *counts), {"x": image(2, 3, 4, 5)}, RepeatToResize()
     )
     found.gives("Resize")
 
@@ -326,7 +326,7 @@ REPEATED: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", REPEATED)
 def test_other_repetitions(name: str) -> None:
-    assert not fires(REPEATED[name], {"x": image(2, 3, 4, 4)}, RepeatedPixels())
+    assert not fires(REPEATED[name], {"x": image(2, 3, 4, 4)}, RepeatToResize())
 
 
 def test_repeated_pixels_of_three_axes_and_other_types() -> None:
@@ -334,9 +334,9 @@ def test_repeated_pixels_of_three_axes_and_other_types() -> None:
         wide = b.expand(b.reshape(x, (3, 4, 1, 4, 1)), (3, 4, 2, 4, 2))
         return b.reshape(wide, (3, 8, 8))
 
-    assert not fires(build, {"x": image(3, 4, 4)}, RepeatedPixels())
+    assert not fires(build, {"x": image(3, 4, 4)}, RepeatToResize())
     integers = {"x": np.ones((2, 3, 4, 4), np.int64)}
-    assert not fires(repeated, integers, RepeatedPixels())
+    assert not fires(repeated, integers, RepeatToResize())
 
 
 # -- transposed operands ---------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_channels_come_second(mode: Mode, before: int, after: int, op_type: str)
         return resized(b, x, mode, (2, after, after, 3), (0, 2, 3, 1))
 
     x = image(2, 3, before, before)
-    found = Rewrite(build, {"x": x}, ResizeTransposed(), tolerance=2e-6)
+    found = Rewrite(build, {"x": x}, SinkTransposeResize(), tolerance=2e-6)
     found.gives("Transpose", *[op_type] * (1 + (op_type == "MatMul")))
     assert found.model.graph[-1].op_type == "Transpose"
 
@@ -382,7 +382,9 @@ def test_other_axes_stay(
     shape: tuple[int, ...], sizes: tuple[int, ...], perm: tuple[int, ...]
 ) -> None:
     inputs = {"x": image(*shape)}
-    assert not fires(lambda b, x: resized(b, x, NEAREST, sizes, perm), inputs, ResizeTransposed())
+    assert not fires(
+        lambda b, x: resized(b, x, NEAREST, sizes, perm), inputs, SinkTransposeResize()
+    )
 
 
 @pytest.mark.parametrize("op_type", ["", "Exp"])
@@ -391,7 +393,7 @@ def test_what_is_not_transposed_stays(op_type: str) -> None:
         y = b.op(op_type, x) if op_type else x
         return resized(b, y, NEAREST, (2, 3, 8, 8), (0, 1, 2, 3))  # type: ignore[arg-type]
 
-    assert not fires(build, {"x": image(2, 3, 4, 4)}, ResizeTransposed())
+    assert not fires(build, {"x": image(2, 3, 4, 4)}, SinkTransposeResize())
 
 
 def test_computed_sizes_stay() -> None:
@@ -403,4 +405,4 @@ def test_computed_sizes_stay() -> None:
         return made
 
     inputs = {"x": image(2, 3, 4, 4), "sizes": np.array([2, 8, 8, 3])}
-    assert not fires(build, inputs, ResizeTransposed())
+    assert not fires(build, inputs, SinkTransposeResize())

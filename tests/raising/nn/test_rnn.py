@@ -33,7 +33,7 @@ Step = Callable[[Any, Any], Any]
 
 def nodes(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
     """The operators of a function's model, the numbers of which are those of XLA."""
-    without = {"loop-to-scan", "unroll-loop", *options.pop("without", ())}
+    without = {"loop-to-scan", "loop-unroll", *options.pop("without", ())}
     program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
     report = program.verify(*args)
     assert report.ok, report

@@ -12,9 +12,9 @@ from rewriting import Build, Rewrite, fires, foreign
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.quantized.quantize_dequantize import (
-    ExpandDequantized,
-    IntegerMatMul,
-    MoveStored,
+    DequantizeBeforeBroadcast,
+    MatMulIntegerOperator,
+    QdqPropagation,
     Quantize,
 )
 
@@ -248,7 +248,7 @@ MOVES: dict[str, tuple[Callable[[GraphBuilder, oir.Value], oir.Value], int | Non
 @pytest.mark.parametrize("name", MOVES)
 def test_stored_values_move(name: str) -> None:
     move, axis, op_type = MOVES[name]
-    rewrite = Rewrite(lambda b, q: move(b, dequantized(b, q, axis)), Q, MoveStored())
+    rewrite = Rewrite(lambda b, q: move(b, dequantized(b, q, axis)), Q, QdqPropagation())
     rewrite.gives(op_type, "DequantizeLinear")
     assert next(iter(rewrite.model.graph)).op_type == op_type
 
@@ -259,7 +259,7 @@ def test_a_move_follows_storing() -> None:
         moved = b.transpose(x, [1, 0])
         return b.QuantizeLinear(moved, b.const(scale), b.const(zero), axis=1)
 
-    rewrite = Rewrite(build, X, MoveStored())
+    rewrite = Rewrite(build, X, QdqPropagation())
     rewrite.gives("QuantizeLinear", "Transpose")
     first, _ = rewrite.model.graph
     assert (first.op_type, first.attributes["axis"].as_int()) == ("QuantizeLinear", 0)
@@ -279,13 +279,13 @@ def test_an_axis_that_is_not_named_or_negative(axis: int | None) -> None:
     def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
         return b.transpose(b.DequantizeLinear(q, b.const(scales), axis=axis), [1, 2, 0])
 
-    found = Rewrite(build, Q, MoveStored())
+    found = Rewrite(build, Q, QdqPropagation())
     found.gives("Transpose", "DequantizeLinear")
     assert found.model.graph[1].attributes["axis"].as_int() == 0
 
 
 def test_an_axis_among_others_that_are_joined() -> None:
-    found = Rewrite(lambda b, q: b.reshape(dequantized(b, q, 0), [2, 12]), Q, MoveStored())
+    found = Rewrite(lambda b, q: b.reshape(dequantized(b, q, 0), [2, 12]), Q, QdqPropagation())
     found.gives("Reshape", "DequantizeLinear")
     assert found.model.graph[1].attributes["axis"].as_int() == 0
 
@@ -312,11 +312,11 @@ UNMOVED: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", UNMOVED)
 def test_what_is_not_both_moved_and_stored(name: str) -> None:
-    assert not fires(UNMOVED[name], X, MoveStored())
+    assert not fires(UNMOVED[name], X, QdqPropagation())
 
 
 def test_an_operand_is_stored() -> None:
-    assert not fires(quantized, {"x": X["x"].T.copy()}, MoveStored())
+    assert not fires(quantized, {"x": X["x"].T.copy()}, QdqPropagation())
 
 
 def test_shapes_that_are_computed_stay() -> None:
@@ -325,7 +325,7 @@ def test_shapes_that_are_computed_stay() -> None:
         types = [(T.FLOAT, (oir.SymbolicDim("n"), oir.SymbolicDim("m")))]
         return b.op("Reshape", x, dims, types=types)  # type: ignore[no-any-return]
 
-    assert not fires(build, Q | {"dims": np.array([2, 12])}, MoveStored())
+    assert not fires(build, Q | {"dims": np.array([2, 12])}, QdqPropagation())
 
 
 STAYS: dict[str, Any] = {
@@ -342,14 +342,14 @@ STAYS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_what_does_not_move(name: str) -> None:
-    Rewrite(STAYS[name], Q, MoveStored()).nothing()
+    Rewrite(STAYS[name], Q, QdqPropagation()).nothing()
 
 
 def test_expand_dequantized() -> None:
     def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
         return dequantized(b, b.expand(q, [5, 2, 3, 4]), axis=2)
 
-    rewrite = Rewrite(build, Q, ExpandDequantized())
+    rewrite = Rewrite(build, Q, DequantizeBeforeBroadcast())
     rewrite.gives("DequantizeLinear", "Expand")
     assert next(iter(rewrite.model.graph)).attributes["axis"].as_int() == 1
 
@@ -358,14 +358,14 @@ def test_an_expanded_axis_stays() -> None:
     def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
         return dequantized(b, b.expand(q, [2, 3, 4]), axis=1)
 
-    Rewrite(build, {"q": Q["q"][:, :1]}, ExpandDequantized()).nothing()
+    Rewrite(build, {"q": Q["q"][:, :1]}, DequantizeBeforeBroadcast()).nothing()
 
 
 def test_new_axes_with_scales_stay() -> None:
     def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
         return dequantized(b, b.expand(q, [2, 4]), axis=0)
 
-    Rewrite(build, {"q": Q["q"][0, 0]}, ExpandDequantized()).nothing()
+    Rewrite(build, {"q": Q["q"][0, 0]}, DequantizeBeforeBroadcast()).nothing()
 
 
 def test_expanded_numbers() -> None:
@@ -376,7 +376,7 @@ def test_expanded_numbers() -> None:
         scales = b.const(np.array([0.1, 0.2, 0.3], np.float32))
         return [dequantized(b, wide), b.DequantizeLinear(wide, scales)]
 
-    found = Rewrite(build, {"q": Q["q"][:1]}, ExpandDequantized())
+    found = Rewrite(build, {"q": Q["q"][:1]}, DequantizeBeforeBroadcast())
     found.gives("DequantizeLinear", "DequantizeLinear", "Expand", "Expand")
 
 
@@ -385,14 +385,14 @@ def test_what_is_not_expanded_stays(kind: str) -> None:
     def build(b: GraphBuilder, q: oir.Value) -> list[oir.Value]:
         return [dequantized(b, b.op(kind, q)), dequantized(b, q)]
 
-    assert not fires(build, Q, ExpandDequantized())
+    assert not fires(build, Q, DequantizeBeforeBroadcast())
 
 
 def test_expanded_blocks_stay() -> None:
     def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
         return blocks(b, b.expand(q, [2, 3, 4]))
 
-    assert not fires(build, {"q": Q["q"][:1]}, ExpandDequantized())
+    assert not fires(build, {"q": Q["q"][:1]}, DequantizeBeforeBroadcast())
 
 
 def wide(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -411,12 +411,12 @@ PRODUCTS: dict[str, Build] = {
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_other_products(name: str) -> None:
     inputs = {"x": np.ones((3, 4), np.int8), "y": np.ones((4, 3), np.int8)}
-    assert not fires(PRODUCTS[name], inputs, IntegerMatMul())
+    assert not fires(PRODUCTS[name], inputs, MatMulIntegerOperator())
 
 
 def test_products_of_operands() -> None:
     inputs = {"x": np.ones((3, 4), np.int32), "y": np.ones((4, 3), np.int8)}
-    assert not fires(lambda b, x, y: b.MatMul(x, wide(b, y)), inputs, IntegerMatMul())
+    assert not fires(lambda b, x, y: b.MatMul(x, wide(b, y)), inputs, MatMulIntegerOperator())
 
 
 def test_products_of_several_matrices() -> None:
@@ -424,7 +424,7 @@ def test_products_of_several_matrices() -> None:
         return b.MatMul(b.reshape(wide(b, x), (2, 3, 4)), wide(b, y))
 
     inputs = {"x": np.arange(24).astype(np.uint8), "y": np.arange(8).astype(np.int8).reshape(4, 2)}
-    Rewrite(build, inputs, IntegerMatMul()).gives("Reshape", "MatMulInteger")
+    Rewrite(build, inputs, MatMulIntegerOperator()).gives("Reshape", "MatMulInteger")
 
 
 @pytest.mark.parametrize("types", [(np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)])
@@ -435,7 +435,7 @@ def test_integer_matmul(types: tuple[type, type]) -> None:
 
     first, second = (np.arange(-8, 4).astype(dtype) for dtype in types)
     inputs = {"x": first.reshape(3, 4), "y": second.reshape(3, 4)}
-    Rewrite(build, inputs, IntegerMatMul()).gives("Transpose", "MatMulInteger")
+    Rewrite(build, inputs, MatMulIntegerOperator()).gives("Transpose", "MatMulInteger")
 
 
 def test_wider_integers_are_left_alone() -> None:
@@ -443,4 +443,4 @@ def test_wider_integers_are_left_alone() -> None:
         return b.MatMul(b.cast(x, T.INT32), b.cast(y, T.INT32))
 
     inputs = {"x": np.ones((2, 3), np.int16), "y": np.ones((3, 2), np.int8)}
-    Rewrite(build, inputs, IntegerMatMul()).nothing()
+    Rewrite(build, inputs, MatMulIntegerOperator()).nothing()

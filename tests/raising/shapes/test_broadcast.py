@@ -10,13 +10,13 @@ from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.shapes.broadcast import (
+    DropLeadingUnitDims,
     ImplicitBroadcast,
-    ImplicitLeadingAxes,
-    LateBroadcast,
-    LateSqueeze,
     ScalarConstant,
+    SinkBroadcast,
+    SinkSqueeze,
 )
-from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, DropIdentity
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 ROW = np.array([[1, 2, 3]], np.float32)
@@ -49,28 +49,28 @@ def test_late_broadcast() -> None:
         return b.Mul(b.Exp(b.expand(y, (2, 3))), x)
 
     inputs = {"x": MATRIX, "y": ROW}
-    Rewrite(build, inputs, LateBroadcast(), ImplicitBroadcast()).gives("Exp", "Mul")
+    Rewrite(build, inputs, SinkBroadcast(), ImplicitBroadcast()).gives("Exp", "Mul")
 
 
 def test_late_broadcast_of_two_operands() -> None:
     def build(b: GraphBuilder, y: oir.Value) -> oir.Value:
         return b.Add(b.expand(y, (2, 3)), b.expand(y, (2, 3)))
 
-    Rewrite(build, {"y": ROW}, LateBroadcast()).gives("Add", "Expand")
+    Rewrite(build, {"y": ROW}, SinkBroadcast()).gives("Add", "Expand")
 
 
 def test_late_broadcast_leaves_full_operands_alone() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Exp(x)
 
-    Rewrite(build, {"x": MATRIX}, LateBroadcast()).nothing()
+    Rewrite(build, {"x": MATRIX}, SinkBroadcast()).nothing()
 
 
 def test_implicit_leading_axes() -> None:
     def build(b: GraphBuilder, x: oir.Value, v: oir.Value) -> oir.Value:
         return b.Add(x, b.reshape(v, (1, 3)))
 
-    Rewrite(build, {"x": MATRIX, "v": VECTOR}, ImplicitLeadingAxes()).gives("Add")
+    Rewrite(build, {"x": MATRIX, "v": VECTOR}, DropLeadingUnitDims()).gives("Add")
 
 
 def test_implicit_leading_axes_must_not_drop_inner_axes() -> None:
@@ -78,14 +78,14 @@ def test_implicit_leading_axes_must_not_drop_inner_axes() -> None:
         return b.Add(x, b.reshape(v, (3, 1)))
 
     square = np.ones((3, 3), np.float32)
-    Rewrite(build, {"x": square, "v": VECTOR}, ImplicitLeadingAxes()).nothing()
+    Rewrite(build, {"x": square, "v": VECTOR}, DropLeadingUnitDims()).nothing()
 
 
 def test_implicit_leading_axes_must_keep_the_rank() -> None:
     def build(b: GraphBuilder, v: oir.Value) -> oir.Value:
         return b.Add(b.reshape(v, (1, 3)), b.scalar_like(1, v))
 
-    Rewrite(build, {"v": VECTOR}, ImplicitLeadingAxes()).nothing()
+    Rewrite(build, {"v": VECTOR}, DropLeadingUnitDims()).nothing()
 
 
 def squeezed(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -98,7 +98,7 @@ def test_late_squeeze_meets_its_inverse() -> None:
         product = b.Mul(b.scalar_like(2, x), b.Add(b.Sin(one), b.Mul(one, other)))
         return b.reshape(product, (1, 3))
 
-    rules = LateSqueeze(), ComposeReshapes(), DropIdentity()
+    rules = SinkSqueeze(), ComposeReshapes(), EliminateNop()
     Rewrite(build, {"x": ROW, "y": ROW}, *rules).gives("Sin", "Mul", "Add", "Mul")
 
 
@@ -106,14 +106,14 @@ def test_late_squeeze_vanishes_beside_an_operand_with_the_axis() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.Add(x, squeezed(b, y))
 
-    Rewrite(build, {"x": MATRIX, "y": ROW}, LateSqueeze()).gives("Add")
+    Rewrite(build, {"x": MATRIX, "y": ROW}, SinkSqueeze()).gives("Add")
 
 
 def test_late_squeeze_beside_a_vector() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.Less(x, squeezed(b, y))
 
-    Rewrite(build, {"x": VECTOR, "y": ROW}, LateSqueeze()).gives("Less", "Reshape")
+    Rewrite(build, {"x": VECTOR, "y": ROW}, SinkSqueeze()).gives("Less", "Reshape")
 
 
 def test_late_squeeze_leaves_what_others_read() -> None:
@@ -121,7 +121,7 @@ def test_late_squeeze_leaves_what_others_read() -> None:
         vector = squeezed(b, x)
         return [b.Sin(vector), b.ReduceMax(vector, b.i64([0]), keepdims=0)]
 
-    Rewrite(build, {"x": ROW}, LateSqueeze()).nothing()
+    Rewrite(build, {"x": ROW}, SinkSqueeze()).nothing()
 
 
 @pytest.mark.parametrize("dims", [(3, 1), (1, 3, 1)])
@@ -131,14 +131,14 @@ def test_late_squeeze_leaves_other_axes(dims: tuple[int, ...]) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Sin(squeezed(b, x))
 
-    Rewrite(build, {"x": VECTOR.reshape(dims)}, LateSqueeze()).nothing()
+    Rewrite(build, {"x": VECTOR.reshape(dims)}, SinkSqueeze()).nothing()
 
 
 def test_late_squeeze_leaves_scalars() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Sin(b.reshape(x, ()))
 
-    Rewrite(build, {"x": VECTOR[:1]}, LateSqueeze()).nothing()
+    Rewrite(build, {"x": VECTOR[:1]}, SinkSqueeze()).nothing()
 
 
 def test_scalar_constant() -> None:
@@ -173,14 +173,14 @@ def test_an_expand_beside_a_full_operand_does_not_move_on() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.Add(b.expand(y, (2, 3)), x)
 
-    Rewrite(build, {"x": MATRIX, "y": ROW}, LateBroadcast()).nothing()
+    Rewrite(build, {"x": MATRIX, "y": ROW}, SinkBroadcast()).nothing()
 
 
 def test_a_new_axis_moves_on() -> None:
     def build(b: GraphBuilder, v: oir.Value) -> oir.Value:
         return b.Abs(b.Sin(b.expand(v, (2, 3))))
 
-    Rewrite(build, {"v": VECTOR}, LateBroadcast()).gives("Sin", "Abs", "Expand")
+    Rewrite(build, {"v": VECTOR}, SinkBroadcast()).gives("Sin", "Abs", "Expand")
 
 
 @pytest.mark.parametrize(("dims", "fires"), [(("n", 1), True), ((3,), False), (("m", 3), False)])
@@ -194,7 +194,7 @@ def test_how_often_is_free(dims: tuple[int | str, ...], fires: bool) -> None:
         wide = b.op("Expand", free(b, part, *dims), b.i64([2, 3]), types=types)
         return b.Abs(b.Sin(wide))
 
-    rewrite = Rewrite(build, {"x": MATRIX}, LateBroadcast())
+    rewrite = Rewrite(build, {"x": MATRIX}, SinkBroadcast())
     assert bool(rewrite.fired) == fires
 
 
@@ -214,7 +214,7 @@ def test_leading_axes_of_several_operands(op_type: str) -> None:
         row = b.op(op_type, v, axes)
         return b.Where(b.Less(row, x), x, row)
 
-    Rewrite(build, {"x": MATRIX, "v": VECTOR}, ImplicitLeadingAxes()).gives("Less", "Where")
+    Rewrite(build, {"x": MATRIX, "v": VECTOR}, DropLeadingUnitDims()).gives("Less", "Where")
 
 
 def test_what_does_not_add_leading_axes_stays() -> None:
@@ -225,7 +225,7 @@ def test_what_does_not_add_leading_axes_stays() -> None:
             b.Sub(x, b.reshape(x, (1, 2, 3))),
         ]
 
-    Rewrite(build, {"x": MATRIX, "v": VECTOR}, ImplicitLeadingAxes()).nothing()
+    Rewrite(build, {"x": MATRIX, "v": VECTOR}, DropLeadingUnitDims()).nothing()
 
 
 def test_late_squeeze_leaves_results() -> None:
@@ -233,7 +233,7 @@ def test_late_squeeze_leaves_results() -> None:
         vector = squeezed(b, x)
         return [vector, b.Sin(vector)]
 
-    Rewrite(build, {"x": ROW}, LateSqueeze()).nothing()
+    Rewrite(build, {"x": ROW}, SinkSqueeze()).nothing()
 
 
 @pytest.mark.parametrize("op_type", ["Reshape", "Squeeze"])
@@ -246,7 +246,7 @@ def test_late_squeeze_passes_with_reshapes_and_elementwise_operators(op_type: st
             b.Abs(b.Mul(vector, vector)),
         ]
 
-    Rewrite(build, {"x": ROW}, LateSqueeze()).gives(
+    Rewrite(build, {"x": ROW}, SinkSqueeze()).gives(
         "Sin", *["Abs"] * 3, "Mul", op_type, "Reshape", "Reshape", "Reshape"
     )
 
@@ -255,7 +255,7 @@ def test_late_squeeze_leaves_what_is_reshaped_otherwise() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
         return [b.Sin(b.reshape(x, (3, 2))), b.Sin(b.reshape(x, (1, 2, 3))), b.Sin(b.Abs(x))]
 
-    Rewrite(build, {"x": MATRIX}, LateSqueeze()).nothing()
+    Rewrite(build, {"x": MATRIX}, SinkSqueeze()).nothing()
 
 
 def test_late_squeeze_beside_more_axes_stays() -> None:
@@ -264,7 +264,7 @@ def test_late_squeeze_beside_more_axes_stays() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.Abs(b.Add(b.reshape(x, (1, 3)), y))
 
-    Rewrite(build, {"x": ROW[None], "y": MATRIX}, LateSqueeze()).gives("Add", "Abs", "Reshape")
+    Rewrite(build, {"x": ROW[None], "y": MATRIX}, SinkSqueeze()).gives("Add", "Abs", "Reshape")
 
 
 def test_late_squeeze_of_free_shapes_stays() -> None:
@@ -272,14 +272,14 @@ def test_late_squeeze_of_free_shapes_stays() -> None:
         row = free(b, x, 1, "n")
         return b.Sin(b.op("Reshape", row, b.i64([-1]), types=[(x.dtype, (row.shape[1],))]))
 
-    Rewrite(build, {"x": ROW}, LateSqueeze()).nothing()
+    Rewrite(build, {"x": ROW}, SinkSqueeze()).nothing()
 
 
 def test_one_expanded_operand_moves_on() -> None:
     def build(b: GraphBuilder, y: oir.Value) -> oir.Value:
         return b.Mul(b.expand(y, (2, 3)), y)
 
-    Rewrite(build, {"y": ROW}, LateBroadcast()).gives("Mul", "Expand")
+    Rewrite(build, {"y": ROW}, SinkBroadcast()).gives("Mul", "Expand")
 
 
 def test_late_squeeze_of_columns_beside_a_matrix_stays() -> None:
@@ -290,4 +290,4 @@ def test_late_squeeze_of_columns_beside_a_matrix_stays() -> None:
         return [b.Abs(b.Add(squeezed(b, x), y)), b.Abs(b.Sin(same))]
 
     square = np.arange(9, dtype=np.float32).reshape(3, 3)
-    Rewrite(build, {"x": VECTOR.reshape(3, 1), "y": square}, LateSqueeze()).nothing()
+    Rewrite(build, {"x": VECTOR.reshape(3, 1), "y": square}, SinkSqueeze()).nothing()

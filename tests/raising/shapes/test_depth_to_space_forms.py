@@ -10,7 +10,7 @@ from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter
-from hlo2onnx.raising.rules.shapes.depth_to_space import TO_LAST, BlockOperator
+from hlo2onnx.raising.rules.shapes.depth_to_space import TO_LAST, DepthToSpaceOperator
 
 Dims = tuple[int, ...]
 
@@ -47,7 +47,7 @@ def of(shape: Dims, *move: Dims, before: Dims | None = None, op_type: str = "Tra
 
     if before is not None and op_type == "Transpose":
         shape = tuple(shape[before.index(axis)] for axis in range(4))
-    return Rewrite(build, {"x": numbers(shape)}, BlockOperator())
+    return Rewrite(build, {"x": numbers(shape)}, DepthToSpaceOperator())
 
 
 @pytest.mark.parametrize("name", SECOND)
@@ -98,7 +98,7 @@ def test_one_reshape_and_other_makers() -> None:
             b.reshape(b.Neg(b.reshape(x, view)), DEEP),
         ]
 
-    Rewrite(build, {"x": numbers(DEEP)}, BlockOperator()).nothing()
+    Rewrite(build, {"x": numbers(DEEP)}, DepthToSpaceOperator()).nothing()
 
 
 def test_blocks_of_a_free_size_stay() -> None:
@@ -107,7 +107,7 @@ def test_blocks_of_a_free_size_stay() -> None:
         parts = b.op("Reshape", view, b.i64([2, 3, 3, 5, 4, 6]), types=[(x.dtype, view.shape)])
         return b.reshape(b.Transpose(parts, perm=(0, 3, 4, 1, 5, 2)), WIDE)
 
-    Rewrite(build, {"x": numbers(DEEP)}, BlockOperator()).nothing()
+    Rewrite(build, {"x": numbers(DEEP)}, DepthToSpaceOperator()).nothing()
 
 
 @pytest.mark.parametrize("name", SECOND)

@@ -11,7 +11,7 @@ from rewriting import Build, Rewrite
 from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.shapes.pad_sums import JoinPads
+from hlo2onnx.raising.rules.shapes.pad_sums import PadSumToConcat
 
 ROW = np.array([[-0.0, 0.0, np.nan, np.inf, 1.5]], np.float32)
 ROWS = np.array([[0.0, -0.0, -0.0, 2.0, -np.inf], [3.0, -0.0, 1e-40, -1.0, 0.0]], np.float32)
@@ -28,14 +28,14 @@ def test_neighbours_are_joined(swapped: bool) -> None:
         terms = [rows(b, x, 1, 2), rows(b, y, 2, 0)]
         return b.Add(*(terms[::-1] if swapped else terms))
 
-    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).gives("Concat", "Pad", "Add")
+    Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat()).gives("Concat", "Pad", "Add")
 
 
 def test_where_nothing_is_left_to_pad() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.Add(rows(b, x, 0, 2), rows(b, y, 1, 0))
 
-    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).gives("Concat", "Add")
+    Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat()).gives("Concat", "Add")
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (0, 2, 1)])
@@ -45,7 +45,7 @@ def test_three_become_one(order: Sequence[int]) -> None:
         first, second, third = (terms[index] for index in order)
         return b.Add(b.Add(first, second), third)
 
-    Rewrite(build, {"x": ROW, "y": ROWS, "z": ROW}, JoinPads()).gives("Concat", "Add")
+    Rewrite(build, {"x": ROW, "y": ROWS, "z": ROW}, PadSumToConcat()).gives("Concat", "Add")
 
 
 def test_added_to_a_sum() -> None:
@@ -53,7 +53,7 @@ def test_added_to_a_sum() -> None:
         return b.Add(b.Add(s, rows(b, x, 0, 3)), rows(b, y, 1, 1))
 
     inputs = {"s": MATRIX, "x": ROW, "y": ROWS}
-    Rewrite(build, inputs, JoinPads()).gives("Concat", "Pad", "Add", "Add")
+    Rewrite(build, inputs, PadSumToConcat()).gives("Concat", "Pad", "Add", "Add")
 
 
 @pytest.mark.parametrize("with_sum", [False, True])
@@ -66,8 +66,8 @@ def test_signs_of_zeros(zero: float, with_sum: bool) -> None:
         total = b.Add(b.Add(s, first) if with_sum else first, rows(b, y, 1, 1, zero))
         return b.Reciprocal(total)
 
-    rewrite = Rewrite(build, {"s": MATRIX, "x": ROW, "y": ROWS}, JoinPads())
-    assert rewrite.fired["join-pads"] == 1
+    rewrite = Rewrite(build, {"s": MATRIX, "x": ROW, "y": ROWS}, PadSumToConcat())
+    assert rewrite.fired["pad-sum-to-concat"] == 1
     assert rewrite.nodes["Add"] == (zero.hex() == "0x0.0p+0") + with_sum
 
 
@@ -76,7 +76,7 @@ def test_integers_need_no_zero() -> None:
         return b.Add(rows(b, x, 0, 2), rows(b, y, 1, 0))
 
     inputs = {"x": np.array([[1, 2]], np.int32), "y": np.array([[3, 4], [5, 6]], np.int32)}
-    Rewrite(build, inputs, JoinPads()).gives("Concat")
+    Rewrite(build, inputs, PadSumToConcat()).gives("Concat")
 
 
 def test_what_others_read_stays() -> None:
@@ -84,7 +84,7 @@ def test_what_others_read_stays() -> None:
         padded = rows(b, x, 0, 2)
         return b.Mul(b.Add(padded, rows(b, y, 1, 0)), padded)
 
-    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).nothing()
+    Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat()).nothing()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_others_stay(one: tuple[int, int, float], other: tuple[int, int, float])
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.Add(rows(b, x, *one), rows(b, y, *other))
 
-    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).nothing()
+    Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat()).nothing()
 
 
 def test_windows_apart_along_two_axes_stay() -> None:
@@ -108,7 +108,7 @@ def test_windows_apart_along_two_axes_stay() -> None:
         zero = b.scalar_like(0, x)
         return b.Add(b.Pad(x, b.i64([0, 0, 1, 5]), zero), b.Pad(y, b.i64([1, 5, 0, 0]), zero))
 
-    Rewrite(build, {"x": ROW, "y": ROW}, JoinPads()).nothing()
+    Rewrite(build, {"x": ROW, "y": ROW}, PadSumToConcat()).nothing()
 
 
 def test_reflected_edges_stay() -> None:
@@ -116,7 +116,7 @@ def test_reflected_edges_stay() -> None:
         reflected = b.Pad(y, b.i64([1, 0, 0, 0]), b.scalar_like(0, y), mode="reflect")
         return b.Add(rows(b, x, 0, 2), reflected)
 
-    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).nothing()
+    Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat()).nothing()
 
 
 # -- near misses ----------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def zero(b: GraphBuilder, x: oir.Value) -> oir.Value:
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_near_misses(name: str) -> None:
     inputs = {"x": ROW, "y": ROWS, "s": MATRIX[:3]}
-    Rewrite(NEAR_MISSES[name], inputs, JoinPads()).nothing()
+    Rewrite(NEAR_MISSES[name], inputs, PadSumToConcat()).nothing()
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -198,7 +198,7 @@ def test_the_order_of_a_sum(swapped: bool, first: bool) -> None:
         return b.Add(*(inner, other)[:: -1 if swapped else 1])
 
     inputs = {"s": MATRIX[:3], "x": ROW, "y": ROWS}
-    Rewrite(build, inputs, JoinPads()).gives("Concat", "Add", "Add")
+    Rewrite(build, inputs, PadSumToConcat()).gives("Concat", "Add", "Add")
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5), (3, 5), (1, 1)])
@@ -211,7 +211,7 @@ def test_what_is_joined_is_added_to_more_and_to_less(shape: tuple[int, ...]) -> 
         return b.Add(b.Add(s, one), other)
 
     inputs = {"s": np.ones(shape, np.float32), "x": ROW, "y": ROWS}
-    Rewrite(build, inputs, JoinPads()).gives("Slice", "Slice", "Concat", "Add", "Add")
+    Rewrite(build, inputs, PadSumToConcat()).gives("Slice", "Slice", "Concat", "Add", "Add")
 
 
 def test_what_had_its_zero_added() -> None:
@@ -219,7 +219,7 @@ def test_what_had_its_zero_added() -> None:
         one, other = pair(b, x, y)
         return b.Add(b.Add(one, zero(b, x)), other)
 
-    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).gives("Concat", "Add")
+    Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat()).gives("Concat", "Add")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_what_had_something_else_added(added: np.ndarray) -> None:
         one, other = pair(b, x, y)
         return b.Add(b.Add(one, b.const(added)), other)
 
-    Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads()).gives("Concat", "Add", "Add")
+    Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat()).gives("Concat", "Add", "Add")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_parts_that_are_joined_already(axis: int, reads: bool, left: list[str]) 
         others = [b.Abs(joined)] if reads else []
         return [b.Add(rows(b, joined, 0, 2), rows(b, y, count, 0)), *others]
 
-    rewrite = Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads())
+    rewrite = Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat())
     assert rewrite.nodes["Concat"] == len(left) + (axis == 1)
 
 
@@ -256,5 +256,5 @@ def test_columns_with_more_on_both_sides() -> None:
         one = b.Pad(x, b.i64([1, 2, 3, 9]), zero(b, x))
         return b.Add(one, b.Pad(b.Neg(x), b.i64([1, 7, 3, 4]), zero(b, x)))
 
-    rewrite = Rewrite(build, {"x": ROW, "y": ROWS}, JoinPads())
+    rewrite = Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat())
     rewrite.gives("Neg", "Concat", "Pad", "Add")

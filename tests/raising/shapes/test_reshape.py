@@ -14,8 +14,8 @@ from hlo2onnx.raising.rules.shapes.reshape import (
     ComposeExpands,
     ComposeReshapes,
     ComposeTransposes,
-    DropIdentity,
-    MoveOneElement,
+    EliminateNop,
+    FoldSplat,
     UnitTransposeToReshape,
     _expands_the_same,
     adds_leading_axes_only,
@@ -30,14 +30,14 @@ def test_drop_identity(op_type: str) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.op(op_type, x, b.i64([2, 3, 4])))
 
-    Rewrite(build, {"x": CUBE}, DropIdentity()).gives("Neg")
+    Rewrite(build, {"x": CUBE}, EliminateNop()).gives("Neg")
 
 
 def test_drop_identity_transpose() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Transpose(x, perm=(0, 1, 2)))
 
-    Rewrite(build, {"x": CUBE}, DropIdentity()).gives("Neg")
+    Rewrite(build, {"x": CUBE}, EliminateNop()).gives("Neg")
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -47,7 +47,7 @@ def test_drop_identity_slice(step: int) -> None:
         return b.Neg(b.Slice(x, b.i64([0]), end, b.i64([0]), b.i64([step])))
 
     x = CUBE[:1] if step > 1 else CUBE
-    Rewrite(build, {"x": x}, DropIdentity()).gives("Neg")
+    Rewrite(build, {"x": x}, EliminateNop()).gives("Neg")
 
 
 def test_drop_identity_keeps_an_axis_that_turns_round() -> None:
@@ -55,7 +55,7 @@ def test_drop_identity_keeps_an_axis_that_turns_round() -> None:
         ends = b.i64([np.iinfo(np.int64).min])
         return b.Slice(x, b.i64([-1]), ends, b.i64([1]), b.i64([-1]))
 
-    Rewrite(build, {"x": CUBE}, DropIdentity()).nothing()
+    Rewrite(build, {"x": CUBE}, EliminateNop()).nothing()
 
 
 def test_drop_identity_keeps_square_transposes() -> None:
@@ -63,14 +63,14 @@ def test_drop_identity_keeps_square_transposes() -> None:
         return b.Neg(b.Transpose(x, perm=(1, 0)))
 
     square = np.arange(9, dtype=np.float32).reshape(3, 3)
-    Rewrite(build, {"x": square}, DropIdentity()).nothing()
+    Rewrite(build, {"x": square}, EliminateNop()).nothing()
 
 
 def test_drop_identity_keeps_what_makes_an_output_of_an_input() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Identity(x)
 
-    Rewrite(build, {"x": CUBE}, DropIdentity()).nothing()
+    Rewrite(build, {"x": CUBE}, EliminateNop()).nothing()
 
 
 def test_compose_reshapes() -> None:
@@ -92,7 +92,7 @@ def test_move_one_element_through_gather() -> None:
         return b.Neg(b.Gather(b.expand(x, (5, 3)), i, axis=0))
 
     inputs = {"x": np.full((1, 1), 2, np.float32), "i": np.array([[0, 4], [2, -1]])}
-    Rewrite(build, inputs, MoveOneElement()).gives("Expand", "Neg", "Reshape")
+    Rewrite(build, inputs, FoldSplat()).gives("Expand", "Neg", "Reshape")
 
 
 def test_compose_transposes() -> None:
@@ -141,14 +141,14 @@ def test_move_one_element() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Transpose(b.reshape(b.expand(x, (2, 3)), (6, 1)), perm=(1, 0)))
 
-    Rewrite(build, {"x": np.ones((1, 1), np.float32)}, MoveOneElement()).gives("Expand", "Neg")
+    Rewrite(build, {"x": np.ones((1, 1), np.float32)}, FoldSplat()).gives("Expand", "Neg")
 
 
 def test_move_one_element_needs_one() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.reshape(b.expand(x, (2, 3)), (6, 1))
 
-    Rewrite(build, {"x": np.ones((1, 3), np.float32)}, MoveOneElement()).nothing()
+    Rewrite(build, {"x": np.ones((1, 3), np.float32)}, FoldSplat()).nothing()
 
 
 def test_move_one_element_leaves_nothing_behind() -> None:
@@ -160,7 +160,7 @@ def test_move_one_element_leaves_nothing_behind() -> None:
 
     model = model_of(build, {"x": np.ones(1, np.float32)})
     count = len(list(model.graph))
-    assert not apply_rules(model, [MoveOneElement()], load_target("ort-cpu"))
+    assert not apply_rules(model, [FoldSplat()], load_target("ort-cpu"))
     assert len(list(model.graph)) == count
 
 
@@ -184,7 +184,7 @@ STAY: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", STAY)
 def test_what_changes_something_stays(name: str) -> None:
-    Rewrite(lambda b, x: b.Neg(STAY[name](b, x)), {"x": CUBE}, DropIdentity()).nothing()  # type: ignore[arg-type]
+    Rewrite(lambda b, x: b.Neg(STAY[name](b, x)), {"x": CUBE}, EliminateNop()).nothing()  # type: ignore[arg-type]
 
 
 NOTHING: dict[str, Build] = {
@@ -199,7 +199,7 @@ NOTHING: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_what_changes_nothing_goes(name: str) -> None:
-    Rewrite(lambda b, x: b.Neg(NOTHING[name](b, x)), {"x": CUBE}, DropIdentity()).gives("Neg")  # type: ignore[arg-type]
+    Rewrite(lambda b, x: b.Neg(NOTHING[name](b, x)), {"x": CUBE}, EliminateNop()).gives("Neg")  # type: ignore[arg-type]
 
 
 def test_transposes_of_something_else_stay() -> None:
@@ -281,7 +281,7 @@ MOVED: dict[str, Build] = {
 
 @pytest.mark.parametrize("name", MOVED)
 def test_what_does_not_move_one_element(name: str) -> None:
-    Rewrite(lambda b, x: b.Neg(MOVED[name](b, x)), {"x": CUBE}, MoveOneElement()).nothing()  # type: ignore[arg-type]
+    Rewrite(lambda b, x: b.Neg(MOVED[name](b, x)), {"x": CUBE}, FoldSplat()).nothing()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

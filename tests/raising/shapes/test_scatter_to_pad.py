@@ -28,11 +28,11 @@ class Body:
         args = (jnp.asarray(x), np.int32(3))
         lowered = jax.jit(function).lower(*args)
         program = hlo2onnx.translate(lowered)
-        plain = hlo2onnx.translate(lowered, without={"ghost-cells"})
+        plain = hlo2onnx.translate(lowered, without={"scatter-to-pad"})
         assert program.verify(*args).ok
         bits = [np.asarray(run(*args)).tobytes() for run in (program, plain)]
         assert bits[0] == bits[1]
-        self.fired = program.report.rules["ghost-cells"]
+        self.fired = program.report.rules["scatter-to-pad"]
         (loop,) = (node for node in program.model.graph if node.op_type == "Loop")
         nodes = list(loop.attributes["body"].as_graph())
         self.nodes = Counter(node.op_type for node in nodes)
@@ -120,4 +120,4 @@ def test_large_tensors_stay() -> None:
 
 def test_outside_of_loops_they_stay() -> None:
     program = hlo2onnx.translate(jax.jit(GHOSTS["open-ends"][0]).lower(X))
-    assert (program.report.rules["ghost-cells"], program.verify(X).ok) == (0, True)
+    assert (program.report.rules["scatter-to-pad"], program.verify(X).ok) == (0, True)

@@ -17,7 +17,7 @@ from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.shapes.scatter_to_pad import GhostCells
+from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
 from hlo2onnx.targets import load_target
 
 Value = oir.Value
@@ -116,7 +116,7 @@ PADDED |= {
 @pytest.mark.parametrize("name", PADDED)
 def test_ghost_cells(name: str) -> None:
     step, mode = PADDED[name]
-    run = stepped(step, CELLS, GhostCells())
+    run = stepped(step, CELLS, ScatterToPad())
     pads = [n.attributes["mode"].as_string() for n in run.model.graph.all_nodes()
             if n.op_type == "Pad"]  # fmt: skip
     assert pads == [mode] * bool(mode) and bool(run.fired) == bool(mode)
@@ -131,12 +131,12 @@ def test_large_tensors_have_no_ghost_cells(columns: int, fires: bool) -> None:
     step: Step = lambda b, x: b.concat(  # noqa: E731
         [b.Identity(part(b, x, 1, 2)), part(b, x, 1, columns)], 1
     )
-    assert bool(stepped(step, x, GhostCells()).fired) == fires
+    assert bool(stepped(step, x, ScatterToPad()).fired) == fires
 
 
 def test_two_nodes_are_as_good_as_two_nodes() -> None:
     step: Step = lambda b, x: b.concat([(one := part(b, x, 0, 1)), one], 1)  # noqa: E731
-    stepped(step, CELLS[:, :2].copy(), GhostCells()).nothing()
+    stepped(step, CELLS[:, :2].copy(), ScatterToPad()).nothing()
 
 
 def test_both_axes_have_ghost_cells() -> None:
@@ -144,7 +144,7 @@ def test_both_axes_have_ghost_cells() -> None:
         x = b.concat([part(b, x, 1, 2), part(b, x, 1, 8), part(b, x, 7, 8)], 1)
         return b.concat([part(b, x, 1, 2, axis=0), part(b, x, 1, 6, axis=0)], 0)
 
-    run = stepped(step, CELLS, GhostCells())
+    run = stepped(step, CELLS, ScatterToPad())
     assert +run.inside == Counter(Slice=1, Pad=1)
 
 
@@ -155,7 +155,7 @@ def test_ghost_cells_around_a_part_of_a_large_tensor() -> None:
         return made
 
     x = np.arange(40_000, dtype=np.float32).reshape(200, 200)
-    run = stepped(step, x, GhostCells())
+    run = stepped(step, x, ScatterToPad())
     assert run.fired and run.inside["Pad"] == 1 and not run.inside["Concat"]
 
 
@@ -169,4 +169,4 @@ def test_moves_of_another_domain_are_none() -> None:
         return loop(b, 2, [x], step)
 
     model = model_of(build, {"x": CELLS})
-    assert not apply_rules(model, [GhostCells()], load_target("ort-cpu"))
+    assert not apply_rules(model, [ScatterToPad()], load_target("ort-cpu"))

@@ -105,7 +105,7 @@ def test_slices_that_turn_round_are_not_composed(backwards: str) -> None:
 CUBE = np.random.default_rng(0).normal(size=(7, 30, 4)).astype(np.float32)
 AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarray]] = {
     "of-rows": (
-        "batch-scanned",
+        "loop-vectorize",
         lambda x, i: lax.scan(
             lambda h, r: (jnp.tanh(h + r.sum()), lax.dynamic_slice(jnp.exp(r), (i, 0), (2, 4))),
             0.0,
@@ -114,14 +114,14 @@ AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarr
         CUBE,
     ),
     "of-states": (
-        "postpone-stacked",
+        "sink-stacked-outputs",
         lambda x, i: lax.scan(
             lambda h, r: (jnp.tanh(h + r), lax.dynamic_slice(jnp.exp(h), (i, 0), (2, 4))), x[0], x
         ),
         CUBE,
     ),
     "of-columns": (
-        "columns-first",
+        "carry-layout",
         lambda x, i: lax.fori_loop(
             0,
             20,
@@ -133,7 +133,7 @@ AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarr
         CUBE[0],
     ),
     "of-a-transpose": (
-        "slice-transposed",
+        "sink-transpose-slice",
         lambda x, i: lax.dynamic_slice(x.transpose(2, 0, 1), (i, 0, 0), (2, 7, 30)).sum(0),
         CUBE,
     ),

@@ -13,24 +13,24 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
 from hlo2onnx.raising.rules.shapes.reshape import (
     ComposeTransposes,
-    DropIdentity,
+    EliminateNop,
     UnitTransposeToReshape,
 )
 from hlo2onnx.raising.rules.shapes.transpose import (
-    ConcatTransposed,
-    LateTranspose,
-    PadTransposed,
-    ReduceTransposed,
-    SliceTransposed,
-    SplitTransposed,
+    SinkTranspose,
+    SinkTransposeConcat,
+    SinkTransposePad,
+    SinkTransposeReduce,
+    SinkTransposeSlice,
+    SinkTransposeSplitAxes,
 )
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7
 LAST, SECOND = (0, 2, 1), (0, 2, 1)
 RULES = (
-    LateTranspose(), ReduceTransposed(), ConcatTransposed(), PadTransposed(), SliceTransposed(),
-    SplitTransposed(), ComposeTransposes(), DropIdentity(), UnitTransposeToReshape(),
-    FoldConstants(),
+    SinkTranspose(), SinkTransposeReduce(), SinkTransposeConcat(), SinkTransposePad(),
+    SinkTransposeSlice(), SinkTransposeSplitAxes(), ComposeTransposes(), EliminateNop(),
+    UnitTransposeToReshape(), FoldConstants(),
 )  # fmt: skip
 Body = Callable[[GraphBuilder, oir.Value], oir.Value]
 
@@ -152,7 +152,7 @@ def test_what_joins_an_image_stays_last(name: str) -> None:
         back = b.MaxPool(b.Transpose(total, perm=TO_SECOND), kernel_shape=[2, 2])
         return [STAYS_LAST[name](b, total), back]
 
-    Rewrite(build, {"x": IMAGE, "y": TOKENS}, LateTranspose()).nothing()
+    Rewrite(build, {"x": IMAGE, "y": TOKENS}, SinkTranspose()).nothing()
 
 
 def test_only_channels_are_brought_back() -> None:
@@ -162,7 +162,7 @@ def test_only_channels_are_brought_back() -> None:
         total = b.Add(b.Transpose(x, perm=TO_SECOND), b.Exp(y))
         return b.MaxPool(b.Transpose(total, perm=TO_LAST), kernel_shape=[2, 2])
 
-    Rewrite(build, {"x": TOKENS, "y": IMAGE}, LateTranspose()).nothing()
+    Rewrite(build, {"x": TOKENS, "y": IMAGE}, SinkTranspose()).nothing()
 
 
 def test_signals_do_not_take_turns() -> None:
@@ -171,7 +171,7 @@ def test_signals_do_not_take_turns() -> None:
         return b.MaxPool(b.Transpose(total, perm=SECOND), kernel_shape=[2])
 
     y = np.ones((2, 4, 3), np.float32)
-    Rewrite(build, {"x": X, "y": y}, LateTranspose()).nothing()
+    Rewrite(build, {"x": X, "y": y}, SinkTranspose()).nothing()
 
 
 def test_constants_are_not_transposed_in_turns() -> None:
@@ -185,7 +185,7 @@ def test_constants_are_not_transposed_in_turns() -> None:
         return [b.Transpose(chosen, perm=(1, 0)), b.Not(one), b.Abs(other)]
 
     run = Rewrite(build, {"x": np.array(3, np.float32)}, *RULES)
-    assert run.fired["late-transpose"] == 0
+    assert run.fired["sink-transpose"] == 0
 
 
 def test_rows_and_columns_do_not_take_turns() -> None:
@@ -198,4 +198,4 @@ def test_rows_and_columns_do_not_take_turns() -> None:
     column = np.ones((8, 1), np.float32)
     rules = [rule for rule in RULES if not isinstance(rule, UnitTransposeToReshape)]
     run = Rewrite(build, {"x": column, "y": column[:4].T}, *rules)
-    assert run.fired["late-transpose"] == 1
+    assert run.fired["sink-transpose"] == 1

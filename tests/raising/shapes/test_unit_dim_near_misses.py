@@ -12,13 +12,13 @@ from hlo2onnx.ir.dims import symbol
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.shapes.unit_dims import (
     MAX_BETWEEN,
-    KeepReducedAxes,
-    LateReshape,
-    Mean,
-    ReduceWithoutUnits,
-    SoftmaxWithoutUnits,
+    ReduceDropUnitDims,
+    ReduceKeepdims,
+    ReduceMeanOperator,
+    SinkReshape,
+    SoftmaxDropUnitDims,
     SqueezeBeforeTranspose,
-    TransposeWithoutUnits,
+    TransposeDropUnitDims,
 )
 from hlo2onnx.targets import load_target
 
@@ -112,7 +112,7 @@ LATE: dict[str, tuple[Build, list[str] | None]] = {
 @pytest.mark.parametrize("name", LATE)
 def test_late_reshape(name: str) -> None:
     build, left = LATE[name]
-    rewrite = Rewrite(build, {"x": CUBE}, LateReshape())
+    rewrite = Rewrite(build, {"x": CUBE}, SinkReshape())
     rewrite.nothing() if left is None else rewrite.gives(*left)
 
 
@@ -121,8 +121,8 @@ def test_late_reshape_beside_fewer_axes() -> None:
         return b.Add(b.unsqueeze(y, [0]), x)
 
     inputs = {"x": CUBE, "y": CUBE[0]}
-    Rewrite(build, inputs, LateReshape()).nothing()
-    Rewrite(build, {**inputs, "x": CUBE[0, 0]}, LateReshape()).gives("Add", "Reshape")
+    Rewrite(build, inputs, SinkReshape()).nothing()
+    Rewrite(build, {**inputs, "x": CUBE[0, 0]}, SinkReshape()).gives("Add", "Reshape")
 
 
 def summed(b: GraphBuilder, x: oir.Value, axes: list[int] | None = None) -> oir.Value:
@@ -188,7 +188,7 @@ KEPT: dict[str, tuple[Build, list[str] | None]] = {
 @pytest.mark.parametrize("name", KEPT)
 def test_keep_reduced_axes(name: str) -> None:
     build, left = KEPT[name]
-    rewrite = Rewrite(build, {"x": CUBE}, KeepReducedAxes())
+    rewrite = Rewrite(build, {"x": CUBE}, ReduceKeepdims())
     if left is None:
         rewrite.nothing()
     else:
@@ -205,7 +205,7 @@ def test_how_much_lies_between(beyond: int) -> None:
             y = b.Neg(y)
         return b.Abs(b.unsqueeze(y, [1]))
 
-    assert bool(Rewrite(build, {"x": CUBE}, KeepReducedAxes()).fired) != bool(beyond)
+    assert bool(Rewrite(build, {"x": CUBE}, ReduceKeepdims()).fired) != bool(beyond)
 
 
 MOVES: dict[str, tuple[Build, list[str] | None]] = {
@@ -232,7 +232,7 @@ MOVES: dict[str, tuple[Build, list[str] | None]] = {
 @pytest.mark.parametrize("name", MOVES)
 def test_transpose_without_units(name: str) -> None:
     build, left = MOVES[name]
-    rewrite = Rewrite(build, {"x": CUBE}, TransposeWithoutUnits())
+    rewrite = Rewrite(build, {"x": CUBE}, TransposeDropUnitDims())
     rewrite.nothing() if left is None else rewrite.gives(*left)
 
 
@@ -271,19 +271,19 @@ REDUCED: dict[str, tuple[Build, list[str] | None]] = {
 @pytest.mark.parametrize("name", REDUCED)
 def test_reduce_without_units(name: str) -> None:
     build, left = REDUCED[name]
-    rewrite = Rewrite(build, {"x": CUBE}, ReduceWithoutUnits())
+    rewrite = Rewrite(build, {"x": CUBE}, ReduceDropUnitDims())
     rewrite.nothing() if left is None else rewrite.gives(*left)
 
 
 def test_a_softmax_of_what_is_no_view_stays() -> None:
-    Rewrite(lambda b, x: b.Softmax(x, axis=1), {"x": CUBE}, SoftmaxWithoutUnits()).nothing()
+    Rewrite(lambda b, x: b.Softmax(x, axis=1), {"x": CUBE}, SoftmaxDropUnitDims()).nothing()
 
 
 def test_a_softmax_along_the_last_axis_by_default() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.Softmax(b.reshape(x, (2, 1, 3, 4))))
 
-    Rewrite(build, {"x": CUBE}, SoftmaxWithoutUnits()).gives("Softmax", "Reshape", "Neg")
+    Rewrite(build, {"x": CUBE}, SoftmaxDropUnitDims()).gives("Softmax", "Reshape", "Neg")
 
 
 MEANS: dict[str, tuple[Build, bool]] = {
@@ -327,7 +327,7 @@ MEANS: dict[str, tuple[Build, bool]] = {
 def test_means(name: str) -> None:
     build, fires = MEANS[name]
     model = model_of(lambda b, x: b.Neg(build(b, x)), {"x": CUBE})  # type: ignore[arg-type]
-    assert bool(apply_rules(model, [Mean()], load_target("ort-cpu"))) == fires
+    assert bool(apply_rules(model, [ReduceMeanOperator()], load_target("ort-cpu"))) == fires
     found = sum(node.op_type == "ReduceMean" for node in model.graph)
     assert found == fires
 
@@ -342,4 +342,4 @@ def test_means_over_a_free_axis(axis: int, fires: bool) -> None:
 
     dims = {"x": (symbol("n", positive=True), symbol("m", positive=True), 4)}
     model = model_of(build, {"x": CUBE}, dims=dims)
-    assert bool(apply_rules(model, [Mean()], load_target("ort-cpu"))) == fires
+    assert bool(apply_rules(model, [ReduceMeanOperator()], load_target("ort-cpu"))) == fires

@@ -9,20 +9,20 @@ from rewriting import Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, DropIdentity
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
 from hlo2onnx.raising.rules.shapes.unit_dims import (
-    KeepReducedAxes,
-    LateReshape,
-    Mean,
-    ReduceWithoutUnits,
-    SoftmaxWithoutUnits,
+    ReduceDropUnitDims,
+    ReduceKeepdims,
+    ReduceMeanOperator,
+    SinkReshape,
+    SoftmaxDropUnitDims,
     SqueezeBeforeTranspose,
-    TransposeWithoutUnits,
+    TransposeDropUnitDims,
 )
 
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
-CLEAN = (ComposeReshapes(), DropIdentity(), FoldConstants())
+CLEAN = (ComposeReshapes(), EliminateNop(), FoldConstants())
 
 
 @pytest.mark.parametrize("op_type", ["Neg", "Cast"])
@@ -34,21 +34,21 @@ def test_late_reshape_meets_another(op_type: str) -> None:
             b.reshape(b.op(op_type, b.reshape(x, (6, 4)), **to), (4, 6)), perm=(1, 0)
         )
 
-    Rewrite(build, {"x": CUBE}, LateReshape(), *CLEAN).gives(op_type, "Reshape", "Transpose")
+    Rewrite(build, {"x": CUBE}, SinkReshape(), *CLEAN).gives(op_type, "Reshape", "Transpose")
 
 
 def test_late_reshape_meets_its_inverse() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Abs(b.squeeze(b.Neg(b.unsqueeze(x, [0])), [0]))
 
-    Rewrite(build, {"x": CUBE}, LateReshape(), *CLEAN).gives("Abs", "Neg")
+    Rewrite(build, {"x": CUBE}, SinkReshape(), *CLEAN).gives("Abs", "Neg")
 
 
 def test_late_reshape_of_two_alike() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.reshape(b.Add(b.reshape(x, (24,)), b.reshape(y, (24,))), (2, 3, 4))
 
-    Rewrite(build, {"x": CUBE, "y": CUBE * 2}, LateReshape(), *CLEAN).gives("Add")
+    Rewrite(build, {"x": CUBE, "y": CUBE * 2}, SinkReshape(), *CLEAN).gives("Add")
 
 
 @pytest.mark.parametrize("size", [5, 5000])
@@ -63,8 +63,8 @@ def test_late_reshape_leaves_constants_alone(size: int) -> None:
         # Large constants that others read, too, stay as they are.
         return [b.reshape(b.Where(same, other, x), (size, 1, 1)), b.Not(one), b.Abs(other)]
 
-    run = Rewrite(build, {"x": np.array(3, np.float32)}, LateReshape(), *CLEAN)
-    assert run.fired["late-reshape"] == 0
+    run = Rewrite(build, {"x": np.array(3, np.float32)}, SinkReshape(), *CLEAN)
+    assert run.fired["sink-reshape"] == 0
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 3, 4), (1, 1), (2, 1, 1), (4,)])
@@ -74,7 +74,7 @@ def test_late_reshape_beside_a_constant(shape: tuple[int, ...]) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.reshape(b.Mul(b.reshape(x, (2, 3, 4)), b.const(constant)), (2, 12))
 
-    rewrite = Rewrite(build, {"x": CUBE.reshape(2, 12)}, LateReshape(), *CLEAN)
+    rewrite = Rewrite(build, {"x": CUBE.reshape(2, 12)}, SinkReshape(), *CLEAN)
     if shape == (4,):
         rewrite.nothing()
     else:
@@ -85,14 +85,14 @@ def test_late_reshape_of_leading_axes_beside_anything() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.squeeze(b.Sub(b.unsqueeze(x, [0, 1]), y), [0, 1])
 
-    Rewrite(build, {"x": ROWS, "y": ROWS[:, :1]}, LateReshape(), *CLEAN).gives("Sub")
+    Rewrite(build, {"x": ROWS, "y": ROWS[:, :1]}, SinkReshape(), *CLEAN).gives("Sub")
 
 
 def test_late_reshape_needs_an_operand_of_the_shape_before() -> None:
     def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
         return b.reshape(b.Add(b.reshape(x, (6, 4)), y), (24,))
 
-    Rewrite(build, {"x": CUBE, "y": CUBE[0, 0]}, LateReshape(), *CLEAN).nothing()
+    Rewrite(build, {"x": CUBE, "y": CUBE[0, 0]}, SinkReshape(), *CLEAN).nothing()
 
 
 def test_late_reshape_leaves_what_others_read() -> None:
@@ -100,7 +100,7 @@ def test_late_reshape_leaves_what_others_read() -> None:
         y = b.reshape(x, (6, 4))
         return [b.Abs(y), b.Transpose(y, perm=(1, 0))]
 
-    Rewrite(build, {"x": CUBE}, LateReshape()).nothing()
+    Rewrite(build, {"x": CUBE}, SinkReshape()).nothing()
 
 
 def test_keep_reduced_axes() -> None:
@@ -110,14 +110,14 @@ def test_keep_reduced_axes() -> None:
         return b.Sub(x, b.unsqueeze(b.Mul(b.Div(total, b.scalar_like(3, x)), lowest), [1]))
 
     nodes = "ReduceSum", "ReduceMin", "Div", "Mul", "Sub"
-    Rewrite(build, {"x": CUBE}, KeepReducedAxes(), *CLEAN).gives(*nodes)
+    Rewrite(build, {"x": CUBE}, ReduceKeepdims(), *CLEAN).gives(*nodes)
 
 
 def test_keep_reduced_axes_leaves_further_leading_axes_to_a_reshape() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.unsqueeze(b.ReduceMax(x, b.i64([2]), keepdims=0), [0, 3]))
 
-    Rewrite(build, {"x": CUBE}, KeepReducedAxes()).gives("ReduceMax", "Reshape", "Neg")
+    Rewrite(build, {"x": CUBE}, ReduceKeepdims()).gives("ReduceMax", "Reshape", "Neg")
 
 
 @pytest.mark.parametrize("axis", [0, 2])
@@ -125,14 +125,14 @@ def test_keep_reduced_axes_needs_the_axes_reduced(axis: int) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.unsqueeze(b.ReduceSum(x, b.i64([1]), keepdims=0), [axis]))
 
-    Rewrite(build, {"x": CUBE}, KeepReducedAxes()).nothing()
+    Rewrite(build, {"x": CUBE}, ReduceKeepdims()).nothing()
 
 
 def test_keep_reduced_axes_leaves_scalars() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.reshape(b.ReduceMax(x, keepdims=0), (1, 1)))
 
-    Rewrite(build, {"x": CUBE}, KeepReducedAxes()).nothing()
+    Rewrite(build, {"x": CUBE}, ReduceKeepdims()).nothing()
 
 
 def test_keep_reduced_axes_of_different_reductions() -> None:
@@ -141,21 +141,21 @@ def test_keep_reduced_axes_of_different_reductions() -> None:
         columns = b.ReduceSum(x, b.i64([1]), keepdims=0)
         return b.Neg(b.unsqueeze(b.Add(rows, columns), [0]))
 
-    Rewrite(build, {"x": CUBE[:, :2, :2]}, KeepReducedAxes()).nothing()
+    Rewrite(build, {"x": CUBE[:, :2, :2]}, ReduceKeepdims()).nothing()
 
 
 def test_transpose_without_units() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.squeeze(b.Transpose(b.unsqueeze(x, [1]), perm=(2, 0, 3, 1)), [3])
 
-    Rewrite(build, {"x": CUBE}, TransposeWithoutUnits(), *CLEAN).gives("Transpose")
+    Rewrite(build, {"x": CUBE}, TransposeDropUnitDims(), *CLEAN).gives("Transpose")
 
 
 def test_transpose_without_units_needs_them() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Transpose(b.reshape(x, (2, 3, 2, 2)), perm=(1, 0, 3, 2))
 
-    Rewrite(build, {"x": CUBE}, TransposeWithoutUnits()).nothing()
+    Rewrite(build, {"x": CUBE}, TransposeDropUnitDims()).nothing()
 
 
 def test_squeeze_before_transpose() -> None:
@@ -180,21 +180,21 @@ def test_reduce_without_units(keepdims: int) -> None:
         return b.Neg(b.ReduceSum(y, b.i64([1, 3]), keepdims=keepdims))
 
     expected = ["ReduceSum", "Neg"] + ["Reshape"] * keepdims
-    Rewrite(build, {"x": CUBE}, ReduceWithoutUnits()).gives(*expected)
+    Rewrite(build, {"x": CUBE}, ReduceDropUnitDims()).gives(*expected)
 
 
 def test_reduce_over_units_alone() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.ReduceMax(b.unsqueeze(x, [1]), b.i64([1]), keepdims=0))
 
-    Rewrite(build, {"x": CUBE}, ReduceWithoutUnits()).gives("Neg")
+    Rewrite(build, {"x": CUBE}, ReduceDropUnitDims()).gives("Neg")
 
 
 def test_reduce_without_units_needs_the_other_axes_as_they_were() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Neg(b.ReduceSum(b.reshape(x, (6, 4)), b.i64([1]), keepdims=0))
 
-    Rewrite(build, {"x": CUBE}, ReduceWithoutUnits()).nothing()
+    Rewrite(build, {"x": CUBE}, ReduceDropUnitDims()).nothing()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_mean(divisor: float, dtype: str, fires: bool) -> None:
         total = b.ReduceSum(x, b.i64([0, 2]), keepdims=0)
         return b.Neg(b.Div(total, b.scalar_like(divisor, x)))
 
-    rewrite = Rewrite(build, {"x": CUBE.astype(dtype)}, Mean())
+    rewrite = Rewrite(build, {"x": CUBE.astype(dtype)}, ReduceMeanOperator())
     if fires:
         rewrite.gives("ReduceMean", "Neg")
     else:
@@ -219,7 +219,7 @@ def test_softmax_without_units(op_type: str, axis: int) -> None:
         view = b.reshape(x, (1, 2, 1, 3, 4))
         return b.Neg(b.reshape(b.op(op_type, view, axis=axis), (2, 3, 4, 1)))
 
-    rules = SoftmaxWithoutUnits(), LateReshape(), *CLEAN
+    rules = SoftmaxDropUnitDims(), SinkReshape(), *CLEAN
     Rewrite(build, {"x": CUBE}, *rules).gives(op_type, "Neg", "Reshape")
 
 
@@ -228,4 +228,4 @@ def test_softmax_over_a_unit_and_over_joined_axes_stays(dims: tuple[int, ...], a
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Softmax(b.reshape(x, dims), axis=axis)
 
-    Rewrite(build, {"x": CUBE}, SoftmaxWithoutUnits()).nothing()
+    Rewrite(build, {"x": CUBE}, SoftmaxDropUnitDims()).nothing()

@@ -15,7 +15,7 @@ from loop_graphs import (
 )
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.loops.loop_vectorize import BatchScanned
+from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value
@@ -107,13 +107,13 @@ def stack(of: Row, *rules: Any, x: np.ndarray = X) -> LoopRewrite:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_done_for_all_trips(name: str) -> None:
-    run = stack(ROWS[name], BatchScanned())
+    run = stack(ROWS[name], LoopVectorize())
     assert run.fired and set(+run.inside) == {"Neg"}
 
 
 @pytest.mark.parametrize("name", [name for name in LEFT if name != "vector-product"])
 def test_done_in_each_trip(name: str) -> None:
-    run = stack(LEFT[name], BatchScanned())
+    run = stack(LEFT[name], LoopVectorize())
     assert "Loop" in run.outside and set(+run.inside) - {"Neg", "Gather", "Reshape"}
 
 
@@ -137,13 +137,13 @@ def test_rows_that_are_taken(name: str) -> None:
 
         return loop(b, 4, [h], step)
 
-    run = LoopRewrite(build, {"x": numbers(7, 2), "h": numbers(2)}, BatchScanned())
+    run = LoopRewrite(build, {"x": numbers(7, 2), "h": numbers(2)}, LoopVectorize())
     assert {op: run.outside[op] for op in ("Slice", "Gather") if run.outside[op]} == outside
 
 
 @pytest.mark.parametrize(("size", "fires"), [(1 << 18, True), ((1 << 18) + 1, False)])
 def test_rows_of_a_megabyte(size: int, fires: bool) -> None:
-    run = stack(lambda b, r: b.expand(b.slice(r, [0, 0], [1, 1]), (1, size)), BatchScanned())
+    run = stack(lambda b, r: b.expand(b.slice(r, [0, 0], [1, 1]), (1, size)), LoopVectorize())
     assert bool(run.inside["Expand"]) != fires
 
 
@@ -187,12 +187,12 @@ NESTED: dict[str, Row] = {
 
 @pytest.mark.parametrize("name", NESTED)
 def test_inner_loops_leave(name: str) -> None:
-    run = stack(NESTED[name], BatchScanned())
+    run = stack(NESTED[name], LoopVectorize())
     assert set(+run.inside) <= {"Neg", "Abs", "Add", "Mul", "Gather", "Cast"}
     assert not run.inside["Loop"] or name == "rows-of-the-row"
 
 
 def test_inner_loops_with_a_condition_stay() -> None:
     step = lambda b, r, j, s: ([b.Neg(s)], [])  # noqa: E731
-    run = stack(inner_loop(step, lambda b, r: [r], stopped=True), BatchScanned())
+    run = stack(inner_loop(step, lambda b, r: [r], stopped=True), LoopVectorize())
     assert run.inside["Loop"]

@@ -64,13 +64,14 @@ def _holds(dtype: oir.DataType, numbers: Range) -> bool:
     return held.low <= numbers.low and numbers.high <= held.high
 
 
-class TruthOfNumber(Rule):
+class BooleanCastComparison(Rule):
     """Cast(x) > 0 -> x, Cast(x) == 0 -> Not(x), and so on, for truth values x
 
     Legal for one number that tells 0 and 1 apart. Masks are often made of 0 and 1.
     """
 
-    name = "truth-of-number"
+    name = "boolean-cast-comparison"
+    formerly = ("truth-of-number",)
     anchors = frozenset(HOLDS)
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -87,13 +88,14 @@ class TruthOfNumber(Rule):
         raise Refusal("it compares other numbers", node)
 
 
-class StrictAlready(Rule):
+class RedundantNotEqual(Rule):
     """x < y and not x == y -> x < y, and so for >
 
     As JAX asks whether the remainder of a division is to be corrected.
     """
 
-    name = "strict-already"
+    name = "redundant-not-equal"
+    formerly = ("strict-already",)
     anchors = frozenset({"And"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

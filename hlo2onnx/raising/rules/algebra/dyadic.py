@@ -10,7 +10,7 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.reshape import source_of
 
 
-class ExactSteps(Rule):
+class DyadicArithmetic(Rule):
     """(x + 1) - 1 -> x, (x * 2^-23) * 2 -> x * 2^-22, x + 0 -> x
 
     Legal for integers times a power of two, of which all that is computed is exact: converted
@@ -18,7 +18,8 @@ class ExactSteps(Rule):
     nor the subtraction of it.
     """
 
-    name = "exact-steps"
+    name = "dyadic-arithmetic"
+    formerly = ("exact-steps",)
     anchors = frozenset({"Add", "Mul", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -49,7 +50,7 @@ class ExactSteps(Rule):
 _DIGITS = 23
 
 
-class UniformBetween(Rule):
+class UniformFma(Rule):
     """Cast(k) * 2^-23 * extent + low -> Cast(Cast(k) * (extent * 2^-23) + low), within in f64
 
     XLA rounds such a sum once, and where low and the product cancel, the rounding of the product
@@ -57,7 +58,8 @@ class UniformBetween(Rule):
     random bits, which is how JAX makes those of an interval; others have reasons to stay in f32.
     """
 
-    name = "uniform-between"
+    name = "uniform-fma"
+    formerly = ("uniform-between",)
     anchors = frozenset({"Add"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

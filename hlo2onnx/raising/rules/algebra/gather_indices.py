@@ -81,7 +81,7 @@ class NegativeIndex(Rule):
         return _regathered(node, b, b.Clip(i, *bounds))
 
 
-class NegativeTuple(Rule):
+class NegativeIndexNd(Rule):
     """GatherND(x, Min(Max(Concat(i < 0 ? i + n : i, ..), 0), ..)) -> the same of Concat(i, ..)
 
     with -n for the 0 of that column.
@@ -90,7 +90,8 @@ class NegativeTuple(Rule):
     Gather does. There may be a Cast in front of it, and Reshapes among what is joined.
     """
 
-    name = "negative-tuple"
+    name = "negative-index-nd"
+    formerly = ("negative-tuple",)
     anchors = frozenset({"GatherND"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -148,14 +149,15 @@ def _clamped_columns(value: oir.Value) -> _Columns | None:
     return _Columns(columns, numbers, made) if numbers else None
 
 
-class InsideTest(Rule):
+class BoundsCheck(Rule):
     """And(i >= 0, i <= n - 1) -> Equal(Clip(i, 0, n - 1), i)
 
     So programs tell which indices are inside. Of i + n for i < 0 it asks for -n <= i instead of
     0 <= i; what clamps the index to gather with is then the same Clip.
     """
 
-    name = "inside-test"
+    name = "bounds-check"
+    formerly = ("inside-test",)
     anchors = frozenset({"And"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -204,14 +206,15 @@ def _bound(value: oir.Value | None) -> _Bound | None:
     return None
 
 
-class WideIndex(Rule):
+class WidenIndex(Rule):
     """Gather(x, 9 - Cast(i)) -> Gather(x, 9 - i), for a cast from i64 to i32
 
     Legal where the index is made of such casts and of constants by additions and subtractions that
     cannot wrap. A loop counts in i64 where the program counts in i32.
     """
 
-    name = "wide-index"
+    name = "widen-index"
+    formerly = ("wide-index",)
     anchors = GATHERS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -224,13 +227,14 @@ class WideIndex(Rule):
         return _regathered(node, b, wide)
 
 
-class WideComparison(Rule):
+class WidenComparison(Rule):
     """Less(Cast(i), Cast(j)) -> Less(i, j), for casts from i64 to i32; so for other comparisons
 
-    Legal where `wide-index` is. Positions are counted in i64, whose type then is that of a mask.
+    Legal where `widen-index` is. Positions are counted in i64, whose type then is that of a mask.
     """
 
-    name = "wide-comparison"
+    name = "widen-comparison"
+    formerly = ("wide-comparison",)
     anchors = COMPARISONS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

@@ -41,13 +41,14 @@ def _offset(node: oir.Node | None) -> _Offset | None:
     return None
 
 
-class ComposeOffsets(Rule):
+class ReassociateConstants(Rule):
     """(k - x) - m -> (k - m) - x, (x + k) + m -> x + (k + m), and so on
 
     Legal for integers, which wrap. Where others read the inner sum too, nothing is saved.
     """
 
-    name = "compose-offsets"
+    name = "reassociate-constants"
+    formerly = ("compose-offsets",)
     anchors = frozenset({"Add", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -156,14 +157,15 @@ def _is_zero(pair: Pair) -> bool:
     return any(number is not None and not number.any() for number in numbers)
 
 
-class FloorRemainder(Rule):
+class FloorMod(Rule):
     """Where(r < 0 and r != 0, r + y, r), r the remainder of x / y -> Mod(x, y)
 
     That is how JAX gives a remainder the sign of a divisor. Legal for integers and y > 0; Mod does
     so by itself.
     """
 
-    name = "floor-remainder"
+    name = "floor-mod"
+    formerly = ("floor-remainder",)
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

@@ -9,13 +9,14 @@ from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.reshape import first, source_of
 
 
-class SubtractNegative(Rule):
+class AddNegToSub(Rule):
     """Add(x, Neg(y)) -> Sub(x, y); Sub(x, Neg(y)) -> Add(x, y)
 
     Legal in every type: floats round the same number, integers wrap to the same.
     """
 
-    name = "subtract-negative"
+    name = "add-neg-to-sub"
+    formerly = ("subtract-negative",)
     anchors = frozenset({"Add", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -29,13 +30,14 @@ class SubtractNegative(Rule):
         return b.Sub(x, y) if node.op_type == "Add" else b.Add(x, y)
 
 
-class NegateConstant(Rule):
+class FoldNegIntoConstant(Rule):
     """Neg(Mul(c, x)) -> Mul(-c, x); Neg(Div(c, x)) -> Div(-c, x); Neg(Div(x, c)) -> Div(x, -c)
 
     Legal for floats, which round alike on both sides of 0, where nobody else reads the product.
     """
 
-    name = "negate-constant"
+    name = "fold-neg-into-constant"
+    formerly = ("negate-constant",)
     anchors = frozenset({"Neg"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

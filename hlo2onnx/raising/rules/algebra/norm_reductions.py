@@ -24,14 +24,15 @@ MOST_TERMS = 2048
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
-class SumOfTerms(Rule):
+class ReduceSumSquareOperator(Rule):
     """ReduceSum(x * x) -> ReduceSumSquare(x), ReduceSum(Abs(x)) -> ReduceL1(x)
 
     Legal in f32 and f64 for up to 128 terms, or 2,048 along trailing axes: longer sums are split
     into shorter ones. Done where it is as fast, for up to 4,096 elements, and at least one.
     """
 
-    name = "sum-of-terms"
+    name = "reduce-sum-square"
+    formerly = ("sum-of-terms",)
     anchors = frozenset({"ReduceSum"})
     phase = 1
 
@@ -46,10 +47,11 @@ class SumOfTerms(Rule):
         return reduced(b, op_type, x, axes, keeps_axes(node))
 
 
-class Norm(Rule):
+class ReduceL2Operator(Rule):
     """Sqrt(ReduceSumSquare(x)) -> ReduceL2(x)"""
 
-    name = "norm"
+    name = "reduce-l2"
+    formerly = ("norm",)
     anchors = frozenset({"Sqrt"})
     phase = 1
 

@@ -55,13 +55,14 @@ def _filled(b: Rewriter, node: oir.Node, item: float) -> oir.Value:
     return _instead(b, node, b.scalar(item, dtype_of(node.outputs[0])))
 
 
-class DropNeutral(Rule):
+class FoldIdentityOperand(Rule):
     """x - 0, x * 1, x / 1, max(x, -inf), x and True, ... -> x
 
     Of floats x + 0 stays, as -0 + 0 is not -0, unless they were integers; x + -0 goes.
     """
 
-    name = "drop-neutral"
+    name = "fold-identity-operand"
+    formerly = ("drop-neutral",)
     neutral: ClassVar[dict[str, float]] = {
         "Add": -0.0, "And": True, "Div": 1, "Max": -np.inf, "Min": np.inf, "Mul": 1, "Or": False,
         "Sub": 0.0, "Xor": False,
@@ -83,10 +84,11 @@ def _was_integer(x: oir.Value) -> bool:
     return source is not None and dtype_of(source) in INTEGERS
 
 
-class FoldAbsorbed(Rule):
+class FoldAbsorbingOperand(Rule):
     """x and False -> False, x or True -> True; of integers x * 0 -> 0"""
 
-    name = "fold-absorbed"
+    name = "fold-absorbing-operand"
+    formerly = ("fold-absorbed",)
     absorbing: ClassVar[dict[str, float]] = {"And": False, "Mul": 0, "Or": True}
     anchors = frozenset(absorbing)
 
@@ -112,10 +114,11 @@ class FoldSameOperands(Rule):
         return _filled(b, node, 0)
 
 
-class DropInverse(Rule):
+class FoldDoubleNegation(Rule):
     """Neg(Neg(x)), Not(Not(x)) -> x"""
 
-    name = "drop-inverse"
+    name = "fold-double-negation"
+    formerly = ("drop-inverse",)
     anchors = frozenset({"Neg", "Not"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -125,14 +128,15 @@ class DropInverse(Rule):
         return x
 
 
-class DecideComparison(Rule):
+class FoldComparison(Rule):
     """x < y -> True or False, and so for <=, >, >=, ==
 
     Legal for integers, where the ranges of both operands tell the result for all elements, and for
     extents as numbers of any type.
     """
 
-    name = "decide-comparison"
+    name = "fold-comparison"
+    formerly = ("decide-comparison",)
     anchors = COMPARISONS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -153,13 +157,14 @@ def _range_of_number(x: oir.Value) -> Range | None:
     return Range(int(is_positive(dim)), range_of_type(oir.DataType.INT64).high)
 
 
-class DecideWhere(Rule):
+class FoldWhere(Rule):
     """Where(True, x, y) -> x, Where(False, x, y) -> y, Where(c, x, x) -> x
 
     Legal where the condition is the same in all elements, as a constant or as ranges tell.
     """
 
-    name = "decide-where"
+    name = "fold-where"
+    formerly = ("decide-where",)
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -170,13 +175,14 @@ class DecideWhere(Rule):
         return _instead(b, node, y)
 
 
-class SelectBooleans(Rule):
+class WhereToLogic(Rule):
     """Where(c, True, False) -> c, Where(c, x, False) -> c and x, Where(c, True, y) -> c or y
 
     Legal for booleans.
     """
 
-    name = "select-booleans"
+    name = "where-to-logic"
+    formerly = ("select-booleans",)
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -191,14 +197,15 @@ class SelectBooleans(Rule):
         return _instead(b, node, result)
 
 
-class DropClamp(Rule):
+class RedundantClamp(Rule):
     """max(x, y) -> x, min(x, y) -> x, Clip(x, low, high) -> x
 
     Legal where the ranges of the operands say that x is always taken. Floats must not be NaN, and
     of two zeros x must not be the one of the other sign.
     """
 
-    name = "drop-clamp"
+    name = "redundant-clamp"
+    formerly = ("drop-clamp",)
     anchors = frozenset({"Clip", "Max", "Min"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

@@ -20,7 +20,7 @@ _JOINING = frozenset({"Concat", "Slice", "Split"})
 _ELEMENTWISE = UNARY | BROADCASTING | {"Identity"}
 
 
-class ColumnsFirst(Rule):
+class CarryLayout(Rule):
     """Loop over a state (n, 3) -> Loop over its transpose (3, n)
 
     Legal where the body does nothing to the state, and to what follows from it, but elementwise
@@ -29,7 +29,8 @@ class ColumnsFirst(Rule):
     differential equations, stacked along the last axis, take three quarters of the time.
     """
 
-    name = "columns-first"
+    name = "carry-layout"
+    formerly = ("columns-first",)
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:

@@ -20,7 +20,7 @@ TIMES_LARGER = 8
 """How many elements of a larger table may be computed for each one that a trip takes."""
 
 
-class ComputedTable(Rule):
+class GatherHoisting(Rule):
     """Loop(f(Gather(x, i))) -> y = f(x); Loop(Gather(y, i)), for elementwise f
 
     Legal for a tensor from before the loop and numbers: each element is computed as it was. Only
@@ -28,7 +28,8 @@ class ComputedTable(Rule):
     So JAX looks for places in sorted tables.
     """
 
-    name = "computed-table"
+    name = "gather-hoisting"
+    formerly = ("computed-table",)
     anchors = frozenset({"Gather"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

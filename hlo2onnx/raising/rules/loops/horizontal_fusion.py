@@ -26,7 +26,7 @@ _ELEMENTWISE = UNARY | BROADCASTING
 _JOINING = frozenset({"Concat", "Split"})
 
 
-class JoinTwins(Rule):
+class HorizontalFusion(Rule):
     """f(Split(x)), f(Split(y)) -> Split(f(Split(Concat(x, y)))), in the body of a loop or a branch
 
     Legal where f is the same for both: elementwise operators, and Concats and Splits along other
@@ -35,7 +35,8 @@ class JoinTwins(Rule):
     fluxes from the states on either side of a face.
     """
 
-    name = "join-twins"
+    name = "horizontal-fusion"
+    formerly = ("join-twins",)
     anchors = frozenset({"Split"})
     phase = 3
 

@@ -43,14 +43,15 @@ class InlineBranch(Rule):
         return values
 
 
-class InlineTrip(Rule):
+class InlineSingleTrip(Rule):
     """Loop of one trip -> its body, Loop of no trip -> its initial states
 
     Legal where the number of trips and the condition before the first one are known. A loop whose
     body ends with the condition False makes one trip at most.
     """
 
-    name = "inline-trip"
+    name = "inline-single-trip"
+    formerly = ("inline-trip",)
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:

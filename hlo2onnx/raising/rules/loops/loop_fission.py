@@ -25,16 +25,17 @@ MOST_STACKED = 1 << 22
 trip counts, not the number of its nodes."""
 
 
-class SeparateChain(Rule):
+class LoopFission(Rule):
     """Loop(k = f(k); h = g(h, k)) -> Loop(k = f(k)) stacking k; Loop(h = g(h, k[i]))
 
     Legal where what a state becomes follows from no other state, for a number of trips that is
     known and not 0, and where its shape is the same in every trip. Done for small states, where
-    much of what is left then follows from rows, for `batch-scanned` to take: random numbers are
+    much of what is left then follows from rows, for `loop-vectorize` to take: random numbers are
     drawn for all trips at once, of keys that are split in each trip.
     """
 
-    name = "separate-chain"
+    name = "loop-fission"
+    formerly = ("separate-chain",)
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:

@@ -25,7 +25,7 @@ _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _COPIES = frozenset({"Identity", "Gather"})
 
 
-class UnrollLoop(Rule):
+class LoopUnroll(Rule):
     """Loop(f) of three trips -> f(f(f(x)))
 
     Legal for a number of trips that is known and not 0, without a condition, and a body without
@@ -33,7 +33,8 @@ class UnrollLoop(Rule):
     each multiplies with rows of its own of constant weights.
     """
 
-    name = "unroll-loop"
+    name = "loop-unroll"
+    formerly = ("unroll-loop",)
     anchors = frozenset({"Loop"})
     phase = 1
 

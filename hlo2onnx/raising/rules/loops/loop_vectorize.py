@@ -33,7 +33,7 @@ _PRODUCTS = frozenset({"MatMul"})
 _PARTS = frozenset({"Slice", "Split"})
 
 
-class BatchScanned(Rule):
+class LoopVectorize(Rule):
     """Loop(f(x[i])) -> y = f(x); Loop(y[i]); what is stacked of it -> y itself
 
     Legal where a value of the body follows from the number of the trip and from values made before
@@ -46,7 +46,8 @@ class BatchScanned(Rule):
     that broadcast by themselves read expanded.
     """
 
-    name = "batch-scanned"
+    name = "loop-vectorize"
+    formerly = ("batch-scanned",)
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
@@ -196,7 +197,7 @@ def _part_of(value: oir.Value) -> oir.Value | None:
     return node.inputs[0] if node is not None and node.op_type in _PARTS else None
 
 
-class PostponeStacked(Rule):
+class SinkStackedOutputs(Rule):
     """Loop stacking f(h) -> y = f(the stack of h)
 
     Legal where nothing but a stack reads what f makes, by operators that work on each row apart,
@@ -204,7 +205,8 @@ class PostponeStacked(Rule):
     shape in every trip and must not be much larger than what was.
     """
 
-    name = "postpone-stacked"
+    name = "sink-stacked-outputs"
+    formerly = ("postpone-stacked",)
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:

@@ -12,15 +12,16 @@ from hlo2onnx.raising.match.counted_loop import counted, origin, rebuilt, separa
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable
 
 
-class EarlierRow(Rule):
+class ShiftedCarry(Rule):
     """Loop(h = x[i]) -> Loop(h[i]) with h = the state before, then x; so of h = f(x[i])
 
     Legal where what a state becomes follows from the number of the trip and from values made
-    before the loop, as `batch-scanned` has it: the state is the row of the trip before, and what
+    before the loop, as `loop-vectorize` has it: the state is the row of the trip before, and what
     follows from it can be done for all trips at once.
     """
 
-    name = "earlier-row"
+    name = "shifted-carry"
+    formerly = ("earlier-row",)
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:

@@ -31,7 +31,7 @@ COPY_COST = 2
 """What a Concat, or a Split, costs in nodes."""
 
 
-class PackRows(Rule):
+class SlpVectorize(Rule):
     """Loop(Concat(f(x[0]), g(x[1]))) -> Loop(h(Gather(x), Gather(x)))
 
     Legal where rows of a state, and of what the body makes of it by sums and products, are taken
@@ -41,7 +41,8 @@ class PackRows(Rule):
     Only for a number of trips that is known, for small rows, and where fewer nodes come of it.
     """
 
-    name = "pack-rows"
+    name = "slp-vectorize"
+    formerly = ("pack-rows",)
     anchors = frozenset({"Loop"})
     phase = 2
 

@@ -175,13 +175,14 @@ class Relu(Rule):
         return b.Relu(found["x"])
 
 
-class ClipBetween(Rule):
+class MinMaxToClip(Rule):
     """Min(Max(x, low), high) -> Clip(x, low, high) for constants low <= high
 
     Under the condition of `Relu`, as Clip leaves -0 as it is too.
     """
 
-    name = "clip-between"
+    name = "min-max-to-clip"
+    formerly = ("clip-between",)
     anchors = frozenset({"Min"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -202,13 +203,14 @@ class ClipBetween(Rule):
         return b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
 
 
-class ClipWhere(Rule):
+class WhereToClip(Rule):
     """Where(x > high, high, Where(x < low, low, x)) -> Clip(x, low, high) for constants low < high
 
     As jax.nn.hard_tanh. Zeros keep their sign and NaN stays either way; no bound is -0.
     """
 
-    name = "clip-where"
+    name = "where-to-clip"
+    formerly = ("clip-where",)
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

@@ -14,14 +14,15 @@ from hlo2onnx.raising.rules.nn.fold_into_conv import CONVOLUTIONS
 from hlo2onnx.raising.rules.nn.layer_normalization import SINGLE_PRECISION
 
 
-class InstanceParameters(Rule):
+class InstanceNormalizationAffine(Rule):
     """InstanceNormalization(x, 1, 0) * s + b -> InstanceNormalization(x, s, b)
 
     Legal for s and b with a number for each channel, where nothing else reads the normalized
     values.
     """
 
-    name = "instance-parameters"
+    name = "instance-normalization-affine"
+    formerly = ("instance-parameters",)
     anchors = frozenset({"Add", "Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -67,7 +68,7 @@ _X, _SCALE = Name("x"), Name("scale")
 _SCALED = Either(Product(Op("Sub", _X, Name("mean")), _SCALE), Product(_X, _SCALE))
 
 
-class ChannelsAffine(Rule):
+class AffineToBatchNormalization(Rule):
     """(x - m) * s + b -> BatchNormalization(x, s, b, m, 1, epsilon=0), and so x * s + b
 
     Legal for constants m, s and b of one number a channel each, and x made by convolutions, whose
@@ -76,7 +77,8 @@ class ChannelsAffine(Rule):
     convolutions around it.
     """
 
-    name = "channels-affine"
+    name = "affine-to-batch-normalization"
+    formerly = ("channels-affine",)
     anchors = frozenset({"Add"})
     phase = 1
 

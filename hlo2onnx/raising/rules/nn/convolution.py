@@ -62,14 +62,15 @@ class _Window:
         return b.slice(x, [start], [limit], [step], [1 + axis])
 
 
-class PadIntoConvolution(Rule):
+class FoldPadIntoConv(Rule):
     """Conv(Pad(x, pads, 0), w) -> Conv(x, w) with these pads
 
     Legal for constant pads of the spatial axes alone, none negative, on each side fewer than the
     kernel is long. A Pad that others than convolutions read stays.
     """
 
-    name = "pad-into-convolution"
+    name = "fold-pad-into-conv"
+    formerly = ("pad-into-convolution",)
     anchors = frozenset({"Conv"})
     phase = 1
 
@@ -113,7 +114,7 @@ def _zeros_around(padded: oir.Value) -> tuple[oir.Value, tuple[int, ...]]:
     return x, amounts
 
 
-class KernelGradient(Rule):
+class ConvFilterGradient(Rule):
     """Conv(x, w), where w has just a few places in x -> at each of them, MatMul(part of x, w)
 
     So is the gradient of a convolution by its weights: a convolution of the images by what is
@@ -124,7 +125,8 @@ class KernelGradient(Rule):
     for f32, one group, weights that are computed, and sizes for which it was measured.
     """
 
-    name = "kernel-gradient"
+    name = "conv-filter-gradient"
+    formerly = ("kernel-gradient",)
     anchors = frozenset({"Conv"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

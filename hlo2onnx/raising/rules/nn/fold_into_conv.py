@@ -94,7 +94,7 @@ def _rounded(b: Rewriter, array: np.ndarray, like: oir.Value, *old: oir.Value | 
     return made
 
 
-class ScaleIntoConvolution(Rule):
+class FoldScaleIntoConv(Rule):
     """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div, and ConvTranspose
 
     Legal for constants w, b and s, s with a number for each channel, where nothing else reads what
@@ -102,7 +102,8 @@ class ScaleIntoConvolution(Rule):
     where the convolution may be exact, see `hlo2onnx.analysis.weight_scaling`.
     """
 
-    name = "scale-into-convolution"
+    name = "fold-scale-into-conv"
+    formerly = ("scale-into-convolution",)
     anchors = frozenset({"Div", "Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -139,7 +140,7 @@ def _columns(scale: np.ndarray, convolution: oir.Node, weights: np.ndarray) -> n
     return np.repeat(own, inputs, axis=1).reshape(weights.shape[0], -1, *spatial)
 
 
-class BiasIntoConvolution(Rule):
+class FoldBiasIntoConv(Rule):
     """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub, and ConvTranspose
 
     Legal for constants b and c, c with a number for each channel, where nothing else reads what
@@ -147,7 +148,8 @@ class BiasIntoConvolution(Rule):
     digits are lost: the weights stay, and runtimes add the bias to the finished sum.
     """
 
-    name = "bias-into-convolution"
+    name = "fold-bias-into-conv"
+    formerly = ("bias-into-convolution",)
     anchors = frozenset({"Add", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

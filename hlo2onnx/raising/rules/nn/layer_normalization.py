@@ -124,14 +124,15 @@ _PRODUCT = Product(_LEFT, _RIGHT)
 _ADDED = Either(Sum(_PRODUCT, _BIAS), Op("Sub", _BIAS, _PRODUCT), _PRODUCT)
 
 
-class CentreFirst(Rule):
+class CenterBeforeScale(Rule):
     """x * f + (b - mean(x) * f) -> (x - mean(x)) * f + b
 
     As Keras writes its normalizations. What is computed is more exact, by the digits that x and
     its mean share. The mean, and f a second time, may have been reshaped before they meet.
     """
 
-    name = "centre-first"
+    name = "center-before-scale"
+    formerly = ("centre-first",)
     anchors = frozenset({"Add", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -315,14 +316,15 @@ class RMSNormalization(Rule):
         raise Refusal("nothing is divided by the root of its mean square", node)
 
 
-class NormalizationParameters(Rule):
+class LayerNormalizationAffine(Rule):
     """LayerNormalization(x, 1) * s + b -> LayerNormalization(x, s, b), and so RMSNormalization
 
     Legal for s and b in the shape of what is normalized together, where nothing else reads the
     normalized values.
     """
 
-    name = "normalization-parameters"
+    name = "layer-normalization-affine"
+    formerly = ("normalization-parameters",)
     anchors = frozenset({"Add", "Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

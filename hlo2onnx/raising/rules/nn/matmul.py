@@ -17,7 +17,7 @@ class VectorMatMul(Rule):
     MatMul itself takes vectors, and gives a vector or, of two vectors, a scalar. Legal for matrices
     without batch axes. A matrix times a vector stays as it is: ONNX Runtime then makes a product
     of its own for each row, and takes 3 times (n = 64) to 15 times (n = 200) as long as for a
-    matrix of one column. (Of a constant matrix `row-product` makes a row times a matrix.)
+    matrix of one column. (Of a constant matrix `matvec-to-vecmat` makes a row times a matrix.)
     """
 
     name = "vector-matmul"
@@ -43,7 +43,7 @@ class VectorMatMul(Rule):
         return b.op("MatMul", row, right, types=[(dtype_of(left), result)])
 
 
-class RowProduct(Rule):
+class MatvecToVecmat(Rule):
     """MatMul(w, Reshape(x, (n, 1))) -> Reshape(MatMul(Reshape(x, (1, n)), Transpose(w)), (m, 1))
 
     So that vectors stay rows from layer to layer, which runtimes are made for: ONNX Runtime is as
@@ -51,7 +51,8 @@ class RowProduct(Rule):
     transposed once and for all, if nobody else reads it, and a column that was no column before.
     """
 
-    name = "row-product"
+    name = "matvec-to-vecmat"
+    formerly = ("row-product",)
     anchors = frozenset({"MatMul"})
     # Recurrent cells are found by their products, which may be of columns.
     phase = 1
@@ -70,14 +71,15 @@ class RowProduct(Rule):
         return b.reshape(product, (rows, 1))
 
 
-class VectorBias(Rule):
+class SqueezeBias(Rule):
     """Add(MatMul(x, w), c), c of shape (1, ..., 1, n) -> Add(MatMul(x, w), c'), c' of shape (n,)
 
     Legal for any constant. Only of a vector ONNX Runtime makes the bias of its Gemm, which then
     costs nothing.
     """
 
-    name = "vector-bias"
+    name = "squeeze-bias"
+    formerly = ("vector-bias",)
     anchors = frozenset({"Add"})
     # What else knows constants beside the value they are added to sees them in its rank.
     phase = 1

@@ -70,7 +70,7 @@ def _permuted(product: _Split, columns: list[int], b: Rewriter) -> oir.Value | N
     return b.reshape(moved, rows) if b.reshapes_at_once(moved, rows) else None
 
 
-class SwapProduct(Rule):
+class MatMulTranspose(Rule):
     """Transpose(MatMul(x, y)), columns before rows -> MatMul(Transpose(y), Transpose(x))
 
     Also where a Reshape has split rows or columns in between; columns that were joined of the same
@@ -78,7 +78,8 @@ class SwapProduct(Rule):
     transposed already, or constant, as these Transposes vanish.
     """
 
-    name = "swap-product"
+    name = "matmul-transpose"
+    formerly = ("swap-product",)
     anchors = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -104,7 +105,7 @@ class SwapProduct(Rule):
         return b.transpose(b.reshape(made, dims), [order.index(axis) for axis in perm])
 
 
-class PermuteRows(Rule):
+class HoistRowTranspose(Rule):
     """Transpose(Reshape(MatMul(Reshape(x), y))) -> Reshape(MatMul(Reshape(Transpose(x)), y)) where
     the Transpose only permutes rows
 
@@ -112,7 +113,8 @@ class PermuteRows(Rule):
     of x merges with what makes it.
     """
 
-    name = "permute-rows"
+    name = "hoist-row-transpose"
+    formerly = ("permute-rows",)
     anchors = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -134,13 +136,14 @@ class PermuteRows(Rule):
         return reshaped(node, b, made)
 
 
-class TransposeBeforeJoin(Rule):
+class TransposeBeforeCollapse(Rule):
     """Transpose(Reshape(Transpose(x))) -> Reshape(Transpose(x)) where the Reshape only joins axes
 
     Legal as axes that are joined stay side by side.
     """
 
-    name = "transpose-before-join"
+    name = "transpose-before-collapse"
+    formerly = ("transpose-before-join",)
     anchors = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

@@ -216,7 +216,7 @@ class NearestResize(_Resample):
         return _resize(x, _sizes(steps), mode, b)
 
 
-class RepeatedPixels(Rule):
+class RepeatToResize(Rule):
     """Reshape(Expand(Reshape(x))) -> Resize(x, mode="nearest") where each element is repeated along
     two axes, as jnp.repeat does, the moves in between behind it
 
@@ -224,7 +224,8 @@ class RepeatedPixels(Rule):
     repeated at least twice.
     """
 
-    name = "repeated-pixels"
+    name = "repeat-to-resize"
+    formerly = ("repeated-pixels",)
     anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -357,14 +358,15 @@ def _scales(before: Shape, after: Sequence[Dim]) -> np.ndarray:
     return scales
 
 
-class ResizeTransposed(Rule):
+class SinkTransposeResize(Rule):
     """Resize(Transpose(x)) -> Transpose(Resize(x)) where channels are second in x
 
     Legal where the axes resized are the last two of x. Where products of matrices are faster than
     a linear Resize with channels second, these.
     """
 
-    name = "resize-transposed"
+    name = "sink-transpose-resize"
+    formerly = ("resize-transposed",)
     anchors = frozenset({"Resize"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

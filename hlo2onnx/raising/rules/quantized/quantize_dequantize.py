@@ -160,7 +160,7 @@ def _zeros(
     return b.const(const_of(found), stored)
 
 
-class MoveStored(Rule):
+class QdqPropagation(Rule):
     """Move(DequantizeLinear(q)) -> DequantizeLinear(Move(q)), and QuantizeLinear(Move(x)) ->
     Move(QuantizeLinear(x)), for Transpose, Reshape, Squeeze, Unsqueeze and Slice
 
@@ -169,7 +169,8 @@ class MoveStored(Rule):
     signed bytes from opset 21 on.)
     """
 
-    name = "move-stored"
+    name = "qdq-propagation"
+    formerly = ("move-stored",)
     anchors = frozenset({"QuantizeLinear", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -189,10 +190,11 @@ class MoveStored(Rule):
         return _same(b, conversion, _same(b, move, x), *parameters, axis=axis)
 
 
-class ExpandDequantized(Rule):
+class DequantizeBeforeBroadcast(Rule):
     """DequantizeLinear(Expand(q)) -> Expand(DequantizeLinear(q)), whose readers may broadcast"""
 
-    name = "expand-dequantized"
+    name = "dequantize-before-broadcast"
+    formerly = ("expand-dequantized",)
     anchors = frozenset({"DequantizeLinear"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -251,13 +253,14 @@ def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | No
     return same[0]
 
 
-class IntegerMatMul(Rule):
+class MatMulIntegerOperator(Rule):
     """MatMul(Cast(a), Cast(b)), from 8 bits to i32 -> MatMulInteger(a, b)
 
     And so where the casted operands are transposed or reshaped.
     """
 
-    name = "integer-matmul"
+    name = "matmul-integer"
+    formerly = ("integer-matmul",)
     anchors = frozenset({"MatMul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

@@ -56,14 +56,15 @@ class ImplicitBroadcast(Rule):
         return _with_smaller(node, b, lambda x: source_of(x, "Expand"))
 
 
-class LateBroadcast(Rule):
+class SinkBroadcast(Rule):
     """Exp(Expand(x)) -> Expand(Exp(x)); Add(Expand(x), Expand(y)) -> Expand(Add(x, y))
 
     Legal for elementwise operators: they give equal results for equal elements. The Expand moves
     on until a consumer takes it in or needs it. An Expand that others read too stays where it is.
     """
 
-    name = "late-broadcast"
+    name = "sink-broadcast"
+    formerly = ("late-broadcast",)
     anchors = BROADCASTING | UNARY
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -83,13 +84,14 @@ class LateBroadcast(Rule):
         return b.expand(b.like(node, smaller), output)
 
 
-class ImplicitLeadingAxes(Rule):
+class DropLeadingUnitDims(Rule):
     """Add(Reshape(x, (1, n)), y) -> Add(x, y) where the Reshape only puts axes of 1 in front
 
     Legal when another operand has the full rank, so that the result keeps its shape.
     """
 
-    name = "implicit-leading-axes"
+    name = "drop-leading-unit-dims"
+    formerly = ("implicit-leading-axes",)
     anchors = BROADCASTING
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -121,7 +123,7 @@ class ScalarConstant(Rule):
         return _with_smaller(node, b, scalar)
 
 
-class LateSqueeze(Rule):
+class SinkSqueeze(Rule):
     """Add(Reshape(x, (n,)), Reshape(y, (n,))) -> Reshape(Add(x, y), (n,)) where x and y are (1, n)
 
     Legal for elementwise operators where the Reshapes only drop axes of 1 in front. One moves on
@@ -130,7 +132,8 @@ class LateSqueeze(Rule):
     reads stays where it is.
     """
 
-    name = "late-squeeze"
+    name = "sink-squeeze"
+    formerly = ("late-squeeze",)
     anchors = BROADCASTING | UNARY
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

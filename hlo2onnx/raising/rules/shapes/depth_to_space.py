@@ -59,7 +59,7 @@ _FORMS = (
 )
 
 
-class BlockOperator(Rule):
+class DepthToSpaceOperator(Rule):
     """Reshape(Transpose(Reshape(x))) -> DepthToSpace(x) or SpaceToDepth(x)
 
     Legal where square blocks of pixels become channels, or channels blocks, in an order that the

@@ -38,7 +38,7 @@ class _Window:
         return number is not None and bool(np.signbit(number))
 
 
-class JoinPads(Rule):
+class PadSumToConcat(Rule):
     """Add(Pad(x), Pad(y)) -> Add(Pad(Concat(x, y)), 0); Add(Add(z, Pad(x)), Pad(y)) likewise
 
     Legal where both are padded with zeros to one shape and y begins where x ends along one axis,
@@ -46,7 +46,8 @@ class JoinPads(Rule):
     other; where the zeros are -0 or integers nothing is added.
     """
 
-    name = "join-pads"
+    name = "pad-sum-to-concat"
+    formerly = ("join-pads",)
     anchors = frozenset({"Add"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

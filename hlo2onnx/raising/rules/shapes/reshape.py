@@ -34,7 +34,7 @@ def reshaped(node: oir.Node, b: Rewriter, x: oir.Value) -> oir.Value:
     return b.reshape(x, dims)
 
 
-class DropIdentity(Rule):
+class EliminateNop(Rule):
     """Identity(x), Cast to x's own type, Reshape, Transpose, Expand that change nothing -> x
 
     A Reshape or Expand changes nothing when its output has x's static shape; so a Slice with
@@ -42,7 +42,8 @@ class DropIdentity(Rule):
     Concat when it has one operand.
     """
 
-    name = "drop-identity"
+    name = "eliminate-nop"
+    formerly = ("drop-identity",)
     anchors = frozenset(
         {"Cast", "Concat", "Expand", "Identity", "Reshape", "Slice", "Squeeze", "Transpose",
          "Unsqueeze"}
@@ -121,13 +122,14 @@ class ComposeExpands(Rule):
         return b.Expand(x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))])
 
 
-class MoveOneElement(Rule):
+class FoldSplat(Rule):
     """Reshape(Expand(x)) -> Expand(x), and so for Gather, Slice, Transpose; x is one element
 
     Legal because every element of the result is that element.
     """
 
-    name = "move-one-element"
+    name = "fold-splat"
+    formerly = ("move-one-element",)
     anchors = RESHAPES | {"Gather", "Slice", "Transpose"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

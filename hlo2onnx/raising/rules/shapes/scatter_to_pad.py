@@ -24,7 +24,7 @@ Places = np.ndarray
 """Of each element its place in another tensor, counted through."""
 
 
-class GhostCells(Rule):
+class ScatterToPad(Rule):
     """ScatterND(x, border, Expand(Slice(x))) -> Pad(Slice(x), mode="edge"), in a loop or a branch
 
     Legal where elements of x are written or joined at constant places and are those that a mode
@@ -32,7 +32,8 @@ class GhostCells(Rule):
     and where more than two nodes become these two.
     """
 
-    name = "ghost-cells"
+    name = "scatter-to-pad"
+    formerly = ("ghost-cells",)
     anchors = frozenset({"Concat", "ScatterND"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

@@ -82,7 +82,7 @@ def _before_transpose(node: oir.Node) -> tuple[oir.Value, list[int]]:
     return found
 
 
-class LateTranspose(Rule):
+class SinkTranspose(Rule):
     """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), and so for all elementwise operators
 
     Legal as they act on each element alone. Operands that are not transposed alike must be
@@ -91,7 +91,8 @@ class LateTranspose(Rule):
     sooner or later: so what attention adds to an image joins it between two convolutions.
     """
 
-    name = "late-transpose"
+    name = "sink-transpose"
+    formerly = ("late-transpose",)
     anchors = BROADCASTING | UNARY | {"Clip"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -162,10 +163,11 @@ def _earlier(x: oir.Value, perm: list[int], b: Rewriter) -> oir.Value:
     return with_moved_units(reshaped, back, b) if is_free else b.transpose(reshaped, back)
 
 
-class ReduceTransposed(Rule):
+class SinkTransposeReduce(Rule):
     """ReduceMean(Transpose(x), a) -> ReduceMean(x, a'), transposed if that is still needed"""
 
-    name = "reduce-transposed"
+    name = "sink-transpose-reduce"
+    formerly = ("reduce-transposed",)
     anchors = REDUCTIONS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -179,13 +181,14 @@ class ReduceTransposed(Rule):
         return b.transpose(reduced, [sorted(left).index(axis) for axis in left])
 
 
-class ConcatTransposed(Rule):
+class SinkTransposeConcat(Rule):
     """Concat(Transpose(x), Transpose(y)) -> Transpose(Concat(x, y)), along the axis before
 
     Legal where all operands are transposed alike, or constant.
     """
 
-    name = "concat-transposed"
+    name = "sink-transpose-concat"
+    formerly = ("concat-transposed",)
     anchors = frozenset({"Concat"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -203,10 +206,11 @@ class ConcatTransposed(Rule):
         return b.transpose(b.concat(parts, axis=perm[axis]), perm)
 
 
-class PadTransposed(Rule):
+class SinkTransposePad(Rule):
     """Pad(Transpose(x), pads) -> Transpose(Pad(x, pads')) for constant pads"""
 
-    name = "pad-transposed"
+    name = "sink-transpose-pad"
+    formerly = ("pad-transposed",)
     anchors = frozenset({"Pad"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -223,10 +227,11 @@ class PadTransposed(Rule):
         return b.transpose(b.like(node, inputs), perm)
 
 
-class SliceTransposed(Rule):
+class SinkTransposeSlice(Rule):
     """Slice(Transpose(x), axes) -> Transpose(Slice(x, axes')) for known axes"""
 
-    name = "slice-transposed"
+    name = "sink-transpose-slice"
+    formerly = ("slice-transposed",)
     anchors = frozenset({"Slice"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -241,13 +246,14 @@ class SliceTransposed(Rule):
         return b.transpose(b.like(node, inputs, [(dtype_of(x), dims)]), perm)
 
 
-class SplitTransposed(Rule):
+class SinkTransposeSplitAxes(Rule):
     """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only splits axes
 
     As groups of channels are made.
     """
 
-    name = "split-transposed"
+    name = "sink-transpose-split-axes"
+    formerly = ("split-transposed",)
     anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

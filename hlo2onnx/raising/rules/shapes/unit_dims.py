@@ -60,7 +60,7 @@ def keeps_axes(node: oir.Node) -> bool:
 _LETS_UNITS_PASS = BROADCASTING | UNARY | REDUCTIONS | RESHAPES | {"Clip", "Transpose"}
 
 
-class LateReshape(Rule):
+class SinkReshape(Rule):
     """Exp(Reshape(x)) -> Reshape(Exp(x)); Add(Reshape(x), y) -> Reshape(Add(x, y'))
 
     Legal for elementwise operators if the other operands can be had for the shape before: those of
@@ -70,7 +70,8 @@ class LateReshape(Rule):
     is to add or drop axes of 1, and the others let that pass.
     """
 
-    name = "late-reshape"
+    name = "sink-reshape"
+    formerly = ("late-reshape",)
     anchors = BROADCASTING | UNARY | {"Clip"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -152,14 +153,15 @@ def _common(x: Sequence[object], y: Sequence[object]) -> int:
     return next((i for i, (a, b) in pairs if a != b), min(len(x), len(y)))
 
 
-class KeepReducedAxes(Rule):
+class ReduceKeepdims(Rule):
     """Reshape(f(ReduceSum(x, keepdims=0))) -> f(ReduceSum(x, keepdims=1)), f elementwise or nothing
 
     Legal when the Reshape puts back the axes that were reduced, and all that f reads is reduced so
     or a scalar. What further axes of 1 it puts in front, a Reshape still does.
     """
 
-    name = "keep-reduced-axes"
+    name = "reduce-keepdims"
+    formerly = ("keep-reduced-axes",)
     anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -211,10 +213,11 @@ def _axes_in(x: Shape, target: Shape) -> list[int]:
     return places
 
 
-class TransposeWithoutUnits(Rule):
+class TransposeDropUnitDims(Rule):
     """Transpose(Reshape(x)) -> Reshape(Transpose(x)) where the Reshape only adds axes of 1"""
 
-    name = "transpose-without-units"
+    name = "transpose-drop-unit-dims"
+    formerly = ("transpose-without-units",)
     anchors = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -249,14 +252,15 @@ class SqueezeBeforeTranspose(Rule):
         return b.transpose(smaller, [left.index(axis) for axis in perm if axis not in gone])
 
 
-class ReduceWithoutUnits(Rule):
+class ReduceDropUnitDims(Rule):
     """ReduceMax(Reshape(x), a) -> Reshape(ReduceMax(x, a')) where the Reshape only adds or drops
     axes of extent 1
 
     Legal as these reductions leave as they are what lies along an axis of extent 1.
     """
 
-    name = "reduce-without-units"
+    name = "reduce-drop-unit-dims"
+    formerly = ("reduce-without-units",)
     anchors = REDUCTIONS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -273,14 +277,15 @@ class ReduceWithoutUnits(Rule):
         return reshaped(node, b, x)
 
 
-class SoftmaxWithoutUnits(Rule):
+class SoftmaxDropUnitDims(Rule):
     """Softmax(Reshape(x), a) -> Reshape(Softmax(x, a')) where the Reshape only adds or drops axes
     of extent 1, and so for LogSoftmax
 
     Legal where a is none of these.
     """
 
-    name = "softmax-without-units"
+    name = "softmax-drop-unit-dims"
+    formerly = ("softmax-without-units",)
     anchors = frozenset({"LogSoftmax", "Softmax"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -306,14 +311,15 @@ def _long_axes(shape: Shape, other: Shape) -> dict[int, int]:
     return dict(zip(mine, its, strict=True))
 
 
-class Mean(Rule):
+class ReduceMeanOperator(Rule):
     """Div(ReduceSum(x, axes), n) -> ReduceMean(x, axes)
 
     Legal for floats where n is the number of terms, as a constant or computed from the shape; of
     no terms it is NaN, to runtimes 0.
     """
 
-    name = "mean"
+    name = "reduce-mean"
+    formerly = ("mean",)
     anchors = frozenset({"Div"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
