@@ -141,7 +141,7 @@ def _translate(
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}
     libraries = libraries_of(model, options.custom_calls)
-    return OnnxProgram(model, loaded, report, libraries, options.denormals)
+    return OnnxProgram(model, loaded, report, libraries, options)
 
 
 def _options(given: Mapping[str, Any]) -> Options:

@@ -180,7 +180,15 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
         "--dump",
         type=Path,
         metavar="DIR",
-        help=f"write the program after each stage (default: ${DUMP_VARIABLE})",
+        help="write the program after each stage, and a log of the rules"
+        f" (default: ${DUMP_VARIABLE})",
+    )
+    add(
+        "--explain",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="say where a raising rule fired, and why it did not fire elsewhere (may be repeated)",
     )
     add("--debug", action="store_true", help="show a traceback when something fails")
 
@@ -220,7 +228,9 @@ def _translate(
     # The reference is XLA on the CPU; other devices are not even to be started.
     os.environ["JAX_PLATFORMS"] = "cpu"
     from hlo2onnx.api import translate
+    from hlo2onnx.raising.rule_names import rules_named
 
+    rules_named(arguments.explain)
     _progress(f"translating {arguments.model}")
     program = translate(
         source,
@@ -242,13 +252,18 @@ def _translate(
     if output is not None:
         program.save(output)
     print(_summary(program, output), flush=True)
+    for rule in arguments.explain:
+        print(f"\n{program.explain(rule)}", flush=True)
     if arguments.profile is not None:
         found = program.profile()
         print(f"\n{found}", flush=True)
         if arguments.profile.name:
             found.save(arguments.profile)
-    if not arguments.verify:
-        return 0
+    return _verify(arguments, program, facts) if arguments.verify else 0
+
+
+def _verify(arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, Any]) -> int:
+    """Compares with XLA, and says what came of it; returns the exit code."""
     _progress("verifying")
     verification = program.verify(seed=arguments.seed)
     facts["verification"] = {"ok": verification.ok, **asdict(verification)}
@@ -267,9 +282,9 @@ def _output(arguments: argparse.Namespace) -> Path | None:
         UsageError: Nothing can be written there.
     """
     if arguments.output is None and arguments.model == STDIN:
-        if arguments.verify:
+        if arguments.verify or arguments.explain:
             return None
-        raise UsageError("a model from standard input needs -o FILE (or --verify alone)")
+        raise UsageError("a model from standard input needs -o FILE (or --verify or --explain)")
     source = Path(arguments.model)
     output: Path = arguments.output or Path(f"{source.stem}.onnx")
     if output == Path("-"):

@@ -23,6 +23,10 @@ from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
 from hlo2onnx.options import Options
 from hlo2onnx.raising import inline_branches, raise_model
+from hlo2onnx.raising.engine import Watch
+from hlo2onnx.raising.explanation import Explanation
+from hlo2onnx.raising.rule_names import rules_named
+from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.sources import Source
@@ -41,16 +45,51 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         TranslationError: The program holds ops that cannot be translated.
         UsageError: The target or opset does not exist.
     """
-    with _without_collections():
-        return _run(source, options)
-
-
-def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
     target = _target(options)
     report = Report(source=source.description, target=target.name)
+    dump = _Dump(options.dump)
+    with _without_collections(), dump.rule_log() as log:
+        model = _raised(source, options, target, report, dump, log)
+        _finish(model, options, target, report, log)
+        dump.model("legalize", model)
+    for graph in each_graph(model):
+        report.nodes.update(node.op_type for node in graph.all_nodes())
+    _LOG.debug("translated %s: %s", source, report)
+    return model, report
+
+
+def explain_rule(source: Source, options: Options, name: str) -> Explanation:
+    """Translates a program up to the rewrite rules, and tells what one of them does.
+
+    Args:
+        name: The current or a former name of the rule.
+
+    Raises:
+        UsageError: There is no such rule.
+    """
+    (rule,) = rules_named([name]).values()
+    target, explainer = _target(options), Explainer(rule)
+    if rule.name in rules_named(options.without):
+        return explainer.explanation("it is switched off by without=")
+    if rule.drops_nan and options.nan == "xla":
+        return explainer.explanation('it is switched off by nan="xla", as it does not keep NaN')
+    report = Report(source=source.description, target=target.name)
+    with _without_collections():
+        _raised(source, options, target, report, _Dump(None), explainer)
+        return explainer.explanation()
+
+
+def _raised(
+    source: Source,
+    options: Options,
+    target: Target,
+    report: Report,
+    dump: _Dump,
+    watch: Watch | None,
+) -> oir.Model:
+    """The model after the stages normalize, lower and raise."""
     for text in source.notes:
         report.note(text)
-    dump = _Dump(options.dump)
     dump.module("load", source.module.operation)
     with _timed(report, "normalize"):
         module = normalized(source.module, _stored(target))
@@ -66,14 +105,21 @@ def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
     dump.model("lower", model)
     with _timed(report, "raise"), _depth_limited():
         for part in _parts(model):
-            raise_model(part, target, options.without, report, options.nan)
+            raise_model(part, target, options.without, report, options.nan, watch)
     dump.model("raise", model)
+    return model
+
+
+def _finish(
+    model: oir.Model, options: Options, target: Target, report: Report, watch: Watch | None
+) -> None:
+    """Makes the model one that the target runs, and names its values and weights."""
     with _timed(report, "legalize"), _depth_limited():
         # The plain standard says nothing about how a runtime rounds, so nothing is worked around.
         half = "fast" if target.name == "onnx" else options.half
         for part in _parts(model):
             legalize(part, target, half, report, options.nan)
-            inline_branches(part, target)
+            inline_branches(part, target, watch)
     for graph in each_graph(model):
         restore_names(graph)
     if target.inlines_branches:
@@ -82,11 +128,6 @@ def _run(source: Source, options: Options) -> tuple[oir.Model, Report]:
     if options.weights_dtype is not None:
         _store_weights(model, options.weights_dtype, report)
     name_weights(model.graph)
-    dump.model("legalize", model)
-    for graph in each_graph(model):
-        report.nodes.update(node.op_type for node in graph.all_nodes())
-    _LOG.debug("translated %s: %s", source, report)
-    return model, report
 
 
 def _parts(model: oir.Model) -> Iterator[oir.Model]:
@@ -160,7 +201,7 @@ def _depth_limited() -> Iterator[None]:
 
 
 class _Dump:
-    """Writes numbered text files of what each stage left, when a folder is given."""
+    """Writes what each stage left, and a log of the rules, when a folder is given."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -177,6 +218,19 @@ class _Dump:
     def model(self, stage: str, model: oir.Model) -> None:
         if self._folder is not None:
             self._write(stage, "txt", str(model))
+
+    @contextmanager
+    def rule_log(self) -> Iterator[RuleLog | None]:
+        """What the rules do within the block goes to `rules.txt`, even if the block fails."""
+        if self._folder is None:
+            yield None
+            return
+        log, path = RuleLog(), self._folder / "rules.txt"
+        try:
+            yield log
+        finally:
+            with writing(path):
+                path.write_text(str(log), encoding="utf-8")
 
     def _write(self, stage: str, suffix: str, text: str) -> None:
         assert self._folder is not None

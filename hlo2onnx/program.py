@@ -16,6 +16,9 @@ import onnx_ir as oir
 from hlo2onnx.errors import SignatureError, UsageError, VerificationError
 from hlo2onnx.mlir.inlining import inlined
 from hlo2onnx.mlir.normalize import functions_of
+from hlo2onnx.options import Options
+from hlo2onnx.pipeline import explain_rule
+from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model, unflatten_results
@@ -50,12 +53,13 @@ class OnnxProgram:
         source: Source,
         report: Report,
         libraries: Sequence[str] = (),
-        denormals: str = "keep",
+        options: Options | None = None,
     ) -> None:
         self.model = model
         self.report = report
         self.libraries = libraries
-        self.denormals = denormals
+        self._options = options or Options()
+        self.denormals = self._options.denormals
         self._source = source
 
     @property
@@ -269,6 +273,23 @@ class OnnxProgram:
                 libraries=self.libraries,
                 denormals=self.denormals,
             )
+
+    def explain(self, rule: str) -> Explanation:
+        """Where a rewrite rule fired, and why it did not fire elsewhere.
+
+        Translates the program again with the same options.
+
+        Args:
+            rule: The name of the rule, as in docs/rules.md. Former names are valid too.
+
+        Returns:
+            Readable as text: each rewrite, and the nearest misses with node, source line and
+            reason. The nearest miss is the one before which most conditions of the rule held.
+
+        Raises:
+            UsageError: There is no such rule.
+        """
+        return explain_rule(self._source, self._options, rule)
 
     def __repr__(self) -> str:
         return (

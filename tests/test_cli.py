@@ -120,7 +120,7 @@ def test_dump(folder: Path) -> None:
     assert cli.main(["models/good.mlir", "--dump", "stages"]) == 0
     names = sorted(path.name for path in (folder / "stages").iterdir())
     assert names[0] == "00_load.mlir"
-    assert names[-1].endswith("_legalize.txt")
+    assert names[-2].endswith("_legalize.txt") and names[-1] == "rules.txt"
 
 
 def test_dump_variable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +170,20 @@ def test_verify_only(
     assert cli.main(["-", "--verify"]) == 0
     assert not list(folder.glob("*.onnx"))
     assert "verdict" in capsys.readouterr().out
+
+
+def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["models/good.mlir", "--explain", "softmax", "--explain", "relu"]) == 0
+    out = capsys.readouterr().out
+    assert "\nsoftmax: Div(e, ReduceSum(e, a))" in out and "\nrelu: Max(x, 0) -> Relu(x)" in out
+    assert cli.main(["models/good.mlir", "--explain", "softmin"]) == 2
+    assert "no rule named softmin; the rules are" in capsys.readouterr().err
+
+
+def test_explain_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _stdin(monkeypatch, MODEL.encode())
+    assert cli.main(["-", "--explain", "softmax"]) == 0
+    assert not list(folder.glob("*.onnx"))
 
 
 def test_as_a_command(folder: Path) -> None:

@@ -23,7 +23,8 @@ HEAD = """\
 The rewrite rules turn plain ONNX into idiomatic ONNX. This page lists them in the order in which
 they are tried on a node. Users switch a rule off by its name:
 `translate(..., without=["softmax"])` or `hlo2onnx --no-raise softmax`. Former names stay valid.
-`program.report.rules` counts how often each rule fired. `tools/rules.py` writes this page.
+`program.report.rules` counts how often each rule fired; `program.explain("softmax")` or
+`hlo2onnx --explain softmax` says why a rule did not fire. `tools/rules.py` writes this page.
 """
 
 

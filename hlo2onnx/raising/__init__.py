@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
 
-from hlo2onnx.raising.engine import Rule, apply_rules
+from hlo2onnx.raising.engine import Rule, Watch, apply_rules
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
@@ -26,6 +26,7 @@ def raise_model(
     without: AbstractSet[str],
     report: Report,
     nan: str = "default",
+    watch: Watch | None = None,
 ) -> None:
     """Applies every rule that is not switched off until none fires, shares equal nodes and moves
     them out of loops.
@@ -33,6 +34,7 @@ def raise_model(
     Args:
         without: Names of rules that are switched off. Former names are valid too.
         nan: See `hlo2onnx.options.Options.nan`.
+        watch: Sees every attempt of a rule.
 
     Raises:
         UsageError: `without` names a rule that does not exist.
@@ -45,35 +47,37 @@ def raise_model(
     first, *later = ([rule for rule in rules if rule.phase == phase] for phase in phases)
     fired = True
     while fired:
-        _apply_until_nothing_changes(model, first, target, report)
-        fired = any(_fires(model, phase, target, report) for phase in later)
+        _apply_until_nothing_changes(model, first, target, report, watch)
+        fired = any(_fires(model, phase, target, report, watch) for phase in later)
     remove_unused(model.graph)
 
 
-def _fires(model: oir.Model, rules: Sequence[Rule], target: Target, report: Report) -> bool:
-    fired = apply_rules(model, rules, target)
+def _fires(
+    model: oir.Model, rules: Sequence[Rule], target: Target, report: Report, watch: Watch | None
+) -> bool:
+    fired = apply_rules(model, rules, target, watch)
     report.rules += fired
     return bool(fired)
 
 
 def _apply_until_nothing_changes(
-    model: oir.Model, rules: Sequence[Rule], target: Target, report: Report
+    model: oir.Model, rules: Sequence[Rule], target: Target, report: Report, watch: Watch | None
 ) -> None:
     """A rule that refused a node saw only so far; when what it read has changed since it may not.
     Sharing equal nodes can enable rules that count readers, what left two loops may be equal, and a
     loop is another one when its body has changed."""
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)
-    fired = apply_rules(model, rules, target)
+    fired = apply_rules(model, rules, target, watch)
     while hoist_invariants(model.graph) + eliminate_common_subexpressions(model.graph) or fired:
         report.rules += fired
         remove_unused(model.graph)
-        fired = apply_rules(model, rules, target)
+        fired = apply_rules(model, rules, target, watch)
     remove_unused(model.graph)
 
 
-def inline_branches(model: oir.Model, target: Target) -> None:
+def inline_branches(model: oir.Model, target: Target, watch: Watch | None = None) -> None:
     """Inlines the branches whose conditions are known, which no rule that is switched off and no
     later stage leaves."""
-    while apply_rules(model, [InlineBranch()], target):
+    while apply_rules(model, [InlineBranch()], target, watch):
         remove_unused(model.graph)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import get_ident
 from typing import ClassVar
 
 import onnx_ir as oir
@@ -32,6 +34,41 @@ FEW_READERS = 16
 """Where more are left, one reader less is no news to them: looking at all takes quadratic time."""
 
 
+class Progress:
+    """How far one attempt of a rule gets on a node.
+
+    Attributes:
+        held: How many conditions (`need`) have held so far.
+        reached: How many had held before `refusal`.
+        refusal: The refusal after the most conditions, the first of several. An attempt that tries
+            alternatives raises more than one.
+    """
+
+    def __init__(self) -> None:
+        self.held, self.reached = 0, -1
+        self.refusal: Refusal | None = None
+
+    def refused(self, refusal: Refusal) -> None:
+        """Keeps the refusal if more conditions held before it than before earlier ones."""
+        if self.held > self.reached:
+            self.reached, self.refusal = self.held, refusal
+
+
+_counted: dict[int, Progress] = {}
+"""The attempts whose conditions are counted, by thread: none, unless somebody asks."""
+
+
+@contextmanager
+def counting() -> Iterator[Progress]:
+    """Within the block the conditions that this thread checks are counted."""
+    thread = get_ident()
+    _counted[thread] = Progress()
+    try:
+        yield _counted[thread]
+    finally:
+        del _counted[thread]
+
+
 class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
     """A rule does not apply; says why and to which value or node."""
 
@@ -39,6 +76,8 @@ class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
         # Hundreds of thousands are raised in a large program; `args` holds what is given already.
         self.reason = reason
         self.culprit = culprit
+        if _counted and (progress := _counted.get(get_ident())) is not None:
+            progress.refused(self)
 
     def __str__(self) -> str:
         return self.reason
@@ -48,6 +87,8 @@ def need(condition: object, reason: str, culprit: oir.Value | oir.Node | None = 
     """Refuses the rewrite unless the condition holds."""
     if not condition:
         raise Refusal(reason, culprit)
+    if _counted and (progress := _counted.get(get_ident())) is not None:
+        progress.held += 1
 
 
 class Rewriter(GraphBuilder):
@@ -56,10 +97,11 @@ class Rewriter(GraphBuilder):
     New nodes are placed before the node being rewritten and inherit its name and provenance.
     """
 
-    def __init__(self, model: oir.Model, target: Target) -> None:
+    def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
         super().__init__(model.graph, model.graph.opset_imports[""])
         self.adopt(model.graph)
         self.target = target
+        self.watch = watch
         self.facts = Facts()
 
     def supports(self, op_type: str, dtype: oir.DataType) -> bool:
@@ -97,8 +139,21 @@ class Rule(ABC):
         """
 
 
-def apply_rules(model: oir.Model, rules: Iterable[Rule], target: Target) -> Counter[str]:
+class Watch(ABC):
+    """Sees every attempt of a rule: a log, or an explanation."""
+
+    @abstractmethod
+    def rewrite(self, rule: Rule, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
+        """Returns what `rule.rewrite(node, b)` returns, and raises what it raises."""
+
+
+def apply_rules(
+    model: oir.Model, rules: Iterable[Rule], target: Target, watch: Watch | None = None
+) -> Counter[str]:
     """Applies the rules to every node until none fires; returns how often each one did.
+
+    Args:
+        watch: Sees every attempt.
 
     Raises:
         InternalError: Two rules undo each other.
@@ -107,7 +162,7 @@ def apply_rules(model: oir.Model, rules: Iterable[Rule], target: Target) -> Coun
     for rule in rules:
         for anchor in rule.anchors:
             by_anchor.setdefault(anchor, []).append(rule)
-    rewriter = Rewriter(model, target)
+    rewriter = Rewriter(model, target, watch)
     fired: Counter[str] = Counter()
     pending = deque(all_nodes(model.graph))
     queued = set(pending)
@@ -168,20 +223,29 @@ def _first(
     """The first rule that takes the node, and what it makes of the node's outputs."""
     if not rules:
         return None
+    watch = rewriter.watch
     with rewriter.before(node):
         for rule in rules:
             rewriter.made.clear()
             try:
-                result = rule.rewrite(node, rewriter)
+                if watch is None:
+                    result = rule.rewrite(node, rewriter)
+                else:
+                    result = watch.rewrite(rule, node, rewriter)
             except Refusal:
                 if rewriter.made:
                     _discard(rewriter.made)
                 continue
-            values = [result] if isinstance(result, oir.Value) else list(result)
+            values = values_of(result)
             if all(map(can_replace, node.outputs, values)):
                 return rule, values
             _discard(rewriter.made)
     return None
+
+
+def values_of(result: oir.Value | Sequence[oir.Value]) -> list[oir.Value]:
+    """What a rule returned, as a list."""
+    return [result] if isinstance(result, oir.Value) else list(result)
 
 
 def _is_number(value: oir.Value) -> bool:
