@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
 import hlo2onnx
+from hlo2onnx import pipeline
 from hlo2onnx.options import DUMP_VARIABLE
 
 X = np.ones((2, 3), np.float32)
@@ -23,8 +27,30 @@ def test_dump_writes_every_stage(tmp_path: Path) -> None:
         "02_lower.txt",
         "03_raise.txt",
         "04_legalize.txt",
+        "rules.txt",
     ]
     assert all(path.read_text() for path in tmp_path.iterdir())
+
+
+def test_dump_logs_every_rule_that_fired(tmp_path: Path) -> None:
+    program = hlo2onnx.translate(jax.jit(lambda x: jax.nn.softmax(x) * 2).lower(X), dump=tmp_path)
+    head, *lines = (tmp_path / "rules.txt").read_text().splitlines()
+    assert head.startswith("#")
+    assert Counter(line.split()[0] for line in lines) == program.report.rules
+    (softmax,) = (line for line in lines if line.startswith("softmax  "))
+    assert re.fullmatch(r"softmax  Div (\S+) -> Softmax \1  tests/test_pipeline.py:\d+", softmax)
+
+
+def test_the_log_of_rules_survives_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(pipeline, "legalize", broken)
+    with pytest.raises(ZeroDivisionError):
+        hlo2onnx.translate(jax.jit(jax.nn.softmax).lower(X), dump=tmp_path)
+    assert "\nsoftmax  Div" in (tmp_path / "rules.txt").read_text()
 
 
 def test_dump_by_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
