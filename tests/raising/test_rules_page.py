@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array
+from rules_suite.page import PAGE, page
 
 import hlo2onnx
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.shapes.transpose import SinkTransposeReduce
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
 def test_names_are_unique() -> None:
@@ -31,15 +27,7 @@ def test_first_lines_show_the_rewrite() -> None:
 
 
 def test_the_page_is_current() -> None:
-    sys.path.insert(0, str(TOOLS))
-    try:
-        import rules
-
-        assert rules.PAGE.read_text(encoding="utf-8") == rules.page(), (
-            "python tools/rules.py --write"
-        )
-    finally:
-        sys.path.remove(str(TOOLS))
+    assert PAGE.read_text(encoding="utf-8") == page(), "python tools/rules.py --write"
 
 
 def test_former_names_belong_to_one_rule() -> None:
