@@ -19,15 +19,18 @@ class Place:
         node: Operator and name. Names hold the JAX scope.
         source: "file:line" of the user's program; "" if the program has no locations.
         culprit: The value or node that the reason is about; "" if there is none.
+        then: The other rule that rewrote the node later; "" if the node is left.
     """
 
     node: str
     source: str
     culprit: str = ""
+    then: str = ""
 
     def __str__(self) -> str:
         about = f"\n      because of {self.culprit}" if self.culprit else ""
-        return f"{self.node}  {self.source or NO_LINE}{about}"
+        then = f"\n      then rewritten by {self.then}" if self.then else ""
+        return f"{self.node}  {self.source or NO_LINE}{about}{then}"
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,9 @@ class Explanation:
         rewrite: What the rule does, before -> after.
         anchors: The operators of the nodes that the rule looks at.
         firings: Each rewrite, in order.
-        misses: Reasons why the rule refused nodes that are left when raising ends. The first is
-            the one before which most conditions of the rule held; equal reasons are one.
+        misses: Reasons why the rule refused nodes that are left when raising ends, or that another
+            rule took first. The first reason is the one before which most conditions of the rule
+            held; equal reasons are one.
         note: Why the rule was not tried at all; "" if it was.
     """
 
@@ -111,7 +115,7 @@ class Explanation:
     def _refusals(self) -> str:
         count = sum(len(miss.places) for miss in self.misses)
         if not count:
-            return f"refused  no node: no {_either(self.anchors)} is left"
+            return f"refused  nowhere: no {_either(self.anchors)} is left"
         return f"refused  {_either(self.anchors)} at {count} node{'s' * (count > 1)}, nearest first"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as oir
 
@@ -55,7 +55,10 @@ class Explainer(Watch):
     def rewrite(self, rule: Rule, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         """See `Watch.rewrite`."""
         if rule is not self._rule:
-            return values_of(rule.rewrite(node, b))
+            values = values_of(rule.rewrite(node, b))
+            if node in self._last and all(map(can_replace, node.outputs, values)):
+                self._taken(rule, node, _reached(values, b.made))
+            return values
         with counting() as progress:
             try:
                 values = values_of(rule.rewrite(node, b))
@@ -70,18 +73,19 @@ class Explainer(Watch):
         return values
 
     def explanation(self, note: str = "") -> Explanation:
-        """What happened up to now; of refused nodes those that are still in a graph.
+        """What happened up to now. Of refused nodes it tells those that are still in a graph, and
+        those that another rule has made something of that this rule does not look at.
 
         Args:
             note: Why the rule was not tried.
         """
         groups: dict[str, list[_Attempt]] = {}
         for node, attempt in self._last.items():
-            if node.graph is not None:
+            if node.graph is not None or attempt.place.then:
                 groups.setdefault(attempt.reason, []).append(attempt)
         misses = []
         for reason, attempts in groups.items():
-            attempts.sort(key=lambda attempt: -attempt.held)
+            attempts.sort(key=lambda attempt: (-attempt.held, attempt.place.then))
             places = tuple(attempt.place for attempt in attempts)
             misses.append(Miss(reason, attempts[0].held, places))
         misses.sort(key=lambda miss: -miss.held)
@@ -95,6 +99,14 @@ class Explainer(Watch):
             tuple(misses),
             note,
         )
+
+    def _taken(self, rule: Rule, node: oir.Node, new: Sequence[oir.Node]) -> None:
+        """Another rule rewrites a node that was refused. If the new nodes have operators that this
+        rule looks at, it tries them; then the old node is of no interest."""
+        attempt = self._last.pop(node)
+        if new and not any(item.op_type in self._rule.anchors for item in new):
+            place = replace(attempt.place, then=rule.name)
+            self._last[node] = replace(attempt, place=place)
 
     def _refused(
         self, node: oir.Node, reason: str, held: int, culprit: oir.Value | oir.Node | None

@@ -39,7 +39,7 @@ def test_a_rule_that_fires() -> None:
     assert firing.source == _here(one, "jax.nn.softmax")
     assert found.misses == () and found.note == ""
     text = str(found)
-    assert "fired    once" in text and "refused  no node: no Div is left" in text
+    assert "fired    once" in text and "refused  nowhere: no Div is left" in text
 
 
 def several(x: Array, y: Array) -> tuple[Array, Array, Array, Array]:
@@ -87,6 +87,22 @@ def test_reasons_of_an_attempt_within_an_attempt() -> None:
     (miss,) = program.explain("lstm").misses
     assert miss.reason != "no state is that of such a cell" and miss.held > 3
     assert miss.places[0].node.startswith("Loop ")
+
+
+def scanned(x: Array) -> Array:
+    return lax.scan(lambda h, row: (jnp.sin(h) * row, h), x[0], jnp.tile(x, (40, 1)))[1]
+
+
+def test_nodes_that_another_rule_took_first() -> None:
+    """What is a Scan in the end was a Loop that the rule refused."""
+    program = hlo2onnx.translate(scanned, X)
+    assert program.report.nodes["Scan"] and not program.report.nodes["Loop"]
+    (miss,) = program.explain("loop-unroll").misses
+    (place,) = miss.places
+    assert place.node.startswith("Loop ") and place.then == "loop-to-scan"
+    assert "then rewritten by loop-to-scan" in str(miss)
+    left = hlo2onnx.translate(scanned, X, without="loop-to-scan").explain("loop-unroll")
+    assert [place.then for miss in left.misses for place in miss.places] == [""]
 
 
 def test_unknown_rules() -> None:
