@@ -273,6 +273,6 @@ def _inherit_names(
         producer = value.producer()
         if producer in made and not value.is_graph_output():
             old_output.name, value.name = value.name, name
-    first = values[0].producer() if values else None
+    first = values[0].producer()
     if first is not None and first in made:
         old.name, first.name = first.name, old.name

@@ -14,9 +14,10 @@ MANY = 64
 
 
 def replace_input(node: oir.Node, index: int, value: oir.Value | None) -> None:
-    """`node.replace_input_with(index, value)`, for any number of inputs."""
+    """`node.replace_input_with(index, value)`, for any number of inputs. Nodes have no device
+    configurations."""
     inputs = node.inputs
-    if len(inputs) < MANY or node.device_configurations:
+    if len(inputs) < MANY:
         node.replace_input_with(index, value)
         return
     old = inputs[index]

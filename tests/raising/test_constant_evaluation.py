@@ -214,3 +214,34 @@ def test_a_folded_constant_keeps_the_name_of_a_weight() -> None:
     (product,) = model.graph
     constant = product.inputs[1]
     assert constant is not None and constant.name is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "fires"),
+    [(T.INT32, T.BOOL, True), (T.BOOL, T.INT8, True), (T.INT32, T.DOUBLE, True),
+     (T.INT32, T.UINT8, True), (T.INT32, T.FLOAT16, False), (T.INT64, T.BFLOAT16, False),
+     (T.FLOAT, T.BFLOAT16, True), (T.DOUBLE, T.BFLOAT16, False), (T.FLOAT, T.BOOL, False)],
+)  # fmt: skip
+def test_which_casts_are_folded(source: T, target: T, fires: bool) -> None:
+    """Those that numpy makes as every runtime does."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        constant = b.const(np.array([0, 1, 3]).astype(source.numpy()))
+        return b.Identity(b.Cast(constant, to=target))
+
+    assert folds(build) == fires
+
+
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean"])
+@pytest.mark.parametrize(
+    ("terms", "fires"),
+    [([1, -1], True), ([0, 0], True), ([0, -1, 1], True), ([-0.0, 1], True), ([-1, -2], True),
+     ([-0.0, -0.0], False), ([-0.0, 0], False), ([-0.0, 1, -1], False)],
+)  # fmt: skip
+def test_which_sums_are_folded(op_type: str, terms: list[float], fires: bool) -> None:
+    """Of -0 among terms whose sum is 0 the sign is the runtime's."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Identity(b.op(op_type, b.const(np.array(terms, np.float32)), keepdims=0))
+
+    assert folds(build) == fires

@@ -9,10 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from mutation.coverage import Coverage, digest_of
 from mutation.generate import breadth_first, mutants_of, sample
 from mutation.mutant import Mutant
 from mutation.project import Project
+from mutation.recorder import IMPORT
 from mutation.results import Equivalents
+from mutation.selection import Selection
 from processes import ROOT, environment
 
 SOURCE = '''\
@@ -234,6 +237,29 @@ def test_run(toy: Path) -> None:
     verdicts = (toy / "cache" / "results.jsonl").read_text().count("\n")
     run_tool(toy)
     assert (toy / "cache" / "results.jsonl").read_text().count("\n") == verdicts
+
+
+def test_tests_of_a_class_without_code(tmp_path: Path) -> None:
+    """Its line runs at the import only, and others inherit the number."""
+    source = "class Base:\n    phase = 0\n\n\ndef first(x):\n    return x.phase\n"
+    lines = {"1": "1", "2": "1", "5": "1", "6": "2"}
+    recorded = {
+        "tests": [IMPORT, "tests/test_core.py::test"],
+        "seconds": {"tests/test_core.py::test": 0.1},
+        "failed": [],
+        "lines": {"toy/core.py": lines},
+        "digests": {"toy/core.py": digest_of(source)},
+    }
+    for path, text in {
+        "toy/core.py": source,
+        "tests/test_core.py": "",
+        "cache/coverage/tests-test_core.py.json": json.dumps(recorded),
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    project = Project(tmp_path, tmp_path / "cache", {"toy": "toy"})
+    chosen = Selection(project, Coverage(project)).choose(mutants_of("toy/core.py", source)[0])
+    assert (chosen.tests, chosen.at_import) == (["tests/test_core.py::test"], True)
 
 
 def test_entries_without_a_mutant_are_found(toy: Path) -> None:

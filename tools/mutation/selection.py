@@ -72,13 +72,20 @@ class Selection:
         return found - {IMPORT}, at_import
 
     def _using(self, mutant: Mutant) -> set[str]:
-        """The tests of what an import defines: they run its scope, or lines that name it."""
-        if mutant.scope is not None:
-            return self._coverage.tests_of(mutant.file, range(mutant.scope[0], mutant.scope[1] + 1))
+        """The tests of what an import defines: they run its scope, or lines that name it.
+
+        Of a class without code of its own they run anything of its file.
+        """
         text = self._project.text(mutant.file).split("\n")
+        if mutant.scope is not None:
+            found = self._coverage.tests_of(
+                mutant.file, range(mutant.scope[0], mutant.scope[1] + 1)
+            )
+            everything = range(1, len(text) + 1)
+            return found if found - {IMPORT} else self._coverage.tests_of(mutant.file, everything)
         pending = _assigned_around(text, mutant.start_line)
         known = set(pending)
-        found: set[str] = set()
+        found = set()
         while pending and not found - {IMPORT}:
             name = re.compile(rf"\b{pending.pop(0)}\b")
             for file in self._project.files():

@@ -269,3 +269,34 @@ def test_a_fraction_that_is_moved_first_stays() -> None:
 
     model = model_of(build, {"x": BITS})
     assert not apply_rules(model, [UniformFma()], load_target("ort-cpu"))
+
+
+def test_a_constant_and_a_number_are_left_to_folding() -> None:
+    for op_type in ("Add", "Mul"):
+
+        def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+            numbers = b.const(np.array([1, 2, 4], np.float32))
+            return b.Identity(b.op(op_type, numbers, b.scalar(2.0, T.FLOAT)))  # noqa: B023
+
+        rewrite(build).nothing()
+
+
+def test_an_interval_of_doubles_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        product = b.Mul(uniform(b, x, T.DOUBLE), b.scalar(3.1, T.DOUBLE))
+        return b.Identity(b.Add(product, b.scalar(0.1, T.DOUBLE)))
+
+    model = model_of(build, {"x": BITS})
+    assert not apply_rules(model, [UniformFma()], load_target("ort-cpu"))
+
+
+@pytest.mark.parametrize("steps", [(("Add", 0.0),), (("Add", 1.0), ("Sub", 1.0)), (("Mul", 2.0),)])
+def test_a_last_number_with_more_axes_stays(steps: tuple[tuple[str, float], ...]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        value = uniform(b, x)
+        for op_type, number in steps[:-1]:
+            value = b.op(op_type, value, b.scalar(number, T.FLOAT))
+        op_type, number = steps[-1]
+        return b.Identity(b.op(op_type, value, b.const(np.full((1, 1), number, np.float32))))
+
+    rewrite(build).nothing()

@@ -146,6 +146,10 @@ TUPLES: dict[str, Build] = {
         b, x, b.Min(b.Max(b.concat(columns(b, i), 1), k(b, 0)),
                     b.const(np.array([[4, 2]], np.int32))),
     ),
+    "lower limits": lambda b, x, i: gathered(
+        b, x, b.Min(b.Max(b.concat(columns(b, i), 1), k(b, 0)),
+                    b.const(np.array([3, 1], np.int32))),
+    ),
     "not joined": lambda b, x, i: gathered(b, x, limited(b, b.Abs(i))),
     "two in a part": lambda b, x, i: gathered(
         b, x, limited(b, b.slice(b.concat([*columns(b, i), i], 1), [0], [2], axes=[1]))

@@ -299,3 +299,15 @@ def test_targets_without_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Rewriter, "supports", lambda *_: False)
     Rewrite(build, {"x": X}, Remainder(), FloorMod()).nothing()
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_another_sum_than_that_with_the_divisor_stays(swapped: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        zero, five = b.scalar_like(0, x), b.scalar_like(5, x)
+        rest = b.Sub(x, b.Mul(b.Div(x, five), five))
+        added = b.Add(y, rest) if swapped else b.Add(rest, y)
+        return b.Neg(b.Where(b.Less(rest, zero), added, rest))
+
+    x = np.array([7, -7, 5, 0], np.int32)
+    Rewrite(build, {"x": x, "y": x}, FloorMod()).nothing()

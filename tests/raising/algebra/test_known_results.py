@@ -209,3 +209,23 @@ def test_integers_at_zero_are_taken() -> None:
         return b.Neg(b.Min(clipped(b, x, -9, 0), b.scalar(0, T.INT32)))
 
     Rewrite(build, {"x": INTEGERS}, RedundantClamp()).gives("Neg", "Clip")
+
+
+@pytest.mark.parametrize(("op_type", "item"), [("Max", np.inf), ("Min", -np.inf)])
+def test_infinities_that_decide_stay(op_type: str, item: float) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.op(op_type, x, b.scalar_like(item, x)))
+
+    Rewrite(build, {"x": FLOATS}, FoldIdentityOperand()).nothing()
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_clamps_of_numbers_without_bounds_stay(swapped: bool) -> None:
+    """They are no NaN, and that is all that is known."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        zero = b.scalar_like(0, x)
+        operands = [b.Where(b.IsNaN(x), zero, x), zero]
+        return b.Neg(b.Max(*(operands[::-1] if swapped else operands)))
+
+    Rewrite(build, {"x": FLOATS}, RedundantClamp()).nothing()

@@ -11,7 +11,7 @@ from rewriting import Build, Rewrite, fires, foreign, model_of
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.engine import Rewriter, apply_rules
 from hlo2onnx.raising.rules.algebra.norm_reductions import ReduceL2Operator, ReduceSumSquareOperator
 from hlo2onnx.targets import load_target
 
@@ -118,3 +118,30 @@ def test_a_number_has_no_axis() -> None:
         return b.Neg(b.ReduceSum(b.Mul(x, x)))
 
     Rewrite(build, {"x": X[0, 0, 0]}, ReduceSumSquareOperator()).nothing()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int32, np.int64])
+@pytest.mark.parametrize("name", ["squares", "magnitudes", "root"])
+def test_types_without_a_kernel_of_all_digits_stay(name: str, dtype: type) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        if name == "root":
+            return b.cast(b.Sqrt(b.cast(b.ReduceSumSquare(x), oir.DataType.FLOAT)), x.dtype)
+        return b.Neg(squares(b, x, (1,)) if name == "squares" else b.ReduceSum(b.Abs(x)))
+
+    assert not fires(
+        build, {"x": np.ones((2, 3), dtype)}, ReduceSumSquareOperator(), ReduceL2Operator()
+    )
+
+
+def test_what_the_target_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(Rewriter, "supports", lambda _, *key: asked.append(key))
+    builds: list[Build] = [
+        lambda b, x: b.Neg(squares(b, x, (1,))),
+        lambda b, x: b.Neg(b.ReduceSum(b.Abs(x))),
+        lambda b, x: b.Neg(b.Sqrt(b.ReduceSumSquare(x))),
+    ]
+    for build in builds:
+        assert not fires(build, {"x": X}, ReduceSumSquareOperator(), ReduceL2Operator())
+    op_types = ["ReduceSumSquare", "ReduceL1", "ReduceL2"]
+    assert asked == [(op_type, oir.DataType.FLOAT) for op_type in op_types]

@@ -291,3 +291,15 @@ def test_late_squeeze_of_columns_beside_a_matrix_stays() -> None:
 
     square = np.arange(9, dtype=np.float32).reshape(3, 3)
     Rewrite(build, {"x": VECTOR.reshape(3, 1), "y": square}, SinkSqueeze()).nothing()
+
+
+def test_extents_that_may_not_fit_stay() -> None:
+    """Without the Expand, nobody knows whether n and k broadcast, or to what."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        k = (oir.SymbolicDim("k"),)
+        expanded = b.op("Expand", free(b, x, "n"), b.Shape(y), types=[(x.dtype, k)])
+        return b.Neg(b.Add(expanded, free(b, y, "k")))
+
+    inputs = {"x": np.ones(1, np.float32), "y": np.ones(3, np.float32)}
+    Rewrite(build, inputs, SinkBroadcast(), ImplicitBroadcast()).nothing()

@@ -134,6 +134,16 @@ STAY: dict[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
     "counted from the end": lambda b, x: b.Add(
         b.Slice(even(b, x), *map(b.i64, ([-6], [6], [0]))), odd(b, x)
     ),
+    "a start that is computed": lambda b, x: b.Add(
+        b.op(
+            "Slice",
+            even(b, x),
+            b.Abs(b.i64([0])),
+            *map(b.i64, ([6], [0])),
+            types=[(x.dtype, (6, 3))],
+        ),
+        odd(b, x),
+    ),
     "in steps of two": lambda b, x: b.Add(
         b.Slice(even(b, x), *map(b.i64, ([0], [6], [0], [2]))), x
     ),
@@ -232,3 +242,12 @@ def test_signs_of_zeros_in_the_gaps(negative: bool) -> None:
     Rewrite(build, {"x": X}, Interleave(), ComposeReshapes()).gives(
         "Concat", "Gather", "Add", "Reciprocal", *["Neg"] * negative
     )
+
+
+def test_two_elements_three_apart_stay() -> None:
+    """Four numbers of which the first and the last are of one tensor."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Add(spread(b, x, 0, 4, step=3), spread(b, y, 1, 4))
+
+    Rewrite(build, {"x": X[:2], "y": X[1:]}, Interleave()).nothing()

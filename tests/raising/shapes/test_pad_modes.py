@@ -186,6 +186,18 @@ def test_how_many_joins_are_followed(count: int, fires: bool) -> None:
     rewrite.gives("Pad") if fires else rewrite.nothing()
 
 
+@pytest.mark.parametrize(("count", "fires"), [(DEEPEST - 1, True), (DEEPEST, False)])
+def test_how_many_repetitions_are_followed(count: int, fires: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        row = _row(b, x, 0, 1)
+        for _ in range(count):
+            row = b.Tile(row, b.i64([1, 1, 1]))
+        return b.Concat(row, x, axis=1)
+
+    rewrite = Rewrite(build, {"x": X}, PadModes())
+    rewrite.gives("Pad") if fires else rewrite.nothing()
+
+
 @pytest.mark.parametrize(("count", "fires"), [(DEEPEST, True), (DEEPEST + 1, False)])
 def test_how_many_cuts_are_followed(count: int, fires: bool) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
@@ -294,7 +306,16 @@ STAYS: dict[str, Callable[..., oir.Value]] = {
         x,
         axis=1,
     ),
+    "computed steps": lambda b, x: b.Concat(
+        b.op("Slice", x, *map(b.i64, ([0], [1], [1])), b.Abs(b.i64([1])),
+             types=[(x.dtype, (3, 1, 3))]),
+        x,
+        axis=1,
+    ),
     "a single tensor": lambda b, x: b.Concat(x, axis=1),
+    "one row along another axis": lambda b, x: b.Concat(
+        b.Concat(_row(b, x, 0, 1), axis=2), x, axis=1
+    ),
     "joined along another axis": lambda b, x: b.Concat(
         b.Concat(_row(b, x, 0, 1), _row(b, x, 0, 1), axis=2),
         b.Concat(b.Neg(x), x, axis=2), axis=1,

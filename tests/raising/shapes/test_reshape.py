@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Build, Rewrite, model_of
+from rewriting import Build, Rewrite, foreign, model_of
 from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
@@ -19,6 +19,7 @@ from hlo2onnx.raising.rules.shapes.reshape import (
     UnitTransposeToReshape,
     _expands_the_same,
     adds_leading_axes_only,
+    source_of,
 )
 from hlo2onnx.targets import load_target
 
@@ -325,3 +326,34 @@ def test_units_among_free_extents(
 )
 def test_leading_axes(x: tuple[int, ...], y: tuple[int, ...], adds: bool) -> None:
     assert adds_leading_axes_only(x, y) == adds
+
+
+def test_where_values_come_from() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        y = b.Neg(x)
+        assert source_of(y, "Abs", "Neg") is x
+        assert source_of(y, "Abs") is None
+        assert source_of(x, "Neg") is None
+        assert source_of(foreign(b.Neg(x)), "Neg") is None
+        return y
+
+    model_of(build, {"x": np.ones(2, np.float32)})
+
+
+def test_units_that_move_past_two_free_axes() -> None:
+    """Which takes two nodes."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.transpose(free(b, x, 1, "n", "m", 2), (1, 2, 0, 3)))
+
+    rewrite = Rewrite(build, {"x": np.ones((1, 3, 4, 2), np.float32)}, UnitTransposeToReshape())
+    rewrite.gives("Identity", "Squeeze", "Unsqueeze", "Neg")
+
+
+def test_a_slice_in_steps_that_are_computed_stays() -> None:
+    def build(b: GraphBuilder, x: oir.Value, step: oir.Value) -> oir.Value:
+        bounds = [b.i64([0]), b.i64([3]), b.i64([0]), step]
+        return b.Neg(b.op("Slice", x, *bounds, types=[(x.dtype, (3,))]))
+
+    inputs = {"x": np.arange(3, dtype=np.float32), "step": np.array([1])}
+    Rewrite(build, inputs, EliminateNop()).nothing()

@@ -17,7 +17,7 @@ from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
+from hlo2onnx.raising.rules.shapes.scatter_to_pad import DEEPEST, ScatterToPad
 from hlo2onnx.targets import load_target
 
 Value = oir.Value
@@ -169,4 +169,28 @@ def test_moves_of_another_domain_are_none() -> None:
         return loop(b, 2, [x], step)
 
     model = model_of(build, {"x": CELLS})
+    assert not apply_rules(model, [ScatterToPad()], load_target("ort-cpu"))
+
+
+def test_more_moves_in_a_row_are_not_followed() -> None:
+    def step(b: GraphBuilder, x: Value) -> Value:
+        for _ in range(DEEPEST):
+            x = b.Identity(x)
+        return open_ends(b, x)
+
+    run = stepped(step, CELLS, ScatterToPad())
+    counts = Counter(node.op_type for node in run.model.graph.all_nodes())
+    assert counts["Pad"] == 1
+    assert counts["Identity"] > 1  # of the condition there is one
+
+
+def test_rows_written_to_places_that_are_computed_stay() -> None:
+    def build(b: GraphBuilder, x: Value, places: Value) -> Any:
+        def step(trip: Value, x: Value) -> Any:
+            new = b.expand(part(b, x, 2, 3, axis=0), (2, 9))
+            return [b.ScatterND(b.Identity(x), places, new)], []
+
+        return loop(b, 2, [x], step)
+
+    model = model_of(build, {"x": CELLS, "places": np.array([[0], [1]])})
     assert not apply_rules(model, [ScatterToPad()], load_target("ort-cpu"))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Rewrite, fires
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
@@ -199,3 +199,61 @@ def test_rows_and_columns_do_not_take_turns() -> None:
     rules = [rule for rule in RULES if not isinstance(rule, UnitTransposeToReshape)]
     run = Rewrite(build, {"x": column, "y": column[:4].T}, *rules)
     assert run.fired["sink-transpose"] == 1
+
+
+def test_a_constant_beside_what_joins_an_image() -> None:
+    """It is transposed, too, whatever it takes."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        most = b.Max(b.Transpose(x, perm=TO_LAST), b.Exp(y), b.const(TOKENS * 2))
+        return b.MaxPool(b.Transpose(most, perm=TO_SECOND), kernel_shape=[2, 2])
+
+    run = Rewrite(build, {"x": IMAGE, "y": TOKENS}, *RULES)
+    run.gives("Exp", "Transpose", "Max", "MaxPool")
+
+
+def test_what_nobody_reads_is_not_transposed_back() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        total = b.Add(b.Transpose(x, perm=TO_LAST), b.Exp(y))
+        b.Neg(total)
+        return b.MaxPool(b.Transpose(total, perm=TO_SECOND), kernel_shape=[2, 2])
+
+    assert not fires(build, {"x": IMAGE, "y": TOKENS}, SinkTranspose())
+
+
+PADS: dict[str, tuple[Body, bool]] = {
+    "all axes": (lambda b, x: b.Pad(x, b.i64([0, 1, 0, 0, 0, 2])), True),
+    "a number": (lambda b, x: b.Pad(x, b.i64([0, 1, 0, 0, 0, 2]), b.scalar_like(3, x)), True),
+    "one axis": (
+        lambda b, x: b.op("Pad", x, b.i64([1, 2]), b.scalar_like(3, x), b.i64([1]),
+                          types=[(x.dtype, (2, 7, 3))]), False,
+    ),
+    "no axes named": (
+        lambda b, x: b.op("Pad", x, b.i64([0, 1, 0, 0, 0, 2]), b.scalar_like(3, x), None,
+                          types=[(x.dtype, (2, 5, 5))]), True,
+    ),
+    "computed": (
+        lambda b, x: b.op("Pad", x, b.Abs(b.i64([0, 1, 0, 0, 0, 2])),
+                          types=[(x.dtype, (2, 5, 5))]), False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PADS)
+def test_pads_of_what_was_transposed(name: str) -> None:
+    body, fires = PADS[name]
+    run = Rewrite(between(body), {"x": X}, SinkTransposePad(), ComposeTransposes(), EliminateNop())
+    run.gives("Pad") if fires else run.nothing()
+
+
+def test_cuts_of_what_was_transposed() -> None:
+    """In any steps, and counted from either end."""
+
+    def body(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        rows = map(b.i64, ([3, 2], [-5, 0], [1, -1], [-2, -1]))
+        return b.Slice(x, *rows)
+
+    run = Rewrite(
+        between(body), {"x": X}, SinkTransposeSlice(), ComposeTransposes(), EliminateNop()
+    )
+    run.gives("Slice")

@@ -229,3 +229,13 @@ def test_softmax_over_a_unit_and_over_joined_axes_stays(dims: tuple[int, ...], a
         return b.Softmax(b.reshape(x, dims), axis=axis)
 
     Rewrite(build, {"x": CUBE}, SoftmaxDropUnitDims()).nothing()
+
+
+def test_longer_axes_in_front_of_an_empty_tensor() -> None:
+    """Only axes of extent 1 may stay away from a sum with a row."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Neg(b.Add(b.reshape(x, (5, 0, 3)), b.Abs(y)))
+
+    inputs = {"x": np.zeros((0, 3), np.float32), "y": np.ones((1, 3), np.float32)}
+    Rewrite(build, inputs, SinkReshape()).nothing()

@@ -21,7 +21,7 @@ from hlo2onnx.raising.rules.shapes.reshape import (
 def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
     try:
         return broadcast_shapes(*map(shape_of, values))
-    except InternalError:  # whether symbolic extents broadcast is not known
+    except InternalError:  # the program contradicts itself
         return None
 
 

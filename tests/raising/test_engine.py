@@ -1,0 +1,265 @@
+"""The engine with rules made for the purpose: which nodes it shows them, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import model_of
+
+from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.engine import (
+    MAX_FIRINGS_PER_NODE,
+    Refusal,
+    Rewriter,
+    Rule,
+    apply_rules,
+    need,
+)
+from hlo2onnx.raising.rules import RULES
+from hlo2onnx.targets import load_target
+
+Value = oir.Value
+X = np.array([1, -2, 3], np.float32)
+Made = Value | Sequence[Value]
+
+
+def rule(
+    *op_types: str, called: str = "made-for-this"
+) -> Callable[[Callable[[oir.Node, Rewriter], Made]], Rule]:
+    """Makes a rule of a function."""
+
+    def of(function: Callable[[oir.Node, Rewriter], Made]) -> Rule:
+        class Single(Rule):
+            name: ClassVar[str] = called
+            anchors: ClassVar[frozenset[str]] = frozenset(op_types)
+
+            def rewrite(self, node: oir.Node, b: Rewriter) -> Made:
+                return function(node, b)
+
+        return Single()
+
+    return of
+
+
+def x_of(node: oir.Node) -> Value:
+    x = node.inputs[0]
+    assert x is not None
+    return x
+
+
+@rule("Neg", called="neg-to-abs")
+def neg_to_abs(node: oir.Node, b: Rewriter) -> Made:
+    return b.Abs(x_of(node))
+
+
+@rule("Identity", called="drop")
+def drop(node: oir.Node, b: Rewriter) -> Made:
+    return x_of(node)
+
+
+def applied(build: Callable[..., Any], *rules: Rule) -> tuple[dict[str, int], oir.Graph]:
+    model = model_of(build, {"x": X})
+    return dict(apply_rules(model, rules, load_target("ort-cpu"))), model.graph
+
+
+def op_types(graph: oir.Graph) -> list[str]:
+    return [node.op_type for node in graph]
+
+
+def test_how_often_rules_fire() -> None:
+    fired, graph = applied(lambda b, x: b.Neg(b.Identity(b.Neg(x))), neg_to_abs, drop)
+    assert fired == {"neg-to-abs": 2, "drop": 1}
+    assert op_types(graph) == ["Abs", "Abs"]
+
+
+def test_a_rule_that_says_nothing_else() -> None:
+    """It keeps NaN, and is tried in the first phase."""
+    assert applied(lambda b, x: b.Neg(x), neg_to_abs)[0] == {"neg-to-abs": 1}
+    assert not neg_to_abs.drops_nan
+    phases = {each.phase for each in RULES}
+    assert neg_to_abs.phase == 0 == min(phases) < max(phases)
+
+
+def test_the_first_rule_that_takes_a_node_wins() -> None:
+    @rule("Neg")
+    def refuses(node: oir.Node, b: Rewriter) -> Made:
+        b.Exp(x_of(node))
+        need(False, "never", node)
+        raise AssertionError
+
+    @rule("Neg")
+    def late(node: oir.Node, b: Rewriter) -> Made:
+        return b.Sin(x_of(node))
+
+    fired, graph = applied(lambda b, x: b.Neg(x), refuses, neg_to_abs, late)
+    assert fired == {"neg-to-abs": 1}
+    assert op_types(graph) == ["Abs"]
+
+
+def test_need() -> None:
+    need(True, "holds")
+    with pytest.raises(Refusal, match="does not hold"):
+        need(False, "does not hold")
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_rules_that_do_not_terminate(extra: int) -> None:
+    """For each node of the graph, and for one more, a number of rewrites is allowed."""
+    limit = MAX_FIRINGS_PER_NODE * 2 + extra
+    times = 0
+
+    @rule("Neg", called="again")
+    def again(node: oir.Node, b: Rewriter) -> Made:
+        nonlocal times
+        need(times < limit, "often enough", node)
+        times += 1
+        return b.Neg(x_of(node))
+
+    if extra:
+        with pytest.raises(InternalError, match="again"):
+            applied(lambda b, x: b.Neg(x), again)
+    else:
+        assert applied(lambda b, x: b.Neg(x), again)[0] == {"again": limit}
+
+
+# -- which nodes are looked at again -------------------------------------------------
+
+
+@rule("Exp", called="read-once")
+def read_once(node: oir.Node, b: Rewriter) -> Made:
+    need(len(x_of(node).uses()) == 1, "others read it", node)
+    return b.Sin(x_of(node))
+
+
+@rule("Sign", called="to-zeros")
+def to_zeros(node: oir.Node, b: Rewriter) -> Made:
+    return b.const(np.zeros_like(X))
+
+
+def test_a_node_whose_operand_lost_a_reader() -> None:
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        y = b.Cos(x)
+        return [b.Exp(y), b.Neg(b.Sign(y))]
+
+    fired, graph = applied(build, read_once, to_zeros)
+    assert fired == {"to-zeros": 1, "read-once": 1}
+    assert op_types(graph) == ["Cos", "Sin", "Neg"]
+
+
+def test_a_node_that_lost_its_reader_with_all_that_made_it() -> None:
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        y = b.Cos(x)
+        return [b.Exp(y), b.Neg(b.Sign(b.Abs(y)))]
+
+    fired, graph = applied(build, read_once, to_zeros)
+    assert fired == {"to-zeros": 1, "read-once": 1}
+    assert op_types(graph) == ["Cos", "Sin", "Neg"]
+
+
+def test_readers_of_what_was_made() -> None:
+    @rule("Neg", called="of-abs")
+    def of_abs(node: oir.Node, b: Rewriter) -> Made:
+        maker = x_of(node).producer()
+        need(maker is not None and maker.op_type == "Abs", "not of Abs", node)
+        return b.Cos(x_of(node))
+
+    @rule("Exp", called="exp-to-abs")
+    def exp_to_abs(node: oir.Node, b: Rewriter) -> Made:
+        return b.Abs(x_of(node))
+
+    def build(b: GraphBuilder, x: Value) -> Value:
+        return b.Neg(b.Exp(x))
+
+    fired, graph = applied(build, of_abs, exp_to_abs)
+    assert fired == {"exp-to-abs": 1, "of-abs": 1}
+    assert op_types(graph) == ["Abs", "Cos"]
+
+
+def test_what_was_made_is_looked_at() -> None:
+    @rule("Exp", called="exp-to-neg")
+    def exp_to_neg(node: oir.Node, b: Rewriter) -> Made:
+        return b.Neg(x_of(node))
+
+    fired, _ = applied(lambda b, x: b.Exp(x), neg_to_abs, exp_to_neg)
+    assert fired == {"exp-to-neg": 1, "neg-to-abs": 1}
+
+
+# -- what is left --------------------------------------------------------------------
+
+
+def test_what_a_rule_made_in_vain_goes() -> None:
+    @rule("Neg", called="wasteful")
+    def wasteful(node: oir.Node, b: Rewriter) -> Made:
+        b.Cos(b.Sin(x_of(node)))
+        return b.Abs(b.Exp(x_of(node)))
+
+    fired, graph = applied(lambda b, x: b.Neg(x), wasteful)
+    assert fired == {"wasteful": 1}
+    assert op_types(graph) == ["Exp", "Abs"]
+
+
+def test_what_cannot_be_an_output_goes() -> None:
+    """The rule gives the program's argument; then the next rule has its turn."""
+
+    @rule("Neg", called="argument")
+    def argument(node: oir.Node, b: Rewriter) -> Made:
+        b.Cos(x_of(node))
+        return x_of(node)
+
+    assert applied(lambda b, x: b.Neg(x), argument)[0] == {}
+    fired, graph = applied(lambda b, x: b.Neg(x), argument, neg_to_abs)
+    assert fired == {"neg-to-abs": 1}
+    assert op_types(graph) == ["Abs"]
+    assert applied(lambda b, x: b.Exp(b.Neg(x)), argument)[0] == {"argument": 1}
+
+
+# -- names ---------------------------------------------------------------------------
+
+
+def names(graph: oir.Graph) -> list[tuple[str | None, str | None]]:
+    return [(node.name, node.outputs[0].name) for node in graph]
+
+
+def test_a_new_node_takes_the_names_of_the_old_one() -> None:
+    def build(b: GraphBuilder, x: Value) -> Value:
+        y = b.Neg(x)
+        b.graph[0].name, y.name = "layer", "activation"
+        return b.Exp(y)
+
+    _, graph = applied(build, neg_to_abs)
+    assert names(graph)[0] == ("layer", "activation")
+
+
+def test_a_node_that_was_there_keeps_its_names() -> None:
+    def build(b: GraphBuilder, x: Value) -> Value:
+        y = b.Sin(x)
+        b.graph[0].name, y.name = "layer", "activation"
+        return b.Exp(b.Identity(y))
+
+    fired, graph = applied(build, drop)
+    assert fired == {"drop": 1}
+    assert names(graph)[0] == ("layer", "activation")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_output_keeps_its_name(place: int) -> None:
+    """Also where the same value stands for another output of the node."""
+
+    @rule("Split", called="twice")
+    def twice(node: oir.Node, b: Rewriter) -> Made:
+        made: Value = b.slice(x_of(node), [0], [1])
+        return [made, made]
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        pieces = b.outputs("Split", b.slice(x, [0], [2]), b.i64([1, 1]), axis=0, n_outputs=2)
+        pieces[place].name = "result"
+        return [pieces[place], b.Exp(pieces[1 - place])]
+
+    fired, graph = applied(build, twice)
+    assert fired == {"twice": 1}
+    assert graph.outputs[0].name == "result"
