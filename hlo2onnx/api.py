@@ -1,4 +1,4 @@
-"""`translate`: the one function users need."""
+"""`translate`, the entry point of the package."""
 
 from __future__ import annotations
 
@@ -63,53 +63,59 @@ def translate(
     """Translates a JAX function or StableHLO program to ONNX.
 
     Args:
-        source: A `jax.stages.Lowered` (or `Traced`), a `jax.export.Exported` or its serialized
-            bytes, an MLIR `ir.Module`, a path (or str naming a file) or the text or bytes of a
-            StableHLO program: text, MLIR bytecode, portable artifact (VHLO). Or a jitted or plain
-            function, followed by example arguments; the weights of a module that is called (of
-            equinox or flax.nnx) become initializers named as in it. Or a mapping of names to
-            several of these, which are to share their weights.
-        args, kwargs: Example arguments, only with a function: arrays, `jax.ShapeDtypeStruct`s, or
-            texts such as "b, 128" (f32) and "int32[b, s]", whose named dimensions stay free. What
-            else there is within them, such as the functions of an `equinox.Module`, is part of the
-            program.
-            A keyword that is one of the options below is that option; lower a function that has
-            such a parameter first: `translate(jax.jit(f).lower(x, target=y))`.
-        opset: ONNX opset of the model; by default 23, or 26 where the program needs BitCast.
-        target: Runtime whose kernels the model must fit: "ort-cpu", or "onnx" for the plain
-            standard.
-        function: Function of a module with several; by default `main`.
+        source: One of
+            - a jitted or plain function, followed by example arguments. A module of equinox or
+              flax.nnx is a function, too: its weights become initializers with their names in
+              the module.
+            - a `jax.stages.Lowered` or `Traced`
+            - a `jax.export.Exported`, or its serialized bytes
+            - a path, as `Path` or str
+            - the text or bytes of a StableHLO program: text, MLIR bytecode or a portable artifact
+              (VHLO)
+            - an MLIR `ir.Module`
+            - a mapping of names to several of these. The programs share their weights.
+        args, kwargs: Example arguments of a function: arrays, `jax.ShapeDtypeStruct`s, or texts
+            such as "b, 128" (f32) and "int32[b, s]". Named dimensions stay free. Leaves that are
+            no arrays, such as the functions in an `equinox.Module`, become part of the program.
+            A keyword with the name of an option below is that option. If the function has such a
+            parameter, lower it first: `translate(jax.jit(f).lower(x, target=y))`.
+        opset: ONNX opset of the model. Default: 23, or 26 if the program needs BitCast.
+        target: Runtime whose kernels the model must fit: "ort-cpu", or "onnx" for the standard
+            alone.
+        function: Function to translate, if the module has several. Default: `main`.
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
         functions: "inline" or "keep": see `hlo2onnx.options.Options.functions`.
         callbacks: "drop-checks", "unreachable" or "refuse": see
             `hlo2onnx.options.Options.callbacks`.
-        without: Names of raising rules to leave out.
-        dump: Folder that receives the program after each stage; by default $HLO2ONNX_DUMP.
-        custom_calls: What calls of code outside the program become, by target: a JAX function, or
-            a `hlo2onnx.CustomOp`. They go before those that `hlo2onnx.expand_custom_call` and
-            `hlo2onnx.custom_call` have registered, and before those hlo2onnx knows.
+        without: Names of rewrite rules to switch off.
+        dump: Folder that receives the program after each stage. Default: $HLO2ONNX_DUMP.
+        custom_calls: Translations for custom calls, by target: a JAX function or a
+            `hlo2onnx.CustomOp`. They take precedence over translations that
+            `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered, and over the
+            built-in ones.
         denormals: "keep" or "flush": see `hlo2onnx.options.Options.denormals`.
-        dynamic: Dimensions that stay free, by the name or position of the argument of a function:
-            {"x": "b, ..."} makes the first dimension of every array in `x` one named `b`; one
-            text is for all arguments.
-        bind: Arguments that become part of the model, as initializers named by their pytree paths:
-            {"params": params}, by name or position; where `args` holds their values, the names
-            alone. The program is then called without them.
+        dynamic: Dimensions that stay free, by the name or position of a function's argument.
+            {"x": "b, ..."} names the first dimension of every array in `x` `b`. One text instead
+            of a mapping is for all arguments.
+        bind: Arguments to store in the model, as initializers named by their pytree paths:
+            {"params": params}, by name or position. The names alone suffice if `args` holds the
+            values. The program is then called without these arguments.
         weights_dtype: "bfloat16" or "float16": see `hlo2onnx.options.Options.weights_dtype`.
-        specialize: Sizes of free dimensions of the program, by name, which make it static.
-        inputs_as_nchw, outputs_as_nchw: Names of inputs and outputs that the model is to have with
-            channels second, though the program has them last. The program is called, and
-            verified, in its own layout.
+        specialize: Size of every free dimension, by name. The program is static then.
+        inputs_as_nchw, outputs_as_nchw: Names of inputs and outputs whose channels move from the
+            last axis to the second in the model. Calls and verification keep the layout of the
+            program.
 
     Returns:
-        The program: the model, its report, and methods to run, verify and save it. An
-        `hlo2onnx.OnnxPrograms` of them for a mapping.
+        The program: the model, its report, and methods to run, verify and save it. For a mapping,
+        a `hlo2onnx.OnnxPrograms`.
 
     Raises:
         LoadError: The source is not a readable program.
-        TranslationError: Ops that ONNX or the target cannot express, all of them at once.
-        UsageError: An option has no such value, or is a parameter of the function as well.
+        TranslationError: ONNX or the target cannot express some ops. The error lists all of them.
+        UsageError: An option or its value is unknown, or the function has a parameter of the same
+            name.
     """
     given: dict[str, Any] = {
         "opset": opset, "target": target, "function": function, "nan": nan, "half": half,
@@ -132,7 +138,7 @@ def translate(
 def _translate(
     source: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> OnnxProgram:
-    """One program with the options that were given to `translate`."""
+    """Translates one program with the options of `translate`."""
     _check_parameters(source, given)
     options = _options(given)
     start = time.perf_counter()
@@ -145,7 +151,7 @@ def _translate(
 
 
 def _options(given: Mapping[str, Any]) -> Options:
-    """Those of the options that the stages read, in the types of `Options`."""
+    """The options that the stages read, converted to the types of `Options`."""
     own = {item.name: given[item.name] for item in fields(Options)}
     dump, calls = own["dump"], own["custom_calls"]
     own["without"] = frozenset(_names("without", own["without"]))
@@ -157,10 +163,10 @@ def _options(given: Mapping[str, Any]) -> Options:
 
 
 def _names(option: str, given: Any) -> list[str]:
-    """What an option that takes one name or several was given.
+    """The value of an option that takes one name or several, as a list.
 
     Raises:
-        UsageError: It is something else.
+        UsageError: The value is neither a name nor a list of names.
     """
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
@@ -171,7 +177,7 @@ def _names(option: str, given: Any) -> list[str]:
 def _load(
     source: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Source:
-    """The program as it is to be translated: weights bound, sizes set, layouts chosen."""
+    """Loads the program, binds its weights, fixes its sizes and sets its layouts."""
     loaded = load(source, args, kwargs, given["function"], given["dynamic"])
     loaded = without_untaken_branches(loaded, given["callbacks"])
     if callable(source) and not isinstance(source, jax.stages.Wrapped):
@@ -194,15 +200,15 @@ def _load(
 
 
 def _check_keywords(source: Any, kwargs: Mapping[str, Any], options: Iterable[str]) -> None:
-    """Refuses keywords that are neither options nor parameters of the function.
+    """Checks that every keyword is an option or a parameter of the function.
 
     Raises:
-        UsageError: There is one.
+        UsageError: A keyword is neither.
     """
     parameters = _signature(source)
     if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
         return
-    if callable(source) and not parameters:  # what it takes is not known
+    if callable(source) and not parameters:  # its parameters are unknown
         return
     for name in kwargs.keys() - parameters.keys():
         close = difflib.get_close_matches(name, list(options), 1)
@@ -212,10 +218,10 @@ def _check_keywords(source: Any, kwargs: Mapping[str, Any], options: Iterable[st
 
 
 def _check_names(programs: Mapping[Any, Any]) -> None:
-    """Refuses names of programs that are no names of files.
+    """Checks that every program has a name that is valid as a file name.
 
     Raises:
-        UsageError: There is one, or there are no programs.
+        UsageError: A name is not, or there are no programs.
     """
     if not programs:
         raise UsageError("there is no program in an empty mapping")
@@ -225,10 +231,10 @@ def _check_names(programs: Mapping[Any, Any]) -> None:
 
 
 def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
-    """Refuses an option that is also a parameter of the function.
+    """Checks that no given option is also a parameter of the function.
 
     Raises:
-        UsageError: It is.
+        UsageError: An option is one.
     """
     defaults = translate.__kwdefaults__ or {}
     given = {name for name, value in options.items() if value is not defaults[name]}
@@ -242,7 +248,7 @@ def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
 
 
 def _parameters(source: Any) -> list[str]:
-    """The names of a function's parameters; none of other sources."""
+    """The names of a function's parameters; empty for other sources."""
     return list(_signature(source))
 
 

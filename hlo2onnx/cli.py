@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _failure("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read the summary has gone; Python would complain again when it flushes at exit.
+        # The reader of the summary has gone. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:  # the boundary: users see a message, no traceback
@@ -76,27 +76,33 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hlo2onnx",
         description="Translates a StableHLO program to ONNX.",
-        epilog="exit code: 0; 1 if the program cannot be translated or its verification fails;"
-        " 2 for a mistake in the command",
+        epilog="exit code: 0 for success; 1 if the program cannot be translated, or if the"
+        " verification fails; 2 for a mistake in the command",
     )
     parser.add_argument(
         "model",
-        help="StableHLO text, MLIR bytecode, portable artifact or serialized jax.export.Exported;"
-        " - reads it from standard input",
+        help="StableHLO text, MLIR bytecode, a portable artifact or a serialized"
+        " jax.export.Exported; - reads standard input",
     )
     parser.add_argument("--version", action="version", version=f"hlo2onnx {__version__}")
     _add_model_options(parser.add_argument_group("the model"))
-    _add_policies(parser.add_argument_group("how it is made"))
-    _add_checks(parser.add_argument_group("what is done with it"))
+    _add_policies(parser.add_argument_group("the translation"))
+    _add_checks(parser.add_argument_group("running the model"))
     _add_diagnostics(parser.add_argument_group("diagnostics"))
     return parser
 
 
 def _add_model_options(group: argparse._ArgumentGroup) -> None:
-    """Which model of the program."""
+    """Options of the model that is written."""
     add = group.add_argument
-    add("-o", "--output", type=Path, metavar="FILE", help="the model (default: <input>.onnx here)")
-    add("--opset", type=int, metavar="N", help="ONNX opset (default: 23, or 26 where needed)")
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file to write (default: <input>.onnx here)",
+    )
+    add("--opset", type=int, metavar="N", help="ONNX opset (default: 23, or 26 if needed)")
     add("--target", default="ort-cpu", help="runtime to fit: ort-cpu (default) or onnx")
     add("--function", metavar="NAME", help="function to translate (default: main)")
     add(
@@ -105,7 +111,7 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="b=8,s=128",
-        help="sizes of free dimensions, which make the program static (may be repeated)",
+        help="fix the size of every free dimension (may be repeated)",
     )
     for kind in ("inputs", "outputs"):
         add(
@@ -113,38 +119,40 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
             type=lambda text: text.split(","),
             default=[],
             metavar="NAMES",
-            help=f"{kind} that the model has channels-second, the program channels-last",
+            help=f"move the channels of these {kind} from the last axis to the second",
         )
     add("--weights-dtype", choices=["bfloat16", "float16"], help="store f32 weights in this type")
 
 
 def _add_policies(group: argparse._ArgumentGroup) -> None:
-    """What the translation has a choice in."""
+    """Options that choose between several correct translations."""
     add = group.add_argument
     add(
         "--nan",
         choices=NAN_POLICIES,
         default="default",
-        help="who decides what max and min make of NaN",
+        help="NaN semantics of max, min and pooling: XLA's where that is cheap (default), XLA's"
+        " everywhere, or the runtime's",
     )
     add(
         "--half",
         choices=HALF_POLICIES,
         default="xla",
-        help="whether f16 rounds after every op as in XLA",
+        help="f16 arithmetic: round after every op as XLA does (default), or use the runtime's"
+        " own kernels",
     )
     add(
         "--functions",
         choices=FUNCTION_POLICIES,
         default="inline",
-        help="what becomes of private functions and composites (default: inline)",
+        help="inline private functions and composites (default), or keep them as functions",
     )
     add(
         "--callbacks",
         choices=CALLBACK_POLICIES,
         default="drop-checks",
-        help="which branches with Python callbacks count as not taken: those of equinox's checks"
-        " (default), every one, or none",
+        help="leave out branches with Python callbacks: those of equinox's checks (default), all"
+        " of them, or none",
     )
     add(
         "--no-raise",
@@ -153,34 +161,34 @@ def _add_policies(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="RULE",
-        help="leave out a raising rule (may be repeated)",
+        help="switch a rewrite rule off (may be repeated)",
     )
 
 
 def _add_checks(group: argparse._ArgumentGroup) -> None:
-    """Runs of the model."""
+    """Options that run the model."""
     add = group.add_argument
     add("--verify", action="store_true", help="compare ONNX Runtime with XLA on random inputs")
-    add("--seed", type=int, default=0, metavar="N", help="of the random inputs (default: 0)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs (default: 0)")
     add(
         "--profile",
         nargs="?",
         const=Path(),
         type=Path,
         metavar="FILE.svg",
-        help="show where the time of a run goes, by operator and JAX scope; draw it in FILE",
+        help="show the time of a run by operator and JAX scope, and draw it in FILE",
     )
 
 
 def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
-    """What tells of the translation."""
+    """Options that show what the translation did."""
     add = group.add_argument
     add("--report", type=Path, metavar="FILE", help="write report and verification as JSON")
     add(
         "--dump",
         type=Path,
         metavar="DIR",
-        help="write the program after each stage, and a log of the rules"
+        help="write the program after each stage, and a log of the rules, into this folder"
         f" (default: ${DUMP_VARIABLE})",
     )
     add(
@@ -194,7 +202,7 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
 
 
 def _sizes(text: str) -> dict[str, int]:
-    """ "b=8,s=128" as a mapping; argparse makes a usage error of the error."""
+    """Parses "b=8,s=128"; argparse turns the error into a usage error."""
     sizes = {}
     for item in text.split(","):
         name, _, size = (part.strip() for part in item.partition("="))
@@ -225,7 +233,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _translate(
     arguments: argparse.Namespace, source: Path | bytes, output: Path | None, facts: dict[str, Any]
 ) -> int:
-    # The reference is XLA on the CPU; other devices are not even to be started.
+    # The reference is XLA on the CPU. Do not start other devices.
     os.environ["JAX_PLATFORMS"] = "cpu"
     from hlo2onnx.api import translate
     from hlo2onnx.raising.rule_names import rules_named
@@ -276,10 +284,10 @@ def _verify(arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str
 
 
 def _output(arguments: argparse.Namespace) -> Path | None:
-    """Where the model goes; None to verify it only.
+    """Path of the model to write; None if it is only verified.
 
     Raises:
-        UsageError: Nothing can be written there.
+        UsageError: The path cannot be written.
     """
     if arguments.output is None and arguments.model == STDIN:
         if arguments.verify or arguments.explain:
@@ -300,7 +308,7 @@ def _output(arguments: argparse.Namespace) -> Path | None:
 
 
 def _source(model: str) -> Path | bytes:
-    """What to translate.
+    """The program to translate: a path, or the bytes of standard input.
 
     Raises:
         UsageError: There is no such file.

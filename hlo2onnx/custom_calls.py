@@ -1,8 +1,8 @@
 """Translations of `stablehlo.custom_call`s that users give.
 
-A custom call names code outside the program: a kernel registered with `jax.ffi`, a function of
-another framework. What it computes is said either in JAX, or by an operator that the runtime has:
-ONNX's own, one of "com.microsoft", or one of a library of custom operators.
+A custom call names code outside the program, such as a kernel registered with `jax.ffi` or a
+function of another framework. Its translation is a JAX function that computes the same, or an
+operator of the runtime: one of ONNX, of "com.microsoft", or of a library of custom operators.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Attributes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class CustomOp:
-    """An operator of a runtime that stands for a custom call.
+    """An operator of a runtime that replaces a custom call.
 
     Attributes:
-        domain: Its domain; "" for ONNX's own.
-        op_type: Its name.
-        attributes: Of the node; or a function that makes them of the entries of the call's
-            backend_config. By default those entries themselves.
-        version: Of the domain, for the model's opset import.
-        library: Path of the shared library that brings the operator, if the runtime does not have
-            it. `OnnxProgram` loads it into its sessions; other sessions have to themselves.
+        domain: Domain of the operator; "" for ONNX itself.
+        op_type: Name of the operator.
+        attributes: Attributes of the node, or a function from the entries of the call's
+            backend_config to the attributes. None: the entries themselves.
+        version: Version of the domain, for the model's opset import.
+        library: Path of a shared library with the operator, if the runtime does not have it.
+            `OnnxProgram` loads it into its sessions; your own sessions must register it.
     """
 
     domain: str
@@ -40,7 +40,7 @@ class CustomOp:
     library: str | None = None
 
     def node_attributes(self, configuration: Attributes) -> Attributes:
-        """The node's attributes for a call with this configuration."""
+        """The attributes of the node for a call with this backend_config."""
         if self.attributes is None:
             return configuration
         return self.attributes(configuration) if callable(self.attributes) else self.attributes
@@ -53,19 +53,21 @@ _registered: dict[str, Translation] = {}
 
 
 def expand_custom_call(target: str, function: Callable[..., Any]) -> None:
-    """Says in JAX what custom calls of a target compute, for all translations of this process.
+    """Registers a JAX function that computes the custom calls of a target.
 
-    Registering a target again replaces what it was. `translate(custom_calls={target: function})`
-    does it for one translation only, and goes first.
+    This holds for all translations of the process. Registering a target again replaces its
+    translation. `translate(custom_calls={target: function})` is for one translation, and takes
+    precedence.
 
     Args:
         target: The `call_target_name`.
-        function: Pure; takes the call's operands as arrays, and the entries of its backend_config
-            as keyword arguments (a text is the one entry "backend_config"); returns an array of
-            each result's type, in any pytree. It is traced with 64-bit types enabled.
+        function: A pure function. It takes the operands of the call as arrays, and the entries of
+            the call's backend_config as keywords (a text is the one entry "backend_config"). It
+            returns a pytree with one array for each result, of its shape and type. It is traced
+            with 64-bit types enabled.
 
     Raises:
-        UsageError: That is no function.
+        UsageError: The target is no text, or the function cannot be called.
     """
     check_translations({target: function})
     _registered[target] = function
@@ -80,10 +82,11 @@ def custom_call(
     version: int = 1,
     library: str | None = None,
 ) -> None:
-    """Makes custom calls of a target nodes of an operator, in all translations of this process.
+    """Registers an operator of a runtime for the custom calls of a target.
 
-    `translate(custom_calls={target: CustomOp(...)})` does it for one translation only. The node's
-    inputs and outputs are the call's operands and results; see `CustomOp` for the rest.
+    This holds for all translations of the process. `translate(custom_calls={target:
+    CustomOp(...)})` is for one translation. The inputs and outputs of the node are the operands and
+    results of the call. `CustomOp` describes the other arguments.
 
     Raises:
         UsageError: A name is no text.
@@ -94,8 +97,11 @@ def custom_call(
 
 
 def check_translations(given: Mapping[str, Translation]) -> None:
-    """Raises UsageError unless every target is a text, and every translation a function or an
-    operator."""
+    """Checks that every target is a text and every translation a function or an operator.
+
+    Raises:
+        UsageError: One is not.
+    """
     for target, translation in given.items():
         if not isinstance(target, str):
             raise UsageError(f"custom_calls: the target of a call is a text, not {target!r}")
@@ -111,7 +117,7 @@ def check_translations(given: Mapping[str, Translation]) -> None:
 
 
 def known_translations(given: Mapping[str, Translation]) -> dict[str, Translation]:
-    """What a translation knows by target: what it was given, then what the process has."""
+    """Translations by target: the given ones, and then those registered in the process."""
     return {**_registered, **given}
 
 

@@ -1,4 +1,4 @@
-"""Every error a user of hlo2onnx can meet. Texts say what, where, why and what to do next."""
+"""The errors of hlo2onnx. Their texts say what is wrong, where, why, and what to do next."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 
 class Hlo2OnnxError(Exception):
-    """Base of all errors raised on purpose; the CLI prints its text and exits with 1."""
+    """Base class of all errors that hlo2onnx raises. The CLI prints the text and exits with 1."""
 
 
 class LoadError(Hlo2OnnxError):
-    """The source is not a StableHLO program that can be read."""
+    """The source is not a readable StableHLO program."""
 
 
 class UsageError(Hlo2OnnxError):
-    """An option or argument is not one hlo2onnx knows; the CLI exits with 2."""
+    """An option or argument is unknown or has a wrong value. The CLI exits with 2."""
 
 
 class WriteError(Hlo2OnnxError, OSError):
-    """A file could not be written: the disk is full, or the folder allows it not."""
+    """A file could not be written. The disk may be full, or permission may be missing."""
 
 
 class SignatureError(Hlo2OnnxError, TypeError):
@@ -27,18 +27,18 @@ class SignatureError(Hlo2OnnxError, TypeError):
 
 
 class VerificationError(Hlo2OnnxError):
-    """A reference run or an ONNX Runtime run of the program could not be made."""
+    """The program could not be run, in XLA for reference or in ONNX Runtime."""
 
 
 class InternalError(Hlo2OnnxError):
-    """A handler or rule broke its contract (wrong type, shape or arity): a bug in hlo2onnx."""
+    """A handler or rule returned a wrong type, shape or count of values: a bug in hlo2onnx."""
 
 
 class UnsupportedOp(Hlo2OnnxError):  # noqa: N818  (named for what it reports, as in torch.onnx)
-    """Raised by a handler for an op it cannot express; the walker adds op, types and location.
+    """A handler cannot express an op. The walker adds the op, its types and its location.
 
     Args:
-        why: What in ONNX or in the target stands in the way.
+        why: The reason: what ONNX or the target cannot do.
         next: What the user can do about it.
     """
 
@@ -50,7 +50,15 @@ class UnsupportedOp(Hlo2OnnxError):  # noqa: N818  (named for what it reports, a
 
 @dataclass(frozen=True)
 class Refusal:
-    """One op of the module that could not be translated."""
+    """One op of the module that could not be translated.
+
+    Attributes:
+        op: Name of the op; for a custom call with its target.
+        types: Types of its operands and results.
+        where: Source line and JAX scope.
+        why: The reason.
+        next: What the user can do about it; "" if nothing is known.
+    """
 
     op: str
     types: str
@@ -66,11 +74,15 @@ class Refusal:
 
 
 PLACES = 4
-"""How many places an error lists for one reason."""
+"""An error lists at most this many places for one reason."""
 
 
 class TranslationError(Hlo2OnnxError):
-    """The module holds ops that cannot be translated; `refusals` lists every one of them."""
+    """The module holds ops that cannot be translated.
+
+    Attributes:
+        refusals: All of these ops, each with its types, location and reason.
+    """
 
     def __init__(self, refusals: Sequence[Refusal]) -> None:
         self.refusals = tuple(refusals)
@@ -80,7 +92,7 @@ class TranslationError(Hlo2OnnxError):
 
 
 def _grouped(refusals: Sequence[Refusal]) -> list[Refusal]:
-    """The refusals with repeats of one op, type and reason folded into one."""
+    """Merges refusals that differ only in their place."""
     groups: dict[tuple[str, str, str, str], list[str]] = {}
     for refusal in refusals:
         key = (refusal.op, refusal.types, refusal.why, refusal.next)

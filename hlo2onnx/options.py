@@ -1,4 +1,4 @@
-"""The switches of a translation, validated in one place."""
+"""The options of a translation and their checks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hlo2onnx.errors import UsageError
 
 DEFAULT_OPSET = 23
 IR_VERSION = 10
-"""ONNX IR version of models up to opset 23; newer opsets need newer ones (see `ir_version`)."""
+"""ONNX IR version of models up to opset 23. Newer opsets need a newer one: see `ir_version`."""
 
 BITCAST_OPSET = 26
 """First opset with BitCast."""
@@ -31,30 +31,28 @@ class Options:
     """Options of one translation.
 
     Attributes:
-        opset: Wanted ONNX opset; None lets the program decide (23, or 26 where BitCast is needed).
+        opset: ONNX opset of the model. None: 23, or 26 if the program needs BitCast.
         target: Name of the runtime whose kernels the model must fit (`hlo2onnx.targets`).
-        function: Public function of the module to translate; None means `main` or the only one.
-        nan: Who wins when max, min and arg-reductions meet NaN. "default": as in XLA wherever it
-            is cheap (reductions and arg-reductions), the runtime's own for pooling; "xla": as in
-            XLA everywhere; "runtime": no guards.
-        half: How f16 is computed. "xla": every op rounds once, as XLA does on the CPU; "fast": the
+        function: Public function of the module to translate. None: `main`, or the only one.
+        nan: NaN semantics of max, min, pooling and arg-reductions. "default": XLA's where that is
+            cheap (reductions and arg-reductions), the runtime's own in pooling. "xla": XLA's
+            everywhere. "runtime": no guards.
+        half: f16 arithmetic. "xla": every op rounds once, as in XLA on the CPU. "fast": the
             runtime's own f16 kernels, which skip roundings between ops.
-        without: Names of raising rules that are switched off.
-        weights_dtype: "bfloat16" or "float16": the type that f32 weights are stored in; None keeps
-            theirs. What reads them gets f32 again.
-        dump: Folder that receives the module or graph after each stage; None writes nothing.
-        functions: What becomes of private functions and composites of the program. "inline": their
-            bodies stand where they are called; "keep": they are functions of the model, domain
-            "hlo2onnx".
-        callbacks: Which branches (of `lax.cond` or `lax.switch`) with a Python callback, whose
-            result is read, count as not taken. "drop-checks": those that raise an error of
-            `equinox.error_if`, as the checks of diffrax, lineax and optimistix do; "unreachable":
-            every one; "refuse": none. Callbacks in other places cannot be translated.
-        custom_calls: What custom calls are translated to, by target, beside what
-            `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
-        denormals: What ONNX Runtime does with denormal floats when the program is called. "keep":
-            it computes with them; "flush": it takes them for zeros, as XLA does on the CPU. The
-            model is the same.
+        without: Names of rewrite rules that are switched off.
+        weights_dtype: Type in which f32 weights are stored, "bfloat16" or "float16". The nodes
+            that read them get f32 again. None keeps f32.
+        dump: Folder that receives the module or graph after each stage. None writes nothing.
+        functions: Private functions and composites of the program. "inline": their bodies replace
+            the calls. "keep": they are functions of the model, in the domain "hlo2onnx".
+        callbacks: Branches of `lax.cond` and `lax.switch` that are left out because they call
+            Python and use the result. "drop-checks": those that raise an error of
+            `equinox.error_if`, as the checks of diffrax, lineax and optimistix do. "unreachable":
+            all of them. "refuse": none. Callbacks in other places cannot be translated.
+        custom_calls: Translations for custom calls, by target. They take precedence over those
+            that `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
+        denormals: Denormal floats in calls of the program. "keep": ONNX Runtime computes with
+            them. "flush": it treats them as zeros, as XLA does on the CPU. The model is the same.
     """
 
     opset: int | None = None
@@ -96,7 +94,7 @@ class Options:
         check_translations(self.custom_calls)
 
     def with_environment(self) -> Options:
-        """The options with HLO2ONNX_DUMP filled in where `dump` is not given."""
+        """The options, with `dump` from HLO2ONNX_DUMP if it is not set."""
         folder = os.environ.get(DUMP_VARIABLE)
         if self.dump is None and folder:
             return replace(self, dump=Path(folder))
@@ -104,5 +102,5 @@ class Options:
 
 
 def ir_version(opset: int) -> int:
-    """The ONNX IR version a model of this opset declares: the oldest that has its types."""
+    """The ONNX IR version for an opset: the oldest one that has its types."""
     return IR_VERSION if opset <= 23 else {24: 11, 25: 12}.get(opset, 13)

@@ -1,4 +1,4 @@
-"""The result of a translation: a model that can be run, verified and saved."""
+"""The result of a translation: a model with methods to run, verify and save it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from hlo2onnx.verification.verify import verify
 
 
 class OnnxProgram:
-    """An ONNX model together with the calling convention of the program it was made from.
+    """An ONNX model with the calling convention of its program.
 
-    Calling it runs the model in ONNX Runtime on the pytrees the JAX function takes and returns
-    those the JAX function returns, with numpy arrays as leaves.
+    Calling it runs the model in ONNX Runtime. A call takes and returns the same pytrees as the JAX
+    function, with numpy arrays as leaves.
 
     Attributes:
         model: The model, as `onnx_ir.Model`.
         report: What the translation did.
-        libraries: Paths of the shared libraries whose custom operators the model uses; sessions
-            made here load them, any other session has to (`register_custom_ops_library`).
-        denormals: "keep", or "flush" where calls take denormal floats for zeros, as XLA does.
+        libraries: Paths of shared libraries with custom operators of the model. Sessions made here
+            load them; your own sessions must call `register_custom_ops_library`.
+        denormals: "keep", or "flush" if calls treat denormal floats as zeros, as XLA does.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class OnnxProgram:
         """Writes the model.
 
         Args:
-            path: Of the model file; its folder must exist.
-            external_data: Whether weights go to `<name>.data` beside the model; by default when
-                they are more than 1 GB in total.
+            path: Path of the model file. Its folder must exist.
+            external_data: Whether to write the weights to `<name>.data` beside the model. Default:
+                only if they are more than 1 GB in total.
 
         Raises:
-            UsageError: The path is no file, the folder does not exist, or the model would be more
-                than 2 GB in one file.
+            UsageError: The path is a folder, its folder does not exist, or one file would hold
+                more than 2 GB.
             WriteError: The file cannot be written.
         """
         path = output_file(path, "model.onnx")
@@ -99,10 +99,11 @@ class OnnxProgram:
 
     @contextmanager
     def _serialized(self) -> Iterator[bytes | str]:
-        """The serialized model, or the path of a file where it is too large for that.
+        """The serialized model, or the path of a file if the model is large.
 
         Raises:
-            VerificationError: Runtimes, which inline all functions, would not get to an end.
+            VerificationError: The model is not valid ONNX, or it would be too large after a
+                runtime has inlined its functions.
         """
         if self.model.functions:
             functions = functions_of(self._source.module.operation)
@@ -130,42 +131,42 @@ class OnnxProgram:
         """Runs the model in ONNX Runtime.
 
         Args:
-            args, kwargs: As the JAX function takes them; for a bare StableHLO program one array
-                per input. Static arguments are left out, as in JAX's `Compiled`; where
-                `translate` lowered the function itself they may be given if they are the same.
-                Typed PRNG keys and Python scalars are taken as by JAX, and 64-bit arrays narrow
-                to 32 bits where JAX would narrow them: while `jax_enable_x64` is off.
+            args, kwargs: The arguments of the JAX function. For a bare StableHLO program, one
+                array per input. Leave out static arguments, as for JAX's `Compiled`. If `translate`
+                lowered the function itself, you may give them with the same values. Typed PRNG keys
+                and Python scalars are allowed. While `jax_enable_x64` is off, 64-bit arrays become
+                32-bit arrays where JAX would convert them.
 
         Returns:
-            As the JAX function returns it; for a bare StableHLO program the array, or a tuple of
-            arrays. Leaves are numpy arrays, typed PRNG keys are JAX arrays.
+            The results of the JAX function. For a bare StableHLO program, the array or a tuple of
+            arrays. Leaves are numpy arrays; typed PRNG keys are JAX arrays.
 
         Raises:
             SignatureError: The arguments do not fit.
-            VerificationError: ONNX Runtime is not installed or refuses.
+            VerificationError: ONNX Runtime is not installed, or it does not run the model.
         """
         signature = self._source.signature
         arrays = flatten_arguments(signature, args, kwargs)
         return unflatten_results(signature, self.run(arrays))
 
     def step(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model once, its state staying in ONNX Runtime's memory.
+        """Runs the model once and keeps its state in ONNX Runtime's memory.
 
-        The state is what the program donates: arguments of `jax.jit(..., donate_argnums=...)`
-        whose memory a result takes. Such results come as `StateArray`s, which the next step takes
-        without a copy and whose memory it reuses:
+        States are donated arguments (`jax.jit(..., donate_argnums=...)`) whose memory a result
+        takes. Such a result is a `StateArray`. The next step takes it without a copy and reuses
+        its memory:
 
             cache, token = program.step(cache, token)
 
         Args:
-            args, kwargs: As for a call; states may be arrays or `StateArray`s.
+            args, kwargs: The arguments of a call. States may be arrays or `StateArray`s.
 
         Returns:
-            As a call does, with `StateArray`s for the results that are states.
+            The results of a call, with `StateArray`s for states.
 
         Raises:
             SignatureError: The arguments do not fit, or an earlier step has taken a state.
-            VerificationError: ONNX Runtime is not installed or refuses.
+            VerificationError: ONNX Runtime is not installed, or it does not run the model.
         """
         signature = self._source.signature
         arrays = flatten_arguments(signature, args, kwargs)
@@ -176,7 +177,7 @@ class OnnxProgram:
         return Stepper(self._runtime, self.model.graph, self._source.signature)
 
     def flatten(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
-        """The arguments of a call as flat arrays, one per input.
+        """Converts the arguments of a call to flat arrays, one per input.
 
         Raises:
             SignatureError: The arguments do not fit.
@@ -184,11 +185,11 @@ class OnnxProgram:
         return flatten_arguments(self._source.signature, args, kwargs)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Runs the model on flat arrays, one per input, complex ones as complex arrays.
+        """Runs the model on flat arrays, one per input. Complex inputs are complex arrays.
 
         Raises:
-            SignatureError: There are more or fewer arrays than inputs.
-            VerificationError: ONNX Runtime is not installed or refuses.
+            SignatureError: The count of arrays is not the count of inputs.
+            VerificationError: ONNX Runtime is not installed, or it does not run the model.
         """
         signature = self._source.signature
         if not isinstance(arrays, Sequence) or len(arrays) != len(signature.inputs):
@@ -201,26 +202,27 @@ class OnnxProgram:
         return from_model(signature.outputs, self._runtime(feeds))
 
     def verify(self, *args: Any, seed: int = 0, **kwargs: Any) -> Verification:
-        """Compares the model in ONNX Runtime with XLA on the CPU running the original module.
+        """Compares the model in ONNX Runtime with the original program in XLA on the CPU.
 
-        Runs ORT with and without graph optimisation. XLA takes denormal floats for zeros. An output
-        that differs is also right if it agrees where ORT does so, too; then its row says so.
+        ONNX Runtime runs twice, with and without graph optimization. If an output differs, it is
+        compared again with denormal floats flushed to zero, as XLA does it. If it then agrees, it
+        is right, and its row says so.
 
         Args:
-            args, kwargs: As for a call; random inputs are made where none are given.
-            seed: Of the random inputs.
+            args, kwargs: The arguments of a call. Without arguments, random inputs are made.
+            seed: Seed of the random inputs.
 
         Returns:
-            A comparison per output and run; falsy when they disagree, readable as text. Then it
-            repeats the report's notes. Vectors of decompositions are judged by what is unique:
-            they may have other signs than XLA's, and what is computed from them follows. An output
-            that depends on a choice that is not known cannot be judged: it says so, and the
-            verification is falsy.
+            One comparison per output and run. It prints as a table. It is falsy if an output
+            differs or cannot be judged, and then has the notes of the report as well. Vectors of
+            decompositions are judged by what is unique: they may have other signs than XLA's, and
+            so may outputs that depend on them. An output cannot be judged if it depends on a
+            choice that is not known.
 
         Raises:
             SignatureError: The arguments do not fit.
-            UsageError: The seed is none.
-            VerificationError: XLA or ORT cannot run the program.
+            UsageError: The seed is not a whole number of at least 0.
+            VerificationError: XLA or ONNX Runtime cannot run the program.
         """
         arrays = None
         if not isinstance(seed, int | np.integer) or seed < 0:
@@ -237,25 +239,25 @@ class OnnxProgram:
                 self.libraries,
                 self.denormals,
             )
-        if not found.ok:  # what was noted may be the reason
+        if not found.ok:  # a note may be the reason
             found.notes.extend(self.report.notes)
         return found
 
     def profile(self, *args: Any, runs: int = 10, depth: int = 2, **kwargs: Any) -> Profile:
-        """Where the time of a run in ONNX Runtime goes, by operator and by JAX scope.
+        """Measures the time of a run in ONNX Runtime, by operator and by JAX scope.
 
         Args:
-            args, kwargs: As for a call; random inputs are made where none are given.
-            runs: How many runs are averaged.
-            depth: How many components of a scope tell it from others.
+            args, kwargs: The arguments of a call. Without arguments, random inputs are made.
+            runs: Count of runs to average.
+            depth: Scopes are grouped by this many leading components.
 
         Returns:
-            Readable as text; `save("profile.svg")` draws it.
+            The profile. It prints as a table; `save("profile.svg")` draws it.
 
         Raises:
             SignatureError: The arguments do not fit.
             UsageError: `runs` or `depth` is less than 1.
-            VerificationError: ONNX Runtime is not installed or refuses.
+            VerificationError: ONNX Runtime is not installed, or it does not run the model.
         """
         signature = self._source.signature
         if args or kwargs or not signature.inputs:

@@ -1,4 +1,4 @@
-"""What a translation did, for people and for tools."""
+"""The report of a translation, for people and for tools."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ SHARDINGS_DROPPED = "shardings are dropped: the model runs on one device"
 
 @dataclass
 class Report:
-    """Facts gathered while a program is translated.
+    """What a translation did.
 
     Attributes:
-        source: What was translated.
-        target: Name of the runtime the model is made for.
+        source: Name of the program.
+        target: Name of the runtime that the model is made for.
         opset: ONNX opset of the model.
-        ops: How often each StableHLO op was met.
-        nodes: How often each ONNX operator stands in the model.
-        rules: How often each raising rule fired.
-        casts: How many Cast nodes legalization added, by operator and type ("Conv f64").
-        notes: What a user should know (dropped shardings, changed opset, ...), each once.
+        ops: Count of each StableHLO op in the program.
+        nodes: Count of each ONNX operator in the model.
+        rules: How often each rewrite rule fired.
+        casts: Cast nodes that legalization added, by operator and type ("Conv f64").
+        notes: What a user should know, such as dropped shardings or a changed opset. No note is
+            there twice.
         seconds: Wall-clock seconds per stage.
     """
 
@@ -77,7 +78,7 @@ class Report:
 
 
 def to_json(data: Any) -> str:
-    """Data as JSON text; infinities and NaN, for which JSON has no numbers, as strings."""
+    """Data as JSON text. Infinities and NaN are strings, because JSON has no such numbers."""
     return json.dumps(_without_nonfinite(data), indent=2, sort_keys=True)
 
 

@@ -35,9 +35,10 @@ HEAD = """\
 Written by `python tools/accuracy.py --write`; do not edit. Recorded with ONNX Runtime {runtime} and
 JAX {jax}.
 
-The largest error of each function over a grid of its domain, in units in the last place of the
-exact value (mpmath, 40 digits and more), in ONNX Runtime and in XLA on the CPU. Where ours is
-larger than 5 units it is at most twice XLA's, or the last column says why not.
+Each row is the largest error of a function over a grid of its domain, in ONNX Runtime (*ours*) and
+in XLA on the CPU. The unit is one unit in the last place of the exact value, which mpmath computes
+with 40 digits or more. An error of ours above 5 units is at most twice XLA's, or the last column
+gives the reason.
 
 | function | domain | type | points | ours | XLA | ours is largest at |
 | --- | --- | --- | --- | --- | --- | --- |"""

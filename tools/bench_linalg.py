@@ -124,22 +124,27 @@ PAGE = Path(__file__).parents[1] / "docs" / "linear_algebra.md"
 INTRODUCTION = """\
 # Linear algebra
 
-Rows are written by `python tools/bench_linalg.py [NAME] --write`; do not edit. Recorded with
-ONNX Runtime {runtime} and JAX {jax} on two cores that other work shared: some rows are too slow.
+Rows are written by `python tools/bench_linalg.py [NAME] --write`; do not edit. Recorded with ONNX
+Runtime {runtime} and JAX {jax} on two cores. Other work shared the cores, so some times are too
+long.
 
-What JAX leaves to LAPACK becomes loops of ONNX operators. Times are those of the fastest of many
-calls, in ONNX Runtime and in XLA, which calls LAPACK. Residuals are those of the factors' product
-to the matrix, relative to its norm, defects those of unitary factors to orthogonality; both are
-multiples of n times the rounding error. The numbers of nodes do not grow with the matrix: larger
-ones have a few more, for tables that are not computed beforehand and blocks that do not fit.
-Eigenvalues of matrices that are not Hermitian are found one after the other, row by row, which is
-slow: it is for small matrices.
+JAX calls LAPACK for these functions. The model has loops of ONNX operators instead.
 
-Eigenvectors and singular vectors are unique only up to their signs or phases, and up to the basis
-of a space of equal values. For diagonal matrices, as the identity is one, the vectors are exactly
-those of LAPACK. For others they may be other ones than XLA's. `program.verify()` therefore judges
+* *ms*: the fastest of many calls, in ONNX Runtime and in XLA, which calls LAPACK.
+* *residual*: distance of the factors' product from the matrix, relative to the matrix's norm.
+* *defect*: distance of the unitary factors from orthogonality. Residual and defect are multiples
+  of n times the rounding error.
+* *nodes*: the count hardly grows with the matrix. Larger matrices need a few more nodes, for
+  tables that are not computed beforehand and for blocks that do not fit.
+
+`eig` finds the eigenvalues of a matrix that is not Hermitian one after the other, row by row. This
+is slow, so use it for small matrices.
+
+Eigenvectors and singular vectors are not unique: a sign or phase is free, and so is the basis of a
+space of equal values. For diagonal matrices, such as the identity, the vectors are exactly those
+of LAPACK. For other matrices they may differ from XLA's. `program.verify()` therefore judges
 vectors by their residual and their orthogonality, and computes the other outputs from the vectors
-that the model chose. It says so where an output depends on a choice that it does not know.
+that the model chose. If an output depends on a choice that it does not know, it says so.
 """
 HEADER = """\
 | decomposition | ORT ms | XLA ms | ORT / XLA | residual | defect | nodes | translation s |

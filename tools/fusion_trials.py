@@ -212,13 +212,13 @@ TRIALS: tuple[Trial, ...] = (
 )  # fmt: skip
 
 EXEMPT: Mapping[str, str] = {
-    "AttentionFusion, EmbedLayerNormFusion": "look for the graph of one exported model, which"
-    " hlo2onnx does not write; what they share with SkipLayerNormFusion is measured there",
-    "QDQSelectorActionTransformer, of operators between two quantizations": "computes them in"
-    " integers; the result may be one step of its scale away",
+    "AttentionFusion, EmbedLayerNormFusion": "they look for the graph of one exported"
+    " model, which hlo2onnx does not write. SkipLayerNormFusion measures what they share with it",
+    "QDQSelectorActionTransformer, of operators between two quantizations": "it computes"
+    " them in integers. The result may be one step of its scale away",
     "EliminateIdentity, EliminateSlice, UnsqueezeElimination, ExpandElimination, ReshapeFusion,"
     " PreShapeNodeElimination, CommonSubexpressionElimination, GatherToSliceFusion,"
-    " QDQPropagationTransformer": "move data only",
-    "CastChainElimination, GeluApproximation": "are off unless a session asks for them",
+    " QDQPropagationTransformer": "they only move data",
+    "CastChainElimination, GeluApproximation": "they are off unless a session asks for them",
 }
 """Fusions without a trial, and why."""

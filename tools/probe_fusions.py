@@ -38,22 +38,22 @@ _LEVELS = ("", "L1", "L2", "_CPUExecutionProvider")
 """What the runtime adds to the names of those that it tries at several levels."""
 
 ANSWERS: Mapping[str, str] = {
-    "ConvMulFusion": "Where a weight or bias would not stay a normal number, or digits would be"
-    " lost, the operands of the Mul are swapped: ORT looks for a constant in second place.",
-    "ConvAddFusion": "Where the sum of the biases is not finite, the operands are swapped.",
-    "ConvBNFusion": "As for ConvMulFusion; the BatchNormalization becomes (x - m) * s + b.",
-    "MatMul_BatchNormalization_Fusion": "As for ConvBNFusion.",
-    "MatMulScaleFusion": "A factor far from 1 (2^24), and of f64 one that is no power of two, is"
-    " written as a row.",
-    "DivMulFusion": "1 / x of integers that a Mul reads becomes (x == 1) - (x == -1).",
-    "Pad_Fusion": "Before a MaxPool the Pad names its axes, which ORT leaves alone.",
-    "QDQSelectorActionTransformer": "Weights that floats are multiplied with are dequantized by"
-    " Cast and Mul.",
-    "SkipLayerNormFusion": "Nothing: its sums lose digits where the mean of a row is many times its"
-    " deviation, which no constant tells. For rows around 0 both are as exact.",
-    "DoubleQDQPairsRemover": "Nothing: the result is off by less than one step of either scale.",
-    "WeightBiasQuantization": "A bias that is 2^31 times the product of both scales or more is"
-    " added by a node of its own.",
+    "ConvMulFusion": "Swaps the operands of the Mul if a weight or bias would not stay a normal"
+    " number or would lose digits: ORT expects the constant in second place.",
+    "ConvAddFusion": "Swaps the operands if the sum of the biases is not finite.",
+    "ConvBNFusion": "Under the condition of ConvMulFusion, writes the BatchNormalization as"
+    " (x - m) * s + b.",
+    "MatMul_BatchNormalization_Fusion": "The same as for ConvBNFusion.",
+    "MatMulScaleFusion": "Writes the factor as a row if it is far from 1 (2^24), or if it is an f64"
+    " that is no power of two.",
+    "DivMulFusion": "Writes 1 / x of integers as (x == 1) - (x == -1) if a Mul reads it.",
+    "Pad_Fusion": "Names the axes of a Pad before a MaxPool: ORT leaves such a Pad alone.",
+    "QDQSelectorActionTransformer": "Dequantizes weights of float products by Cast and Mul.",
+    "SkipLayerNormFusion": "Nothing. The fused sums lose digits if the mean of a row is many times"
+    " its deviation, and no constant shows that. For rows around 0 both are equally exact.",
+    "DoubleQDQPairsRemover": "Nothing. The result is off by less than one step of either scale.",
+    "WeightBiasQuantization": "Adds a bias in a node of its own if it is at least 2^31 times the"
+    " product of both scales.",
 }
 """What hlo2onnx does about the harmful ones."""
 
@@ -167,14 +167,17 @@ _HEAD = """\
 Written by `python tools/probe_fusions.py --write`; do not edit. Measured with ONNX Runtime
 {version}.
 
-When ONNX Runtime (ORT) loads a model, it fuses nodes. In exact arithmetic that changes nothing. In
-floats the fused constants can leave the range of their type, or lose digits. Each fusion was
-made of a graph whose numbers are hard to get right, and compared with the same graph without it.
-"Same numbers" allows for rounding. A harmful fusion is prevented only where the constants of a
-program show that it would do harm; ordinary networks stay fused. ORT fuses constants alone, those
-that it computes from constants too, and fuses in the bodies of If, Loop and Scan as well.
+ONNX Runtime (ORT) fuses nodes when it loads a model. In exact arithmetic a fusion changes nothing.
+In floats the fused constants can leave the range of their type, or lose digits.
 
-`hlo2onnx` folds such constants itself, under the same conditions: see `fold-scale-into-conv` in
+For each fusion the tool runs a graph whose numbers are hard to get right, with the fusion and
+without it. "Same numbers" allows for rounding. "Not made" means that ORT left the graph alone.
+
+hlo2onnx prevents a harmful fusion only if the constants of the program show that it would do harm.
+Ordinary networks stay fused. ORT merges only constants, and values that it computes from constants.
+It does so in the bodies of If, Loop and Scan as well.
+
+hlo2onnx folds such constants itself, under the same conditions. See `fold-scale-into-conv` in
 [the rules](rules.md), and `hlo2onnx/analysis/weight_scaling.py` for the bound.
 
 | fusion | what it does | measured | what hlo2onnx does |

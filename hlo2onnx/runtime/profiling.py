@@ -89,7 +89,7 @@ def profile(
         feeds: An array for each input.
         runs: How many runs are averaged, after two to warm up.
         threads: Intra-op threads; 0 leaves it to the runtime.
-        depth: How many components of a scope tell it from others.
+        depth: Scopes are grouped by this many leading components.
         libraries: Shared libraries with custom operators.
         denormals: "keep" or "flush", as in `hlo2onnx.options.Options`.
 

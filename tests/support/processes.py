@@ -19,10 +19,10 @@ def environment(**variables: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, **variables}
 
 
-def run_python(script: str, **variables: str) -> str:
+def run_python(script: str, python: str = sys.executable, **variables: str) -> str:
     """Runs a script in a fresh interpreter; returns what it prints."""
     child = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
+        [python, "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
         env=environment(**variables),

@@ -15,11 +15,13 @@ HEAD = """\
 Written by `python tools/bench.py --table --twins DIR --peer PYTHON --write`; do not edit. Medians
 of one run for each jaxlib.
 
-A twin is the same architecture written in PyTorch (`tools/twins`), exported by torch.onnx and run
-in the same ONNX Runtime; the peer is the model that jax2onnx makes of the same JAX function. XLA is
-its CPU backend, whose times move by tens of percent from run to run, and by factors from version to
-version: for dense programs the ratio to the twin counts. The limits are what the project wants to
-keep; those of XLA were set beside jaxlib 0.10.
+* *ours*: the model of hlo2onnx in ONNX Runtime.
+* *twin*: the same architecture written in PyTorch (`tools/twins`), exported by torch.onnx and run
+  in the same ONNX Runtime.
+* *peer*: the model that jax2onnx makes of the same JAX function.
+* *XLA*: its CPU backend. Its times vary by tens of percent from run to run, and by factors from
+  version to version. For dense programs the ratio to the twin is the one to look at.
+* *limit*: the ratio that the project wants to keep. The limits for XLA were set with jaxlib 0.10.
 """
 
 _SECTION = re.compile(r"^## jaxlib (\S+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)

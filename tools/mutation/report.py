@@ -13,11 +13,17 @@ from mutation.server import Verdict
 HEAD = """\
 # Mutation testing
 
-`tools/mutate.py` makes single changes in handlers, rules, targets and analyses (a comparison off by
-one, a guard dropped, operands swapped ...) and runs the tests that execute the changed lines. A
-mutant is *killed* if one of them fails. Known *equivalent* ones behave as the original does;
-`tools/mutation/equivalent.json` says why. *Share* is what is killed of the others. Of the mutants
-made, a sample has run; one that survived may have run on a part of its tests only.
+`tools/mutate.py` makes single changes in handlers, rules, targets and analyses: a comparison off by
+one, a dropped guard, swapped operands and others. Then it runs the tests that execute the changed
+lines.
+
+* *Killed*: one of these tests fails.
+* *Equivalent*: the changed code is known to behave like the original.
+  `tools/mutation/equivalent.json` says why.
+* *Survived*: no test fails. Some survivors ran on a part of their tests only.
+* *Share*: the killed ones among those that are not equivalent.
+
+Only a sample of the mutants has run.
 
 """
 

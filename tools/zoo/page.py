@@ -18,9 +18,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 HEAD = """\
 # Zoo
 
-Written by `python tools/zoo.py --envs DIR --times --write`; do not edit. The programs run the code
-of real packages, with random weights. Each is translated, verified against XLA on the CPU, and
-timed: medians, {cores} cores, onnxruntime {onnxruntime}. Errors are relative to an output's scale.
+Written by `python tools/zoo.py --envs DIR --times --write`; do not edit.
+
+The programs run the code of real packages, with random weights. Each one is translated, verified
+against XLA on the CPU, and timed: medians, {cores} cores, onnxruntime {onnxruntime}. Errors are
+relative to the scale of the output.
 
 {right} of {all} programs are right, of {packages} packages.
 
