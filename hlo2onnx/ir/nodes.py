@@ -58,7 +58,8 @@ class NodeBuilder:
             if isinstance(value.const_value, oir.Tensor):
                 self._constants.setdefault(self._key(value.const_value.numpy()), value)
         self.names.take(str(value.name) for value in graph.initializers.values())
-        self.names.take(str(value.name) for value in graph.inputs)
+        for each in (graph, *graph.subgraphs()):
+            self.names.take(str(value.name) for value in each.inputs)
         for node in graph.all_nodes():
             self.names.take(str(output.name) for output in node.outputs)
             self.names.take([str(node.name)])

@@ -228,14 +228,13 @@ class Sums:
         if not fits or not (part.time is not None or self._trips.is_outer(weight)):
             yield Other(part, sign)
             return
-        axis = rank_of(data) - (2 if swapped else 1)
-        time = None if part.time is None else part.time - rank + rank_of(data)
-        extent = shape_of(data)[axis] if axis >= 0 else None
-        if not isinstance(extent, int) or (time is not None and (time < 0 or time == axis)):
+        axis = rank - (2 if swapped else 1)  # a product with a matrix has the rank of its data
+        extent = shape_of(data)[axis]
+        if not isinstance(extent, int):
             yield Other(part, sign)
             return
         transposed = swapped or bool(node.attributes.get_int("transB", 0))
-        given = Part(data, axis, 0, extent, time, part.turns)
+        given = Part(data, axis, 0, extent, part.time, part.turns)
         for piece, first in self._pieces(given):
             rows = (first, first + piece.high - piece.low)
             yield Product(piece, Matrix(weight, rows, (part.low, part.high), transposed), sign)

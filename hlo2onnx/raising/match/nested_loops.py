@@ -52,12 +52,12 @@ class Nested:
     def changing(self, rows: Container[oir.Value]) -> set[oir.Value]:
         """The values of the body that follow from values outside of it that change."""
         pairs = zip(self.body.inputs, self.node.inputs, strict=True)
-        found = {x for x, given in pairs if given is not None and given in rows}
+        found = {x for x, given in pairs if given in rows}
         size = -1
         while size < len(found):
             size = len(found)
             for node in self.body:
-                if any(x is not None and (x in found or x in rows) for x in node.inputs):
+                if any(x in found or x in rows for x in node.inputs):
                     found.update(node.outputs)
             for place, after in zip(self.states, self.results, strict=False):
                 if after in found:

@@ -239,9 +239,6 @@ class Replacement:
     def _stack_before(self, stack: oir.Value) -> oir.Value:
         """The states at the start of each trip."""
         first = self._b.unsqueeze(self._trips.initial[self._cell.state], [0])
-        if self._trips.count:
-            earlier = self._b.slice(stack, [0], [self._trips.count - 1], axes=[0])
-            return self._b.concat([first, earlier], 0)
         but_last = (difference(self._trips.length, 1), *self._shape)
         bounds = (self._b.i64([0]), self._b.i64([-1]), self._b.i64([0]))
         earlier = self._b.op("Slice", stack, *bounds, types=[(dtype_of(stack), but_last)])

@@ -74,7 +74,6 @@ def inputs_of(b: Rewriter, gates: Sequence[Gate]) -> oir.Value:
     """
     x = gates[0].x
     need(all(gate.x == x for gate in gates), "the gates have unlike inputs")
-    need(x.time is not None, "the inputs are not known for all trips", x.value)
     assert x.time is not None
     value = b.slice(x.value, [x.low], [x.high], axes=[x.axis])
     batch = [axis for axis in range(rank_of(value)) if axis not in (x.time, x.axis)]

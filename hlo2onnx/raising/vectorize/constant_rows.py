@@ -38,8 +38,7 @@ def constant_rows(
         state: The state before a trip.
         after: The state after it.
     """
-    plans = [how for how in making.values() if not isinstance(how, tuple)]
-    numbers = {np.float64(x).tobytes(): x for plan in plans for x in _numbers(plan)}
+    numbers = {np.float64(x).tobytes(): x for how in making.values() for x in _numbers(how)}
     needed = list(numbers.values())
     for more in ([], [0.0], [-0.0], [0.0, -0.0]):
         for zero in (0.0, -0.0):
@@ -141,10 +140,10 @@ class ConstantRows:
         return self.below[plan.source][np.array(lanes, np.int64) - self._count]
 
 
-def _numbers(plan: Plan) -> Iterator[float]:
-    """The constants that stand among rows."""
-    if isinstance(plan, Applied):
-        yield from _numbers(plan.left)
-        yield from _numbers(plan.right)
-    elif isinstance(plan, Rows):
-        yield from plan.numbers
+def _numbers(how: Making) -> Iterator[float]:
+    """The constants among the rows that a plan takes."""
+    if isinstance(how, Applied):
+        yield from _numbers(how.left)
+        yield from _numbers(how.right)
+    elif isinstance(how, Rows):
+        yield from how.numbers

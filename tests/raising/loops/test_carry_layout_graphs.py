@@ -14,10 +14,13 @@ from loop_graphs import (
     numbers,
     stepped,
 )
+from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.loops.carry_layout import CarryLayout
+from hlo2onnx.targets import load_target
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]
@@ -46,6 +49,10 @@ TURNED: dict[str, tuple[Step, tuple[int, ...]]] = {
     "number": (lambda b, s: b.Mul(swapped_columns(b, s), b.const(np.float32(2))), (8, 2)),
     "one-element": (
         lambda b, s: b.Mul(swapped_columns(b, s), b.const(np.full(1, 2, np.float32))),
+        (8, 2),
+    ),
+    "one-element-of-two-axes": (
+        lambda b, s: b.Mul(b.const(np.full((1, 1), 2, np.float32)), swapped_columns(b, s)),
         (8, 2),
     ),
     "vector": (lambda b, s: b.Add(swapped_columns(b, s), b.const(numbers(2))), (8, 2)),
@@ -135,6 +142,58 @@ def test_ranges_that_are_computed_in_the_body_stay() -> None:
     LoopRewrite(build, {"x": ROWS}, CarryLayout()).nothing()
 
 
+def test_axes_that_are_computed_stay() -> None:
+    """Nobody knows along which axis it cuts; another Slice takes columns."""
+
+    def build(b: GraphBuilder, x: Value, axis: Value) -> Any:
+        def step(trip: Value, s: Value) -> Any:
+            types = [(oir.DataType.FLOAT, (8, 1))]
+            first = b.op("Slice", s, b.i64([0]), b.i64([1]), axis, types=types)
+            return [b.concat([column(b, s, 1), first], 1)], []
+
+        return loop(b, 2, [x], step)
+
+    LoopRewrite(build, {"x": ROWS, "axis": np.array([1])}, CarryLayout()).nothing()
+
+
+def of_an_inner_loop(b: GraphBuilder, s: Value) -> Value:
+    """One element that the body computes."""
+    (made,) = loop(b, 2, [b.const(np.ones((1, 1), np.float32))], lambda j, a: ([b.Add(a, a)], []))
+    return b.Mul(swapped_columns(b, s), made)  # type: ignore[no-any-return]
+
+
+def test_one_element_broadcasts_in_any_layout() -> None:
+    run = stepped(of_an_inner_loop, ROWS, CarryLayout())
+    assert states_of(run)[0] == (2, 8)
+    one = stepped(TURNED["one-element-of-two-axes"][0], ROWS, CarryLayout())
+    assert one.outside["Transpose"] == 2  # of the state, there and back
+    assert not one.inside["Transpose"]
+
+
+def turned_loop() -> oir.Graph:
+    """The body that a rule makes, as it leaves it."""
+
+    def build(b: GraphBuilder, x: Value, rows: Value) -> Any:
+        def step(trip: Value, s: Value) -> Any:
+            s.name = "position"
+            return [b.Add(swapped_columns(b, s), b.Gather(rows, trip, axis=0))], []
+
+        return [b.Neg(value) for value in loop(b, 3, [x], step)]
+
+    model = model_of(build, {"x": ROWS, "rows": numbers(3, 8, 2)})
+    assert apply_rules(model, [CarryLayout()], load_target("ort-cpu"))
+    (node,) = (node for node in model.graph if node.op_type == "Loop")
+    return node.attributes["body"].as_graph()
+
+
+def test_nothing_of_the_body_before_is_left() -> None:
+    assert all(any(x.uses() or x.is_graph_output() for x in node.outputs) for node in turned_loop())
+
+
+def test_states_keep_their_names() -> None:
+    assert str(turned_loop().inputs[2].name).startswith("position")
+
+
 def test_a_state_beside_and_rows_are_turned_with_it() -> None:
     def build(b: GraphBuilder, x: Value, y: Value, rows: Value, v: Value) -> Any:
         def step(trip: Value, v: Value, s: Value, t: Value) -> Any:
@@ -147,6 +206,30 @@ def test_a_state_beside_and_rows_are_turned_with_it() -> None:
     inputs = {"x": ROWS, "y": ROWS + 1, "rows": numbers(3, 8, 2), "v": numbers(8)}
     run = LoopRewrite(build, inputs, CarryLayout())
     assert states_of(run) == [(8,), (2, 8), (2, 8)]
+
+
+def test_the_first_stack_is_turned_back() -> None:
+    def build(b: GraphBuilder, x: Value) -> Any:
+        made = loop(b, 3, [x], lambda i, s: ([swapped_columns(b, s)], [b.Abs(s), b.Neg(s)]))
+        return [b.Neg(value) for value in made]
+
+    assert LoopRewrite(build, {"x": ROWS}, CarryLayout()).fired
+
+
+def test_what_a_branch_reads_and_a_loop_stacks_stays() -> None:
+    def build(b: GraphBuilder, x: Value, holds: Value) -> Any:
+        def step(trip: Value, s: Value) -> Any:
+            branches = []
+            for make in (b.Neg, b.Abs):
+                with b.subgraph([], "branch") as graph:
+                    graph.outputs.append(make(s))
+                branches.append(graph)
+            made = b.op("If", holds, then_branch=branches[0], else_branch=branches[1])
+            return [swapped_columns(b, s)], [b.ReduceMax(made, keepdims=0)]
+
+        return loop(b, 2, [x], step)
+
+    LoopRewrite(build, {"x": ROWS, "holds": np.array(True)}, CarryLayout()).nothing()
 
 
 def test_what_a_branch_reads_stays() -> None:

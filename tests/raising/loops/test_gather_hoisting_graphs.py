@@ -12,9 +12,11 @@ from loop_graphs import (
     H,
     LoopRewrite,
     X,
+    loop,
     rewrite,
     row,
 )
+from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.loops.gather_hoisting import GatherHoisting
@@ -82,6 +84,23 @@ TABLE_STAYS: dict[str, Body] = {
                         b.const(np.ones(4, np.float32))))], []
     ),
 }  # fmt: skip
+
+
+def of_free_places(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value) -> Any:
+    """So many rows at once as nobody knows."""
+    place = free(b, b.unsqueeze(b.Mod(b.Mul(i, b.i64(3)), b.i64(5)), [0]), "k")
+    return [b.Add(h, b.ReduceMax(b.Exp(row(b, x, place)), b.i64([0]), keepdims=0))], []
+
+
+TABLE_STAYS["rows-of-a-free-number"] = of_free_places
+
+
+def test_tables_with_free_extents_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, h: oir.Value) -> Any:
+        table = free(b, x, "rows", 4)
+        return loop(b, 5, [h], lambda i, h: looked_up(lambda b, r: b.Exp(r))(b, table, i, h))
+
+    LoopRewrite(build, {"x": X, "h": H}, GatherHoisting()).nothing()
 
 
 @pytest.mark.parametrize("name", TABLE_STAYS)

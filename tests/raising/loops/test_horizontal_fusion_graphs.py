@@ -66,6 +66,7 @@ TWINS: dict[str, tuple[Step, bool]] = {
     "little": (of_both(lambda b, p: b.concat([b.Neg(p[0]), b.Abs(p[1]), p[2]], 0)), False),
     "unlike": (of_both(deep, g=lambda b, p: b.Floor(b.Relu(b.concat(p, 0)))), False),
     "another-order": (of_both(deep, g=lambda b, p: deep(b, [p[1], p[2], p[0]])), False),
+    "softmax": (of_both(lambda b, p: flux(b, [b.Softmax(x, axis=1) for x in p])), False),
     "first-read-too-early": (
         of_both(lambda b, p: b.Abs(b.Neg(b.ReduceMax(flux(b, p), b.i64([1]), keepdims=1)))),
         False,
@@ -98,6 +99,34 @@ def test_twins_outside_of_bodies_stay() -> None:
 
 def test_single_columns_are_no_twins() -> None:
     stepped(of_both(deep), numbers(3, 1), HorizontalFusion()).nothing()
+
+
+def test_two_columns_are_twins() -> None:
+    assert stepped(of_both(deep), numbers(3, 2), HorizontalFusion()).fired
+
+
+def test_splits_along_the_first_axis_by_default() -> None:
+    def parts(b: GraphBuilder, x: Value) -> list[Value]:
+        return list(b.outputs("Split", x, b.i64([1, 1, 1]), n_outputs=3))
+
+    def step(b: GraphBuilder, x: Value) -> Value:
+        made: Value = b.Sub(deep(b, parts(b, x)), deep(b, parts(b, b.Relu(x))))
+        return made
+
+    assert stepped(step, numbers(3, 5), HorizontalFusion()).fired
+
+
+@pytest.mark.parametrize(("late", "fires"), [(False, True), (True, False)])
+def test_what_both_read_is_made_before_both_are_split(late: bool, fires: bool) -> None:
+    def step(b: GraphBuilder, x: Value) -> Value:
+        y = b.Relu(x)
+        before = b.ReduceMax(x, b.i64([0, 1]), keepdims=1)
+        one, other = thirds(b, x), thirds(b, y)
+        by = b.ReduceMin(x, b.i64([0, 1]), keepdims=1) if late else before
+        made: Value = b.Add(b.Sub(flux(b, one, by), flux(b, other, by)), before)
+        return made
+
+    assert bool(stepped(step, numbers(3, 5), HorizontalFusion()).fired) == fires
 
 
 def test_the_second_twin_reads_the_first() -> None:

@@ -14,6 +14,7 @@ from fuzzing.structure import known_conditions
 from jax import lax
 from probe_branches import inlines_branches
 from rewriting import Rewrite
+from symbolic import free
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
@@ -112,6 +113,21 @@ def test_names_and_sources_of_a_branch_stay() -> None:
     assert not run.model.graph.initializers
 
 
+@pytest.mark.parametrize("known", ["branch", "result"])
+def test_the_shape_that_is_known(known: str) -> None:
+    """Of the branch, or of what the whole If gives."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        given = x if known == "branch" else free(b, x, "k")
+        made = either(b, b.const(TRUE), lambda: b.Neg(given), lambda: b.Abs(given))
+        made.shape = oir.Shape([oir.SymbolicDim("k") if known == "branch" else 4])
+        return made
+
+    run = Rewrite(build, {"x": X}, InlineBranch())
+    assert run.nodes["Neg"] == 1
+    assert run.model.graph.outputs[0].shape == (4,)
+
+
 def loop(
     b: GraphBuilder, x: oir.Value, limit: oir.Value | None, first: oir.Value | None, again: bool
 ) -> list[oir.Value]:
@@ -138,6 +154,8 @@ LOOPS: dict[str, tuple[Callable[[GraphBuilder, oir.Value], Any], bool, int | Non
     "one-trip-with-condition": (lambda b, n: (b.i64(1), b.const(TRUE)), True, 1),
     "ends-itself": (lambda b, n: (None, b.const(TRUE)), False, 1),
     "ends-itself-of-many": (lambda b, n: (b.i64(5), None), False, 1),
+    "ends-itself-of-one-or-more": (lambda b, n: (b.Max(n, b.i64(1)), None), False, 1),
+    "ends-itself-of-none-or-more": (lambda b, n: (b.Max(n, b.i64(0)), None), False, None),
     "two-trips": (lambda b, n: (b.i64(2), None), True, None),
     "ends-itself-or-never-begins": (lambda b, n: (n, None), False, None),
     "may-not-begin": (lambda b, n: (b.i64(1), b.Less(n, b.i64(3))), True, None),
@@ -154,6 +172,23 @@ def test_loops_of_no_trip_or_one(name: str) -> None:
     run = Rewrite(build, {"x": X, "n": np.array(7)}, InlineSingleTrip())
     assert bool(run.nodes["Loop"]) == (trips is None)
     assert run.nodes["Sub"] == (trips != 0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_stacks_of_no_trip(known: bool) -> None:
+    """Their rows must have a shape."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        on, state = b.value("on", oir.DataType.BOOL, []), b.value("state", FLOAT, [4])
+        trip = b.value("trip", oir.DataType.INT64, [])
+        with b.subgraph([trip, on, state], "body") as body:
+            row = b.Neg(state) if known else b.Neg(free(b, state, "k"))
+            body.outputs.extend([b.Identity(on), b.Identity(state), row])
+        types = [(FLOAT, (4,)), (FLOAT, (oir.SymbolicDim(None), *row.shape))]
+        return b.node("Loop", [b.i64(0), None, x], {"body": body}, types)  # type: ignore[no-any-return]
+
+    run = Rewrite(build, {"x": X}, InlineSingleTrip())
+    assert bool(run.nodes["Loop"]) != known
 
 
 # -- whole programs ----------------------------------------------------------------------------

@@ -13,10 +13,14 @@ from loop_graphs import (
     loop,
     numbers,
 )
+from rewriting import model_of
+from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.loops.loop_fission import LoopFission
+from hlo2onnx.targets import load_target
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value
@@ -92,3 +96,46 @@ def test_a_chain_of_two_states_between_others() -> None:
     first = loops[0].attributes["body"].as_graph()
     assert len(first) <= 6 and len(first.outputs) == 5
     assert [shape_of(x) for x in loops[0].outputs] == [(2,), (2,), (4, 2), (4, 2)]
+
+
+@pytest.mark.parametrize(("extent", "fires"), [("n", False), (3, True)])
+def test_chains_have_one_shape_in_every_trip(extent: int | str, fires: bool) -> None:
+    """Two states follow from each other; the extent of one of them may change."""
+
+    def build(b: GraphBuilder, h: Value, k: Value, m: Value) -> Any:
+        def step(trip: Value, h: Value, k: Value, m: Value) -> Any:
+            largest = b.ReduceMax(k, b.i64([0]))
+            f = b.ReduceMax(long(b, k, 30), b.i64([0]))
+            return [b.Add(h, f), free(b, b.Sub(k, m), extent), b.Sub(m, largest)], []
+
+        return loop(b, 4, [h, free(b, k, extent), m], step)
+
+    inputs = {"h": numbers(1), "k": numbers(3), "m": numbers(1)}
+    assert bool(LoopRewrite(build, inputs, LoopFission()).fired) == fires
+
+
+def test_a_chain_that_the_first_node_reads() -> None:
+    def build(b: GraphBuilder, h: Value, k: Value) -> Any:
+        def step(trip: Value, h: Value, k: Value) -> Any:
+            f = long(b, k, 30)
+            return [b.Add(h, f), b.Neg(k)], []
+
+        return loop(b, 4, [h, k], step)
+
+    assert LoopRewrite(build, {"h": numbers(2), "k": numbers(2)}, LoopFission()).fired
+
+
+def test_nothing_else_is_left_in_a_loop_of_its_own() -> None:
+    def build(b: GraphBuilder, h: Value, k: Value) -> Any:
+        def step(trip: Value, h: Value, k: Value) -> Any:
+            return [b.Add(h, long(b, k, 30)), b.Neg(k)], [h]
+
+        return [b.Neg(x) for x in loop(b, 4, [h, k], step)]
+
+    model = model_of(build, {"h": numbers(2), "k": numbers(2)})
+    assert apply_rules(model, [LoopFission()], load_target("ort-cpu"))
+    first = next(node for node in model.graph if node.op_type == "Loop")
+    body = first.attributes["body"].as_graph()
+    assert len(body.inputs) == 3
+    assert all(any(x.uses() or x.is_graph_output() for x in node.outputs) for node in body)
+    assert {node.op_type for node in body} == {"Identity", "Neg"}

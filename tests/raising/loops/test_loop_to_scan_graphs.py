@@ -20,6 +20,7 @@ FLOAT = oir.DataType.FLOAT
 
 SCANNED: dict[str, tuple[Body, int, int]] = {
     "row": (added(row), 1, 0),
+    "row-by-default": (added(lambda b, x, i: b.Gather(x, i)), 1, 0),
     "row-twice": (lambda b, x, i, h: ([b.Add(h, b.Mul(row(b, x, i), row(b, x, i)))], []), 1, 0),
     "number": (added(lambda b, x, i: b.cast(i, FLOAT)), 1, 0),
     "nothing": (lambda b, x, i, h: ([b.Sin(h)], [b.Cos(h)]), 1, 0),
@@ -60,6 +61,12 @@ def test_many_numbers_are_not_stored() -> None:
     h = np.zeros(1, np.float32)
     assert rewrite(body, LoopToScan(), count=1 << 16, h=h).fired
     rewrite(body, LoopToScan(), count=(1 << 16) + 1, h=h).nothing()
+
+
+def test_rows_of_many_trips_are_scanned() -> None:
+    x = np.ones(((1 << 16) + 1, 1), np.float32)
+    run = rewrite(added(row), LoopToScan(), count=len(x), h=np.zeros(1, np.float32), x=x)
+    assert run.outside["Scan"] == 1
 
 
 def scan_of(build: Any, inputs: dict[str, Any]) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as oir
 import pytest
 from loop_graphs import (
     Body,
+    LoopRewrite,
     X,
     added,
+    loop,
     numbers,
     rewrite,
     row,
@@ -50,6 +54,11 @@ UNROLLED: dict[str, tuple[Body, int, bool]] = {
     ),
     "one-layer": (
         lambda b, x, i, h: ([chain(b, product(b, h, b.const(W)), 12)], []),
+        5,
+        False,
+    ),
+    "one-layer-turned": (
+        lambda b, x, i, h: ([chain(b, product(b, h, b.transpose(b.const(W), [1, 0])), 12)], []),
         5,
         False,
     ),
@@ -102,3 +111,34 @@ def test_rows_of_constants_are_constants() -> None:
 def test_rows_of_arguments_are_sliced() -> None:
     run = rewrite(added(row), LoopUnroll(), count=2)
     run.gives("Add", "Add", "Neg", "Slice", "Slice", "Squeeze", "Squeeze")
+
+
+def test_nodes_keep_their_scopes() -> None:
+    def build(b: GraphBuilder, h: oir.Value) -> Any:
+        def step(trip: oir.Value, h: oir.Value) -> Any:
+            b.scope = "layer/neg"
+            return [b.Neg(h)], []
+
+        return loop(b, 2, [h], step)
+
+    run = LoopRewrite(build, {"h": W}, LoopUnroll())
+    names = [str(node.name) for node in run.model.graph if node.op_type == "Neg"]
+    assert [name.startswith("layer/neg") for name in names] == [True, True]
+
+
+def test_extents_of_one_trip_are_unknown_and_the_others_stay() -> None:
+    """Runtimes take extents of the same name for equal."""
+
+    def build(b: GraphBuilder, x: oir.Value, h: oir.Value) -> Any:
+        def step(trip: oir.Value, h: oir.Value) -> Any:
+            ends = b.unsqueeze(b.Add(trip, b.i64(1)), [0])
+            types = [(FLOAT, (oir.SymbolicDim("length"), 4))]
+            head = b.op("Slice", x, b.i64([0]), ends, b.i64([0]), types=types)
+            return [b.Add(h, b.ReduceMax(head, b.i64([0]), keepdims=0))], []
+
+        return loop(b, 3, [h], step)
+
+    run = LoopRewrite(build, {"x": X, "h": X[0]}, LoopUnroll())
+    heads = [node.outputs[0].shape for node in run.model.graph if node.op_type == "Slice"]
+    assert len(heads) == 3
+    assert all(head is not None and head[1] == 4 and head[0].value is None for head in heads)

@@ -47,6 +47,10 @@ LEFT: dict[str, tuple[Body, dict[str, int]]] = {
         added(lambda b, x, i: b.squeeze(b.MatMul(b.unsqueeze(row(b, x, i), [0]), b.const(W)), [0])),
         {"Gather": 1, "Add": 1},
     ),
+    "what-a-state-becomes": (
+        lambda b, x, i, h: ([b.Exp(row(b, x, i))], [b.Sin(h)]),
+        {"Gather": 1, "Sin": 1},
+    ),
     "row-read-beside": (
         added(lambda b, x, i: (lambda r: b.Add(b.Exp(r), b.Neg(r)))(row(b, x, i))),
         {"Gather": 1, "Add": 1},
@@ -106,6 +110,12 @@ def test_what_does_not_broadcast_is_expanded_before() -> None:
     )
     run = rewrite(body, LoopVectorize(), h=h)
     assert +run.inside == Counter(Gather=1, Concat=1, Slice=1)
+
+
+def test_what_is_made_of_the_number_twice() -> None:
+    body = added(lambda b, x, i: b.Mul(i, b.Add(i, b.i64(1))))
+    run = rewrite(body, LoopVectorize(), h=np.arange(4))
+    assert +run.inside == Counter(Gather=1, Add=1)
 
 
 def test_a_cast_of_the_number_stays() -> None:
@@ -224,6 +234,13 @@ POSTPONED: dict[str, tuple[Body, dict[str, int]]] = {
         lambda b, x, i, h: (lambda e: ([e], [e, b.Abs(e)]))(b.Sin(h)),
         {"Sin": 1},
     ),
+    "beside-what-is-sorted": (
+        lambda b, x, i, h: (
+            [b.Sin(h)],
+            [b.outputs("TopK", h, b.i64([4]), axis=0, n_outputs=2)[0], b.Abs(b.Exp(h))],
+        ),
+        {"Sin": 1, "TopK": 1},
+    ),
     "a-copy": (stacked(lambda b, x, i, h: b.Identity(b.Exp(h))), {"Sin": 1}),
     "what-is-sorted": (
         stacked(lambda b, x, i, h: b.Abs(b.outputs("TopK", h, b.i64([4]), axis=0, n_outputs=2)[0])),
@@ -237,6 +254,13 @@ def test_postponed(name: str) -> None:
     body, inside = POSTPONED[name]
     run = rewrite(body, SinkStackedOutputs())
     assert run.fired and +run.inside == Counter(inside)
+
+
+def test_all_stacks_are_postponed_at_once() -> None:
+    body: Body = lambda b, x, i, h: ([b.Sin(h)], [b.Exp(h), b.Abs(b.Neg(h))])  # noqa: E731
+    run = rewrite(body, SinkStackedOutputs())
+    assert run.fired == {"sink-stacked-outputs": 1}
+    assert +run.inside == Counter(Sin=1)
 
 
 KEPT: dict[str, Body] = {

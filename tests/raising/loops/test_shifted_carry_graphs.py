@@ -63,6 +63,18 @@ def test_states_that_the_body_returns_as_they_are() -> None:
     assert run.fired == {"shifted-carry": 2} and run.outside["Loop"] == 1
 
 
+def test_a_state_that_the_first_node_reads() -> None:
+    def build(b: GraphBuilder, x: oir.Value, h: oir.Value, g: oir.Value) -> Any:
+        def step(i: oir.Value, h: oir.Value, g: oir.Value) -> Any:
+            negative = b.Neg(h)
+            return [row(b, x, i), b.Add(g, negative)], [b.Abs(g)]
+
+        return loop(b, 4, [h, g], step)
+
+    run = LoopRewrite(build, {"x": X, "h": H, "g": H * 3 + 1}, ShiftedCarry())
+    assert run.fired and run.outside["Loop"] == 1
+
+
 def test_states_of_states_stay() -> None:
     def step(b: GraphBuilder, x: oir.Value, i: oir.Value, h: oir.Value, g: oir.Value) -> Any:
         return [b.Add(g, row(b, x, i)), b.Neg(h)], [b.Mul(g, h)]

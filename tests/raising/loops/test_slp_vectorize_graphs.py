@@ -14,12 +14,16 @@ from loop_graphs import (
     number,
     numbers,
 )
+from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.loops import slp_vectorize
 from hlo2onnx.raising.rules.loops.horizontal_fusion import HorizontalFusion
 from hlo2onnx.raising.rules.loops.slp_vectorize import SlpVectorize
 from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
+from hlo2onnx.targets import load_target
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value
@@ -166,3 +170,105 @@ def test_a_state_that_another_one_becomes_stays() -> None:
         return loop(b, 2, [s, b.Neg(s)], step)
 
     LoopRewrite(build, {"s": numbers(2, 3)}, SlpVectorize()).nothing()
+
+
+def left(step: Row, shape: tuple[int, ...] = (2, 3)) -> LoopRewrite:
+    """A loop whose state becomes step(state)."""
+
+    def build(b: GraphBuilder, s: Value) -> Any:
+        return loop(b, 2, [s], lambda i, s: ([step(b, s)], []))
+
+    return LoopRewrite(build, {"s": numbers(*shape)}, SlpVectorize())
+
+
+STAYS: dict[str, Row] = {
+    "rows-of-constants-would-move": lambda b, s: b.Add(
+        b.Add(s, b.const(np.float32(1))), of_scalars(b, s)
+    ),
+    "one-row": lambda b, s: b.Add(
+        s, b.op("Concat", b.Mul(s_row(b, s), b.Add(s_row(b, s), s_row(b, s))), axis=0)
+    ),
+}
+
+
+def s_row(b: GraphBuilder, s: Value) -> Value:
+    return b.op("Slice", s, b.i64([0]), b.i64([1]), b.i64([0]), types=[(FLOAT, (1, 3))])  # type: ignore[no-any-return]
+
+
+def of_scalars(b: GraphBuilder, s: Value) -> Value:
+    """Products of rows, one of them with a number."""
+    x, y = rows_of(b, s)
+    return b.concat([b.Mul(x, y), b.Mul(y, number(b, 5))], 0)
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_states_that_stay(name: str) -> None:
+    left(STAYS[name], (1, 3) if name == "one-row" else (2, 3)).nothing()
+
+
+def test_constants_are_rows_below() -> None:
+    run = left(lambda b, s: b.Sub(s, of_scalars(b, s)))
+    assert run.fired
+    assert run.outside["Concat"] == 1
+    assert run.outside["Slice"] == 1
+
+
+def test_nothing_is_joined_where_no_constants_are_needed() -> None:
+    run = left(lambda b, s: b.Sub(s, exchanged(b, s)))
+    assert run.fired
+    assert not run.outside["Concat"] + run.outside["Slice"]
+    assert run.nodes["Identity"] == 2  # of the flag and of the model's output
+
+
+def test_whole_states_are_not_gathered() -> None:
+    run = left(lambda b, s: b.Sub(s, exchanged(b, s)))
+    assert run.inside["Gather"] == 1  # the rows in another order
+
+
+def test_rows_that_are_cut_by_what_is_computed_stay() -> None:
+    def build(b: GraphBuilder, s: Value) -> Any:
+        def step(i: Value, s: Value) -> Any:
+            zero = b.unsqueeze(b.Mul(i, b.i64(0)), [0])
+            types = [(FLOAT, (1, 3))]
+            x = b.op("Slice", s, zero, b.i64([1]), b.i64([0]), types=types)
+            y = b.slice(s, [1], [2], axes=[0])
+            return [b.Sub(s, b.concat([b.Mul(x, y), b.Mul(y, x)], 0))], []
+
+        return loop(b, 2, [s], step)
+
+    LoopRewrite(build, {"s": numbers(2, 3)}, SlpVectorize()).nothing()
+
+
+def packed_body(step: Row) -> oir.Graph:
+    """The body that the rule makes, as it leaves it."""
+
+    def build(b: GraphBuilder, s: Value) -> Any:
+        def named(i: Value, s: Value) -> Any:
+            s.name = "position"
+            return [step(b, s)], [s]
+
+        return loop(b, 2, [s], named)
+
+    model = model_of(build, {"s": numbers(2, 3)})
+    assert apply_rules(model, [SlpVectorize()], load_target("ort-cpu"))
+    (node,) = (node for node in model.graph if node.op_type == "Loop")
+    return node.attributes["body"].as_graph()
+
+
+def test_nothing_of_the_body_before_is_left_and_states_keep_their_names() -> None:
+    body = packed_body(lambda b, s: b.Sub(s, exchanged(b, s)))
+    assert all(any(x.uses() or x.is_graph_output() for x in node.outputs) for node in body)
+    assert str(body.inputs[2].name).startswith("position")
+
+
+@pytest.mark.parametrize(("most", "fires"), [(0, True), (-1, False)])
+def test_large_bodies_stay(monkeypatch: pytest.MonkeyPatch, most: int, fires: bool) -> None:
+    nodes: list[int] = []
+
+    def build(b: GraphBuilder, s: Value) -> Any:
+        made = loop(b, 2, [s], lambda i, s: ([b.Sub(s, exchanged(b, s))], []))
+        nodes.append(len(made[0].producer().attributes["body"].as_graph()))  # type: ignore[union-attr]
+        monkeypatch.setattr(slp_vectorize, "MOST_NODES", nodes[0] + most)
+        return made
+
+    assert bool(LoopRewrite(build, {"s": numbers(2, 3)}, SlpVectorize()).fired) == fires

@@ -1,4 +1,4 @@
-"""Single recurrent cells, spelled in many ways, and loops that differ from them in one node."""
+"""Single LSTM cells, spelled in many ways, and loops that differ from them in one node."""
 
 from __future__ import annotations
 
@@ -8,62 +8,37 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from loop_graphs import LoopRewrite, loop
+from loop_graphs import LoopRewrite, loop, number
+from recurrent_graphs import (
+    BATCH,
+    BIAS,
+    INPUTS,
+    OTHER,
+    TRIPS,
+    WIDTH,
+    C,
+    H,
+    R,
+    W,
+    X,
+    cut,
+    logistic,
+    normal,
+    products,
+    run,
+)
+from rewriting import model_of, run_model
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.rnn import Gru, Lstm
+from hlo2onnx.ir.dims import symbol
+from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.nn.rnn import Lstm
+from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.targets import load_target
 
-RNG = np.random.default_rng(0)
-TRIPS, BATCH, INPUTS, WIDTH = 4, 3, 5, 2
 Value = oir.Value
-
-
-def normal(*shape: int) -> np.ndarray:
-    return RNG.normal(size=shape).astype(np.float32)
-
-
-X, H, C = normal(TRIPS, BATCH, INPUTS), normal(BATCH, WIDTH), normal(BATCH, WIDTH)
-W, R = normal(INPUTS, 4 * WIDTH), normal(WIDTH, 4 * WIDTH)
-BIAS, OTHER = normal(4 * WIDTH), normal(1, 4 * WIDTH)
-
-
-def number(b: GraphBuilder, x: float) -> Value:
-    return b.const(np.float32(x))
-
-
-def logistic(b: GraphBuilder, x: Value) -> Value:
-    made: Value = b.Div(number(b, 1), b.Add(number(b, 1), b.Exp(b.Neg(x))))
-    return made
-
-
-def cut(b: GraphBuilder, x: Value, k: int, axis: int = 1) -> Value:
-    return b.slice(x, [k * WIDTH], [(k + 1) * WIDTH], axes=[axis])
-
-
-def run(
-    step: Callable[..., Any], rule: Any, states: int, count: int = TRIPS, **inputs: np.ndarray
-) -> LoopRewrite:
-    """The loop whose body is `step(b, x of the trip, *states)`."""
-
-    def build(b: GraphBuilder, x: Value, **rest: Value) -> Any:
-        given = [rest.pop("h"), rest.pop("c")][:states]
-
-        def body(trip: Value, *states: Value) -> Any:
-            return step(b, b.Gather(x, trip, axis=0), *states, **rest)
-
-        return [b.Neg(value) for value in loop(b, count, given, body)]
-
-    return LoopRewrite(build, {"x": X, "h": H, "c": C, **inputs}, rule, tolerance=1e-5)
-
-
-# -- the sums of gates -------------------------------------------------------------------------
-
 Gates = Callable[[GraphBuilder, Value, Value], Value]
-
-
-def products(b: GraphBuilder, x: Value, h: Value) -> Value:
-    made: Value = b.Add(b.MatMul(x, b.const(W)), b.MatMul(h, b.const(R)))
-    return made
 
 
 def gemm(b: GraphBuilder, *inputs: Value, **attributes: Any) -> Value:
@@ -365,105 +340,6 @@ def test_inputs_that_are_projected_before(name: str) -> None:
     assert fires is None or found.nodes["LSTM"] == fires
 
 
-# -- GRU ---------------------------------------------------------------------------------------
-
-
-def less(b: GraphBuilder, x: Value, of: float = 1) -> Value:
-    made: Value = b.Sub(number(b, of), x)
-    return made
-
-
-MIXED: dict[str, tuple[Any, bool]] = {
-    "plain": (lambda b, z, n, h: b.Add(b.Mul(less(b, z), n), b.Mul(z, h)), True),
-    "turned": (lambda b, z, n, h: b.Add(b.Mul(h, z), b.Mul(n, less(b, z))), True),
-    "opposite": (lambda b, z, n, h: b.Add(b.Mul(less(b, z), h), b.Mul(z, n)), True),
-    "opposite-turned": (lambda b, z, n, h: b.Add(b.Mul(n, z), b.Mul(h, less(b, z))), True),
-    "step": (lambda b, z, n, h: b.Add(n, b.Mul(z, b.Sub(h, n))), True),
-    "step-turned": (lambda b, z, n, h: b.Add(b.Mul(b.Sub(h, n), z), n), True),
-    "step-from-the-state": (lambda b, z, n, h: b.Add(h, b.Mul(z, b.Sub(n, h))), True),
-    "of-two": (lambda b, z, n, h: b.Add(b.Mul(less(b, z, 2), n), b.Mul(z, h)), False),
-    "another-gate": (
-        lambda b, z, n, h: b.Add(b.Mul(less(b, b.Relu(z)), n), b.Mul(b.Abs(z), h)), False
-    ),
-    "opposite-of-another": (
-        lambda b, z, n, h: b.Add(b.Mul(less(b, b.Abs(z)), h), b.Mul(b.Relu(z), n)), False
-    ),
-    "no-state": (lambda b, z, n, h: b.Add(b.Mul(less(b, z), n), b.Mul(z, b.Neg(h))), False),
-    "opposite-no-state": (
-        lambda b, z, n, h: b.Add(b.Mul(less(b, z), b.Neg(h)), b.Mul(z, n)), False
-    ),
-    "step-of-another": (lambda b, z, n, h: b.Add(n, b.Mul(z, b.Sub(h, b.Abs(n)))), False),
-    "step-no-state": (lambda b, z, n, h: b.Add(n, b.Mul(z, b.Sub(b.Abs(h), n))), False),
-    "step-back": (lambda b, z, n, h: b.Add(h, b.Mul(z, b.Sub(h, n))), False),
-    "step-from-neither": (lambda b, z, n, h: b.Add(b.Abs(h), b.Mul(z, b.Sub(n, h))), False),
-    "difference": (lambda b, z, n, h: b.Sub(b.Mul(less(b, z), n), b.Mul(z, h)), False),
-    "of-the-candidate-alone": (lambda b, z, n, h: b.Add(b.Mul(less(b, z), n), b.Mul(z, n)), False),
-}  # fmt: skip
-
-CANDIDATES: dict[str, tuple[Any, bool]] = {
-    "after": (lambda b, x, r, h, m: b.Add(x, b.Mul(r, b.MatMul(h, m))), True),
-    "after-turned": (lambda b, x, r, h, m: b.Add(b.Mul(b.MatMul(h, m), r), x), True),
-    "after-with-a-bias": (
-        lambda b, x, r, h, m: b.Add(
-            x, b.Mul(r, b.Add(b.MatMul(h, m), b.const(BIAS[:WIDTH].copy())))
-        ),
-        True,
-    ),
-    "before": (lambda b, x, r, h, m: b.Add(x, b.MatMul(b.Mul(r, h), m)), True),
-    "before-turned": (lambda b, x, r, h, m: b.Add(b.MatMul(b.Mul(h, r), m), x), True),
-    "subtracted": (lambda b, x, r, h, m: b.Sub(x, b.Mul(r, b.MatMul(h, m))), False),
-    "subtracted-before": (lambda b, x, r, h, m: b.Sub(x, b.MatMul(b.Mul(r, h), m)), True),
-    "no-gate": (lambda b, x, r, h, m: b.Add(x, b.MatMul(h, m)), False),
-    "another-gate": (lambda b, x, r, h, m: b.Add(x, b.Mul(b.Abs(r), b.MatMul(h, m))), False),
-    "another-gate-before": (
-        lambda b, x, r, h, m: b.Add(x, b.MatMul(b.Mul(b.Abs(r), h), m)), False
-    ),
-    "of-another-state": (lambda b, x, r, h, m: b.Add(x, b.MatMul(b.Mul(r, b.Abs(h)), m)), False),
-    "inputs-scaled": (
-        lambda b, x, r, h, m: b.Add(x, b.Mul(r, b.Add(b.MatMul(h, m), x))), False
-    ),
-    "two-products": (
-        lambda b, x, r, h, m: b.Add(x, b.Mul(r, b.Add(b.MatMul(h, m), b.MatMul(h, m)))), False
-    ),
-}  # fmt: skip
-
-
-def gru(mix: Any, candidate: Any, tanh: str = "Tanh", sigmoid: Any = None) -> LoopRewrite:
-    def step(b: GraphBuilder, x: Value, h: Value) -> Any:
-        w, r = (b.const(m[:, : 2 * WIDTH].copy()) for m in (W, R))
-        act = sigmoid or (lambda b, x: b.Sigmoid(x))
-        both = act(b, b.Add(b.MatMul(x, w), b.MatMul(h, r)))
-        given = b.MatMul(x, b.const(W[:, -WIDTH:].copy()))
-        new = candidate(b, given, cut(b, both, 1), h, b.const(R[:, -WIDTH:].copy()))
-        after = mix(b, cut(b, both, 0), b.op(tanh, new), h)
-        return [after], [after]
-
-    return run(lambda b, x, h: step(b, x, h), Gru(), 1)
-
-
-@pytest.mark.parametrize("name", MIXED)
-def test_mixtures(name: str) -> None:
-    mix, fires = MIXED[name]
-    assert gru(mix, CANDIDATES["after"][0]).nodes["GRU"] == fires
-
-
-@pytest.mark.parametrize("name", CANDIDATES)
-def test_candidates(name: str) -> None:
-    candidate, fires = CANDIDATES[name]
-    found = gru(MIXED["plain"][0], candidate)
-    assert found.nodes["GRU"] == fires
-    for node in found.model.graph:
-        if node.op_type == "GRU":
-            after = node.attributes.get_int("linear_before_reset", 0)
-            assert after == (not name.startswith(("before", "subtracted-before")))
-
-
-def test_other_activations_are_no_gru() -> None:
-    assert not gru(MIXED["plain"][0], CANDIDATES["after"][0], tanh="Relu").fired
-    hard = lambda b, x: b.HardSigmoid(x)  # noqa: E731
-    assert not gru(MIXED["plain"][0], CANDIDATES["after"][0], sigmoid=hard).fired
-
-
 def test_vectors() -> None:
     """Without a batch."""
 
@@ -480,3 +356,41 @@ def test_vectors() -> None:
 
     inputs = {"x": X[:, 0].copy(), "h": H[0].copy(), "c": C[0].copy()}
     assert LoopRewrite(build, inputs, Lstm(), tolerance=1e-5).nodes["LSTM"] == 1
+
+
+def test_a_state_that_the_first_node_reads() -> None:
+    """It is taken from the stack before."""
+
+    def build(b: GraphBuilder, x: Value, h: Value, c: Value) -> Any:
+        def step(i: Value, h: Value, c: Value) -> Any:
+            negative = b.Neg(h)
+            states, rows = lstm(products)(b, b.Gather(x, i), h, c)
+            return states, [negative, *rows]
+
+        return loop(b, TRIPS, [h, c], step)
+
+    found = LoopRewrite(build, {"x": X, "h": H, "c": C}, Lstm(), tolerance=1e-5)
+    assert (found.nodes["LSTM"], found.nodes["Loop"]) == (1, 1)
+
+
+def test_states_before_each_of_a_free_number_of_trips() -> None:
+    trips = symbol("trips", positive=True)
+
+    def build(b: GraphBuilder, x: Value, h: Value, c: Value) -> Any:
+        count = b.squeeze(b.op("Shape", x, start=0, end=1), [0])
+        step = lstm(products, returns="old h")
+        made = loop(b, count, [h, c], lambda i, h, c: step(b, b.Gather(x, i), h, c))
+        for stack in made[2:]:
+            stack.shape = oir.Shape([trips, BATCH, WIDTH])
+        return made
+
+    inputs = {"x": X, "h": H, "c": C}
+    model = model_of(build, inputs, dims={"x": (trips, BATCH, INPUTS)})
+    before = run_model(model, inputs)
+    assert apply_rules(model, [Lstm()], load_target("ort-cpu"))
+    remove_unused(model.graph)
+    nodes = {node.op_type: node for node in model.graph}
+    assert shape_of(nodes["Concat"].outputs[0]) == (trips, BATCH, WIDTH)
+    assert "Loop" not in nodes
+    for new, old in zip(run_model(model, inputs), before, strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-5, atol=1e-6)

@@ -134,7 +134,7 @@ def is_row(trips: Trips, node: oir.Node) -> bool:
 
 def is_single(value: oir.Value) -> bool:
     """Whether it is one element, which broadcasts in any layout."""
-    return rank_of(value) < 2 and all(dim == 1 for dim in shape_of(value))
+    return all(dim == 1 for dim in shape_of(value))
 
 
 class _Turned:
@@ -239,9 +239,10 @@ class _Turned:
         axes = self._b.axes_beside(node.inputs[1], moved)
         return [x, *node.inputs[1:3], axes, *node.inputs[4:]], {}
 
-    def _operand(self, x: oir.Value | None, rank: int) -> oir.Value | None:
-        if x is None or x in self._new:
-            return None if x is None else self._new[x]
+    def _operand(self, x: oir.Value | None, rank: int) -> oir.Value:
+        assert x is not None
+        if x in self._new:
+            return self._new[x]
         if is_single(x):
             return x
         with self._b.before(self._trips.loop):

@@ -69,7 +69,7 @@ def _is_body(graph: oir.Graph) -> bool:
 
 def _is_small(x: oir.Value, taken: oir.Value) -> bool:
     dims, few = static_shape(x), static_shape(taken)
-    if dims is None or few is None or not dims:
+    if not dims or few is None:
         return False
     return 0 < math.prod(dims) <= max(FEW_ELEMENTS, TIMES_LARGER * math.prod(few))
 

@@ -31,7 +31,7 @@ class InlineBranch(Rule):
         known = b.facts.truth(condition)
         if known is None:
             content = evaluated(condition)
-            known = bool(content.all()) if content is not None and content.size == 1 else None
+            known = None if content is None else bool(content.item())
         need(known is not None, "its condition is not known", condition)
         names = ("then_branch", "else_branch") if known else ("else_branch", "then_branch")
         taken, other = (node.attributes[name].as_graph() for name in names)
@@ -78,7 +78,7 @@ def _trips(loop: oir.Node, body: oir.Graph, b: Rewriter) -> int | None:
     starts = b.facts.truth(first) if first is not None else True
     if starts is False or (bounds is not None and bounds.high <= 0):
         return 0
-    goes_on = body.outputs[0] is not None and b.facts.truth(body.outputs[0])
+    goes_on = b.facts.truth(body.outputs[0])
     is_one = bounds == (1, 1) or (goes_on is False and (bounds is None or bounds.low >= 1))
     return 1 if starts and is_one else None
 

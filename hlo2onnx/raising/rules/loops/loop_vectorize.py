@@ -100,7 +100,7 @@ def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
     made = [output for node in trips.body for output in node.outputs if output in rows]
     makings = _makings(trips, rows)
     ends = {trips.body.outputs[0], *trips.after}
-    pending = [value for value in made if value in ends or _is_needed(trips, value, rows)]
+    pending = [value for value in made if value in ends or _is_needed(value, rows)]
     parts: dict[oir.Value, list[oir.Value]] = {}
     for value in made:
         if (whole := _part_of(value)) is not None:
@@ -108,9 +108,10 @@ def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
     needed, cut, opened = set(pending), set[oir.Value](), set[oir.Value]()
     while pending:
         value = pending.pop()
-        node, making = value.producer(), makings[value]
-        if node is None or making.is_row or value in cut or value in opened:
+        if value in cut or value in opened:
             continue
+        node, making = value.producer(), makings[value]
+        assert node is not None
         whole = _part_of(value)
         siblings = {x for x in parts.get(whole, ()) if x in needed} if whole else {value}
         if len(siblings) > 1 or not making.pays(value) or _is_broadcast(trips, value):
@@ -129,13 +130,11 @@ class _Making:
     """How a batched value is made in the body.
 
     Attributes:
-        is_row: It is a row of a tensor from before the loop, the one of this trip.
         is_long: More than one node makes it.
         has_product: A product of matrices is among them.
         row_bytes: The largest row that it follows from.
     """
 
-    is_row: bool
     is_long: bool
     has_product: bool
     row_bytes: int
@@ -154,7 +153,6 @@ def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, 
             if output in rows:
                 is_row = _is_row(trips, output)
                 makings[output] = _Making(
-                    is_row,
                     bool(earlier),
                     node.op_type in _PRODUCTS or any(one.has_product for one in earlier),
                     max((one.row_bytes for one in earlier), default=0)
@@ -164,12 +162,9 @@ def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, 
     return makings
 
 
-def _is_needed(trips: Trips, value: oir.Value, rows: dict[oir.Value, oir.Value]) -> bool:
+def _is_needed(value: oir.Value, rows: dict[oir.Value, oir.Value]) -> bool:
     """Whether the body reads a value for something that is not batched."""
-    for reader in value.consumers():
-        if reader.graph is not trips.body or any(x not in rows for x in reader.outputs):
-            return True
-    return False
+    return any(x not in rows for reader in value.consumers() for x in reader.outputs)
 
 
 def _is_row(trips: Trips, value: oir.Value) -> bool:
