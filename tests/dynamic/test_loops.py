@@ -129,3 +129,16 @@ def test_no_trips() -> None:
     rows, count = program(np.zeros((0, 2), np.float32))  # XLA does not take it
     assert rows.shape == (0, 2)
     assert count == 0
+
+
+def test_parts_of_rows_of_symbolic_extent_are_refused() -> None:
+    """The types alone do not tell a part of a row from a whole one."""
+
+    def write(x: jax.Array, y: jax.Array) -> jax.Array:
+        row = jnp.sin(x[:1, 1:])
+        return lax.fori_loop(
+            0, y.shape[0], lambda i, y: lax.dynamic_update_slice(y, row, (i, 0)), y
+        )
+
+    with pytest.raises(hlo2onnx.TranslationError, match="less than a whole row"):
+        hlo2onnx.translate(write, "b, c", "b, c")

@@ -166,6 +166,7 @@ NODES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], str]] = [
     ((7, 5), ("@2", "@9"), (7, 5), "Identity"),
     ((7, 5), ("@2", "@9"), (1, 5), "Clip Gather Reshape"),
     ((7, 5), ("@2", "@9"), (0, 5), "Identity"),
+    ((3, 5000), ("@2", 0), (1, 5000), "Clip Gather Reshape"),
 ]
 
 

@@ -9,11 +9,14 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from against_xla import against_xla
+from emitting import Emitted
 from every_size import every_size
 from jax import lax
 
 import hlo2onnx
+from dialect_handlers.stablehlo.control_flow.loops import _without_leading_axis
 from hlo2onnx.analysis.ranges import RANGE, Range
+from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.raising.rules import RULES
 
 RULE_NAMES = frozenset(rule.name for rule in RULES)
@@ -226,3 +229,12 @@ def test_a_counter_that_wraps_is_no_extent() -> None:
         return lax.fori_loop(0, x.shape[0], body, (jnp.int8(0), x[0]))[1]
 
     every_size(summed, "n", sizes=(2, 6))
+
+
+def test_a_row_that_was_picked_from_another() -> None:
+    """It has the extents of a row that got an axis, but not the elements."""
+
+    def build(em: Emitter, x: oir.Value, i: oir.Value) -> oir.Value:
+        return _without_leading_axis(em, em.Gather(x, i))
+
+    Emitted(build, {"x": np.array([5.0, 7.0]), "i": np.array([[1, 0]])}).gives([7, 5])

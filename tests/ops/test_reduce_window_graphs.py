@@ -245,6 +245,25 @@ def test_graph(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("case", "image", "groups"),
+    [
+        (Case([3, 4], [1, 2]), (3, 1, 4), 1),
+        (Case([4, 3], [2, 1]), (1, 3, 4), 3),
+        (Case([5, 3, 4], [1, 1, 2]), (5, 3, 4), 3),
+        (Case([4, 3], [2, 2]), (1, 1, 4, 3), 1),
+    ],
+)
+def test_batch_and_channels(case: Case, image: tuple[int, ...], groups: int) -> None:
+    """A single axis in front of the pooled ones is the batch: all rows have one kernel."""
+    program = hlo2onnx.translate(case.text, without=RULE_NAMES)
+    (conv,) = (node for node in program.model.graph.all_nodes() if node.op_type == "Conv")
+    x, weights = conv.inputs
+    assert x is not None and weights is not None
+    assert tuple(map(int, x.shape or ())) == image
+    assert int((weights.shape or (0,))[0]) == conv.attributes.get_int("group", 1) == groups
+
+
+@pytest.mark.parametrize(
     ("case", "node"),
     [
         (Case([2, 3, 9], [1, 1, 3]), "Conv"),

@@ -54,6 +54,8 @@ def test_what_is_taken_at_once() -> None:
     n = numbers(rows((3, 2), 40))
     assert rows_of_a_block(n, n.windows[::-1]) == 0
     assert rows_of_a_block(n, []) == 0
+    columns = numbers(Case((4, 2), (40, 1), (4, 40), (1,), 1, (0,), (1,)))
+    assert rows_of_a_block(columns, columns.windows) == 0
     batched = numbers(Case((40, 3), (40, 2, 1), (40, 2), (1,), 2, (), (1,), ((0, 0),)))
     assert rows_of_a_block(batched, batched.windows) == 0
     symbols = numbers(rows((3, 2), 40), lambda dims: tuple(map(named, dims)))
@@ -109,7 +111,7 @@ NODES: dict[str, tuple[Case, str, str, str]] = {
         "ScatterElements Relu Relu Reshape ScatterElements IsNaN Where Reshape",
     ),
     "whole operand": (
-        Case((4, 5), (33, 0), (33, 4, 5), (), 1, (1, 2)),
+        Case((3, 5), (33, 0), (33, 3, 5), (), 1, (1, 2)),
         "add",
         "i32",
         "Reshape Expand Slice Slice Reshape Reshape Scan Slice Slice Add Reshape "

@@ -128,6 +128,18 @@ def test_places(name: str, kind: str) -> None:
     Emitted(build, inputs, shapes if kind == "symbolic" else None).gives(*expected)
 
 
+def test_known_starts_take_no_nodes() -> None:
+    """Whatever axis holds the index vector."""
+    case = Case((4, 5), (2, 3), (3,), (0, 1), 0, inserted=(0, 1))
+
+    def build(em: Emitter) -> oir.Value:
+        return Places(em, numbers(case), em.const(np.arange(6).reshape(2, 3)), 0).starts
+
+    made = Emitted(build)
+    assert not made.nodes
+    made.gives([[0, 3], [1, 4], [2, 5]])
+
+
 def test_symbolic_places_along_axes_of_extent_1_are_not_counted() -> None:
     case = CASES["kept"]
     n = numbers(case, named)
@@ -202,6 +214,14 @@ NUMBERS: list[tuple[Case, dict[str, Any]]] = [
         {"leads": False, "alone": False, "partial": [], "depth": 0},
     ),
     (MORE["second_axis_whole"], {"leads": False, "partial": [0], "depth": 1}),
+    (
+        Case((4, *[1] * 7, 5), (4, 1), (4,), (8,), 1, (), tuple(range(1, 9)), ((0, 0),)),
+        {"partial": [8], "indexed": [0, 8], "depth": 9},
+    ),
+    (
+        Case((4, 5), (1, 4, 2), (4, 2), (1,), 0, (), (1,), ((0, 1),)),
+        {"batching": {0: 0}, "free": [1], "partial": [1], "depth": 2},
+    ),
 ]
 
 
@@ -213,6 +233,8 @@ def test_numbers(case: Case, expected: dict[str, Any]) -> None:
         "shifted": n.overlaps_shifted,
         "free": n.free,
         "partial": n.partial,
+        "indexed": n.indexed,
+        "batching": n.batching,
         "depth": n.depth,
         "alone": n.is_alone,
     }

@@ -114,6 +114,9 @@ PROBABILITIES: dict[str, Build] = {
     ),
     "a logarithm of a part of a sum": lambda b, x, y: b.Log(sliced(b, shifted(b, x, y))),
     "a logarithm six steps away": lambda b, x, y: b.Log(negated(b, shifted(b, x, y), 6)),
+    "a logarithm of a sum beside others": lambda b, x, y: b.Log(
+        b.Add(b.concat([logistic(b, x), y], 0), b.concat([y, b.Exp(y)], 0))
+    ),
     "a divisor": lambda b, x, y: b.Div(y, shifted(b, x, y)),
     "both of a quotient": quotient_of_itself,
     "too far away": lambda b, x, y: b.Add(negated(b, logistic(b, x), 7), y),
@@ -171,6 +174,17 @@ def test_softsign() -> None:
     three = Rewrite(lambda b, x: softsign(b, x, 3), {"x": X}, ActivationOperators())
     three.nothing()
     Rewrite(softsign, {"x": X.astype(np.float64)}, ActivationOperators()).nothing()
+
+
+@pytest.mark.parametrize("low", [0, 1])
+def test_softplus_of_a_maximum(low: float) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        log1p = b.Softplus(b.Neg(b.Abs(x)))
+        result: oir.Value = b.Where(b.IsNaN(x), x, b.Add(b.Max(x, number(b, x, low)), log1p))
+        return result
+
+    found = Rewrite(build, {"x": X}, ActivationOperators(), tolerance=1e-6)
+    assert bool(found.fired) == (low == 0)
 
 
 @pytest.mark.parametrize("op_type", ["Add", "Mul", "Div"])

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.lax import erfc
 
 import hlo2onnx
 
+HALF_ROOT = np.float32(np.sqrt(0.5))
 X = np.linspace(-9, 9, 400, dtype=np.float32).reshape(20, 20)
 
 
@@ -26,6 +28,10 @@ GELU: dict[str, Callable[[jax.Array], jax.Array]] = {
     "jax_tanh": jax.nn.gelu,
     "erf": lambda x: 0.5 * x * (1 + jax.lax.erf(x / np.sqrt(2).astype(np.float32))),
     "erf_last": lambda x: x * ((jax.lax.erf(x * np.float32(0.70710678)) + 1) * 0.5),
+    "erfc of a negative factor": lambda x: 0.5 * x * erfc(x * -HALF_ROOT),
+    "erfc of a negative": lambda x: 0.5 * x * erfc(HALF_ROOT * -x),
+    "erfc of a negative product": lambda x: 0.5 * x * erfc(-(HALF_ROOT * x)),
+    "erfc of a negative quotient": lambda x: 0.5 * x * erfc(-x / np.sqrt(2).astype(np.float32)),
     "tanh_last": lambda x: x * (0.5 * (jnp.tanh(
         np.sqrt(2 / np.pi).astype(np.float32) * (x + 0.044715 * x * x * x)) + 1)),
 }  # fmt: skip
@@ -39,6 +45,8 @@ def test_gelu(name: str) -> None:
 OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "another factor": lambda x: 0.51 * x * (1 + jax.lax.erf(x * np.float32(0.70710678))),
     "another width": lambda x: 0.5 * x * (1 + jax.lax.erf(x * np.float32(0.7072))),
+    "erfc of x": lambda x: 0.5 * x * erfc(HALF_ROOT * x),
+    "erfc of another width": lambda x: 0.5 * x * erfc(-0.7072 * x),
     "of something else": lambda x: 0.5 * x.T * (1 + jax.lax.erf(x * np.float32(0.70710678))),
 }
 
@@ -154,6 +162,10 @@ FUNCTIONS: dict[str, tuple[Callable[[jax.Array], jax.Array], list[str]]] = {
     "celu": (jax.nn.celu, ["Celu"]),
     "leaky_relu": (lambda x: jax.nn.leaky_relu(x, 0.2), ["LeakyRelu"]),
     "hard_sigmoid": (lambda x: jax.nn.hard_sigmoid(x) * 2, ["HardSigmoid", "Mul"]),
+    "hard_sigmoid by a product": (
+        lambda x: jnp.clip(x + 3, 0, 6) * np.float32(1 / 6),
+        ["HardSigmoid"],
+    ),
     "hard_swish": (lambda x: jax.nn.hard_swish(x) @ x, ["HardSwish", "MatMul"]),
     "soft_sign": (jax.nn.soft_sign, ["Softsign"]),
 }
@@ -201,6 +213,7 @@ LOOK_ALIKES: dict[str, Callable[[jax.Array], jax.Array]] = {
     "another bound": lambda x: jnp.where(x > 1, x, jnp.expm1(jnp.where(x > 1, 0.0, x))),
     "strictly": lambda x: jnp.where(x > 0, x, 0.2 * x),
     "another slope": lambda x: jnp.clip(x + 3, 0, 6) / 5,
+    "another factor": lambda x: jnp.clip(x + 3, 0, 6) * np.float32(1 / 5),
     "of something else": lambda x: x.T / (1 + jnp.abs(x)),
     "an exponential that may be infinite": lambda x: jnp.log1p(jnp.exp(jnp.abs(x))),
     "of -x": lambda x: jnp.log1p(jnp.exp(-x)),

@@ -61,6 +61,7 @@ HALVES = (2.0 ** np.arange(-2, 2)).astype(np.float32).reshape(4, 1, 1)
 EXACT: dict[str, tuple[np.ndarray, np.ndarray]] = {
     "a power of two": (BOX, HALVES),
     "a channel of zeros": (MIXED, C),
+    "the least normal numbers": (BOX * np.float32(2.0**-100), np.full_like(C, 2.0**-26)),
 }
 
 
@@ -184,6 +185,7 @@ STAY: dict[str, Build] = {
     "weights shared": lambda b, x: [b.Mul(conv(b, x, w := b.const(W)), b.const(C)), b.Neg(w)],
     "nothing convolved": lambda b, x: b.Mul(b.Add(x, x), x),
     "one channel": lambda b, x: b.Neg(b.Mul(conv(b, x, W[:1]), b.const(C))),
+    "more axes": lambda b, x: b.Neg(b.Mul(conv(b, x), b.const(np.full((1,) * 5, 2, np.float32)))),
     "one channel shifted": lambda b, x: b.Neg(b.Add(conv(b, x, W[:1]), b.const(C))),
 }
 

@@ -95,6 +95,9 @@ LAYER: dict[str, Build] = {
     "two axes from the end": lambda b, x: layer(b, x, (-1, -2)),
     "all axes": lambda b, x: layer(b, x, (0, 1, 2)),
     "all axes lost": lambda b, x: layer(b, x, (0, 1, 2), keepdims=0),
+    "a row that lost its axis": lambda b, x: b.reshape(
+        layer(b, b.reshape(x, (1, 24)), (1,), keepdims=0), (4, 2, 3)
+    ),
     "two axes scaled": lambda b, x: b.Mul(
         b.Mul(centred(b, x, (1, 2)), scale(b, 2, 3)),
         inverse(b, with_epsilon(b, variance_of(b, x, (1, 2)))),

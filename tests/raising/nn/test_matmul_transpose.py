@@ -107,3 +107,15 @@ def test_grouped_query_attention_transposes_no_scores() -> None:
     program = hlo2onnx.translate(jax.jit(scores).lower(query, key))
     assert program.verify(query, key).ok
     assert [node.op_type for node in program.model.graph].count("Transpose") == 2
+
+
+def test_columns_that_were_joined_nowhere() -> None:
+    """They are split after the product, and change places: only that is left to a Transpose."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        product = b.MatMul(b.transpose(x, (1, 0)), b.const(np.ones((4, 6), np.float32)))
+        return b.Neg(b.transpose(b.reshape(product, (5, 2, 3)), (2, 1, 0)))
+
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    found = Rewrite(build, {"x": x}, MatMulTranspose())
+    assert found.fired["matmul-transpose"] == 1

@@ -118,6 +118,17 @@ def test_other_planes_stay(changed: dict[str, object]) -> None:
 
 
 ONES = np.ones((3, 1, 2, 2), np.float32)
+
+
+def pairs(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    """Two elements, then a zero, along one axis."""
+    tiles, edges = b.reshape(x, (2, 3, 10, 2)), b.i64([0, 0, 1, 0, 0, 0, 0, 1])
+    padded = b.Pad(tiles, edges, b.scalar_like(0, x))
+    part = b.slice(b.reshape(padded, (2, 3, 33)), [1], [33], axes=[2])
+    result: oir.Value = b.Conv(part, b.const(np.ones((3, 1, 3), np.float32)), group=3)
+    return result
+
+
 UNSPREAD: dict[str, Build] = {
     "an operand": lambda b, x: b.Conv(x, b.const(ONES), group=3),
     "a function": lambda b, x: b.Conv(b.Exp(x), b.const(ONES), group=3),
@@ -127,6 +138,7 @@ UNSPREAD: dict[str, Build] = {
         b.reshape(b.Exp(x), (2, 3, 2, 10)), b.const(ONES), group=3
     ),
     "padded by itself": lambda b, x: padded_by(_planes()(b, x), "SAME_UPPER"),  # type: ignore[arg-type]
+    "gaps behind pairs": pairs,
     "computed weights": lambda b, x: b.Conv(x, b.Exp(b.const(ONES)), group=3),
     "an operator of others": lambda b, x: foreign(_planes()(b, x)),  # type: ignore[arg-type]
 }

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Rewrite, fires
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
@@ -65,6 +65,7 @@ def resized(shape: tuple[int, ...], method: str, **options: Any) -> Callable[...
         ((64, 64), (128, 128), "linear", {}),
         ((1, 3, 64, 64), (1, 3, 32, 32), "area", {}),
         ((2, 8, 8, 3), (2, 16, 16, 3), "linear", {}),
+        ((2, 2, 2, 3), (2, 4, 6, 3), "linear", {}),
     ],
 )
 def test_interpolation_is_one_resize(
@@ -87,6 +88,21 @@ def test_nearest_is_one_resize(before: tuple[int, ...], after: tuple[int, ...], 
     x = (image(*before) * 50 + 100).astype(dtype)
     casts = ["Cast", "Cast"] if dtype == np.float16 else []  # there is no kernel of f16
     assert raised(resized(after, "nearest"), x) == [*casts, "Resize"]
+
+
+@pytest.mark.parametrize(("moves", "expected"), [(22, True), (23, False)])
+def test_moves_between_that_are_followed(moves: int, expected: bool) -> None:
+    """With the two Gathers they are 24."""
+    rows = np.arange(8) // 2
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        x = b.Gather(x, b.i64(rows.tolist()), axis=3)
+        for _ in range(moves):
+            x = b.Transpose(x, perm=(0, 1, 2, 3))
+        result: oir.Value = b.Gather(x, b.i64(rows.tolist()), axis=2)
+        return result
+
+    assert fires(build, {"x": image(1, 3, 4, 4)}, NearestResize()) == expected
 
 
 def test_nearest_of_every_size() -> None:

@@ -66,6 +66,13 @@ def pairs(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value]:
     return b.squeeze(one, [4]), b.squeeze(other, [4])
 
 
+def pairs_of_three(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value]:
+    """Two columns of x as triples."""
+    whole = b.reshape(b.concat([x, part(b, x, 0, D // 2)], -1), (*X.shape[:-1], D // 2, 3))
+    one, other = (part(b, whole, n, n + 1) for n in (0, 1))
+    return b.squeeze(one, [4]), b.squeeze(other, [4])
+
+
 def doubled(b: GraphBuilder, y: oir.Value) -> oir.Value:
     return b.concat([y, y], -1)
 
@@ -259,6 +266,7 @@ OTHERS: dict[str, Build] = {
         b, (part(b, x, 1, 8, 2), part(b, x, 0, 8, 2)), cos, sin
     ),
     "columns exchanged": lambda b, x, cos, sin: columns(b, pairs(b, x)[::-1], cos, sin),
+    "columns of three": lambda b, x, cos, sin: columns(b, pairs_of_three(b, x), cos, sin),
     "every third": lambda b, x, cos, sin: columns(
         b, (part(b, y := b.concat([x, x], -1), 0, 12, 3), part(b, y, 1, 13, 3)), cos, sin
     ),
@@ -319,6 +327,11 @@ def test_other_rotations(name: str) -> None:
 def test_types_and_opsets_without_it(dtype: type, opset: int) -> None:
     inputs = {name: array.astype(dtype) for name, array in INPUTS.items()}
     assert not fires(ROTATIONS["halves"], inputs, RotaryEmbedding(), opset=opset)
+
+
+def test_no_tokens() -> None:
+    """The runtime's kernel takes no empty tensor."""
+    assert not fires(ROTATIONS["halves"], INPUTS | {"x": X[:0]}, RotaryEmbedding())
 
 
 def rotated(x: tuple[int, ...], angles: tuple[int, ...]) -> Rewrite:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import jax
+import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -12,7 +13,7 @@ from rewriting import Build, Rewrite, fires, foreign, model_of
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.engine import Rewriter, apply_rules
 from hlo2onnx.raising.rules.nn.softmax import LogSoftmax, LogSumExp, Softmax
 from hlo2onnx.targets import load_target
 
@@ -213,6 +214,12 @@ NO_SOFTMAX: dict[str, Build] = {
     "over an operand": lambda b, x, y: b.Div(b.Exp(shifted(b, x, 1)), y),
     "over an exponential": lambda b, x, y: b.Div(b.Exp(shifted(b, x, 1)), b.Exp(y)),
     "over another sum": lambda b, x, y: over(b.Exp(shifted(b, x, 1)), b, of=b.Exp(x)),
+    "over a maximum": lambda b, x, y: b.Div(
+        e := b.Exp(shifted(b, x, 1)), b.ReduceMax(e, b.i64([1]), keepdims=1)
+    ),
+    "a mean subtracted": lambda b, x, y: over(
+        b.Exp(b.Sub(x, b.ReduceMean(x, b.i64([1]), keepdims=1))), b
+    ),
     "no exponential": lambda b, x, y: over(b.Neg(shifted(b, x, 1)), b),
     "operands": lambda b, x, y: b.Div(x, y),
     "several axes": lambda b, x, y: over(
@@ -295,6 +302,9 @@ NO_LOG_SUM_EXP: dict[str, Build] = {
     "the maximum of another outside": lambda b, x, y: lse(b, x, outer=guarded(b, maximum(b, y))),
     "no maximum outside": lambda b, x, y: lse(b, x, outer=guarded(b, b.Exp(x))),
     "an operand for the maximum outside": lambda b, x, y: lse(b, x, outer=guarded(b, y)),
+    "a minimum outside": lambda b, x, y: lse(
+        b, x, outer=guarded(b, b.ReduceMin(x, b.i64([2]), keepdims=1))
+    ),
     "over another axis": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x, 1))),
     "over another axis outside": lambda b, x, y: lse(b, x, outer=guarded(b, maximum(b, x, 1))),
     "strictly": lambda b, x, y: lse(b, x, inner=guarded(b, maximum(b, x), test="Less")),
@@ -322,6 +332,27 @@ def test_no_log_sum_exp(name: str) -> None:
     inputs = {"x": cube, "y": cube + 1}
     given = {"c": cube[:, :, :1] > 0} if "given" in name else {}
     assert not fires(NO_LOG_SUM_EXP[name], inputs | given, LogSumExp())
+
+
+def test_a_target_without_log_sum_exp(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return log_sum_exp(b, x, limit=LARGEST)
+
+    assert fires(build, {"x": X}, LogSumExp())
+    monkeypatch.setattr(Rewriter, "supports", lambda *_: False)
+    assert not fires(build, {"x": X}, LogSumExp())
+
+
+def test_log_sum_exp_of_bfloat16_stays() -> None:
+    """Its constants are not known."""
+    x = np.ones((2, 3, 4), ml_dtypes.bfloat16)
+    largest = float(ml_dtypes.finfo(ml_dtypes.bfloat16).max)
+    assert not fires(lambda b, x: log_sum_exp(b, x, limit=largest), {"x": x}, LogSumExp())
+
+
+def test_softmax_of_bfloat16_stays() -> None:
+    x = np.ones((2, 3, 4), ml_dtypes.bfloat16)
+    assert not fires(lambda b, x: over(b.Exp(shifted(b, x, 1)), b), {"x": x}, Softmax())
 
 
 def test_log_sum_exp_in_jax() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
+import ml_dtypes
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
@@ -169,7 +169,7 @@ def _finite(value: oir.Value | None) -> oir.Value:
     test = is_finite.producer()
     need(test is not None and test.op_type == "LessOrEqual", "infinity is not asked for", node)
     assert test is not None
-    largest = float(np.finfo(dtype_of(r).numpy()).max) if dtype_of(r) in FLOATS else None
+    largest = float(ml_dtypes.finfo(dtype_of(r).numpy()).max) if dtype_of(r) in FLOATS else None
     need(const_number(test.inputs[1]) == largest, "it is another limit", test)
     need(source_of(first(test), "Abs") is r, "something else is asked", test)
     need(const_number(zero) == 0, "it becomes something else than 0", node)

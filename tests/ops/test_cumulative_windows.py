@@ -1,0 +1,69 @@
+"""Cumulative sums along long axes, in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from emitting import Emitted
+
+from dialect_handlers.stablehlo.reduce_window import cumulative
+from dialect_handlers.stablehlo.reduce_window.cumulative import (
+    cumulative_sum,
+    cumulative_sum_of_any_length,
+)
+from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
+from hlo2onnx.ir.dims import symbol
+from hlo2onnx.lowering.emitter import Emitter
+
+BLOCKS: list[tuple[Sequence[int], int, type, list[Sequence[int]]]] = [
+    ((4096,), 0, np.float32, []),
+    ((4097,), 0, np.float32, [(65, 64), (4160,)]),
+    ((8192,), 0, np.float32, [(64, 128), (8192,)]),
+    ((16383,), 0, np.float32, [(128, 128), (16384,)]),
+    ((16384,), 0, np.float32, [(128, 128), (16384,)]),
+    ((2, 4097, 3), 1, np.float32, [(2, 65, 64, 3), (2, 4160, 3)]),
+    ((4097,), 0, np.int32, []),
+]
+"""Extents, the axis, the element type, and the extents that Reshapes give."""
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("dims", "axis", "dtype", "reshaped"), BLOCKS)
+def test_blocks(
+    dims: Sequence[int],
+    axis: int,
+    dtype: type,
+    reshaped: list[Sequence[int]],
+    reverse: bool,
+    exclusive: bool,
+) -> None:
+    x = np.random.default_rng(0).integers(-3, 4, dims).astype(dtype)
+
+    def build(em: Emitter, x: oir.Value) -> oir.Value:
+        return cumulative_sum(em, x, axis, Prefix(reverse, exclusive))
+
+    expected = np.flip(x, axis) if reverse else x
+    expected = np.cumsum(expected, axis, dtype=dtype) - (expected if exclusive else 0)
+    made = Emitted(build, {"x": x}).gives(np.flip(expected, axis) if reverse else expected)
+    nodes = [node for node in made.em.main_graph if node.op_type == "Reshape"]
+    assert [tuple(map(int, node.outputs[0].shape or ())) for node in nodes] == reshaped
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("extent", [1, 4, 5, 7, 8, 13])
+def test_blocks_of_a_symbolic_length(
+    extent: int, reverse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zeros that fill the last block do not count."""
+    monkeypatch.setattr(cumulative, "LONGEST_CUMSUM", 4)
+    x = np.arange(1, 2 * extent + 1, dtype=np.float32).reshape(2, extent)
+
+    def build(em: Emitter, x: oir.Value) -> oir.Value:
+        return cumulative_sum_of_any_length(em, x, 1, Prefix(reverse, exclusive=False))
+
+    expected = x[:, ::-1].cumsum(1)[:, ::-1] if reverse else x.cumsum(1)
+    Emitted(build, {"x": x}, {"x": (2, symbol("n", positive=True))}).gives(expected)
