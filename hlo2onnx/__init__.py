@@ -9,6 +9,7 @@ from hlo2onnx.custom_calls import CustomOp, custom_call, expand_custom_call
 from hlo2onnx.errors import (
     Hlo2OnnxError,
     LoadError,
+    PluginError,
     SignatureError,
     TranslationError,
     UnsupportedOp,
@@ -32,6 +33,7 @@ __all__ = [
     "LoadError",
     "OnnxProgram",
     "OnnxPrograms",
+    "PluginError",
     "SignatureError",
     "StateArray",
     "TranslationError",

@@ -109,6 +109,9 @@ def check_translations(given: Mapping[str, Translation]) -> None:
             texts = (translation.domain, translation.op_type)
             if not all(isinstance(text, str) for text in texts) or not translation.op_type:
                 raise UsageError(f"custom_calls[{target!r}]: domain and op_type are texts")
+            if type(translation.version) is not int or translation.version < 1:
+                version = translation.version
+                raise UsageError(f"custom_calls[{target!r}]: version={version!r} is no version")
         if not isinstance(translation, CustomOp) and not callable(translation):
             raise UsageError(
                 f"custom_calls[{target!r}] is neither a JAX function nor a CustomOp:"

@@ -34,6 +34,10 @@ class InternalError(Hlo2OnnxError):
     """A handler or rule returned a wrong type, shape or count of values: a bug in hlo2onnx."""
 
 
+class PluginError(Hlo2OnnxError):
+    """A plug-in cannot be loaded, or registers something that is no handler."""
+
+
 class UnsupportedOp(Hlo2OnnxError):  # noqa: N818  (named for what it reports, as in torch.onnx)
     """A handler cannot express an op. The walker adds the op, its types and its location.
 

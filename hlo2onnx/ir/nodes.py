@@ -11,9 +11,10 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.custom_domains import qualified
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.names import Names
-from hlo2onnx.ir.type_inference import ValueType, infer
+from hlo2onnx.ir.type_inference import ValueType, check_types, infer
 from hlo2onnx.ir.values import Dim, attributes_of, dtype_of
 from hlo2onnx.ir.weight_names import WEIGHT
 
@@ -66,7 +67,7 @@ class NodeBuilder:
 
     def __getattr__(self, op_type: str) -> Callable[..., oir.Value]:
         if not op_type[0].isupper():
-            raise AttributeError(op_type)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {op_type!r}")
         return partial(self.op, op_type)
 
     # -- nodes ------------------------------------------------------------------------------
@@ -84,12 +85,17 @@ class NodeBuilder:
         Args:
             op_type: Operator name.
             inputs: Operands; None for an omitted optional one.
-            types: Type of the output where inference cannot know it (run-time shapes).
-            domain: "" for ONNX's own.
+            types: Element type and shape of the output, in a list. Needed where there is no type
+                rule: for an operator of another domain, or where the shape is known at run time
+                only.
+            domain: "" for ONNX's own. The model imports version 1 of another one, unless it is
+                imported already.
             attributes: ONNX attributes by name; None leaves one out.
 
         Raises:
-            InternalError: Types or shapes of the operands do not fit the operator.
+            MissingTypesError: The operator has no type rule, and `types` is not given.
+            InternalError: Types or shapes of the operands do not fit the operator; or `types` is
+                not a type for each output.
         """
         (output,) = self.outputs(
             op_type, *inputs, n_outputs=1, types=types, domain=domain, **attributes
@@ -107,8 +113,13 @@ class NodeBuilder:
     ) -> list[oir.Value]:
         """Makes one node and returns its outputs. See `op` for the arguments."""
         attributes = {name: item for name, item in attributes.items() if item is not None}
+        if domain:
+            op_type = qualified(domain, op_type)
+            self.main_graph.opset_imports.setdefault(domain, 1)
         if types is None:
             types = infer(op_type, inputs, attributes, n_outputs)
+        else:
+            check_types(op_type, types, n_outputs)
         return self.node(op_type, inputs, attributes, types, domain)
 
     def like(

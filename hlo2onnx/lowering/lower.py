@@ -118,7 +118,7 @@ class _Lowering:
         output_names = reserve_names(em, signature.outputs)
         results = walker.body(self.function, arguments)
         if walker.refusals:
-            raise TranslationError(walker.refusals)
+            raise TranslationError(walker.refusals) from walker.cause
         bind_outputs(em, results, signature.outputs, output_names)
         if em.draws and Dependence(graph).repeats(em.draws):
             self.report.note(FIXED_KEY)

@@ -7,11 +7,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
-from typing import Any, Literal
+from importlib import metadata
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any, Literal, get_args
 
-from hlo2onnx.errors import InternalError
+from hlo2onnx.errors import Hlo2OnnxError, InternalError, PluginError
 from hlo2onnx.lowering.op import call_key
+from hlo2onnx.lowering.plugins import Plugin, name_of, plugin_of
+from hlo2onnx.mlir.locations import Frame
+
+ENTRY_POINTS = "hlo2onnx.handlers"
+"""The group of entry points under which packages register handlers: each names a module."""
 
 Form = Literal["real", "complex", "parts", "any"]
 """What values a handler takes: tensors of real (int, bool, float) elements; complex ones as
@@ -31,6 +39,7 @@ class Handler:
         required: Those of them without a default.
         ignores: Attributes it leaves unread, each with the reason.
         reads_rest: Whether it takes every other attribute as well.
+        plugin: Who wrote it, where that is not hlo2onnx.
     """
 
     op: str
@@ -40,6 +49,7 @@ class Handler:
     required: frozenset[str]
     ignores: Mapping[str, str] = field(default_factory=dict)
     reads_rest: bool = False
+    plugin: Plugin | None = None
 
 
 class Registry:
@@ -52,14 +62,24 @@ class Registry:
         """Registers a handler.
 
         Raises:
-            InternalError: The op has a handler of an overlapping form, or the name is malformed.
+            PluginError: The op has a handler of an overlapping form, or the name or the form is
+                malformed; an InternalError for handlers of hlo2onnx.
         """
         if not _OP_NAME.fullmatch(handler.op):
-            raise InternalError(f"{handler.op!r} is not a qualified op name")
+            raise _fault(handler, f"{handler.op!r} is not an op name", "such as 'stablehlo.add'")
+        if handler.form not in get_args(Form):
+            raise _fault(handler, f"form={handler.form!r}", f"one of {', '.join(get_args(Form))}")
         forms = (handler.form,) if handler.form in ("real", "complex") else ("real", "complex")
         for form in forms:
-            if (handler.op, form) in self._handlers:
-                raise InternalError(f"{handler.op} has two handlers for {form} values")
+            other = self._handlers.get((handler.op, form))
+            if other is not None:
+                raise _fault(
+                    handler,
+                    f"{handler.op} has a handler for {form} values already,"
+                    f" {name_of(other.function)}",
+                    "translate(custom_calls=...) can replace that of a custom call for one"
+                    " translation; others cannot be replaced",
+                )
             self._handlers[(handler.op, form)] = handler
 
     def with_own(self, handlers: Iterable[Handler]) -> Registry:
@@ -73,6 +93,14 @@ class Registry:
     def find(self, op: str, complex_: bool) -> Handler | None:
         """The handler for an op on complex or on real values, None if there is none."""
         return self._handlers.get((op, "complex" if complex_ else "real"))
+
+    def copy(self) -> Registry:
+        """Another registry with the same handlers."""
+        return self.with_own(())
+
+    def become(self, other: Registry) -> None:
+        """Takes the handlers of another registry in the place of its own."""
+        self._handlers = dict(other._handlers)
 
     def handlers(self) -> list[Handler]:
         """All handlers, by op name."""
@@ -95,6 +123,9 @@ def handles(
     listed in `ignores` (name -> reason) makes the translation fail, so none is dropped silently.
 
     It returns one onnx_ir value per result part: a single value, or a sequence of them.
+
+    Raises:
+        PluginError: The function is none that can be called so, or the op has a handler already.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -119,19 +150,33 @@ def handles_call(
 def _describe(
     op: str, form: Form, function: Callable[..., Any], ignores: Mapping[str, str]
 ) -> Handler:
-    keywords = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
-    return Handler(
+    parameters = inspect.signature(function).parameters.values()
+    keywords = [item for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
+    handler = Handler(
         op,
         form,
         function,
         frozenset(parameter.name for parameter in keywords),
         frozenset(p.name for p in keywords if p.default is inspect.Parameter.empty),
         ignores,
+        plugin=plugin_of(function),
     )
+    others = [item.kind for item in parameters if item not in keywords]
+    is_callable = len(others) == 2 and inspect.Parameter.VAR_KEYWORD not in others
+    if not is_callable and inspect.Parameter.VAR_POSITIONAL not in others:
+        raise _fault(
+            handler,
+            f"it takes {inspect.signature(function)}",
+            "define it as f(em, op, *, name, other=default), with the names of the attributes",
+        )
+    return handler
+
+
+def _fault(handler: Handler, what: str, advice: str) -> Hlo2OnnxError:
+    """What is wrong with a handler that is being registered."""
+    if handler.plugin is None:
+        return InternalError(f"{name_of(handler.function)}: {what}; {advice}")
+    return PluginError(f"{handler.plugin.title} cannot be registered: {what}\n  next   {advice}")
 
 
 @cache
@@ -139,6 +184,35 @@ def load_handlers() -> Registry:
     """Imports every handler package (entry points of group `hlo2onnx.handlers`), once."""
     import dialect_handlers  # noqa: F401  (the built-in ones also without installed metadata)
 
-    for entry in sorted(entry_points(group="hlo2onnx.handlers"), key=lambda entry: entry.name):
-        entry.load()
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
+        _load(entry)
     return registry
+
+
+def _load(entry: EntryPoint) -> None:
+    """Imports one package of handlers; of one that fails none stays.
+
+    Raises:
+        PluginError: It cannot be imported, or registers something that is no handler.
+    """
+    before = registry.copy()
+    try:
+        entry.load()
+    except Exception as error:
+        registry.become(before)
+        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "?"
+        told = isinstance(error, PluginError)
+        why = str(error) if told else f"{type(error).__name__}: {error}{_place(error)}"
+        raise PluginError(
+            f"the plug-in {entry.name} = {entry.value!r} of the package {package} cannot be"
+            f" loaded: {why}\n  next   correct the plug-in, or uninstall {package}"
+        ) from error
+
+
+def _place(error: Exception) -> str:
+    """Where an import failed: " at file:line", if that is in a file."""
+    frames = [Frame(item.filename, item.lineno or 0) for item in extract_tb(error.__traceback__)]
+    files = [frame for frame in frames if not frame.filename.startswith("<")]
+    of_others = [frame for frame in files if frame.filename not in (__file__, metadata.__file__)]
+    own = [frame for frame in of_others if "importlib" not in Path(frame.filename).parts]
+    return f" at {own[-1].source}" if own else ""

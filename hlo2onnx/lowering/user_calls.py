@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import onnx_ir as oir
 
 from hlo2onnx.custom_calls import CustomOp, Translation
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CALLED, CustomCall, call_key
+from hlo2onnx.lowering.plugins import plugin_of
 from hlo2onnx.lowering.registry import Handler
-from hlo2onnx.mlir.types import TensorType, parts_of
+from hlo2onnx.mlir.types import parts_of
 
 
 def user_handler(target: str, translation: Translation) -> Handler:
@@ -30,6 +29,7 @@ def user_handler(target: str, translation: Translation) -> Handler:
         frozenset(),
         {CALLED: "the user says what is computed"},
         reads_rest=True,
+        plugin=plugin_of(translation, target),
     )
 
 
@@ -65,27 +65,12 @@ def _as_expansion(function: Callable[..., Any]) -> Callable[..., list[Parts]]:
         arguments = filter(None, (em.parts(operand) for operand in op.operands))
         configured = _Configured(function, _key(configuration), configuration)
         made = em.through_jax(configured, *arguments)
-        results = [parts_of(result.type) for result in op.results]
-        _check(op, made, [types for types in results if types])
         remaining = iter(made)
-        return [next(remaining) if types else () for types in results]
+        tokens = [not parts_of(result.type) for result in op.results]
+        results = [() if is_token else next(remaining, ()) for is_token in tokens]
+        return [*results, *remaining]
 
     return handler
-
-
-def _check(op: CustomCall, made: Sequence[Parts], wanted: Sequence[Sequence[TensorType]]) -> None:
-    found = [tuple(_type(part) for part in parts) for parts in made]
-    if [*map(tuple, wanted)] != found:
-        returned = ", ".join(str(types[0]) for types in found)
-        raise UnsupportedOp(
-            f"the function given for @{op.target} returns ({returned}) instead of its results",
-            "return one array for each result, of its shape and element type",
-        )
-
-
-def _type(part: oir.Value) -> TensorType:
-    dims = (dim if isinstance(dim, int) else None for dim in shape_of(part))
-    return TensorType(dtype_of(part), tuple(dims))
 
 
 # -- an operator --------------------------------------------------------------------------------
@@ -113,7 +98,12 @@ def _as_operator(operator: CustomOp) -> Callable[..., list[Parts]]:
 _KINDS = ({bool}, {int}, {float}, {str})
 
 
-def _representable(op: CustomCall, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+def _representable(op: CustomCall, attributes: Any) -> Mapping[str, Any]:
+    if not isinstance(attributes, Mapping):
+        raise UnsupportedOp(
+            f"the attributes for @{op.target} are no mapping: {attributes!r}",
+            "return a dictionary: CustomOp(..., attributes=lambda entries: {...})",
+        )
     for name, item in attributes.items():
         kinds = {type(part) for part in item} if isinstance(item, list | tuple) else {type(item)}
         if not isinstance(item, np.ndarray) and kinds not in _KINDS:

@@ -18,6 +18,7 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.functions import KeptFunctions
 from hlo2onnx.lowering.mlir_expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
+from hlo2onnx.lowering.plugins import run_handler
 from hlo2onnx.lowering.registry import Handler, Registry
 from hlo2onnx.lowering.shape_arithmetic import (
     evaluated,
@@ -49,6 +50,7 @@ class Walker:
     Attributes:
         context: The surroundings of the op that is being translated. It is replaced as a whole.
         refusals: The ops that cannot be translated.
+        cause: The first exception that led to one of these.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Walker:
         self.registry = registry
         self.context = Context(functions)
         self.refusals: list[Refusal] = []
+        self.cause: BaseException | None = None
         self.expansions = Expansions()
         em.translator = self
 
@@ -102,6 +105,7 @@ class Walker:
         inner = Walker(em, self.context.functions, self.registry, self.kept)
         results = inner.body(symbol, arguments)
         self.refusals += inner.refusals
+        self.cause = self.cause or inner.cause
         return results
 
     def body(self, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
@@ -191,7 +195,7 @@ class Walker:
         attributes = _attributes(handler, op)
         if handler.form == "parts" and op.touches_complex:
             return self._each_part(handler, op, attributes)
-        return self._checked(op, handler.function(self.em, op, **attributes))
+        return self._checked(op, run_handler(handler, self.em, op, attributes))
 
     def _unhandled(self, op: Op) -> UnsupportedOp:
         refusal = limitation_of(op.key, self.context.origin.scope) or _no_handler(op)
@@ -209,7 +213,7 @@ class Walker:
             for operand, parts in whole.items():
                 environment[operand] = (parts[index],) if len(parts) == 2 else parts
             try:
-                returned: Any = handler.function(self.em, op, **attributes)
+                returned: Any = run_handler(handler, self.em, op, attributes)
             finally:
                 environment.update(whole)
             halves.append([returned] if isinstance(returned, oir.Value) else list(returned))
@@ -275,11 +279,7 @@ class Walker:
         if self.context.in_scalar_region:
             return
         shape = shape_of(value)
-        fits = len(shape) == len(expected.shape) and all(
-            want is None or not isinstance(have, int) or have == want
-            for have, want in zip(shape, expected.shape, strict=True)
-        )
-        if not fits:
+        if not expected.admits(shape):
             raise InternalError(f"{op.name}: got shape {shape}, the program says {expected}")
         if any(not isinstance(have, int) for have in shape):
             value.shape = oir.Shape(
@@ -294,6 +294,7 @@ class Walker:
         return self.em.extents.extent_of(value, axis)
 
     def _refuse(self, op: Op, origin: Origin, refusal: UnsupportedOp) -> None:
+        self.cause = self.cause or refusal.__cause__
         self.refusals.append(Refusal(op.key, op.types(), str(origin), refusal.why, refusal.next))
 
     def _placeholder(self, value: Any) -> Parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,13 @@ class TensorType:
     def value_type(self) -> tuple[oir.DataType, tuple[int | oir.SymbolicDim, ...]]:
         """Element type and shape as an ONNX value has them."""
         return self.dtype, tuple(oir.SymbolicDim(None) if d is None else d for d in self.shape)
+
+    def admits(self, shape: Sequence[int | oir.SymbolicDim]) -> bool:
+        """Whether a value of this shape can be of the type: no static extent differs."""
+        return len(shape) == len(self.shape) and all(
+            want is None or not isinstance(have, int) or have == want
+            for have, want in zip(shape, self.shape, strict=True)
+        )
 
     def __str__(self) -> str:
         dims = "".join(f"{'?' if dim is None else dim}x" for dim in self.shape)

@@ -4,6 +4,21 @@ One module for each family of operators registers its type rules.
 """
 
 from hlo2onnx.ir.type_inference import elementwise, shapes, subgraphs
-from hlo2onnx.ir.type_inference.registry import RULES, ValueType, infer
+from hlo2onnx.ir.type_inference.registry import (
+    RULES,
+    MissingTypesError,
+    ValueType,
+    check_types,
+    infer,
+)
 
-__all__ = ["RULES", "ValueType", "elementwise", "infer", "shapes", "subgraphs"]
+__all__ = [
+    "RULES",
+    "MissingTypesError",
+    "ValueType",
+    "check_types",
+    "elementwise",
+    "infer",
+    "shapes",
+    "subgraphs",
+]

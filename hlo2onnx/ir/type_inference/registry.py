@@ -22,6 +22,14 @@ Rule = Callable[[Inputs, Attributes, int], list[ValueType]]
 RULES: dict[str, Rule] = {}
 
 
+class MissingTypesError(InternalError):
+    """An operator has no type rule, and its node was made without `types=`."""
+
+    def __init__(self, op_type: str) -> None:
+        super().__init__(f"no type rule for {op_type}; make the node with types=")
+        self.op_type = op_type
+
+
 def rule(*op_types: str) -> Callable[[Rule], Rule]:
     """Registers the type rule of these operators."""
 
@@ -39,16 +47,50 @@ def infer(op_type: str, inputs: Inputs, attributes: Attributes, n_outputs: int) 
     """Types of a node's outputs.
 
     Raises:
-        InternalError: The operator has no rule, or its operands do not fit it.
+        MissingTypesError: The operator has no rule.
+        InternalError: Its operands or attributes do not fit it.
     """
     known = RULES.get(op_type)
     if known is None:
-        raise InternalError(f"no type rule for {op_type}; make the node with types=")
+        raise MissingTypesError(op_type)
     try:
         return known(inputs, attributes, n_outputs)
     except InternalError as error:
-        shown = ", ".join("-" if x is None else f"{x.dtype}{x.shape}" for x in inputs)
-        raise InternalError(f"{op_type}({shown}): {error}") from error
+        raise InternalError(f"{op_type}({_shown(inputs)}): {error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise InternalError(f"{op_type}({_shown(inputs)}): {_misuse(inputs, error)}") from error
+
+
+def _shown(inputs: Inputs) -> str:
+    return ", ".join(f"{x.dtype}{x.shape}" if isinstance(x, oir.Value) else "-" for x in inputs)
+
+
+def _misuse(inputs: Inputs, error: Exception) -> str:
+    """What is wrong with the operands or attributes that a type rule failed on."""
+    for index, x in enumerate(inputs):
+        if x is not None and not isinstance(x, oir.Value):
+            return f"operand {index} is a {type(x).__qualname__}, not an onnx_ir.Value"
+    if isinstance(error, KeyError):
+        return f"the attribute {error.args[0]} is missing"
+    return f"the operands or attributes do not fit: {error}"
+
+
+def check_types(op_type: str, types: Sequence[ValueType], n_outputs: int) -> None:
+    """Checks the types that are given for the outputs of a node.
+
+    Raises:
+        InternalError: They are not one pair of an element type and a shape for each output.
+    """
+    form = "one (onnx_ir.DataType, shape) per output"
+    if len(types) != n_outputs:
+        what = f"{n_outputs} output{'s' if n_outputs > 1 else ''}"
+        raise InternalError(f"{op_type}: types= has {len(types)} entries for {what}, not {form}")
+    for entry in types:
+        match entry:
+            case (oir.DataType(), list() | tuple() | oir.Shape()):
+                continue
+            case _:
+                raise InternalError(f"{op_type}: types= has the entry {entry!r}, not {form}")
 
 
 def need(condition: bool, what: str) -> None:

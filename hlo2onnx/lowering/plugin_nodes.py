@@ -1,0 +1,130 @@
+"""Whether the nodes that a plug-in's handler made are nodes of ONNX.
+
+hlo2onnx's own handlers are tested; of others a wrong node would show much later, as an error of a
+rule or of the runtime that does not say who made it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import onnx
+import onnx_ir as oir
+
+from hlo2onnx.errors import InternalError, UnsupportedOp
+from hlo2onnx.ir.type_inference import RULES, infer
+
+
+def check_nodes(nodes: Iterable[oir.Node], opset: int) -> None:
+    """Checks nodes of ONNX's own domain against the standard, and their types against its rules.
+
+    Raises:
+        UnsupportedOp: A node is none that this opset has.
+    """
+    for node in nodes:
+        if not node.domain:
+            schema = _schema(node.op_type, opset)
+            _check_attributes(node, schema)
+            _check_counts(node, schema)
+            _check_types(node)
+            _write_out(node)
+
+
+def _write_out(node: oir.Node) -> None:
+    """Adds the permutation that a Transpose has by default, which all rules read."""
+    if node.op_type == "Transpose" and "perm" not in node.attributes:
+        assert node.outputs[0].shape is not None
+        perm = range(len(node.outputs[0].shape))[::-1]
+        node.attributes["perm"] = oir.AttrInt64s("perm", list(perm))
+
+
+def _schema(op_type: str, opset: int) -> Any:
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        schema = None
+    if schema is not None and not schema.deprecated:
+        return schema
+    names = [item.name for item in onnx.defs.get_all_schemas() if not item.domain]
+    close = difflib.get_close_matches(op_type, names, 1)
+    meant = f"use {close[0]}" if close and close[0] != op_type else "use another operator"
+    raise UnsupportedOp(
+        f"made a node {op_type}, an operator that opset {opset} of ONNX does not have",
+        f"{meant}; an operator of another domain needs its domain=",
+    )
+
+
+def _check_attributes(node: oir.Node, schema: Any) -> None:
+    known = schema.attributes
+    for name, given in node.attributes.items():
+        if name not in known:
+            raise UnsupportedOp(
+                f"made a node {node.op_type} with the attribute {name}, which it does not have",
+                f"its attributes are {', '.join(known) or 'none'}",
+            )
+        wanted = known[name].type.name
+        if given.type.name != wanted:
+            raise UnsupportedOp(
+                f"made a node {node.op_type} with the attribute {name} = {given.value!r}, which"
+                f" has the type {given.type.name}",
+                f"give a value of the type {wanted}",
+            )
+    missing = [name for name in known if known[name].required and name not in node.attributes]
+    if missing:
+        raise UnsupportedOp(
+            f"made a node {node.op_type} without the attribute {', '.join(missing)}",
+            "give the attributes that the operator requires",
+        )
+
+
+def _check_counts(node: oir.Node, schema: Any) -> None:
+    required = [position for position in range(schema.min_input) if _lacks(node, position)]
+    if required or len(node.inputs) > schema.max_input:
+        given = sum(x is not None for x in node.inputs)
+        bounds = _range(schema.min_input, schema.max_input)
+        raise UnsupportedOp(
+            f"made a node {node.op_type} with {given} operand{'s' if given != 1 else ''}",
+            f"give it {bounds} operands; None stands for an optional one that is left out",
+        )
+    if not schema.min_output <= len(node.outputs) <= schema.max_output:
+        raise UnsupportedOp(
+            f"made a node {node.op_type} with {len(node.outputs)} outputs",
+            f"ask for {_range(schema.min_output, schema.max_output)}: em.outputs(..., n_outputs=...)",
+        )
+
+
+_ANY = 1000
+"""Schemas give variadic operators a larger number than this."""
+
+
+def _range(least: int, most: int) -> str:
+    if most > _ANY:
+        return f"at least {least}"
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _lacks(node: oir.Node, position: int) -> bool:
+    return position >= len(node.inputs) or node.inputs[position] is None
+
+
+def _check_types(node: oir.Node) -> None:
+    """Compares the types of a node's outputs, which `types=` can give, with what is inferred."""
+    if node.op_type not in RULES:
+        return
+    attributes = {name: item.value for name, item in node.attributes.items()}
+    try:
+        inferred = infer(node.op_type, node.inputs, attributes, len(node.outputs))
+    except InternalError:  # made with types=, because the rule does not know them
+        return
+    for output, (dtype, shape) in zip(node.outputs, inferred, strict=False):
+        assert output.shape is not None
+        pairs = list(zip(output.shape, shape, strict=False))
+        differs = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+        if output.dtype != dtype or len(output.shape) != len(shape) or differs:
+            raise UnsupportedOp(
+                f"made a node {node.op_type} of the type {output.dtype}{output.shape}, and it"
+                f" computes {dtype}{oir.Shape(shape)}",
+                "give it other operands or attributes; without types= hlo2onnx infers its type",
+            )

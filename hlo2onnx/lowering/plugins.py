@@ -1,0 +1,205 @@
+"""Handlers that plug-ins and users bring: whose they are, and what went wrong in them.
+
+A mistake in such a handler is not a bug of hlo2onnx. It becomes a refusal of the op, beside all
+others, that names the handler and says what to change.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from hlo2onnx.custom_calls import CustomOp
+from hlo2onnx.errors import Hlo2OnnxError, InternalError, UnsupportedOp
+from hlo2onnx.ir.type_inference import MissingTypesError
+from hlo2onnx.lowering.plugin_nodes import check_nodes
+from hlo2onnx.lowering.plugin_results import expected_types, returned_values
+from hlo2onnx.mlir.locations import Frame
+
+if TYPE_CHECKING:
+    from hlo2onnx.lowering.emitter import Emitter
+    from hlo2onnx.lowering.op import Op
+    from hlo2onnx.lowering.registry import Handler
+
+_OWN = frozenset({"hlo2onnx", "dialect_handlers"})
+"""The packages whose handlers are part of hlo2onnx."""
+
+_WALKER = "hlo2onnx.lowering.walker"
+
+_TO_FUNCTIONS = "return one array for each result of the call, of its shape and element type"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What a handler was written as, outside of hlo2onnx.
+
+    Attributes:
+        title: How errors begin: "the handler acme.handlers.swish (acme/handlers.py:12)".
+        filename: Where Python has its code; "" where it has none.
+        advice: What to do about wrong results, where that is not to make other ONNX values.
+    """
+
+    title: str
+    filename: str
+    advice: str = ""
+
+
+def plugin_of(author: Any, target: str = "") -> Plugin | None:
+    """The plug-in of a handler; None for a handler of hlo2onnx.
+
+    Args:
+        author: The handler's function; or what a user gave to be made into a handler: a JAX
+            function, a `CustomOp`.
+        target: The target of the custom calls that a user gave it for.
+    """
+    if isinstance(author, CustomOp):
+        title = f"the CustomOp({author.domain!r}, {author.op_type!r}) for @{target}"
+        place = place_of(author.attributes) if callable(author.attributes) else None
+        return Plugin(title, place.filename if place else "")
+    function = _plain(author)
+    module = getattr(function, "__module__", None) or "?"
+    if not target and module.partition(".")[0] in _OWN:
+        return None
+    place = place_of(function)
+    filename = place.filename if place else ""
+    if target:
+        return Plugin(f"the function {name_of(function)} for @{target}", filename, _TO_FUNCTIONS)
+    return Plugin(f"the handler {name_of(function)}", filename)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """A function's module, name and place: "acme.handlers.swish (acme/handlers.py:12)"."""
+    function = _plain(function)
+    module = getattr(function, "__module__", None) or "?"
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    place = place_of(function)
+    return f"{module}.{name}" + (f" ({place.source})" if place else "")
+
+
+def place_of(function: Callable[..., Any]) -> Frame | None:
+    """Where a function begins; None where Python does not know."""
+    code = _code(_plain(function))
+    return None if code is None else Frame(code.co_filename, code.co_firstlineno)
+
+
+def _plain(function: Any) -> Any:
+    """The function under decorators and `functools.partial`."""
+    function = inspect.unwrap(function)
+    while isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    return function
+
+
+def _code(function: Any) -> CodeType | None:
+    if not hasattr(function, "__code__") and callable(function):
+        function = type(function).__call__
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def run_handler(handler: Handler, em: Emitter, op: Op, attributes: Mapping[str, Any]) -> Any:
+    """What a handler returns, checked where it is a plug-in's.
+
+    Raises:
+        UnsupportedOp: The plug-in's handler failed, or returned something else than the values of
+            the op's results. The cause is the exception that left the handler.
+    """
+    plugin = handler.plugin
+    if plugin is None:
+        return handler.function(em, op, **attributes)
+    first = len(em.made)
+    try:
+        returned = handler.function(em, op, **attributes)
+    except Exception as error:
+        if not _is_mistake(error):
+            raise
+        why, advice = _explained(plugin, error, op)
+        raise UnsupportedOp(f"{plugin.title} {why}", advice) from error
+    halves = handler.form == "parts" and op.touches_complex
+    try:
+        values = returned_values(returned, em, op, em.made[first:], halves)
+        check_nodes(em.made[first:], em.opset)
+    except UnsupportedOp as refusal:
+        refusal.why = f"{plugin.title} {refusal.why}"
+        refusal.next = plugin.advice or refusal.next
+        raise
+    return values
+
+
+# -- exceptions ---------------------------------------------------------------------------------
+
+_TRACEBACK = "its traceback is the cause of this error (--debug prints it)"
+
+
+def _is_mistake(error: Exception) -> bool:
+    """Whether an exception is a mistake of the handler that it left.
+
+    A refusal is none, nor is a signal of the lowering. What fails while hlo2onnx translates the
+    StableHLO that it made of a JAX function itself is hlo2onnx's own; and where the program nests
+    too deeply, the handlers of its regions are not to blame.
+    """
+    if isinstance(error, Hlo2OnnxError):
+        is_other = not isinstance(error, InternalError)
+    else:
+        is_other = type(error).__module__.startswith("hlo2onnx.")
+    if is_other:
+        return False
+    names = _walker_functions(error)
+    if "through_jax" in names:
+        return "op" not in names[names.index("through_jax") :]
+    return not (isinstance(error, RecursionError) and "op" in names)
+
+
+def _walker_functions(error: Exception) -> list[str]:
+    """The methods of the walker between a handler and the exception that left it, outer first."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return [frame.f_code.co_name for frame in frames if frame.f_globals["__name__"] == _WALKER]
+
+
+def _explained(plugin: Plugin, error: Exception, op: Op) -> tuple[str, str]:
+    """What an exception says of the handler, and what to do."""
+    place = _place_of_error(plugin, error)
+    if isinstance(error, MissingTypesError):
+        why = f"made a node {error.op_type} without types={place}, and there is no type rule for it"
+        return why, _types_advice(op)
+    kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
+    why = f"failed{place}: {kind}{_first_line(error)}"
+    if "op" in _walker_functions(error):
+        return why, (
+            "the error is in a region or function that it translates: give the values there the"
+            f" types of the block's arguments; {_TRACEBACK}"
+        )
+    return why, f"correct it there; {_TRACEBACK}"
+
+
+def _types_advice(op: Op) -> str:
+    types = [part.value_type for part in expected_types(op)]
+    shown = [f"(onnx_ir.DataType.{dtype.name}, {_tuple_text(shape)})" for dtype, shape in types]
+    return (
+        "pass types= to em.op, one (onnx_ir.DataType, shape) per output of the node. For the"
+        f" results of this op that is types=[{', '.join(shown)}], which a handler writes as"
+        " [em.result_type(op).value_type]"
+    )
+
+
+def _tuple_text(shape: Iterable[Any]) -> str:
+    return str(tuple(dim if isinstance(dim, int) else None for dim in shape))
+
+
+def _place_of_error(plugin: Plugin, error: Exception) -> str:
+    """The innermost line of the plug-in's file in the traceback: " at file:line"."""
+    lines = [
+        Frame(frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == plugin.filename
+    ]
+    return f" at {lines[-1].source}" if lines else ""
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "it says no more")
