@@ -44,6 +44,8 @@ class Emitter(GraphBuilder):
             of rows: the row written in a trip.
         has_symbols: Whether an input has a symbolic extent.
         draws: The uses of generators of random bits.
+        inner_nodes: While the handler of a plug-in runs: the nodes that handlers of other ops made
+            in the meantime, which are not its own.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Emitter(GraphBuilder):
         self.rows: dict[Parts, Parts] = {}
         self.has_symbols = False
         self.draws: list[Draw] = []
+        self.inner_nodes: set[oir.Node] | None = None
         self.translator: Translator
 
     # -- values of the program ----------------------------------------------------------------

@@ -80,8 +80,10 @@ def _check_attributes(node: oir.Node, schema: Any) -> None:
 
 
 def _check_counts(node: oir.Node, schema: Any) -> None:
-    required = [position for position in range(schema.min_input) if _lacks(node, position)]
-    if required or len(node.inputs) > schema.max_input:
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    required = [place for place, item in enumerate(schema.inputs) if item.option == single]
+    lacks = len(node.inputs) < schema.min_input or any(_lacks(node, place) for place in required)
+    if lacks or len(node.inputs) > schema.max_input:
         given = sum(x is not None for x in node.inputs)
         bounds = _range(schema.min_input, schema.max_input)
         raise UnsupportedOp(
@@ -91,7 +93,7 @@ def _check_counts(node: oir.Node, schema: Any) -> None:
     if not schema.min_output <= len(node.outputs) <= schema.max_output:
         raise UnsupportedOp(
             f"made a node {node.op_type} with {len(node.outputs)} outputs",
-            f"ask for {_range(schema.min_output, schema.max_output)}: em.outputs(..., n_outputs=...)",
+            f"it has {_range(schema.min_output, schema.max_output)}: em.outputs(n_outputs=...)",
         )
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+import onnx_ir as oir
+
 from hlo2onnx.custom_calls import CustomOp
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, UnsupportedOp
 from hlo2onnx.ir.type_inference import MissingTypesError
@@ -109,9 +111,23 @@ def run_handler(handler: Handler, em: Emitter, op: Op, attributes: Mapping[str, 
         UnsupportedOp: The plug-in's handler failed, or returned something else than the values of
             the op's results. The cause is the exception that left the handler.
     """
-    plugin = handler.plugin
-    if plugin is None:
-        return handler.function(em, op, **attributes)
+    first = len(em.made)
+    if handler.plugin is None:
+        returned = handler.function(em, op, **attributes)
+    else:
+        outer, em.inner_nodes = em.inner_nodes, set()
+        try:
+            returned = _run(handler, handler.plugin, em, op, attributes)
+        finally:
+            em.inner_nodes = outer
+    if em.inner_nodes is not None:
+        em.inner_nodes.update(em.made[first:])
+    return returned
+
+
+def _run(
+    handler: Handler, plugin: Plugin, em: Emitter, op: Op, attributes: Mapping[str, Any]
+) -> list[oir.Value]:
     first = len(em.made)
     try:
         returned = handler.function(em, op, **attributes)
@@ -120,10 +136,11 @@ def run_handler(handler: Handler, em: Emitter, op: Op, attributes: Mapping[str, 
             raise
         why, advice = _explained(plugin, error, op)
         raise UnsupportedOp(f"{plugin.title} {why}", advice) from error
+    made = em.made[first:]
     halves = handler.form == "parts" and op.touches_complex
     try:
-        values = returned_values(returned, em, op, em.made[first:], halves)
-        check_nodes(em.made[first:], em.opset)
+        values = returned_values(returned, em, op, made, halves)
+        check_nodes((node for node in made if node not in (em.inner_nodes or ())), em.opset)
     except UnsupportedOp as refusal:
         refusal.why = f"{plugin.title} {refusal.why}"
         refusal.next = plugin.advice or refusal.next

@@ -286,6 +286,27 @@ def test_operators_of_other_domains_are_imported() -> None:
     np.testing.assert_allclose(made(X), X / (1 + np.exp(-2 * X)), rtol=1e-6)
 
 
+def test_nodes_of_other_handlers_are_not_its_own() -> None:
+    """A loop without a bound, and what hlo2onnx makes for opsets that ONNX has no operator in."""
+
+    def kernel(em: Emitter, op: Op) -> Any:
+        def function(x: jax.Array) -> jax.Array:
+            return jax.lax.while_loop(lambda y: jnp.sum(y) < 9, lambda y: y + 1, x)
+
+        return em.through_jax(function, em.operand(op))
+
+    handles_call("acme.kernel")(kernel)
+    np.testing.assert_array_equal(translate(program())(X - 3), X - 1)
+
+
+def test_operands_that_are_left_out() -> None:
+    def kernel(em: Emitter, op: Op) -> Any:
+        return em.Clip(em.operand(op), None, em.scalar(2, oir.DataType.FLOAT))
+
+    handles_call("acme.kernel")(kernel)
+    np.testing.assert_array_equal(translate(program())(X), np.minimum(X, 2))
+
+
 # -- exceptions -----------------------------------------------------------------------------------
 
 
