@@ -42,7 +42,7 @@ def translate(
     /,
     *args: Any,
     opset: int | None = None,
-    target: str = "ort-cpu",
+    target: str | Path = "ort-cpu",
     function: str | None = None,
     nan: str = "default",
     half: str = "xla",
@@ -80,8 +80,9 @@ def translate(
             A keyword with the name of an option below is that option. If the function has such a
             parameter, lower it first: `translate(jax.jit(f).lower(x, target=y))`.
         opset: ONNX opset of the model. Default: 23, or 26 if the program needs BitCast.
-        target: Runtime whose kernels the model must fit: "ort-cpu", or "onnx" for the standard
-            alone.
+        target: Runtime whose kernels the model must fit: "ort-cpu", "onnx" for the standard
+            alone, or the path of a table for another runtime, "<name>.json" (CONTRIBUTING.md
+            describes the tables).
         function: Function to translate, if the module has several. Default: `main`.
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.
@@ -154,6 +155,8 @@ def _options(given: Mapping[str, Any]) -> Options:
     """The options that the stages read, converted to the types of `Options`."""
     own = {item.name: given[item.name] for item in fields(Options)}
     dump, calls = own["dump"], own["custom_calls"]
+    if isinstance(own["target"], Path):
+        own["target"] = str(own["target"])
     own["without"] = frozenset(_names("without", own["without"]))
     own["dump"] = None if dump is None else output_folder(dump)
     if calls is not None and not isinstance(calls, Mapping):

@@ -103,7 +103,11 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         help="file to write (default: <input>.onnx here)",
     )
     add("--opset", type=int, metavar="N", help="ONNX opset (default: 23, or 26 if needed)")
-    add("--target", default="ort-cpu", help="runtime to fit: ort-cpu (default) or onnx")
+    add(
+        "--target",
+        default="ort-cpu",
+        help="runtime to fit: ort-cpu (default), onnx, or a table FILE.json",
+    )
     add("--function", metavar="NAME", help="function to translate (default: main)")
     add(
         "--specialize",

@@ -32,7 +32,8 @@ class Options:
 
     Attributes:
         opset: ONNX opset of the model. None: 23, or 26 if the program needs BitCast.
-        target: Name of the runtime whose kernels the model must fit (`hlo2onnx.targets`).
+        target: Name of the runtime whose kernels the model must fit (`hlo2onnx.targets`), or
+            path of its table.
         function: Public function of the module to translate. None: `main`, or the only one.
         nan: NaN semantics of max, min, pooling and arg-reductions. "default": XLA's where that is
             cheap (reductions and arg-reductions), the runtime's own in pooling. "xla": XLA's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from hlo2onnx.targets.target import Target, load_target
+from hlo2onnx.targets.table import load_target
+from hlo2onnx.targets.target import Target
 
 __all__ = ["Target", "load_target"]

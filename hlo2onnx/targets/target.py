@@ -1,7 +1,7 @@
 """What a runtime can execute: a table of (operator, element type, opset) that others ask.
 
-A target is data. `ort_cpu.json` was measured by `tools/probe_kernels.py`; another `<name>.json` of
-the same form in this folder is another target. The target `onnx` is read off the ONNX schemas and
+A target is data. `ort_cpu.json` was measured by `tools/probe_kernels.py`; `hlo2onnx.targets.table`
+reads this table and others of the same form. The target `onnx` is read off the ONNX schemas and
 allows whatever the standard allows, so nothing needs to be legalized for it.
 
 Operator keys
@@ -18,10 +18,8 @@ run and give wrong numbers are listed apart: see `Target.is_wrong`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 
 import onnx
@@ -100,9 +98,6 @@ KEY_ATTRIBUTES: Final[Mapping[str, Mapping[str, str | int]]] = {
 """Attributes that are part of the key, with the value that leaves the key plain. The prober tries
 every combination that the standard allows; one that is not in the table is not supported."""
 
-_JSON_PACKAGE: Final = "hlo2onnx.targets"
-_SCHEMA_TARGET: Final = "onnx"
-
 Support = dict[ir.DataType, frozenset[int]]
 """Element type -> opsets in which it works."""
 PairSupport = dict[ir.DataType, Support]
@@ -173,7 +168,7 @@ class Target:
     """A runtime, and which operators it runs on which element types in which opsets.
 
     Attributes:
-        name: as given to `load_target`.
+        name: "ort-cpu", "onnx", or that of the file of another table.
         runtime_version: version of the runtime that was probed (of onnx for the schema target).
         min_opset: oldest opset of the default domain in the table.
         max_opset: newest opset that the runtime loads.
@@ -205,6 +200,12 @@ class Target:
         variants: bool = True,
     ) -> None:
         """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
+        self._given = {
+            "runtime_version": runtime_version, "opsets": opsets, "max_ir_version": max_ir_version,
+            "ops": ops, "pairs": pairs, "wrong": wrong or {}, "skipped": skipped or {},
+            "naive_sums": naive_sums, "harmful_fusions": harmful_fusions, "loses_nan": loses_nan,
+            "inlines_branches": inlines_branches, "variants": variants,
+        }  # fmt: skip
         self.name = name
         self.runtime_version = runtime_version
         self.min_opset, self.max_opset = opsets
@@ -220,6 +221,10 @@ class Target:
         self._variants = variants
         for key, firsts in self._pairs.items():
             self._ops.setdefault(key, _either(firsts, second="." in key))
+
+    def parameters(self) -> dict[str, Any]:
+        """Give what the target was made of, for another one that differs in some of it."""
+        return dict(self._given)
 
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.runtime_version}, opset <= {self.max_opset})"
@@ -262,62 +267,11 @@ class Target:
         if row is not None:
             return row
         op_type = op_key.partition("[")[0].partition(".")[0]
-        if op_type not in _schemas():
+        if op_type not in schemas():
             raise ValueError(f"{op_key!r}: ONNX has no operator {op_type!r} in its default domain")
         found = {} if self._variants else self._ops.get(op_type, {})
         self._ops[op_key] = found
         return found
-
-
-@cache
-def load_target(name: str) -> Target:
-    """Give the target of that name: "onnx", or a JSON table of this folder ("ort-cpu").
-
-    Raises:
-        ValueError: there is none; the message lists those there are.
-    """
-    if name == _SCHEMA_TARGET:
-        return _from_schemas()
-    tables = {
-        file.name.removesuffix(".json").replace("_", "-"): file
-        for file in resources.files(_JSON_PACKAGE).iterdir()
-        if file.name.endswith(".json")
-    }
-    if name not in tables:
-        known = sorted([*tables, _SCHEMA_TARGET])
-        raise ValueError(f"unknown target {name!r}; known targets: {', '.join(known)}")
-    return from_json(name, json.loads(tables[name].read_text(encoding="utf-8")))
-
-
-def from_json(name: str, table: Mapping[str, Any]) -> Target:
-    """Build a target from a table as `tools/probe_kernels.py` writes it."""
-    return Target(
-        name,
-        runtime_version=table["runtime_version"],
-        opsets=(table["min_opset"], table["max_opset"]),
-        max_ir_version=table["max_ir_version"],
-        ops={key: _parse_row(row) for key, row in table["ops"].items()},
-        pairs={
-            key: {ir.DataType.from_short_name(src): _parse_row(row) for src, row in rows.items()}
-            for key, rows in table["pairs"].items()
-        },
-        wrong={key: _parse_row(row) for key, row in table.get("wrong", {}).items()},
-        skipped={op: reason for reason, ops in table["skipped"].items() for op in ops.split()},
-        naive_sums=table.get("naive_sums", False),
-        harmful_fusions=table.get("harmful_fusions", ()),
-        loses_nan=table.get("loses_nan", False),
-        inlines_branches=table.get("inlines_branches", False),
-    )
-
-
-def _parse_row(row: Mapping[str, str]) -> Support:
-    """Parse {"18-26": "f32 f64", "19,21-23": "bf16"}."""
-    parsed: Support = {}
-    for ranges, names in row.items():
-        opsets = frozenset(parse_ranges(ranges))
-        for short_name in names.split():
-            parsed[ir.DataType.from_short_name(short_name)] = opsets
-    return parsed
 
 
 def parse_ranges(ranges: str) -> Iterable[int]:
@@ -338,7 +292,7 @@ def _either(firsts: PairSupport, second: bool) -> Support:
 
 
 @cache
-def _schemas() -> dict[str, dict[int, Any]]:
+def schemas() -> dict[str, dict[int, Any]]:
     """Give the schemas of the default domain: operator -> since_version -> schema."""
     schemas: dict[str, dict[int, Any]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
@@ -347,19 +301,19 @@ def _schemas() -> dict[str, dict[int, Any]]:
     return schemas
 
 
-def _from_schemas() -> Target:
+def schema_target(name: str) -> Target:
     """Build the target that allows what the ONNX standard allows."""
     newest: int = onnx.defs.onnx_opset_version()
     ops: dict[str, Support] = {}
     pairs: dict[str, PairSupport] = {}
-    for versions in _schemas().values():
+    for versions in schemas().values():
         for opset in range(MIN_OPSET, newest + 1):
             since = max((v for v in versions if v <= opset), default=None)
             if since is None or versions[since].deprecated:
                 continue
             _add_schema(ops, pairs, versions[since], opset)
     return Target(
-        _SCHEMA_TARGET,
+        name,
         runtime_version=onnx.__version__,
         opsets=(MIN_OPSET, newest),
         max_ir_version=onnx.IR_VERSION,

@@ -1,0 +1,231 @@
+"""Targets as JSON tables: those of this folder by their names, others by their paths.
+
+The form, with what `tools/probe_kernels.py` writes beside it:
+
+    {
+      "extends": "ort-cpu",                      what is not given is that target's
+      "runtime": "...", "runtime_version": "...",
+      "min_opset": 18, "max_opset": 21, "max_ir_version": 10,
+      "ops":   {"Add": {"18-21": "f32 i64"}},    operator key -> opsets -> element types
+      "pairs": {"Cast": {"f32": {"18-21": "f16 i64"}}},
+      "wrong": {"Max": {"18-21": "i64"}},        runs, and gives wrong numbers
+      "skipped": {"reason": "If Loop"},          not asked about
+      "naive_sums": true, ...                    the flags of `Target`
+    }
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import onnx_ir as ir
+
+from hlo2onnx.targets.target import (
+    MIN_OPSET,
+    PAIR_PARAMETERS,
+    PairSupport,
+    Support,
+    Target,
+    parse_ranges,
+    schema_target,
+    schemas,
+)
+
+SCHEMA_TARGET: Final = "onnx"
+"""The target that is no table: what the standard allows."""
+
+_PACKAGE: Final = "hlo2onnx.targets"
+_LIMITS: Final = ("min_opset", "max_opset", "max_ir_version")
+_FLAGS: Final = ("naive_sums", "loses_nan", "inlines_branches")
+_TEXTS: Final = ("extends", "runtime", "runtime_version", "onnx_version")
+_ROWS: Final = ("ops", "wrong", "zero_signs_lost")
+_PAIRS: Final = ("pairs", "wrong_pairs")
+_NAMES: Final = ("harmful_fusions", "skipped")
+_KEYS: Final = (*_TEXTS, *_LIMITS, *_FLAGS, *_ROWS, *_PAIRS, *_NAMES)
+_REQUIRED: Final = (*_LIMITS, "ops", "pairs")
+_RANGES: Final = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+
+
+def load_target(name: str) -> Target:
+    """Give the target of that name: "onnx", a JSON table of this folder ("ort-cpu"), or the path of
+    another table, which ends in ".json".
+
+    Raises:
+        ValueError: there is none, and the message lists those there are; or the table is
+            malformed, and the message says where.
+    """
+    if not name.endswith(".json"):
+        return _known_target(name)
+    path = Path(name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"target {name}: the file cannot be read: {error}") from error
+    own = path.stem.replace("_", "-")
+    if own == SCHEMA_TARGET:
+        raise ValueError(
+            f"target {name}: {own!r} is the plain standard; give the file another name"
+        )
+    try:
+        table = _parsed(text)
+        _check(table)
+        return _target(own, table)
+    except ValueError as error:
+        raise ValueError(f"target {name}: {error}") from error
+
+
+@cache
+def _known_target(name: str) -> Target:
+    if name == SCHEMA_TARGET:
+        return schema_target(SCHEMA_TARGET)
+    tables = {
+        file.name.removesuffix(".json").replace("_", "-"): file
+        for file in resources.files(_PACKAGE).iterdir()
+        if file.name.endswith(".json")
+    }
+    if name not in tables:
+        known = ", ".join(sorted([*tables, SCHEMA_TARGET]))
+        raise ValueError(
+            f"unknown target {name!r}; known targets: {known}, or the path of a table, <name>.json"
+        )
+    return _target(name, _parsed(tables[name].read_text(encoding="utf-8")))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"this is no JSON: {error}") from error
+
+
+def _target(name: str, table: Mapping[str, Any]) -> Target:
+    """Build a target from a parsed table.
+
+    Raises:
+        ValueError: A row is malformed, or the opsets are no range.
+    """
+    given: dict[str, Any] = {}
+    if "extends" in table:
+        given = _known_target(table["extends"]).parameters()
+    limits = dict(
+        zip(_LIMITS, (*given.get("opsets", ()), given.get("max_ir_version")), strict=False)
+    )
+    limits |= {key: table[key] for key in _LIMITS if key in table}
+    _check_limits(limits)
+    given |= {key: table[key] for key in _FLAGS if key in table}
+    for key, parse in (("ops", _support), ("pairs", _pair_support), ("wrong", _support)):
+        rows = {op: parse(f"{key}: {op}", row) for op, row in table.get(key, {}).items()}
+        given[key] = {**given.get(key, {}), **rows}
+    skipped = table.get("skipped", {}).items()
+    given["skipped"] = {
+        **given.get("skipped", {}),
+        **{op: reason for reason, ops in skipped for op in ops.split()},
+    }
+    if "harmful_fusions" in table:
+        given["harmful_fusions"] = table["harmful_fusions"]
+    given["runtime_version"] = table.get("runtime_version", given.get("runtime_version", "unknown"))
+    given["opsets"] = (limits["min_opset"], limits["max_opset"])
+    given["max_ir_version"] = limits["max_ir_version"]
+    return Target(name, **given)
+
+
+# -- what a table may hold ----------------------------------------------------------------------
+
+
+def _check(table: Any) -> None:
+    """Raises ValueError unless the keys of the table are known and their values of the right
+    kinds."""
+    if not isinstance(table, dict):
+        raise ValueError(f"a table is an object, not {type(table).__name__}")
+    for key, value in table.items():
+        if key not in _KEYS:
+            close = difflib.get_close_matches(key, _KEYS, 1)
+            advice = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(_KEYS)}"
+            raise ValueError(f"there is no key {key}; {advice}")
+        kind, called = _kind(key)
+        if type(value) is not kind:
+            raise ValueError(f"{key} is {json.dumps(value)[:40]}, not {called}")
+    for reason, ops in table.get("skipped", {}).items():
+        if not isinstance(ops, str):
+            raise ValueError(f'skipped: {reason}: {ops!r} is not a text, such as "If Loop"')
+    missing = [key for key in _REQUIRED if key not in table and "extends" not in table]
+    if missing:
+        raise ValueError(
+            f"it lacks {', '.join(missing)}; give them, or the target that it extends:"
+            ' "extends": "ort-cpu"'
+        )
+    for key in (*_ROWS, *_PAIRS):
+        for op in table.get(key, {}):
+            _check_operator(key, op)
+
+
+def _kind(key: str) -> tuple[type, str]:
+    if key in _LIMITS:
+        return int, "a whole number"
+    if key in _FLAGS:
+        return bool, "true or false"
+    return (str, "a text") if key in _TEXTS else (dict, "an object")
+
+
+def _check_limits(limits: Mapping[str, int]) -> None:
+    first, last = limits["min_opset"], limits["max_opset"]
+    if not MIN_OPSET <= first <= last:
+        raise ValueError(f"min_opset {first} and max_opset {last} are no range from {MIN_OPSET} on")
+
+
+def _check_operator(section: str, key: str) -> None:
+    """Raises ValueError unless ONNX has the operator, and the parameter that follows it."""
+    op_type = key.partition("[")[0].partition(".")[0]
+    known = schemas()
+    if op_type not in known:
+        close = difflib.get_close_matches(op_type, known, 1)
+        advice = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"{section}: ONNX has no operator {op_type}{advice}")
+    parameter = key.partition(".")[2]
+    names = {item.name for schema in known[op_type].values() for item in schema.inputs}
+    if parameter and parameter not in names:
+        raise ValueError(f"{section}: {op_type} has no input {parameter}")
+    if section in _PAIRS and key not in PAIR_PARAMETERS:
+        raise ValueError(f"{section}: {key} is none of {', '.join(PAIR_PARAMETERS)}")
+
+
+def _pair_support(where: str, rows: Any) -> PairSupport:
+    """Parse {"f32": {"18-26": "i32 i64"}}."""
+    _check_object(where, rows)
+    return {_dtype(where, first): _support(f"{where}: {first}", row) for first, row in rows.items()}
+
+
+def _support(where: str, row: Any) -> Support:
+    """Parse {"18-26": "f32 f64", "19,21-23": "bf16"}."""
+    _check_object(where, row)
+    parsed: Support = {}
+    for ranges, names in row.items():
+        if not _RANGES.fullmatch(ranges):
+            raise ValueError(f'{where}: {ranges!r} are no opsets; write them as "18-20,23"')
+        if not isinstance(names, str):
+            raise ValueError(f'{where}: {names!r} are no element types; write them as "f32 i64"')
+        opsets = frozenset(parse_ranges(ranges))
+        for name in names.split():
+            dtype = _dtype(where, name)
+            parsed[dtype] = parsed.get(dtype, frozenset()) | opsets
+    return parsed
+
+
+def _check_object(where: str, row: Any) -> None:
+    if not isinstance(row, dict):
+        raise ValueError(f"{where}: {json.dumps(row)[:40]} is not an object")
+
+
+def _dtype(where: str, name: str) -> ir.DataType:
+    try:
+        return ir.DataType.from_short_name(name)
+    except (KeyError, TypeError, ValueError):
+        known = ", ".join(dtype.short_name() for dtype in ir.DataType if dtype.value)
+        raise ValueError(f"{where}: there is no element type {name}; they are {known}") from None

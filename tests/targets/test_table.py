@@ -1,0 +1,165 @@
+"""Targets that are tables of their own: what they may hold, and what is wrong with others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from hlo2onnx import UsageError, translate
+from hlo2onnx.cli import main
+from hlo2onnx.targets import Target, load_target
+from hlo2onnx.targets.target import KEY_ATTRIBUTES
+
+F32, I64, F64 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.DOUBLE
+WHOLE = {
+    "runtime": "acme",
+    "runtime_version": "2.1",
+    "min_opset": 18,
+    "max_opset": 21,
+    "max_ir_version": 10,
+    "ops": {"Add": {"18-21": "f32 i64"}, "Tanh": {"18,20-21": "f32"}},
+    "pairs": {"Cast": {"f32": {"18-21": "i64"}}},
+    "wrong": {"Max": {"18-21": "i64"}},
+    "skipped": {"runs graphs": "If Loop"},
+    "naive_sums": True,
+}
+PROGRAM = """
+module { func.func public @main(%x: tensor<3xi32>) -> tensor<3xi32> {
+  %0 = stablehlo.add %x, %x : tensor<3xi32>
+  return %0 : tensor<3xi32>
+} }
+"""
+
+
+def written(folder: Path, table: Any, name: str = "acme_rt.json") -> str:
+    path = folder / name
+    path.write_text(table if isinstance(table, str) else json.dumps(table))
+    return str(path)
+
+
+def test_a_whole_table(tmp_path: Path) -> None:
+    target = load_target(written(tmp_path, WHOLE))
+    assert (target.name, target.runtime_version) == ("acme-rt", "2.1")
+    assert (target.min_opset, target.max_opset, target.max_ir_version) == (18, 21, 10)
+    assert target.supports("Add", I64, 21)
+    assert not target.supports("Tanh", F32, 19)
+    assert target.supports_cast(F32, I64, 20)
+    assert target.supports("Cast", F32, 20)
+    assert target.is_wrong("Max", I64, 18)
+    assert target.skipped["Loop"] == "runs graphs"
+    assert target.naive_sums
+    assert not target.loses_nan
+
+
+def test_what_a_table_extends(tmp_path: Path) -> None:
+    """What it gives goes first, by operator; the rest is that of the other target."""
+    own = {"extends": "ort-cpu", "max_opset": 21, "ops": {"Sin": {}}, "loses_nan": False}
+    target, cpu = load_target(written(tmp_path, own)), load_target("ort-cpu")
+    assert cpu.supports("Sin", F32, 20)
+    assert not target.supports("Sin", F32, 20)
+    assert target.supports("Cos", F32, 20)
+    assert (target.min_opset, target.max_opset) == (cpu.min_opset, 21)
+    assert (target.loses_nan, cpu.loses_nan) == (False, True)
+    assert target.harmful_fusions == cpu.harmful_fusions
+    assert target.skipped == cpu.skipped
+    assert target.is_wrong("Max", I64, 20)
+
+
+def test_the_standard_can_be_extended(tmp_path: Path) -> None:
+    target = load_target(written(tmp_path, {"extends": "onnx", "ops": {"Sin": {"18-26": "f32"}}}))
+    assert not target.supports("Sin", F64, 20)
+    assert target.supports("Pad[wrap]", F64, 20)  # variants are not told apart there
+    assert "Pad" in KEY_ATTRIBUTES
+
+
+def test_pairs_replace_those_of_the_other_target(tmp_path: Path) -> None:
+    pairs = {"Cast": {"f32": {"18-26": "i64"}}}
+    target = load_target(written(tmp_path, {"extends": "ort-cpu", "pairs": pairs}))
+    assert target.supports_cast(F32, I64, 20)
+    assert not target.supports_cast(F32, F64, 20)
+    assert not target.supports("Cast", F64, 20)
+    assert load_target("ort-cpu").supports("Cast", F64, 20)
+
+
+def test_the_table_of_onnxruntime_is_one_too(tmp_path: Path) -> None:
+    import hlo2onnx.targets
+
+    text = (Path(hlo2onnx.targets.__file__).parent / "ort_cpu.json").read_text()
+    copied, cpu = load_target(written(tmp_path, text)), load_target("ort-cpu")
+    assert vars(copied)["_ops"] == vars(Target("x", **cpu.parameters()))["_ops"]
+
+
+def test_a_model_for_it(tmp_path: Path) -> None:
+    """A path is a target for `translate` and for the command; a changed file is read again."""
+    path = written(tmp_path, {"extends": "ort-cpu", "ops": {"Add": {"18-26": "i64"}}})
+    program = translate(PROGRAM, target=Path(path))
+    assert program.report.target == "acme-rt"
+    assert {node.op_type for node in program.model.graph} == {"Cast", "Add"}
+    x = np.array([1, -2, 2**31 - 1], np.int32)
+    np.testing.assert_array_equal(program(x), x + x)
+    written(tmp_path, {"extends": "ort-cpu"})
+    source = tmp_path / "model.mlir"
+    source.write_text(PROGRAM)
+    output = tmp_path / "model.onnx"
+    assert main([str(source), "-o", str(output), "--target", path]) == 0
+    assert [node.op_type for node in translate(PROGRAM, target=path).model.graph] == ["Add"]
+
+
+MALFORMED = [
+    ("{", "this is no JSON: "),
+    ([1], "a table is an object, not list"),
+    ({"extends": "ort-cpu", "op": {}}, "there is no key op; did you mean ops?"),
+    ({"max_opset": 21}, "it lacks min_opset, max_ir_version, ops, pairs; give them, or the target"),
+    ({"extends": "tpu"}, "unknown target 'tpu'"),
+    ({"extends": 3}, "extends is 3, not a text"),
+    ({"extends": "ort-cpu", "max_opset": "21"}, 'max_opset is "21", not a whole number'),
+    ({"extends": "ort-cpu", "max_opset": True}, "max_opset is true, not a whole number"),
+    ({"extends": "ort-cpu", "naive_sums": 1}, "naive_sums is 1, not true or false"),
+    ({"extends": "ort-cpu", "ops": []}, "ops is [], not an object"),
+    ({"extends": "ort-cpu", "max_opset": 17}, "min_opset 18 and max_opset 17 are no range from 18"),
+    ({**WHOLE, "min_opset": 11}, "min_opset 11 and max_opset 21 are no range from 18 on"),
+    ({**WHOLE, "ops": {"Ad": {}}}, "ops: ONNX has no operator Ad; did you mean "),
+    ({**WHOLE, "ops": {"Add.C": {}}}, "ops: Add has no input C"),
+    ({**WHOLE, "pairs": {"Add": {}}}, "pairs: Add is none of Attention"),
+    ({**WHOLE, "ops": {"Add": ["f32"]}}, 'ops: Add: ["f32"] is not an object'),
+    ({**WHOLE, "ops": {"Add": {"all": "f32"}}}, "ops: Add: 'all' are no opsets; write them as"),
+    ({**WHOLE, "ops": {"Add": {"18": ["f32"]}}}, "ops: Add: ['f32'] are no element types"),
+    ({**WHOLE, "ops": {"Add": {"18": "f32 float"}}}, "ops: Add: there is no element type float;"),
+    ({**WHOLE, "pairs": {"Cast": {"x": {}}}}, "pairs: Cast: there is no element type x;"),
+    ({**WHOLE, "pairs": {"Cast": {"f32": {"18": "y"}}}}, "pairs: Cast: f32: there is no element"),
+    ({**WHOLE, "skipped": {"why": 1}}, "skipped: why: 1 is not a text"),
+]
+
+
+@pytest.mark.parametrize(("table", "why"), MALFORMED)
+def test_malformed_tables(table: Any, why: str, tmp_path: Path) -> None:
+    path = written(tmp_path, table)
+    with pytest.raises(UsageError) as caught:
+        translate(PROGRAM, target=path)
+    assert str(caught.value).startswith(f"target {path}: ")
+    assert why in str(caught.value)
+
+
+def test_files_that_are_no_tables(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"target nowhere\.json: the file cannot be read: .*No such"
+    ):
+        translate(PROGRAM, target="nowhere.json")
+    with pytest.raises(UsageError, match=r"'onnx' is the plain standard; give the file another"):
+        translate(PROGRAM, target=written(tmp_path, {"extends": "ort-cpu"}, "onnx.json"))
+    (tmp_path / "x.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="the file cannot be read: "):
+        translate(PROGRAM, target=tmp_path / "x.json")
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "model.mlir"
+    source.write_text(PROGRAM)
+    path = written(tmp_path, {"extends": "ort-cpu", "max_opset": 17})
+    assert main([str(source), "--target", path, "-o", str(tmp_path / "m.onnx")]) == 2
+    assert "max_opset 17" in capsys.readouterr().err
