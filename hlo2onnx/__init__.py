@@ -21,7 +21,7 @@ from hlo2onnx.errors import (
 if TYPE_CHECKING:
     from hlo2onnx.api import translate
     from hlo2onnx.program import OnnxProgram
-    from hlo2onnx.runtime.shared_weights import OnnxPrograms
+    from hlo2onnx.programs import OnnxPrograms
     from hlo2onnx.runtime.state import StateArray
     from hlo2onnx.verification.compare import Verification
 
@@ -50,7 +50,7 @@ __all__ = [
 
 _HOMES = {
     "OnnxProgram": "hlo2onnx.program",
-    "OnnxPrograms": "hlo2onnx.runtime.shared_weights",
+    "OnnxPrograms": "hlo2onnx.programs",
     "StateArray": "hlo2onnx.runtime.state",
     "Verification": "hlo2onnx.verification.compare",
     "translate": "hlo2onnx.api",

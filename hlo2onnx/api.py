@@ -14,12 +14,12 @@ import jax
 
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
-from hlo2onnx.ir.weight_names import STORAGE_TYPES
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
+from hlo2onnx.programs import OnnxPrograms
+from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES
 from hlo2onnx.runtime.output_paths import output_folder
-from hlo2onnx.runtime.shared_weights import OnnxPrograms
 from hlo2onnx.sources import Source, load
 from hlo2onnx.sources.bind import Bind, bound, named_without_argument, stored_as, values_to_bind
 from hlo2onnx.sources.partition import plain_function

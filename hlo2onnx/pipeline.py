@@ -16,7 +16,7 @@ from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.custom_domains import restore_names
 from hlo2onnx.ir.functions import each_graph, finish_functions
-from hlo2onnx.ir.weight_names import STORAGE_TYPES, name_weights, store_weights
+from hlo2onnx.ir.weight_names import name_weights
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
 from hlo2onnx.mlir.normalize import normalized
@@ -28,6 +28,7 @@ from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report
+from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES, store_weights
 from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.rewrite.licm import is_repeatable
-from hlo2onnx.rewrite.replace import all_nodes, subgraphs
 
 _OF_SHAPES = frozenset({"Shape", "Size"})
 """Operators that tell the same of all inputs of the same shapes."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import onnx_ir as oir
 import sympy
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import Expression, dim_of, expression, symbol, trip_number
+from hlo2onnx.ir.nodes import NodeBuilder
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
-
-if TYPE_CHECKING:
-    from hlo2onnx.ir.builder import GraphBuilder
 
 
 class Extents:
@@ -28,7 +25,7 @@ class Extents:
         builder: Makes the nodes.
     """
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: NodeBuilder) -> None:
         self._builder = builder
         self._global: dict[Expression, oir.Value] = {}
         self._local: dict[Expression, oir.Value] = {}
@@ -64,7 +61,7 @@ class Extents:
             rest = sympy.expand(formula + trip)
             if not rest.has(trip):
                 return b.op("Sub", self.scalar(dim_of(rest)), self._scalars[trip])  # type: ignore[no-any-return]
-        return b.squeeze(self.value(dim), [0])
+        return b.op("Squeeze", self.value(dim), b.i64([0]))  # type: ignore[no-any-return]
 
     def vector(self, dims: Sequence[Dim]) -> oir.Value:
         """The extents as a tensor of rank 1."""
@@ -73,7 +70,9 @@ class Extents:
         for static, run in groupby(dims, lambda dim: isinstance(dim, int)):
             items = list(run)
             parts += [builder.i64(items)] if static else [self.value(dim) for dim in items]  # type: ignore[arg-type]
-        return builder.concat(parts, 0) if parts else builder.i64([])
+        if len(parts) > 1:
+            return builder.op("Concat", *parts, axis=0)  # type: ignore[no-any-return]
+        return parts[0] if parts else builder.i64([])
 
     def value(self, dim: Dim) -> oir.Value:
         """The extent as a tensor of shape (1,).
@@ -91,7 +90,8 @@ class Extents:
         if formula.is_Integer:
             return self._builder.i64([int(formula)])
         if formula in self._scalars:
-            return self._builder.reshape(self._scalars[formula], [1])
+            b = self._builder
+            return b.op("Reshape", self._scalars[formula], b.i64([1]))  # type: ignore[no-any-return]
         if any(item in self._local or item in self._scalars for item in formula.free_symbols):
             return self._computed(formula)
         known = self._global.get(formula)
@@ -204,13 +204,13 @@ def _is_negative(term: Expression) -> bool:
     return bool(term.as_coeff_Mul()[0] < 0)
 
 
-def _chain(b: GraphBuilder, op_type: str, values: Sequence[oir.Value]) -> oir.Value:
+def _chain(b: NodeBuilder, op_type: str, values: Sequence[oir.Value]) -> oir.Value:
     result = values[0]
     for value in values[1:]:
         result = b.op(op_type, result, value)
     return result
 
 
-def _divided(b: GraphBuilder, x: oir.Value, divisor: int) -> oir.Value:
+def _divided(b: NodeBuilder, x: oir.Value, divisor: int) -> oir.Value:
     result: oir.Value = x if divisor == 1 else b.Div(x, b.i64([divisor]))
     return result

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.rewrite.replace import all_nodes
+from hlo2onnx.ir.traversal import all_nodes
 
 LONG_BYTES = 1024
 """Initializers with more bytes become inputs."""

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.names import Names
-from hlo2onnx.rewrite.replace import all_nodes
-
-if TYPE_CHECKING:
-    from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import all_nodes
 
 WEIGHT = "hlo2onnx.weight"
 """Where a constant keeps the name of the weight that it is, or was moved from."""
 
 SMALL_ELEMENTS = 16
 """Constants of up to this many elements are numbers of the program, not weights."""
-
-
-STORAGE_TYPES = {"bfloat16": oir.DataType.BFLOAT16, "float16": oir.DataType.FLOAT16}
-"""The types that f32 weights may be stored in, by name."""
 
 
 def inherit_name(sources: Sequence[oir.Value | None], made: oir.Value) -> None:
@@ -47,29 +38,6 @@ def name_weights(graph: oir.Graph) -> None:
     for value in sorted(values, key=lambda value: WEIGHT not in value.meta):
         value.name = taken.unique(_wanted(value))
         graph.register_initializer(value)
-
-
-def store_weights(builder: GraphBuilder, dtype: oir.DataType) -> int:
-    """Stores weights of f32 in a narrower type, with a Cast where they are read; returns how many
-    that changes.
-
-    Each is rounded once, to nearest, ties to even.
-    """
-    graph = builder.main_graph
-    changed = 0
-    for value in list(graph.initializers.values()):
-        tensor = value.const_value
-        if value.dtype != oir.DataType.FLOAT or tensor is None or tensor.size <= SMALL_ELEMENTS:
-            continue
-        name = str(value.meta.get(WEIGHT, value.name))
-        rounded = tensor.numpy().astype(dtype.numpy())
-        changed += not np.array_equal(rounded.astype(np.float32), tensor.numpy(), equal_nan=True)
-        narrow = builder.const(rounded, name=name)
-        with builder.at_start():
-            wide = builder.cast(narrow, oir.DataType.FLOAT)
-        oir.convenience.replace_all_uses_with(value, wide, replace_graph_outputs=True)
-        del graph.initializers[str(value.name)]
-    return changed
 
 
 def _wanted(value: oir.Value) -> str:

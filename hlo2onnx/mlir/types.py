@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
-from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.errors import UnsupportedOp, VerificationError
 
 Dim = int | None
 """A static extent, or None where the MLIR type says `?`."""
@@ -106,6 +106,23 @@ class TensorType:
 def element_type(mlir_type: Any) -> str:
     """The MLIR spelling of a tensor's element type ("f32", "ui8", "complex<f32>")."""
     return str(ir.RankedTensorType(mlir_type).element_type)
+
+
+def numpy_type(element: str) -> np.dtype:
+    """The numpy type that holds an MLIR element type ("complex<f32>" -> complex64).
+
+    Raises:
+        VerificationError: There is none.
+    """
+    if element == "complex<f32>":
+        return np.dtype(np.complex64)
+    if element == "complex<f64>":
+        return np.dtype(np.complex128)
+    if element in STORED_FLOATS:
+        return STORED_FLOATS[element]
+    if element not in ELEMENT_TYPES:
+        raise VerificationError(f"numpy has no type for {element}")
+    return ELEMENT_TYPES[element].numpy()
 
 
 def is_tensor(mlir_type: Any) -> bool:

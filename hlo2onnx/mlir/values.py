@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 from jaxlib.mlir import ir
 
-from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.values import INTEGERS
 from hlo2onnx.mlir.types import parts_of
 
@@ -48,4 +48,4 @@ def counts_along(value: Any, axis: int) -> bool:
         return False
     if extent is None:
         return part.dtype.bitwidth >= _EXTENT_BITS
-    return extent - 1 <= range_of_type(part.dtype).high
+    return extent - 1 <= int(ml_dtypes.iinfo(part.dtype.numpy()).max)

@@ -14,16 +14,10 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import remove_node
-from hlo2onnx.rewrite.replace import (
-    all_nodes,
-    can_replace,
-    detach,
-    remove_makers,
-    replace,
-    subgraphs,
-)
+from hlo2onnx.rewrite.replace import can_replace, detach, remove_makers, replace
 from hlo2onnx.targets import Target
 
 MAX_FIRINGS_PER_NODE = 50

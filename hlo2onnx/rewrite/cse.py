@@ -6,9 +6,10 @@ from collections.abc import Hashable, Iterator
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.rewrite.large_graphs import replace_input
 from hlo2onnx.rewrite.licm import is_repeatable
-from hlo2onnx.rewrite.replace import can_replace, replace, subgraphs
+from hlo2onnx.rewrite.replace import can_replace, replace
 
 
 def eliminate_common_subexpressions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.rewrite.replace import subgraphs
+from hlo2onnx.ir.traversal import subgraphs
 
 RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike",
                     "RandomUniform", "RandomUniformLike"})  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.expansion_notes import succeed
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
 
@@ -54,25 +55,6 @@ def _replace_value(old: oir.Value, new: oir.Value) -> None:
         name = old.name
         old.name = f"{name}:replaced"
         new.name = name
-
-
-def all_nodes(graph: oir.Graph) -> Iterator[oir.Node]:
-    """Every node of the graph and its subgraphs, outer before inner, safe against removal."""
-    for node in list(graph):
-        yield node
-        for subgraph in subgraphs(node):
-            yield from all_nodes(subgraph)
-
-
-def subgraphs(node: oir.Node) -> list[oir.Graph]:
-    """The node's own subgraphs (Loop and Scan bodies, If branches)."""
-    if not node.attributes:  # which most have not, and all are asked
-        return []
-    return [
-        attribute.as_graph()
-        for attribute in node.attributes.values()
-        if attribute.type == oir.AttributeType.GRAPH
-    ]
 
 
 def remove_unused(graph: oir.Graph) -> int:

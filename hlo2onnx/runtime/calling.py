@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.ir.dims import evaluate, solve
-from hlo2onnx.mlir.types import STORED_FLOATS
+from hlo2onnx.mlir.types import STORED_FLOATS, numpy_type
 from hlo2onnx.runtime.state import StateArray
+from hlo2onnx.sources.input_arrays import check_type, dims_text, input_array, is_key
 from hlo2onnx.sources.partition import combined
 from hlo2onnx.sources.signature import Port, Signature, Statics, Trees, key_paths
-from hlo2onnx.verification.inputs import numpy_type
 
 
 def flatten_arguments(
@@ -43,7 +42,7 @@ def flatten_arguments(
     else:
         pairs = _leaves(signature.trees, args, kwargs)
     arrays = [
-        input_array(leaf, port, dtype)
+        _input_array(leaf, port, dtype)
         for (leaf, dtype), port in zip(pairs, signature.inputs, strict=True)
     ]
     extents_of(signature, arrays)
@@ -68,7 +67,7 @@ def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, 
             solution = solve(dim, have)
         except ValueError as error:
             raise SignatureError(
-                f"argument {port.name} must have shape {_dims(port)}: {error}"
+                f"argument {port.name} must have shape {dims_text(port)}: {error}"
             ) from error
         if solution is not None:
             values.setdefault(*solution)
@@ -77,7 +76,7 @@ def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, 
         if wanted is not None and wanted != have:
             known = ", ".join(f"{name} = {value}" for name, value in sorted(values.items()))
             raise SignatureError(
-                f"argument {port.name} must have shape {_dims(port)}: {have} is not {dim}"
+                f"argument {port.name} must have shape {dims_text(port)}: {have} is not {dim}"
                 f" where {known}"
             )
     return values
@@ -180,112 +179,16 @@ def _argument(path: Sequence[Any]) -> str:
     return f"args[{parameter.idx}]{suffix}" if kind.idx == 0 else f"{parameter.key}={suffix}"
 
 
-# -- one argument -----------------------------------------------------------------------------
-
-
-def input_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
-    """One argument as the array that an input takes.
-
-    Args:
-        leaf: An array, or a Python scalar, or a typed PRNG key.
-        port: The input.
-        dtype: What JAX has for its type; None where there is no JAX function.
-
-    Raises:
-        SignatureError: Its shape or type does not fit.
-    """
-    wanted = numpy_type(port.element)
-    array: Any
-    if isinstance(leaf, StateArray):
-        array = leaf
-    elif type(leaf) in (bool, int, float, complex):
-        array = _from_scalar(leaf, wanted, port)
-    else:
-        array = _narrowed(_from_array(leaf, port, dtype), wanted, port)
-    if array.dtype != wanted:
-        raise SignatureError(f"argument {port.name} must be {wanted}, not {array.dtype}")
-    fits = len(array.shape) == len(port.shape) and all(
-        not isinstance(want, int) or have == want
-        for have, want in zip(array.shape, port.shape, strict=True)
-    )
-    if not fits:
-        raise SignatureError(
-            f"argument {port.name} must have shape {_dims(port)}, not {list(array.shape)}"
-        )
-    return array  # type: ignore[no-any-return]
-
-
-def _from_scalar(value: Any, wanted: np.dtype, port: Port) -> np.ndarray:
-    """A Python scalar in the input's type, as JAX's weak types would have it."""
-    if "bifc".index(_kind(wanted)) < (bool, int, float, complex).index(type(value)):
-        raise SignatureError(f"argument {port.name} must be {wanted}, not {value!r}")
-    if _kind(wanted) == "i":
-        _check_range(value, value, wanted, port)
-    try:
-        with np.errstate(over="ignore"):
-            return np.asarray(value).astype(wanted)
-    except OverflowError as error:
-        raise SignatureError(f"argument {port.name}: {error}") from error
-
-
-def _from_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
-    if isinstance(leaf, jax.core.Tracer):
-        raise SignatureError("an OnnxProgram runs in ONNX Runtime: JAX cannot trace it")
-    if isinstance(leaf, jax.Array) and _is_key(leaf.dtype):
-        if _is_key(dtype) and leaf.dtype != dtype:
-            raise SignatureError(f"argument {port.name} must be of type {dtype}, not {leaf.dtype}")
-        leaf = jax.random.key_data(leaf)
-    try:
-        array = np.asarray(leaf)
-    except (TypeError, ValueError) as error:
-        raise SignatureError(f"argument {port.name} is no array: {error}") from error
-    if array.dtype == jax.dtypes.float0:
-        return np.zeros(array.shape, bool)
-    return array
-
-
-_NARROW = {
-    np.dtype(np.float64): np.dtype(np.float32),
-    np.dtype(np.complex128): np.dtype(np.complex64),
-    np.dtype(np.int64): np.dtype(np.int32),
-    np.dtype(np.uint64): np.dtype(np.uint32),
-}
-
-
-def _narrowed(array: np.ndarray, wanted: np.dtype, port: Port) -> np.ndarray:
-    """A 64-bit array in 32 bits, if that is wanted and JAX would do it too."""
-    if _NARROW.get(array.dtype) != wanted or jax.config.jax_enable_x64:
-        return array
-    if _kind(wanted) == "i" and array.size:
-        _check_range(int(array.min()), int(array.max()), wanted, port)
-    with np.errstate(over="ignore"):
-        return array.astype(wanted)
-
-
-def _check_range(lowest: int, highest: int, wanted: np.dtype, port: Port) -> None:
-    info = ml_dtypes.iinfo(wanted)
-    if lowest < info.min or highest > info.max:
-        value = lowest if lowest < info.min else highest
-        raise SignatureError(f"argument {port.name} is {wanted} and cannot hold {value}")
-
-
-def _kind(dtype: np.dtype) -> str:
-    """b, i (signed or not), f or c; numpy itself knows only V for the types of ml_dtypes."""
-    if dtype.kind in "bfc":
-        return dtype.kind
-    return "i" if dtype.kind in "iu" or "int" in dtype.name else "f"
-
-
-def _is_key(dtype: Any) -> bool:
-    return dtype is not None and bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+def _input_array(leaf: Any, port: Port, dtype: Any) -> Any:
+    """See `input_array`; an array in the runtime's memory stays there."""
+    if not isinstance(leaf, StateArray):
+        return input_array(leaf, port, dtype)
+    check_type(leaf, port)
+    return leaf
 
 
 def _shown(port: Port) -> str:
-    return f"{port.name}: {port.element}{_dims(port)}"
-
-
-def _dims(port: Port) -> str:
-    return f"[{', '.join(map(str, port.shape))}]"
+    return f"{port.name}: {port.element}{dims_text(port)}"
 
 
 # -- the model's side -------------------------------------------------------------------------
@@ -345,7 +248,7 @@ def unflatten_results(signature: Signature, arrays: Sequence[np.ndarray]) -> Any
 def _result(dtype: Any, array: np.ndarray) -> Any:
     if dtype == jax.dtypes.float0:
         return np.zeros(array.shape, jax.dtypes.float0)
-    if _is_key(dtype):
+    if is_key(dtype):
         return jax.random.wrap_key_data(array, impl=_key_impl(dtype))
     return array
 

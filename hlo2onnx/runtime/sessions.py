@@ -12,7 +12,7 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.verification.denormals import FlushingThread
+from hlo2onnx.runtime.denormals import FlushingThread
 
 Result = TypeVar("Result")
 
@@ -46,7 +46,7 @@ class OrtProgram:
         profile: Start of the path of a file that ORT's profiler writes, see
             `hlo2onnx.runtime.profiling`.
         denormals: "keep", or "flush" to take denormal floats for zeros, as XLA does on the CPU.
-            The session then runs in a thread of its own (`hlo2onnx.verification.denormals`).
+            The session then runs in a thread of its own (`hlo2onnx.runtime.denormals`).
 
     Raises:
         VerificationError: ORT does not load the model or a library, or denormals cannot be flushed

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram, from_ort, to_ort
 from hlo2onnx.runtime.state import StateArray
 from hlo2onnx.sources.signature import Port, Signature
-from hlo2onnx.verification.inputs import numpy_type
 
 _IN_PLACE = frozenset({"ScatterElements", "ScatterND"})
 """Operators that ONNX Runtime runs without a copy where the output is in the memory of `data`."""

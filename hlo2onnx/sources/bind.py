@@ -11,7 +11,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
-from hlo2onnx.runtime.calling import input_array
+from hlo2onnx.sources.input_arrays import input_array
 from hlo2onnx.sources.signature import Bound, Leaf, Signature, Statics, Trees, key_paths
 from hlo2onnx.sources.source import Source
 

@@ -10,26 +10,8 @@ import numpy as np
 
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.ir.dims import evaluate, free_symbols
-from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
+from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.sources.signature import Port
-
-
-def numpy_type(element: str) -> np.dtype:
-    """The numpy type that holds an MLIR element type ("complex<f32>" -> complex64).
-
-    Raises:
-        VerificationError: There is none.
-    """
-    if element == "complex<f32>":
-        return np.dtype(np.complex64)
-    if element == "complex<f64>":
-        return np.dtype(np.complex128)
-    if element in STORED_FLOATS:
-        return STORED_FLOATS[element]
-    if element not in ELEMENT_TYPES:
-        raise VerificationError(f"numpy has no type for {element}")
-    return ELEMENT_TYPES[element].numpy()
-
 
 SIZE = 3
 """What a dynamic extent is, where nothing is said."""

@@ -17,11 +17,11 @@ from hlo2onnx.mlir.parametrize import large_constants_as_arguments
 from hlo2onnx.mlir.quant.to_integers import is_quantized, quantized_to_math
 from hlo2onnx.mlir.specialize import make_main
 from hlo2onnx.mlir.tuples import flatten_results
+from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.specialize import specialized, symbols_of
 from hlo2onnx.verification.f64_reference import is_evaluation_of, widen, widened
-from hlo2onnx.verification.inputs import numpy_type
 from hlo2onnx.verification.reference_with_factors import Form, OpenReference, has_decompositions
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
 

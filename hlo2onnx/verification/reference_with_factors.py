@@ -17,10 +17,9 @@ import numpy as np
 from hlo2onnx.lowering.jax_expansions import function_of
 from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
 from hlo2onnx.mlir.expose_values import Opener
-from hlo2onnx.mlir.types import element_type, shape_of
+from hlo2onnx.mlir.types import element_type, numpy_type, shape_of
 from hlo2onnx.mlir.walk import operations_of
 from hlo2onnx.verification.decompositions import Decomposition, decomposition_of
-from hlo2onnx.verification.inputs import numpy_type
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
 Form = Literal["plain", "wide", "flipped"]

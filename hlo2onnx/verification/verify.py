@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from hlo2onnx.runtime.calling import from_model, to_model
+from hlo2onnx.runtime.denormals import can_flush
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.sources.signature import Port
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.compare import Comparison, Verification, compare
-from hlo2onnx.verification.denormals import can_flush
 from hlo2onnx.verification.inputs import is_float, random_array
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference

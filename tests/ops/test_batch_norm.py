@@ -10,7 +10,7 @@ from against_xla import Run, against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 INFERENCE = """
 module {{ func.func public @main(

@@ -14,7 +14,7 @@ from edge_values import edge_values, pairs
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 FLOATS = ["f32", "f64", "f16", "bf16"]
 Exact = Callable[..., np.ndarray]

@@ -16,8 +16,8 @@ from jax import lax
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
+from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.runtime.sessions import OrtProgram
-from hlo2onnx.verification.inputs import numpy_type
 
 
 @dataclass(frozen=True)

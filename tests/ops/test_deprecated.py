@@ -10,7 +10,7 @@ from edge_values import edge_values
 
 from dialect_handlers.stablehlo.deprecated import selected
 from hlo2onnx import translate
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 pytestmark = pytest.mark.wide
 

@@ -10,8 +10,8 @@ import pytest
 from against_xla import against_xla
 
 import hlo2onnx
+from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.verification.inputs import numpy_type
 
 RULE_NAMES = frozenset(rule.name for rule in RULES)
 

@@ -17,7 +17,7 @@ from rule_names import RULE_NAMES
 
 from dialect_handlers.stablehlo import dynamic_slice as handler
 from hlo2onnx import translate
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 Start = int | str
 """A number is a constant of the program; "@3" is the input 3."""

@@ -20,7 +20,7 @@ from scatter_case import tensor
 from dialect_handlers.stablehlo.dynamic_update_slice import dynamic_update_slice
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 Start = int | str
 """A number is a constant of the program; "@3" is the input 3."""

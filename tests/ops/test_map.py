@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hlo2onnx
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 
 def tensor(shape: Sequence[int], element: str) -> str:

@@ -11,7 +11,7 @@ from edge_values import edge_values
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 PAD = """
 module {{ func.func public @main(%arg0: {operand}, %arg1: tensor<{element}>) -> {result} {{

@@ -16,8 +16,8 @@ from hlo2onnx import LoadError, translate
 from hlo2onnx.mlir.context import parse_module
 from hlo2onnx.mlir.passes import run_pipeline
 from hlo2onnx.mlir.quant.types import Quantization, parse_quantization
+from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.runtime.sessions import OrtProgram
-from hlo2onnx.verification.inputs import numpy_type
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
 EXACT = {"nan": "xla"}

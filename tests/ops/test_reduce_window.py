@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from window_case import FLOATS, Case, like, program, spelt, tensor, values
 
 import hlo2onnx
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 
 def edges(case: Case, seed: int = 0) -> np.ndarray:

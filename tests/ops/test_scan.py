@@ -7,7 +7,7 @@ import pytest
 from against_xla import against_xla
 
 from hlo2onnx import translate
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 
 def tensor(dims: tuple[int, ...], element: str) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scatter_case import CASES, ELEMENTS, FRAMES, FRAMES_LAST, NOWHERE, ROWS, SCALAR, WINDOW, Case
 
 from hlo2onnx import translate
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 
 @pytest.mark.parametrize("region", ["set", "add", "maximum", "doubling"])

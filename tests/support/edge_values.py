@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 _FLOAT_EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 1e-3, 100.25, -7.75]
 

@@ -11,9 +11,9 @@ import onnx_ir as oir
 from rewriting import Build, Inputs, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.rewrite.replace import subgraphs
 
 Results = Sequence[oir.Value]
 Step = Callable[..., tuple[Results, Results]]

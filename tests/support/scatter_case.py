@@ -12,7 +12,7 @@ from against_xla import Run, against_xla
 from edge_values import edge_values
 
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 REGIONS = {
     "set": "stablehlo.return %b : {s}",

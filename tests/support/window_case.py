@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from against_xla import Run, against_xla
 
-from hlo2onnx.verification.inputs import numpy_type
+from hlo2onnx.mlir.types import numpy_type
 
 FLOATS = ["f32", "f64", "f16", "bf16"]
 

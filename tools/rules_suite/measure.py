@@ -9,8 +9,8 @@ from typing import Any
 import onnx_ir as oir
 
 import hlo2onnx
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import const_number, shape_of
-from hlo2onnx.rewrite.replace import subgraphs
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.counted_loop import counted
-from hlo2onnx.rewrite.replace import subgraphs
 
 
 class Nested:

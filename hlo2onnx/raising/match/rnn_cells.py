@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import difference, fixed
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
@@ -21,7 +22,6 @@ from hlo2onnx.raising.match.counted_loop import (
 )
 from hlo2onnx.raising.match.linear_terms import Part, Product, Sums, Term
 from hlo2onnx.raising.match.rnn_weights import Gate, gate_of, inputs_of, stacked, vectors
-from hlo2onnx.rewrite.replace import subgraphs
 
 
 @dataclass(frozen=True)

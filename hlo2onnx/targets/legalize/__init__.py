@@ -17,11 +17,12 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import Refusal, TranslationError
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.licm import hoist_invariants
-from hlo2onnx.rewrite.replace import all_nodes, remove_unused, replace
+from hlo2onnx.rewrite.replace import remove_unused, replace
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS
 from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
 from hlo2onnx.targets.legalize.casts import (

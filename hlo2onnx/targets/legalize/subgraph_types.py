@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.values import dtype_of
-from hlo2onnx.rewrite.replace import all_nodes, subgraphs
 from hlo2onnx.targets.legalize.carriers import carriers_of
 from hlo2onnx.targets.target import Target
 

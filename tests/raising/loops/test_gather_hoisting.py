@@ -16,8 +16,8 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize
-from hlo2onnx.rewrite.replace import subgraphs
 
 RNG = np.random.default_rng(0)
 TABLE = np.sort(RNG.normal(size=50)).astype(np.float32)

@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 import hlo2onnx
-from hlo2onnx.rewrite.replace import subgraphs
+from hlo2onnx.ir.traversal import subgraphs
 
 KEY = np.array([7, 11], np.uint32)
 X = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)

@@ -15,8 +15,8 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
-from hlo2onnx.rewrite.replace import subgraphs
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(7, 3, 4)).astype(np.float32)

@@ -13,8 +13,8 @@ import pytest
 from jax import lax
 
 import hlo2onnx
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import shape_of
-from hlo2onnx.rewrite.replace import subgraphs
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(9, 4)).astype(np.float32)

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import hlo2onnx
-from hlo2onnx.rewrite.replace import subgraphs
+from hlo2onnx.ir.traversal import subgraphs
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, size=(40, 6, 3)).astype(np.float32)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, rebuilt, separate
 from hlo2onnx.raising.match.nested_loops import copied, reads
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable, row_bytes
 from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
-from hlo2onnx.rewrite.replace import detach, subgraphs
+from hlo2onnx.rewrite.replace import detach
 
 LEAST_WORK = 24
 """How many nodes a trip must be spared: another loop takes as long as three in each of its trips,

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import Shape, attributes_of, const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
 from hlo2onnx.raising.rules.loops.carry_layout import is_row
 from hlo2onnx.rewrite.licm import is_repeatable
-from hlo2onnx.rewrite.replace import subgraphs
 
 MOST_NODES = 48
 """What an unrolled loop may be made of; the loop itself costs as much as about ten nodes."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING
+from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import (
@@ -21,7 +22,7 @@ from hlo2onnx.raising.match.counted_loop import (
 )
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable, row_bytes
 from hlo2onnx.rewrite.licm import is_repeatable
-from hlo2onnx.rewrite.replace import remove_makers, subgraphs
+from hlo2onnx.rewrite.replace import remove_makers
 
 FEW_BYTES = 1 << 16
 """What a trip may read of a batched value that the body could compute from less."""

@@ -12,7 +12,8 @@ from processes import run_python
 
 import hlo2onnx
 from hlo2onnx.errors import UsageError, VerificationError
-from hlo2onnx.verification import denormals, verify
+from hlo2onnx.runtime import denormals
+from hlo2onnx.verification import verify
 
 DENORMAL = {np.float32: 1e-40, np.float64: 1e-310}
 
