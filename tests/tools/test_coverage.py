@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from coverage_suite.page import PAGE, RECORD, ROOT, dialect_ops, page_of
+from coverage_suite.page import PAGE, RECORD, ROOT, dialect_ops, files_of, handlers_of, page_of
 from coverage_suite.recorder import ops_of
 
 from hlo2onnx.limitations import ALWAYS, LIMITATIONS
@@ -47,6 +47,27 @@ def test_no_row_is_empty(op: str) -> None:
 def test_no_row_is_without_words() -> None:
     wordless = [op for op in dialect_ops() if f"| `{op}` |  |" in page_of(RECORDED)]
     assert not wordless, f"{wordless}: the handlers have no docstring"
+
+
+@pytest.mark.parametrize(
+    ("op", "files"),
+    [
+        ("stablehlo.gather", ["dialect_handlers/stablehlo/gather/handler.py"]),
+        ("chlo.acos", ["dialect_handlers/chlo/elementwise.py"]),  # in a table
+        ("mhlo.topk", ["dialect_handlers/custom_calls/top_k.py"]),
+        ("chlo.erfc", []),  # expanded by MLIR
+    ],
+)
+def test_files_of_handlers(op: str, files: list[str]) -> None:
+    assert files_of(op) == files
+
+
+def test_every_handler_has_a_file_in_a_room_of_its_dialect() -> None:
+    for op in dialect_ops():
+        for file in files_of(op):
+            assert (ROOT / file).exists()
+            assert not file.startswith("dialect_handlers/common/"), op
+        assert bool(files_of(op)) == bool(handlers_of(op))
 
 
 def test_what_is_always_refused_is_never_translated() -> None:

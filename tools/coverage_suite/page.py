@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,9 @@ ORDER = [
     "quantized",
 ]
 
+HANDLERS = Path("dialect_handlers")
+COMMON = HANDLERS / "common"
+
 NOT_PROGRAMS = frozenset({"stablehlo.return", "chlo.return"})
 """Terminators of regions, which are part of the op around them."""
 
@@ -37,8 +42,9 @@ HEAD = """# Op coverage
 Written by `python tools/coverage.py`; do not edit. Recorded with jaxlib {jaxlib}.
 
 Every op of the StableHLO and CHLO dialects, what it becomes, the element types in which passing
-tests translate it, and how many tests do. An op is about the type of its result, or of its operands
-where the result is a predicate. What is refused, and why, stands at the end.
+tests translate it, how many tests do, and the file of its handler. An op counts for the type of its
+result, or of its operands where the result is a predicate. The last table says what is refused, and
+why.
 """
 
 
@@ -50,10 +56,12 @@ class Row:
     becomes: str
     types: Sequence[str]
     tests: int
+    files: Sequence[str]
 
     def __str__(self) -> str:
         types = " ".join(sorted(self.types, key=_order)) or "none"
-        return f"| `{self.op}` | {self.becomes} | {types} | {self.tests} |"
+        files = ", ".join(f"[{short(file)}](../{file})" for file in self.files)
+        return f"| `{self.op}` | {self.becomes} | {types} | {self.tests} | {files} |"
 
 
 def dialect_ops() -> list[str]:
@@ -117,22 +125,61 @@ def page_of(record: Mapping[str, Any]) -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    head = ["| op | becomes | element types tested | tests |", "| --- | --- | --- | ---: |"]
+    head = [
+        "| op | becomes | element types tested | tests | handler |",
+        "| --- | --- | --- | ---: | --- |",
+    ]
     return "\n".join([*head, *map(str, rows)])
 
 
 def _row(op: str, ops: Mapping[str, Any], shown: str = "") -> Row:
     files = ops.get(op, {}).values()
     types = {element for entry in files for element in entry["types"]}
-    return Row(shown or op, _becomes(op), sorted(types), sum(entry["tests"] for entry in files))
+    count = sum(entry["tests"] for entry in files)
+    return Row(shown or op, _becomes(op), sorted(types), count, files_of(op))
+
+
+def handlers_of(op: str) -> list[Handler]:
+    """The handlers of an op, or of a custom call: for real, then for complex values."""
+    registry = load_handlers()
+    keys = (op, call_key(op))
+    return [*filter(None, (registry.find(key, c) for key in keys for c in (False, True)))]
+
+
+def files_of(op: str) -> list[str]:
+    """The files of an op's handlers, below the root of the repository.
+
+    Where a table in another file makes the handler, as of ops that are one operator, it is that file.
+    """
+    paths = (Path(inspect.getfile(inspect.unwrap(item.function))) for item in handlers_of(op))
+    files = dict.fromkeys(path.resolve().relative_to(ROOT) for path in paths)
+    found = [file for file in files if COMMON not in file.parents]
+    if found != list(files):
+        found += (path.relative_to(ROOT) for path in _sources() if f'"{op}"' in _text(path))
+    return [file.as_posix() for file in dict.fromkeys(found)] or [f.as_posix() for f in files]
+
+
+@cache
+def _sources() -> list[Path]:
+    """The files of handlers, without those that they share."""
+    folder = ROOT / HANDLERS
+    return [path for path in sorted(folder.rglob("*.py")) if ROOT / COMMON not in path.parents]
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def short(file: str) -> str:
+    """A file of a handler as the page shows it: below the package, without the suffix."""
+    return file.removeprefix("dialect_handlers/").removesuffix(".py")
 
 
 def _becomes(op: str) -> str:
-    registry = load_handlers()
-    keys = (op, call_key(op))
-    handler = next(filter(None, (registry.find(k, c) for k in keys for c in (False, True))), None)
-    if handler is not None:
-        lines = (handler.function.__doc__ or "").strip().partition("\n\n")[0]
+    handlers = handlers_of(op)
+    if handlers:
+        lines = (handlers[0].function.__doc__ or "").strip().partition("\n\n")[0]
         return " ".join(lines.split()).replace("|", "\\|")
     if any(op in limitation.ops for limitation in LIMITATIONS.values()):
         return "refused, see below"
