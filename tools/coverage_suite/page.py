@@ -149,7 +149,7 @@ def handlers_of(op: str) -> list[Handler]:
 def files_of(op: str) -> list[str]:
     """The files of an op's handlers, below the root of the repository.
 
-    Where a table in another file makes the handler, as of ops that are one operator, it is that file.
+    Where a table in another file makes the handler, as of ops that are one operator: that file.
     """
     paths = (Path(inspect.getfile(inspect.unwrap(item.function))) for item in handlers_of(op))
     files = dict.fromkeys(path.resolve().relative_to(ROOT) for path in paths)
