@@ -8,7 +8,8 @@ chooses, where its results are as good as LAPACK's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,8 @@ Form = Literal["plain", "wide", "flipped"]
 Results = Mapping[str, np.ndarray]
 
 
-class Site(NamedTuple):
+@dataclass(frozen=True)
+class Site:
     """What one decomposition was given, and gave.
 
     Attributes:
