@@ -57,11 +57,11 @@ class Extents:
             if rest == 0:
                 return self._scalars[trip]
             if not rest.has(trip):
-                return b.op("Add", self.scalar(dim_of(rest)), self._scalars[trip])  # type: ignore[no-any-return]
+                return b.op("Add", self.scalar(dim_of(rest)), self._scalars[trip])
             rest = sympy.expand(formula + trip)
             if not rest.has(trip):
-                return b.op("Sub", self.scalar(dim_of(rest)), self._scalars[trip])  # type: ignore[no-any-return]
-        return b.op("Squeeze", self.value(dim), b.i64([0]))  # type: ignore[no-any-return]
+                return b.op("Sub", self.scalar(dim_of(rest)), self._scalars[trip])
+        return b.op("Squeeze", self.value(dim), b.i64([0]))
 
     def vector(self, dims: Sequence[Dim]) -> oir.Value:
         """The extents as a tensor of rank 1."""
@@ -71,7 +71,7 @@ class Extents:
             items = list(run)
             parts += [builder.i64(items)] if static else [self.value(dim) for dim in items]  # type: ignore[arg-type]
         if len(parts) > 1:
-            return builder.op("Concat", *parts, axis=0)  # type: ignore[no-any-return]
+            return builder.op("Concat", *parts, axis=0)
         return parts[0] if parts else builder.i64([])
 
     def value(self, dim: Dim) -> oir.Value:
@@ -91,7 +91,7 @@ class Extents:
             return self._builder.i64([int(formula)])
         if formula in self._scalars:
             b = self._builder
-            return b.op("Reshape", self._scalars[formula], b.i64([1]))  # type: ignore[no-any-return]
+            return b.op("Reshape", self._scalars[formula], b.i64([1]))
         if any(item in self._local or item in self._scalars for item in formula.free_symbols):
             return self._computed(formula)
         known = self._global.get(formula)
