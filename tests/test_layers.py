@@ -196,6 +196,21 @@ def test_kinds_of_imports(text: str, kinds: dict[str, str]) -> None:
     assert dict(within(ast.parse(text))) == kinds
 
 
+@pytest.mark.parametrize(
+    ("importer", "imported", "upward"),
+    [
+        ("hlo2onnx.mlir.types", "hlo2onnx.ir.values", False),
+        ("hlo2onnx.ir.values", "hlo2onnx.mlir.types", True),
+        ("hlo2onnx.ir.values", "hlo2onnx.ir.dims", False),
+        ("hlo2onnx.raising.engine", "hlo2onnx.lowering.op", True),  # beside it
+        ("hlo2onnx.lowering.op", "dialect_handlers.stablehlo.pad", True),
+        ("hlo2onnx", "hlo2onnx.api", False),
+    ],
+)
+def test_which_imports_run_upwards(importer: str, imported: str, upward: bool) -> None:
+    assert is_upward(Import(importer, imported, "top")) == upward
+
+
 def test_circles_are_found() -> None:
     names = ["hlo2onnx.errors", "hlo2onnx.report", "hlo2onnx.options"]
     pairs = [(names[0], names[1]), (names[1], names[2]), (names[2], names[0])]
