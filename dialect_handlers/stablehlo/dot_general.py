@@ -29,7 +29,7 @@ def dot_general(em: Emitter, op: Op, *, dot_dimension_numbers: Any) -> Parts:
     types = parts_of(op.results[0].type)
     if len(types) != len(lhs):
         raise unsupported("mixed parts")
-    readers_perm = _readers_perm(op) if len(types) == 1 else None
+    readers_perm = _readers_perm(op)
 
     def contraction(x: oir.Value, y: oir.Value) -> oir.Value:
         return contract(

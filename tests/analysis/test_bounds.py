@@ -176,6 +176,36 @@ def test_cast_from_integers(source: type) -> None:
     assert Facts().float_range(model.graph.outputs[0]) == FloatRange(float(low), float(high))
 
 
+@pytest.mark.parametrize("bounds", [(1.0, None), (None, 1.0), (None, None)])
+def test_a_clip_with_one_bound(bounds: tuple[float | None, float | None]) -> None:
+    """Nothing is told of it."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        given = [None if bound is None else b.scalar(bound, T.FLOAT) for bound in bounds]
+        while given and given[-1] is None:
+            given.pop()
+        result: oir.Value = b.Clip(b.Tanh(x), *given)
+        return result
+
+    model = model_of(build, {"x": np.zeros(1, np.float32)})
+    assert Facts().float_range(model.graph.outputs[0]) == ANYTHING
+
+
+@pytest.mark.parametrize(
+    "op_type", ["Sin", "Cos", "Erf", "Tanh", "Sigmoid", "Softmax", "Exp", "Sqrt"]
+)
+def test_bounded_functions(op_type: str) -> None:
+    """The bounds are those of the function, which it comes close to."""
+    x = np.array([-np.inf, -90, -np.pi, -np.pi / 2, 0, np.pi / 2, np.pi, 90], np.float32)
+    model = model_of(lambda b, x: b.op(op_type, x), {"x": x})
+    low, high = Facts().float_range(model.graph.outputs[0])
+    result = _run(model, x)
+    result = result[~np.isnan(result)]
+    assert low == pytest.approx(result.min() if op_type != "Softmax" else 0, abs=1e-6)
+    top = {"Exp": math.inf, "Sqrt": math.inf, "Softmax": 1.0}
+    assert high == pytest.approx(top.get(op_type, result.max()), abs=1e-6)
+
+
 def test_constants() -> None:
     facts, builder = Facts(), GraphBuilder(oir.Graph([], [], nodes=[]), 23)
     assert facts.float_range(builder.const(np.array([1, -2.5, np.nan]))) == FloatRange(-2.5, 1.0)

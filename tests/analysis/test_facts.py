@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -108,3 +110,84 @@ def test_above_minus_infinity_holds() -> None:
     content = oir.to_proto(model).SerializeToString()
     for claim, result in zip(claims, OrtProgram(content)({"x": x}), strict=True):
         assert not (claim and np.isneginf(result).any())
+
+
+def test_which_operators_make_nan_of_nan_only() -> None:
+    """Numbers stay numbers; infinities make NaN in sums, products and by functions of waves."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        anything = b.Where(b.IsNaN(x), b.scalar(-3.5, T.FLOAT), x)
+        bounded = b.Clip(anything, b.scalar(-1, T.FLOAT), b.scalar(9, T.FLOAT))
+        free = [anything, bounded, b.Sigmoid(anything), b.Max(anything, bounded)]
+        free += [b.Add(bounded, bounded), b.Mul(bounded, bounded), b.Sub(bounded, bounded)]
+        free += [b.ReduceMax(anything), b.Cast(b.Cast(x, to=T.INT32), to=T.FLOAT)]
+        free += [
+            b.Cast(anything, to=T.BFLOAT16),
+            b.Cast(x, to=T.INT32),
+            b.reshape(anything, [3, 1]),
+        ]
+        may_be = [b.Sin(anything), b.Sqrt(anything), b.Log(bounded), b.Div(bounded, bounded)]
+        may_be += [b.Add(anything, bounded), b.Mul(bounded, anything), b.Max(x, bounded)]
+        may_be += [b.Where(b.IsInf(x), bounded, x), b.Where(b.IsNaN(bounded), bounded, x)]
+        may_be += [b.Where(b.IsNaN(x), x, bounded), b.ReduceSum(bounded), b.Relu(x)]
+        may_be += [b.Cast(bounded, to=T.FLOAT8E4M3FN), b.Cast(x, to=T.DOUBLE), b.Identity(x)]
+        return [*free, *may_be]
+
+    outputs = model_of(build, {"x": np.zeros(3, np.float32)}).graph.outputs
+    assert list(map(Facts().nan_free, outputs)) == [True] * 12 + [False] * 15
+
+
+def test_constants_that_are_examined() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        most, more = np.ones(1 << 16, np.float32), np.ones((1 << 16) + 1, np.float32)
+        infinite = np.array([1, -np.inf, np.nan], np.float32)
+        return [b.const(array) for array in (most, more, infinite, -infinite)]
+
+    values = model_of(build, {"x": np.zeros(3, np.float32)}).graph.outputs
+    assert [Facts().nan_free(value) for value in values] == [True, False, False, False]
+    assert [Facts().above_minus_infinity(value) for value in values] == [True, False, False, True]
+    assert [Facts().float_range(value).low for value in values] == [1, -np.inf, -np.inf, -1]
+    counts = [np.ones(1 << 16, np.int32), np.ones((1 << 16) + 1, np.int32), np.ones(0, np.int32)]
+    whole = Range(-(2**31), 2**31 - 1)
+    values = model_of(lambda b: [b.const(array) for array in counts], {}).graph.outputs
+    assert [Facts().int_range(value) for value in values] == [Range(1, 1), whole, whole]
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda b, x: b.Less(b.Clip(x, b.i64(0), b.i64(3)), b.i64(4)), True),
+        (lambda b, x: b.Less(b.Clip(x, b.i64(0), b.i64(3)), b.i64(3)), None),
+        (lambda b, x: b.Less(b.Clip(x, b.i64(3), b.i64(5)), b.i64(3)), False),
+        (lambda b, x: b.Not(b.Less(b.i64([1, 2]), b.i64(3))), False),
+        (lambda b, x: b.Not(b.Less(x, b.i64(3))), None),
+        (lambda b, x: b.Reshape(b.const(np.array([True, True])), b.i64([2, 1])), True),
+        (lambda b, x: b.const(np.array([True, False])), None),
+        (lambda b, x: b.const(np.array([], bool)), None),
+        (lambda b, x: b.And(b.Less(x, b.i64(3)), b.const(np.array(False))), False),
+        (lambda b, x: b.And(b.Less(x, b.i64(3)), b.const(np.array(True))), None),
+        (lambda b, x: b.And(b.const(np.array([True])), b.const(np.array(True))), True),
+        (lambda b, x: b.Or(b.Less(x, b.i64(3)), b.const(np.array(True))), True),
+        (lambda b, x: b.Or(b.Less(x, b.i64(3)), b.const(np.array(False))), None),
+        (lambda b, x: b.Or(b.const(np.array([False])), b.const(np.array(False))), False),
+        (lambda b, x: b.Cast(b.Clip(x, b.i64(1), b.i64(3)), to=T.BOOL), True),
+        (lambda b, x: b.Cast(b.Clip(x, b.i64(-3), b.i64(-1)), to=T.BOOL), True),
+        (lambda b, x: b.Cast(b.Clip(x, b.i64(0), b.i64(0)), to=T.BOOL), False),
+        (lambda b, x: b.Cast(b.Clip(x, b.i64(0), b.i64(1)), to=T.BOOL), None),
+        (lambda b, x: b.Cast(b.Cast(x, to=T.FLOAT), to=T.BOOL), None),
+        (lambda b, x: b.Equal(b.Clip(x, b.i64(3), b.i64(3)), b.i64(3)), True),
+        (lambda b, x: b.Equal(b.Clip(x, b.i64(2), b.i64(3)), b.i64([2, 3])), None),
+        (lambda b, x: b.Equal(b.Clip(x, b.i64(2), b.i64(3)), b.i64([4, 5])), False),
+        (lambda b, x: b.Equal(b.Clip(x, b.i64(6), b.i64(8)), b.i64([4, 5])), False),
+        (lambda b, x: b.Greater(b.i64(4), b.Clip(x, b.i64(0), b.i64(3))), True),
+        (lambda b, x: b.GreaterOrEqual(b.i64(3), b.Clip(x, b.i64(0), b.i64(3))), True),
+        (lambda b, x: b.GreaterOrEqual(b.i64(2), b.Clip(x, b.i64(3), b.i64(4))), False),
+        (lambda b, x: b.LessOrEqual(b.Clip(x, b.i64(0), b.i64(3)), b.i64(3)), True),
+        (lambda b, x: b.LessOrEqual(b.Clip(x, b.i64(3), b.i64(4)), b.i64(3)), None),
+        (lambda b, x: b.IsNaN(b.Cast(x, to=T.FLOAT)), None),
+        (lambda b, x: b.Less(b.Cast(x, to=T.FLOAT), b.scalar(1, T.FLOAT)), None),
+    ],
+)
+def test_truths(build: Callable[..., oir.Value], expected: bool | None) -> None:
+    model = model_of(lambda b, x: build(b, b.Identity(x)), {"x": np.zeros(2, np.int64)})
+    assert Facts().truth(model.graph.outputs[0]) is expected

@@ -101,6 +101,50 @@ def test_where_elements_differ_or_move_nothing_is_known(body: str) -> None:
     assert run(body) is None
 
 
+def test_one_number_for_all() -> None:
+    source = load(MODULE.format(body=f"{BROADCAST}%r = stablehlo.add %x, %b : tensor<4x3xui32>",
+                                result="4x3xui32"), (), {}, None)  # fmt: skip
+    functions = functions_of(source.module.operation)
+    results = evaluate(functions["main"], functions, [X, K[:1]])
+    assert results is not None
+    np.testing.assert_array_equal(results[0], X + K[0])
+
+
+@pytest.mark.parametrize(
+    ("body", "result"),
+    [
+        ("%r = stablehlo.constant dense<7.0> : tensor<4x3xf32>", "4x3xf32"),
+        ("%r = stablehlo.constant dense<> : tensor<0xui32>", "0xui32"),
+    ],
+)
+def test_constants_that_are_no_integers(body: str, result: str) -> None:
+    assert run(body, result) is None
+
+
+@pytest.mark.parametrize(("bound", "known"), [("%n", True), ("%e", False)])
+def test_a_loop_up_to_an_extent(bound: str, known: bool) -> None:
+    text = f"""
+    func.func public @main(%e: tensor<i32>, %x: tensor<4xui32>) -> tensor<4xui32> {{
+      %z = stablehlo.constant dense<0> : tensor<i32>
+      %n = stablehlo.constant dense<2> : tensor<i32>
+      %o = stablehlo.constant dense<1> : tensor<i32>
+      %l:2 = stablehlo.while(%i = %z, %a = %x) : tensor<i32>, tensor<4xui32>
+        cond {{
+          %p = stablehlo.compare LT, %i, {bound} : (tensor<i32>, tensor<i32>) -> tensor<i1>
+          stablehlo.return %p : tensor<i1>
+        }} do {{
+          %j = stablehlo.add %i, %o : tensor<i32>
+          %d = stablehlo.add %a, %a : tensor<4xui32>
+          stablehlo.return %j, %d : tensor<i32>, tensor<4xui32>
+        }}
+      return %l#1 : tensor<4xui32>
+    }}"""
+    source = load(text, (), {}, None)
+    functions = functions_of(source.module.operation)
+    results = evaluate(functions["main"], functions, [None, X])
+    assert (results is not None) == known
+
+
 def test_a_table_is_no_result() -> None:
     assert run("%r = stablehlo.constant dense<[1, 2, 3]> : tensor<3xui32>", "3xui32") is None
     equal = run("%r = stablehlo.constant dense<7> : tensor<4x3xui32>")

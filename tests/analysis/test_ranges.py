@@ -91,6 +91,32 @@ def test_ranges_are_useful(op_type: str, item: int, expected: Range) -> None:
     assert Facts().int_range(model.graph.outputs[0]) == expected
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "magnitude", "opposite", "remainder"),
+    [
+        (-2, 5, Range(0, 5), Range(-5, 2), Range(-2, 2)),
+        (-7, -4, Range(4, 7), Range(4, 7), Range(-2, 0)),
+        (0, 1, Range(0, 1), Range(-1, 0), Range(0, 1)),
+        (4, 7, Range(4, 7), Range(-7, -4), Range(0, 2)),
+    ],
+)
+def test_signs(low: int, high: int, magnitude: Range, opposite: Range, remainder: Range) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        x = b.Clip(x, b.scalar(low, T.INT32), b.scalar(high, T.INT32))
+        three = b.scalar(3, T.INT32)
+        return [b.Abs(x), b.Neg(x), b.Sub(x, b.Mul(three, b.Div(x, three)))]
+
+    outputs = model_of(build, {"x": np.zeros(3, np.int32)}).graph.outputs
+    assert [Facts().int_range(value) for value in outputs] == [magnitude, opposite, remainder]
+
+
+def test_places_of_what_is_not_zero() -> None:
+    """An integer result of floats alone, of which nothing is known."""
+    types = [(T.INT64, (1, oir.SymbolicDim("n")))]
+    model = model_of(lambda b, x: b.NonZero(x, types=types), {"x": np.zeros(3, np.float32)})
+    assert Facts().int_range(model.graph.outputs[0]) == Range(-(2**63), 2**63 - 1)
+
+
 def test_a_sum_that_may_wrap_may_be_anything() -> None:
     model = model_of(
         lambda b, x: b.ReduceSum(b.Identity(x), b.i64([0])), {"x": np.zeros(2, np.int32)}

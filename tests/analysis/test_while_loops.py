@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hlo2onnx.analysis.loop_symbols import Extent
 from hlo2onnx.analysis.ranges import Range
 from hlo2onnx.analysis.while_loops import LoopForm, Stack, loop_form, trip_count
+from hlo2onnx.ir.dims import expression, symbol
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.normalize import functions_of
+from hlo2onnx.mlir.types import shape_of
 from hlo2onnx.mlir.values import defining_operation
 from hlo2onnx.sources import load
 
@@ -54,7 +57,11 @@ COMPARE = "%1 = stablehlo.compare {} : (tensor<i32>, tensor<i32>) -> tensor<i1>"
 
 
 def form_of(
-    body: str, compare: str = "LT, %i, %four", start: str = "%zero", test: str = ""
+    body: str,
+    compare: str = "LT, %i, %four",
+    start: str = "%zero",
+    test: str = "",
+    **more: Any,
 ) -> LoopForm:
     """The form of `LOOP` with this body; constants are known, arguments are not."""
     test = test or COMPARE.format(compare)
@@ -62,7 +69,7 @@ def form_of(
     functions = functions_of(source.module.operation)
     operations = functions["main"].regions[0].blocks[0].operations
     (loop,) = [op.operation for op in operations if op.operation.name == "stablehlo.while"]
-    return loop_form(loop, functions, _known)
+    return loop_form(loop, functions, **{"known": _known, **more})
 
 
 def _known(value: Any) -> np.ndarray | None:
@@ -112,6 +119,8 @@ BOTH = """%going = stablehlo.compare {compare} : (tensor<i32>, tensor<i32>) -> t
         ("LE, %i, %four", "%zero", 3, Range(0, 4)),
         ("GT, %four, %i", "%three", 1, Range(3, 3)),
         ("GE, %i, %zero", "%four", -1, Range(0, 4)),
+        ("LT, %i, %four", "%zero", 0, None),
+        ("GT, %i, %zero", "%four", 0, None),
         ("GT, %i, %zero", "%four", -3, Range(1, 4)),
         ("LT, %i, %zero", "%four", 1, None),
         ("GT, %i, %zero", "%four", 1, None),
@@ -155,12 +164,16 @@ NORMAL = """
   %s = stablehlo.add %i, %four : tensor<i32>
   %d = stablehlo.select %neg, %s, %i : tensor<i1>, tensor<i32>
 """
+AS_VECTOR = """
+  %v = stablehlo.broadcast_in_dim %i, dims = [] : (tensor<i32>) -> tensor<1xi32>
+  %d = stablehlo.reshape %v : (tensor<1xi32>) -> tensor<i32>
+"""
 
 
 @pytest.mark.parametrize(
     ("row", "lines", "reverse"),
-    [("%i", "", False), ("%d", BACK, True), ("%d", NORMAL, False)],
-    ids=["forwards", "backwards", "index normalised"],
+    [("%i", "", False), ("%d", BACK, True), ("%d", NORMAL, False), ("%d", AS_VECTOR, False)],
+    ids=["forwards", "backwards", "index normalised", "as a vector of one"],
 )
 def test_stacks(row: str, lines: str, reverse: bool) -> None:
     assert form_of(writing(row, lines=lines)).stacks == {1: Stack(reverse)}
@@ -204,6 +217,47 @@ def test_no_stack_where_rows_keep_their_first_content() -> None:
     assert not form_of(writing(), "LT, %i, %three").stacks
     assert not form_of(writing(), start="%three").stacks
     assert not form_of(writing(), "LT, %i, %n").stacks
+
+
+LAST = """
+  %l = stablehlo.subtract %m, %one : tensor<i32>
+  %d = stablehlo.subtract %l, %i : tensor<i32>
+"""
+NARROWED = """
+  %k = stablehlo.convert %i : (tensor<i32>) -> tensor<i8>
+  %d = stablehlo.convert %k : (tensor<i8>) -> tensor<i32>
+"""
+WIDENED = NARROWED.replace("i8", "i64")
+
+
+@pytest.mark.parametrize(
+    ("row", "lines", "stacks"),
+    [
+        ("%i", "", {1: Stack(reverse=False)}),
+        ("%d", LAST, {1: Stack(reverse=True)}),
+        ("%d", WIDENED, {1: Stack(reverse=False)}),
+        ("%d", NARROWED, {}),
+        ("%d", SHIFTED, {}),
+        ("%m", "", {}),
+    ],
+)
+def test_stacks_of_as_many_rows_as_an_extent(
+    row: str, lines: str, stacks: dict[int, Stack]
+) -> None:
+    """The number of trips is n, an extent; so is that of the buffers' rows."""
+    count = symbol("n", positive=True)
+
+    def known(value: Any) -> np.ndarray | Extent | None:
+        is_n = str(value.type) == "tensor<i32>" and defining_operation(value) is None
+        return Extent(expression(count)) if is_n else _known(value)
+
+    def shape(value: Any) -> list[Any]:
+        dims = shape_of(value.type)
+        return [count, *dims[1:]] if dims else []
+
+    form = form_of(writing(row, lines=lines), "LT, %i, %n", known=known, shape=shape)
+    assert (form.trips, form.length) == (None, count)
+    assert form.stacks == stacks
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])

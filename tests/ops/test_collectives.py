@@ -142,14 +142,17 @@ def test_permutations_of_several_devices_are_refused(pairs: str, devices: int) -
         translate(text)
 
 
+@pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("name", ["partition_id", "replica_id"])
-def test_device_number(name: str) -> None:
+def test_device_number(name: str, devices: int) -> None:
     body = f"""%1 = stablehlo.{name} : tensor<ui32>
       %2 = stablehlo.broadcast_in_dim %1, dims = [] : (tensor<ui32>) -> {TYPE}
       %0 = stablehlo.add %arg0, %2 : {TYPE}"""
     against_xla(module(body, "ui32")).bit_exact()
-    with pytest.raises(TranslationError, match=r"which of several devices .*\(4 devices\)"):
-        translate(module(body, "ui32", attributes="mhlo.num_partitions = 4"))
+    with pytest.raises(
+        TranslationError, match=rf"which of several devices .*\({devices} devices\)"
+    ):
+        translate(module(body, "ui32", attributes=f"mhlo.num_partitions = {devices}"))
 
 
 @pytest.mark.parametrize("element", ["f32", "complex<f32>"])

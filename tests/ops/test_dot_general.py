@@ -275,6 +275,24 @@ def test_graph(name: str) -> None:
     against_xla(dot(*AXES[name])).graph_is(*NODES[name])
 
 
+READ = """
+func.func @main(%x: tensor<3x4xE>, %y: tensor<5x4xE>) -> tensor<5x3xE> {
+  %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [1]
+    : (tensor<3x4xE>, tensor<5x4xE>) -> tensor<3x5xE>
+  %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<3x5xE>) -> tensor<5x3xE>
+  return %1 : tensor<5x3xE>
+}"""
+
+
+@pytest.mark.parametrize(("element", "transposes"), [("f32", 1), ("complex<f32>", 2)])
+def test_a_product_in_the_order_of_its_reader(element: str, transposes: int) -> None:
+    """The operands change places: what reads the result takes it as it is."""
+    x, y = np.arange(12).reshape(3, 4), np.arange(20).reshape(5, 4)
+    kind = np.float32 if element == "f32" else np.complex64
+    run = against_xla(READ.replace("E", element), x.astype(kind), y.astype(kind)).bit_exact()
+    assert run.program.report.nodes["Transpose"] == transposes
+
+
 def test_a_transpose_falls_on_the_weights() -> None:
     """Contracting axes in unlike orders: the activations stay as they are."""
     run = against_xla(dot(*AXES["dense, two inputs in unlike orders"]))

@@ -196,7 +196,9 @@ def test_rows(name: str, kind: str, some: bool, size: int, nodes: str) -> None:
     made.gives(combined(name, x, index, updates, valid if some else None))
 
 
-@pytest.mark.parametrize("names", [("keep", "minimum"), ("add", "keep"), ("set", "add")])
+@pytest.mark.parametrize(
+    "names", [("keep", "minimum"), ("add", "keep"), ("set", "add"), ("add", "maximum")]
+)
 def test_rows_of_two_operands(names: tuple[str, str]) -> None:
     x, updates = elements(5, "f4", 0), elements(4, "f4", 1)
     index = np.array([0, 3, 1, 2])

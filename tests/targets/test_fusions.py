@@ -152,6 +152,9 @@ def check(build: Build, x: np.ndarray, tolerance: float) -> oir.Model:
 
 ORDINARY: dict[str, Build] = {
     "scale": lambda b, x: b.Neg(b.Mul(convolved(b, x), b.const(beside(np.arange(4) - 1.5)))),
+    "computed shift": lambda b, x: b.Neg(
+        b.Add(b.Conv(x, b.const(KERNEL), b.const(ONES), kernel_shape=[3, 3]), convolved(b, x))
+    ),
     "shift": lambda b, x: b.Neg(b.Add(convolved(b, x), b.const(beside(LARGE / 9)))),
     "batch normalization": lambda b, x: b.Neg(normalized(b, convolved(b, x), 3 * ONES, ONES)),
 }

@@ -79,8 +79,10 @@ def test_clip(dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", EVERY)
-def test_sign(dtype: type) -> None:
+def test_sign_and_relu(dtype: type) -> None:
     x = numbers(dtype, 67)
+    if np.issubdtype(dtype, np.signedinteger):
+        equal(run(lambda b, x: b.Relu(x), x), np.maximum(x, 0))
     equal(run(lambda b, x: b.Sign(x), x), np.sign(x))
 
 

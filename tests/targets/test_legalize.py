@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import model_of
+from rewriting import foreign, model_of
 
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.ir.builder import GraphBuilder
@@ -159,6 +159,12 @@ def test_what_nobody_runs_is_refused() -> None:
     build = lambda b, x: b.LRN(x, size=3)  # noqa: E731
     with pytest.raises(TranslationError, match="LRN"):
         run(build, {"x": x})
+
+
+def test_operators_of_other_domains_are_left_alone() -> None:
+    model = model_of(lambda b, x: foreign(b.LRN(x, size=3)), {"x": np.ones((1, 1, 4, 4))})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    assert [(node.domain, node.op_type) for node in model.graph] == [("example", "LRN")]
 
 
 @pytest.mark.parametrize(

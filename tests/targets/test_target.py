@@ -99,6 +99,12 @@ def test_pairs(cpu: Target) -> None:
     assert not cpu.supports_pair("BitCast", dtype("f32"), dtype("f64"), 26)
     with pytest.raises(ValueError, match="'Add' has no pair table"):
         cpu.supports_pair("Add", dtype("f32"), dtype("f32"), OPSET)
+    x, n = ir.val("x", dtype("f32")), ir.val("n", dtype("i8"))
+    once = ir.node("OneHot", [n, n, x])
+    assert node_pairs(once) == [("OneHot", dtype("i8"), dtype("f32"))]
+    q = ir.val("q", dtype("u8"))
+    product = ir.node("QLinearMatMul", [q, x, q, n, x, n, x, q])
+    assert node_pairs(product) == [("QLinearMatMul.b", dtype("u8"), dtype("i8"))]
 
 
 def test_wrong_kernels(cpu: Target) -> None:
@@ -140,7 +146,10 @@ def test_unknown_target_lists_the_known_ones() -> None:
 
 
 def test_schema_target_allows_what_the_standard_allows() -> None:
-    standard = load_target("onnx")
+    standard = load_target.__wrapped__("onnx")  # made anew
+    assert standard.min_opset == 18
+    assert standard.supports("Add", dtype("f64"), 18)
+    assert not standard.supports("Add", dtype("f64"), 17)
     assert standard.supports("Conv", dtype("f64"), OPSET)
     assert standard.supports("Conv", dtype("bf16"), 22)
     assert not standard.supports("Conv", dtype("bf16"), 21)
@@ -168,6 +177,9 @@ def test_keys() -> None:
     assert op_key("ScatterND", {"reduction": "add"}) == "ScatterND[add]"
     assert op_key("Mod", {"fmod": 1}) == "Mod[fmod=1]"
     assert op_key("Resize", {"antialias": 1, "mode": "cubic"}) == "Resize[cubic,antialias=1]"
+    assert op_key("DFT", {"inverse": 0, "onesided": 0}) == "DFT"
+    assert op_key("DFT", {"inverse": 1}) == "DFT[inverse=1]"
+    assert op_key("DFT", {"onesided": 1}) == "DFT[onesided=1]"
 
 
 def test_keys_and_types_of_nodes() -> None:
@@ -186,6 +198,8 @@ def test_pairs_of_nodes() -> None:
     assert node_pairs(ir.node("Pow", [x, n])) == [("Pow", dtype("f32"), dtype("i8"))]
     cast = ir.node("Cast", [x], {"to": 3}, outputs=[ir.val("y", dtype("i8"))])
     assert node_pairs(cast) == [("Cast", dtype("f32"), dtype("i8"))]
+    unknown = ir.node("Pow", [x, ir.val("z")])
+    assert not node_pairs(unknown)
     assert not node_pairs(ir.node("Add", [x, x]))
     assert not node_pairs(ir.node("Attention", [x, x, x]))  # without a mask
 

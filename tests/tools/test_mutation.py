@@ -23,6 +23,7 @@ SOURCE = '''\
 
 LIMIT = 3
 SIZES = {"small": 4}
+GROWN = {"small": lambda n: n + 4}
 
 
 def clamp(x: int, low: int = 0) -> int:
@@ -43,7 +44,7 @@ def unused(a, b):
 
 TESTS = """\
 import pytest
-from toy.core import SIZES, clamp, pick
+from toy.core import GROWN, SIZES, clamp, pick
 
 
 @pytest.mark.parametrize("x", [-2, 5])
@@ -53,6 +54,10 @@ def test_clamp(x):
 
 def test_pick():
     assert pick(1) == 3
+
+
+def test_grown():
+    assert GROWN["small"](1) == 5
 
 
 def test_fails_without_any_change():
@@ -219,8 +224,8 @@ def run_tool(root: Path, *arguments: str) -> str:
 @pytest.mark.wide
 @needs_monitoring
 def test_run(toy: Path) -> None:
-    """Guards, constants of modules and conditions die; the known equivalent is not run; what no
-    test runs is said to be so; a second run finds nothing to do."""
+    """Guards, constants of modules, lambdas and conditions die; the known equivalent is not run;
+    what no test runs is said to be so; a second run finds nothing to do."""
     printed = run_tool(toy, "--write")
     assert "1 not passed" in printed
     survivors = {line for line in printed.splitlines() if line.startswith("+ ")}
@@ -233,7 +238,7 @@ def test_run(toy: Path) -> None:
     }
     assert printed.count("not covered") == 3
     page = (toy / "docs" / "mutation.md").read_text()
-    assert page.count("| 13 | 13 | 7 | 1 | 5 | 58.3% |") == 4
+    assert page.count("| 15 | 15 | 9 | 1 | 5 | 64.3% |") == 4
     verdicts = (toy / "cache" / "results.jsonl").read_text().count("\n")
     run_tool(toy)
     assert (toy / "cache" / "results.jsonl").read_text().count("\n") == verdicts

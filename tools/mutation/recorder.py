@@ -40,13 +40,14 @@ class Recorder:
         self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
         self._tool = self._monitoring.COVERAGE_ID
         self._monitoring.use_tool_id(self._tool, "mutation")
-        self._monitoring.register_callback(
-            self._tool, self._monitoring.events.LINE, self._line_runs
-        )
+        events = self._monitoring.events
+        self._monitoring.register_callback(self._tool, events.LINE, self._line_runs)
+        self._monitoring.register_callback(self._tool, events.PY_START, self._code_runs)
+        self._events = events.LINE | events.PY_START
 
     def watch(self, code: CodeType) -> None:
         """Records the lines of a code object and of all that it defines."""
-        self._monitoring.set_local_events(self._tool, code, self._monitoring.events.LINE)
+        self._monitoring.set_local_events(self._tool, code, self._events)
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 self.watch(constant)
@@ -54,6 +55,10 @@ class Recorder:
     def _line_runs(self, code: CodeType, line: int) -> object:
         self.lines[code.co_filename.removeprefix(self._root)][line] |= self._bit
         return self._monitoring.DISABLE
+
+    def _code_runs(self, code: CodeType, _: int) -> object:
+        """Python tells of no line where a lambda of one line runs."""
+        return self._line_runs(code, code.co_firstlineno)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

@@ -83,7 +83,7 @@ def keep_bias_apart(node: oir.Node, builder: GraphBuilder) -> bool:
     )
     with builder.before(node):
         product = builder.like(node, [x, weights])
-        factor = node.attributes.get_float("beta", 1.0) if node.op_type == "Gemm" else 1.0
+        factor = node.attributes.get_float("beta", 1.0)  # Conv has none
         moved = (numbers * numbers.dtype.type(factor)).reshape(beside)
         result = builder.Add(builder.const(moved), product)
     replace(node, [result])

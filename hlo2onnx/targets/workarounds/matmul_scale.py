@@ -53,8 +53,7 @@ def spell_out_scale(node: oir.Node, builder: GraphBuilder) -> bool:
     dims = [long[axis], *[1] * (len(extents) - axis - 1)] if long else [1] * (len(extents) + 1)
     with builder.before(node):
         row = builder.const(np.full(dims, scale.item(), scale.dtype))
-        operands = (x, row) if place == 1 else (row, x)
-        replaced = builder.op(node.op_type, *operands)
+        replaced = builder.op(node.op_type, x, row)
         if not long:
             replaced = builder.squeeze(replaced, [0])
     replace(node, [replaced])

@@ -1,0 +1,386 @@
+"""Where each workaround for a runtime's fault applies, and where a node stays as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Build, foreign, model_of, run_model
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.targets.workarounds import fusions
+from hlo2onnx.targets.workarounds.fusions import spell_out_normalization
+from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
+from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
+from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
+from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
+from hlo2onnx.targets.workarounds.operand_limits import is_right_here
+from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
+
+T = oir.DataType
+RNG = np.random.default_rng(0)
+FLOATS = RNG.uniform(1, 2, (3, 4)).astype(np.float32)
+Change = Callable[[oir.Node, GraphBuilder], bool]
+
+
+def changed(
+    build: Build, op_type: str, change: Change, runs: bool = True, **inputs: np.ndarray
+) -> Counter[str] | None:
+    """The nodes after a change, which gives nearly the same numbers; None if it does nothing."""
+    model = model_of(build, inputs)
+    before = run_model(model, inputs) if runs else []
+    builder = GraphBuilder(model.graph, 23)
+    builder.adopt(model.graph)
+    node = next(n for n in model.graph if n.op_type == op_type)
+    if not change(node, builder):
+        assert any(n is node for n in model.graph)
+        return None
+    remove_unused(model.graph)
+    after = run_model(model, inputs) if runs else []
+    for new, old in zip(after, before, strict=True):
+        assert (new.dtype, new.shape) == (old.dtype, old.shape)
+        np.testing.assert_allclose(new, old, rtol=1e-5)
+    return Counter(n.op_type for n in model.graph)
+
+
+# -- weights in 8 bits -----------------------------------------------------------------------------
+
+WEIGHTS = np.array([[1, -2], [3, 0], [5, 6], [-128, 127]], np.int8)
+
+
+def dequantized(
+    b: GraphBuilder, zero: object = None, scale: object = 0.5, axis: int | None = None
+) -> oir.Value:
+    given = [] if zero is None else [b.const(np.asarray(zero, np.int8))]
+    factors = b.const(np.asarray(scale, np.float32))
+    made: oir.Value = b.DequantizeLinear(b.const(WEIGHTS), factors, *given, axis=axis)
+    return made
+
+
+@pytest.mark.parametrize("op_type", ["MatMul", "Gemm"])
+@pytest.mark.parametrize(
+    ("zero", "scale", "axis", "is_moved"),
+    [
+        (None, 0.5, None, False),
+        (0, 0.5, None, False),
+        (3, 0.5, None, True),
+        ([0, 0], [0.5, 2], None, False),
+        ([0, 7], [0.5, 2], None, True),
+        ([0, 7], [0.5, 2], -1, True),
+        ([0, 7, 0, 0], [0.5, 2, 1, 4], 0, True),
+    ],
+)
+def test_weights_are_spelled_out(
+    op_type: str, zero: object, scale: object, axis: int | None, is_moved: bool
+) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.op(op_type, x, dequantized(b, zero, scale, axis))  # type: ignore[no-any-return]
+
+    nodes = changed(build, "DequantizeLinear", spell_out_weights, x=FLOATS)
+    assert nodes == Counter(Cast=1 + is_moved, Sub=int(is_moved), Mul=1) - Counter() + Counter(
+        [op_type]
+    )
+
+
+def test_weights_of_one_product_among_other_readers() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        w = dequantized(b)
+        return [b.MatMul(x, w), b.Neg(w), b.MatMul(b.transpose(w, (1, 0)), w)]
+
+    nodes = changed(build, "DequantizeLinear", spell_out_weights, x=FLOATS)
+    assert nodes == Counter(Cast=1, Mul=1, MatMul=2, Neg=1, Transpose=1)
+
+
+def test_weights_that_stay() -> None:
+    def kept(build: Build, runs: bool = True, **inputs: np.ndarray) -> bool:
+        return changed(build, "DequantizeLinear", spell_out_weights, runs, **inputs) is None
+
+    def blocked(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        scale = b.const(np.ones((2, 2), np.float32))
+        w = b.DequantizeLinear(b.const(WEIGHTS), scale, axis=0, block_size=2)
+        result: oir.Value = b.MatMul(x, w)
+        return result
+
+    def stored(b: GraphBuilder, q: oir.Value) -> oir.Value:
+        x = b.DequantizeLinear(q, b.scalar(0.25, T.FLOAT))
+        result: oir.Value = b.MatMul(x, dequantized(b))
+        return result
+
+    assert kept(lambda b, x: b.Add(x, dequantized(b)), x=np.ones((4, 2), np.float32))
+    assert kept(lambda b, x: b.MatMul(x, b.Neg(dequantized(b))), x=FLOATS)
+    assert kept(lambda b, s, x: b.MatMul(x, b.DequantizeLinear(b.const(WEIGHTS), s)),
+                s=np.array(0.5, np.float32), x=FLOATS)  # fmt: skip
+    assert kept(lambda b, q, x: b.MatMul(x, b.DequantizeLinear(q, b.scalar(0.5, T.FLOAT))),
+                q=WEIGHTS, x=FLOATS)  # fmt: skip
+    assert kept(blocked, x=FLOATS)
+    assert kept(stored, q=np.ones((3, 4), np.int8))
+
+
+# -- factors of products ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("factor", "dtype", "is_ordinary"),
+    [
+        (0.5, np.float32, True),
+        (0.1, np.float32, True),
+        (-3, np.float32, True),
+        (2.0**24, np.float32, True),
+        (2.0**-24, np.float32, True),
+        (2.0**25, np.float32, False),
+        (-(2.0**25), np.float32, False),
+        (2.0**-25, np.float32, False),
+        (0, np.float32, False),
+        (0.5, np.float64, True),
+        (-4, np.float64, True),
+        (3, np.float64, False),
+        (2.0**25, np.float64, False),
+    ],
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_factors_of_products(factor: float, dtype: type, is_ordinary: bool, first: bool) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        operands = [x, b.scalar_like(factor, x)]
+        result: oir.Value = b.MatMul(b.Mul(*(operands[::-1] if first else operands)), x)
+        return result
+
+    nodes = changed(build, "Mul", spell_out_scale, x=np.ones((3, 3), dtype))
+    assert nodes == (None if is_ordinary else Counter(Mul=1, MatMul=1))
+
+
+@pytest.mark.parametrize("factor", [np.inf, np.nan])
+def test_factors_that_are_not_finite(factor: float) -> None:
+    build = lambda b, x: b.MatMul(b.Mul(x, b.scalar_like(factor, x)), x)  # noqa: E731
+    assert changed(build, "Mul", spell_out_scale, x=np.ones((3, 3), np.float32)) is not None
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_number_divided_by_a_matrix_is_no_factor(place: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        operands = [x, b.scalar_like(3e10, x)]
+        result: oir.Value = b.MatMul(b.Div(*(operands if place else operands[::-1])), x)
+        return result
+
+    found = changed(build, "Div", spell_out_scale, x=np.ones((3, 3), np.float32))
+    assert (found is not None) == bool(place)
+
+
+@pytest.mark.parametrize(
+    ("build", "dtype", "applies"),
+    [
+        (lambda b, x, c: b.MatMul(b.Mul(x, c), x), np.float32, True),
+        (lambda b, x, c: b.MatMul(x, b.Mul(x, c)), np.float32, True),
+        (lambda b, x, c: b.Mul(b.MatMul(x, x), c), np.float32, True),
+        (lambda b, x, c: b.Mul(b.transpose(b.MatMul(x, x), (1, 0)), c), np.float32, True),
+        (lambda b, x, c: b.MatMul(b.transpose(b.Mul(x, c), (1, 0)), x), np.float32, True),
+        (lambda b, x, c: b.MatMul(b.Neg(b.Mul(x, c)), x), np.float32, False),
+        (lambda b, x, c: b.Mul(b.Neg(b.MatMul(x, x)), c), np.float32, False),
+        (lambda b, x, c: b.Neg(b.Mul(x, c)), np.float32, False),
+        (lambda b, x, c: b.MatMul(b.Mul(x, b.expand(c, (3, 1))), x), np.float32, False),
+        (lambda b, x, c: b.MatMul(b.Mul(x, x), x), np.float32, False),
+        (lambda b, x, c: b.Mul(b.MatMul(x, x), b.reshape(c, (1, 1, 1))), np.float32, False),
+        (lambda b, x, c: b.MatMul(b.Mul(x, c), x), np.int32, False),
+    ],
+)
+def test_where_factors_stand(build: Build, dtype: type, applies: bool) -> None:
+    def far(b: GraphBuilder, x: oir.Value) -> oir.Value | object:
+        return build(b, x, b.const(np.array(1 << 26, dtype)))
+
+    found = changed(far, "Mul", spell_out_scale, x=np.ones((3, 3), dtype))
+    assert (found is not None) == applies
+
+
+@pytest.mark.parametrize(("shape", "squeezed"), [((1, 1), True), ((2, 1), False), ((1, 4), False)])
+def test_rows_of_factors(shape: tuple[int, int], squeezed: bool) -> None:
+    """A constant of the result's shape, or of more axes: the runtime sees no scalar."""
+    build = lambda b, x: b.MatMul(b.transpose(b.Mul(x, b.scalar_like(3e10, x)), (1, 0)), x)  # noqa: E731
+    nodes = changed(build, "Mul", spell_out_scale, x=np.ones(shape, np.float32))
+    assert nodes == Counter(MatMul=1, Mul=1, Transpose=1, Squeeze=int(squeezed)) - Counter()
+
+
+# -- reciprocals, edges, limits, NaN ---------------------------------------------------------------
+
+
+def test_reciprocals_with_several_readers_and_numerators() -> None:
+    x = np.array([1, 2, 5], np.int32)
+
+    def both(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        y = b.Div(b.scalar_like(1, x), x)
+        return [b.Mul(y, x), b.Neg(y)]
+
+    def several(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        result: oir.Value = b.Mul(b.Div(b.const(np.ones(3, np.int32)), x), x)
+        return result
+
+    def given(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        result: oir.Value = b.Mul(b.Div(x, x), x)
+        return result
+
+    assert changed(both, "Div", spell_out_reciprocal, x=x) is not None
+    assert changed(several, "Div", spell_out_reciprocal, x=x) is None
+    assert changed(given, "Div", spell_out_reciprocal, x=x) is None
+
+
+def test_paddings_that_are_computed_or_name_their_axes() -> None:
+    image = np.ones((1, 1, 4, 4), np.float32)
+    window = {"kernel_shape": [2, 2], "strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
+
+    def computed(b: GraphBuilder, x: oir.Value, edges: oir.Value) -> oir.Value:
+        types = [(T.FLOAT, (1, 1, 5, 5))]
+        result: oir.Value = b.MaxPool(b.Pad(x, edges, types=types), **window)
+        return result
+
+    def named(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        zero = b.scalar_like(0, x)
+        types = [(T.FLOAT, (1, 1, 5, 4))]
+        padded = b.Pad(x, b.i64([0, 1]), zero, b.i64([2]), types=types)
+        result: oir.Value = b.MaxPool(padded, **window)
+        return result
+
+    edges = np.array([0, 0, 0, 0, 0, 0, 1, 1])
+    assert changed(computed, "Pad", spell_out_axes, x=image, edges=edges) is None
+    assert changed(named, "Pad", spell_out_axes, x=image) is None
+
+
+def test_paddings_that_several_read() -> None:
+    window = {"kernel_shape": [2, 2], "strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        padded = b.Pad(x, b.i64([0, 0, 0, 0, 0, 0, 1, 0]))
+        return [b.Neg(padded), b.MaxPool(padded, **window)]
+
+    assert changed(build, "Pad", spell_out_axes, x=np.ones((1, 1, 4, 4), np.float32)) is not None
+
+
+@pytest.mark.parametrize(("high", "is_right"), [(1 << 22, True), ((1 << 22) + 1, False)])
+def test_sums_over_extents_that_are_not_known(high: int, is_right: bool) -> None:
+    graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
+    b = GraphBuilder(graph, 23)
+    x = b.value("x", T.INT64, [oir.SymbolicDim("n"), 3])
+    node = b.ReduceSum(b.Clip(x, b.i64(0), b.i64(high)), b.i64([0])).producer()
+    assert is_right_here(node, Facts()) == is_right
+
+
+def test_which_operands_of_an_extreme_are_looked_at() -> None:
+    """All of Max, but not the axes of ReduceMax, and no bound that is absent."""
+    graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
+    b = GraphBuilder(graph, 23)
+    x = b.value("x", T.INT64, [4])
+    small = b.Clip(x, b.i64(-5), b.i64(5))
+    for made, is_right in [
+        (b.Max(small, x), False),
+        (b.Max(small, small), True),
+        (b.Clip(small, None, b.i64(2)), True),
+        (b.Clip(small, None, b.i64(1 << 40)), False),
+        (b.ReduceMax(small, b.i64([0])), True),
+        (b.ReduceProd(small), False),
+        (b.Neg(small), False),
+    ]:
+        assert is_right_here(made.producer(), Facts()) == is_right
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
+def test_nan_among_floats_that_are_compared(op_type: str) -> None:
+    guard = lambda node, b: guard_nan(node, b, Facts())  # noqa: E731
+
+    def reduced(make: Callable[..., oir.Value]) -> Counter[str] | None:
+        build = lambda b, x: b.op(op_type, make(b, x), b.i64([1]), keepdims=0)  # noqa: E731
+        return changed(build, op_type, guard, x=FLOATS)
+
+    made = Counter([op_type, "ReduceSum", "IsNaN", "Where"])
+    assert reduced(lambda b, x: b.Neg(x)) == made + Counter(Neg=1, Relu=1)
+    assert reduced(lambda b, x: b.Abs(x)) == made + Counter(Abs=1)
+    assert reduced(lambda b, x: b.Where(b.IsNaN(x), b.scalar_like(0, x), x)) is None
+    model = model_of(lambda b, x: b.op(op_type, x, keepdims=0), {"x": FLOATS})
+    builder = GraphBuilder(model.graph, 23)
+    builder.adopt(model.graph)
+    assert guard(next(iter(model.graph)), builder)
+    x = FLOATS.copy()
+    x[1, 2] = np.nan
+    assert np.isnan(run_model(model, {"x": x})[0])
+
+
+# -- batch normalization ---------------------------------------------------------------------------
+
+
+def normalized(
+    b: GraphBuilder, x: oir.Value, mean: float, epsilon: float | None = 3.0, **more: object
+) -> oir.Value:
+    vectors = [np.array([2.0, 3.0]), np.array([-1.0, 1.0]), np.array([mean, -mean]), np.ones(2)]
+    parameters = [b.const(vector.astype(np.float32)) for vector in vectors]
+    made: oir.Value = b.BatchNormalization(x, *parameters, epsilon=epsilon, **more)
+    return made
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2, 4), (1, 2, 3, 2), (1, 2, 2, 3, 2)])
+@pytest.mark.parametrize("epsilon", [3.0, None])
+def test_normalization_of_far_means(shape: tuple[int, ...], epsilon: float | None) -> None:
+    """Means of many deviations; epsilon is part of the deviation."""
+    spell = lambda node, b: spell_out_normalization(node, b, frozenset())  # noqa: E731
+    x = RNG.normal(size=shape).astype(np.float32)
+    build = lambda b, x: normalized(b, x, 9.0, epsilon)  # noqa: E731
+    assert changed(build, "BatchNormalization", spell, x=x) == Counter(Sub=1, Mul=1, Add=1)
+
+
+@pytest.mark.parametrize(
+    ("mean", "applies"), [(5.33, False), (5.34, True), (-5.33, False), (-5.34, True)]
+)
+def test_how_far_means_are(mean: float, applies: bool) -> None:
+    """Factors are 1 and 1.5: eight deviations."""
+    spell = lambda node, b: spell_out_normalization(node, b, frozenset())  # noqa: E731
+    x = RNG.normal(size=(3, 2)).astype(np.float32)
+    build = lambda b, x: normalized(b, x, mean)  # noqa: E731
+    assert (changed(build, "BatchNormalization", spell, x=x) is not None) == applies
+
+
+def test_normalization_that_is_left_alone() -> None:
+    spell = lambda node, b: spell_out_normalization(node, b, frozenset())  # noqa: E731
+    x = RNG.normal(size=(3, 2)).astype(np.float32)
+
+    def computed(b: GraphBuilder, x: oir.Value, v: oir.Value) -> oir.Value:
+        ones = b.const(np.ones(2, np.float32))
+        far = b.const(np.full(2, 99, np.float32))
+        made: oir.Value = b.BatchNormalization(x, ones, ones, far, v)
+        return made
+
+    def training(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        y = normalized(b, x, 99.0, training_mode=0)
+        node = y.producer()
+        assert node is not None
+        node.attributes["training_mode"] = oir.AttrInt64("training_mode", 1)
+        return y
+
+    def on_a_product(b: GraphBuilder, x: oir.Value, own: bool = True) -> oir.Value:
+        y = b.MatMul(x, b.const(RNG.normal(size=(2, 2)).astype(np.float32)))
+        return normalized(b, y if own else foreign(y), 9.0)
+
+    name = "BatchNormalization"
+    assert changed(computed, name, spell, x=x, v=np.ones(2, np.float32)) is None
+    assert changed(training, name, spell, runs=False, x=x) is None
+    assert changed(on_a_product, name, spell, x=x) is None
+    foreign_product = lambda b, x: on_a_product(b, x, False)  # noqa: E731
+    assert changed(foreign_product, name, spell, runs=False, x=x) is not None
+
+
+def test_products_seen_through_moves() -> None:
+    weights = RNG.normal(size=(4, 5)).astype(np.float32)
+
+    def product_of(build: Build, op_type: str = "MatMul", **inputs: np.ndarray) -> bool:
+        model = model_of(build, inputs or {"x": FLOATS})
+        return fusions._product(model.graph.outputs[0], op_type) is not None
+
+    assert product_of(lambda b, x: b.MatMul(x, b.const(weights)))
+    assert product_of(lambda b, x: b.Identity(b.transpose(b.MatMul(x, b.const(weights)), (1, 0))))
+    assert product_of(lambda b, x: b.reshape(b.MatMul(x, b.const(weights)), (15,)))
+    assert not product_of(lambda b, x: b.Neg(b.MatMul(x, b.const(weights))))
+    assert not product_of(lambda b, x: b.MatMul(x, b.const(weights)), "Conv")
+    assert not product_of(lambda b, x: foreign(b.MatMul(x, b.const(weights))))
+    assert not product_of(lambda b, x, w: b.MatMul(x, w), x=FLOATS, w=weights)
+    assert not product_of(lambda b, x: b.Identity(x))
+    half = weights.astype(np.int32)
+    assert not product_of(lambda b, x: b.MatMul(x, b.const(half)), x=FLOATS.astype(np.int32))
