@@ -65,7 +65,17 @@ BATCHED: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", BATCHED)
+SLOW = frozenset({
+    "eigh of complex numbers", "eigvals", "eigvalsh", "gradient of eigh", "pinv", "svd, full",
+    "svd, tall", "svdvals",
+})  # fmt: skip
+"""These take a second each or more. "eigh" and "svd" stand for them in the quick suite."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.wide] if name in SLOW else []) for name in BATCHED],
+)
 def test_batches_of_matrices(name: str) -> None:
     every_size(BATCHED[name], "b, 4, 4", sizes=(1, 7))
 

@@ -11,7 +11,8 @@ import pytest
 from rewriting import model_of, run_model
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.rewrite.replace import all_nodes, remove_unused
+from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.targets.decompositions import dft_factors
 from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.dft_factors import convolution_length, radices
