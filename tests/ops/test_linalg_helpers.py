@@ -1,0 +1,179 @@
+"""Parts of the decompositions, in plain JAX: each against its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dialect_handlers.common.linalg.balance import scales, triangular_parts_aside
+from dialect_handlers.common.linalg.scaling import scaled
+from dialect_handlers.common.linalg.secular_equation import find_roots
+from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
+from dialect_handlers.common.linalg.triangular import _by_blocks
+from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
+
+
+@pytest.fixture(autouse=True)
+def x64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def selected(x: np.ndarray, passes: list[Pass]) -> list[int]:
+    """Sorting by selection, one exchange after the other."""
+    order = list(range(len(x)))
+    for descending, from_end in passes:
+        line = order[::-1] if from_end else order
+        for here in range(len(x)):
+            sign = 1 if descending != from_end else -1
+            best = max(range(here, len(x)), key=lambda at: (sign * x[line[at]], -at))
+            line[here], line[best] = line[best], line[here]
+        order = line[::-1] if from_end else line
+    return order
+
+
+@pytest.mark.parametrize(
+    "passes",
+    [
+        [Pass(descending=False)],
+        [Pass(descending=True)],
+        [Pass(descending=True, from_end=True)],
+        [Pass(descending=False, from_end=True)],
+        [Pass(descending=False), Pass(descending=True)],
+    ],
+)
+@pytest.mark.parametrize(
+    ("x", "has_choice"),
+    [
+        ([3, 3, 1, 2, 1], True),
+        ([1, 2, 2, 0, 2, 1, 0], True),
+        ([5, 1, 4, 2], False),
+        ([2, 2, 2], False),
+        ([7], False),
+    ],
+)
+def test_order_of_equal_values(x: list[int], has_choice: bool, passes: list[Pass]) -> None:
+    values = np.array(x, np.float64)
+    stable = np.argsort(-values if passes[-1].descending else values, kind="stable")
+    for matters in (False, True):
+        got = selection_order(jnp.array(values), jnp.array(stable), passes, jnp.bool_(matters))
+        wanted = selected(values, passes) if matters and has_choice else stable
+        np.testing.assert_array_equal(got, wanted)
+
+
+SMALLEST = np.sqrt(np.finfo(np.float64).tiny) / np.finfo(np.float64).eps
+
+
+@pytest.mark.parametrize(
+    ("largest", "is_extreme"),
+    [
+        (1.0, False),
+        (0.0, False),
+        (SMALLEST * 1.01, False),
+        (SMALLEST * 0.99, True),
+        (0.99 / SMALLEST, False),
+        (1.01 / SMALLEST, True),
+        (1e-300, True),
+        (1e300, True),
+    ],
+)
+@pytest.mark.parametrize("unit", [1, -1, 1j])
+def test_extreme_matrices_are_scaled(largest: float, is_extreme: bool, unit: complex) -> None:
+    a = np.array([[0.25, -0.5], [0, 1]]) * unit * largest
+    matrix, factor = scaled(jnp.array(a))
+    assert factor == (largest if is_extreme else 1)
+    np.testing.assert_allclose(matrix, a / (largest if is_extreme else 1), rtol=1e-15)
+
+
+@pytest.mark.parametrize("item", [np.nan, np.inf])
+def test_matrices_that_are_not_finite(item: float) -> None:
+    assert np.isnan(scaled(jnp.array([[1.0, item], [0, 1]]))[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("poles", "z"),
+    [
+        ([[0, 1, 3, 3.5]], [[0.3, -2, 1e-3, 1]]),
+        ([[0, 1e-3, 1]], [[1, 1, 1]]),
+        ([[0.0]], [[-2.0]]),
+        ([[0, 2], [0, 1, 5]], [[1, 4], [0.5, 1e-6, 3]]),
+    ],
+)
+def test_roots_of_the_secular_equation(poles: list[list[float]], z: list[list[float]]) -> None:
+    """The squares are eigenvalues of diag(poles^2) + z z^T, for each of several matrices."""
+    sizes = [len(some) for some in poles]
+    together = np.kron(np.eye(len(sizes)), 1).repeat(sizes, 0).repeat(sizes, 1).astype(bool)
+    found = find_roots(
+        *(jnp.array(np.concatenate(some)) for some in (poles, z)), jnp.array(together)
+    )
+    matrices = [np.diag(np.square(p)) + np.outer(v, v) for p, v in zip(poles, z, strict=True)]
+    wanted = np.concatenate([np.sqrt(np.linalg.eigvalsh(matrix)) for matrix in matrices])
+    np.testing.assert_allclose(found.values, wanted, rtol=1e-8)
+    distances = np.square(np.concatenate(poles)) - np.square(np.asarray(found.values))[:, None]
+    np.testing.assert_allclose(
+        found.distances, np.where(together, distances, 1), rtol=1e-6, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("n", [3, 40, 150])
+def test_triangular_systems_by_blocks(n: int, lower: bool) -> None:
+    rng = np.random.default_rng(0)
+    t = np.tril(rng.normal(size=(n, n)) / n, -1) + np.eye(n)
+    t = t if lower else t.T
+    b = rng.normal(size=(n, 2))
+    np.testing.assert_allclose(t @ _by_blocks(jnp.array(t), jnp.array(b), lower), b, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("left", "scale", "below", "comes_first"),
+    [
+        ([0.0, 1, 1], 2.0, [0.5, 1, 1], True),
+        ([0.0, 1, 1], 2.0, [0.0, 1, 1], False),
+        ([2.0, 1, 1], 4.0, [1.0, 1, 0], False),
+        ([1.0, 1, 1], 3.0, [1.0, 1, 0], True),
+        ([1.0, 1, 1], 3.0, [-1.0, 1, 0], True),
+        ([1.0, 1, 0], 2.0, [1.0, 1, 1], False),
+    ],
+)
+def test_rows_in_proportion(
+    left: list[float], scale: float, below: list[float], comes_first: bool
+) -> None:
+    first, own = _smaller_to_scale(jnp.array(left), jnp.array(below), jnp.array(scale))
+    assert bool(first) == comes_first
+    assert own == np.abs(below).sum()
+
+
+def test_triangular_parts_are_set_aside() -> None:
+    triangle = np.array([[1, 0, 4], [2, 3, 5], [0, 0, 6.0]])
+    order, coupled, _ = triangular_parts_aside(jnp.array(triangle))
+    permuted = triangle[np.ix_(order, order)]
+    np.testing.assert_array_equal(permuted, np.triu(permuted))
+    assert sorted(np.asarray(order)) == [0, 1, 2]
+    assert not np.asarray(coupled).any()
+    full = np.ones((3, 3))
+    order, coupled, _ = triangular_parts_aside(jnp.array(full))
+    np.testing.assert_array_equal(order, range(3))
+    assert np.asarray(coupled).all()
+    mixed = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1.0]])
+    order, coupled, _ = triangular_parts_aside(jnp.array(mixed))
+    assert np.asarray(coupled).tolist() == [True, True, False, False]
+    permuted = mixed[np.ix_(order, order)]
+    assert not permuted[2:, :2].any()
+
+
+def test_rows_are_scaled_to_their_columns() -> None:
+    rng = np.random.default_rng(0)
+    powers = 2.0 ** np.array([0, 9, -12, 4])
+    a = rng.uniform(1, 2, (4, 4)) * powers[:, None] / powers
+    d = np.asarray(scales(jnp.array(a), jnp.ones(4, bool)))
+    np.testing.assert_allclose(np.log2(d), np.round(np.log2(d)), atol=1e-12)
+    b = a * d / d[:, None]
+    ratios = np.linalg.norm(b, axis=0) / np.linalg.norm(b, axis=1)
+    assert ((ratios > 0.5) & (ratios < 2)).all()
+    alone = np.asarray(scales(jnp.array(a), jnp.zeros(4, bool)))
+    np.testing.assert_array_equal(alone, np.ones(4))
