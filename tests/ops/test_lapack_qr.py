@@ -190,9 +190,11 @@ def test_pivoted_special(name: str) -> None:
     np.testing.assert_allclose(r[:rank, :rank], want, rtol=1e-5, atol=1e-300)
 
 
-def test_columns_told_to_come_first_are_refused() -> None:
+@pytest.mark.parametrize("columns", ["1", "[0, 1, 0]"])
+def test_columns_told_to_come_first_are_refused(columns: str) -> None:
     text = text_of(pivoted("economic"), np.ones((3, 3), np.float32))
-    fixed = text.replace("dense<0> : tensor<i32>", "dense<1> : tensor<i32>")
+    spread = "stablehlo.broadcast_in_dim %c, dims = [] : (tensor<i32>) -> tensor<3xi32>"
+    fixed = text.replace(spread, f"stablehlo.constant dense<{columns}> : tensor<3xi32>")
     assert fixed != text
     with pytest.raises(TranslationError, match="to the front"):
         hlo2onnx.translate(fixed)
