@@ -170,6 +170,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("program", WIDE)
 def test_work_is_linear_in_width(program: Callable[[int], str]) -> None:
     """Eight times the width, about eight times the calls of functions."""

@@ -15,7 +15,7 @@ from hlo2onnx import OnnxProgram
 from hlo2onnx.ir.dims import evaluate, free_symbols
 
 EXAMPLES = [example for example in load_all() if example.dynamic]
-SIZES = (1, 2, 7)
+SIZES = (1, 7)
 
 DEPTH = {"decoder": {"layers": 5}, "gpt2_prefill": {"layers": 4}}
 """Sizes for which nodes are counted. Positions, their angles and masks are constants of a static

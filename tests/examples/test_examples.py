@@ -47,8 +47,17 @@ def test_example(example: Example) -> None:
 DIFFERENTIABLE = [example for example in EXAMPLES if example.gradient]
 
 
+SLOW = frozenset({"diffusion", "euler_2d", "gaussian_process", "navier_stokes", "sod", "sod_f64"})
+"""Their gradients take two to four seconds each."""
+
+
 @pytest.mark.parametrize(
-    "example", DIFFERENTIABLE, ids=[item.name for item in DIFFERENTIABLE], indirect=True
+    "example",
+    [
+        pytest.param(item, id=item.name, marks=[pytest.mark.wide] if item.name in SLOW else [])
+        for item in DIFFERENTIABLE
+    ],
+    indirect=True,
 )
 def test_gradient(example: Example) -> None:
     function, args = example.build_gradient(**example.small)

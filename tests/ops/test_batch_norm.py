@@ -153,7 +153,7 @@ def shapes(draw: st.DrawFn) -> tuple[list[int], int]:
     return shape, draw(st.integers(0, len(shape) - 1))
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(shapes(), st.sampled_from(sorted(TEXTS)), st.sampled_from(["f32", "f64"]))
 def test_any_shape(shape_and_axis: tuple[list[int], int], kind: str, element: str) -> None:
     run(kind, *shape_and_axis, element).close()

@@ -344,7 +344,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, str]:
     return case, draw(st.sampled_from(["i32", "i64", "ui8", "i16"]))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(cases())
 def test_any_dimension_numbers(drawn: tuple[Case, str]) -> None:
     case, index = drawn

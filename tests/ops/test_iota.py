@@ -49,7 +49,7 @@ def test_a_count_is_stored_along_its_axis_only() -> None:
     assert max(value.const_value.size for value in constants) == 30
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=4).flatmap(
         lambda dims: st.tuples(st.just(dims), st.integers(0, len(dims) - 1))

@@ -390,7 +390,7 @@ def cases(draw: st.DrawFn) -> tuple[Case, str, str, bool, int]:
     return case, region, index, draw(st.booleans()), draw(st.integers(0, 99))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(cases())
 def test_any_dimension_numbers(drawn: tuple[Case, str, str, bool, int]) -> None:
     case, region, index, known, seed = drawn

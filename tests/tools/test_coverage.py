@@ -45,7 +45,8 @@ def test_no_row_is_empty(op: str) -> None:
 
 
 def test_no_row_is_without_words() -> None:
-    wordless = [op for op in dialect_ops() if f"| `{op}` |  |" in page_of(RECORDED)]
+    page = page_of(RECORDED)
+    wordless = [op for op in dialect_ops() if f"| `{op}` |  |" in page]
     assert not wordless, f"{wordless}: the handlers have no docstring"
 
 

@@ -218,6 +218,7 @@ def projected(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     return v, a @ v
 
 
+@pytest.mark.wide
 def test_what_is_computed_follows_the_vectors_that_are_outputs() -> None:
     program = _Program(projected, HERMITIAN)
     v, product = (x.copy() for x in program.expected)
@@ -252,6 +253,7 @@ def test_eigenvalues_do_not_tell_the_signs_of_vectors() -> None:
     assert all(item.ok or item.unjudged for item in found)
 
 
+@pytest.mark.wide
 def test_what_does_not_depend_on_signs_is_judged() -> None:
     def function(a: jax.Array) -> jax.Array:
         w, v = jnp.linalg.eigh(a)
@@ -268,6 +270,7 @@ def test_what_does_not_depend_on_signs_is_judged() -> None:
 # -- whole programs -------------------------------------------------------------------------------
 
 
+@pytest.mark.wide
 def test_a_model_with_other_signs_or_wrong_vectors() -> None:
     def appended(op_type: str, constant: np.ndarray) -> hlo2onnx.Verification:
         program = hlo2onnx.translate(jax.jit(vectors).lower(HERMITIAN))
