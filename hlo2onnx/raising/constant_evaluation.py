@@ -118,6 +118,9 @@ _UNSIGNED = frozenset(
 _INTEGERS = _UNSIGNED | {
     oir.DataType.INT8, oir.DataType.INT16, oir.DataType.INT32, oir.DataType.INT64
 }  # fmt: skip
+_SUB_BYTE = frozenset(
+    {oir.DataType.INT2, oir.DataType.INT4, oir.DataType.UINT2, oir.DataType.UINT4}
+)
 _EXACT = _INTEGERS | {oir.DataType.FLOAT, oir.DataType.DOUBLE}
 """Element types in which numpy computes as every runtime does."""
 _SINGLE = frozenset({oir.DataType.FLOAT})
@@ -232,7 +235,9 @@ def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     if node.op_type == "Cast":
         exact = _exact_cast(inputs[0], source, target)
         need(exact, "numpy's cast may not be the runtime's", node)
-        return inputs[0].astype(target.numpy())
+        # ml_dtypes has no casts between its own integers.
+        array = inputs[0].astype(np.int8) if source in _SUB_BYTE else inputs[0]
+        return array.astype(target.numpy())
     with np.errstate(all="ignore"):
         if node.op_type == "Where":
             return np.where(*inputs)

@@ -232,6 +232,19 @@ def test_which_casts_are_folded(source: T, target: T, fires: bool) -> None:
     assert folds(build) == fires
 
 
+@pytest.mark.parametrize("source", ["INT2", "INT4", "UINT2", "UINT4"])
+@pytest.mark.parametrize("target", ["INT4", "UINT4"])
+def test_integers_of_fewer_than_8_bits_are_cast(source: str, target: str) -> None:
+    """ml_dtypes has no casts between its own integers."""
+    numbers = np.array([0, 1, 1]).astype(T[source].numpy())
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        cast = b.Cast(b.const(numbers), to=T[target])
+        return b.Identity(b.Cast(cast, to=T.INT32))
+
+    assert folds(build)
+
+
 @pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean"])
 @pytest.mark.parametrize(
     ("terms", "fires"),

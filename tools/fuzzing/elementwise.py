@@ -78,7 +78,10 @@ def power(b: Builder) -> None:
 
 def _inexact_pair(b: Builder, name: str, elements: Sequence[str]) -> None:
     x = b.operand(elements, quality=Quality.BITS)
-    # Newer XLA takes x / x for 1 without a look at x.
+    # Newer XLA takes x / x for 1 without a look at x, also where they are equal constants. But it
+    # folds 0 / 0 to -1 where these are scalars.
+    if name == "divide" and x.type.element in INTEGERS and b.is_result_of("constant", x):
+        raise Unsuitable
     y = b.leaf(x.type) if name == "divide" else b.like(x.type, Quality.BITS)
     if name == "power" and x.type.element in INTEGERS:
         # XLA reads six bits of an exponent, and takes large unsigned ones for negative. It takes
