@@ -102,7 +102,10 @@ def run(result: Result, path: Path, timed: bool) -> None:
 
 def _why_empty(results: Any) -> str:
     """Why equal results would say nothing about the translation; nothing where they do."""
-    floats = [np.asarray(x) for x in results if np.issubdtype(np.asarray(x).dtype, np.inexact)]
+    import jax
+
+    # A typed PRNG key among them is no array of NumPy's.
+    floats = [np.asarray(x) for x in results if jax.dtypes.issubdtype(x.dtype, np.inexact)]
     if any(np.isnan(x).any() for x in floats):
         return "the program gives NaN"
     if floats and len(floats) == len(results) and not any(x.any() for x in floats):
