@@ -14,6 +14,7 @@ import pytest
 from jax import lax
 
 import hlo2onnx
+from hlo2onnx.runtime.sessions import OrtProgram
 
 RNG = np.random.default_rng(0)
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 28.0, np.inf, -np.inf, np.nan, 1e-40, 3e38], np.float32)
@@ -65,7 +66,11 @@ def states(rows: int, members: int = 5, dtype: Any = np.float32) -> np.ndarray:
 
 
 class Looped:
-    """A step in a scan that keeps all states, with the rule and without it: bit by bit the same."""
+    """A step in a scan that keeps all states, with the rule and without it: bit by bit the same.
+
+    ONNX Runtime does not optimise the graphs: it takes 0 + x for x, which is wrong for -0, only
+    where the 0 is one element.
+    """
 
     def __init__(self, step: Field, x: np.ndarray, trips: int = 20) -> None:
         def run(x: Any) -> Any:
@@ -78,11 +83,17 @@ class Looped:
         special = RNG.choice(SPECIAL, x.shape).astype(x.dtype)
         for given in (x, special):
             for one, other in zip(
-                jax.tree.leaves(self.program(given)), jax.tree.leaves(plain(given)), strict=True
+                _results(self.program, given), _results(plain, given), strict=True
             ):
                 np.testing.assert_array_equal(_bits(one), _bits(other))
         self.nodes = Counter(node.op_type for node in self.program.model.graph.all_nodes())
         self.saved = plain.report.nodes.total() - self.program.report.nodes.total()
+
+
+def _results(program: hlo2onnx.OnnxProgram, x: np.ndarray) -> list[np.ndarray]:
+    session = OrtProgram(program.model_proto.SerializeToString(), optimize=False).session
+    results: list[np.ndarray] = session.run(None, {program.input_names[0]: x})
+    return results
 
 
 def _bits(x: np.ndarray) -> np.ndarray:
@@ -196,14 +207,7 @@ def random_row(rng: np.random.Generator, rows: Any, depth: int) -> Any:
     return [lambda: left + right, lambda: left - right, lambda: left * right][rng.integers(3)]()
 
 
-SIGN_OF_ZERO = pytest.mark.xfail(
-    reason="where a state is -0, a row of 0.0 * s that is packed beside products becomes +0"
-)
-
-
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=[SIGN_OF_ZERO] if seed == 14 else []) for seed in range(25)]
-)
+@pytest.mark.parametrize("seed", range(25))
 def test_random_fields(seed: int) -> None:
     count = 2 + seed % 3
 
