@@ -1,7 +1,7 @@
 """Runs scatters with many equal indices on two threads again and again: are they right every time?
 
-    python tools/races.py                          50 runs of each
-    python tools/races.py segment_sum --runs 500   one of them, more often
+    python -m tools.races                          50 runs of each
+    python -m tools.races segment_sum --runs 500   one of them, more often
 
 The runtime's ScatterND works on rows in parallel without locks: it loses sums and reorders writes.
 All numbers here are small integers, whose sums are exact in any order, so that each run has to give
@@ -131,7 +131,9 @@ def measure(name: str, runs: int) -> Row:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.races", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="default: all")
     parser.add_argument("--runs", type=int, default=50, metavar="N", help="of each; 50")
     given = parser.parse_args()

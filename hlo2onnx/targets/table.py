@@ -1,6 +1,6 @@
 """Targets as JSON tables: those of this folder by their names, others by their paths.
 
-The form, with what `tools/probe_kernels.py` writes beside it:
+The form, with what `tools.probe` writes beside it:
 
     {
       "extends": "ort-cpu",                      what is not given is that target's

@@ -1,6 +1,6 @@
 """What a runtime can execute: a table of (operator, element type, opset) that others ask.
 
-A target is data. `ort_cpu.json` was measured by `tools/probe_kernels.py`; `hlo2onnx.targets.table`
+A target is data. `ort_cpu.json` was measured by `tools.probe`; `hlo2onnx.targets.table`
 reads this table and others of the same form. The target `onnx` is read off the ONNX schemas and
 allows whatever the standard allows, so nothing needs to be legalized for it.
 

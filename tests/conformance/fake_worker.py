@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from conformance_suite.outcome import Outcome
-from conformance_suite.worker import serve
+from tools.conformance.outcome import Outcome
+from tools.conformance.worker import serve
 
 
 def run(name: str, options: Mapping[str, Any]) -> Outcome:

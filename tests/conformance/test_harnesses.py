@@ -1,7 +1,7 @@
 """JAX's own harnesses: every case passes but for those in known_failures.txt, which all fail.
 
     HLO2ONNX_CONFORMANCE_EVERY=10   each 10th case of each group only
-    HLO2ONNX_CONFORMANCE_SET=spine  one of the sets of tools/conformance_suite/sets.py, "all"
+    HLO2ONNX_CONFORMANCE_SET=spine  one of the sets of tools/conformance/sets.py, "all"
                                     by default
     HLO2ONNX_CONFORMANCE_JOBS=4     worker processes, 2 by default
 
@@ -17,10 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conformance_suite.known import KnownFailures, judge, side_of, vanished
-from conformance_suite.outcome import Outcome
-from conformance_suite.pool import Pool, list_cases
-from conformance_suite.sets import FAMILIES, SETS
+
+from tools.conformance.known import KnownFailures, judge, side_of, vanished
+from tools.conformance.outcome import Outcome
+from tools.conformance.pool import Pool, list_cases
+from tools.conformance.sets import FAMILIES, SETS
 
 KNOWN = Path(__file__).parent / "known_failures.txt"
 GROUPS = [

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conformance_suite import table
-from conformance_suite.exact import is_evaluation_of
-from conformance_suite.known import SIDES, KnownFailures, KnownFailuresError, judge, side_of
-from conformance_suite.known import vanished as vanished_lines
-from conformance_suite.outcome import Case, Outcome, one_line
-from conformance_suite.pool import Pool, WorkerDied, list_cases
-from conformance_suite.sets import EXACT, FAMILIES, SETS, Selection, groups_of
-from conformance_suite.verdict import describe, mistakes
+
+from tools.conformance import table
+from tools.conformance.exact import is_evaluation_of
+from tools.conformance.known import SIDES, KnownFailures, KnownFailuresError, judge, side_of
+from tools.conformance.known import vanished as vanished_lines
+from tools.conformance.outcome import Case, Outcome, one_line
+from tools.conformance.pool import Pool, WorkerDied, list_cases
+from tools.conformance.sets import EXACT, FAMILIES, SETS, Selection, groups_of
+from tools.conformance.verdict import describe, mistakes
 
 FAKE = (sys.executable, str(Path(__file__).parent / "fake_worker.py"))
 

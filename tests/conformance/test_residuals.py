@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conformance_suite.residuals import as_good
+
+from tools.conformance.residuals import as_good
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(2, 6, 6)).astype(np.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import picture
+from tools.docs import picture
 
 
 def test_the_picture_is_up_to_date() -> None:
@@ -14,7 +14,7 @@ def test_the_picture_is_up_to_date() -> None:
     drawn = picture.picture(program, verification)
     assert without_measurements(drawn) == without_measurements(
         picture.PICTURE.read_text(encoding="utf-8")
-    ), "run python tools/picture.py --write"
+    ), "run python -m tools.docs.picture --write"
 
 
 def without_measurements(drawn: str) -> str:

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from fuzzing.structure import known_conditions
 from gallery import Example, load_all, relative_error
 from jaxlib.mlir import ir
 
@@ -20,6 +19,7 @@ from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.runtime.calling import flatten_arguments
 from hlo2onnx.runtime.sessions import check_model
 from hlo2onnx.sources import load
+from tools.fuzzing.structure import known_conditions
 
 EXAMPLES = load_all()
 

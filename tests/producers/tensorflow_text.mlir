@@ -1,4 +1,4 @@
-// tools/make_tensorflow.py: tensorflow 2.21.0
+// python -m tools.producers.tensorflow: tensorflow 2.21.0
 #loc1 = loc("Softmax")
 #loc2 = loc("x.1")
 #loc3 = loc("y.1")

@@ -1,7 +1,7 @@
 """Programs as other producers write them.
 
-Each file says in its first line which tool made it (`tools/make_producers.py`, `make_torchax.py`,
-`make_tensorflow.py`), or that it was written by hand in the style of a producer.
+The first line of each file names the command of `tools.producers` that wrote it, or says that it
+was written by hand in the style of a producer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_equal_to_xla(name: str) -> None:
 def test_each_file_says_how_it_was_made() -> None:
     for file in FILES.values():
         head = file.read_text().partition("\n")[0]
-        assert head.startswith(("// tools/make_", "// By hand, ")), file
+        assert head.startswith(("// python -m tools.producers", "// By hand, ")), file
         assert "/site-packages/" not in file.read_text()
 
 

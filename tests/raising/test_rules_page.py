@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array
-from rules_suite.page import PAGE, page
 
 import hlo2onnx
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.shapes.transpose import SinkTransposeReduce
+from tools.rules.page import PAGE, page
 
 
 def test_names_are_unique() -> None:
@@ -27,7 +27,7 @@ def test_first_lines_show_the_rewrite() -> None:
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "python tools/rules.py --write"
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tools.rules --write"
 
 
 def test_former_names_belong_to_one_rule() -> None:

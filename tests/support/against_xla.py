@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from fuzzing.structure import known_conditions
 
 import hlo2onnx
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
@@ -18,6 +17,7 @@ from hlo2onnx.verification.f64_reference import widen, widened
 from hlo2onnx.verification.inputs import random_array
 from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.xla import XlaProgram
+from tools.fuzzing.structure import known_conditions
 
 
 class Run:

@@ -10,9 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
-import probe_fusions
 import pytest
-from fusion_trials import TRIALS
 from jax import lax
 from rewriting import model_of
 
@@ -22,6 +20,8 @@ from hlo2onnx.report import Report
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
+from tools.probe import fusions
+from tools.probe.fusion_trials import TRIALS
 
 TABLE = Path(hlo2onnx.__file__).parent / "targets" / "ort_cpu.json"
 RNG = np.random.default_rng(0)
@@ -236,13 +236,13 @@ def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: st
 
 def test_the_table_names_what_the_runtime_fuses_wrongly() -> None:
     table = json.loads(TABLE.read_text(encoding="utf-8"))
-    assert probe_fusions.harmful_fusions() == table["harmful_fusions"]
+    assert fusions.harmful_fusions() == table["harmful_fusions"]
     assert load_target("ort-cpu").harmful_fusions == table["harmful_fusions"].keys()
-    assert probe_fusions.ANSWERS.keys() == table["harmful_fusions"].keys()
+    assert fusions.ANSWERS.keys() == table["harmful_fusions"].keys()
 
 
 def test_the_page_lists_every_fusion() -> None:
-    lines = probe_fusions.PAGE.read_text(encoding="utf-8").splitlines()
+    lines = fusions.PAGE.read_text(encoding="utf-8").splitlines()
     rows = {line.split(" | ")[0].strip("| ") for line in lines if line.startswith("| ")}
     assert {trial.fusion for trial in TRIALS} <= rows
 

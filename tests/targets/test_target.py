@@ -10,10 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
-import probe_table
-import probe_values
 import pytest
-from value_trials import TRIALS, Trial, trials_of
 
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.target import (
@@ -24,9 +21,12 @@ from hlo2onnx.targets.target import (
     op_key,
     schema_target,
 )
+from tools.probe import table as kernel_table
+from tools.probe import values
+from tools.probe.value_trials import TRIALS, Trial, trials_of
 
 ROOT = Path(__file__).parents[2]
-PROBER = ROOT / "tools" / "probe_kernels.py"
+PROBER = ("-m", "tools.probe")
 TABLE = ROOT / "hlo2onnx" / "targets" / "ort_cpu.json"
 OPSET = 23
 SPOT_OPS = "Abs,Add,BitwiseAnd,Conv,CumSum,MatMul,Max,Mod,Pad,ReduceSum,ScatterND,Where,Pow"
@@ -124,7 +124,7 @@ def test_wrong_kernels(cpu: Target) -> None:
 def test_no_kernel_is_both_right_and_wrong(cpu: Target) -> None:
     table = json.loads(TABLE.read_text())
     for right, wrong in (("ops", "wrong"), ("pairs", "wrong_pairs")):
-        facts = [probe_table.decode(section, table[section]) for section in (right, wrong)]
+        facts = [kernel_table.decode(section, table[section]) for section in (right, wrong)]
         assert facts[1]
         for fact, opsets in facts[1].items():
             assert not opsets & facts[0].get(fact, set()), fact
@@ -132,12 +132,12 @@ def test_no_kernel_is_both_right_and_wrong(cpu: Target) -> None:
 
 def test_sections_survive_being_written() -> None:
     table = json.loads(TABLE.read_text())
-    for section in probe_table.SECTIONS:
-        found = probe_table.decode(section, table[section])
+    for section in kernel_table.SECTIONS:
+        found = kernel_table.decode(section, table[section])
         rows = {key: row for key, row in table[section].items() if row}
-        assert probe_table.encode(section, found) == rows
-    assert json.loads(probe_table.dump(table)) == table
-    assert probe_table.dump(table) == TABLE.read_text()
+        assert kernel_table.encode(section, found) == rows
+    assert json.loads(kernel_table.dump(table)) == table
+    assert kernel_table.dump(table) == TABLE.read_text()
 
 
 @pytest.mark.parametrize("key", ["Bdd", "Bdd[add]", "Bdd.indices", ""])
@@ -228,13 +228,13 @@ def test_table_is_of_the_installed_runtime(cpu: Target) -> None:
     installed, probed = (v.split(".")[:2] for v in (runtime.__version__, cpu.runtime_version))
     assert installed == probed, (
         f"the kernel table was made with onnxruntime {cpu.runtime_version}, installed is "
-        f"{runtime.__version__}: run `python tools/probe_kernels.py` and look at the difference"
+        f"{runtime.__version__}: run `python -m tools.probe` and look at the difference"
     )
 
 
 def test_spot_probe_equals_the_table() -> None:
     pytest.importorskip("onnxruntime")
-    done = run_python(PROBER, "--check", "--ops", SPOT_OPS, "--dtypes", SPOT_DTYPES)
+    done = run_python(*PROBER, "--check", "--ops", SPOT_OPS, "--dtypes", SPOT_DTYPES)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -244,7 +244,7 @@ def test_check_finds_a_wrong_line(tmp_path: Path) -> None:
     table["ops"]["Erf"] = {"18-26": "f32 f64"}
     wrong = tmp_path / "wrong.json"
     wrong.write_text(json.dumps(table))
-    done = run_python(PROBER, "--check", "--ops", "Erf", "--opsets", "23", "--output", wrong)
+    done = run_python(*PROBER, "--check", "--ops", "Erf", "--opsets", "23", "--output", wrong)
     assert done.returncode == 1
     assert "Erf f64 opset 23: does not run" in done.stdout
     assert "Erf f16 opset 23: runs" in done.stdout
@@ -258,7 +258,7 @@ def test_check_finds_wrong_numbers(tmp_path: Path) -> None:
     file = tmp_path / "wrong.json"
     file.write_text(json.dumps(table))
     only = ("--ops", "Max", "--opsets", "23", "--dtypes", "i64,u64")
-    done = run_python(PROBER, "--check", *only, "--output", file)
+    done = run_python(*PROBER, "--check", *only, "--output", file)
     assert done.returncode == 1
     assert sorted(done.stdout.splitlines()) == [
         "Max i64 opset 23: does not run, unlike in the table",
@@ -277,36 +277,36 @@ def test_trials_are_of_operators_in_the_table(cpu: Target) -> None:
     assert not trials_of("Gelu", (dtype("f32"),))
 
 
-def output(array: np.ndarray) -> probe_values.Output:
+def output(array: np.ndarray) -> values.Output:
     kind = ir.DataType.from_numpy(array.dtype)
-    return probe_values.Output(int(kind), array.shape, array.tobytes())
+    return values.Output(int(kind), array.shape, array.tobytes())
 
 
 @pytest.mark.parametrize(
     "got, verdict",
     [
-        ([0.0, -0.0, 1, np.nan], probe_values.RIGHT),
-        ([0.0, 0.0, 1, -np.nan], probe_values.ZEROS),
-        ([0.0, 0.0, 2, np.nan], probe_values.WRONG),
-        ([0.0, -0.0, np.nan, np.nan], probe_values.WRONG),
-        ([0.0, -0.0, 1], probe_values.WRONG),
+        ([0.0, -0.0, 1, np.nan], values.RIGHT),
+        ([0.0, 0.0, 1, -np.nan], values.ZEROS),
+        ([0.0, 0.0, 2, np.nan], values.WRONG),
+        ([0.0, -0.0, np.nan, np.nan], values.WRONG),
+        ([0.0, -0.0, 1], values.WRONG),
     ],
 )
 def test_verdicts(got: list[float], verdict: str) -> None:
     right = np.array([0.0, -0.0, 1, np.nan], np.float32)
     trial = Trial("Identity", (right,), (right,), zero_signs=True)
-    found, example = probe_values.judge([trial], [output(np.array(got, np.float32))])
+    found, example = values.judge([trial], [output(np.array(got, np.float32))])
     assert found == verdict
-    assert bool(example) == (verdict != probe_values.RIGHT)
+    assert bool(example) == (verdict != values.RIGHT)
 
 
 def test_zeros_are_equal_unless_moved() -> None:
     zero = np.zeros(1, np.float32)
     trial = Trial("Add", (zero, -zero), (zero,))
-    assert probe_values.judge([trial], [output(-zero)]) == (probe_values.RIGHT, "")
+    assert values.judge([trial], [output(-zero)]) == (values.RIGHT, "")
 
 
 def test_outputs_of_less_than_a_byte() -> None:
     numbers = ir.Tensor(np.array([1, -2, 7], dtype("i4").numpy()), dtype=dtype("i4"))
-    packed = probe_values.Output(int(dtype("i4")), (3,), numbers.tobytes())
-    assert probe_values.array_of(packed).tolist() == [1, -2, 7]
+    packed = values.Output(int(dtype("i4")), (3,), numbers.tobytes())
+    assert values.array_of(packed).tolist() == [1, -2, 7]

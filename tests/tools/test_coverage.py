@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from coverage_suite.page import PAGE, RECORD, ROOT, dialect_ops, files_of, handlers_of, page_of
-from coverage_suite.recorder import ops_of
 
 from hlo2onnx.limitations import ALWAYS, LIMITATIONS
 from hlo2onnx.mlir.context import parse_module
+from tools.coverage.page import PAGE, RECORD, ROOT, dialect_ops, files_of, handlers_of, page_of
+from tools.coverage.recorder import ops_of
 
 RECORDED = json.loads(RECORD.read_text(encoding="utf-8"))
-AGAIN = "run python tools/coverage.py"
-CHANGED = "the registry or the limitations changed: run python tools/coverage.py --render"
+AGAIN = "run python -m tools.coverage"
+CHANGED = "the registry or the limitations changed: run python -m tools.coverage --render"
 
 REFUSED = {op for item in LIMITATIONS.values() if item.condition == ALWAYS for op in item.ops}
 ELSEWHERE = {"stablehlo.custom_call"}

@@ -1,4 +1,4 @@
-"""tools/mutate.py on a small package: which mutants it makes, and which survive the tests there."""
+"""`tools.mutation` on a small package: which mutants it makes, and which survive its tests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from mutation.coverage import Coverage, digest_of
-from mutation.generate import breadth_first, mutants_of, sample
-from mutation.mutant import Mutant
-from mutation.project import Project
-from mutation.recorder import IMPORT
-from mutation.results import Equivalents
-from mutation.selection import Selection
 from processes import ROOT, environment
+
+from tools.mutation.coverage import Coverage, digest_of
+from tools.mutation.generate import breadth_first, mutants_of, sample
+from tools.mutation.mutant import Mutant
+from tools.mutation.project import Project
+from tools.mutation.recorder import IMPORT
+from tools.mutation.results import Equivalents
+from tools.mutation.selection import Selection
 
 SOURCE = '''\
 """A module."""
@@ -208,10 +209,9 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_tool(root: Path, *arguments: str) -> str:
-    tool = str(ROOT / "tools" / "mutate.py")
     fixed = ("--root", str(root), "--package", "toy", "--cache", str(root / "cache"))
     child = subprocess.run(
-        [sys.executable, tool, *fixed, *arguments],
+        [sys.executable, "-m", "tools.mutation", *fixed, *arguments],
         capture_output=True,
         text=True,
         env=environment(),

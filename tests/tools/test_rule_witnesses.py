@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array, lax
-from rules_suite import page, record, zoo_worker
-from rules_suite.collect import examples, measure_zoo
-from rules_suite.measure import Measured, Saving, measure, node_runs
-from rules_suite.record import Collection, Witness, load, matters
-from zoo.program import PROGRAMS, Program
 
 import hlo2onnx
 from hlo2onnx.raising.rules import RULES
+from tools.rules import page, record, zoo_worker
+from tools.rules.collect import examples, measure_zoo
+from tools.rules.measure import Measured, Saving, measure, node_runs
+from tools.rules.record import Collection, Witness, load, matters
+from tools.zoo.program import PROGRAMS, Program
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 QUICK = ("cnn", "gru", "knn", "lax_map_batched", "mlp", "segments", "switch")
@@ -29,7 +29,7 @@ QUICK = ("cnn", "gru", "knn", "lax_map_batched", "mlp", "segments", "switch")
 def test_rules_fire_as_often_as_the_record_says(name: str) -> None:
     """A change that makes a rule fire more or less often updates the record on purpose."""
     found = measure(examples()[name], ()).fired
-    assert found == load()["examples"].fired[name], "python tools/rules.py --witnesses"
+    assert found == load()["examples"].fired[name], "python -m tools.rules --witnesses"
 
 
 def test_the_record_is_about_these_examples_and_rules() -> None:

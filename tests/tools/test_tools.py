@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench_suite.page import write_section
+from tools import ROOT
+from tools.bench.page import write_section
 
-TOOLS = Path(__file__).parents[2] / "tools"
+TOOLS = ROOT / "tools"
 
 
 def names_in(path: Path) -> set[str]:
@@ -25,18 +26,19 @@ def names_in(path: Path) -> set[str]:
 
 
 def imports(path: Path) -> Iterator[tuple[Path, str]]:
-    """The names that a tool imports from modules and packages beside it."""
+    """The names that a tool imports from other modules of `tools`."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
-            module = TOOLS.joinpath(*node.module.split("."))
-            if module.is_dir() or module.with_suffix(".py").exists():
+            if node.module.partition(".")[0] == "tools":
+                module = ROOT.joinpath(*node.module.split("."))
                 yield from ((module, alias.name) for alias in node.names)
 
 
 def exists(module: Path, name: str) -> bool:
     if not module.is_dir():
         return name in names_in(module.with_suffix(".py"))
-    return (module / f"{name}.py").exists() or name in names_in(module / "__init__.py")
+    parts = (module / f"{name}.py", module / name / "__init__.py")
+    return any(path.exists() for path in parts) or name in names_in(module / "__init__.py")
 
 
 def test_names_imported_from_other_tools_exist() -> None:

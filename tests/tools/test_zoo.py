@@ -1,15 +1,16 @@
-"""The zoo's table of programs, its processes and its page; tools/zoo.py runs the programs."""
+"""The zoo's table of programs, its processes and its page; `tools.zoo` runs the programs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from zoo.environments import ENVIRONMENTS, environment_of
-from zoo.page import write_page
-from zoo.program import PROGRAMS, load_all, program
-from zoo.run import run_one
-from zoo.worker import Result
+
+from tools.zoo.environments import ENVIRONMENTS, environment_of
+from tools.zoo.page import write_page
+from tools.zoo.program import PROGRAMS, load_all, program
+from tools.zoo.run import run_one
+from tools.zoo.worker import Result
 
 
 def test_the_zoo_is_large() -> None:

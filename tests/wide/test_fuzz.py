@@ -1,11 +1,12 @@
-"""Random programs of fixed seeds (see tools/fuzz.py); what once failed has a test of its own."""
+"""Random programs of fixed seeds (see `tools.fuzzing`); what once failed has a test of its own."""
 
 from __future__ import annotations
 
-import fuzz
 import pytest
-from conformance_suite.pool import Pool
-from fuzzing.generate import case_name
+
+from tools.conformance.pool import Pool
+from tools.fuzzing.__main__ import COMMAND, find_failures, judged
+from tools.fuzzing.generate import case_name
 
 COUNTS = {
     "mixed": 400,
@@ -18,10 +19,10 @@ COUNTS = {
 
 
 def failures(names: list[str]) -> str:
-    pool = Pool(jobs=2, timeout=60, command=fuzz.COMMAND)
+    pool = Pool(jobs=2, timeout=60, command=COMMAND)
     try:
-        outcomes = [fuzz.judged(pool, future.result()) for future in pool.submit(names)]
-        found = fuzz.find_failures(pool, outcomes)
+        outcomes = [judged(pool, future.result()) for future in pool.submit(names)]
+        found = find_failures(pool, outcomes)
     finally:
         pool.close()
     return "\n\n".join(f"{item.name} {item.status} {item.reason}\n{item.detail}" for item in found)

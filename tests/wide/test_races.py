@@ -1,9 +1,10 @@
-"""Scatters with many equal indices on two threads; tools/races.py runs them more often."""
+"""Scatters with many equal indices on two threads; `tools.races` runs them more often."""
 
 from __future__ import annotations
 
 import pytest
-import races
+
+from tools import races
 
 
 @pytest.mark.wide

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from accuracy_suite.functions import ELEMENTARY, FUNCTIONS, NOTES, SPECIAL
-from accuracy_suite.grid import Interval
-from accuracy_suite.measure import Error, Measurement, errors, measure
 from jax import lax
 from jax.scipy import special
 
 import hlo2onnx
+from tools.accuracy.functions import ELEMENTARY, FUNCTIONS, NOTES, SPECIAL
+from tools.accuracy.grid import Interval
+from tools.accuracy.measure import Error, Measurement, errors, measure
 
 pytestmark = pytest.mark.wide
 

@@ -1,4 +1,4 @@
-"""A few programs of packages; tools/zoo.py has many more, and runs them."""
+"""A few programs of packages; `tools.zoo` has many more, and runs them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from zoo.environments import Environment, make
-from zoo.program import load_all
-from zoo.run import run_one
+
+from tools.zoo.environments import Environment, make
+from tools.zoo.program import load_all
+from tools.zoo.run import run_one
 
 GIVEN = os.environ.get("HLO2ONNX_ZOO")
 """The interpreter of an environment that has the packages; without it the test makes one."""

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.docs.pages import ROOT, write_pages
+from tools import ROOT
+from tools.docs.pages import write_pages
 from tools.docs.reference import write_reference
 
 DEFAULT = ROOT / "build" / "docs"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import markdown2
 
-ROOT = Path(__file__).resolve().parents[2]
+from tools import ROOT
 
 FRONT = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 """The pages beside docs/."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzzing import indexing
-from fuzzing.builder import Builder
-from fuzzing.elements import ALL, SMALL_FLOATS, SMALL_INTEGERS
-from fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing import indexing
+from tools.fuzzing.builder import Builder
+from tools.fuzzing.elements import ALL, SMALL_FLOATS, SMALL_INTEGERS
+from tools.fuzzing.program import Grid, Quality, Type, Value
 
 
 def some_steps(b: Builder, count: int) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuzzing.blocks import anything, as_result, convert_results, some_steps, within
-from fuzzing.builder import Builder, Unsuitable
-from fuzzing.elementwise import _together
-from fuzzing.indices import filled
-from fuzzing.program import Block, Quality, Type, Value
+from tools.fuzzing.blocks import anything, as_result, convert_results, some_steps, within
+from tools.fuzzing.builder import Builder, Unsuitable
+from tools.fuzzing.elementwise import _together
+from tools.fuzzing.indices import filled
+from tools.fuzzing.program import Block, Quality, Type, Value
 
 
 def case(b: Builder) -> None:

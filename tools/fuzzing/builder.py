@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fuzzing.elements import (
+from tools.fuzzing.elements import (
     ALL,
     BOOL,
     COMPLEX,
@@ -25,7 +25,7 @@ from fuzzing.elements import (
     SMALL_INTEGERS,
     random_array,
 )
-from fuzzing.program import Block, Grid, Program, Quality, Step, Type, Value
+from tools.fuzzing.program import Block, Grid, Program, Quality, Step, Type, Value
 
 MAX_SIZE = 150
 MAX_INPUTS = 4

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from conformance_suite.outcome import Outcome, one_line
 
 import hlo2onnx
-from fuzzing.elements import FLOATS, NUMPY
-from fuzzing.program import Program, Quality, Value
-from fuzzing.structure import known_conditions
 from hlo2onnx.errors import TranslationError, VerificationError
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.verification.tolerance import tolerance_of
 from hlo2onnx.verification.xla import XlaProgram
+from tools.conformance.outcome import Outcome, one_line
+from tools.fuzzing.elements import FLOATS, NUMPY
+from tools.fuzzing.program import Program, Quality, Value
+from tools.fuzzing.structure import known_conditions
 
 _RELATIVE = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 """Of a rounded element by itself; XLA's own error is up to 25 units in the last place of f32."""

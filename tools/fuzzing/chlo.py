@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzzing.builder import Builder, Unsuitable
-from fuzzing.elements import (
+from tools.fuzzing.builder import Builder, Unsuitable
+from tools.fuzzing.elements import (
     BOOL,
     COMMON_FLOATS,
     COMPLEX,
     INTEGERS,
 )
-from fuzzing.elementwise import NUMBERS, REAL, _away_from_edges, _comparison, _grid2, _together
-from fuzzing.movement import ints
-from fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.elementwise import (
+    NUMBERS,
+    REAL,
+    _away_from_edges,
+    _comparison,
+    _grid2,
+    _together,
+)
+from tools.fuzzing.movement import ints
+from tools.fuzzing.program import Grid, Quality, Type, Value
 
 _FUNCTIONS = ["acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i1e", "cosh", "digamma",
               "erf", "erf_inv", "erfc", "lgamma", "sinh"]  # fmt: skip

@@ -10,15 +10,15 @@ from functools import partial
 
 import numpy as np
 
-from fuzzing import branches, elementwise, indexing, loops, movement, reductions
-from fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
-from fuzzing.counting import Count
-from fuzzing.elements import ALL, COMMON_FLOATS, INTEGERS, NUMPY
-from fuzzing.elementwise import _together
-from fuzzing.indices import apply, filled, leaf, normalized
-from fuzzing.movement import ints, is_dynamic_slice
-from fuzzing.program import Grid, Quality, Type, Value
-from fuzzing.states import Loop
+from tools.fuzzing import branches, elementwise, indexing, loops, movement, reductions
+from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
+from tools.fuzzing.counting import Count
+from tools.fuzzing.elements import ALL, COMMON_FLOATS, INTEGERS, NUMPY
+from tools.fuzzing.elementwise import _together
+from tools.fuzzing.indices import apply, filled, leaf, normalized
+from tools.fuzzing.movement import ints, is_dynamic_slice
+from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.states import Loop
 
 I32, I1 = Type("i32", ()), Type("i1", ())
 MOST_BRANCHES = 7

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzzing.builder import Builder, Unsuitable
-from fuzzing.elements import INTEGERS, NUMPY, SIGNED, integer_range
-from fuzzing.indices import apply, filled
-from fuzzing.program import Quality, Type, Value
+from tools.fuzzing.builder import Builder, Unsuitable
+from tools.fuzzing.elements import INTEGERS, NUMPY, SIGNED, integer_range
+from tools.fuzzing.indices import apply, filled
+from tools.fuzzing.program import Quality, Type, Value
 
 MOST_TRIPS = 7
 

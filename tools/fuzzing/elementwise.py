@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fuzzing.builder import Builder, Unsuitable, fits
-from fuzzing.elements import (
+from tools.fuzzing.builder import Builder, Unsuitable, fits
+from tools.fuzzing.elements import (
     BOOL,
     COMMON_FLOATS,
     COMPLEX,
@@ -19,7 +19,7 @@ from fuzzing.elements import (
     WIDTH,
     integer_range,
 )
-from fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.program import Grid, Quality, Type, Value
 
 REAL = INTEGERS + COMMON_FLOATS
 NUMBERS = REAL + COMPLEX

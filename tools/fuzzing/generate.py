@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from fuzzing import (
+from tools.fuzzing import (
     chlo,
     choices,
     elementwise,
@@ -18,8 +18,8 @@ from fuzzing import (
     reductions,
     sorting,
 )
-from fuzzing.builder import Builder
-from fuzzing.program import Program
+from tools.fuzzing.builder import Builder
+from tools.fuzzing.program import Program
 
 Steps = Mapping[Callable[[Builder], None], int]
 

@@ -8,13 +8,21 @@ import math
 
 import numpy as np
 
-from fuzzing.builder import MAX_INPUTS, MAX_SIZE, Builder, Unsuitable
-from fuzzing.elements import ALL, COMMON_FLOATS, INTEGERS, MODERATE, NUMPY, SIGNED, integer_range
-from fuzzing.elementwise import _together
-from fuzzing.indices import apply, filled, index_tensor, normalized
-from fuzzing.movement import ints
-from fuzzing.program import Grid, Quality, Type, Value
-from fuzzing.reductions import body, neutral
+from tools.fuzzing.builder import MAX_INPUTS, MAX_SIZE, Builder, Unsuitable
+from tools.fuzzing.elements import (
+    ALL,
+    COMMON_FLOATS,
+    INTEGERS,
+    MODERATE,
+    NUMPY,
+    SIGNED,
+    integer_range,
+)
+from tools.fuzzing.elementwise import _together
+from tools.fuzzing.indices import apply, filled, index_tensor, normalized
+from tools.fuzzing.movement import ints
+from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.reductions import body, neutral
 
 
 def take(b: Builder) -> None:

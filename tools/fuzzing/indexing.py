@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzzing.builder import MAX_SIZE, Builder, Unsuitable
-from fuzzing.elements import (
+from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable
+from tools.fuzzing.elements import (
     ALL,
     BOOL,
     COMMON_FLOATS,
@@ -20,10 +20,10 @@ from fuzzing.elements import (
     SMALL_FLOATS,
     SMALL_INTEGERS,
 )
-from fuzzing.elementwise import _together
-from fuzzing.indices import index_tensor, start
-from fuzzing.movement import ints, is_dynamic_slice, start_types
-from fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.elementwise import _together
+from tools.fuzzing.indices import index_tensor, start
+from tools.fuzzing.movement import ints, is_dynamic_slice, start_types
+from tools.fuzzing.program import Grid, Quality, Type, Value
 
 REAL = INTEGERS + COMMON_FLOATS
 

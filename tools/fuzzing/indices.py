@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fuzzing.builder import MAX_INPUTS, Builder
-from fuzzing.elements import INTEGERS, NUMPY, SIGNED, integer_range
-from fuzzing.movement import ints, start_types
-from fuzzing.program import Quality, Type, Value
+from tools.fuzzing.builder import MAX_INPUTS, Builder
+from tools.fuzzing.elements import INTEGERS, NUMPY, SIGNED, integer_range
+from tools.fuzzing.movement import ints, start_types
+from tools.fuzzing.program import Quality, Type, Value
 
 LARGE = ("i16", "i32", "i32", "i32", "i64", "i64", "ui16", "ui32", "ui64")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conformance_suite.outcome import Outcome
+from tools.conformance.outcome import Outcome
 
 
 @dataclass(frozen=True)

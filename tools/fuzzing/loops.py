@@ -9,15 +9,15 @@ from functools import partial
 
 import numpy as np
 
-from fuzzing import branches, elementwise, indexing, movement, reductions, sorting
-from fuzzing.blocks import as_result, convert_results, some_steps
-from fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
-from fuzzing.counting import Count, draw_count
-from fuzzing.elements import ALL, BOOL, COMMON_FLOATS, COMPLEX, FLOATS, INTEGERS
-from fuzzing.indices import apply, filled
-from fuzzing.movement import ints
-from fuzzing.program import Grid, Quality, Type, Value
-from fuzzing.states import Loop, State, drawn_states, index_of, kept, next_of, with_row, zeros
+from tools.fuzzing import branches, elementwise, indexing, movement, reductions, sorting
+from tools.fuzzing.blocks import as_result, convert_results, some_steps
+from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
+from tools.fuzzing.counting import Count, draw_count
+from tools.fuzzing.elements import ALL, BOOL, COMMON_FLOATS, COMPLEX, FLOATS, INTEGERS
+from tools.fuzzing.indices import apply, filled
+from tools.fuzzing.movement import ints
+from tools.fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.states import Loop, State, drawn_states, index_of, kept, next_of, with_row, zeros
 
 MOST_TRIPS_IN_ALL = 60
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fuzzing.builder import MAX_SIZE, Builder, Unsuitable
-from fuzzing.elements import ALL, SIGNED, SMALL_FLOATS, UNSIGNED
-from fuzzing.elementwise import _together
-from fuzzing.program import Quality, Type, Value
+from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable
+from tools.fuzzing.elements import ALL, SIGNED, SMALL_FLOATS, UNSIGNED
+from tools.fuzzing.elementwise import _together
+from tools.fuzzing.program import Quality, Type, Value
 
 ANY = ALL + SMALL_FLOATS
 

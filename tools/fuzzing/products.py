@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from fuzzing.builder import Builder, Unsuitable
-from fuzzing.elements import BOOL, COMMON_FLOATS, COMPLEX, INTEGERS, MODERATE
-from fuzzing.movement import ints
-from fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.builder import Builder, Unsuitable
+from tools.fuzzing.elements import BOOL, COMMON_FLOATS, COMPLEX, INTEGERS, MODERATE
+from tools.fuzzing.movement import ints
+from tools.fuzzing.program import Grid, Quality, Type, Value
 
 _WIDER = {
     "bf16": ["f32"], "f16": ["f32"], "i8": ["i32", "i16"], "ui8": ["i32", "ui32"],

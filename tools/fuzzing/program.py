@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fuzzing.elements import FLOATS, NOT_AT_BOUNDARY, NUMPY
+from tools.fuzzing.elements import FLOATS, NOT_AT_BOUNDARY, NUMPY
 
 
 class Quality(IntEnum):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance_suite.outcome import Outcome
-from conformance_suite.pool import Pool
-
-from fuzzing.generate import generate
-from fuzzing.program import Program, Quality
+from tools.conformance.outcome import Outcome
+from tools.conformance.pool import Pool
+from tools.fuzzing.generate import generate
+from tools.fuzzing.program import Program, Quality
 
 
 def reduced(pool: Pool, found: Outcome) -> tuple[Outcome, str]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fuzzing.builder import Builder, Unsuitable
-from fuzzing.elements import (
+from tools.fuzzing.builder import Builder, Unsuitable
+from tools.fuzzing.elements import (
     BOOL,
     COMMON_FLOATS,
     COMPLEX,
@@ -17,8 +17,8 @@ from fuzzing.elements import (
     NUMPY,
     integer_range,
 )
-from fuzzing.movement import ints
-from fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing.movement import ints
+from tools.fuzzing.program import Grid, Quality, Type, Value
 
 REAL = INTEGERS + COMMON_FLOATS
 _COMBINERS = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzzing.builder import Builder, Unsuitable
-from fuzzing.elements import ALL, BOOL, COMMON_FLOATS, INTEGERS, SIGNED
-from fuzzing.program import Quality, Type, Value
+from tools.fuzzing.builder import Builder, Unsuitable
+from tools.fuzzing.elements import ALL, BOOL, COMMON_FLOATS, INTEGERS, SIGNED
+from tools.fuzzing.program import Quality, Type, Value
 
 REAL = INTEGERS + COMMON_FLOATS
 

@@ -12,15 +12,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fuzzing import indexing
-from fuzzing.blocks import anything, as_result, within
-from fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
-from fuzzing.counting import Count
-from fuzzing.elements import ALL, COMMON_FLOATS, COMPLEX, FLOATS, NUMPY, SMALL_FLOATS, integer_range
-from fuzzing.elementwise import _together
-from fuzzing.indices import apply, filled, normalized
-from fuzzing.movement import ints, start_types
-from fuzzing.program import Grid, Quality, Type, Value
+from tools.fuzzing import indexing
+from tools.fuzzing.blocks import anything, as_result, within
+from tools.fuzzing.builder import MAX_SIZE, Builder, Unsuitable, has_grid
+from tools.fuzzing.counting import Count
+from tools.fuzzing.elements import (
+    ALL,
+    COMMON_FLOATS,
+    COMPLEX,
+    FLOATS,
+    NUMPY,
+    SMALL_FLOATS,
+    integer_range,
+)
+from tools.fuzzing.elementwise import _together
+from tools.fuzzing.indices import apply, filled, normalized
+from tools.fuzzing.movement import ints, start_types
+from tools.fuzzing.program import Grid, Quality, Type, Value
 
 MOST_ROWS = 6
 

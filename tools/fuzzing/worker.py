@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance_suite.outcome import Outcome
-from conformance_suite.worker import serve
-
-from fuzzing.check import in_xla, run
-from fuzzing.generate import generate
-from fuzzing.program import Program
+from tools.conformance.outcome import Outcome
+from tools.conformance.worker import serve
+from tools.fuzzing.check import in_xla, run
+from tools.fuzzing.generate import generate
+from tools.fuzzing.program import Program
 
 
 def run_seed(name: str, options: Mapping[str, Any]) -> Outcome:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType
 
-from mutation.importing import Finder
-from mutation.project import Project
+from tools.mutation.importing import Finder
+from tools.mutation.project import Project
 
 _NEW_LOCALS = 0x2
 """The flag of code objects (`inspect.CO_NEWLOCALS`) that tells functions from classes' bodies."""
@@ -28,7 +28,7 @@ def change(project: Project, path: str, source: str, at_import: bool) -> None:
     for loaded in list(sys.modules):
         if loaded.partition(".")[0] in project.packages:
             del sys.modules[loaded]
-    sys.meta_path.insert(0, Finder(project.packages, {path: source}))
+    sys.meta_path.insert(0, Finder(project.root, project.packages, {path: source}))
 
 
 @functools.cache

@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mutation.forking import Child
-from mutation.project import Project
-from mutation.recorder import IMPORT, record
+from tools.mutation.forking import Child
+from tools.mutation.project import Project
+from tools.mutation.recorder import IMPORT, record
 
 LONGEST_FILE = 1800
 """Seconds after which the tests of a file are given up."""

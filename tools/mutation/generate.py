@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from mutation.mutant import Mutant, Span, normalised, replaced
-from mutation.operators import Change, Swap, changes_of, changes_of_test
+from tools.mutation.mutant import Mutant, Span, normalised, replaced
+from tools.mutation.operators import Change, Swap, changes_of, changes_of_test
 
 _SKIPPED = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr, ast.Global)
 _NUMBERS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)

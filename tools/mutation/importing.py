@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -32,6 +32,10 @@ class Loader(SourceFileLoader):
 class Finder(MetaPathFinder):
     """Finds the modules of the packages under test before others do.
 
+    Args:
+        root: The folder of the packages.
+        packages: Their names.
+
     Attributes:
         sources: Other contents of files, by absolute path.
         watch: Called with the code of every module before it runs.
@@ -39,21 +43,23 @@ class Finder(MetaPathFinder):
 
     def __init__(
         self,
+        root: Path,
         packages: frozenset[str],
         sources: Mapping[str, str] | None = None,
         watch: Callable[[CodeType], object] | None = None,
     ) -> None:
+        self._path = [str(root)]
         self._packages = packages
         self.sources = dict(sources or {})
         self.watch = watch
 
     def find_spec(
-        self, fullname: str, path: object = None, target: ModuleType | None = None
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`."""
         if fullname.partition(".")[0] not in self._packages:
             return None
-        spec = PathFinder.find_spec(fullname, path, target)  # type: ignore[arg-type]
+        spec = PathFinder.find_spec(fullname, path or self._path, target)
         if spec is None or spec.origin is None or not isinstance(spec.loader, SourceFileLoader):
             return spec
         spec.loader = Loader(fullname, spec.origin)
@@ -61,10 +67,11 @@ class Finder(MetaPathFinder):
         return spec
 
 
-def import_packages(root: Path, packages: frozenset[str]) -> None:
-    """Imports every module of the packages, commands (`__main__`) aside."""
-    if str(root) not in sys.path:
-        sys.path.insert(0, str(root))
+def import_packages(
+    root: Path, packages: frozenset[str], watch: Callable[[CodeType], object] | None = None
+) -> None:
+    """Imports every module of the packages, commands (`__main__`) aside; see `Finder`."""
+    sys.meta_path.insert(0, Finder(root, packages, watch=watch))
     for package in sorted(packages):
         module = importlib.import_module(package)
         for info in pkgutil.walk_packages(module.__path__, package + "."):

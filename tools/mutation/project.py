@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-
 FOLDERS = {
     "handlers": "dialect_handlers",
     "rules": "hlo2onnx/raising",

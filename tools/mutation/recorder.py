@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from mutation.economy import economize
-from mutation.importing import Finder, import_packages
-from mutation.project import Project
+from tools.mutation.economy import economize
+from tools.mutation.importing import import_packages
+from tools.mutation.project import Project
 
 IMPORT = "import"
 """Stands in the place of a test for lines that run when a module is imported."""
@@ -82,8 +82,7 @@ def record(project: Project, test_file: str) -> dict[str, Any]:
     """Runs the tests of one file in this process, which has not imported the packages yet."""
     os.chdir(project.root)
     recorder = Recorder(project.root)
-    sys.meta_path.insert(0, Finder(project.packages, watch=recorder.watch))
-    import_packages(project.root, project.packages)
+    import_packages(project.root, project.packages, recorder.watch)
     if project.is_own:
         economize(project.cache)
     arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", test_file]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from mutation.mutant import Mutant
-from mutation.project import Project
-from mutation.results import SURVIVED, Equivalents, Results
-from mutation.server import Verdict
+from tools.mutation.mutant import Mutant
+from tools.mutation.project import Project
+from tools.mutation.results import SURVIVED, Equivalents, Results
+from tools.mutation.server import Verdict
 
 HEAD = """\
 # Mutation testing
 
-`tools/mutate.py` makes single changes in handlers, rules, targets and analyses: a comparison off by
+`tools.mutation` makes single changes in handlers, rules, targets and analyses: a comparison off by
 one, a dropped guard, swapped operands and others. Then it runs the tests that execute the changed
 lines.
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mutation.mutant import Mutant
-from mutation.project import Project
-from mutation.server import Verdict
+from tools.mutation.mutant import Mutant
+from tools.mutation.project import Project
+from tools.mutation.server import Verdict
 
 SURVIVED = frozenset({"survived", "within budget", "not covered"})
 

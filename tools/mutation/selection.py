@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mutation.coverage import Coverage
-from mutation.mutant import Mutant
-from mutation.project import Project
-from mutation.recorder import IMPORT
+from tools.mutation.coverage import Coverage
+from tools.mutation.mutant import Mutant
+from tools.mutation.project import Project
+from tools.mutation.recorder import IMPORT
 
 _ASSIGNED = re.compile(r"(\w+)\s*(?::[^=]*)?(?:\||)=[^=]")
 

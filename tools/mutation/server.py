@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from mutation.changing import change
-from mutation.economy import economize
-from mutation.forking import Child
-from mutation.mutant import Mutant, Span
-from mutation.project import Project
-from mutation.selection import Chosen
+from tools.mutation.changing import change
+from tools.mutation.economy import economize
+from tools.mutation.forking import Child
+from tools.mutation.mutant import Mutant, Span
+from tools.mutation.project import Project
+from tools.mutation.selection import Chosen
 
 CHUNKS = (0, 10, 50, 1 << 30)
 """Tests are collected in portions: most mutants die in the first."""

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zoo.program import Program
-
-ROOT = Path(__file__).resolve().parents[2]
+from tools import ROOT
+from tools.zoo.program import Program
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,16 +9,17 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from zoo.environments import LEFT_OUT
-from zoo.program import Program, load_all
-from zoo.worker import Result
+from tools import ROOT
+from tools.zoo.environments import LEFT_OUT
+from tools.zoo.program import Program, load_all
+from tools.zoo.worker import Result
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 HEAD = """\
 # Zoo
 
-Written by `python tools/zoo.py --envs DIR --times --write`; do not edit.
+Written by `python -m tools.zoo --envs DIR --times --write`; do not edit.
 
 The programs run the code of real packages, with random weights. Each one is translated, verified
 against XLA on the CPU, and timed: medians, {cores} cores, onnxruntime {onnxruntime}. Errors are

@@ -76,5 +76,5 @@ def program(package: str, **fields: Any) -> Callable[[Callable[[], Built]], Call
 def load_all() -> dict[str, Program]:
     """Every program by name; needs none of the packages."""
     for module in pkgutil.iter_modules([str(Path(__file__).parent / "programs")]):
-        importlib.import_module(f"zoo.programs.{module.name}")
+        importlib.import_module(f"tools.zoo.programs.{module.name}")
     return PROGRAMS

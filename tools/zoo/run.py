@@ -8,16 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from zoo.worker import Result
+from tools import environment
+from tools.zoo.worker import Result
 
-TOOLS = Path(__file__).resolve().parents[1]
-START = f"""
-import sys
-sys.path.append({str(TOOLS)!r})
-from zoo.worker import main
-sys.path.remove({str(TOOLS)!r})  # other tools have the names of packages, such as coverage
-main()
-"""
 SECONDS = 600
 ERROR_LENGTH = 2_000
 
@@ -26,12 +19,17 @@ def run_one(python: Path, name: str, timed: bool, seconds: float = SECONDS) -> R
     """Translates, verifies and perhaps times a program in the given interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
-        command = [str(python), "-W", "ignore", "-c", START, name, str(path)]
+        command = [str(python), "-W", "ignore", "-m", "tools.zoo.worker", name, str(path)]
         command += ["--times"] if timed else []
         problem, text = "", ""
         try:
             done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=seconds
+                command,
+                cwd=folder,
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=seconds,
             )
             text = done.stderr
             if done.returncode < 0:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_suite.timing import THREADS, medians
 
-from zoo.program import load_all
+from tools.bench.timing import THREADS, medians
+from tools.zoo.program import load_all
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -148,3 +148,7 @@ def main() -> None:
         traceback.print_exc()
         result.ok, result.error = False, f"{type(error).__name__}: {error}"
     path.write_text(json.dumps(asdict(result)))
+
+
+if __name__ == "__main__":
+    main()

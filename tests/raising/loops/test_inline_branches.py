@@ -10,9 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
-from fuzzing.structure import known_conditions
 from jax import lax
-from probe_branches import inlines_branches
 from rewriting import Rewrite
 from symbolic import free
 
@@ -21,6 +19,8 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch, InlineSingleTrip
 from hlo2onnx.targets import load_target
+from tools.fuzzing.structure import known_conditions
+from tools.probe.branches import inlines_branches
 
 RNG = np.random.default_rng(0)
 X = np.arange(-1, 3, dtype=np.float32)

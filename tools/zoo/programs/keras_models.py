@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 
-from zoo.arrays import normal, tokens
-from zoo.program import Built, program
+from tools.zoo.arrays import normal, tokens
+from tools.zoo.program import Built, program
 
 
 def _keras(build, *inputs) -> Built:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from zoo.arrays import normal
-from zoo.program import Built, program
+from tools.zoo.arrays import normal
+from tools.zoo.program import Built, program
 
 
 @program("flax")

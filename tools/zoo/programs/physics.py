@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zoo.program import Built, program
+from tools.zoo.program import Built, program
 
 PENDULUM = """
 <mujoco>

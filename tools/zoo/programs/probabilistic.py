@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zoo.arrays import normal
-from zoo.program import Built, program
+from tools.zoo.arrays import normal
+from tools.zoo.program import Built, program
 
 
 def _banana(x):

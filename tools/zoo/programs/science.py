@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zoo.arrays import normal
-from zoo.program import Built, program
+from tools.zoo.arrays import normal
+from tools.zoo.program import Built, program
 
 _BODY = """
       <link name="{name}"><pose>0 0 {z} 0 0 0</pose><inertial><pose>0 0 0.25 0 0 0</pose>

@@ -1,0 +1,93 @@
+"""Measure how far special functions are from the truth, in ONNX Runtime and in XLA.
+
+    python -m tools.accuracy                       print the table
+    python -m tools.accuracy --only 'erf*,lgamma'  of these functions
+    python -m tools.accuracy --write               of all, and rewrite docs/accuracy.md
+
+A line holds the largest errors of a function over a grid of its domain (`grid`), in units in the
+last place of the exact value. mpmath computes that value to at least 40 digits. The exit code is 1
+if an error exceeds both 5 units and twice XLA's error, and `functions` gives no reason for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+
+import jax
+import numpy as np
+import onnxruntime
+
+from tools import ROOT
+from tools.accuracy.functions import FUNCTIONS, NOTES
+from tools.accuracy.measure import Measurement, measure
+
+TABLE = ROOT / "docs" / "accuracy.md"
+DTYPES = ("float32", "float64")
+HEAD = """\
+# Accuracy of special functions
+
+Written by `python -m tools.accuracy --write`; do not edit. Recorded with ONNX Runtime {runtime} and
+JAX {jax}.
+
+Each row is the largest error of a function over a grid of its domain, in ONNX Runtime (*ours*) and
+in XLA on the CPU. The unit is one unit in the last place of the exact value, which mpmath computes
+with 40 digits or more. An error of ours above 5 units is at most twice XLA's, or the last column
+gives the reason.
+
+| function | domain | type | points | ours | XLA | ours is largest at |
+| --- | --- | --- | --- | --- | --- | --- |"""
+
+
+def line(measured: Measurement) -> str:
+    """One line of the table."""
+    function, note = FUNCTIONS[measured.function], note_of(measured)
+    where = ", ".join(f"{x:.9g}" for x in measured.ours.where)
+    return (
+        f"| {measured.function} | {function} | {measured.dtype} | {measured.points} |"
+        f" {measured.ours.ulps:.3g} | {measured.xla.ulps:.3g} | {where}{note and f' ({note})'} |"
+    )
+
+
+def note_of(measured: Measurement) -> str:
+    """Why the error is as large as it is; empty where it is not large."""
+    known = NOTES.get((measured.function, measured.dtype), "")
+    return "" if measured.is_close else known or "NO REASON KNOWN"
+
+
+def lines(names: Sequence[str], dtypes: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """The lines of the table, and whether all is well with them."""
+    for name in names:
+        for dtype in dtypes:
+            measured = measure(FUNCTIONS[name], np.dtype(dtype))
+            yield line(measured), measured.is_close or (name, dtype) in NOTES
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.accuracy", description=__doc__.partition("\n")[0] if __doc__ else None
+    )
+    parser.add_argument("--only", default="*", help="patterns of functions, with commas")
+    parser.add_argument("--dtypes", default=",".join(DTYPES), help="element types, with commas")
+    parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
+    options = parser.parse_args()
+    if options.write and (options.only, options.dtypes) != ("*", ",".join(DTYPES)):
+        parser.error("--write is of all functions and types")
+
+    patterns = options.only.split(",")
+    names = [n for n in sorted(FUNCTIONS) if any(fnmatchcase(n, p) for p in patterns)]
+    head = HEAD.format(runtime=onnxruntime.__version__, jax=jax.__version__)
+    print(head)
+    table, good = [head], True
+    for text, is_good in lines(names, options.dtypes.split(",")):
+        print(text, flush=True)
+        table.append(text)
+        good &= is_good
+    if options.write:
+        TABLE.write_text("\n".join(table) + "\n", encoding="utf-8")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

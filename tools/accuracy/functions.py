@@ -1,0 +1,162 @@
+"""The functions, and the domains on which they are measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy import special
+from mpmath import mp, mpf
+
+from tools.accuracy import exact
+from tools.accuracy.exact import Exact
+from tools.accuracy.grid import Interval
+
+INFINITE = math.inf
+
+
+@dataclass(frozen=True)
+class Function:
+    """What is measured.
+
+    Attributes:
+        name: Of the function.
+        in_jax: Takes and returns arrays.
+        exact: Takes and returns numbers of mpmath.
+        domain: One interval an argument.
+        points: About how many.
+        floor: Results below this magnitude have the units in the last place of numbers of this
+            one: for functions whose very formula cancels near their zeros, in XLA too.
+    """
+
+    name: str
+    in_jax: Callable[..., Any]
+    exact: Exact
+    domain: Sequence[Interval]
+    points: int = 600
+    floor: float = 0.0
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.domain))
+
+
+def _f(
+    name: str,
+    in_jax: Callable[..., Any],
+    exact_: Exact,
+    *domain: Interval,
+    points: int = 600,
+    floor: float = 0.0,
+) -> Function:
+    return Function(name, in_jax, exact_, domain, points, floor)
+
+
+REAL = Interval(-INFINITE, INFINITE)
+POSITIVE = Interval(0, INFINITE, (1,))
+UNIT = Interval(-1, 1)
+PROBABILITY = Interval(0, 1, (0.5,))
+
+ELEMENTARY = [
+    _f("acos", jnp.arccos, mp.acos, UNIT),
+    _f("acosh", jnp.arccosh, mp.acosh, Interval(1, INFINITE)),
+    _f("asin", jnp.arcsin, mp.asin, UNIT),
+    _f("asinh", jnp.arcsinh, mp.asinh, REAL),
+    _f("atan", jnp.arctan, mp.atan, REAL),
+    _f("atan2", jnp.arctan2, mp.atan2, REAL, REAL, points=1500),
+    _f("atanh", jnp.arctanh, mp.atanh, UNIT),
+    _f("cbrt", jnp.cbrt, exact.cbrt, REAL),
+    _f("cos", jnp.cos, exact.cos, Interval(-INFINITE, INFINITE, (math.pi / 2, 11.0))),
+    _f("cosh", jnp.cosh, mp.cosh, Interval(-700, 700)),
+    _f("exp", jnp.exp, mp.exp, Interval(-745, 709.5)),
+    _f("exp2", jnp.exp2, partial(mp.power, 2), Interval(-1074, 1023.5)),
+    _f("expm1", jnp.expm1, mp.expm1, Interval(-745, 709.5)),
+    _f("log", jnp.log, mp.log, POSITIVE),
+    _f("log1p", jnp.log1p, mp.log1p, Interval(-1, INFINITE)),
+    _f("log2", jnp.log2, partial(mp.log, b=2), POSITIVE),
+    _f("logistic", lax.logistic, exact.logistic, Interval(-745, 745)),
+    _f("pow", jnp.power, exact.power, POSITIVE, Interval(-30, 30), points=1500),
+    _f("rsqrt", lax.rsqrt, lambda x: 1 / mp.sqrt(x), POSITIVE),
+    _f("sin", jnp.sin, exact.sin, Interval(-INFINITE, INFINITE, (math.pi, 22.0))),
+    _f("sinh", jnp.sinh, mp.sinh, Interval(-700, 700)),
+    _f("sqrt", jnp.sqrt, mp.sqrt, POSITIVE),
+    _f("tan", jnp.tan, exact.tan, Interval(-INFINITE, INFINITE, (math.pi / 2,))),
+    _f("tanh", jnp.tanh, exact.tanh, REAL),
+]
+SPECIAL = [
+    _f("bessel_i0e", special.i0e, partial(exact.bessel_ie, 0), Interval(-1e4, 1e4, (8,))),
+    _f("bessel_i1e", special.i1e, partial(exact.bessel_ie, 1), Interval(-1e4, 1e4, (8,))),
+    _f("betainc", special.betainc, exact.betainc, Interval(0.1, 50), Interval(0.1, 50),
+       Interval(0, 1, least=1e-6), points=1200),
+    _f("digamma", special.digamma, exact.digamma, Interval(-20.4, INFINITE, (1.46163214496836,)),
+       floor=1),
+    _f("erf", special.erf, mp.erf, REAL),
+    _f("erf_inv", special.erfinv, exact.erf_inv, UNIT),
+    _f("erfc", special.erfc, mp.erfc, Interval(-27, 27)),
+    _f("igamma", special.gammainc, exact.igamma, Interval(0.05, 200), Interval(0, 300, least=1e-4),
+       points=1200),
+    _f("igamma_grad_a", lax.igamma_grad_a, exact.igamma_grad_a, Interval(0.1, 100),
+       Interval(0, 150, least=1e-3), points=400),
+    _f("igammac", special.gammaincc, exact.igammac, Interval(0.05, 200),
+       Interval(0, 300, least=1e-4), points=1200),
+    _f("lgamma", special.gammaln, exact.lgamma, Interval(-20.4, INFINITE, (1, 2)), floor=1),
+    _f("polygamma", lambda n, x: special.polygamma(n.astype(jnp.int32), x), exact.polygamma,
+       Interval(1, 6, whole=True), Interval(0.01, 1000)),
+    _f("random_gamma_grad", lax.random_gamma_grad, exact.random_gamma_grad, Interval(0.1, 100),
+       Interval(0, 150, least=1e-3), points=400),
+    _f("zeta", special.zeta, exact.zeta, Interval(1.01, 40), Interval(0.05, 1000), points=1200),
+]  # fmt: skip
+SCIPY = [
+    _f("boxcox", special.boxcox, exact.boxcox, Interval(1e-3, 1e3, (1,)),
+       Interval(-3, 3, least=1e-3), points=1200),
+    _f("dawsn", special.dawsn, exact.dawsn, REAL),
+    _f("entr", special.entr, lambda x: -exact.xlogy(x, x), Interval(0, 100, (1,))),
+    _f("erfcx", special.erfcx, exact.erfcx, Interval(-9, 1e4)),
+    _f("exp1", special.exp1, mp.e1, Interval(0.4, 80, (1,))),
+    _f("expi", special.expi, mp.ei, Interval(-80, 80, least=0.4)),
+    _f("expn", special.expn, exact.expn, Interval(1, 8, whole=True), Interval(0.4, 60)),
+    _f("gamma", special.gamma, mp.gamma, Interval(0.01, 30)),
+    _f("hyp1f1", special.hyp1f1, mp.hyp1f1, Interval(0.5, 3), Interval(3.5, 8), Interval(-5, 5),
+       points=300),
+    _f("hyp2f1", lambda a, z: special.hyp2f1(a, 1.3, 2.4, z), lambda a, z: mp.hyp2f1(
+        a, mpf(1.3), mpf(2.4), z), Interval(0.3, 3), Interval(-0.8, 0.8), points=200),
+    _f("i0", special.i0, partial(exact.bessel_i, 0), Interval(-80, 80)),
+    _f("i1", special.i1, partial(exact.bessel_i, 1), Interval(-80, 80)),
+    _f("kl_div", special.kl_div, exact.kl_div, Interval(0.01, 100), Interval(0.01, 100), floor=100),
+    _f("log_ndtr", special.log_ndtr, exact.log_ndtr, Interval(-40, 40)),
+    _f("log_sigmoid", jax.nn.log_sigmoid, exact.log_sigmoid, Interval(-700, 700)),
+    _f("logit", special.logit, exact.logit, PROBABILITY, floor=1),
+    _f("ndtr", special.ndtr, mp.ncdf, Interval(-37, 37)),
+    _f("ndtri", special.ndtri, exact.ndtri, PROBABILITY),
+    _f("softplus", jax.nn.softplus, exact.softplus, Interval(-700, 700)),
+    _f("spence", special.spence, exact.spence, Interval(0, 100, (1,))),
+    _f("xlog1py", special.xlog1py, exact.xlog1py, Interval(-9, 9), Interval(-1, 1e4)),
+    _f("xlogy", special.xlogy, exact.xlogy, Interval(-9, 9), Interval(0, 1e4, (1,))),
+    _f("sine integral", lambda x: special.sici(x)[0], mp.si, Interval(-100, 100)),
+    _f("cosine integral", lambda x: special.sici(x)[1], mp.ci, Interval(0, 100), floor=1),
+    _f("fresnel sine", lambda x: special.fresnel(x)[0], mp.fresnels, Interval(-30, 30)),
+    _f("fresnel cosine", lambda x: special.fresnel(x)[1], mp.fresnelc, Interval(-30, 30)),
+]  # fmt: skip
+
+FUNCTIONS: dict[str, Function] = {item.name: item for item in [*ELEMENTARY, *SPECIAL, *SCIPY]}
+if hasattr(special, "erfcinv"):  # of JAX 0.12
+    FUNCTIONS["erfcinv"] = _f("erfcinv", special.erfcinv, exact.erfc_inv, Interval(0, 2, (1,)))
+
+_ZEROS = "the runtime's kernel is within 5e-16, but near a zero of the function, too"
+_TANH = "the runtime's Tanh loses digits below 2e-36, where it computes with denormal numbers"
+_FOLDED = "its formula's exp(lgamma(1)) is off by 5e-7, but XLA folds it to 1"
+NOTES: dict[tuple[str, str], str] = {
+    ("cos", "float64"): _ZEROS,
+    ("sin", "float64"): _ZEROS,
+    ("tanh", "float32"): _TANH,
+    ("expm1", "float32"): _TANH,
+    ("exp1", "float32"): _FOLDED,
+    ("expi", "float32"): _FOLDED,
+    ("polygamma", "float64"): "exp(lgamma(n)), where log is within 1 unit, in XLA within 1/2",
+}
+"""Why an error is larger than twice XLA's and 5 units, where it is."""

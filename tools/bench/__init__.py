@@ -1,0 +1,1 @@
+"""Times of programs, in ONNX Runtime and in XLA."""

@@ -1,1 +1,0 @@
-"""The programs that tools/bench.py times beside the examples."""

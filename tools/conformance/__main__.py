@@ -1,0 +1,155 @@
+"""Runs JAX's own test harnesses through hlo2onnx and ONNX Runtime, and compares with XLA.
+
+    python -m tools.conformance --set spine                 a set of groups
+    python -m tools.conformance --groups 'reduce_*,dot_general' --dtypes f32,i8
+    python -m tools.conformance --set all --every 20        a sample
+    python -m tools.conformance --set all --symbolic        with symbolic leading dimensions
+    python -m tools.conformance --case NAME                 one case, with traceback or values
+    python -m tools.conformance --case NAME --dump DIR      ... and module, model and inputs
+    python -m tools.conformance --set all --known tests/conformance/known_failures.txt
+    python -m tools.conformance --set all --update-known    write that file
+
+Each case runs in a worker process with a time limit, so that a runtime that dies costs one case.
+Exit code: 0 when nothing failed (with --known: nothing but what the file lists, and all of that),
+1 otherwise, 2 for wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import as_completed
+from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tools import ROOT
+from tools.conformance import table
+from tools.conformance.known import KnownFailures, judge, side_of, vanished
+from tools.conformance.outcome import Case, Outcome
+from tools.conformance.pool import Pool, list_cases
+from tools.conformance.sets import SETS, Selection
+
+KNOWN = ROOT / "tests" / "conformance" / "known_failures.txt"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = _options(argv)
+    every_case, version = list_cases()
+    cases = _chosen(options, every_case)
+    if not cases:
+        print("no case fits", file=sys.stderr)
+        return 2
+    print(f"{len(cases)} of {len(every_case)} cases of JAX {version}", file=sys.stderr)
+    start = time.monotonic()
+    outcomes = _run(cases, options)
+    print(f"{time.monotonic() - start:.0f} s with {options.jobs} workers", file=sys.stderr)
+    _report(cases, outcomes, options)
+    if options.json:
+        rows = [{**asdict(case), **asdict(outcomes[case.name])} for case in cases]
+        options.json.write_text(json.dumps({"jax": version, "cases": rows}, indent=1))
+    found, names = [outcomes[case.name] for case in cases], [case.name for case in every_case]
+    side = side_of(version)
+    if options.update_known:
+        known = KnownFailures.read(options.update_known)
+        known.update(side, found, names)
+        known.write(options.update_known)
+        return 0
+    if options.known is None:
+        return int(any(outcome.failed for outcome in found))
+    reasons = KnownFailures.read(options.known).reasons[side]
+    problems = judge(reasons, found)
+    problems += [f"no such case in {side}  {name}" for name in vanished(reasons, names)]
+    print("\n".join(["", *problems]) if problems else "\nnothing but the known failures")
+    return int(bool(problems))
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.conformance",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--set", choices=SETS, help="a named set of groups (and dtypes)")
+    add("--groups", type=_words, help="comma-separated fnmatch patterns of group names")
+    add("--dtypes", type=_words, help="comma-separated, as f32,f64,bf16,i8,u8,bool,c64")
+    add("--every", type=int, default=1, metavar="K", help="each K-th case of each group only")
+    add("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
+    add("--case", metavar="NAME", help="one case (or an fnmatch pattern), verbosely")
+    add("--dump", metavar="DIR", help="write module, inputs, stages and model of each case")
+    add("--symbolic", action="store_true", help="make leading dimensions symbolic where JAX can")
+    add("--jobs", type=int, default=2, metavar="N", help="worker processes")
+    add("--timeout", type=float, default=60.0, metavar="S", help="seconds for a case")
+    add("--json", type=Path, metavar="FILE", help="write all outcomes")
+    add("--known", type=Path, metavar="FILE", help="known failures: fail on any change")
+    add("--update-known", type=Path, nargs="?", const=KNOWN, metavar="FILE", help="write that file")
+    add("--brief", action="store_true", help="leave out the list of failing cases")
+    return parser.parse_args(argv)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
+def _shard(text: str) -> tuple[int, int]:
+    index, _, count = text.partition("/")
+    shard = int(index), int(count)
+    if not 1 <= shard[0] <= shard[1]:
+        raise ValueError(text)
+    return shard
+
+
+def _chosen(options: argparse.Namespace, cases: Sequence[Case]) -> list[Case]:
+    if options.case:
+        return [c for c in cases if c.name == options.case or fnmatchcase(c.name, options.case)]
+    selection = SETS[options.set] if options.set else Selection()
+    return replace(
+        selection,
+        groups=options.groups or selection.groups,
+        dtypes=options.dtypes or selection.dtypes,
+        every=options.every,
+        shard=options.shard,
+    ).of(cases)
+
+
+def _run(cases: Sequence[Case], options: argparse.Namespace) -> dict[str, Outcome]:
+    pool = Pool(options.jobs, options.timeout)
+    try:
+        request = {"dump": options.dump, "symbolic": options.symbolic}
+        futures = pool.submit([case.name for case in cases], request)
+        outcomes: dict[str, Outcome] = {}
+        passed = 0
+        for future in as_completed(futures):
+            outcome = future.result()
+            outcomes[outcome.name] = outcome
+            passed += outcome.status == "pass"
+            if sys.stderr.isatty() or len(outcomes) % 250 == 0:
+                progress = f"\r{len(outcomes)}/{len(cases)}, {passed} pass"
+                print(progress, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
+        return outcomes
+    finally:
+        pool.close()
+
+
+def _report(
+    cases: Sequence[Case], outcomes: dict[str, Outcome], options: argparse.Namespace
+) -> None:
+    found = [outcomes[case.name] for case in cases]
+    if options.case:
+        for outcome in found:
+            print(f"{outcome.name}\n{outcome.line}\n{outcome.detail}\n{dict(outcome.seconds)}")
+        return
+    print(table.by_group(cases, outcomes))
+    print(f"\n{table.by_phase(found)}")
+    if any(outcome.status != "pass" for outcome in found):
+        print(f"\n{table.by_cause(cases, outcomes)}")
+    if not options.brief and any(outcome.failed for outcome in found):
+        print(f"\n{table.failures(found)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Worker processes that run cases, one after the other, and may die of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from tools import environment
+from tools.conformance.outcome import Case, Outcome, one_line
+
+COMMAND = (sys.executable, "-m", "tools.conformance.worker")
+START_SECONDS = 180.0
+CHUNK = 16
+"""Cases handed out together. Neighbours are often the same program, which a worker runs once."""
+
+
+class WorkerDied(Exception):  # noqa: N818  (an event, not a mistake)
+    """The process ended; the text says how."""
+
+
+class WorkerHangs(Exception):  # noqa: N818
+    """No answer in time."""
+
+
+class Worker:
+    """A child process that answers each line of JSON with one.
+
+    Raises:
+        WorkerDied, WorkerHangs: It does not start.
+    """
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (until close)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=_environment(),
+        )
+        self._pending = b""
+        self.served = 0
+        try:
+            self._receive(START_SECONDS)
+        except (WorkerDied, WorkerHangs):
+            self.close()
+            raise
+
+    def ask(self, request: Mapping[str, Any], timeout: float) -> Any:
+        """Sends a request and waits for the answer.
+
+        Raises:
+            WorkerDied: The process died of it.
+            WorkerHangs: It did not answer in time, and has been killed.
+        """
+        assert self._process.stdin is not None
+        self.served += 1
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise WorkerDied(self._how_it_ended()) from None
+        return self._receive(timeout)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):  # what is unwritten has no reader any more
+            self._process.stdin.close()
+        self._log.close()
+
+    def _receive(self, timeout: float) -> Any:
+        assert self._process.stdout is not None
+        end = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                if not selector.select(max(0.0, end - time.monotonic())):
+                    self._process.kill()
+                    raise WorkerHangs(f"no answer in {timeout:g} s")
+                chunk = os.read(self._process.stdout.fileno(), 1 << 16)
+                if not chunk:
+                    raise WorkerDied(self._how_it_ended())
+                self._pending += chunk
+        line, _, self._pending = self._pending.partition(b"\n")
+        return json.loads(line)
+
+    def _how_it_ended(self) -> str:
+        code = self._process.wait()
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, self._log.tell() - 2000))
+        last = self._log.read().decode(errors="replace").strip()
+        return f"{how}\n{last}"
+
+
+def _environment() -> dict[str, str]:
+    """The environment of a worker: this repository's packages first on its path."""
+    # XLA and ORT bring their own threads; XLA's notes about the machine are noise here.
+    return environment(TF_CPP_MIN_LOG_LEVEL="3", JAX_PLATFORMS="cpu")
+
+
+class Pool:
+    """Runs cases in worker processes, and replaces those that die.
+
+    Args:
+        jobs: Number of processes.
+        timeout: Seconds for a case.
+        recycle: A worker is replaced after this many cases, which bounds its memory.
+        command: How to start a worker.
+    """
+
+    def __init__(
+        self,
+        jobs: int = 2,
+        timeout: float = 60.0,
+        recycle: int = 500,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self._timeout, self._recycle, self._command = timeout, recycle, command
+        self._chunks: queue.SimpleQueue[list[_Task] | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(
+        self, names: Sequence[str], options: Mapping[str, Any] | None = None
+    ) -> list[Future[Outcome]]:
+        """Queues cases; each future gets the outcome of one."""
+        tasks = [(name, dict(options or {}), Future[Outcome]()) for name in names]
+        for start in range(0, len(tasks), CHUNK):
+            self._chunks.put(tasks[start : start + CHUNK])
+        return [future for _, _, future in tasks]
+
+    def close(self) -> None:
+        """Ends the workers when the cases they are at are done; cancels the others."""
+        self._closing.set()
+        for _ in self._threads:
+            self._chunks.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        worker: Worker | None = None
+        while (chunk := self._chunks.get()) is not None:
+            for name, options, future in chunk:
+                if self._closing.is_set():
+                    future.cancel()
+                    continue
+                future.set_running_or_notify_cancel()
+                try:
+                    worker = worker or Worker(self._command)
+                except (WorkerDied, WorkerHangs) as end:
+                    future.set_exception(end)  # no case's fault
+                    continue
+                try:
+                    outcome = Outcome.from_json(
+                        worker.ask({"case": name, **options}, self._timeout)
+                    )
+                    done = worker.served >= self._recycle
+                except (WorkerDied, WorkerHangs) as end:
+                    outcome, done = _lost(name, end), True
+                if done:
+                    worker.close()
+                    worker = None
+                future.set_result(outcome)
+        if worker is not None:
+            worker.close()
+
+
+_Task = tuple[str, dict[str, Any], Future[Outcome]]
+
+
+def _lost(name: str, end: Exception) -> Outcome:
+    how, _, log = str(end).partition("\n")
+    if isinstance(end, WorkerHangs):
+        return Outcome(name, "timeout", how)
+    last = one_line(log.rpartition("\n")[2])
+    return Outcome(name, "crash", f"{how} {last}".strip(), log)
+
+
+def list_cases(command: Sequence[str] = COMMAND) -> tuple[list[Case], str]:
+    """All cases, and the version of JAX that defines them."""
+    worker = Worker(command)
+    try:
+        answer = worker.ask({"list": True}, START_SECONDS)
+    finally:
+        worker.close()
+    return [Case(*fields) for fields in answer["cases"]], answer["jax"]

@@ -1,0 +1,65 @@
+"""Write the op-coverage page: docs/op_coverage.md, from what the tests translate.
+
+Runs the tests with a recorder, keeps what they show in docs/op_coverage.json, and renders it beside
+the registry and the limitations. ``--render`` renders the record there is; ``--check`` only
+compares, and exits with 1 if the page is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from tools import ROOT, environment
+from tools.coverage.page import PAGE, RECORD, page_of, record_of
+
+TESTS = ("tests/ops", "tests/lowering")
+
+
+def record(tests: list[str]) -> None:
+    """Run the tests and keep what they translate; what fails or is refused does not count.
+
+    What the record says of other test files stays.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        lines = Path(folder) / "ops.jsonl"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.coverage.recorder"]
+        subprocess.run(
+            [*command, "--record-ops", str(lines), *tests],
+            cwd=ROOT,
+            env=environment(),
+            check=False,
+        )
+        old = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+        written = lines.read_text(encoding="utf-8").splitlines()
+        content = record_of(written, old, version("jaxlib"))
+    RECORD.parent.mkdir(exist_ok=True)
+    RECORD.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.coverage", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--render", action="store_true", help="render the record there is")
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser.add_argument("tests", nargs="*", help=f"default: {' '.join(TESTS)}")
+    given = parser.parse_args()
+    if not given.render and not given.check:
+        record(given.tests or list(TESTS))
+    page = page_of(json.loads(RECORD.read_text(encoding="utf-8")))
+    if given.check:
+        current = PAGE.read_text(encoding="utf-8") == page
+        print(f"{PAGE.name} is {'current' if current else 'out of date'}")
+        return 0 if current else 1
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,112 @@
+"""Write every example as StableHLO text to ``examples/mlir/``.
+
+The files let the command line of hlo2onnx be tried without installing any model library. They
+hold small variants of the models (``Example.small``). ``--check`` only compares: it exits with 1
+if a file is missing, superfluous or out of date. The text depends on the versions that each file
+records in its first line; a file that was recorded with others is reported, but not compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import re
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+from jax.extend import source_info_util
+
+from tools import ROOT
+from tools.examples import FOLDER as EXAMPLES
+from tools.examples import Example, load_all
+
+FOLDER = EXAMPLES / "mlir"
+MAX_TOTAL_BYTES = 3_000_000
+
+
+FILE_LOCATION = re.compile(r'loc\("(?P<file>[^"]*)":(?=\d)')
+
+
+def header() -> str:
+    """Return the first line of every file: the versions on which its text depends."""
+    versions = [f"{package} {version(package)}" for package in ("jax", "flax", "equinox")]
+    major, minor, _ = platform.python_version_tuple()
+    return f"// {', '.join(versions)}, python {major}.{minor}\n"
+
+
+def relative(file: str) -> str:
+    """Return a source file's name relative to this repository or to where it is imported from."""
+    # The longest root comes first, as a virtual environment may be inside of the repository.
+    # The examples' own folder is no root: their names start with "examples/".
+    imports = {Path(entry) for entry in sys.path if entry} - {EXAMPLES}
+    for root in sorted({ROOT, *imports}, key=lambda path: len(str(path)), reverse=True):
+        if Path(file).is_relative_to(root):
+            return Path(file).relative_to(root).as_posix()
+    raise RuntimeError(f"{file} is outside of the repository and of every import path")
+
+
+def export(example: Example) -> str:
+    """Lower the small variant of an example to text in which all file names are relative."""
+    # Functions like jax.nn.relu are traced once and then keep the location of their first use,
+    # which must not be in another example.
+    jax.clear_caches()
+    with example.types():
+        function, args = example.build(**example.small)
+        text = jax.jit(function).lower(*args).as_text(debug_info=True)
+    text = FILE_LOCATION.sub(lambda match: f'loc("{relative(match["file"])}":', text)
+    for prefix in (str(ROOT), sys.prefix, str(Path.home())):
+        if f"{prefix}/" in text:
+            raise RuntimeError(f"{example.name}: {prefix} remains in the text")
+    return header() + text
+
+
+def difference(path: Path, text: str) -> str | None:
+    """Return what is wrong with a stored file, or None."""
+    if not path.exists():
+        return "missing"
+    stored = path.read_text(encoding="utf-8")
+    recorded = stored.partition("\n")[0] + "\n"
+    if recorded != header():
+        print(f"{path.name}: not compared, recorded with {recorded[3:].strip()}")
+        return None
+    return None if stored == text else "out of date"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.examples", description=__doc__.partition("\n")[0] if __doc__ else None
+    )
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    options = parser.parse_args()
+
+    # The place where this tool lowers an example would otherwise be part of every location.
+    source_info_util.register_exclusion(__file__)
+    texts = {FOLDER / f"{example.name}.mlir": export(example) for example in load_all()}
+    superfluous = sorted(set(FOLDER.glob("*.mlir")) - set(texts))
+    total = sum(len(text.encode()) for text in texts.values())
+    if total > MAX_TOTAL_BYTES:
+        print(f"the files would take {total} bytes, more than {MAX_TOTAL_BYTES}")
+        return 1
+
+    if options.check:
+        problems = {path: difference(path, text) for path, text in texts.items()}
+        problems |= dict.fromkeys(superfluous, "superfluous")
+        for path, problem in problems.items():
+            if problem is not None:
+                print(f"{path.name}: {problem}")
+        return 1 if any(problems.values()) else 0
+
+    FOLDER.mkdir(exist_ok=True)
+    for path in superfluous:
+        path.unlink()
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+        print(f"{path.relative_to(ROOT)}: {len(text.encode()) / 1000:.0f} kB")
+    print(f"total: {total / 1000:.0f} kB")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

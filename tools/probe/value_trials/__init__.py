@@ -1,0 +1,42 @@
+"""Nodes whose results are known: what goes in, and what must come out.
+
+`trials_of(key, dtypes)` gives those of an operator key (see `hlo2onnx.targets.target`) on an
+element type, or on two for the operators of `PAIR_PARAMETERS`. Only what ONNX defines to the last
+bit is here: integers (which wrap), booleans, comparisons, data movement, roundings, and floats
+where they are exact. An operator that has none is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from tools.probe.value_trials import (
+    casts,
+    elementwise,
+    movement,
+    products,
+    quantization,
+    reductions,
+    spectra,
+)
+from tools.probe.value_trials.data import Trial, Trials
+
+__all__ = ["TRIALS", "Trial", "trials_of"]
+
+TRIALS: Mapping[str, Trials] = {
+    **elementwise.TRIALS,
+    **movement.TRIALS,
+    **products.TRIALS,
+    **reductions.TRIALS,
+    **casts.TRIALS,
+    **quantization.TRIALS,
+    **spectra.TRIALS,
+}
+"""How to make the trials of an operator key."""
+
+
+def trials_of(key: str, dtypes: tuple[ir.DataType, ...]) -> list[Trial]:
+    """Give the trials of an operator key on these element types; none where nothing is exact."""
+    return TRIALS[key](*dtypes) if key in TRIALS else []

@@ -1,0 +1,142 @@
+"""Trials of casts: integers wrap, floats are rounded once, to nearest even.
+
+Outside the range of an integer type ONNX leaves the cast of a float open, and what becomes of too
+large a number in 8 bits depends on the runtime: both are not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx_ir as ir
+
+from tools.probe.value_trials.data import (
+    VECTOR,
+    Array,
+    Trial,
+    Trials,
+    edges,
+    is_float,
+    specials,
+    spread,
+)
+
+
+def _cast(source: ir.DataType, result: ir.DataType) -> list[Trial]:
+    x = _inputs(source, result)
+    long = np.concatenate([x, spread(x, VECTOR)])
+    attributes: dict[str, Any] = {"to": result.value}
+    if result.name.startswith("FLOAT8"):
+        attributes["saturate"] = 0
+    if result == ir.DataType.FLOAT8E8M0:
+        attributes["round_mode"] = "nearest"
+    trials = []
+    for values in (long, long[:3], long[1]):
+        right, also = _cast_values(np.asarray(values), result)
+        trials.append(
+            Trial("Cast", (np.asarray(values),), (right,), attributes, also, zero_signs=True)
+        )
+    return trials
+
+
+def _inputs(source: ir.DataType, result: ir.DataType) -> Array:
+    """Edges of the source, and for a narrower float numbers on and next to its ties."""
+    x = edges(source)
+    if not is_float(result.numpy()):
+        if result == ir.DataType.BOOL:
+            return specials(source)
+        return x[_truncates_into(x, result)] if is_float(x.dtype) else x
+    if is_float(x.dtype):
+        x = specials(source)
+        if result.bitwidth < source.bitwidth:
+            x = np.concatenate([x, _ties(source, result)])
+    return x[_fits(x, result)]
+
+
+def _ties(source: ir.DataType, result: ir.DataType) -> Array:
+    """Halfway between neighbours of the narrower type, and one step of the wider to either side."""
+    digits, wider = (ml_dtypes.finfo(d.numpy()).nmant for d in (result, source))
+    halves = 1 + (2 * np.arange(min(2**digits, 8)) + 1) * 2.0 ** -(digits + 1)
+    sizes = np.concatenate([halves * (1 + step * 2.0**-wider) for step in (-1, 0, 1)])
+    scaled = np.concatenate([sizes, -sizes, sizes * 4])
+    if ml_dtypes.finfo(result.numpy()).minexp < -4:
+        scaled = np.concatenate([scaled, sizes / 8])
+    return scaled.astype(source.numpy())
+
+
+def _fits(x: Array, result: ir.DataType) -> Array:
+    """Up to the largest number; infinities from 16 bits on; of f8e8m0 its values only."""
+    wide = x.astype(np.float64)
+    if result == ir.DataType.FLOAT8E8M0:
+        return np.asarray((wide > 2.0**-127) & (np.frexp(wide)[0] == 0.5))
+    fits = np.abs(wide) <= float(ml_dtypes.finfo(result.numpy()).max)
+    return np.asarray(fits | np.isnan(wide) | (np.isinf(wide) & (result.bitwidth >= 16)))
+
+
+def _truncates_into(x: Array, result: ir.DataType) -> Array:
+    info = ml_dtypes.iinfo(result.numpy())
+    whole = np.trunc(x.astype(np.longdouble))
+    return (whole >= int(info.min)) & (whole <= int(info.max))
+
+
+def _cast_values(x: Array, result: ir.DataType) -> tuple[Array, tuple[Array, ...] | None]:
+    """What is right, and what a rounding to f32 on the way makes of it, as it does in XLA."""
+    to = result.numpy()
+    with np.errstate(all="ignore"):
+        if result == ir.DataType.BOOL:
+            return x.astype(np.float64) != 0 if is_float(x.dtype) else x.astype(bool), None
+        if not is_float(to):
+            return _wrapped(x, result), None
+        right = _rounded(x.astype(np.longdouble), to)
+        if to.itemsize >= 4:
+            return right, None
+        return right, (_rounded(x.astype(np.float32).astype(np.longdouble), to),)
+
+
+def _wrapped(x: Array, result: ir.DataType) -> Array:
+    """Whole numbers modulo the width of an integer type."""
+    bits = result.bitwidth
+    low = 0 if result.name.startswith("U") else -(1 << bits - 1)
+    numbers = [(int(n) - low) % (1 << bits) + low for n in np.asarray(x).reshape(-1)]
+    return (
+        np.array(numbers, object)
+        .astype(np.int64 if low else np.uint64)
+        .astype(result.numpy())
+        .reshape(x.shape)
+    )
+
+
+def _rounded(x: Array, to: np.dtype[Any]) -> Array:
+    """Round to nearest even in one step, in numbers of 64 bits of mantissa."""
+    info = ml_dtypes.finfo(to)
+    odd = ~np.isfinite(x) | (x == 0)
+    exponent = np.maximum(np.frexp(np.where(odd, 1, x))[1] - 1, int(info.minexp))
+    unit = exponent - int(info.nmant)
+    whole = np.rint(np.ldexp(np.where(odd, 0, x), -unit))
+    exact = np.where(odd, x, np.ldexp(whole, unit))
+    return np.asarray(exact.astype(np.float64).astype(to)).reshape(x.shape)
+
+
+def _cast_like(source: ir.DataType, result: ir.DataType) -> list[Trial]:
+    return [
+        Trial(
+            "CastLike",
+            (*trial.inputs, np.ones(1, result.numpy())),
+            trial.expected,
+            {name: item for name, item in trial.attributes.items() if name != "to"},
+            trial.also,
+            trial.zero_signs,
+        )
+        for trial in _cast(source, result)
+    ]
+
+
+def _bit_cast(source: ir.DataType, result: ir.DataType) -> list[Trial]:
+    x = spread(specials(source), 5, VECTOR)
+    return [Trial("BitCast", (x,), (x.view(result.numpy()),), {"to": result.value})]
+
+
+TRIALS: Mapping[str, Trials] = {"BitCast": _bit_cast, "Cast": _cast, "CastLike": _cast_like}

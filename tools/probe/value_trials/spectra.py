@@ -1,0 +1,39 @@
+"""Trials of Fourier transforms: a single 1 among zeros has ones as its spectrum, and the other way
+round, of which every sum of products is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import onnx_ir as ir
+
+from tools.probe.value_trials.data import VECTOR, Trial, Trials
+
+
+def _dft(dtype: ir.DataType, inverse: bool = False, onesided: bool = False) -> list[Trial]:
+    """Along axis 1, where DFT has it by default until opset 19; the last but one from then on."""
+    found = []
+    for length in (1, 2, 64, VECTOR):
+        half = length // 2 + 1
+        inputs = half if inverse and onesided else length
+        outputs = half if onesided and not inverse else length
+        x = np.zeros((2, inputs, 2 if inverse else 1), dtype.numpy())
+        y = np.zeros((2, outputs, 1 if inverse and onesided else 2), dtype.numpy())
+        if inverse:
+            x[..., 0], y[:, 0, 0] = 1, 1
+        else:
+            x[:, 0, 0], y[..., 0] = 1, 1
+        attributes = {"inverse": int(inverse), "onesided": int(onesided)}
+        inputs_ = (x, np.array(length, np.int64))
+        found.append(Trial("DFT", inputs_, (y,), attributes))
+    return found
+
+
+TRIALS: Mapping[str, Trials] = {
+    "DFT": _dft,
+    "DFT[inverse=1,onesided=1]": partial(_dft, inverse=True, onesided=True),
+    "DFT[inverse=1]": partial(_dft, inverse=True),
+    "DFT[onesided=1]": partial(_dft, onesided=True),
+}

@@ -1,0 +1,1 @@
+"""Programs of libraries, as StableHLO files for tests/producers/."""

@@ -1,0 +1,92 @@
+"""Measures the examples in this process, and the zoo's programs in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jaxlib
+
+from hlo2onnx.raising.rules import RULES
+from tools import ROOT, environment
+from tools.rules.measure import Measured, Saving, measure
+from tools.rules.record import Collection, matters
+from tools.zoo.program import load_all
+
+SECONDS = 900
+
+
+def examples() -> dict[str, Path]:
+    """The programs that are examples, by name."""
+    return {path.stem: path for path in sorted((ROOT / "examples" / "mlir").glob("*.mlir"))}
+
+
+def measure_examples(collection: Collection) -> None:
+    """Measures every example, and the model without each of its rules."""
+    collection.jax = jaxlib.__version__
+    collection.fired.clear()
+    collection.witnesses.clear()
+    for name, path in examples().items():
+        found = measure(path)
+        collection.add(name, found)
+        _progress(name, found)
+
+
+def measure_zoo(
+    collection: Collection, python: Path, examples: Collection, names: Sequence[str] = ()
+) -> Iterator[None]:
+    """Measures programs of the zoo, and the models without the rules that save nothing in the
+    examples. Yields after each program, as a run takes long.
+
+    Args:
+        python: An interpreter that has the packages. Programs that do not run there are left out.
+        examples: What is known of the examples.
+        names: The programs; all by default.
+
+    Raises:
+        KeyError: There is no such program.
+    """
+    programs = load_all()
+    wanted = [rule.name for rule in RULES if not matters(examples.witnesses.get(rule.name))]
+    for name in names or sorted(programs):
+        result = _run(python, programs[name].name, wanted)
+        if result is not None:
+            collection.jax, found = result
+            collection.add(name, found)
+            _progress(name, found)
+            yield
+
+
+def _run(python: Path, name: str, rules: Sequence[str]) -> tuple[str, Measured] | None:
+    """One program in a process of its own; None, and a line on stderr, if it does not run."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "result.json"
+        command = [str(python), "-W", "ignore", "-m", "tools.rules.zoo_worker"]
+        command += [name, str(path), *rules]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            print(f"{name}: no end after {SECONDS} s", file=sys.stderr)
+            return None
+        if not path.exists():
+            last = done.stderr.strip().rpartition("\n")[2]
+            print(f"{name}: left out: {last}", file=sys.stderr)
+            return None
+        data = json.loads(path.read_text(encoding="utf-8"))
+    saved = {rule: Saving(**item) for rule, item in data["saved"].items()}
+    return data["jax"], Measured(data["nodes"], data["fired"], saved)
+
+
+def _progress(name: str, found: Measured) -> None:
+    print(f"{name}: {found.nodes} nodes, {len(found.fired)} rules", file=sys.stderr, flush=True)
