@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("pdoc")
 
-from docs.pages import read_pages, write_pages
+from tools.docs.pages import read_pages, write_pages
 
 ROOT = Path(__file__).parents[2]
 

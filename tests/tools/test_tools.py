@@ -28,10 +28,9 @@ def names_in(path: Path) -> set[str]:
 def imports(path: Path) -> Iterator[tuple[Path, str]]:
     """The names that a tool imports from other modules of `tools`."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            if node.module.partition(".")[0] == "tools":
-                module = ROOT.joinpath(*node.module.split("."))
-                yield from ((module, alias.name) for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == "tools":
+            module = ROOT.joinpath(*str(node.module).split("."))
+            yield from ((module, alias.name) for alias in node.names)
 
 
 def exists(module: Path, name: str) -> bool:

@@ -81,8 +81,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     options = parser.parse_args()
 
-    # The place where this tool lowers an example would otherwise be part of every location.
-    source_info_util.register_exclusion(__file__)
+    # Otherwise every location would name this file and the module that runs it.
+    for file in (__file__, "<frozen runpy>"):
+        source_info_util.register_exclusion(file)
     texts = {FOLDER / f"{example.name}.mlir": export(example) for example in load_all()}
     superfluous = sorted(set(FOLDER.glob("*.mlir")) - set(texts))
     total = sum(len(text.encode()) for text in texts.values())
