@@ -14,73 +14,27 @@ import ml_dtypes
 import numpy as np
 import pytest
 from jax import lax
-from jax.nn import sigmoid
+from rnn_steps import (
+    BATCH,
+    GATES,
+    INPUTS,
+    MIXED,
+    RNG,
+    TRIPS,
+    WIDTH,
+    B,
+    C,
+    H,
+    R,
+    W,
+    X,
+    gru,
+    lstm,
+    nodes,
+    scanned,
+)
 
 import hlo2onnx
-
-RNG = np.random.default_rng(0)
-TRIPS, BATCH, INPUTS, WIDTH = 6, 3, 5, 4
-X = RNG.normal(size=(TRIPS, BATCH, INPUTS)).astype(np.float32)
-H = RNG.normal(size=(BATCH, WIDTH)).astype(np.float32)
-C = RNG.normal(size=(BATCH, WIDTH)).astype(np.float32)
-W = RNG.normal(size=(INPUTS, 4 * WIDTH)).astype(np.float32)
-R = RNG.normal(size=(WIDTH, 4 * WIDTH)).astype(np.float32)
-B = RNG.normal(size=4 * WIDTH).astype(np.float32)
-B2 = RNG.normal(size=4 * WIDTH).astype(np.float32)
-
-Step = Callable[[Any, Any], Any]
-
-
-def nodes(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
-    """The operators of a function's model, the numbers of which are those of XLA."""
-    without = {"loop-to-scan", "loop-unroll", *options.pop("without", ())}
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
-    report = program.verify(*args)
-    assert report.ok, report
-    return Counter(node.op_type for node in program.model.graph.all_nodes())
-
-
-def scanned(step: Step, state: Any = (H, C), **options: Any) -> Callable[[jax.Array], Any]:
-    def function(x: jax.Array) -> Any:
-        return lax.scan(step, jax.tree.map(jnp.asarray, state), x, **options)
-
-    return function
-
-
-# -- LSTM -----------------------------------------------------------------------------------------
-
-
-def lstm(gates: Callable[[Any, Any], Any], order: str = "ifgo", forget: float = 0.0) -> Step:
-    """A step of an LSTM whose gates lie side by side in this order."""
-
-    def step(state: Any, x: jax.Array) -> Any:
-        h, c = state
-        part = dict(zip(order, jnp.split(gates(h, x), 4, axis=-1), strict=True))
-        c = sigmoid(part["f"] + forget) * c + sigmoid(part["i"]) * jnp.tanh(part["g"])
-        h = sigmoid(part["o"]) * jnp.tanh(c)
-        return (h, c), h
-
-    return step
-
-
-GATES: dict[str, Callable[[Any, Any], Any]] = {
-    "one-bias": lambda h, x: x @ W + h @ R + B,
-    "two-biases": lambda h, x: (x @ W + B) + (h @ R + B2),
-    "no-bias": lambda h, x: h @ R + x @ W,
-    "subtracted": lambda h, x: x @ W - h @ R - B,
-    "weights-from-the-left": lambda h, x: (W.T @ x.T + R.T @ h.T + B[:, None]).T,
-    "joined": lambda h, x: jnp.concatenate([x, h], -1) @ jnp.concatenate([W, R]) + B,
-    "joined-the-other-way": lambda h, x: jnp.concatenate([h, x], -1) @ np.concatenate([R, W]),
-    "some-inputs": lambda h, x: x[:, 1:4] @ W[:3] + h @ R,
-    "scalar-bias": lambda h, x: x @ W + h @ R + 0.5,
-    "a-matrix-each": lambda h, x: jnp.concatenate(
-        [
-            x @ W[:, k : k + WIDTH] + B[k : k + WIDTH] + h @ R[:, k : k + WIDTH]
-            for k in (0, 4, 8, 12)
-        ],
-        -1,
-    ),
-}
 
 
 @pytest.mark.parametrize("gates", GATES)
@@ -204,37 +158,6 @@ def test_equinox(cell: Any, batched: bool) -> None:
     assert (found["LSTM"] + found["GRU"], found["Loop"]) == (1, 0)
 
 
-# -- GRU ------------------------------------------------------------------------------------------
-
-G = 3 * WIDTH
-MIXED: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "torch": lambda z, n, h: (1 - z) * n + z * h,
-    "other-order": lambda z, n, h: h * z + n * (1 - z),
-    "haiku": lambda z, n, h: (1 - z) * h + z * n,
-    "equinox": lambda z, n, h: n + z * (h - n),
-    "towards-new": lambda z, n, h: h + z * (n - h),
-}
-
-
-def gru(mix: Callable[[Any, Any, Any], Any], after: bool, joint: bool = False) -> Step:
-    """A step of a GRU whose reset gate comes before or after the product."""
-
-    def step(h: Any, x: jax.Array) -> Any:
-        given = x @ W[:, :G] + B[:G]
-        if joint:  # one activation for both gates, then taken apart
-            both = sigmoid(given[:, : 2 * WIDTH] + h @ R[:, : 2 * WIDTH])
-            z, r = jnp.split(both, 2, axis=-1)
-        else:
-            z = sigmoid(given[:, :WIDTH] + h @ R[:, :WIDTH])
-            r = sigmoid(given[:, WIDTH : 2 * WIDTH] + h @ R[:, WIDTH : 2 * WIDTH])
-        last, bias = R[:, 2 * WIDTH : G], B2[:WIDTH]
-        product = r * (h @ last + bias) if after else (r * h) @ last + bias
-        h = mix(z, jnp.tanh(given[:, 2 * WIDTH :] + product), h)
-        return h, h
-
-    return step
-
-
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("mix", MIXED)
@@ -301,105 +224,3 @@ def test_symbolic_trips(step: str, reverse: bool) -> None:
     assert not operators["Loop"] + operators["Scan"]
     for trips, batch in ((1, 1), (2, BATCH), (TRIPS, 2)):
         assert program.verify(X[:trips, :batch]).ok
-
-
-# -- where they must not --------------------------------------------------------------------------
-
-
-def peephole(state: Any, x: jax.Array) -> Any:
-    h, c = state
-    i, f, g, o = jnp.split(x @ W + h @ R, 4, axis=-1)
-    c = sigmoid(f + c) * c + sigmoid(i) * jnp.tanh(g)
-    h = sigmoid(o) * jnp.tanh(c)
-    return (h, c), h
-
-
-def with_memory(state: Any, x: jax.Array) -> Any:
-    (h, c), _ = lstm(GATES["one-bias"])(state, x)
-    return (h, c), c
-
-
-def of_fourth_gate(activation: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Step:
-    def step(state: Any, x: jax.Array) -> Any:
-        h, c = state
-        i, f, g, o = jnp.split(x @ W + h @ R, 4, axis=-1)
-        c = sigmoid(f) * c + sigmoid(i) * inner(g)
-        h = activation(o) * jnp.tanh(c)
-        return (h, c), h
-
-    return step
-
-
-def swapped(state: Any, x: jax.Array) -> Any:
-    """The product is taken of the memory."""
-    h, c = state
-    i, f, g, o = jnp.split(x @ W + c @ R, 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * jnp.tanh(g)
-    return (sigmoid(o) * jnp.tanh(c), c), h
-
-
-NO_CELLS: dict[str, tuple[Step, Any]] = {
-    "peephole": (peephole, (H, C)),
-    "memory-stacked": (with_memory, (H, C)),
-    "hard-sigmoid": (of_fourth_gate(jax.nn.hard_sigmoid, jnp.tanh), (H, C)),
-    "relu": (of_fourth_gate(sigmoid, jax.nn.relu), (H, C)),
-    "product-with-memory": (swapped, (H, C)),
-    "no-inputs": (lstm(lambda h, x: h @ R + B), (H, C)),
-    "inputs-not-multiplied": (lstm(lambda h, x: jnp.pad(x, ((0, 0), (0, 11))) + h @ R), (H, C)),
-    "inputs-by-state": (lstm(lambda h, x: x @ W * h[:, :1] + h @ R), (H, C)),
-    "bias-for-each-row": (lstm(lambda h, x: x @ W + h @ R + H[:, :1]), (H, C)),
-    "two-products": (lstm(lambda h, x: x @ W + h @ R + (h * 2) @ R), (H, C)),
-    "other-update": (gru(lambda z, n, h: (1 - z) * n + sigmoid(z) * h, True), H),
-    "not-one": (gru(lambda z, n, h: (2 - z) * n + z * h, True), H),
-}
-
-
-@pytest.mark.parametrize("name", NO_CELLS)
-def test_no_cells(name: str) -> None:
-    step, state = NO_CELLS[name]
-    found = nodes(scanned(step, state), X)
-    assert (found["LSTM"], found["GRU"], found["Loop"]) == (0, 0, 1)
-
-
-def test_trips_not_known() -> None:
-    def function(x: jax.Array, n: jax.Array) -> Any:
-        step = lstm(GATES["one-bias"])
-        return lax.fori_loop(0, n, lambda i, s: step(s, x[i])[0], (jnp.asarray(H), jnp.asarray(C)))
-
-    for trips in (0, 4):
-        found = nodes(function, X, np.int32(trips))
-        assert (found["LSTM"], found["Loop"]) == (0, 1)
-
-
-@pytest.mark.parametrize("rule", ["lstm", "gru"])
-def test_switched_off(rule: str) -> None:
-    step = (
-        scanned(lstm(GATES["one-bias"]))
-        if rule == "lstm"
-        else scanned(gru(MIXED["torch"], True), H)
-    )
-    found = nodes(step, X, without={rule})
-    assert (found[rule.upper()], found["Loop"]) == (0, 1)
-
-
-def test_rnn_is_for_other_runtimes() -> None:
-    """ONNX Runtime's Loop is faster than its RNN."""
-
-    def step(h: Any, x: jax.Array) -> Any:
-        h = jnp.tanh(x @ W[:, :WIDTH] + h @ R[:, :WIDTH] + B[:WIDTH])
-        return h, h
-
-    def rectified(h: Any, x: jax.Array) -> Any:
-        h = jax.nn.relu(x @ W[:, :WIDTH] + h @ R[:, :WIDTH])
-        return h, h
-
-    for function in (scanned(step, H), scanned(rectified, H)):
-        assert nodes(function, X)["Loop"] == 1
-        found = nodes(function, X, target="onnx")
-        assert (found["RNN"], found["Loop"]) == (1, 0)
-
-
-def test_shapes_are_those_of_the_loop() -> None:
-    program = hlo2onnx.translate(jax.jit(scanned(lstm(GATES["one-bias"]))).lower(X))
-    shapes = [tuple(value.shape or ()) for value in program.model.graph.outputs]
-    assert shapes == [(BATCH, WIDTH), (BATCH, WIDTH), (TRIPS, BATCH, WIDTH)]
