@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import foreign, model_of
+from rewriting import foreign, model_of, negated
 
 from hlo2onnx.analysis.weight_scaling import (
     channel_rows,
@@ -115,12 +115,6 @@ def rounds(build: object, **inputs: np.ndarray) -> bool:
 
 def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray = LONG) -> oir.Value:
     return b.Conv(x, b.const(w))
-
-
-def negated(b: GraphBuilder, x: oir.Value, times: int) -> oir.Value:
-    for _ in range(times):
-        x = b.Neg(x)
-    return x
 
 
 def test_values_that_are_rounded() -> None:

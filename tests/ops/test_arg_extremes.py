@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from against_xla import against_xla
-from reduce_case import FLOATS, INTEGERS, against_jax, values
+from against_xla import against_jax, against_xla
+from reduce_case import FLOATS, INTEGERS, values
 
 from hlo2onnx.mlir.types import numpy_type
 

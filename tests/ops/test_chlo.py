@@ -11,6 +11,7 @@ import scipy.special
 from accuracy import like_xla, ulps
 from against_xla import Run, against_xla
 from edge_values import edge_values, pairs
+from mlir_text import tensor
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
@@ -18,10 +19,6 @@ from hlo2onnx.mlir.types import numpy_type
 
 FLOATS = ["f32", "f64", "f16", "bf16"]
 Exact = Callable[..., np.ndarray]
-
-
-def tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element}>"
 
 
 def module(

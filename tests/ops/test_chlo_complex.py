@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from against_xla import against_xla
+from mlir_text import tensor
 
 from hlo2onnx import translate
 
@@ -32,10 +31,6 @@ def test_asin_acos_kernel(element: str) -> None:
     against_xla(
         KERNEL.format(element=element), x.astype(f"c{8 if '32' in element else 16}")
     ).close()
-
-
-def tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element}>"
 
 
 @pytest.mark.parametrize("element", ["f32", "f64"])

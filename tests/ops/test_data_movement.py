@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from against_xla import Run, against_xla
-from edge_values import edge_values
+from gather_case import filled
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlir_text import tensor
 
 ELEMENTS = [
     "i1", "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64", "f16", "bf16", "f32", "f64",
@@ -22,18 +22,6 @@ module {{ func.func public @main({arguments}) -> {result} {{
   return %0 : {result}
 }} }}
 """
-
-
-def tensor(dims: Sequence[int], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
-
-
-def filled(dims: Sequence[int], element: str) -> np.ndarray:
-    """Elements that differ from each other; in other types than f32 the edge values, repeated."""
-    count = int(np.prod(dims))
-    if element == "f32":
-        return np.arange(count, dtype=np.float32).reshape(dims)
-    return np.resize(edge_values(element), count).reshape(dims)
 
 
 def moved(

@@ -7,16 +7,13 @@ import numpy as np
 import pytest
 from against_xla import against_xla
 from edge_values import edge_values
+from mlir_text import tensor
 
 from dialect_handlers.stablehlo.deprecated import selected
 from hlo2onnx import translate
 from hlo2onnx.mlir.types import numpy_type
 
 pytestmark = pytest.mark.wide
-
-
-def tensor(dims: tuple[int, ...], element: str = "f32") -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
 
 
 def einsum(config: str, dims: tuple[tuple[int, ...], ...], element: str = "f32") -> str:

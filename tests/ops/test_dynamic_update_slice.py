@@ -14,8 +14,8 @@ from edge_values import edge_values
 from emitting import Emitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlir_text import tensor
 from rule_names import RULE_NAMES
-from scatter_case import tensor
 
 from dialect_handlers.stablehlo.dynamic_update_slice import dynamic_update_slice
 from hlo2onnx.errors import UnsupportedOp

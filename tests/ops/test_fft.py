@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.scipy import fft as jax_fft
 from jax.scipy import signal
+from mlir_text import tensor
 
 import hlo2onnx
 
@@ -35,10 +36,6 @@ module {{ func.func public @main(%arg0: {operand}) -> {result} {{
   %0 = stablehlo.fft %arg0, type = {kind}, length = {list(lengths)} : ({operand}) -> {result}
   return %0 : {result}
 }} }}"""
-
-
-def tensor(dims: Sequence[int], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
 
 
 def exact(kind: str, x: np.ndarray, lengths: Sequence[int]) -> np.ndarray:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from factors import (
-    adjoint,
     assert_equal,
     assert_nodes_do_not_depend_on_the_size,
     assert_poison_stays,
@@ -19,7 +18,7 @@ from factors import (
     wide,
 )
 from jax.lax import linalg
-from matrices import REAL, matrix
+from matrices import REAL, hermitian, matrix
 
 import hlo2onnx
 
@@ -32,12 +31,6 @@ def eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """V and w."""
     v, w = linalg.eigh(a, symmetrize_input=False)
     return v, w
-
-
-def hermitian(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    a = matrix(shape, dtype)
-    symmetric: np.ndarray = (a + adjoint(a)) / np.array(2, dtype)
-    return symmetric
 
 
 def check(a: np.ndarray, units: float = 10) -> None:

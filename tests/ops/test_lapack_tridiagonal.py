@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from factors import adjoint, assert_equal, factors, in_xla, nodes_of
+from factors import assert_equal, factors, in_xla, nodes_of
 from jax.lax import linalg
-from matrices import matrix
+from matrices import hermitian
 
 import hlo2onnx
 
@@ -21,12 +21,6 @@ def lower(a: jax.Array) -> Any:
 
 def upper(a: jax.Array) -> Any:
     return linalg.tridiagonal(a, lower=False)
-
-
-def hermitian(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    a = matrix(shape, dtype)
-    symmetric: np.ndarray = (a + adjoint(a)) / np.array(2, dtype)
-    return symmetric
 
 
 def check(function: Any, a: np.ndarray, units: float = 10) -> None:

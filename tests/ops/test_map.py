@@ -10,13 +10,10 @@ from against_xla import against_xla
 from edge_values import pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlir_text import tensor
 
 import hlo2onnx
 from hlo2onnx.mlir.types import numpy_type
-
-
-def tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element}>"
 
 
 def map_of(shape: Sequence[int], element: str, body: str, result: str, functions: str = "") -> str:

@@ -187,12 +187,11 @@ def test_the_reference_is_mlirs_own(op: str) -> None:
     run_pipeline(module, "builtin.module(func.func(stablehlo-legalize-quant-to-math))")
     theirs = XlaProgram(module_bytecode(module))
     rng = np.random.default_rng(0)
-    ports = program._source.signature.inputs
     arrays = [
-        rng.normal(0, 20, port.shape).astype(np.float32)
-        if port.element == "f32"
-        else rng.integers(-128, 128, port.shape).astype(np.int8)
-        for port in ports
+        rng.normal(0, 20, value.shape.numpy()).astype(np.float32)
+        if value.dtype.name == "FLOAT"
+        else rng.integers(-128, 128, value.shape.numpy()).astype(np.int8)
+        for value in program.model.graph.inputs
     ]
     (want,) = theirs(arrays)
     np.testing.assert_array_equal(translate(text, **EXACT)(*arrays), want)

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from against_xla import against_xla
+from against_xla import against_jax, against_xla
 from edge_values import edge_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reduce_case import FLOATS, INTEGERS, against_jax, literal, neutral, reduces, tame, values
+from reduce_case import FLOATS, INTEGERS, literal, neutral, reduces, tame, values
 
 import hlo2onnx
 from hlo2onnx.mlir.types import numpy_type

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reduce_case import against_jax, tame, values
+from against_xla import against_jax
+from reduce_case import tame, values
 
 
 def test_sums_of_integers_are_one_node_where_they_cannot_overflow() -> None:

@@ -11,7 +11,8 @@ from against_xla import against_xla
 from edge_values import edge_values
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from window_case import FLOATS, Case, like, program, spelt, tensor, values
+from mlir_text import tensor
+from window_case import FLOATS, Case, like, program, spelt, values
 
 import hlo2onnx
 from hlo2onnx.mlir.types import numpy_type

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_xla import against_xla
-from window_case import FLOATS, Case, like, tensor, values
+from mlir_text import tensor
+from window_case import FLOATS, Case, like, values
 
 POOL = Case([1, 2, 6, 6], [1, 1, 2, 2], stride=[1, 1, 2, 2])
 POLICIES = ("default", "xla", "runtime")

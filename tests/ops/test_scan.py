@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from against_xla import against_xla
+from mlir_text import tensor
 
 from hlo2onnx import translate
 from hlo2onnx.mlir.types import numpy_type
-
-
-def tensor(dims: tuple[int, ...], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
 
 
 def scan(

@@ -11,7 +11,8 @@ import pytest
 from against_xla import Run, against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scatter_case import REGIONS, tensor, values
+from mlir_text import tensor
+from scatter_case import REGIONS, values
 
 from hlo2onnx import translate
 

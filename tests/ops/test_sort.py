@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from against_xla import Run, against_xla
+from against_xla import against_jax, against_xla
 from edge_values import edge_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+from mlir_text import tensor
 
 import hlo2onnx
 from hlo2onnx.mlir.types import numpy_type
@@ -21,10 +20,6 @@ from hlo2onnx.mlir.types import numpy_type
 FLOATS = ["f32", "f64", "f16", "bf16"]
 INTEGERS = ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
 COMPLEX = ["complex<f32>", "complex<f64>"]
-
-
-def tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element}>"
 
 
 def sorts(
@@ -79,12 +74,6 @@ def without_nan(element: str, shape: Sequence[int], seed: int = 0) -> np.ndarray
 def places(shape: Sequence[int]) -> np.ndarray:
     """A different number for each element, which shows who came from where."""
     return np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
-
-
-def against_jax(function: Callable[..., Any], *arguments: np.ndarray, **options: Any) -> Run:
-    with jax.enable_x64(True):
-        text = jax.jit(function).lower(*arguments).as_text()
-    return against_xla(text, *arguments, **options)
 
 
 # -- comparisons of one operand ----------------------------------------------------------------

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from against_xla import Run, against_xla
+from against_xla import against_jax
 from edge_values import edge_values
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,12 +20,6 @@ from hlo2onnx.mlir.types import numpy_type
 
 FLOATS = ["f32", "f64", "f16", "bf16"]
 INTEGERS = ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
-
-
-def against_jax(function: Callable[..., Any], *arguments: np.ndarray, **options: Any) -> Run:
-    with jax.enable_x64(True):
-        text = jax.jit(function).lower(*arguments).as_text()
-    return against_xla(text, *arguments, **options)
 
 
 def values(element: str, shape: Sequence[int], seed: int = 0) -> np.ndarray:

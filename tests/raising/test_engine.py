@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import model_of
+from rewriting import model_of, op_types
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
@@ -65,10 +65,6 @@ def drop(node: oir.Node, b: Rewriter) -> Made:
 def applied(build: Callable[..., Any], *rules: Rule) -> tuple[dict[str, int], oir.Graph]:
     model = model_of(build, {"x": X})
     return dict(apply_rules(model, rules, load_target("ort-cpu"))), model.graph
-
-
-def op_types(graph: oir.Graph) -> list[str]:
-    return [node.op_type for node in graph]
 
 
 def test_how_often_rules_fire() -> None:

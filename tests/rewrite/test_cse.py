@@ -13,6 +13,7 @@ import pytest
 from against_xla import Run, against_xla
 from jax import lax
 from loop_graphs import loop
+from lowered_loops import loops
 from rewriting import model_of
 from rule_names import LOOP_RULE_NAMES
 
@@ -27,10 +28,6 @@ X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 def against_jax(function: Callable[..., Any], *arguments: Any) -> Run:
     text = jax.jit(function).lower(*arguments).as_text()
     return against_xla(text, *arguments, without=LOOP_RULE_NAMES).close()
-
-
-def loops(run: Run) -> list[oir.Node]:
-    return [node for node in run.program.model.graph.all_nodes() if node.op_type == "Loop"]
 
 
 def outputs(run: Run) -> list[int]:

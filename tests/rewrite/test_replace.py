@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from loop_graphs import loop
-from rewriting import model_of, run_model
+from rewriting import model_of, op_types, run_model
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
@@ -22,10 +22,6 @@ X = np.array([1, -2, 3], np.float32)
 
 def graph_of(build: Callable[..., Any]) -> oir.Graph:
     return model_of(build, {"x": X}).graph
-
-
-def op_types(graph: oir.Graph) -> list[str]:
-    return [node.op_type for node in graph]
 
 
 # -- replacing -----------------------------------------------------------------

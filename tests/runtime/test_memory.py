@@ -18,6 +18,7 @@ import hlo2onnx
 from hlo2onnx.mlir.constants import _constant_ops
 from hlo2onnx.mlir.dense_bytes import raw_content
 from hlo2onnx.runtime import saving
+from hlo2onnx.sources.jax_lowered import from_lowered
 from hlo2onnx.verification.reference import Reference
 
 WIDTH = 1024
@@ -155,11 +156,11 @@ def test_reference_with_large_constants(dtype: Any) -> None:
     def function(x: Any) -> Any:
         return jax.lax.fori_loop(0, 2, lambda i, y: y + large[i] + large.sum(0), x) * 2
 
-    program = hlo2onnx.translate(function, x)
-    reference = Reference(program._source)
+    lowered = jax.jit(function).lower(x)
+    reference = Reference(from_lowered(lowered))
     want = jax.jit(function)(x)
     np.testing.assert_array_equal(reference([x])[0], np.asarray(want))
-    assert program.verify(x)
+    assert hlo2onnx.translate(lowered).verify(x)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 import hlo2onnx
@@ -26,14 +27,15 @@ class Run:
     def __init__(self, text: str, inputs: Sequence[Any] | None, **options: Any) -> None:
         self.text = text
         self.program = hlo2onnx.translate(text, **options)
-        signature = self.program._source.signature
+        source = self.program._source  # with the arguments bound and the extents that options say
+        signature = source.signature
         if inputs is None:
             rng = np.random.default_rng(0)
             inputs = [random_array(port, rng) for port in signature.inputs]
         self.inputs = flatten_arguments(signature, inputs, {})
         check_model(self.program.model_proto)
         assert not known_conditions(self.program.model_proto)
-        self.expected = Reference(self.program._source)(self.inputs)
+        self.expected = Reference(source)(self.inputs)
         content = self.program.model_proto.SerializeToString()
         feeds = to_model(self.program.input_names, self.inputs)
         self.actual = [
@@ -97,6 +99,13 @@ class Run:
             f"ORT {got[index] if index else got} != XLA {want[index] if index else want}"
             f" at {index} of {want.dtype}{want.shape}\n{self.text}\n{self.program.model}"
         )
+
+
+def against_jax(function: Callable[..., Any], *inputs: Any, **options: Any) -> Run:
+    """Runs a function as JAX lowers it with 64-bit types; see `against_xla`."""
+    with jax.enable_x64(True):
+        text = jax.jit(function).lower(*inputs).as_text()
+    return against_xla(text, *inputs, **options)
 
 
 def against_xla(text: str, *inputs: Any, **options: Any) -> Run:

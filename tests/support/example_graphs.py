@@ -10,6 +10,7 @@ from typing import Any
 import gallery
 import jax
 import onnx_ir as oir
+from lowered_loops import body
 from rule_names import LOOP_RULE_NAMES
 
 import hlo2onnx
@@ -48,11 +49,6 @@ def loops(name: str, gradient: bool = False) -> list[oir.Node]:
     """The Loops of the model, outer before inner."""
     graph = translated(name, gradient).model.graph
     return [node for node in graph.all_nodes() if node.op_type == "Loop"]
-
-
-def body(loop: oir.Node) -> oir.Graph:
-    """What a Loop does in a trip."""
-    return loop.attributes["body"].as_graph()
 
 
 def in_body(loop: oir.Node) -> Counter[str]:

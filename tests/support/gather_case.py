@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from against_xla import Run, against_xla
 from edge_values import edge_values
-from scatter_case import tensor
+from mlir_text import tensor
 
 from hlo2onnx.mlir.types import numpy_type
 

@@ -56,3 +56,10 @@ def text_of(function: Callable[..., Any], *arguments: np.ndarray) -> str:
 def like_jax(function: Callable[..., Any], *arguments: np.ndarray) -> Run:
     """A function translated and run, beside XLA."""
     return against_xla(text_of(function, *arguments), *arguments)
+
+
+def hermitian(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Random Hermitian matrices."""
+    a = matrix(shape, dtype)
+    symmetric: np.ndarray = (a + a.conj().swapaxes(-1, -2)) / np.array(2, dtype)
+    return symmetric

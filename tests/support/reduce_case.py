@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import jax
 import numpy as np
-from against_xla import Run, against_xla
 from edge_values import edge_values
+from mlir_text import tensor
 
 from hlo2onnx.mlir.types import numpy_type
 
 FLOATS = ["f32", "f64", "f16", "bf16"]
 INTEGERS = ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"]
 NEUTRAL = {"add": 0, "multiply": 1, "or": 0, "xor": 0}
-
-
-def tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element}>"
 
 
 def literal(number: float | np.generic, element: str) -> str:
@@ -80,9 +75,3 @@ module {{ func.func public @main({arguments}) -> ({", ".join(results)}) {{
 
 
 # -- the graph ---------------------------------------------------------------------------------
-
-
-def against_jax(function: Callable, *inputs: np.ndarray, **options: object) -> Run:
-    with jax.enable_x64(True):
-        text = jax.jit(function).lower(*inputs).as_text()
-    return against_xla(text, *inputs, **options)

@@ -83,6 +83,28 @@ def foreign(value: oir.Value) -> oir.Value:
     return value
 
 
+def negated(b: GraphBuilder, x: oir.Value, times: int) -> oir.Value:
+    """The value behind so many Neg."""
+    for _ in range(times):
+        x = b.Neg(x)
+    return x
+
+
+def clipped(b: GraphBuilder, x: oir.Value, low: int, high: int) -> oir.Value:
+    """An i32 within bounds."""
+    return b.Clip(x, b.scalar(low, oir.DataType.INT32), b.scalar(high, oir.DataType.INT32))
+
+
+def natural(b: GraphBuilder, x: oir.Value, low: int = 0) -> oir.Value:
+    """An i32 with a lower bound."""
+    return clipped(b, x, low, 2**31 - 1)
+
+
+def op_types(graph: oir.Graph) -> list[str]:
+    """The operators of a graph, in order."""
+    return [node.op_type for node in graph]
+
+
 def padded_by(value: oir.Value, auto_pad: str) -> oir.Value:
     """The value of a convolution that is asked to pad by itself, as no handler does."""
     node = value.producer()

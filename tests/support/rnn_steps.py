@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.nn import sigmoid
-
-import hlo2onnx
+from verified import nodes as verified_nodes
 
 RNG = np.random.default_rng(0)
 TRIPS, BATCH, INPUTS, WIDTH = 6, 3, 5, 4
@@ -30,10 +29,7 @@ Step = Callable[[Any, Any], Any]
 def nodes(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
     """The operators of a function's model, the numbers of which are those of XLA."""
     without = {"loop-to-scan", "loop-unroll", *options.pop("without", ())}
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
-    report = program.verify(*args)
-    assert report.ok, report
-    return Counter(node.op_type for node in program.model.graph.all_nodes())
+    return verified_nodes(function, *args, without=without, **options)
 
 
 def scanned(step: Step, state: Any = (H, C), **options: Any) -> Callable[[jax.Array], Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from against_xla import Run, against_xla
 from edge_values import edge_values
+from mlir_text import tensor
 
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
 from hlo2onnx.mlir.types import numpy_type
@@ -105,10 +106,6 @@ class Case:
 
     def with_unique(self) -> Case:
         return replace(self, unique=True)
-
-
-def tensor(dims: Sequence[int], element: str) -> str:
-    return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
 
 
 def values(dims: Sequence[int], element: str, seed: int) -> np.ndarray:

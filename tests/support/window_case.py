@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from against_xla import Run, against_xla
+from mlir_text import tensor
 
 from hlo2onnx.mlir.types import numpy_type
 
@@ -131,10 +132,6 @@ def _count(
     padded = sum(padding) + ((extent - 1) * gap + 1 if extent else 0)
     span = (window - 1) * step + 1
     return (padded - span) // stride + 1 if padded >= span and padded else 0
-
-
-def tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{'x'.join(map(str, [*shape, element]))}>"
 
 
 def spelt(init: str, element: str) -> str:

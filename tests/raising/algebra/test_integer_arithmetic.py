@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite
+from rewriting import Rewrite, natural
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.integer_arithmetic import (
@@ -63,10 +63,6 @@ def floor_divide(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     signs = b.Not(b.Equal(b.Sign(x), b.Sign(y)))
     inexact = b.Not(b.Equal(rest, zero))
     return b.Where(b.And(signs, inexact), b.Sub(quotient, one), quotient)
-
-
-def natural(b: GraphBuilder, x: oir.Value, low: int = 0) -> oir.Value:
-    return b.Clip(x, b.scalar(low, T.INT32), b.scalar(2**31 - 1, T.INT32))
 
 
 def test_floor_divide() -> None:

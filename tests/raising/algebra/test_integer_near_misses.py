@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Build, Rewrite
+from rewriting import Build, Rewrite, natural
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rewriter
@@ -21,10 +21,6 @@ from hlo2onnx.raising.rules.algebra.integer_arithmetic import (
 T = oir.DataType
 X = np.array([0, 1, 7, -8, 2**31 - 1, -(2**31)], np.int32)
 BELOW = np.array([1, 2, 3, 5, 7, 11], np.int32)
-
-
-def natural(b: GraphBuilder, x: oir.Value, low: int = 0) -> oir.Value:
-    return b.Clip(x, b.scalar(low, T.INT32), b.scalar(2**31 - 1, T.INT32))
 
 
 def floor_divide(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:

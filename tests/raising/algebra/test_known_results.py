@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite, model_of
+from rewriting import Rewrite, clipped, model_of
 from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
@@ -28,10 +28,6 @@ T = oir.DataType
 FLOATS = np.array([[1.5, -0.0, 0.0], [np.nan, np.inf, -np.inf]], np.float32)
 INTEGERS = np.array([[1, -7, 0], [-(2**31), 2**31 - 1, 5]], np.int32)
 BOOLEANS = np.array([[True, False, True], [False, False, True]])
-
-
-def clipped(b: GraphBuilder, x: oir.Value, low: int, high: int) -> oir.Value:
-    return b.Clip(x, b.scalar(low, T.INT32), b.scalar(high, T.INT32))
 
 
 @pytest.mark.parametrize("rule", [FoldIdentityOperand(), RedundantClamp()])

@@ -11,7 +11,7 @@ import onnx_ir as oir
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rewriting import Build, Rewrite
+from rewriting import Build, Rewrite, clipped
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
@@ -113,10 +113,6 @@ def test_drop_inverse(op_type: str, x: np.ndarray) -> None:
         return b.Identity(b.op(op_type, b.op(op_type, x)))
 
     Rewrite(build, {"x": x}, FoldDoubleNegation()).gives("Identity")
-
-
-def clipped(b: GraphBuilder, x: oir.Value, low: int, high: int) -> oir.Value:
-    return b.Clip(x, b.scalar(low, T.INT32), b.scalar(high, T.INT32))
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import onnx_ir as oir
 import pytest
 from jax import lax
 from rewriting import Rewrite
+from verified import verified
 
-import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize
@@ -31,9 +31,7 @@ class Translated:
 
     def __init__(self, function: Callable[..., Any], *args: Any, without: Any = ()) -> None:
         kept = {"loop-unroll", *without}
-        program = hlo2onnx.translate(jax.jit(function).lower(*args), without=kept)
-        report = program.verify(*args)
-        assert report.ok, report
+        program = verified(function, *args, without=kept)
         self.fired = program.report.rules[NAME]
         bodies = [g for node in program.model.graph.all_nodes() for g in subgraphs(node)]
         self.inside = Counter(node.op_type for graph in bodies for node in graph)

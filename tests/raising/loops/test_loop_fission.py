@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from verified import verified
 
-import hlo2onnx
 from hlo2onnx.ir.traversal import subgraphs
 
 KEY = np.array([7, 11], np.uint32)
@@ -24,9 +24,7 @@ class Translated:
 
     def __init__(self, function: Callable[..., Any], *args: Any, without: Any = ()) -> None:
         kept = {"loop-unroll", *without}
-        program = hlo2onnx.translate(jax.jit(function).lower(*args), without=kept)
-        report = program.verify(*args)
-        assert report.ok, report
+        program = verified(function, *args, without=kept)
         self.fired = program.report.rules[NAME]
         self.bodies = [graph for node in program.model.graph for graph in subgraphs(node)]
 

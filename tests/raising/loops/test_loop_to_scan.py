@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from jax import lax
+from verified import verified
 
 import hlo2onnx
 
@@ -24,10 +25,7 @@ H = RNG.normal(size=(3, 4)).astype(np.float32)
 def translated(function: Callable[..., Any], *args: Any, **options: Any) -> oir.Graph:
     """The model of a function, the numbers of which are those of XLA."""
     without = {"loop-unroll", *options.pop("without", ())}
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
-    report = program.verify(*args)
-    assert report.ok, report
-    return program.model.graph
+    return verified(function, *args, without=without, **options).model.graph
 
 
 def inside(graph: oir.Graph) -> Counter[str]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from verified import nodes
 
 import hlo2onnx
 
@@ -19,14 +20,6 @@ H = RNG.normal(size=(3, 4)).astype(np.float32)
 X = RNG.normal(size=(3, 3, 4)).astype(np.float32)
 W = RNG.normal(size=(6, 40, 40)).astype(np.float32) / 6
 WIDE = RNG.normal(size=(2, 40)).astype(np.float32)
-
-
-def nodes(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
-    """The operators of a function's model, the numbers of which are those of XLA."""
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
-    report = program.verify(*args)
-    assert report.ok, report
-    return Counter(node.op_type for node in program.model.graph.all_nodes())
 
 
 def loops(found: Counter[str]) -> int:

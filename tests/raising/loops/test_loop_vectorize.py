@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
+from verified import verified
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
@@ -30,9 +31,7 @@ class Translated:
 
     def __init__(self, function: Callable[..., Any], *args: np.ndarray, **options: Any) -> None:
         without = {"loop-to-scan", "loop-unroll", *options.pop("without", ())}
-        program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
-        report = program.verify(*args)
-        assert report.ok, report
+        program = verified(function, *args, without=without, **options)
         self.rules = program.report.rules
         self.graph = program.model.graph
         self.outside: Counter[str] = Counter()

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from verified import verified
 
 import hlo2onnx
 from hlo2onnx.ir.traversal import subgraphs
@@ -28,9 +29,7 @@ class Translated:
 
     def __init__(self, function: Callable[..., Any], *args: Any, without: Any = ()) -> None:
         kept = {"loop-unroll", *without}
-        program = hlo2onnx.translate(jax.jit(function).lower(*args), without=kept)
-        report = program.verify(*args)
-        assert report.ok, report
+        program = verified(function, *args, without=kept)
         self.fired = program.report.rules[NAME]
         loops = [node for node in program.model.graph if subgraphs(node)]
         self.loops = len(loops)

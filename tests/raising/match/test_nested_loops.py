@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from jax import lax
+from verified import verified
 
 import hlo2onnx
 from hlo2onnx.ir.traversal import subgraphs
@@ -28,10 +29,7 @@ def depth(graph: oir.Graph) -> int:
 
 def translated(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     without = {"loop-unroll", *options.pop("without", ())}
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without, **options)
-    report = program.verify(*args)
-    assert report.ok, report
-    return program
+    return verified(function, *args, without=without, **options)
 
 
 def outer(f: Callable[[Any], Any]) -> Callable[..., Any]:

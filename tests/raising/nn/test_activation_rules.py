@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Build, Rewrite, fires
+from rewriting import Build, Rewrite, fires, negated
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.activations import (
@@ -23,12 +23,6 @@ INPUTS = {"x": X, "y": X[::-1] * 3 + 2}
 
 def number(b: GraphBuilder, x: oir.Value, value: float) -> oir.Value:
     return b.scalar_like(value, x)
-
-
-def negated(b: GraphBuilder, x: oir.Value, times: int) -> oir.Value:
-    for _ in range(times):
-        x = b.Neg(x)
-    return x
 
 
 # -- sigmoid ------------------------------------------------------------------------------------

@@ -11,19 +11,13 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from verified import operators
 
 import hlo2onnx
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(1, 2, (2, 8, 8, 12)).astype(np.float32)
 V = [np.abs(RNG.normal(size=12)).astype(np.float32) + 0.5 for _ in range(4)]
-
-
-def nodes(function: Callable[..., Any], *args: Any) -> list[str]:
-    """The operators of a function that gives JAX's numbers."""
-    program = hlo2onnx.translate(jax.jit(function).lower(*args))
-    assert program.verify(*args).ok
-    return sorted(program.report.nodes.elements())
 
 
 def second(x: jax.Array) -> jax.Array:
@@ -43,10 +37,10 @@ def test_batch_normalization_of_computed_statistics() -> None:
     def model(x: jax.Array, *statistics: Any) -> jax.Array:
         return batch_norm(jax.lax.conv(x, w, (1, 1), "SAME"), *statistics)
 
-    assert nodes(model, images, *V) == ["BatchNormalization", "Conv"]
+    assert operators(model, images, *V) == ["BatchNormalization", "Conv"]
     # Far from 0 the kernel loses digits that x has.
     far = np.float32(3e4)
-    assert "Sub" in nodes(batch_norm, images + far, V[0] + far, *V[1:])
+    assert "Sub" in operators(batch_norm, images + far, V[0] + far, *V[1:])
 
 
 def test_batch_normalization_of_channels_last() -> None:
@@ -57,7 +51,7 @@ def test_batch_normalization_of_channels_last() -> None:
         return jax.lax.conv_general_dilated(y, w, (1, 1), "SAME", dimension_numbers=dims)
 
     w = RNG.normal(size=(3, 3, 12, 12)).astype(np.float32)
-    found = nodes(model, X, *V, w)
+    found = operators(model, X, *V, w)
     assert found.count("BatchNormalization") == 1
     assert found.count("Transpose") <= 4, "in front, behind, and of the weights"
 
@@ -67,7 +61,7 @@ def test_known_statistics_go_into_the_convolution() -> None:
         w = RNG.normal(size=(12, 12, 3, 3)).astype(np.float32)
         return batch_norm(jax.lax.conv(second(x), w, (1, 1), "SAME"), *V)
 
-    assert nodes(model, X) == ["Conv", "Transpose"]
+    assert operators(model, X) == ["Conv", "Transpose"]
 
 
 @pytest.mark.parametrize("groups", [1, 3, 12])
@@ -83,7 +77,7 @@ def test_group_normalization_of_flax(groups: int) -> None:
         y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
         return second(layer.apply(parameters, y))
 
-    found = nodes(model, X)
+    found = operators(model, X)
     assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
 
 
@@ -103,7 +97,7 @@ def test_group_normalization_of_keras(batch: int, groups: int) -> None:
         y = y.reshape(batch, 8, 8, 12)
         return jax.lax.conv_general_dilated(y, w, (1, 1), "SAME", dimension_numbers=dims)
 
-    found = nodes(model, X[:batch])
+    found = operators(model, X[:batch])
     assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
 
 
@@ -118,7 +112,7 @@ def test_group_normalization_of_one_image(groups: int) -> None:
         y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
         return second(layer.apply(parameters, y))
 
-    found = nodes(model, X[:1])
+    found = operators(model, X[:1])
     assert found.count("InstanceNormalization") == 1 and "ReduceMean" not in found, found
 
 
@@ -148,4 +142,4 @@ OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_look_alikes(name: str) -> None:
     images = np.ascontiguousarray(np.moveaxis(X, -1, 1))
-    assert "InstanceNormalization" not in nodes(OTHERS[name], images)
+    assert "InstanceNormalization" not in operators(OTHERS[name], images)

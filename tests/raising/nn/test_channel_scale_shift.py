@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -12,8 +11,8 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
+from verified import operators
 
-import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.channel_scale_shift import (
     AffineToBatchNormalization,
@@ -26,13 +25,6 @@ X = RNG.normal(1, 2, (2, 6, 6, 8)).astype(np.float32)
 W = (RNG.normal(size=(3, 3, 8, 8)) / 9).astype(np.float32)
 M, V, S, B = (np.abs(RNG.normal(size=(4, 8))) + 0.5).astype(np.float32)
 CHANNELS = np.ascontiguousarray(np.moveaxis(X, -1, 1))
-
-
-def nodes(function: Callable[..., Any], *args: Any) -> list[str]:
-    """The operators of a function that gives JAX's numbers."""
-    program = hlo2onnx.translate(jax.jit(function).lower(*args))
-    assert program.verify(*args).ok
-    return sorted(program.report.nodes.elements())
 
 
 def conv(x: jax.Array) -> jax.Array:
@@ -60,7 +52,7 @@ def test_into_a_transposed_convolution(groups: int, divides: bool) -> None:
 def test_upsampling_layers_keep_their_bias() -> None:
     layer = nn.Sequential([nn.ConvTranspose(4, (4, 4), (2, 2)), nn.relu])
     parameters = jax.tree.map(lambda p: p + 0.5, layer.init(jax.random.key(0), X))
-    found = nodes(lambda x: layer.apply(parameters, x), X)
+    found = operators(lambda x: layer.apply(parameters, x), X)
     assert found.count("ConvTranspose") == 1 and "Add" not in found
 
 
@@ -82,7 +74,7 @@ def test_before_a_convolution(normalize: Callable[[jax.Array], jax.Array]) -> No
         y = conv(x)
         return y + conv(jax.nn.relu(normalize(y)))
 
-    found = nodes(model, X)
+    found = operators(model, X)
     assert found == sorted(
         ["Add", "BatchNormalization", "Conv", "Conv", "Relu"] + ["Transpose"] * 2
     )
@@ -99,7 +91,7 @@ NOT_OF_CHANNELS: dict[str, Callable[[jax.Array], jax.Array]] = {
 
 @pytest.mark.parametrize("name", NOT_OF_CHANNELS)
 def test_no_batch_normalization(name: str) -> None:
-    assert "BatchNormalization" not in nodes(NOT_OF_CHANNELS[name], X)
+    assert "BatchNormalization" not in operators(NOT_OF_CHANNELS[name], X)
 
 
 def test_scaled_values_that_others_read_stay() -> None:
@@ -114,7 +106,7 @@ def test_scaled_values_that_others_read_stay() -> None:
 def test_parameters_of_instance_normalization() -> None:
     layer = nn.InstanceNorm()
     parameters = {"params": {"scale": S, "bias": B}}
-    found = nodes(lambda x: conv(layer.apply(parameters, conv(x))), X)
+    found = operators(lambda x: conv(layer.apply(parameters, conv(x))), X)
     assert found == sorted(["Conv", "InstanceNormalization", "Conv"] + ["Transpose"] * 2)
 
 

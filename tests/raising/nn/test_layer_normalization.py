@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite
+from verified import operators
 
-import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     CenterBeforeScale,
@@ -61,13 +61,6 @@ def rms(x: jax.Array) -> jax.Array:
     return x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True) + 1e-6)
 
 
-def nodes(function: Callable[..., jax.Array], *args: np.ndarray) -> list[str]:
-    """The operators of a function that gives JAX's numbers."""
-    program = hlo2onnx.translate(jax.jit(function).lower(*args))
-    assert program.verify(*args).ok
-    return sorted(program.report.nodes.elements())
-
-
 LAYER: dict[str, Callable[..., jax.Array]] = {
     "fast": lambda x, s, b: fast(x) * s + b,
     "two_pass": lambda x, s, b: two_pass(x) * s + b,
@@ -84,28 +77,28 @@ LAYER: dict[str, Callable[..., jax.Array]] = {
 @pytest.mark.parametrize("name", LAYER)
 def test_layer_normalization(name: str) -> None:
     expected = ["LayerNormalization"] + ["Add"] * (name == "one_plus_scale")
-    assert nodes(LAYER[name], X, S, B) == sorted(expected)
+    assert operators(LAYER[name], X, S, B) == sorted(expected)
 
 
 def test_without_parameters_and_over_two_axes() -> None:
-    assert nodes(fast, X) == ["LayerNormalization"]
-    assert nodes(lambda x: two_pass(x, (1, 2)), X) == ["LayerNormalization"]
+    assert operators(fast, X) == ["LayerNormalization"]
+    assert operators(lambda x: two_pass(x, (1, 2)), X) == ["LayerNormalization"]
 
 
 def test_large_means_lose_no_digits() -> None:
-    assert nodes(two_pass, X + 1000) == ["LayerNormalization"]
+    assert operators(two_pass, X + 1000) == ["LayerNormalization"]
 
 
 def test_very_long_rows_keep_their_sums() -> None:
     rows = RNG.normal(size=(1, 1 << 18)).astype(np.float32)
-    assert "LayerNormalization" not in nodes(fast, rows)
-    assert "RMSNormalization" not in nodes(rms, rows)
+    assert "LayerNormalization" not in operators(fast, rows)
+    assert "RMSNormalization" not in operators(rms, rows)
 
 
 def test_rms_normalization() -> None:
-    assert nodes(lambda x, s: rms(x) * s, X, S) == ["RMSNormalization"]
-    assert nodes(lambda x, s: rms(x) * (1 + s), X, S) == ["Add", "RMSNormalization"]
-    assert nodes(rms, X) == ["RMSNormalization"]
+    assert operators(lambda x, s: rms(x) * s, X, S) == ["RMSNormalization"]
+    assert operators(lambda x, s: rms(x) * (1 + s), X, S) == ["Add", "RMSNormalization"]
+    assert operators(rms, X) == ["RMSNormalization"]
 
 
 def test_normalization_of_scaled_values() -> None:
@@ -114,9 +107,9 @@ def test_normalization_of_scaled_values() -> None:
     def scaled(x: jax.Array, s: jax.Array) -> jax.Array:
         return s * x * jax.lax.rsqrt((x**2).mean(-1, keepdims=True) + 1e-6)
 
-    assert nodes(scaled, X, S) == ["RMSNormalization"]
-    assert nodes(lambda x: scaled(x, S), X) == ["RMSNormalization"]
-    assert "RMSNormalization" not in nodes(scaled, X, X[0] + 1)
+    assert operators(scaled, X, S) == ["RMSNormalization"]
+    assert operators(lambda x: scaled(x, S), X) == ["RMSNormalization"]
+    assert "RMSNormalization" not in operators(scaled, X, X[0] + 1)
 
 
 @pytest.mark.parametrize("normalize", [fast, two_pass, clipped, rms])
@@ -127,7 +120,7 @@ def test_of_channels_between_convolutions(
     images, w = RNG.normal(size=(1, 8, 8, 16)), RNG.normal(size=(3, 3, 16, 16))
     images, w = images.astype(np.float32), (w / 12).astype(np.float32)
     operator = "RMSNormalization" if normalize is rms else "LayerNormalization"
-    found = nodes(lambda x: conv(normalize(conv(x, w)) * S, w), images)
+    found = operators(lambda x: conv(normalize(conv(x, w)) * S, w), images)
     assert found == sorted([operator, "Conv", "Conv", *["Transpose"] * 4])
 
 
@@ -142,7 +135,7 @@ def test_means_of_channels_that_normalize_nothing() -> None:
         places = jnp.concatenate([x.mean(-1, keepdims=True), x.max(-1, keepdims=True)], -1)
         return conv(x * jax.nn.sigmoid(conv(places, w[..., :2, :1])), w)
 
-    assert nodes(model, images).count("Transpose") == 3
+    assert operators(model, images).count("Transpose") == 3
 
 
 OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -171,17 +164,17 @@ OTHERS: dict[str, Callable[[jax.Array], jax.Array]] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_look_alikes(name: str) -> None:
-    assert not {"LayerNormalization", "RMSNormalization"} & {*nodes(OTHERS[name], X)}
+    assert not {"LayerNormalization", "RMSNormalization"} & {*operators(OTHERS[name], X)}
 
 
 def test_double_precision_stays_spelled_out() -> None:
     with jax.enable_x64(True):
-        assert "LayerNormalization" not in nodes(fast, X.astype(np.float64))
+        assert "LayerNormalization" not in operators(fast, X.astype(np.float64))
 
 
 def test_parameters_that_others_do_not_share() -> None:
     """What is normalized is read twice: it stays as it is, the products follow."""
-    found = nodes(lambda x, s, b: (fast(x) * s, fast(x) + b), X, S, B)
+    found = operators(lambda x, s, b: (fast(x) * s, fast(x) + b), X, S, B)
     assert found == ["Add", "LayerNormalization", "Mul"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from jax import lax
 from jax.nn import sigmoid
 from rewriting import Rewrite, run_model
+from verified import nodes
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
@@ -240,37 +240,29 @@ def test_types_without_a_gemm(dtype: type) -> None:
     Rewrite(build, {"x": ROW.astype(dtype), "w": MATRIX.astype(dtype)}, Gemm()).nothing()
 
 
-def layers(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
-    """The operators a function becomes, which gives what XLA gives."""
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
-    report = program.verify(*args)
-    assert report.ok, report
-    return Counter(node.op_type for node in program.model.graph.all_nodes())
-
-
 def dense(x: Any) -> Any:
     return jax.nn.relu(x @ MATRIX + MATRIX[0]) @ MATRIX.T + VECTOR
 
 
 def test_layers_are_gemms() -> None:
-    assert layers(dense, ROW) == {"Gemm": 2, "Relu": 1}
-    assert layers(dense, ROW, without={"gemm"}) == {"MatMul": 2, "Add": 2, "Relu": 1}
+    assert nodes(dense, ROW) == {"Gemm": 2, "Relu": 1}
+    assert nodes(dense, ROW, without={"gemm"}) == {"MatMul": 2, "Add": 2, "Relu": 1}
 
 
 def test_layers_of_narrow_floats_round_in_between() -> None:
     weights, bias = MATRIX.astype(ml_dtypes.bfloat16), MATRIX[0].astype(ml_dtypes.bfloat16)
     x = jnp.asarray(ROW, jnp.bfloat16)
-    assert layers(lambda x: x @ weights + bias, x)["Gemm"] == 0
+    assert nodes(lambda x: x @ weights + bias, x)["Gemm"] == 0
 
 
 def test_weights_that_are_arguments() -> None:
     function = lambda x, w, c: jnp.tanh(x @ w.T + c)  # noqa: E731
-    assert layers(function, ROW, WEIGHTS, MATRIX[0]) == {"Gemm": 1, "Tanh": 1}
+    assert nodes(function, ROW, WEIGHTS, MATRIX[0]) == {"Gemm": 1, "Tanh": 1}
 
 
 def test_gradients_of_weights() -> None:
     function = lambda x, w, g: w + x.T @ g  # noqa: E731
-    assert layers(function, ROW, MATRIX, ROW[:, :3]) == {"Gemm": 1}
+    assert nodes(function, ROW, MATRIX, ROW[:, :3]) == {"Gemm": 1}
 
 
 def test_any_number_of_rows() -> None:
@@ -285,7 +277,7 @@ def test_any_number_of_rows() -> None:
 
 def test_gemms_in_bodies() -> None:
     function = lambda x, n: lax.fori_loop(0, n, lambda _, x: jnp.tanh(dense(x)), x)  # noqa: E731
-    assert layers(function, ROW, np.int32(3))["Gemm"] == 2
+    assert nodes(function, ROW, np.int32(3))["Gemm"] == 2
 
 
 def test_a_product_from_before_a_loop_stays_there() -> None:
@@ -293,7 +285,7 @@ def test_a_product_from_before_a_loop_stays_there() -> None:
         product = y @ MATRIX
         return lax.fori_loop(0, n, lambda _, x: jnp.sin(product + x), x)
 
-    found = layers(function, ROW[:, :3], ROW, np.int32(3))
+    found = nodes(function, ROW[:, :3], ROW, np.int32(3))
     assert (found["MatMul"], found["Gemm"]) == (1, 0)
 
 

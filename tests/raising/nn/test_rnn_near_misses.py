@@ -5,7 +5,6 @@ The batch is as large as the state is wide, so that a transposed matrix fits whe
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +14,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.nn import sigmoid
-
-import hlo2onnx
+from verified import nodes
 
 RNG = np.random.default_rng(0)
 TRIPS, WIDTH, INPUTS = 6, 4, 5
@@ -142,14 +140,6 @@ NO_CELLS: dict[str, Callable[[Any], Any]] = {
     "gru-recurrent-bias-for-each-row": gru(lambda r, h, m: r * (h @ m + M), mixed),
     "gru-reset-turned-round": gru(lambda r, h, m: (1 - r) * (h @ m), mixed),
 }
-
-
-def nodes(function: Callable[..., Any], *args: Any, without: Any = ()) -> Counter[str]:
-    """The operators of a function's model, the numbers of which are those of XLA."""
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), without=without)
-    report = program.verify(*args)
-    assert report.ok, report
-    return Counter(node.op_type for node in program.model.graph.all_nodes())
 
 
 @pytest.mark.parametrize("name", NO_CELLS)

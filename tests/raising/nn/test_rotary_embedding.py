@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from verified import verified
 
 import hlo2onnx
 
@@ -68,12 +69,6 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], np.ndarray]] = {
 }
 
 
-def translated(function: Callable[..., Any], *args: Any, **options: Any) -> hlo2onnx.OnnxProgram:
-    program = hlo2onnx.translate(jax.jit(function).lower(*args), **options)
-    assert program.verify(*args).ok, program.verify(*args)
-    return program
-
-
 @pytest.mark.parametrize("is_constant", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("way", WAYS)
@@ -81,9 +76,9 @@ def test_rotations_become_the_operator(way: str, layout: str, is_constant: bool)
     rotate, (shape, angle) = WAYS[way], LAYOUTS[layout]
     x = RNG.normal(size=shape).astype(np.float32)
     if is_constant:
-        program = translated(lambda x: rotate(x, jnp.cos(angle), jnp.sin(angle)), x)
+        program = verified(lambda x: rotate(x, jnp.cos(angle), jnp.sin(angle)), x)
     else:
-        program = translated(lambda x, y: rotate(x, jnp.cos(y), jnp.sin(y)), x, angle)
+        program = verified(lambda x, y: rotate(x, jnp.cos(y), jnp.sin(y)), x, angle)
     nodes = program.report.nodes
     assert nodes["RotaryEmbedding"] == 1
 
@@ -99,7 +94,7 @@ def test_tables_of_angles_are_read_by_position() -> None:
         cos, sin = jnp.cos(both)[positions], jnp.sin(both)[positions]
         return x * cos + jnp.concatenate([-b, a], axis=-1) * sin
 
-    program = translated(function, x, np.arange(T) + 7)
+    program = verified(function, x, np.arange(T) + 7)
     assert program.report.nodes["RotaryEmbedding"] == 1
 
 
@@ -110,7 +105,7 @@ def test_some_of_the_features() -> None:
         rotated = halves(x[..., :D], jnp.cos(angle), jnp.sin(angle))
         return jnp.concatenate([rotated, x[..., D:]], axis=-1)
 
-    program = translated(function, RNG.normal(size=(B, T, H, 12)).astype(np.float32))
+    program = verified(function, RNG.normal(size=(B, T, H, 12)).astype(np.float32))
     assert program.report.nodes["RotaryEmbedding"] == 1
 
 
@@ -127,7 +122,7 @@ def test_a_symbolic_batch(batch: int) -> None:
 def test_special_values() -> None:
     x = RNG.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0], (B, T, H, D)).astype(np.float32)
     angle = RNG.choice([0.0, 1.0], (T, 1, D // 2)).astype(np.float32)
-    translated(lambda x: halves(x, angle, 1 - angle), x)
+    verified(lambda x: halves(x, angle, 1 - angle), x)
 
 
 def swapped(x: Any, cos: Any, sin: Any) -> Any:
@@ -168,7 +163,7 @@ OTHERS: dict[str, tuple[Rotate, np.ndarray]] = {
 def test_other_rotations(name: str) -> None:
     rotate, angle = OTHERS[name]
     x = RNG.normal(size=(B, T, H, D)).astype(np.float32)
-    program = translated(lambda x: rotate(x, jnp.cos(angle), jnp.sin(angle)), x)
+    program = verified(lambda x: rotate(x, jnp.cos(angle), jnp.sin(angle)), x)
     assert not program.report.nodes["RotaryEmbedding"]
 
 
@@ -176,14 +171,14 @@ def test_other_rotations(name: str) -> None:
 def test_without_the_operator(options: dict[str, Any]) -> None:
     angle = angles(T, 1)
     x = RNG.normal(size=(B, T, H, D)).astype(np.float32)
-    program = translated(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)), x, **options)
+    program = verified(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)), x, **options)
     assert not program.report.nodes["RotaryEmbedding"]
 
 
 def test_half_precision_is_rounded_as_xla_does() -> None:
     angle = angles(T, 1).astype(np.float16)
     x = RNG.normal(size=(B, T, H, D)).astype(np.float16)
-    program = translated(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)), x)
+    program = verified(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)), x)
     assert not program.report.nodes["RotaryEmbedding"]
 
 
@@ -194,4 +189,4 @@ def test_scalars_beside_what_is_joined() -> None:
         return s * y + jnp.concatenate([-x[2:], x[:2]]) * y
 
     x, y = RNG.normal(size=(2, 4)).astype(np.float32)
-    assert not translated(function, x, y, np.float32(2)).report.nodes["RotaryEmbedding"]
+    assert not verified(function, x, y, np.float32(2)).report.nodes["RotaryEmbedding"]
