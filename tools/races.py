@@ -1,11 +1,11 @@
-"""Runs scatters with many equal indices on two threads again and again: are they right every time?
+"""Runs scatters with many equal indices on two threads, many times, and checks every result.
 
     python -m tools.races                          50 runs of each
     python -m tools.races segment_sum --runs 500   one of them, more often
 
-The runtime's ScatterND works on rows in parallel without locks: it loses sums and reorders writes.
-All numbers here are small integers, whose sums are exact in any order, so that each run has to give
-XLA's bits. Beside the runs that did not stands the median time, and its ratio to XLA's.
+ONNX Runtime's ScatterND works on rows in parallel without locks: it loses sums and reorders writes.
+All numbers are small integers, whose sums are exact in any order, so each run must give XLA's bits.
+The output is the number of wrong runs, the median time, and its ratio to XLA's.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def test_a_jax_function_that_fails() -> None:
     found = given(divided)
     line = divided.__code__.co_firstlineno
     assert re.search(rf"the function \S*\.divided \(\S+:{line}\) for @acme\.kernel failed", found)
-    assert f"test_plugin_errors.py:{line + 1}: KeyError: 'slope'" in found
+    assert f"test_plugin_registration.py:{line + 1}: KeyError: 'slope'" in found
 
 
 FUNCTIONS = [
@@ -108,7 +108,7 @@ def test_an_op_has_one_handler() -> None:
         handles("stablehlo.tanh")(nothing)
     text = str(caught.value)
     assert "stablehlo.tanh has a handler for real values already, dialect_handlers." in text
-    assert "test_plugin_errors.nothing" in text
+    assert f"{nothing.__module__}.nothing" in text
 
 
 @pytest.mark.parametrize(("op", "form"), [("tanh", "real"), ("acme.tanh", "complicated")])

@@ -1,1 +1,1 @@
-"""How far special functions are from the truth: what to measure, where, and against what."""
+"""Errors of special functions: the functions, their grids and their exact values."""

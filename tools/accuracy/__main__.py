@@ -1,4 +1,4 @@
-"""Measure how far special functions are from the truth, in ONNX Runtime and in XLA.
+"""Measures the errors of special functions in ONNX Runtime and in XLA.
 
     python -m tools.accuracy                       print the table
     python -m tools.accuracy --only 'erf*,lgamma'  of these functions
@@ -51,13 +51,13 @@ def line(measured: Measurement) -> str:
 
 
 def note_of(measured: Measurement) -> str:
-    """Why the error is as large as it is; empty where it is not large."""
+    """The reason of a large error; empty for a small one."""
     known = NOTES.get((measured.function, measured.dtype), "")
     return "" if measured.is_close else known or "NO REASON KNOWN"
 
 
 def lines(names: Sequence[str], dtypes: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """The lines of the table, and whether all is well with them."""
+    """The lines of the table, and whether every large error has a reason."""
     for name in names:
         for dtype in dtypes:
             measured = measure(FUNCTIONS[name], np.dtype(dtype))

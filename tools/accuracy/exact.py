@@ -1,4 +1,4 @@
-"""The true values, to many more digits than f64 has, with mpmath."""
+"""Exact values by mpmath, with many more digits than f64 has."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ INFINITE = math.inf
 
 @dataclass(frozen=True)
 class Function:
-    """What is measured.
+    """A function to measure.
 
     Attributes:
         name: Of the function.

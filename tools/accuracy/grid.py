@@ -1,10 +1,9 @@
 """Points of a domain at which functions are measured.
 
-Every grid holds evenly spread points of its interval; magnitudes that grow by a constant factor,
-from next to 0, or from the smallest number that is measured, to the ends of the interval, with the
-signs that are in it; and such steps away from the places where a function does something special
-(its ends, zeros and poles), down to the neighbouring float. Denormal numbers are left out, which
-XLA takes for zeros.
+A grid holds three kinds of points: evenly spread ones; magnitudes that grow by a constant factor,
+from the smallest number to the ends of the interval, of both signs if the interval has both; and
+such steps away from special places (ends, zeros and poles), down to the neighbouring float. XLA
+treats denormal numbers as zeros, so a grid holds none.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Interval:
         return f"{_shown(self.low)} .. {_shown(self.high)}"
 
     def points(self, dtype: np.dtype[Any], count: int) -> Array:
-        """About so many numbers of that type, ascending."""
+        """About `count` numbers of a type, ascending."""
         info = ml_dtypes.finfo(dtype)
         low, high = max(self.low, float(info.min)), min(self.high, float(info.max))
         if self.whole:

@@ -103,7 +103,7 @@ def largest(got: Array, exact: Array, arguments: Sequence[Array], floor: float) 
 
 
 def results(function: Function, arguments: Sequence[Array]) -> tuple[Array, Array]:
-    """What ONNX Runtime and XLA make of the function."""
+    """The results of the function in ONNX Runtime and in XLA."""
     with jax.enable_x64(True):
         compiled = jax.jit(function.in_jax)
         program = hlo2onnx.translate(compiled.lower(*arguments))

@@ -8,13 +8,12 @@
     python -m tools.bench --table unet --operators --twins DIR    and where their time goes
     python -m tools.bench --table --twins DIR --write             into docs/speed.md
 
-The runtimes take turns in blocks of calls with a pause before each: the threads of an idle
-session spin for a while and steal a core from what runs next. Figures are medians. XLA's own time
-moves by tens of percent between runs, so that only ratios of one run can be compared. For dense
-programs a twin is the better measure: the same architecture written in PyTorch, as
-`tools.twins` writes it, in the same runtime. The peer is the model that jax2onnx makes,
-where the interpreter of an environment that has it is named. Programs of the table run in a process
-each.
+The runtimes take turns in blocks of calls. A pause comes before each block, because the threads of
+an idle session spin for a while and take a core from the next one. Figures are medians. XLA's time
+varies by tens of percent between runs, so compare only ratios of one run. For dense programs a twin
+is the better measure: `tools.twins` exports the same architecture from PyTorch, and it runs in the
+same runtime. The peer is jax2onnx's model; `--peer` names the Python that has jax2onnx. Each
+program of the table runs in its own process.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ PAGE = ROOT / "docs" / "speed.md"
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one program: median seconds of a call, and facts of its model."""
+    """Measurements of one program: median seconds of a call, and facts of its model."""
 
     name: str
     ort: float
@@ -75,7 +74,7 @@ def _xla_call(compiled: Callable[..., object], args: Sequence[object]) -> object
 
 
 def measure(examples: Sequence[tuple[Example, str]]) -> list[Row]:
-    """Times the examples in these float types, all of one name together."""
+    """Times examples in float types; the calls take turns."""
     rows, calls = [], []
     for example, dtype in examples:
         with example.types():

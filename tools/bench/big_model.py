@@ -4,11 +4,10 @@
     python -m tools.bench.big_model --captured             as arrays that the function closes over
     python -m tools.bench.big_model --megabytes 300        less of them
 
-Each line gives the seconds a step took, the largest resident memory during it, and the resident
-memory after it. The weights file is mapped by the runtime, so that its pages count as resident,
-too, although they can be dropped. The last line is the law: translating N bytes of weights, and
-saving them, takes at most 1.2 N + 500 MB beyond what JAX itself holds; the exit code is 1 if it
-does not.
+Each line gives the seconds of a step, the peak of resident memory during it, and the resident
+memory after it. The runtime maps the weights file. Its pages count as resident, although the system
+can drop them. The last line is the limit: translating and saving N bytes of weights takes at most
+1.2 N + 500 MB beyond JAX's own memory. The exit code is 1 if it takes more.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python -m tools.bench.decode                                  a small model, 256 tokens of cache
     python -m tools.bench.decode --layers 12 --width 768 --heads 12 --tokens 1024 --vocab 50257
 
-The caches are donated: XLA and `program.step` update them where they are, and the plain call takes
-and returns numpy arrays. The three take turns in blocks with a pause before each (see
-`tools.bench`). Threads are what each runtime takes.
+The caches are donated: XLA and `program.step` update them in place. The plain call takes and
+returns numpy arrays. The three take turns (see `tools.bench`). Each runtime uses its default
+threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.examples import load
 
 
 def repeated(step: Callable[..., tuple[Any, Any]], caches: Any, *rest: Any) -> Callable[[], object]:
-    """A call that decodes one token more, from the caches that the last one left."""
+    """A call that decodes one more token, from the caches of the call before."""
     state = [caches]
 
     def call() -> object:

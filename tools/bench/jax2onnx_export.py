@@ -1,9 +1,9 @@
-"""Writes what jax2onnx makes of a program of the benchmark's table.
+"""Writes jax2onnx's model of a program of the benchmark's table.
 
     python -m tools.bench.jax2onnx_export NAME MODEL.onnx
 
-Runs where jax2onnx, flax and equinox are installed; nothing of hlo2onnx is imported. What
-`python -m tools.bench --table --peer PYTHON` calls.
+`python -m tools.bench --table --peer PYTHON` runs it in an environment with jax2onnx, flax and
+equinox. It does not import hlo2onnx.
 """
 
 from __future__ import annotations

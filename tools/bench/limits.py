@@ -1,4 +1,4 @@
-"""The programs with a limit to keep: of our time to the twin's, or to XLA's."""
+"""The programs of the table, with limits for the ratio of our time to the twin's or XLA's."""
 
 from __future__ import annotations
 

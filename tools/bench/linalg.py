@@ -3,12 +3,11 @@
     python -m tools.bench.linalg                    every decomposition
     python -m tools.bench.linalg cholesky qr        some of them
     python -m tools.bench.linalg --sizes 64,200 --dtypes float32
-    python -m tools.bench.linalg --write            and put what was found into
-                                                    docs/linear_algebra.md
+    python -m tools.bench.linalg --write            write docs/linear_algebra.md
 
-The residual is that of the factors' product to the matrix, the defect that of the unitary factors
-to orthogonality, both as multiples of n * eps (and the matrix' norm). Times are those of the
-fastest of many calls, made in turn.
+The residual is the distance of the factors' product from the matrix. The defect is the distance of
+the unitary factors from orthogonality. Both are multiples of n * eps (and of the matrix' norm).
+Times are the fastest of many calls that take turns.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one decomposition: seconds, errors in units of n * eps, nodes."""
+    """Measurements of one decomposition: seconds, errors in units of n * eps, nodes."""
 
     name: str
     ort: float
@@ -183,7 +182,7 @@ def measure(name: str, size: int, dtype: str) -> Row:
 
 
 def _fastest(calls: Sequence[Call]) -> list[float]:
-    """The least seconds of each call: what else the machine does is no part of them."""
+    """The least seconds of each call, without the other load of the machine."""
     for call in calls:
         call()
     times: list[list[float]] = [[] for _ in calls]
@@ -198,7 +197,7 @@ def _fastest(calls: Sequence[Call]) -> list[float]:
 
 
 def _write(rows: Sequence[Row]) -> None:
-    """Writes the page, on which other rows stay as they are."""
+    """Writes the page; other rows stay."""
     lines = PAGE.read_text(encoding="utf-8").splitlines() if PAGE.exists() else []
     table = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")}
     table |= {row.name: str(row) for row in rows}

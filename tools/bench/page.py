@@ -1,4 +1,4 @@
-"""The page of the docs about speed: a section for each jaxlib that was measured beside."""
+"""docs/speed.md: a section for each version of jaxlib that was measured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECTION = re.compile(r"^## jaxlib (\S+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.D
 
 
 def write_section(page: Path, rows: str) -> None:
-    """Writes the table into the section of the jaxlib that is installed; the others stay.
+    """Writes the table into the section of the installed jaxlib; other sections stay.
 
     Args:
         rows: The table, in Markdown.

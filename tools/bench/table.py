@@ -1,4 +1,4 @@
-"""A row of the table: one program timed beside its twin, another converter's model, and XLA."""
+"""A row of the table: times of our model, its twin, another converter's model, and XLA."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ HEADER = """\
 
 @dataclass(frozen=True)
 class Rivals:
-    """What to time beside our models.
+    """Other models to time.
 
     Attributes:
         twins: Folder that `tools.twins` wrote to; None for none.
         peer: Python interpreter of an environment with jax2onnx; None for none.
-        operators: Whether the operators' times stand below each row.
+        operators: Whether to print the operators' times below each row.
     """
 
     twins: Path | None = None
@@ -51,7 +51,7 @@ class Rivals:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of somebody else's, and what to feed it."""
+    """A model, and its inputs by name."""
 
     proto: bytes
     feeds: Mapping[str, np.ndarray]
@@ -63,7 +63,7 @@ class Model:
 
 
 def row(name: str, rivals: Rivals) -> str:
-    """Times one program and returns its row, below it the operators' times if these are wanted."""
+    """Times one program and returns its row, and the operators' times if asked for."""
     program = PROGRAMS[name]
     function, args = program.build()
     jitted = jax.jit(function)

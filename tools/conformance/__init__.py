@@ -1,6 +1,6 @@
 """JAX's own test harnesses, translated and compared with XLA.
 
-`sets` says which groups of harnesses there are, `case` runs one of them, `worker` is the process
-that does so, `pool` hands cases to workers, `known` holds the known failures, `table` prints.
-Only `case` and `exact` import JAX: the process that watches over the workers does not.
+`sets` lists the groups of harnesses, `case` runs one harness, `worker` is the process that runs
+cases, `pool` hands cases to workers, `known` holds the known failures, `table` prints results. Only
+`case` and `exact` import JAX; the process that starts the workers does not.
 """

@@ -9,9 +9,9 @@
     python -m tools.conformance --set all --known tests/conformance/known_failures.txt
     python -m tools.conformance --set all --update-known    write that file
 
-Each case runs in a worker process with a time limit, so that a runtime that dies costs one case.
-Exit code: 0 when nothing failed (with --known: nothing but what the file lists, and all of that),
-1 otherwise, 2 for wrong usage.
+Each case runs in a worker process with a time limit, so a crash of the runtime costs one case. Exit
+code: 0 if no case failed (with --known: exactly the listed cases failed), 1 otherwise, 2 for wrong
+usage.
 """
 
 from __future__ import annotations

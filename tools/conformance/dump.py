@@ -1,4 +1,4 @@
-"""Everything needed to look at one case without the harnesses."""
+"""Files to reproduce one case without the harnesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same function evaluated in f64, where XLA's own rounding is in question."""
+"""Evaluations in f64, the reference for XLA's own rounding errors."""
 
 from __future__ import annotations
 

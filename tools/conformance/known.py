@@ -1,4 +1,4 @@
-"""The known failures: a file with one line per case that only ever gets shorter.
+"""The known failures: a file with one line per case. It may only shrink.
 
 name<TAB>reason              fails in every JAX version
 name<TAB>reason<TAB>jax<0.11     fails there; passes, or does not exist, elsewhere
@@ -27,7 +27,7 @@ _HEADER = """\
 
 
 class KnownFailuresError(Exception):
-    """The file does not say what it should."""
+    """A line of the file is wrong."""
 
 
 def side_of(jax_version: str) -> str:

@@ -1,4 +1,4 @@
-"""What a case is, and what can become of it."""
+"""Cases and their outcomes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Case:
     Attributes:
         name: Its full name, unique.
         group: Its group, most often the name of a JAX primitive.
-        dtype: The element type it is about ("f32", "ui8" is "u8"); "" where it names none.
+        dtype: Its element type ("f32"; "ui8" is "u8"); "" if it names none.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a case.
+    """The outcome of a case.
 
     Attributes:
         status: A key of `STATUSES`.

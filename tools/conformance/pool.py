@@ -1,4 +1,4 @@
-"""Worker processes that run cases, one after the other, and may die of them."""
+"""Worker processes that run cases, and their replacement when they die."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The groups of JAX's harnesses, by family, and the sets of them that are run together."""
+"""The groups of JAX's harnesses by family, and sets of groups."""
 
 from __future__ import annotations
 

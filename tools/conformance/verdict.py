@@ -1,4 +1,4 @@
-"""Whether the results of a case are right, and if not, how they differ."""
+"""Judges the results of a case and describes differences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mistakes(
     expected: Arrays,
     exact: Sequence[np.ndarray | None],
 ) -> dict[Place, Comparison]:
-    """The results that are not what they should be.
+    """The wrong results.
 
     Args:
         group: Of the harness; some compute nothing, and must agree exactly.

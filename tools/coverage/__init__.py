@@ -1,5 +1,5 @@
-"""The op-coverage page: what the tests translate, beside what the registry and the limitations say.
+"""The op-coverage page: ops that the tests translate, their handlers and their limitations.
 
-`recorder` is a pytest plugin that notes which ops, of which element types, the passing tests
-translate; `page` renders its notes.
+`recorder` is a pytest plugin that records the ops and element types that passing tests translate.
+`page` renders the record.
 """

@@ -1,8 +1,8 @@
-"""Write the op-coverage page: docs/op_coverage.md, from what the tests translate.
+"""Writes docs/op_coverage.md from the ops that the tests translate.
 
-Runs the tests with a recorder, keeps what they show in docs/op_coverage.json, and renders it beside
-the registry and the limitations. ``--render`` renders the record there is; ``--check`` only
-compares, and exits with 1 if the page is out of date.
+Runs the tests with a recorder, writes the record docs/op_coverage.json, and renders it with the
+registry and the limitations. ``--render`` renders the existing record. ``--check`` only compares;
+it exits with 1 if the page is out of date.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ TESTS = ("tests/ops", "tests/lowering")
 
 
 def record(tests: list[str]) -> None:
-    """Run the tests and keep what they translate; what fails or is refused does not count.
+    """Runs tests and records the ops that they translate; failing tests do not count.
 
-    What the record says of other test files stays.
+    The record of other test files stays.
     """
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "ops.jsonl"
@@ -46,7 +46,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.coverage", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--render", action="store_true", help="render the record there is")
+    parser.add_argument("--render", action="store_true", help="render the existing record")
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     parser.add_argument("tests", nargs="*", help=f"default: {' '.join(TESTS)}")
     given = parser.parse_args()

@@ -77,8 +77,8 @@ def dialect_ops() -> list[str]:
 
 
 def record_of(lines: Iterable[str], old: Mapping[str, Any], jaxlib: str) -> dict[str, Any]:
-    """The record that stays in the repository: what the plugin wrote, and what an older record
-    says of test files that are there but did not run this time."""
+    """The new record: the lines of the plugin, and the older record of test files that exist
+    but did not run."""
     tests: dict[str, Counter[str]] = defaultdict(Counter)
     types: dict[tuple[str, str], set[str]] = defaultdict(set)
     ran = set()

@@ -1,4 +1,4 @@
-"""A pytest plugin: which ops the passing tests translate, and of which element types.
+"""A pytest plugin that records the ops and element types that passing tests translate.
 
 `pytest -p tools.coverage.recorder --record-ops FILE` appends a line of JSON for each such test. The
 programs come from the debug log of `hlo2onnx.pipeline`, which names every program translated.
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Starts to listen."""
+    """Registers the recorder."""
     path = config.getoption("--record-ops")
     if path is not None:
         config.pluginmanager.register(Recorder(path.resolve()), "op-recorder")
@@ -79,7 +79,7 @@ def ops_of(module: Any) -> set[tuple[str, str]]:
 
 
 def element_of(operation: Any) -> str:
-    """The element type an op is about: its result's, or an operand's where that is a predicate."""
+    """The element type of an op: its result's, or an operand's if the result is a predicate."""
     elements = [
         str(ir.RankedTensorType(value.type).element_type)
         for value in (*operation.results, *operation.operands)

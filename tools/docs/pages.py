@@ -1,4 +1,4 @@
-"""The pages of the repository, from Markdown to HTML, with links that lead somewhere."""
+"""The pages of the repository, from Markdown to HTML, with their links checked."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Site:
         self._by_path = {page.path.as_posix(): page for page in pages}
 
     def write(self, page: Page) -> None:
-        """Writes a page, its links leading to pages and files of the site."""
+        """Writes a page whose links lead to pages and files of the site."""
 
         def link(match: re.Match[str]) -> str:
             target = self._target(page, html.unescape(match["target"]))

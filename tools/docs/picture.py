@@ -1,10 +1,10 @@
-"""Draw the README's picture: a JAX function, its ONNX graph and the verified numbers.
+"""Draws the README's picture: a JAX function, its ONNX graph and the verified numbers.
 
     python -m tools.docs.picture            print the picture
     python -m tools.docs.picture --write    write docs/images/overview.svg
 
-Everything in it is read from a translation: the function's source, the nodes of the model, and what
-`verify` measured.
+Its content comes from a translation: the function's source, the nodes of the model, and the errors
+that `verify` measured.
 """
 
 from __future__ import annotations

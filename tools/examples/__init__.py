@@ -15,7 +15,7 @@ FOLDER = ROOT / "examples"
 
 
 class _Finder(MetaPathFinder):
-    """Finds examples/NAME.py as NAME: examples are scripts and import one another so."""
+    """Finds examples/NAME.py as the module NAME; examples import one another by these names."""
 
     def find_spec(
         self, fullname: str, path: object = None, target: ModuleType | None = None

@@ -1,9 +1,9 @@
-"""Write every example as StableHLO text to ``examples/mlir/``.
+"""Writes every example as StableHLO text to ``examples/mlir/``.
 
-The files let the command line of hlo2onnx be tried without installing any model library. They
-hold small variants of the models (``Example.small``). ``--check`` only compares: it exits with 1
-if a file is missing, superfluous or out of date. The text depends on the versions that each file
-records in its first line; a file that was recorded with others is reported, but not compared.
+With these files one can try hlo2onnx's command without any model library. They hold small variants
+of the models (``Example.small``). ``--check`` only compares: it exits with 1 if a file is missing,
+superfluous or out of date. The text depends on the versions in the first line of each file. A file
+of other versions is reported, but not compared.
 """
 
 from __future__ import annotations

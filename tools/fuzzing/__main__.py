@@ -6,10 +6,9 @@
     python -m tools.fuzzing --replay 1234                 one seed (or several): text and values
     python -m tools.fuzzing --family loops                another kind of programs
 
-Odd seeds make long programs on numbers that every op takes exactly, so that XLA and ONNX Runtime
-must agree to the last bit; even seeds make short ones on special values (see `fuzzing`). A failing
-program is cut down to the steps that fail. Exit code: 0 when nothing failed, 1 otherwise, 2 for
-wrong usage.
+Odd seeds make long programs whose numbers are exact in every op, so XLA and ONNX Runtime must agree
+to the last bit. Even seeds make short programs of special values. A failing program is reduced to
+the steps that fail. Exit code: 0 if nothing failed, 1 otherwise, 2 for wrong usage.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ REDUCED_PER_KIND = 3
 
 @dataclass(frozen=True)
 class Failure:
-    """A failing program, cut down.
+    """A failing program, reduced.
 
     Attributes:
         name: Its family and seed.
@@ -106,8 +105,8 @@ def _run(pool: Pool, options: argparse.Namespace) -> list[Outcome]:
 
 
 def judged(pool: Pool, outcome: Outcome) -> Outcome:
-    """The outcome, or "skipped" where the process died of XLA (which divides zero by zero while it
-    compiles, for example).
+    """The outcome, or "skipped" if XLA crashed (for example, it divides zero by zero at compile
+    time).
     """
     if outcome.status not in ("crash", "timeout"):
         return outcome
@@ -129,7 +128,7 @@ def _batches(options: argparse.Namespace, count: int | None) -> Iterator[list[in
 
 
 def find_failures(pool: Pool, outcomes: Sequence[Outcome]) -> list[Failure]:
-    """The failures that are not known limits, the first few of each kind cut down."""
+    """The failures that are not known limits; the first few of each kind are reduced."""
     seen: Counter[tuple[str, str]] = Counter()
     failures = []
     for outcome in outcomes:

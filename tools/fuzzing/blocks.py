@@ -1,4 +1,4 @@
-"""What blocks of control flow have in common."""
+"""Steps of blocks of control flow."""
 
 from __future__ import annotations
 

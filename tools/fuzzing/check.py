@@ -1,4 +1,4 @@
-"""Runs a program in XLA and in ONNX Runtime, and judges."""
+"""Runs a program in XLA and in ONNX Runtime, and compares the results."""
 
 from __future__ import annotations
 

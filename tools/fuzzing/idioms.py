@@ -1,5 +1,5 @@
-"""What JAX makes of indexing: take and take_along_axis that fill, one_hot; and the gradient of
-pooling by selection.
+"""Forms that JAX lowers indexing to: take and take_along_axis that fill, one_hot; and the gradient
+of pooling by selection.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What cannot be translated, and why: refusals that are no failures."""
+"""Expected refusals: ops that cannot be translated, and why."""
 
 from __future__ import annotations
 

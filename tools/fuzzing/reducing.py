@@ -1,4 +1,4 @@
-"""Makes a failing program as small as it gets, by running parts of it."""
+"""Reduces a failing program: runs parts of it and keeps the smallest that fails."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a loop carries.
+"""States of loops.
 
-It keeps the quality and the grid that its argument is declared to have: a value of the body is
-brought back onto that grid before it is returned.
+A state keeps the quality and the grid of its argument: a body brings a value back onto that grid
+before it returns it.
 """
 
 from __future__ import annotations

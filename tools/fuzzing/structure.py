@@ -1,4 +1,4 @@
-"""What no model of ours holds, whatever the program: read off the ONNX file itself."""
+"""Structures that no model may hold, found in the ONNX file."""
 
 from __future__ import annotations
 

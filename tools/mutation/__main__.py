@@ -14,9 +14,9 @@ constant or an operator changed, min and max swapped. Texts, annotations, assert
 limits of cost (NAME = number) stay. Each mutant runs in a forked process on the tests that
 executed its lines when the coverage was recorded, the most promising ones first, until one fails.
 
-Coverage and verdicts lie in the cache, outside of the repository. A run leaves out mutants that
-have a verdict (`--again` does not). Test files that are new or changed are recorded first. A mutant
-that behaves as the original does is entered in tools/mutation/equivalent.json with the reason.
+Coverage and verdicts are kept in a cache outside of the repository. A run leaves out mutants that
+have a verdict, unless `--again` is given. It first records test files that are new or changed.
+Enter a mutant that behaves like the original in tools/mutation/equivalent.json, with the reason.
 """
 
 from __future__ import annotations

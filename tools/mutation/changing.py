@@ -1,4 +1,4 @@
-"""Puts a mutated source in the place of a module that is imported already."""
+"""Replaces the source of a module that is already imported."""
 
 from __future__ import annotations
 

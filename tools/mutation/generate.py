@@ -1,8 +1,8 @@
 """Makes the mutants of a file.
 
-Left alone is what no test can or should notice: annotations, docstrings and other texts, the
+Some parts stay, as no test can or should notice a change: annotations, docstrings and other texts,
 reasons of errors and refusals, assertions, imports, `__all__`, the type checker's `cast`, and
-limits of cost (a constant of a module that is a plain number).
+limits of cost (a module's constant that is a plain number).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is mutated, and where everything lies."""
+"""The repository to mutate, and its folders."""
 
 from __future__ import annotations
 

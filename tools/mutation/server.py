@@ -30,7 +30,7 @@ SLOWER = 20
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant.
+    """The verdict on a mutant.
 
     Attributes:
         kind: "killed", "survived", "within budget" (it survived, and not all of its tests ran),

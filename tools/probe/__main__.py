@@ -1,16 +1,16 @@
-"""Measure which (operator, element type, opset) ONNX Runtime's CPU provider runs rightly.
+"""Measures which (operator, element type, opset) ONNX Runtime's CPU provider runs correctly.
 
     python -m tools.probe                     rewrite hlo2onnx/targets/ort_cpu.json
     python -m tools.probe --ops Add,Cast      rewrite these operators' lines only
     python -m tools.probe --check             compare with the file; exit 1 if not equal
 
-One node makes one model (see `recipes`). A worker process loads and runs it, with graph
-optimisation off; a model that kills or hangs the worker counts as unsupported and costs a restart.
-float16 may run through casts that the runtime itself inserts: it runs, so it counts.
+Each model has one node (see `recipes`). A worker process loads and runs it without graph
+optimisation. A model that kills or hangs the worker counts as unsupported. float16 may run through
+casts that the runtime inserts; it counts as supported.
 
-What runs is then tried on numbers that are hard to get right (see `value_trials`), where ONNX says
-to the last bit what must come out. A kernel that gives another number counts as unsupported, too;
-the section `wrong` of the table says so. One that only loses the sign of a zero is kept, and noted.
+A kernel that runs is then tried on difficult numbers whose results ONNX defines to the last bit
+(see `value_trials`). A kernel that gives another number counts as unsupported and stands in the
+section `wrong`. A kernel that only loses the sign of a zero counts as supported and is noted.
 """
 
 from __future__ import annotations

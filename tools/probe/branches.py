@@ -1,4 +1,4 @@
-"""Whether a runtime survives branches that it inlines when it loads a model."""
+"""Probe of a crash: nested branches that the runtime inlines when it loads a model."""
 
 from __future__ import annotations
 

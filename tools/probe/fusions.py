@@ -1,13 +1,12 @@
-"""Measure which fusions ONNX Runtime makes when it loads a model, and which change the numbers.
+"""Measures which fusions ONNX Runtime makes when it loads a model, and which change the numbers.
 
     python -m tools.probe.fusions            print the page
     python -m tools.probe.fusions --write    write docs/runtime_fusions.md
 
-Each graph of `fusion_trials` runs with all optimizations, and with all but one. The operators that
-are left tell whether the fusion was made, the results whether it is harmful: a number that is
-finite or not 0 in one of them only, or a difference of more than 1e-5 of the largest number (of f64
-1e-12, of integers any). `tools.probe` writes the names of the harmful ones into the target's
-table as `harmful_fusions`.
+Each graph of `fusion_trials` runs with all optimizations and with all but one. The remaining
+operators show whether the fusion was made. It is harmful if a number is finite or not 0 in only one
+of the results, or if they differ by more than 1e-5 of the largest number (f64: 1e-12, integers: at
+all). `tools.probe` writes the harmful fusions into the target's table as `harmful_fusions`.
 """
 
 from __future__ import annotations

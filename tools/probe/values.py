@@ -1,7 +1,7 @@
-"""Whether a kernel that runs gives the right numbers.
+"""Checks of the numbers of a kernel.
 
-All trials of an operator key on its element types (see `value_trials`) are the nodes of one model,
-whose outputs are compared bit by bit; NaN is NaN whatever its payload.
+All trials of an operator key on its element types (see `value_trials`) are the nodes of one model.
+Its outputs are compared bit by bit; all NaN are equal.
 """
 
 from __future__ import annotations

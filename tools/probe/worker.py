@@ -1,4 +1,4 @@
-"""A process that loads and runs models, and says what came of it."""
+"""A process that loads and runs models, and returns their outputs or the reason of a failure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Writes StableHLO as JAX's libraries make it to ``tests/producers/``.
+"""Writes StableHLO programs of JAX's libraries to ``tests/producers/``.
 
     python -m tools.producers             all of them
     python -m tools.producers haiku linen
 
-Keras (with its JAX backend), Haiku, Flax, Equinox and Optax have to be installed. Weights are small
-and part of the program, except for the training step's.
+It needs Keras (with its JAX backend), Haiku, Flax, Equinox and Optax. Weights are small constants
+of the program; the training step takes its weights as arguments.
 """
 
 from __future__ import annotations

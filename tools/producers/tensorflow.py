@@ -1,8 +1,8 @@
-"""Writes StableHLO as TensorFlow makes it to ``tests/producers/``.
+"""Writes StableHLO programs of TensorFlow to ``tests/producers/``.
 
     python -m tools.producers.tensorflow
 
-In an environment of its own, with tensorflow-cpu.
+Run it in an environment with tensorflow-cpu.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Writes StableHLO as torchax makes it of PyTorch modules to ``tests/producers/``.
+"""Writes StableHLO programs of PyTorch modules, by torchax, to ``tests/producers/``.
 
     python -m tools.producers.torchax
 
-In an environment of its own, with torch, torchax and jax. torchax 0.0.13 looks up overloads for
-named dimensions, which torch 2.13 no longer has; for it alone they are taken as unknown names.
+Run it in an environment with torch, torchax and jax. torchax 0.0.13 looks up overloads for named
+dimensions, which torch 2.13 no longer has. While torchax is imported, a patch returns their names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes docs/rules.md: the rewrite rules, when they are legal, and what they save where.
+"""Writes docs/rules.md: the rewrite rules, their conditions, and what they save.
 
 python -m tools.rules                 print the page
 python -m tools.rules --write         write it

@@ -1,4 +1,4 @@
-"""What rules do to one program: how often they fire, and what the model costs without them."""
+"""Effects of rules on one program: how often they fire, and the nodes they save."""
 
 from __future__ import annotations
 

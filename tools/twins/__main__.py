@@ -3,8 +3,8 @@
     python -m tools.twins DIR               all of them, as DIR/NAME.onnx
     python -m tools.twins DIR vit unet      some of them
 
-Runs where PyTorch is installed (torch, onnxscript); nothing of hlo2onnx is imported. What
-`python -m tools.bench --twins DIR` then compares is the same architecture in the same runtime.
+It needs torch and onnxscript, and does not import hlo2onnx. `python -m tools.bench --twins DIR`
+compares our models with them: the same architecture in the same runtime.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Image models in PyTorch: what examples/resnet18.py, mobilenet.py, vit.py and unet.py build."""
+"""Image models in PyTorch, equal to examples/resnet18.py, mobilenet.py, vit.py and unet.py."""
 
 from __future__ import annotations
 

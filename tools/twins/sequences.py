@@ -1,5 +1,5 @@
-"""Sequence models in PyTorch: what examples/gpt2_prefill.py, gpt2_decode.py, decoder.py and
-lstm.py build."""
+"""Sequence models in PyTorch, equal to examples/gpt2_prefill.py, gpt2_decode.py, decoder.py and
+lstm.py."""
 
 from __future__ import annotations
 

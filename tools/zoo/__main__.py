@@ -1,4 +1,4 @@
-"""Programs of real packages: do they translate, and are they right and fast?
+"""Translates, verifies and times programs of real packages.
 
     python -m tools.zoo --list
     python -m tools.zoo --make-env DIR             makes the environments, with pip
@@ -7,8 +7,8 @@
     python -m tools.zoo --envs DIR --times --write     ... and times them, and writes docs/zoo.md
     python -m tools.zoo --sample --make-env DIR    only the programs of the wide tests
 
-Each program runs in a process of its own, with random weights. The exit code is 0 when all of them
-gave XLA's numbers, but for those whose entry names a fault that is not hlo2onnx's; 1 otherwise.
+Each program runs in its own process, with random weights. The exit code is 0 if all gave XLA's
+numbers, except programs whose entry names a fault of another package; 1 otherwise.
 """
 
 from __future__ import annotations

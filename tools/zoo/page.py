@@ -1,4 +1,4 @@
-"""The page of the docs about the zoo, and the results it is made of."""
+"""docs/zoo.md, and the results that it shows."""
 
 from __future__ import annotations
 

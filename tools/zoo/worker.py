@@ -1,7 +1,7 @@
 """Translates, verifies and times one program; runs in the environment that has its package.
 
-The arguments are its name, a path, and perhaps --times. The path is of a JSON file, written anew
-before each stage, so that it tells which one ended the process.
+The arguments are its name, a path, and perhaps --times. The path is that of a JSON file. It is
+written before each stage, so it names the stage that ended the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes whose results are known: what goes in, and what must come out.
+"""Nodes with known results: their inputs and expected outputs.
 
 `trials_of(key, dtypes)` gives those of an operator key (see `hlo2onnx.targets.target`) on an
 element type, or on two for the operators of `PAIR_PARAMETERS`. Only what ONNX defines to the last
