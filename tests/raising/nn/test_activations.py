@@ -167,8 +167,8 @@ FUNCTIONS: dict[str, tuple[Callable[[jax.Array], jax.Array], list[str]]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_with_an_operator(name: str) -> None:
-    function, operators = FUNCTIONS[name]
-    assert operators(function, X) == operators
+    function, expected = FUNCTIONS[name]
+    assert operators(function, X) == expected
 
 
 @pytest.mark.parametrize(
@@ -217,5 +217,5 @@ LOOK_ALIKES: dict[str, Callable[[jax.Array], jax.Array]] = {
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
 def test_look_alikes(name: str) -> None:
-    operators = {"Elu", "LeakyRelu", "HardSigmoid", "HardSwish", "Softplus", "Softsign"}
-    assert not operators & {*operators(LOOK_ALIKES[name], X)}
+    own = {"Elu", "LeakyRelu", "HardSigmoid", "HardSwish", "Softplus", "Softsign"}
+    assert not own & {*operators(LOOK_ALIKES[name], X)}
