@@ -9,6 +9,7 @@ import pytest
 from against_xla import Run, against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlir_text import tensor
 
 from hlo2onnx.mlir.types import numpy_type
 
@@ -58,7 +59,7 @@ SHAPES = [
 def text_of(
     kind: str, shape: Sequence[int], axis: int, element: str = "f32", epsilon: str = "1.0e-3"
 ) -> str:
-    x = f"tensor<{'x'.join(map(str, [*shape, element]))}>"
+    x = tensor(shape, element)
     return TEXTS[kind].format(x=x, f=f"tensor<{shape[axis]}x{element}>", epsilon=epsilon, axis=axis)
 
 

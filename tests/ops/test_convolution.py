@@ -13,6 +13,7 @@ from against_xla import Run, against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
+from mlir_text import tensor
 
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
@@ -84,8 +85,7 @@ class Case:
         layouts = self.layouts or ("bf" + digits, "oi" + digits, "bf" + digits)
         lhs_layout, rhs_layout, layout = (f"[{', '.join(names)}]" for names in layouts)
         lhs, rhs, result = (
-            f"tensor<{'x'.join([*map(str, dims), element])}>"
-            for dims, element in zip(self.shapes, self.elements, strict=True)
+            tensor(dims, element) for dims, element in zip(self.shapes, self.elements, strict=True)
         )
         window = {
             "stride": list(self.strides),

@@ -13,14 +13,12 @@ from edge_values import edge_values
 from every_size import every_size
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlir_text import Start, Starts, tensor
 from rule_names import RULE_NAMES
 
 from dialect_handlers.stablehlo import dynamic_slice as handler
 from hlo2onnx import translate
 from hlo2onnx.mlir.types import numpy_type
-
-Start = int | str
-"""A number is a constant of the program; "@3" is the input 3."""
 
 
 def sliced(
@@ -31,37 +29,21 @@ def sliced(
     index: str = "i32",
     **options: Any,
 ) -> Run:
-    def tensor(extents: Sequence[int], item: str) -> str:
-        return f"tensor<{''.join(f'{extent}x' for extent in extents)}{item}>"
-
-    scalar = tensor([], index)
-    given = [int(start[1:]) for start in starts if isinstance(start, str)]
-    arguments = "".join(f", %arg{number}: {scalar}" for number in range(1, 1 + len(given)))
-    inputs = iter(range(1, 1 + len(given)))
-    names = [
-        f"%arg{next(inputs)}" if isinstance(start, str) else f"%c{axis}"
-        for axis, start in enumerate(starts)
-    ]
-    constants = "\n".join(
-        f"%c{axis} = stablehlo.constant dense<{start}> : {scalar}"
-        for axis, start in enumerate(starts)
-        if not isinstance(start, str)
-    )
+    at = Starts.of(starts, index, first=1)
     operand, result = tensor(dims, element), tensor(sizes, element)
     text = f"""
-    module {{ func.func public @main(%arg0: {operand}{arguments}) -> {result} {{
-      {constants}
-      %0 = "stablehlo.dynamic_slice"({", ".join(["%arg0", *names])})
+    module {{ func.func public @main(%arg0: {operand}{at.parameters}) -> {result} {{
+      {at.constants}
+      %0 = "stablehlo.dynamic_slice"({", ".join(["%arg0", *at.names])})
         <{{slice_sizes = array<i64{": " if sizes else ""}{", ".join(map(str, sizes))}>}}> :
-        ({", ".join([operand, *(scalar for _ in starts)])}) -> {result}
+        ({", ".join([operand, *at.types])}) -> {result}
       return %0 : {result}
     }} }}
     """
     x = np.resize(edge_values(element), int(np.prod(dims))).reshape(dims)
     if element == "f32":
         x = np.arange(x.size, dtype=np.float32).reshape(dims)
-    values: list[Any] = [np.asarray(start).astype(numpy_type(index)) for start in given]
-    return against_xla(text, x, *values, **options).bit_exact()
+    return against_xla(text, x, *at.inputs, **options).bit_exact()
 
 
 CASES: list[tuple[Sequence[int], Sequence[Start], Sequence[int], list[str]]] = [

@@ -14,16 +14,13 @@ from edge_values import edge_values
 from emitting import Emitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlir_text import tensor
+from mlir_text import Start, Starts, tensor
 from rule_names import RULE_NAMES
 
 from dialect_handlers.stablehlo.dynamic_update_slice import dynamic_update_slice
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.types import numpy_type
-
-Start = int | str
-"""A number is a constant of the program; "@3" is the input 3."""
 
 
 def updated(
@@ -34,32 +31,20 @@ def updated(
     index: str = "i32",
     **options: Any,
 ) -> Run:
-    scalar = tensor([], index)
-    given = [int(start[1:]) for start in starts if isinstance(start, str)]
-    arguments = "".join(f", %arg{number}: {scalar}" for number in range(2, 2 + len(given)))
-    inputs = iter(range(2, 2 + len(given)))
-    names = [
-        f"%arg{next(inputs)}" if isinstance(start, str) else f"%c{axis}"
-        for axis, start in enumerate(starts)
-    ]
-    constants = "\n".join(
-        f"%c{axis} = stablehlo.constant dense<{start}> : {scalar}"
-        for axis, start in enumerate(starts)
-        if not isinstance(start, str)
-    )
+    at = Starts.of(starts, index, first=2)
     operand, update = tensor(dims, element), tensor(sizes, element)
-    types = ", ".join([operand, update, *(scalar for _ in starts)])
+    types = ", ".join([operand, update, *at.types])
+    parameters = f"%arg0: {operand}, %arg1: {update}{at.parameters}"
     text = f"""
-    module {{ func.func public @main(%arg0: {operand}, %arg1: {update}{arguments}) -> {operand} {{
-      {constants}
-      %0 = "stablehlo.dynamic_update_slice"({", ".join(["%arg0", "%arg1", *names])}) :
+    module {{ func.func public @main({parameters}) -> {operand} {{
+      {at.constants}
+      %0 = "stablehlo.dynamic_update_slice"({", ".join(["%arg0", "%arg1", *at.names])}) :
         ({types}) -> {operand}
       return %0 : {operand}
     }} }}
     """
     x, y = (elements(extents, element, shift) for extents, shift in ((dims, 0), (sizes, 3)))
-    values: list[Any] = [np.asarray(start).astype(numpy_type(index)) for start in given]
-    return against_xla(text, x, y, *values, **options).bit_exact()
+    return against_xla(text, x, y, *at.inputs, **options).bit_exact()
 
 
 def elements(dims: Sequence[int], element: str, shift: int) -> np.ndarray:

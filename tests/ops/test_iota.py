@@ -7,6 +7,7 @@ import pytest
 from against_xla import Run, against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mlir_text import tensor
 
 ELEMENTS = [
     "i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64", "f16", "bf16", "f32", "f64",
@@ -15,7 +16,7 @@ ELEMENTS = [
 
 
 def counted(dims: list[int], axis: int, element: str) -> Run:
-    result = f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
+    result = tensor(dims, element)
     return against_xla(f"""
     module {{ func.func public @main() -> {result} {{
       %0 = stablehlo.iota dim = {axis} : {result}

@@ -10,6 +10,7 @@ import pytest
 from against_xla import against_xla
 from jax.lax import linalg
 from matrices import FLOATS, MLIR, REAL, definite, like_jax, matrix, text_of
+from mlir_text import tensor
 
 import hlo2onnx
 from dialect_handlers.common.linalg.cholesky import cholesky
@@ -21,7 +22,7 @@ SHAPES = [(0, 0), (1, 1), (2, 2), (5, 5), (32, 32), (33, 33), (70, 70), (2, 3, 4
 
 
 def op(dtype: str, lower: str, shape: tuple[int, ...]) -> str:
-    type_ = f"tensor<{'x'.join(map(str, shape))}x{MLIR[dtype]}>"
+    type_ = tensor(shape, MLIR[dtype])
     return f"""
       func.func public @main(%a: {type_}) -> {type_} {{
         %0 = stablehlo.cholesky %a{lower} : {type_}
@@ -31,7 +32,7 @@ def op(dtype: str, lower: str, shape: tuple[int, ...]) -> str:
 
 def call(dtype: str, uplo: str, shape: tuple[int, ...], batch: str = "") -> str:
     """A potrf call that returns all its results. Column-major layouts, as JAX asks for."""
-    type_, info = f"tensor<{'x'.join(map(str, shape))}x{MLIR[dtype]}>", f"tensor<{batch}i32>"
+    type_, info = tensor(shape, MLIR[dtype]), f"tensor<{batch}i32>"
     rank = len(shape)
     layout = [rank - 2, rank - 1, *reversed(range(rank - 2))]
     infos = list(reversed(range(rank - 2)))

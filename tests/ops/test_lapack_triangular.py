@@ -14,6 +14,7 @@ import pytest
 from against_xla import against_xla
 from jax.lax import linalg
 from matrices import FLOATS, MLIR, dominant, like_jax, matrix, text_of
+from mlir_text import tensor
 
 import hlo2onnx
 from dialect_handlers.common.linalg import triangular
@@ -41,8 +42,7 @@ def op(
     """Solves of these combinations, on b [..., n, columns] or its transpose."""
     *batch, n = dims
     a, left, right = (
-        f"tensor<{'x'.join(map(str, (*batch, *last)))}x{MLIR[dtype]}>"
-        for last in ((n, n), (n, columns), (columns, n))
+        tensor((*batch, *last), MLIR[dtype]) for last in ((n, n), (n, columns), (columns, n))
     )
     order = [*range(len(batch)), len(batch) + 1, len(batch)]
     lines = [f"%t = stablehlo.transpose %b, dims = {order} : ({left}) -> {right}"]

@@ -10,6 +10,7 @@ from against_xla import Run, against_xla
 from edge_values import edge_values
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from mlir_text import tensor
 
 from hlo2onnx.mlir.types import numpy_type
 
@@ -31,14 +32,11 @@ def extent(axis: Axis) -> int:
 
 
 def padded(axes: Sequence[Axis], element: str = "f32") -> Run:
-    def tensor(dims: Sequence[int]) -> str:
-        return f"tensor<{''.join(f'{dim}x' for dim in dims)}{element}>"
-
     sizes, low, high, gap = ([axis[part] for axis in axes] for part in range(4))
     text = PAD.format(
-        operand=tensor(sizes),
+        operand=tensor(sizes, element),
         element=element,
-        result=tensor([extent(axis) for axis in axes]),
+        result=tensor([extent(axis) for axis in axes], element),
         low=low,
         high=high,
         gap=gap,

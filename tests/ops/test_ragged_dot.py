@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mlir_text import tensor
 
 from hlo2onnx import translate
 
@@ -26,8 +27,8 @@ SHAPES = {
 
 def module(mode: str, element: str, sizes: tuple[int, ...] = (3,)) -> str:
     extra, batch, lhs, rhs = NUMBERS[mode]
-    x, y, z = (f"tensor<{'x'.join(map(str, dims))}x{element}>" for dims in SHAPES[mode])
-    groups = f"tensor<{'x'.join(map(str, sizes))}xi32>"
+    x, y, z = (tensor(dims, element) for dims in SHAPES[mode])
+    groups = tensor(sizes, "i32")
     return f"""
     module {{ func.func public @main(%x: {x}, %y: {y}, %n: {groups}) -> {z} {{
       %0 = "chlo.ragged_dot"(%x, %y, %n) {{

@@ -79,6 +79,7 @@ class LoopRewrite(Rewrite):
 
 X = np.arange(20, dtype=np.float32).reshape(5, 4) - 7
 H = np.arange(4, dtype=np.float32)
+CELLS = np.arange(54, dtype=np.float32).reshape(6, 9)
 
 Body = Callable[[GraphBuilder, oir.Value, oir.Value, oir.Value], Any]
 
@@ -112,6 +113,13 @@ def added(of: Callable[[GraphBuilder, oir.Value, oir.Value], oir.Value]) -> Body
 def stacked(of: Callable[[GraphBuilder, oir.Value, oir.Value, oir.Value], oir.Value]) -> Body:
     """h + 1, and a stack of something."""
     return lambda b, x, trip, h: ([b.Sin(h)], [of(b, x, trip, h)])
+
+
+def part(
+    b: GraphBuilder, x: oir.Value, start: int, stop: int, step: int = 1, axis: int = 1
+) -> oir.Value:
+    """A slice along an axis."""
+    return b.slice(x, [start], [stop], [step], [axis])
 
 
 def numbers(*shape: int) -> np.ndarray:

@@ -10,7 +10,9 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from loop_graphs import (
+    CELLS,
     loop,
+    part,
     stepped,
 )
 from rewriting import model_of
@@ -22,13 +24,6 @@ from hlo2onnx.targets import load_target
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]
-
-
-CELLS = np.arange(54, dtype=np.float32).reshape(6, 9)
-
-
-def part(b: GraphBuilder, x: Value, start: int, stop: int, step: int = 1, axis: int = 1) -> Value:
-    return b.slice(x, [start], [stop], [step], [axis])
 
 
 def open_ends(b: GraphBuilder, x: Value) -> Value:

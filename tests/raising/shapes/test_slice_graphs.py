@@ -10,7 +10,9 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from loop_graphs import (
+    CELLS,
     LoopRewrite,
+    part,
     stepped,
 )
 
@@ -19,13 +21,6 @@ from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
 
 Value = oir.Value
 Step = Callable[[GraphBuilder, Value], Value]
-
-
-CELLS = np.arange(54, dtype=np.float32).reshape(6, 9)
-
-
-def part(b: GraphBuilder, x: Value, start: int, stop: int, step: int = 1, axis: int = 1) -> Value:
-    return b.slice(x, [start], [stop], [step], [axis])
 
 
 def joined(*cuts: tuple[int, int], axis: int = 0) -> Step:
