@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,11 @@ from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model, unflatten_results
+from hlo2onnx.runtime.lazy import Lazy
 from hlo2onnx.runtime.output_paths import output_file
 from hlo2onnx.runtime.profiling import Profile, profile
-from hlo2onnx.runtime.saving import save_models, weight_bytes
+from hlo2onnx.runtime.saving import default_data, save_models, weight_bytes, write_for_runtime
+from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.runtime.stepping import Stepper
 from hlo2onnx.sources import Source
@@ -61,6 +62,8 @@ class OnnxProgram:
         self._options = options or Options()
         self.denormals = self._options.denormals
         self._source = source
+        self._lazy_runtime = Lazy[OrtProgram]()
+        self._lazy_stepper = Lazy[Stepper]()
 
     @property
     def input_names(self) -> list[str]:
@@ -75,27 +78,30 @@ class OnnxProgram:
     @property
     def model_proto(self) -> onnx.ModelProto:
         """The model as an `onnx.ModelProto`."""
-        return oir.to_proto(self.model)
+        return to_proto(self.model)
 
     def save(self, path: str | Path, *, external_data: bool | None = None) -> None:
         """Writes the model.
 
+        The new model replaces the old one in one step. If the save fails, or is killed, the old
+        model is still there. Several threads may save a program.
+
         Args:
             path: Path of the model file. Its folder must exist.
-            external_data: Whether to write the weights to `<name>.data` beside the model. Default:
-                only if they are more than 1 GB in total.
+            external_data: Whether to write the weights to `<name>-<hash>.data` beside the model.
+                Default: only if they are more than 1 GB in total. The weights of the old model
+                are removed if no other file in the folder mentions them.
 
         Raises:
             UsageError: The path is a folder, its folder does not exist, or one file would hold
                 more than 2 GB.
-            WriteError: The file cannot be written.
+            WriteError: A file cannot be written. The text names it and the reason.
         """
         path = output_file(path, "model.onnx")
         external = external_data
         if external is None:
             external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
-        data = path.with_name(f"{path.name}.data") if external else None
-        save_models({path: self.model}, data)
+        save_models({path: self.model}, default_data(path) if external else None)
 
     @contextmanager
     def _serialized(self) -> Iterator[bytes | str]:
@@ -118,12 +124,13 @@ class OnnxProgram:
             yield content
             return
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            self.save(path, external_data=True)
-            yield str(path)
+            yield str(write_for_runtime(self.model, Path(folder)))
 
-    @cached_property
+    @property
     def _runtime(self) -> OrtProgram:
+        return self._lazy_runtime(self._new_runtime)
+
+    def _new_runtime(self) -> OrtProgram:
         with self._serialized() as model:
             return OrtProgram(model, libraries=self.libraries, denormals=self.denormals)
 
@@ -172,9 +179,11 @@ class OnnxProgram:
         arrays = flatten_arguments(signature, args, kwargs)
         return unflatten_results(signature, self._stepper(arrays))
 
-    @cached_property
+    @property
     def _stepper(self) -> Stepper:
-        return Stepper(self._runtime, self.model.graph, self._source.signature)
+        return self._lazy_stepper(
+            lambda: Stepper(self._runtime, self.model.graph, self._source.signature)
+        )
 
     def flatten(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
         """Converts the arguments of a call to flat arrays, one per input.

@@ -28,13 +28,17 @@ class OnnxPrograms(Mapping[str, OnnxProgram]):
     def save(self, folder: str | Path, *, weights: str = "weights.data") -> None:
         """Writes `<name>.onnx` for each program and one file of weights, each weight once.
 
+        All files are written before the first model is replaced. If the save is killed in the
+        moment between two models, each of them is whole, the old one or the new one.
+
         Args:
-            folder: Which must exist.
-            weights: Name of the file of weights in it.
+            folder: The folder, which must exist.
+            weights: Name of the file of weights. A hash of its content is put before the suffix:
+                `weights-<hash>.data`.
 
         Raises:
             UsageError: There is no such folder.
-            WriteError: A file cannot be written.
+            WriteError: A file cannot be written. The text names it and the reason.
         """
         folder = output_folder(folder)
         models = {folder / f"{name}.onnx": item.model for name, item in self._programs.items()}

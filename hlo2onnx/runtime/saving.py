@@ -1,35 +1,31 @@
-"""Writing models, their weights inside or in one file beside them.
+"""Save models, with their weights inside or in one file beside them.
 
-Weights are written straight from the memory they are in, one after the other, and those in a file
-of their own once where they are equal, also for several models that share it.
+A path has the old model until it has the new one. Models that share a file of weights have equal
+weights there once.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
-import onnx
 import onnx_ir as oir
 
-from hlo2onnx.errors import UsageError
+from hlo2onnx.errors import UsageError, WriteError
+from hlo2onnx.runtime.data_files import data_name, earlier_data, has_content, remove_unused
 from hlo2onnx.runtime.output_paths import output_file, writing
+from hlo2onnx.runtime.replacing import NewFile, folder_lock, target_of
+from hlo2onnx.runtime.serializing import Writable, large_weights, write_model, write_tensor
 
 EXTERNAL_DATA_BYTES = 1 << 30
 """Models with more weight bytes are saved with external data: a protobuf ends at 2 GB."""
 
-MAX_MODEL_BYTES = (1 << 31) - 1
-"""What protobuf reads at most."""
-
 MAPPED_BYTES = 1 << 26
 """Models with more weight bytes are run from a file: the runtime maps it, and copies bytes."""
-
-SMALL_BYTES = 1024
-"""Constants of fewer bytes stay in the model."""
 
 ALIGNMENT = 4096
 """Weights begin at multiples of a page, so that runtimes can map them."""
@@ -41,152 +37,187 @@ def weight_bytes(model: oir.Model) -> int:
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
+def default_data(path: Path) -> Path:
+    """The file for the weights of one model, without the hash."""
+    return path.with_name(f"{path.name}.data")
+
+
 def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
-    """Writes models.
+    """Writes models, each of which replaces the old model of its path in one step.
+
+    The file of weights has a hash of its content in its name, and is there before the models are.
+    Weights of earlier saves are removed when no file in the folder mentions them.
 
     Args:
-        models: By the path to write them to; their folders must exist.
-        data: The file for their weights, in the same folder; None leaves weights in the models.
+        models: The models by path, all in one folder, which must exist.
+        data: The file for their weights in that folder, without the hash. None: the weights are
+            in the models.
 
     Raises:
         UsageError: A path is no file, a folder does not exist, the weights would not lie beside a
             model, or they are too many to be in it.
-        WriteError: A file cannot be written.
+        WriteError: A file cannot be written. The old models are still there, or some of several
+            are replaced.
     """
     for path in models:
         output_file(path, "model.onnx")
         if data is not None and path.parent != data.parent:
             raise UsageError(f"the weights {data} must lie beside {path}")
     with ExitStack() as stack:
+        weights = None
         if data is not None:
-            stack.enter_context(writing(output_file(data, "weights.data")))
-            writer = _Writer(stack.enter_context(data.open("wb")), data, len(models) > 1)
-            for model in models.values():
-                stack.enter_context(writer.outside(model))
+            with writing(data):
+                weights = _Weights(data, stack.enter_context(NewFile(data.parent)), models.values())
+        finished: dict[Path, NewFile] = {}
         for path, model in models.items():
+            references = weights.references(model) if weights else {}
             with writing(path):
-                _write_model(model, path)
+                target = target_of(path)
+                if target.exists() and not target.is_file():  # a device or a pipe
+                    with target.open("wb") as device:
+                        write_model(model, path, device, references)
+                    continue
+                finished[path] = stack.enter_context(NewFile(target.parent))
+                write_model(model, path, finished[path].file, references)
+                finished[path].finish()
+        if models:
+            _put(finished, weights, next(iter(models)).parent)
 
 
-def _write_model(model: oir.Model, path: Path) -> None:
-    """Writes a model as protobuf would: fields may come in any order, so that the weights, of which
-    protobuf makes several copies, can follow what it has written.
+def write_for_runtime(model: oir.Model, folder: Path) -> Path:
+    """Writes a model and a file of its weights in a temporary folder, from which it is run soon.
 
     Raises:
-        UsageError: It is too large for a protobuf. Nothing is written then.
+        WriteError: A file cannot be written.
     """
-    initializers = model.graph.initializers
-    weights = {name: tensor for name, tensor in _weights(model) if _is_raw(tensor)}
-    known = dict(initializers)
-    try:
-        for name in weights:
-            del initializers[name]
-        proto = oir.to_proto(model)
-    finally:
-        initializers.clear()
-        initializers.update(known)
-    graph = proto.graph.SerializeToString()
-    proto.ClearField("graph")
-    entries = [(_tensor_head(name, tensor), tensor) for name, tensor in weights.items()]
-    size = len(graph) + sum(
-        len(_field(_INITIALIZER, len(head) + tensor.nbytes)) + len(head) + tensor.nbytes
-        for head, tensor in entries
-    )
-    start = proto.SerializeToString() + _field(_GRAPH, size)
-    if len(start) + size > MAX_MODEL_BYTES:
-        raise UsageError(f"{path} would be larger than the 2 GB of a protobuf: use external data")
-    with path.open("wb") as file:
-        file.write(start + graph)
-        for head, tensor in entries:
-            file.write(_field(_INITIALIZER, len(head) + tensor.nbytes) + head)
-            tensor.tofile(file)  # type: ignore[attr-defined]
+    path = folder / "model.onnx"
+    with writing(path):
+        with default_data(path).open("wb") as file:
+            places = _append_weights([model], file)
+        references = _references(model, places, default_data(path))
+        with path.open("wb") as file:
+            write_model(model, path, file, references)
+    return path
 
 
-_GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER
-_INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
-_RAW_DATA = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
-
-
-def _tensor_head(name: str, tensor: oir.TensorProtocol) -> bytes:
-    """A TensorProto up to its content."""
-    head = onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=tensor.shape.numpy())
-    content: bytes = head.SerializeToString()
-    return content + _field(_RAW_DATA, tensor.nbytes)
-
-
-def _field(number: int, length: int) -> bytes:
-    """How protobuf begins a field of this many bytes."""
-    return _varint(number << 3 | 2) + _varint(length)
-
-
-def _varint(number: int) -> bytes:
-    digits = []
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*digits, number])
-
-
-def _weights(model: oir.Model) -> list[tuple[str, oir.TensorProtocol]]:
-    """The large constants of a model, by name."""
-    tensors = ((name, value.const_value) for name, value in model.graph.initializers.items())
-    return [
-        (name, tensor)
-        for name, tensor in tensors
-        if tensor is not None and tensor.nbytes >= SMALL_BYTES
-    ]
-
-
-def _is_raw(tensor: oir.TensorProtocol) -> bool:
-    """Whether the content is all there is to a tensor."""
-    return isinstance(tensor, oir.Tensor) and not (tensor.metadata_props or tensor.doc_string)
-
-
-class _Writer:
-    """Appends weights to a file, each once.
+class _Weights:
+    """A finished file with the weights of models, not yet in its place.
 
     Args:
-        file: Where to.
-        path: Of the file.
-        by_content: Whether to look for equal contents, as several models have them; one model
-            holds none twice.
+        data: The path of the file without the hash.
+        file: The file.
+        models: The models.
+
+    Attributes:
+        path: The path of the file.
+
+    Raises:
+        OSError: The file cannot be written.
     """
 
-    def __init__(self, file: BinaryIO, path: Path, by_content: bool) -> None:
+    def __init__(self, data: Path, file: NewFile, models: Collection[oir.Model]) -> None:
+        hashed = _HashedFile(file.file)
+        self._places = _append_weights(models, hashed)
         self._file = file
-        self._path = path
-        self._by_content = by_content
-        self._known: dict[tuple[object, ...], tuple[int, int]] = {}
+        file.finish()
+        self._digest = hashed.digest.hexdigest()
+        self.data = data
+        self.path = data.with_name(data_name(data, self._digest))
 
-    @contextmanager
-    def outside(self, model: oir.Model) -> Iterator[None]:
-        """Writes a model's weights; within the block the model refers to the file."""
-        values = [(model.graph.initializers[name], tensor) for name, tensor in _weights(model)]
+    def references(self, model: oir.Model) -> dict[str, oir.TensorProtocol]:
+        """References of a model to the file, by the names of the weights."""
+        return _references(model, self._places, self.path)
+
+    def put(self) -> bool:
+        """Puts the file in its place, and returns whether it was not there.
+
+        Raises:
+            WriteError: The system does not allow it.
+        """
+        if not self._places or has_content(self.path, self._digest):
+            return False
+        with writing(self.path):
+            self._file.put(self.path)
+        return True
+
+
+def _put(models: Mapping[Path, NewFile], weights: _Weights | None, folder: Path) -> None:
+    """Puts finished files in their places, and removes weights that nothing needs any more.
+
+    Raises:
+        WriteError: The system does not allow it.
+    """
+    names = [default_data(path) for path in models]
+    with folder_lock(folder) as is_locked:
+        unused = earlier_data(folder, models, [*names, weights.data] if weights else names)
+        is_new = weights.put() if weights else False
+        if weights:
+            unused.discard(weights.path)
         try:
-            for value, tensor in values:
-                value.const_value = self._written(tensor)
-            yield
-        finally:
-            for value, tensor in values:
-                value.const_value = tensor
+            for path, file in models.items():
+                with writing(path):
+                    file.put(target_of(path))
+        except WriteError:
+            if weights and is_new:
+                remove_unused({weights.path})  # unless one of several models is in its place
+            raise
+        if is_locked:
+            remove_unused(unused)
 
-    def _written(self, tensor: oir.TensorProtocol) -> oir.ExternalTensor:
-        key = _content_key(tensor) if self._by_content else (id(tensor),)
-        if key not in self._known:
-            self._file.seek(-self._file.tell() % ALIGNMENT, 1)
-            start = self._file.tell()
-            tensor.tofile(self._file)  # type: ignore[attr-defined]
-            self._known[key] = (start, self._file.tell() - start)
-        offset, length = self._known[key]
-        return oir.ExternalTensor(
-            self._path.name,
-            offset,
-            length,
+
+class _HashedFile:
+    """A file and the SHA-256 hash of what is written to it."""
+
+    def __init__(self, file: Writable) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, content: Any, /) -> None:
+        """Appends bytes."""
+        self.digest.update(content)
+        self._file.write(content)
+
+
+_Places = dict[int, tuple[int, int]]
+"""Offset and length of weights in a file, by the `id` of the tensor."""
+
+
+def _append_weights(models: Collection[oir.Model], file: Writable) -> _Places:
+    """Writes the large weights of models to an empty file, each once.
+
+    Weights of several models are one if their contents are equal, those of one model if they are
+    the same object.
+    """
+    places: _Places = {}
+    by_content: dict[tuple[object, ...], tuple[int, int]] = {}
+    end = 0
+    for tensor in (tensor for model in models for tensor in large_weights(model).values()):
+        if id(tensor) in places:
+            continue
+        key = _content_key(tensor) if len(models) > 1 else (id(tensor),)
+        if key not in by_content:
+            gap = -end % ALIGNMENT
+            file.write(bytes(gap))
+            by_content[key] = end + gap, tensor.nbytes
+            write_tensor(tensor, file)
+            end += gap + tensor.nbytes
+        places[id(tensor)] = by_content[key]
+    return places
+
+
+def _references(model: oir.Model, places: _Places, data: Path) -> dict[str, oir.TensorProtocol]:
+    """References to a file with the large weights of a model, by the names of the weights."""
+    return {
+        name: oir.ExternalTensor(
+            data.name,
+            *places[id(tensor)],
             tensor.dtype,
             shape=tensor.shape,  # type: ignore[arg-type]
-            name=str(tensor.name),
-            base_dir=self._path.parent,
+            name=name,
+            base_dir=data.parent,
         )
+        for name, tensor in large_weights(model).items()
+    }
 
 
 def _content_key(tensor: oir.TensorProtocol) -> tuple[object, ...]:

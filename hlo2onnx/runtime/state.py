@@ -9,6 +9,8 @@ import numpy as np
 
 from hlo2onnx.errors import SignatureError
 
+_TAKEN = "this state was given to a step, which has taken its memory"
+
 
 class StateArray:
     """An array in the runtime's memory: a result that is to be the next step's state.
@@ -34,7 +36,7 @@ class StateArray:
         dtype: np.dtype[Any],
         read: Callable[[Any], np.ndarray],
     ) -> None:
-        self._value = value
+        self._values = [value]
         self._read = read
         self.shape = shape
         self.dtype = dtype
@@ -46,14 +48,23 @@ class StateArray:
         Raises:
             SignatureError: A step has taken it.
         """
-        if self._value is None:
-            raise SignatureError("this state was given to a step, which has taken its memory")
-        return self._value
+        try:
+            return self._values[0]
+        except IndexError:
+            raise SignatureError(_TAKEN) from None
 
     def take(self) -> Any:
-        """The `onnxruntime.OrtValue`, whose memory is the taker's from now on."""
-        value, self._value = self.value, None
-        return value
+        """The `onnxruntime.OrtValue`, whose memory is the taker's from now on.
+
+        One of several threads gets it.
+
+        Raises:
+            SignatureError: A step has taken it.
+        """
+        try:
+            return self._values.pop()
+        except IndexError:
+            raise SignatureError(_TAKEN) from None
 
     def numpy(self) -> np.ndarray:
         """A copy of the content."""

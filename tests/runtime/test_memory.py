@@ -17,7 +17,7 @@ import pytest
 import hlo2onnx
 from hlo2onnx.mlir.constants import _constant_ops
 from hlo2onnx.mlir.dense_bytes import raw_content
-from hlo2onnx.runtime import saving
+from hlo2onnx.runtime import saving, serializing
 from hlo2onnx.sources.jax_lowered import from_lowered
 from hlo2onnx.verification.reference import Reference
 
@@ -139,7 +139,7 @@ def test_a_transposed_view_is_written_in_its_order(tmp_path: Path) -> None:
 
 def test_too_large_for_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = hlo2onnx.translate(lambda x: x @ np.eye(WIDTH, 64, dtype=np.float32), X)
-    monkeypatch.setattr(saving, "MAX_MODEL_BYTES", 1000)
+    monkeypatch.setattr(serializing, "MAX_MODEL_BYTES", 1000)
     with pytest.raises(hlo2onnx.UsageError, match="external data"):
         program.save(tmp_path / "model.onnx", external_data=False)
     assert program.verify(X)

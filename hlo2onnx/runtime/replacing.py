@@ -1,0 +1,169 @@
+"""Replace files in one step.
+
+A new file is written under a temporary name in the folder of the old one, brought to the disk, and
+renamed. Until then the old file is whole. A process that is killed leaves at most the temporary
+file `.hlo2onnx-<random>.tmp`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+TEMPORARY = ".hlo2onnx-"
+"""The names of files that are not yet in their place begin with this."""
+
+LOCK_SECONDS = 10.0
+"""Wait this long for the lock of a folder."""
+
+
+class NewFile:
+    """A file that gets its name when it is whole.
+
+    Use it in a `with` block. The end of the block removes the file if it has no name yet.
+
+    Args:
+        folder: The folder of the file.
+
+    Attributes:
+        file: The open file.
+
+    Raises:
+        OSError: The file cannot be created.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
+        self.file: BinaryIO = self._path.open("xb")
+
+    def finish(self) -> None:
+        """Brings the content to the disk and closes the file.
+
+        Raises:
+            OSError: The disk is full, for example.
+        """
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+
+    def put(self, target: Path) -> None:
+        """Names the finished file, in place of a file of that name.
+
+        The permissions of the old file stay. A new file has those of `open()`.
+
+        Raises:
+            OSError: The folder does not allow it. On Windows: another process has the old file
+                open.
+        """
+        with suppress(FileNotFoundError):
+            old = target.stat()
+            self._path.chmod(stat.S_IMODE(old.st_mode))
+            _keep_owner(self._path, old)
+        self._path.replace(target)
+        _sync_folder(target.parent)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with suppress(OSError):  # what is left to write may not fit on the disk
+            self.file.close()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def target_of(path: Path) -> Path:
+    """The file that a path names, behind symbolic links.
+
+    Raises:
+        PermissionError: `open()` would not write the file.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    return target
+
+
+def _keep_owner(path: Path, old: os.stat_result) -> None:
+    """Gives a file the owner of an old one, if this process may."""
+    new = path.stat()
+    if hasattr(os, "chown") and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with suppress(OSError):
+            os.chown(path, old.st_uid, old.st_gid)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Brings renames in a folder to the disk, where the system can."""
+    if os.name != "posix":
+        return
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[bool]:
+    """Waits until no other save of hlo2onnx puts files in a folder.
+
+    Gives up after `LOCK_SECONDS`, because other programs may hold such a lock for hours. Without
+    `fcntl` the lock holds for the threads of this process only.
+
+    Yields:
+        Whether the lock was obtained.
+    """
+    if fcntl is None:
+        with _LOCK:
+            yield True
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _locked(descriptor)
+    finally:
+        with suppress(OSError):  # a fork of this process may have the folder open, too
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Locks an open folder. The lock of a process that is killed ends."""
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        except OSError:  # some network file systems have no locks
+            return False
+        else:
+            return True

@@ -1,0 +1,175 @@
+"""Serialize models without a change to them and without copies of their weights.
+
+Several threads may serialize one model. So nothing here sets a name or a value of the model:
+`onnx_ir` sees a view of the graph with initializers of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+import onnx_ir as oir
+
+from hlo2onnx.errors import UsageError
+from hlo2onnx.runtime.data_files import MODEL_BYTES
+
+MAX_MODEL_BYTES = MODEL_BYTES
+
+SMALL_BYTES = 1024
+"""Constants of fewer bytes stay in the model."""
+
+_PIECE_BYTES = 1 << 24
+"""Arrays that are not contiguous are copied piece by piece."""
+
+_GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER
+_INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
+_RAW_DATA = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
+
+
+class Writable(Protocol):
+    """A binary file, as far as it is needed here."""
+
+    def write(self, content: Any, /) -> object:
+        """Appends bytes."""
+
+
+def to_proto(model: oir.Model) -> onnx.ModelProto:
+    """The model as a protobuf message."""
+    return _to_proto(model, {})
+
+
+def large_weights(model: oir.Model) -> dict[str, oir.TensorProtocol]:
+    """The large constants of a model, by name."""
+    tensors = ((name, value.const_value) for name, value in model.graph.initializers.items())
+    return {
+        name: tensor
+        for name, tensor in tensors
+        if tensor is not None and tensor.nbytes >= SMALL_BYTES
+    }
+
+
+def write_model(
+    model: oir.Model, path: Path, file: Writable, references: Mapping[str, oir.TensorProtocol]
+) -> None:
+    """Writes a model as protobuf would.
+
+    Fields may come in any order. So the weights, of which protobuf would make several copies,
+    follow what protobuf has written.
+
+    Args:
+        model: The model.
+        path: The path to name in errors.
+        file: Where to.
+        references: By name, the weights that are in another file.
+
+    Raises:
+        UsageError: The model is too large for a protobuf. Nothing is written then.
+    """
+    weights = {
+        name: tensor
+        for name, tensor in large_weights(model).items()
+        if name not in references and _is_raw(tensor)
+    }
+    proto = _to_proto(model, references, weights)
+    graph = proto.graph.SerializeToString()
+    proto.ClearField("graph")
+    entries = [(_tensor_head(name, tensor), tensor) for name, tensor in weights.items()]
+    size = len(graph) + sum(
+        len(_field(_INITIALIZER, len(head) + tensor.nbytes)) + len(head) + tensor.nbytes
+        for head, tensor in entries
+    )
+    start = proto.SerializeToString() + _field(_GRAPH, size)
+    if len(start) + size > MAX_MODEL_BYTES:
+        raise UsageError(f"{path} would be larger than the 2 GB of a protobuf: use external data")
+    file.write(start + graph)
+    for head, tensor in entries:
+        file.write(_field(_INITIALIZER, len(head) + tensor.nbytes) + head)
+        write_tensor(tensor, file)
+
+
+def write_tensor(tensor: oir.TensorProtocol, file: Writable) -> None:
+    """Writes the bytes of a tensor, as `raw_data` has them.
+
+    `tensor.tofile` would hide why the system refuses to write.
+    """
+    array = tensor.numpy()
+    if tensor.dtype.bitwidth < 8 or sys.byteorder == "big" or not array.ndim:
+        file.write(tensor.tobytes())
+        return
+    if array.flags.c_contiguous:
+        file.write(array.reshape(-1).view(np.uint8).data)
+        return
+    rows = max(1, len(array) * _PIECE_BYTES // array.nbytes)
+    for start in range(0, len(array), rows):
+        piece = np.ascontiguousarray(array[start : start + rows])
+        file.write(piece.reshape(-1).view(np.uint8).data)
+
+
+def _to_proto(
+    model: oir.Model,
+    references: Mapping[str, oir.TensorProtocol],
+    without: Iterable[str] = (),
+) -> onnx.ModelProto:
+    """A model as a message, some of its weights replaced or left out."""
+    graph, left_out = model.graph, frozenset(without)
+    view = copy.copy(model)
+    view.graph = oir.GraphView(  # type: ignore[assignment]
+        graph.inputs,
+        graph.outputs,
+        nodes=graph,
+        initializers=[
+            _initializer(value, references.get(name, value.const_value))
+            for name, value in graph.initializers.items()
+            if name not in left_out
+        ],
+        doc_string=graph.doc_string,
+        opset_imports=graph.opset_imports,
+        name=graph.name,
+        metadata_props=graph.metadata_props,
+    )
+    return oir.to_proto(view)
+
+
+def _initializer(value: oir.Value, tensor: oir.TensorProtocol | None) -> oir.Value:
+    """A value like another one, with a tensor of its own, since `onnx_ir` sets its name."""
+    made = oir.Value(
+        name=value.name,
+        shape=value.shape,
+        type=value.type,
+        doc_string=value.doc_string,
+        const_value=copy.copy(tensor),
+        metadata_props=value.metadata_props,
+    )
+    made.meta.update(value.meta)
+    return made
+
+
+def _tensor_head(name: str, tensor: oir.TensorProtocol) -> bytes:
+    """A TensorProto up to its content."""
+    head = onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=tensor.shape.numpy())
+    content: bytes = head.SerializeToString()
+    return content + _field(_RAW_DATA, tensor.nbytes)
+
+
+def _field(number: int, length: int) -> bytes:
+    """The start of a protobuf field of this many bytes."""
+    return _varint(number << 3 | 2) + _varint(length)
+
+
+def _varint(number: int) -> bytes:
+    digits = []
+    while number > 127:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def _is_raw(tensor: oir.TensorProtocol) -> bool:
+    """Whether a tensor is nothing but its content."""
+    return isinstance(tensor, oir.Tensor) and not (tensor.metadata_props or tensor.doc_string)
