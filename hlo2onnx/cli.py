@@ -9,11 +9,15 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from hlo2onnx import __version__
+from hlo2onnx import __version__, progress
+from hlo2onnx.command.help import SHELLS, PrintCompletion, opset_range
+from hlo2onnx.command.output import Console, port_type, summary, write_model, write_report
+from hlo2onnx.command.paths import STANDARD, Outputs, checked_outputs
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
 from hlo2onnx.options import (
     CALLBACK_POLICIES,
@@ -24,11 +28,8 @@ from hlo2onnx.options import (
 )
 
 if TYPE_CHECKING:
-    import onnx_ir as oir
-
     from hlo2onnx.program import OnnxProgram
 
-STDIN = "-"
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
@@ -85,6 +86,13 @@ def _parser() -> argparse.ArgumentParser:
         " jax.export.Exported; - reads standard input",
     )
     parser.add_argument("--version", action="version", version=f"hlo2onnx {__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print a script that completes this command in a shell (needs shtab)",
+    )
+    _add_output(parser.add_argument_group("what it writes"))
     _add_model_options(parser.add_argument_group("the model"))
     _add_policies(parser.add_argument_group("the translation"))
     _add_checks(parser.add_argument_group("running the model"))
@@ -92,17 +100,36 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_model_options(group: argparse._ArgumentGroup) -> None:
-    """Options of the model that is written."""
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    """Options of what the command writes and shows."""
     add = group.add_argument
     add(
         "-o",
         "--output",
-        type=Path,
         metavar="FILE",
-        help="file to write (default: <input>.onnx here)",
+        help="file of the model; - is standard output (default: <input>.onnx here)",
     )
-    add("--opset", type=int, metavar="N", help="ONNX opset (default: 23, or 26 if needed)")
+    add(
+        "--report",
+        metavar="FILE",
+        help="write report and verification as JSON; - is standard output",
+    )
+    loud = group.add_mutually_exclusive_group()
+    loud.add_argument("-q", "--quiet", action="store_true", help="show no summary, only failures")
+    loud.add_argument(
+        "-v", "--verbose", action="store_true", help="show complete lists and the time of stages"
+    )
+
+
+def _add_model_options(group: argparse._ArgumentGroup) -> None:
+    """Options of the model that is written."""
+    add = group.add_argument
+    add(
+        "--opset",
+        type=int,
+        metavar="N",
+        help=f"ONNX opset, {opset_range()} (default: 23, or 26 if needed)",
+    )
     add(
         "--target",
         default="ort-cpu",
@@ -125,7 +152,11 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
             metavar="NAMES",
             help=f"move the channels of these {kind} from the last axis to the second",
         )
-    add("--weights-dtype", choices=["bfloat16", "float16"], help="store f32 weights in this type")
+    add(
+        "--weights-dtype",
+        choices=["bfloat16", "float16"],
+        help="store f32 weights in this type (default: f32)",
+    )
 
 
 def _add_policies(group: argparse._ArgumentGroup) -> None:
@@ -174,20 +205,13 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--verify", action="store_true", help="compare ONNX Runtime with XLA on random inputs")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs (default: 0)")
-    add(
-        "--profile",
-        nargs="?",
-        const=Path(),
-        type=Path,
-        metavar="FILE.svg",
-        help="show the time of a run by operator and JAX scope, and draw it in FILE",
-    )
+    add("--profile", action="store_true", help="show the time of a run by operator and JAX scope")
+    add("--profile-svg", metavar="FILE", help="draw the profile in this file")
 
 
 def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
     """Options that show what the translation did."""
     add = group.add_argument
-    add("--report", type=Path, metavar="FILE", help="write report and verification as JSON")
     add(
         "--dump",
         type=Path,
@@ -219,31 +243,44 @@ def _sizes(text: str) -> dict[str, int]:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    output = _output(arguments)
+    outputs = _outputs(arguments)
     source = _source(arguments.model)
     facts: dict[str, Any] = {"report": None, "verification": None, "error": None, "refusals": []}
-    try:
-        return _translate(arguments, source, output, facts)
-    except Hlo2OnnxError as error:
-        facts["error"] = str(error)
-        if isinstance(error, TranslationError):
-            facts["refusals"] = [asdict(refusal) for refusal in error.refusals]
-        raise
-    finally:
-        if arguments.report:
-            _write_report(arguments.report, facts)
+    stdout = sys.stdout
+    with (
+        Console(
+            quiet=arguments.quiet, verbose=arguments.verbose, to_stderr=bool(outputs.stdout)
+        ) as console,
+        redirect_stdout(sys.stderr if outputs.stdout else sys.stdout),
+        progress.listening(console.begin),
+    ):
+        try:
+            return _translate(arguments, source, outputs, facts, console, stdout)
+        except Hlo2OnnxError as error:
+            facts["error"] = str(error)
+            if isinstance(error, TranslationError):
+                facts["refusals"] = [asdict(refusal) for refusal in error.refusals]
+            raise
+        finally:
+            write_report(outputs, facts, stdout)
 
 
 def _translate(
-    arguments: argparse.Namespace, source: Path | bytes, output: Path | None, facts: dict[str, Any]
+    arguments: argparse.Namespace,
+    source: Path | bytes,
+    outputs: Outputs,
+    facts: dict[str, Any],
+    console: Console,
+    stdout: TextIO,
 ) -> int:
     # The reference is XLA on the CPU. Do not start other devices.
     os.environ["JAX_PLATFORMS"] = "cpu"
+    progress.begin("import")
     from hlo2onnx.api import translate
     from hlo2onnx.raising.rule_names import rules_named
 
     rules_named(arguments.explain)
-    _progress(f"translating {arguments.model}")
+    progress.begin("load")
     program = translate(
         source,
         opset=arguments.opset,
@@ -261,54 +298,69 @@ def _translate(
         dump=arguments.dump,
     )
     facts["report"] = program.report.as_dict()
-    if output is not None:
-        program.save(output)
-    print(_summary(program, output), flush=True)
+    for kind, values in (
+        ("inputs", program.model.graph.inputs),
+        ("outputs", program.model.graph.outputs),
+    ):
+        facts[kind] = {str(value.name): port_type(value) for value in values}
+    write_model(program, outputs, stdout)
+    if not arguments.quiet:
+        console.show(summary(program, outputs.model, verbose=arguments.verbose))
     for rule in arguments.explain:
-        print(f"\n{program.explain(rule)}", flush=True)
-    if arguments.profile is not None:
+        console.show(f"\n{program.explain(rule)}")
+    if arguments.profile or outputs.picture:
+        progress.begin("profile")
         found = program.profile()
-        print(f"\n{found}", flush=True)
-        if arguments.profile.name:
-            found.save(arguments.profile)
-    return _verify(arguments, program, facts) if arguments.verify else 0
+        if arguments.profile:
+            console.show(f"\n{found}")
+        if outputs.picture:
+            found.save(outputs.picture)
+    return _verify(arguments, program, facts, console) if arguments.verify else 0
 
 
-def _verify(arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, Any]) -> int:
+def _verify(
+    arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, Any], console: Console
+) -> int:
     """Compares with XLA, and says what came of it; returns the exit code."""
-    _progress("verifying")
+    progress.begin("verify")
     verification = program.verify(seed=arguments.seed)
     facts["verification"] = {"ok": verification.ok, **asdict(verification)}
-    print(f"\n{verification}", flush=True)
+    if not (arguments.quiet and verification.ok):
+        console.show(f"\n{verification}")
     if verification.ok:
         return 0
     if not verification.differing:
-        return _failure("verification failed: some outputs cannot be judged", FAILED)
-    return _failure("verification failed: ONNX Runtime and XLA disagree", FAILED)
+        console.warn("hlo2onnx: verification failed: some outputs cannot be judged")
+    else:
+        console.warn("hlo2onnx: verification failed: ONNX Runtime and XLA disagree")
+    return FAILED
 
 
-def _output(arguments: argparse.Namespace) -> Path | None:
-    """Path of the model to write; None if it is only verified.
+def _outputs(arguments: argparse.Namespace) -> Outputs:
+    """Where to write; no model is written if it is only verified, for example.
 
     Raises:
-        UsageError: The path cannot be written.
+        UsageError: A path cannot be written.
     """
-    if arguments.output is None and arguments.model == STDIN:
-        if arguments.verify or arguments.explain:
-            return None
+    model, is_stdin = arguments.output, arguments.model == STANDARD
+    if model is None and not is_stdin:
+        model = f"{Path(arguments.model).stem}.onnx"
+    if model is None and not (arguments.verify or arguments.explain or arguments.profile):
         raise UsageError("a model from standard input needs -o FILE (or --verify or --explain)")
-    source = Path(arguments.model)
-    output: Path = arguments.output or Path(f"{source.stem}.onnx")
-    if output == Path("-"):
-        raise UsageError("a model cannot be written to standard output: give -o a file")
-    for path in filter(None, (output, arguments.report)):
-        if path.is_dir():
-            raise UsageError(f"{path} is a folder")
-        if not path.parent.is_dir():
-            raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
-        if arguments.model != STDIN and path.exists() and source.exists() and path.samefile(source):
-            raise UsageError(f"{path} is the input itself")
-    return output
+    inputs = [] if is_stdin else [Path(arguments.model)]
+    if arguments.target.endswith(".json"):
+        inputs.append(Path(arguments.target))
+    dump = arguments.dump or os.environ.get(DUMP_VARIABLE)
+    outputs = checked_outputs(
+        inputs,
+        model=model,
+        report=arguments.report,
+        picture=arguments.profile_svg,
+        dump=Path(dump) if dump else None,
+    )
+    if outputs.stdout == "-o" and sys.stdout.isatty():
+        raise UsageError("-o - would write a binary file to the terminal: redirect it")
+    return outputs
 
 
 def _source(model: str) -> Path | bytes:
@@ -317,7 +369,7 @@ def _source(model: str) -> Path | bytes:
     Raises:
         UsageError: There is no such file.
     """
-    if model == STDIN:
+    if model == STANDARD:
         return sys.stdin.buffer.read()
     path = Path(model)
     if not path.exists():
@@ -325,40 +377,3 @@ def _source(model: str) -> Path | bytes:
     if path.is_dir():
         raise UsageError(f"{path} is a folder")
     return path
-
-
-def _write_report(path: Path, facts: dict[str, Any]) -> None:
-    from hlo2onnx.report import to_json
-    from hlo2onnx.runtime.output_paths import writing
-
-    with writing(path):
-        path.write_text(to_json(facts) + "\n", encoding="utf-8")
-
-
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"{text} ...", file=sys.stderr)
-
-
-def _summary(program: OnnxProgram, output: Path | None) -> str:
-    graph = program.model.graph
-    width = max((len(str(value.name)) for value in (*graph.inputs, *graph.outputs)), default=0)
-    lines = ["inputs", *(f"  {value.name!s:<{width}}  {_type(value)}" for value in graph.inputs)]
-    lines += ["outputs", *(f"  {value.name!s:<{width}}  {_type(value)}" for value in graph.outputs)]
-    lines.append(str(program.report))
-    if output is not None:
-        lines.append(f"written  {output}, {_size(output.stat().st_size)}")
-    return "\n".join(lines)
-
-
-def _type(value: oir.Value) -> str:
-    assert value.dtype is not None and value.shape is not None
-    return f"{value.dtype.numpy()}[{', '.join(str(dim) for dim in value.shape)}]"
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"

@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx_ir as oir
 
+from hlo2onnx import progress
 from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.custom_domains import restore_names
@@ -187,6 +188,7 @@ def _without_collections() -> Iterator[None]:
 
 @contextmanager
 def _timed(report: Report, stage: str) -> Iterator[None]:
+    progress.begin(stage)
     start = time.perf_counter()
     yield
     report.seconds[stage] = time.perf_counter() - start

@@ -21,10 +21,11 @@ from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model, unflatten_results
+from hlo2onnx.runtime.data_files import default_data
 from hlo2onnx.runtime.lazy import Lazy
 from hlo2onnx.runtime.output_paths import output_file
 from hlo2onnx.runtime.profiling import Profile, profile
-from hlo2onnx.runtime.saving import default_data, save_models, weight_bytes, write_for_runtime
+from hlo2onnx.runtime.saving import save_models, weight_bytes, write_for_runtime
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.runtime.stepping import Stepper

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,12 @@ FIXED_KEY = (
     " argument"
 )
 SHARDINGS_DROPPED = "shardings are dropped: the model runs on one device"
+
+
+WIDTH = 100
+"""Columns of a report that is printed in Python."""
+
+_INDENT = 9
 
 
 @dataclass
@@ -59,22 +66,36 @@ class Report:
         """The report as JSON text."""
         return to_json(self.as_dict())
 
-    def __str__(self) -> str:
-        lines = [
-            f"source   {self.source}",
-            f"target   {self.target}, opset {self.opset}",
-            f"ops      {sum(self.ops.values())} StableHLO -> {sum(self.nodes.values())} ONNX nodes",
-            f"nodes    {_counts(self.nodes) or 'none'}",
+    def lines(
+        self, width: int = WIDTH, lines: int | None = None, notes: int | None = None
+    ) -> list[str]:
+        """The report as lines of text.
+
+        Args:
+            width: Columns.
+            lines: Shorten each list and each note to this many lines. None: they are complete.
+            notes: Shorten the notes to this many entries.
+        """
+        counts = f"{sum(self.ops.values())} StableHLO -> {sum(self.nodes.values())} ONNX nodes"
+        found = [
+            *entry("source", [self.source], width, lines),
+            *entry("target", [self.target, f"opset {self.opset}"], width, lines),
+            *entry("ops", [counts], width, lines),
+            *entry("nodes", _counts(self.nodes) or ["none"], width, lines),
         ]
         if self.rules:
-            lines.append(f"rules    {_counts(self.rules)}")
+            found += entry("rules", _counts(self.rules), width, lines)
         if self.casts:
-            lines.append(f"casts    {_counts(self.casts)}")
-        lines += [f"note     {note}" for note in self.notes]
+            found += entry("casts", _counts(self.casts), width, lines)
+        found += shortened([_note(note, width, lines) for note in self.notes], notes, "note     ")
         if self.seconds:
-            stages = ", ".join(f"{stage} {time:.2f}" for stage, time in self.seconds.items())
-            lines.append(f"seconds  {sum(self.seconds.values()):.2f}: {stages}")
-        return "\n".join(lines)
+            total = sum(self.seconds.values())
+            stages = [f"{stage} {time:.2f}" for stage, time in self.seconds.items()]
+            found += entry("seconds", [f"{total:.2f}: {stages[0]}", *stages[1:]], width, lines)
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
 
 def to_json(data: Any) -> str:
@@ -92,6 +113,65 @@ def _without_nonfinite(data: Any) -> Any:
     return data
 
 
-def _counts(counter: Counter[str]) -> str:
+def entry(
+    title: str, items: Sequence[str], width: int = WIDTH, lines: int | None = None
+) -> list[str]:
+    """A title and a list, wrapped between its items.
+
+    Args:
+        title: The title.
+        items: The items.
+        width: Columns.
+        lines: Shorten the list to this many lines. The last one counts what is left out.
+    """
+    room = max(width - _INDENT, 20)
+    rows = _filled(items, room)
+    if lines is not None and len(rows) > lines:
+        kept = sum(len(row) for row in rows[:lines])
+        while len(rows) > lines and kept:
+            rows = _filled([*items[:kept], f"... {len(items) - kept} more"], room)
+            kept -= 1
+    texts = [", ".join(row) for row in rows]
+    return [
+        f"{title if not index else '':{_INDENT}}{text}{',' if index + 1 < len(texts) else ''}"
+        for index, text in enumerate(texts)
+    ]
+
+
+def shortened(lines: Sequence[str], limit: int | None, prefix: str) -> list[str]:
+    """Some lines; with a limit, the first of them and a line that counts the others."""
+    if limit is None or len(lines) <= limit:
+        return list(lines)
+    kept = limit - 1
+    return [*lines[:kept], f"{prefix}... {len(lines) - kept} more"]
+
+
+def _filled(items: Sequence[str], room: int) -> list[list[str]]:
+    """Items in rows of at most `room` columns, with ", " between and behind them."""
+    rows: list[list[str]] = [[]]
+    used = 0
+    for item in items:
+        if rows[-1] and used + len(item) + 1 > room:
+            rows.append([])
+            used = 0
+        rows[-1].append(item)
+        used += len(item) + 2
+    return rows
+
+
+def _note(text: str, width: int, lines: int | None) -> str:
+    return textwrap.fill(
+        text,
+        max(width, 40),
+        initial_indent="note     ",
+        subsequent_indent=" " * _INDENT,
+        max_lines=lines,
+        placeholder=" ...",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _counts(counter: Counter[str]) -> list[str]:
     ordered = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count} {name}" for name, count in ordered)
+    return [f"{count} {name}" for name, count in ordered]

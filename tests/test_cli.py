@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ from processes import environment, run_python
 
 import hlo2onnx
 from hlo2onnx import cli
+from hlo2onnx.command.output import Console, summary
+from hlo2onnx.targets import load_target
 
 MODEL = """
 func.func @main(%arg0: tensor<3xf32> loc("x"), %arg1: tensor<f32> loc("params['scale']"))
@@ -60,6 +65,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (models / "good.mlir").write_text(MODEL)
     (models / "bad.mlir").write_text(UNSUPPORTED)
     (models / "calling_back.mlir").write_text(CALLING_BACK)
+    (models / "00_load.mlir").write_text(MODEL)
+    (models / "link.mlir").symlink_to("good.mlir")
+    (models / "hard.mlir").hardlink_to(models / "good.mlir")
+    (models / "dangling").symlink_to("../r.json")
+    (models / "t.json").touch()
     return tmp_path
 
 
@@ -186,6 +196,173 @@ def test_explain_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(folder.glob("*.onnx"))
 
 
+# -- standard output and files ------------------------------------------------------------------
+
+
+def test_model_on_standard_output(folder: Path) -> None:
+    command = [sys.executable, "-m", "hlo2onnx", "-", "-o", "-", "--verify"]
+    child = subprocess.run(
+        command, input=MODEL.encode(), capture_output=True, env=environment(), check=False
+    )
+    assert child.returncode == 0 and b"verdict" in child.stderr
+    assert len(onnx.load_from_string(child.stdout).graph.node) == 2
+    assert [path.name for path in folder.iterdir()] == ["models"]
+
+
+def test_report_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["models/good.mlir", "--report", "-"]) == 0
+    out, err = capsys.readouterr()
+    report = json.loads(out)
+    assert report["inputs"] == {"x": "float32[3]", "params/scale": "float32[]"}
+    assert report["outputs"] == {"result/y": "float32[3]"}
+    assert "written  good.onnx" in err
+
+
+def test_no_model_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+    assert cli.main(["models/good.mlir", "-o", "-"]) == 2
+    assert "would write a binary file to the terminal" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("redirection", "message"),
+    [
+        ("> out.onnx", "is also standard output"),
+        ("< models/good.mlir > /dev/null", "standard input reads it"),
+    ],
+)
+def test_files_that_the_shell_has_opened(redirection: str, message: str, folder: Path) -> None:
+    model, output = ("models/good.mlir", "out.onnx") if "out" in redirection else ("-", "")
+    output = output or "models/hard.mlir"
+    child = subprocess.run(
+        f"{sys.executable} -m hlo2onnx {model} -o {output} {redirection}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert child.returncode == 2 and message in child.stderr
+    assert (folder / "models" / "good.mlir").read_text() == MODEL
+
+
+def test_one_device_may_take_several_outputs() -> None:
+    arguments = ["-o", os.devnull, "--report", os.devnull]
+    assert cli.main(["models/good.mlir", *arguments]) == 0
+
+
+@pytest.mark.parametrize("what", ["model.onnx", "stages"])
+def test_permissions_are_checked_first(
+    what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    option = "-o" if what == "model.onnx" else "--dump"
+    assert cli.main(["models/good.mlir", "-o", os.devnull, option, what]) == 2
+    assert "no permission" in capsys.readouterr().err
+
+
+def test_profile_takes_no_argument(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-o", "a.onnx", "--profile", "models/good.mlir"]) == 0
+    assert "ms in nodes" in capsys.readouterr().out
+    assert cli.main(["--profile-svg", "a.svg", "-q", "models/good.mlir"]) == 0
+    assert capsys.readouterr().out == ""
+    assert (folder / "a.svg").read_text().startswith("<svg")
+
+
+# -- how much it says -----------------------------------------------------------------------------
+
+
+def test_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-q", "models/good.mlir", "--verify"]) == 0
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(hlo2onnx.Verification, "ok", property(lambda _: False))
+    assert cli.main(["-q", "models/good.mlir", "--verify"]) == 1
+    out, err = capsys.readouterr()
+    assert "verdict" in out and "verification failed" in err
+
+
+def test_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-v", "models/good.mlir"]) == 0
+    stages = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
+    assert stages == ["import", "load", "normalize", "lower", "raise", "legalize", "save"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_a_summary_fits_a_screen(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A real one has 200 inputs and 50 rules."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    program = hlo2onnx.translate(lambda *x: sum(x), *[1.0] * 200)
+    for name in ("rules", "nodes", "casts"):
+        setattr(program.report, name, Counter({f"some-rule-{n}": n for n in range(50)}))
+    program.report.notes = ["a long note " * 30] * 10
+    short = summary(program, None, verbose=False).splitlines()
+    assert len(short) <= 24 and max(map(len, short)) <= columns
+    assert "  ... 197 more" in short and "note     ... 8 more" in short
+    listed = " ".join(short).partition("rules ")[2].partition(" casts")[0]
+    shown = listed.count("some-rule")
+    assert f"... {50 - shown} more" in listed and shown
+    whole = summary(program, None, verbose=True)
+    assert all(f" {n} some-rule-{n}" in whole for n in range(50))
+    assert max(map(len, whole.splitlines())) <= columns
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.6])
+def test_the_stage_is_shown_on_a_terminal(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hlo2onnx.command.output.SHOWN_AFTER", 0.1)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with Console(quiet=False, verbose=False, to_stderr=False) as console:
+        console.begin("raise")
+        time.sleep(seconds)
+        console.show("the summary")
+    text = sys.stderr.getvalue()  # type: ignore[attr-defined]
+    assert ("raise, 0 s" in text) == bool(seconds)
+    assert text.rpartition("raise")[2].strip(" \r,0123456789s") == ""  # it is wiped out
+
+
+# -- help and completion --------------------------------------------------------------------------
+
+
+def test_help_has_the_opsets(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    target = load_target("ort-cpu")
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"ONNX opset, {target.min_opset} to {target.max_opset} (default: 23" in text
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("shtab")
+    with pytest.raises(SystemExit) as end:
+        cli.main(["--print-completion", shell])
+    script = capsys.readouterr().out
+    assert end.value.code == 0
+    assert all(word in script for word in ("profile-svg", "layer-normalization", "drop-checks"))
+    if shell == "bash" and shutil.which("bash"):
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+
+
+def test_completion_without_its_library(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["--print-completion", "bash"])
+    assert "pip install 'hlo2onnx[completion]'" in capsys.readouterr().err
+
+
+# -- as a command ---------------------------------------------------------------------------------
+
+
 def test_as_a_command(folder: Path) -> None:
     child = _child("-", "-o", "piped.onnx", "--verify", input=MODEL)
     assert (child.returncode, child.stderr) == (0, "")
@@ -234,12 +411,27 @@ def test_unsupported_ops_come_all_at_once(folder: Path, capsys: pytest.CaptureFi
         (["models/good.mlir", "--target", "gameboy"], "gameboy"),
         (["missing.mlir"], "no such file: missing.mlir"),
         (["models"], "models is a folder"),
-        (["models/good.mlir", "-o", "models"], "models is a folder"),
+        (["models/good.mlir", "-o", "models"], "cannot write to models: it is a folder"),
         (["models/good.mlir", "-o", "no/such/model.onnx"], "there is no folder no/such"),
         (["models/good.mlir", "--report", "no/report.json"], "there is no folder no"),
         (["models/good.mlir", "-o", "models/good.mlir"], "is the input itself"),
         (["-"], "needs -o FILE"),
-        (["models/good.mlir", "-o", "-"], "cannot be written to standard output"),
+        (["models/good.mlir", "-o", "-", "--report", "-"], "cannot be written to standard output"),
+        (["models/good.mlir", "--profile-svg", "-"], "cannot be written to standard output"),
+        (["models/good.mlir", "--profile", "profile.svg"], "unrecognized arguments: profile.svg"),
+        (["models/good.mlir", "-q", "-v"], "not allowed with argument"),
+        (["models/good.mlir", "--print-completion", "fish"], "invalid choice"),
+        (["models/good.mlir", "-o", "x.onnx", "--report", "./x.onnx"], "name the same file"),
+        (["models/good.mlir", "--report", "good.onnx"], "-o and --report name the same file"),
+        (["models/good.mlir", "--report", "x", "--profile-svg", "models/../x"], "the same file"),
+        (["models/good.mlir", "--report", "models/good.mlir"], "is the input itself"),
+        (["models/good.mlir", "--profile-svg", "models/link.mlir"], "is the input itself"),
+        (["models/good.mlir", "-o", "models/hard.mlir"], "is the input itself"),
+        (["models/good.mlir", "-o", "models/dangling", "--report", "r.json"], "the same file"),
+        (["models/good.mlir", "--report", "good.onnx-0123456789ab.data"], "file with weights"),
+        (["models/good.mlir", "--dump", ".", "--report", "rules.txt"], "--dump . could overwrite"),
+        (["models/00_load.mlir", "--dump", "models"], "--dump models could overwrite models/00"),
+        (["models/good.mlir", "--target", "models/t.json", "-o", "models/t.json"], "the input"),
         (["models/good.MLIR", "-o", "models/good.mlir"], "no such file: models/good.MLIR"),
         (["models/good.mlir", "--specialize", "b"], "'b' is not NAME=SIZE"),
         (["models/good.mlir", "--specialize", "b=x"], "'b=x' is not NAME=SIZE"),

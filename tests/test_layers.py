@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("hlo2onnx", "dialect_handlers")
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "report"),
+    ("errors", "progress", "report"),
     ("custom_calls", "limitations"),
     ("options", "ir"),
     ("mlir", "rewrite"),
@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dialect_handlers", "pipeline", "verification"),
     ("program",),
     ("programs",),
-    ("api",),
+    ("api", "command"),
     ("cli",),
     ("__main__",),
 )

@@ -30,6 +30,21 @@ def data_name(data: Path, digest: str) -> str:
     return f"{data.stem}-{digest[:HASH_DIGITS]}{data.suffix}"
 
 
+def default_data(model: Path) -> Path:
+    """The file for the weights of one model, without the hash."""
+    return model.with_name(f"{model.name}.data")
+
+
+def is_data_of(model: Path, path: Path) -> bool:
+    """Whether a path has the name of a file with weights of a model."""
+    return re.fullmatch(_pattern(default_data(model)), path.name) is not None
+
+
+def _pattern(data: Path) -> str:
+    """A regular expression of the names that a file of weights has with any hash."""
+    return f"{re.escape(data.stem)}-[0-9a-f]{{{HASH_DIGITS}}}{re.escape(data.suffix)}"
+
+
 def has_content(path: Path, digest: str) -> bool:
     """Whether a file exists and has this SHA-256 digest."""
     try:

@@ -41,6 +41,21 @@ def output_folder(path: Any) -> Path:
     return checked
 
 
+def check_writable(path: Path) -> None:
+    """Checks that this process may write a file, as far as the system says so beforehand.
+
+    Raises:
+        UsageError: It may not.
+    """
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    if path.exists() and not os.access(path, os.W_OK):
+        raise UsageError(f"cannot write {path}: no permission")
+    if not (path.exists() and not path.is_file()) and not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write {path}: no permission for the folder {folder}")
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Says of an error of the operating system what was to be written.

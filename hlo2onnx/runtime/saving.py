@@ -16,7 +16,13 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError, WriteError
-from hlo2onnx.runtime.data_files import data_name, earlier_data, has_content, remove_unused
+from hlo2onnx.runtime.data_files import (
+    data_name,
+    default_data,
+    earlier_data,
+    has_content,
+    remove_unused,
+)
 from hlo2onnx.runtime.output_paths import output_file, writing
 from hlo2onnx.runtime.replacing import NewFile, folder_lock, target_of
 from hlo2onnx.runtime.serializing import Writable, large_weights, write_model, write_tensor
@@ -35,11 +41,6 @@ def weight_bytes(model: oir.Model) -> int:
     """Bytes of all constants of a model."""
     tensors = (value.const_value for value in model.graph.initializers.values())
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
-
-
-def default_data(path: Path) -> Path:
-    """The file for the weights of one model, without the hash."""
-    return path.with_name(f"{path.name}.data")
 
 
 def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:

@@ -1,0 +1,1 @@
+"""What the command line needs beside its options: checked paths, the summary, completion."""

@@ -1,0 +1,48 @@
+"""What the help text and the completion of the command know of the package."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib import resources
+from typing import Any
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+_FILES = frozenset({"model", "output", "report", "profile_svg"})
+
+
+def opset_range() -> str:
+    """The opsets of the default target: "18 to 26"."""
+    # The package of the targets would import numpy and onnx.
+    path = resources.files("hlo2onnx").joinpath("targets", "ort_cpu.json")
+    table = json.loads(path.read_text("utf-8"))
+    return f"{table['min_opset']} to {table['max_opset']}"
+
+
+class PrintCompletion(argparse.Action):
+    """Prints a script that completes options, their choices, rule names and files."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Prints the script and ends the process."""
+        try:
+            import shtab
+        except ImportError:
+            parser.error(f"{option_string} needs shtab: pip install 'hlo2onnx[completion]'")
+        from hlo2onnx.raising.rules import RULES
+
+        for action in parser._actions:
+            if action.dest in _FILES:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+            elif action.dest == "dump":
+                action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+            elif action.dest in ("without", "explain"):
+                action.choices = sorted(rule.name for rule in RULES)
+        print(shtab.complete(parser, values))
+        parser.exit()

@@ -1,0 +1,182 @@
+"""What the command shows and writes: a summary of a screen, the stage, model and report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from hlo2onnx import progress
+from hlo2onnx.command.paths import Outputs
+from hlo2onnx.report import entry, shortened, to_json
+from hlo2onnx.runtime.output_paths import writing
+
+if TYPE_CHECKING:
+    import onnx_ir as oir
+
+    from hlo2onnx.program import OnnxProgram
+
+PORT_LINES = 4
+"""Lines of the inputs in a summary, and of the outputs."""
+
+LIST_LINES = 2
+"""Lines of a list in a summary, such as the rules."""
+
+NOTES = 3
+"""Notes in a summary."""
+
+SHOWN_AFTER = 1.0
+"""Seconds of work before the stage is shown."""
+
+
+class Console:
+    """Where the command prints.
+
+    Use it in a `with` block. On a terminal, one line of standard error shows the stage while the
+    work takes more than `SHOWN_AFTER` seconds.
+
+    Args:
+        quiet: Whether to show only what was asked for.
+        verbose: Whether to show all of the lists, and the time of each stage.
+        to_stderr: Whether standard output has other content.
+    """
+
+    def __init__(self, *, quiet: bool, verbose: bool, to_stderr: bool) -> None:
+        self.quiet = quiet
+        self.verbose = verbose
+        self._out: TextIO = sys.stderr if to_stderr else sys.stdout
+        self._is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._stage = ""
+        self._began = self._stage_began = time.monotonic()
+        self._shown = ""
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def show(self, text: str) -> None:
+        """Prints text."""
+        with self._lock:
+            self._clear()
+            print(text, file=self._out, flush=True)
+
+    def warn(self, text: str) -> None:
+        """Prints text on standard error."""
+        with self._lock:
+            self._clear()
+            print(text, file=sys.stderr, flush=True)
+
+    def begin(self, stage: str) -> None:
+        """Notes that a stage begins."""
+        with self._lock:
+            now = time.monotonic()
+            if self.verbose and self._stage:
+                self._clear()
+                print(f"{self._stage:10} {now - self._stage_began:6.2f} s", file=sys.stderr)
+            self._stage, self._stage_began = stage, now
+
+    def __enter__(self) -> Self:
+        if self._is_terminal and not self.quiet:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.begin("")
+        with self._lock:
+            self._clear()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.2):
+            with self._lock:
+                now = time.monotonic()
+                if self._stage and now - self._began > SHOWN_AFTER:
+                    text = f"{self._stage}, {now - self._stage_began:.0f} s"
+                    self._rewrite(text[: shutil.get_terminal_size().columns - 1])
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._rewrite("")
+            sys.stderr.write("\r")
+
+    def _rewrite(self, text: str) -> None:
+        """Replaces the line of the stage."""
+        if text != self._shown:
+            sys.stderr.write("\r" + text.ljust(len(self._shown)))
+            sys.stderr.flush()
+            self._shown = text
+
+
+def summary(program: OnnxProgram, output: Path | None, *, verbose: bool) -> str:
+    """What was translated, on a screen; with `verbose`, all of it."""
+    graph, width = program.model.graph, shutil.get_terminal_size().columns
+    lines = []
+    names = max((len(str(value.name)) for value in (*graph.inputs, *graph.outputs)), default=0)
+    for title, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+        ports = [f"  {value.name!s:<{names}}  {port_type(value)}" for value in values]
+        lines += [title, *shortened(ports, None if verbose else PORT_LINES, "  ")]
+    limits = (None, None) if verbose else (LIST_LINES, NOTES)
+    lines += program.report.lines(width, *limits)
+    if output is not None:
+        lines += entry("written", [str(output), _size(output.stat().st_size)], width)
+    return "\n".join(lines)
+
+
+def port_type(value: oir.Value) -> str:
+    """The type of an input or output: "float32[b, 3]"."""
+    assert value.dtype is not None and value.shape is not None
+    return f"{value.dtype.numpy()}[{', '.join(str(dim) for dim in value.shape)}]"
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def write_model(program: OnnxProgram, outputs: Outputs, stdout: TextIO) -> None:
+    """Writes the model to its file, or to standard output.
+
+    Raises:
+        UsageError: It is larger than 2 GB and goes to standard output.
+        WriteError: The file cannot be written.
+    """
+    if outputs.model is not None:
+        progress.begin("save")
+        program.save(outputs.model)
+    elif outputs.stdout == "-o":
+        from hlo2onnx.runtime import serializing
+
+        serializing.write_model(program.model, Path("standard output"), stdout.buffer, {})
+        stdout.buffer.flush()
+
+
+def write_report(outputs: Outputs, facts: Mapping[str, Any], stdout: TextIO) -> None:
+    """Writes the report, if there is to be one, to its file or to standard output.
+
+    Raises:
+        WriteError: The file cannot be written.
+    """
+    if outputs.report is None and outputs.stdout != "--report":
+        return
+    text = to_json(facts) + "\n"
+    if outputs.report is None:
+        stdout.write(text)
+        stdout.flush()
+        return
+    with writing(outputs.report):
+        outputs.report.write_text(text, encoding="utf-8")
