@@ -38,6 +38,8 @@ class NewFile:
 
     Args:
         folder: The folder of the file.
+        like: A file whose permissions it gets from the start, if that exists. Otherwise it has
+            those of `open()`.
 
     Attributes:
         file: The open file.
@@ -46,9 +48,11 @@ class NewFile:
         OSError: The file cannot be created.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, like: Path | None) -> None:
         self._path = folder / f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
         self.file: BinaryIO = self._path.open("xb")
+        if like is not None and like.exists():
+            _keep_permissions(self._path, like.stat())
 
     def finish(self) -> None:
         """Brings the content to the disk and closes the file.
@@ -63,16 +67,10 @@ class NewFile:
     def put(self, target: Path) -> None:
         """Names the finished file, in place of a file of that name.
 
-        The permissions of the old file stay. A new file has those of `open()`.
-
         Raises:
             OSError: The folder does not allow it. On Windows: another process has the old file
                 open.
         """
-        with suppress(FileNotFoundError):
-            old = target.stat()
-            self._path.chmod(stat.S_IMODE(old.st_mode))
-            _keep_owner(self._path, old)
         self._path.replace(target)
         _sync_folder(target.parent)
 
@@ -103,12 +101,13 @@ def target_of(path: Path) -> Path:
     return target
 
 
-def _keep_owner(path: Path, old: os.stat_result) -> None:
-    """Gives a file the owner of an old one, if this process may."""
+def _keep_permissions(path: Path, old: os.stat_result) -> None:
+    """Gives a file the owner of an old one, if this process may, and its permissions."""
     new = path.stat()
     if hasattr(os, "chown") and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         with suppress(OSError):
             os.chown(path, old.st_uid, old.st_gid)
+    path.chmod(stat.S_IMODE(old.st_mode))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -68,7 +68,9 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
         weights = None
         if data is not None:
             with writing(data):
-                weights = _Weights(data, stack.enter_context(NewFile(data.parent)), models.values())
+                like = next(filter(Path.is_file, models), None)
+                file = stack.enter_context(NewFile(data.parent, like))
+                weights = _Weights(data, file, models.values())
         finished: dict[Path, NewFile] = {}
         for path, model in models.items():
             references = weights.references(model) if weights else {}
@@ -78,7 +80,7 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
                     with target.open("wb") as device:
                         write_model(model, path, device, references)
                     continue
-                finished[path] = stack.enter_context(NewFile(target.parent))
+                finished[path] = stack.enter_context(NewFile(target.parent, target))
                 write_model(model, path, finished[path].file, references)
                 finished[path].finish()
         if models:

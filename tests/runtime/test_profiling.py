@@ -62,7 +62,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     module = tmp_path / "f.mlir"
     module.write_text(jax.jit(layered).lower(X).as_text())
     output, picture = tmp_path / "f.onnx", tmp_path / "f.svg"
-    assert main([str(module), "-o", str(output), "--profile", str(picture)]) == 0
+    assert main([str(module), "-o", str(output), "--profile", "--profile-svg", str(picture)]) == 0
     assert "ms in nodes" in capsys.readouterr().out
     assert picture.exists() and sorted(p.name for p in tmp_path.iterdir()) == [
         "f.mlir", "f.onnx", "f.svg",

@@ -220,10 +220,10 @@ def test_permissions(tmp_path: Path) -> None:
         data = tmp_path / saved(path, 1)
         assert {item.stat().st_mode & 0o777 for item in (path, data)} == {0o640}
         path.chmod(0o604)
-        saved(path, 2)
+        data = tmp_path / saved(path, 2)
     finally:
         os.umask(before)
-    assert path.stat().st_mode & 0o777 == 0o604
+    assert {item.stat().st_mode & 0o777 for item in (path, data)} == {0o604}
 
 
 @pytest.mark.parametrize("external", [False, True])

@@ -1,10 +1,12 @@
 """Saves that are killed, or that run out of space, at a random moment.
 
-Run as a script, so that it can fork: no library has threads here. Each trial forks a child that
-saves the next generation of a model over the last one. All weights of a generation have its
-number as elements, so that a mixture of two generations shows.
+Run as a script, so that it can fork: the children use no library with threads. Each trial forks
+a child that saves the next generation of a model over the last one. All weights of a generation
+have its number as elements, so that a mixture of two generations shows.
 
-    python interrupted_saves.py FOLDER COUNT {kill,limit,full}...
+    python interrupted_saves.py FOLDER COUNT {kill,limit,full,race}...
+
+In a race, several processes save to one path, and one loads what is there.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -144,11 +147,44 @@ def trials(folder: Path, how: str, external: bool, count: int) -> Counter[str]:
     return found
 
 
+def save_often(path: Path, first: int, external: bool, count: int) -> None:
+    for generation in range(first, first + count):
+        save(path, generation, external)
+
+
+def race(folder: Path, external: bool, count: int) -> Counter[str]:
+    """Counts what a process loads while others save; fails at a mixture."""
+    for item in folder.iterdir():
+        item.unlink()
+    path, found = folder / "model.onnx", Counter[str]()
+    save(path, 0, external)
+    children = {in_child(save_often, path, 1000 * n, external, count) for n in (1, 2, 3)}
+    while children:
+        try:
+            generation_of(path)
+            found["whole"] += 1
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # The next save has removed the weights: ENOENT, in either of ONNX Runtime's words.
+            assert re.search("does not exist|SystemError : 2", str(error)) and external, error
+            found["weights missing"] += 1
+        child, status = os.waitpid(-1, os.WNOHANG)
+        assert status == 0
+        children.discard(child)
+    generation_of(path)
+    assert len(list(folder.iterdir())) == 1 + external
+    return found
+
+
 def main(folder: str, count: str, *ways: str) -> None:
     """Prints the counts of each way, for weights in the model and beside it."""
     for how in ways:
         for external in (False, True):
-            found = trials(Path(folder), how, external, int(count))
+            if how == "race":
+                found = race(Path(folder), external, int(count))
+            else:
+                found = trials(Path(folder), how, external, int(count))
             print(json.dumps({"how": how, "external": external, **found}), flush=True)
 
 
