@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from hlo2onnx import __version__, progress
 from hlo2onnx.command.help import SHELLS, PrintCompletion, opset_range
-from hlo2onnx.command.output import Console, port_type, summary, write_model, write_report
+from hlo2onnx.command.output import Console, port_types, summary, write_model, write_report
 from hlo2onnx.command.paths import STANDARD, Outputs, checked_outputs
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
 from hlo2onnx.options import (
@@ -298,11 +298,8 @@ def _translate(
         dump=arguments.dump,
     )
     facts["report"] = program.report.as_dict()
-    for kind, values in (
-        ("inputs", program.model.graph.inputs),
-        ("outputs", program.model.graph.outputs),
-    ):
-        facts[kind] = {str(value.name): port_type(value) for value in values}
+    facts["inputs"] = port_types(program.model.graph.inputs)
+    facts["outputs"] = port_types(program.model.graph.outputs)
     write_model(program, outputs, stdout)
     if not arguments.quiet:
         console.show(summary(program, outputs.model, verbose=arguments.verbose))

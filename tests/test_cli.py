@@ -501,12 +501,16 @@ def test_debug_shows_a_traceback() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_full_disk() -> None:
-    child = _child("models/good.mlir", "-o", "/dev/full")
-    assert child.returncode == 1
-    assert child.stderr.startswith("hlo2onnx: ")
-    assert "No space left on device" in child.stderr
-    assert "bug" not in child.stderr
+@pytest.mark.parametrize("output", ["/dev/full", "-"])
+def test_full_disk(output: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "hlo2onnx", "models/good.mlir", "-o", output]
+        child = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False
+        )
+    name = "standard output" if output == "-" else output
+    assert child.stderr.startswith(f"hlo2onnx: cannot write {name}: No space left on device\n")
+    assert child.returncode == 1 and "bug" not in child.stderr
 
 
 def test_closed_pipe() -> None:

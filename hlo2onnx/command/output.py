@@ -7,13 +7,14 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from hlo2onnx import progress
 from hlo2onnx.command.paths import Outputs
+from hlo2onnx.errors import WriteError
 from hlo2onnx.report import entry, shortened, to_json
 from hlo2onnx.runtime.output_paths import writing
 
@@ -123,9 +124,10 @@ def summary(program: OnnxProgram, output: Path | None, *, verbose: bool) -> str:
     """What was translated, on a screen; with `verbose`, all of it."""
     graph, width = program.model.graph, shutil.get_terminal_size().columns
     lines = []
-    names = max((len(str(value.name)) for value in (*graph.inputs, *graph.outputs)), default=0)
-    for title, values in (("inputs", graph.inputs), ("outputs", graph.outputs)):
-        ports = [f"  {value.name!s:<{names}}  {port_type(value)}" for value in values]
+    inputs, outputs = port_types(graph.inputs), port_types(graph.outputs)
+    names = max(map(len, (*inputs, *outputs)), default=0)
+    for title, types in (("inputs", inputs), ("outputs", outputs)):
+        ports = [f"  {name:<{names}}  {text}" for name, text in types.items()]
         lines += [title, *shortened(ports, None if verbose else PORT_LINES, "  ")]
     limits = (None, None) if verbose else (LIST_LINES, NOTES)
     lines += program.report.lines(width, *limits)
@@ -134,10 +136,13 @@ def summary(program: OnnxProgram, output: Path | None, *, verbose: bool) -> str:
     return "\n".join(lines)
 
 
-def port_type(value: oir.Value) -> str:
-    """The type of an input or output: "float32[b, 3]"."""
-    assert value.dtype is not None and value.shape is not None
-    return f"{value.dtype.numpy()}[{', '.join(str(dim) for dim in value.shape)}]"
+def port_types(values: Iterable[oir.Value]) -> dict[str, str]:
+    """The types of inputs or outputs, by name: "float32[b, 3]"."""
+    found = {}
+    for value in values:
+        assert value.dtype is not None and value.shape is not None
+        found[str(value.name)] = f"{value.dtype.numpy()}[{', '.join(map(str, value.shape))}]"
+    return found
 
 
 def _size(count: float) -> str:
@@ -152,7 +157,8 @@ def write_model(program: OnnxProgram, outputs: Outputs, stdout: TextIO) -> None:
     """Writes the model to its file, or to standard output.
 
     Raises:
-        UsageError: It is larger than 2 GB and goes to standard output.
+        BrokenPipeError: The reader of standard output has gone.
+        UsageError: The model is larger than 2 GB and goes to standard output.
         WriteError: The file cannot be written.
     """
     if outputs.model is not None:
@@ -161,8 +167,14 @@ def write_model(program: OnnxProgram, outputs: Outputs, stdout: TextIO) -> None:
     elif outputs.stdout == "-o":
         from hlo2onnx.runtime import serializing
 
-        serializing.write_model(program.model, Path("standard output"), stdout.buffer, {})
-        stdout.buffer.flush()
+        path = Path("standard output")
+        try:
+            serializing.write_model(program.model, path, stdout.buffer, {})
+            stdout.buffer.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise WriteError(f"cannot write {path}: {error.strerror}") from error
 
 
 def write_report(outputs: Outputs, facts: Mapping[str, Any], stdout: TextIO) -> None:
