@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.errors import UsageError, WriteError
+from hlo2onnx.errors import UsageError
 from hlo2onnx.runtime.data_files import (
     data_name,
     default_data,
@@ -27,14 +27,17 @@ from hlo2onnx.runtime.output_paths import output_file, writing
 from hlo2onnx.runtime.replacing import NewFile, folder_lock, target_of
 from hlo2onnx.runtime.serializing import Writable, large_weights, write_model, write_tensor
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
 EXTERNAL_DATA_BYTES = 1 << 30
-"""Models with more weight bytes are saved with external data: a protobuf ends at 2 GB."""
+"""Models with more weight bytes get external data. A protobuf has at most 2 GB."""
 
 MAPPED_BYTES = 1 << 26
-"""Models with more weight bytes are run from a file: the runtime maps it, and copies bytes."""
+"""Models with more weight bytes run from a file. The runtime maps files, and copies bytes."""
 
 ALIGNMENT = 4096
-"""Weights begin at multiples of a page, so that runtimes can map them."""
+"""Weights start at multiples of a page, so that runtimes can map them."""
 
 
 def weight_bytes(model: oir.Model) -> int:
@@ -55,8 +58,8 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
             in the models.
 
     Raises:
-        UsageError: A path is no file, a folder does not exist, the weights would not lie beside a
-            model, or they are too many to be in it.
+        UsageError: A path is no file, a folder does not exist, the weights are not in the folder of
+            a model, or a model with its weights is too large.
         WriteError: A file cannot be written. The old models are still there, or some of several
             are replaced.
     """
@@ -67,10 +70,8 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
     with ExitStack() as stack:
         weights = None
         if data is not None:
-            with writing(data):
-                like = next(filter(Path.is_file, models), None)
-                file = stack.enter_context(NewFile(data.parent, like))
-                weights = _Weights(data, file, models.values())
+            like = next(filter(Path.is_file, models), None)
+            weights = _Weights(data, _Layout(models.values()), like, stack)
         finished: dict[Path, NewFile] = {}
         for path, model in models.items():
             references = weights.references(model) if weights else {}
@@ -94,42 +95,53 @@ def write_for_runtime(model: oir.Model, folder: Path) -> Path:
         WriteError: A file cannot be written.
     """
     path = folder / "model.onnx"
+    layout, data = _Layout([model]), default_data(path)
     with writing(path):
-        with default_data(path).open("wb") as file:
-            places = _append_weights([model], file)
-        references = _references(model, places, default_data(path))
+        with data.open("wb") as file:
+            layout.write(file)
         with path.open("wb") as file:
-            write_model(model, path, file, references)
+            write_model(model, path, file, layout.references(model, data))
     return path
 
 
 class _Weights:
-    """A finished file with the weights of models, not yet in its place.
+    """A file with the weights of models. It is written, but not yet in its place.
+
+    It is not written if it is there from an earlier save.
 
     Args:
         data: The path of the file without the hash.
-        file: The file.
-        models: The models.
+        layout: The content of the file.
+        like: A file whose permissions it gets.
+        stack: Removes the file at the end, if it is not in its place.
 
     Attributes:
         path: The path of the file.
 
     Raises:
-        OSError: The file cannot be written.
+        WriteError: The file cannot be written.
     """
 
-    def __init__(self, data: Path, file: NewFile, models: Collection[oir.Model]) -> None:
-        hashed = _HashedFile(file.file)
-        self._places = _append_weights(models, hashed)
-        self._file = file
-        file.finish()
-        self._digest = hashed.digest.hexdigest()
+    def __init__(self, data: Path, layout: _Layout, like: Path | None, stack: ExitStack) -> None:
+        digest = layout.digest()
         self.data = data
-        self.path = data.with_name(data_name(data, self._digest))
+        self.path = data.with_name(data_name(data, digest))
+        self._layout = layout
+        self._like = like
+        self._stack = stack
+        self._file: NewFile | None = None
+        if not layout.is_empty and not has_content(self.path, digest):
+            self._write()
+
+    def _write(self) -> None:
+        with writing(self.path):
+            self._file = self._stack.enter_context(NewFile(self.path.parent, self._like))
+            self._layout.write(self._file.file)
+            self._file.finish()
 
     def references(self, model: oir.Model) -> dict[str, oir.TensorProtocol]:
         """References of a model to the file, by the names of the weights."""
-        return _references(model, self._places, self.path)
+        return self._layout.references(model, self.path)
 
     def put(self) -> bool:
         """Puts the file in its place, and returns whether it was not there.
@@ -137,11 +149,14 @@ class _Weights:
         Raises:
             WriteError: The system does not allow it.
         """
-        if not self._places or has_content(self.path, self._digest):
-            return False
-        with writing(self.path):
-            self._file.put(self.path)
-        return True
+        is_new = not self.path.exists()
+        if not self._layout.is_empty and (self._file is not None or is_new):
+            if self._file is None:  # another save has removed it meanwhile
+                self._write()
+            assert self._file is not None
+            with writing(self.path):
+                self._file.put(self.path)
+        return is_new
 
 
 def _put(models: Mapping[Path, NewFile], weights: _Weights | None, folder: Path) -> None:
@@ -160,7 +175,7 @@ def _put(models: Mapping[Path, NewFile], weights: _Weights | None, folder: Path)
             for path, file in models.items():
                 with writing(path):
                     file.put(target_of(path))
-        except WriteError:
+        except BaseException:
             if weights and is_new:
                 remove_unused({weights.path})  # unless one of several models is in its place
             raise
@@ -168,59 +183,73 @@ def _put(models: Mapping[Path, NewFile], weights: _Weights | None, folder: Path)
             remove_unused(unused)
 
 
-class _HashedFile:
-    """A file and the SHA-256 hash of what is written to it."""
+class _Layout:
+    """The places of the large weights of models in a file.
 
-    def __init__(self, file: Writable) -> None:
-        self._file = file
-        self.digest = hashlib.sha256()
-
-    def write(self, content: Any, /) -> None:
-        """Appends bytes."""
-        self.digest.update(content)
-        self._file.write(content)
-
-
-_Places = dict[int, tuple[int, int]]
-"""Offset and length of weights in a file, by the `id` of the tensor."""
-
-
-def _append_weights(models: Collection[oir.Model], file: Writable) -> _Places:
-    """Writes the large weights of models to an empty file, each once.
-
-    Weights of several models are one if their contents are equal, those of one model if they are
-    the same object.
+    Weights of several models are there once if their contents are equal. Weights of one model are
+    there once if they are the same object.
     """
-    places: _Places = {}
-    by_content: dict[tuple[object, ...], tuple[int, int]] = {}
-    end = 0
-    for tensor in (tensor for model in models for tensor in large_weights(model).values()):
-        if id(tensor) in places:
-            continue
-        key = _content_key(tensor) if len(models) > 1 else (id(tensor),)
-        if key not in by_content:
-            gap = -end % ALIGNMENT
-            file.write(bytes(gap))
-            by_content[key] = end + gap, tensor.nbytes
+
+    def __init__(self, models: Collection[oir.Model]) -> None:
+        self._starts: dict[int, int] = {}
+        """By the `id` of the tensor."""
+        self._written: list[tuple[int, oir.TensorProtocol]] = []
+        by_content: dict[tuple[object, ...], int] = {}
+        end = 0
+        for tensor in (tensor for model in models for tensor in large_weights(model).values()):
+            if id(tensor) in self._starts:
+                continue
+            key = _content_key(tensor) if len(models) > 1 else (id(tensor),)
+            if key not in by_content:
+                by_content[key] = end + -end % ALIGNMENT
+                end = by_content[key] + tensor.nbytes
+                self._written.append((by_content[key], tensor))
+            self._starts[id(tensor)] = by_content[key]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no large weights."""
+        return not self._written
+
+    def write(self, file: Writable) -> None:
+        """Writes the weights to an empty file."""
+        end = 0
+        for start, tensor in self._written:
+            file.write(bytes(start - end))
             write_tensor(tensor, file)
-            end += gap + tensor.nbytes
-        places[id(tensor)] = by_content[key]
-    return places
+            end = start + tensor.nbytes
+
+    def digest(self) -> str:
+        """The SHA-256 hash of what `write` writes."""
+        sink = _Hash()
+        self.write(sink)
+        return sink.hash.hexdigest()
+
+    def references(self, model: oir.Model, data: Path) -> dict[str, oir.TensorProtocol]:
+        """References of a model to the file, by the names of the weights."""
+        return {
+            name: oir.ExternalTensor(
+                data.name,
+                self._starts[id(tensor)],
+                tensor.nbytes,
+                tensor.dtype,
+                shape=tensor.shape,  # type: ignore[arg-type]
+                name=name,
+                base_dir=data.parent,
+            )
+            for name, tensor in large_weights(model).items()
+        }
 
 
-def _references(model: oir.Model, places: _Places, data: Path) -> dict[str, oir.TensorProtocol]:
-    """References to a file with the large weights of a model, by the names of the weights."""
-    return {
-        name: oir.ExternalTensor(
-            data.name,
-            *places[id(tensor)],
-            tensor.dtype,
-            shape=tensor.shape,  # type: ignore[arg-type]
-            name=name,
-            base_dir=data.parent,
-        )
-        for name, tensor in large_weights(model).items()
-    }
+class _Hash:
+    """Hashes what is written to it."""
+
+    def __init__(self) -> None:
+        self.hash = hashlib.sha256()
+
+    def write(self, content: Buffer, /) -> None:
+        """Appends bytes."""
+        self.hash.update(content)
 
 
 def _content_key(tensor: oir.TensorProtocol) -> tuple[object, ...]:

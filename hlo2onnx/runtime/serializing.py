@@ -10,7 +10,7 @@ import copy
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import onnx
@@ -18,6 +18,9 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.runtime.data_files import MODEL_BYTES
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 MAX_MODEL_BYTES = MODEL_BYTES
 
@@ -35,7 +38,7 @@ _RAW_DATA = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
 class Writable(Protocol):
     """A binary file, as far as it is needed here."""
 
-    def write(self, content: Any, /) -> object:
+    def write(self, content: Buffer, /) -> object:
         """Appends bytes."""
 
 
@@ -57,10 +60,10 @@ def large_weights(model: oir.Model) -> dict[str, oir.TensorProtocol]:
 def write_model(
     model: oir.Model, path: Path, file: Writable, references: Mapping[str, oir.TensorProtocol]
 ) -> None:
-    """Writes a model as protobuf would.
+    """Writes a model in the format of protobuf.
 
-    Fields may come in any order. So the weights, of which protobuf would make several copies,
-    follow what protobuf has written.
+    Protobuf would copy the weights several times. Its fields can have any order, so the weights
+    follow the fields that protobuf writes.
 
     Args:
         model: The model.
@@ -151,14 +154,14 @@ def _initializer(value: oir.Value, tensor: oir.TensorProtocol | None) -> oir.Val
 
 
 def _tensor_head(name: str, tensor: oir.TensorProtocol) -> bytes:
-    """A TensorProto up to its content."""
+    """The bytes of a TensorProto before its content."""
     head = onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=tensor.shape.numpy())
     content: bytes = head.SerializeToString()
     return content + _field(_RAW_DATA, tensor.nbytes)
 
 
 def _field(number: int, length: int) -> bytes:
-    """The start of a protobuf field of this many bytes."""
+    """The bytes of protobuf before a field of this length."""
     return _varint(number << 3 | 2) + _varint(length)
 
 

@@ -129,6 +129,25 @@ def test_weights_have_a_hash_in_their_name(tmp_path: Path) -> None:
     assert saved(path, 3, external=False) == "" and names_in(tmp_path) == ["model.onnx"]
 
 
+def test_known_weights_are_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Except when another save removes them meanwhile."""
+    path = tmp_path / "model.onnx"
+    first = saved(path, 1)
+    put = saving._put
+
+    def delayed(*arguments: Any) -> None:
+        (tmp_path / first).unlink()
+        put(*arguments)
+
+    monkeypatch.setattr(saving, "_put", delayed)
+    assert saved(path, 1) == first and names_in(tmp_path) == ["model.onnx", first]
+    monkeypatch.setattr(saving, "_put", put)
+    monkeypatch.setattr(saving._Weights, "_write", None)
+    saved(path, 1)
+
+
 def test_damaged_weights_are_written_again(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     data = tmp_path / saved(path, 1)
