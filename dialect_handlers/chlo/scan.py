@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.subgraphs import flat, grouped, set_outputs
+from dialect_handlers.common.parts import flat
+from dialect_handlers.common.subgraphs import grouped, set_outputs
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.limitations import unsupported

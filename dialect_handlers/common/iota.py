@@ -1,19 +1,24 @@
-"""0, 1, 2, ... along an axis."""
+"""0, 1, 2, ... and other progressions along an axis."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import Dim
+from hlo2onnx.ir.values import Dim, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 
 CONSTANT_BYTES = 1 << 18
 """A longer count is made by Range: a quarter of a megabyte is enough for a simpler graph. But one
 of bytes, which is pointless from 256 elements on, is stored at any length: the runtime's casts to
 f8 are off where they overflow."""
+
+CONSTANT_ELEMENTS = 1 << 16
+"""Progressions along several axes are one constant up to this size. Beyond it the runtime adds one
+constant for each axis."""
 
 
 def count_along(em: Emitter, dims: Sequence[Dim], axis: int, dtype: oir.DataType) -> oir.Value:
@@ -32,7 +37,48 @@ def count_along(em: Emitter, dims: Sequence[Dim], axis: int, dtype: oir.DataType
         own = dtype if dtype == oir.DataType.INT32 else own
         limit = em.scalar(count, own)
     else:
-        limit = em.squeeze(em.extents.value(count), [0])
+        limit = em.extents.scalar(count)
     numbers = em.Range(em.scalar(0, own), limit, em.scalar(1, own), types=[(own, (count,))])
     numbers = em.cast(numbers, dtype)
     return em.expand(em.unsqueeze(numbers, range(1, len(column))), dims)
+
+
+def progression(
+    em: Emitter,
+    dims: Sequence[Dim],
+    axis: int,
+    step: Dim | np.ndarray,
+    first: Dim = 0,
+    dtype: oir.DataType = oir.DataType.INT64,
+) -> np.ndarray | oir.Value:
+    """first, first + step, first + 2 step, ... along one axis: an array if nothing is symbolic.
+
+    Args:
+        dims: Extents, of which only that of the axis counts. The result is 1 along the others.
+        step: Its own axes, where it has any, come behind those of `dims`.
+    """
+    extent, behind = dims[axis], len(dims) - axis - 1
+    if isinstance(step, np.ndarray):
+        behind += step.ndim
+    before, ones = [1] * axis, [1] * behind
+    if isinstance(extent, int) and isinstance(first, int) and not isinstance(step, oir.SymbolicDim):
+        return first + np.arange(extent).reshape([*before, extent, *ones]) * step
+    count = count_along(em, [*before, extent, *ones], axis, dtype)
+    if isinstance(step, np.ndarray):
+        return em.Mul(count, em.const(step, dtype))
+    count = count if step == 1 else em.Mul(count, em.extents.scalar(step))
+    return count if first == 0 else em.Add(count, em.extents.scalar(first))
+
+
+def plus(em: Emitter, x: oir.Value, terms: Sequence[np.ndarray | oir.Value]) -> oir.Value:
+    """x plus all of these; arrays of not too many elements together are one constant."""
+    arrays = [term for term in terms if isinstance(term, np.ndarray)]
+    if math.prod(np.broadcast_shapes(*(term.shape for term in arrays))) <= CONSTANT_ELEMENTS:
+        arrays = [sum(arrays[1:], start=arrays[0])] if arrays else []
+    for array in arrays:
+        if array.any():
+            x = em.Add(x, em.const(array, dtype_of(x)))
+    for term in terms:
+        if isinstance(term, oir.Value):
+            x = em.Add(x, term)
+    return x

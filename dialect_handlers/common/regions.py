@@ -15,17 +15,20 @@ private functions are looked into.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.region_expressions import BINARY, Expressions
 from hlo2onnx.ir.values import FLOATS, UNSIGNED, dtype_of
+from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.types import element_type
+from hlo2onnx.mlir.types import element_type, parts_of
 
 
 class Combiner(StrEnum):
@@ -61,7 +64,20 @@ ARG_EXTREMES = {
 """The regions over (value, index) pairs, with what each does to the values."""
 
 
-def recognise(em: Emitter, block: Any) -> Combiner | None:
+def promoted(
+    em: Emitter, operands: Sequence[ir.Value], arguments: Sequence[ir.Value]
+) -> list[Parts]:
+    """Operands in the element types that the arguments of a region have."""
+    return [
+        tuple(
+            em.cast(part, kind.dtype)
+            for part, kind in zip(em.parts(operand), parts_of(argument.type), strict=True)
+        )
+        for operand, argument in zip(operands, arguments, strict=True)
+    ]
+
+
+def recognise(em: Emitter, block: ir.Block) -> Combiner | None:
     """The name of a region over one pair, or over (value, index) pairs; None if it has none."""
     each = recognise_each(em, block)
     if len(each) == 1:
@@ -69,7 +85,7 @@ def recognise(em: Emitter, block: Any) -> Combiner | None:
     return _arg_extreme(em, block) if len(each) == 2 else None
 
 
-def recognise_each(em: Emitter, block: Any) -> list[Combiner | None]:
+def recognise_each(em: Emitter, block: ir.Block) -> list[Combiner | None]:
     """For each result k the name of the function of arguments k and n + k that it is, or None."""
     expressions = Expressions(em)
     results = expressions.of_block(block)
@@ -138,7 +154,7 @@ _ON_BOOLEANS: dict[Combiner, Combiner] = {
 }
 
 
-def _arg_extreme(em: Emitter, block: Any) -> Combiner | None:
+def _arg_extreme(em: Emitter, block: ir.Block) -> Combiner | None:
     """The region as an argmax or argmin over (value, index) pairs."""
     expressions = Expressions(em)
     found = tuple(expressions.of_block(block))

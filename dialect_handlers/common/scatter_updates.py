@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
+from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import Function, combine
 from dialect_handlers.common.regions import Combiner, neutral, recognise_each
+from dialect_handlers.common.subgraphs import repeat
 from hlo2onnx.ir.dims import at_most, canonical, is_positive, product, quotient
 from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of, static_shape
 from hlo2onnx.lowering.context import Parts
@@ -61,7 +63,7 @@ class Region:
         return all(name in (Combiner.RHS, Combiner.LHS) for name in self.combiners)
 
 
-def region_of(em: Emitter, block: Any) -> Region:
+def region_of(em: Emitter, block: ir.Block) -> Region:
     """The region of a scatter or of a select_and_scatter."""
     names: list[Combiner | None] = []
     for name, argument in zip(recognise_each(em, block), block.arguments, strict=False):
@@ -98,13 +100,13 @@ def scatter_rows(
     direct = [_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True)]
     if valid is not None and all(direct) and not at_most(_size(x), _size(updates[0][0])):
         index = _compressed(em, index, valid)
-        updates = [tuple(_compressed(em, part, valid) for part in parts) for parts in updates]
+        updates = each(partial(_compressed, em, valid=valid), updates)
         valid = None
     if valid is not None:
-        index = em.Where(em.unsqueeze(valid, [1]), index, number(em, rows))
-        xs = [tuple(with_spare_rows(em, part) for part in parts) for parts in xs]
+        index = em.Where(em.unsqueeze(valid, [1]), index, em.extents.scalar(rows))
+        xs = each(partial(with_spare_rows, em), xs)
     if not all(direct):
-        old = [tuple(em.GatherND(part, index) for part in parts) for parts in xs]
+        old = each(lambda x: em.GatherND(x, index), xs)
         updates = combine(em, region.function, old, updates)
     results: list[Parts] = []
     for name, before, parts in zip(region.combiners, xs, updates, strict=True):
@@ -140,15 +142,15 @@ def last_of_each(
     count = shape_of(index)[0]
     flat = em.reshape(index, [count])
     types = [(INT64, (count,))]
-    position = em.Range(em.i64(0), number(em, count), em.i64(1), types=types)
+    position = em.Range(em.i64(0), em.extents.scalar(count), em.i64(1), types=types)
     if valid is not None:
         position = em.Where(valid, position, em.i64(0))
         if not is_positive(rows):
-            flat, rows = em.Where(valid, flat, number(em, rows)), canonical(rows + 1)
+            flat, rows = em.Where(valid, flat, em.extents.scalar(rows)), canonical(rows + 1)
     last = em.expand(em.i64(0), [rows])
     last = em.ScatterElements(last, flat, position, axis=0, reduction="max")
     winner = em.Gather(last, flat, axis=0)
-    return [tuple(em.Gather(part, winner, axis=0) for part in parts) for parts in updates]
+    return each(lambda x: em.Gather(x, winner, axis=0), updates)
 
 
 def _direct(name: Combiner | None, parts: Parts) -> bool:
@@ -236,7 +238,7 @@ def _with_room(
 ) -> oir.Value:
     """Where there may be no element that could take what does not count, one more does."""
     size = _size(x)
-    index = em.Where(valid, index, number(em, size))
+    index = em.Where(valid, index, em.extents.scalar(size))
     combined = _accumulated(em, combiner, with_spare_rows(em, x), index, updates, None)
     return em.slice(combined, [0], [size])
 
@@ -248,7 +250,7 @@ def _overwritten(
     if valid is None:
         return _elements(em, x, index, updates, None)
     if at_most(_size(x), _size(updates)):
-        index = em.Where(valid, index, number(em, _size(x)))
+        index = em.Where(valid, index, em.extents.scalar(_size(x)))
         written = _elements(em, with_spare_rows(em, x), index, updates, None)
         return em.slice(written, [0], [_size(x)])
     mask = _flat(em, em.expand(valid, shape_of(updates)))
@@ -277,36 +279,20 @@ def _one_by_one(
     """A Loop that combines one part of the updates after the other."""
     size = _size(xs[0][0])
     if valid is not None:
-        index = em.Where(valid, index, number(em, size))
-        xs = [tuple(with_spare_rows(em, part) for part in parts) for parts in xs]
+        index = em.Where(valid, index, em.extents.scalar(size))
+        xs = each(partial(with_spare_rows, em), xs)
     width = quotient(_size(index), trips)
     index = em.reshape(index, [trips, width])
-    news = [tuple(em.reshape(part, [trips, width]) for part in parts) for parts in updates]
-    states = [
-        tuple(em.value("scattered", dtype_of(part), shape_of(part)) for part in parts)
-        for parts in xs
-    ]
-    trip, going_on = em.value("trip", INT64, []), em.value("on", BOOL, [])
-    flat = [part for parts in states for part in parts]
-    with em.subgraph([trip, going_on, *flat], "updates") as body:
+    news = each(lambda x: em.reshape(x, [trips, width]), updates)
+
+    def step(trip: oir.Value, states: list[Parts]) -> list[Parts]:
         where = em.Gather(index, trip, axis=0)
-        old = [tuple(em.Gather(part, where, axis=0) for part in parts) for parts in states]
-        new = [tuple(em.Gather(part, trip, axis=0) for part in parts) for parts in news]
+        old = each(lambda x: em.Gather(x, where, axis=0), states)
+        new = each(lambda x: em.Gather(x, trip, axis=0), news)
         combined = combine(em, function, old, new)
-        body.outputs.append(em.Identity(going_on))
-        body.outputs.extend(
-            em.ScatterElements(state, where, part, axis=0)
-            for state_parts, parts in zip(states, combined, strict=True)
-            for state, part in zip(state_parts, parts, strict=True)
-        )
-    initial = [part for parts in xs for part in parts]
-    types = [(dtype_of(part), shape_of(part)) for part in initial]
-    outputs = em.outputs(
-        "Loop", number(em, trips), em.const(np.array(True)), *initial,
-        body=body, types=types, n_outputs=len(types),
-    )  # fmt: skip
-    final = iter(outputs)
-    return [tuple(em.slice(next(final), [0], [size]) for _ in parts) for parts in xs]
+        return each(lambda x, y: em.ScatterElements(x, where, y, axis=0), states, combined)
+
+    return each(lambda x: em.slice(x, [0], [size]), repeat(em, "updates", trips, xs, step))
 
 
 # -- dropping updates -------------------------------------------------------------------------
@@ -325,11 +311,6 @@ def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
     """The rows of x that count."""
     count = oir.SymbolicDim(None)
     return em.op("Compress", x, valid, axis=0, types=[(dtype_of(x), (count, *shape_of(x)[1:]))])
-
-
-def number(em: Emitter, dim: Dim) -> oir.Value:
-    """An extent as an i64."""
-    return em.i64(dim) if isinstance(dim, int) else em.squeeze(em.extents.value(dim), [0])
 
 
 def _flat(em: Emitter, x: oir.Value) -> oir.Value:

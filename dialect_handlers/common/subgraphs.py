@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as oir
 
+from dialect_handlers.common.parts import each, flat, regrouped
 from hlo2onnx.analysis.loop_symbols import Extent
-from hlo2onnx.ir.values import Dim, shape_of
+from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
@@ -42,15 +43,57 @@ def set_outputs(em: Emitter, graph: oir.Graph, values: Iterable[oir.Value]) -> N
         graph.outputs.append(value)
 
 
-def flat(parts: Iterable[Parts]) -> list[oir.Value]:
-    """All parts in one list."""
-    return [part for item in parts for part in item]
-
-
 def grouped(values: Sequence[oir.Value], like: Iterable[Any]) -> list[Parts]:
     """The values as the parts of StableHLO values of these MLIR types."""
     rest = iter(values)
     return [tuple(next(rest) for _ in parts_of(mlir_type)) for mlir_type in like]
+
+
+def states_of(em: Emitter, name: str, initial: Iterable[Parts]) -> list[Parts]:
+    """Inputs of a subgraph with the types of these tensors."""
+    return each(lambda part: em.value(name, dtype_of(part), shape_of(part)), initial)
+
+
+def repeat(
+    em: Emitter,
+    name: str,
+    trips: Dim,
+    initial: Sequence[Parts],
+    step: Callable[[oir.Value, list[Parts]], Sequence[Parts]],
+) -> list[Parts]:
+    """A Loop of so many trips over tensors that keep their types.
+
+    Args:
+        step: Takes the iteration number and the states; returns the next states.
+    """
+    limits = em.extents.scalar(trips), em.const(np.array(True))
+    states = states_of(em, name, initial)
+    return loop(em, name, limits, initial, states, lambda trip, now: (None, step(trip, now)))
+
+
+def loop(
+    em: Emitter,
+    name: str,
+    limits: tuple[oir.Value | None, oir.Value],
+    initial: Sequence[Parts],
+    states: Sequence[Parts],
+    step: Callable[[oir.Value, list[Parts]], tuple[oir.Value | None, Sequence[Parts]]],
+) -> list[Parts]:
+    """A Loop; its results have the types of `states`.
+
+    Args:
+        limits: The number of trips, if there is a limit, and the first condition.
+        states: Inputs of the body for the tensors in `initial`.
+        step: Takes the iteration number and the states; returns the condition of the next trip,
+            None for always, and the next states.
+    """
+    trip, going_on = em.value("trip", oir.DataType.INT64, []), em.value("on", oir.DataType.BOOL, [])
+    types = [(dtype_of(part), shape_of(part)) for part in flat(states)]
+    with em.subgraph([trip, going_on, *flat(states)], name) as body:
+        condition, results = step(trip, list(states))
+        set_outputs(em, body, [going_on if condition is None else condition, *flat(results)])
+    made = em.node("Loop", [*limits, *flat(initial)], {"body": body}, types)
+    return regrouped(made, initial)
 
 
 def known_integer(em: Emitter, value: Any) -> np.ndarray | None:

@@ -14,8 +14,8 @@ from every_size import every_size
 from jax import lax
 
 import hlo2onnx
-from dialect_handlers.stablehlo.reduce_window.cumulative import cumulative_sum_of_any_length
-from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
+from dialect_handlers.common.windows import Prefix
+from dialect_handlers.stablehlo.reduce_window.cumulative import cumulative_sum
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.ir.dims import canonical, symbol
 from hlo2onnx.raising.rules import RULES
@@ -63,7 +63,11 @@ CASES: dict[str, Any] = {
     "product, 16": windows(lax.mul, (16, 1), strides=(2, 1), padding=((9, 8), (0, 0))),
     "product, 17": windows(lax.mul, (17, 1), strides=(2, 1), padding=((9, 8), (0, 0))),
     "product, 17, dilated": windows(lax.mul, (17, 1), step=(2, 1), padding=((20, 19), (0, 0))),
-    "product, static axis of one window": windows(lax.mul, (2, 3), padding=((1, 0), (0, 0))),
+    "product, static axis of one window": windows(lax.mul, (2, 5), padding=((1, 0), (1, 1))),
+    "product, short static axis": windows(lax.mul, (2, 3), padding=((1, 0), (0, 0))),
+    "max, static axis cut and strided": windows(
+        lax.max, (2, 2), strides=(1, 2), padding=((0, 0), (-1, 0))
+    ),
     "product, static axis dilated": windows(lax.mul, (2, 2), step=(1, 2), padding=((1, 0), (0, 0))),
     "cumulative product, exclusive": windows(
         lax.mul, lambda n, _: (n, 1), padding=lambda n, _: ((n, -1), (0, 0))
@@ -91,6 +95,10 @@ CASES: dict[str, Any] = {
     "unnamed, in front only": windows(pick, (2, 1), padding=((2, 0), (0, 0))),
     "unnamed, behind only": windows(pick, (2, 1), padding=((0, 2), (0, 0))),
     "unnamed, gaps": windows(pick, (3, 1), base=(2, 1), padding=((1, 1), (0, 0))),
+    "unnamed, large": windows(pick, (33, 2), padding=((32, 0), (0, 0))),
+    "unnamed, large and padded": windows(
+        pick, (33, 2), strides=(2, 1), step=(2, 1), padding=((40, 40), (1, 0))
+    ),
     "unnamed, strided and dilated": windows(
         pick, (2, 2), strides=(2, 1), step=(1, 2), padding=((1, 1), (0, 0))
     ),
@@ -111,7 +119,11 @@ WAYS = {
     "product, 16": {},
     "product, 17": {"Loop": 1},
     "product, static axis of one window": {"ReduceProd": 1},
+    "product, short static axis": {},
     "product, static axis dilated": {},
+    "max, static axis cut and strided": {"MaxPool": 1},
+    "unnamed, large": {"Loop": 1},
+    "unnamed, large and padded": {"Loop": 1},
     "cumulative product, exclusive": {"Loop": 1},
     "cumulative sum, exclusive": {"CumSum": 2},
     "cumulative sum and windows": {"CumSum": 2},
@@ -151,15 +163,13 @@ def test_cumulative_windows_of_a_region_without_a_name(reverse: bool) -> None:
 
 
 def test_refusals() -> None:
-    """What would need a Loop with a mask."""
-    hlo2onnx.translate(windows(pick, (8, 2)), "n, 3")
+    """Windows of a symbolic size that are not cumulative."""
     for function in (
-        windows(pick, (33, 2)),
         windows(pick, lambda n, _: (n, 1)),
         windows(pick, lambda n, _: (n, 1), padding=lambda n, _: ((n, -1), (0, 0))),
         windows(pick, lambda n, _: (n, 2), padding=lambda n, _: ((n - 1, 0), (0, 0))),
     ):
-        with pytest.raises(TranslationError, match="large windows of a region without a name"):
+        with pytest.raises(TranslationError, match="windows of a symbolic size"):
             hlo2onnx.translate(function, "n, 3")
     for function in (lax.mul, pick):
         gaps = windows(function, (2, 1), padding=lambda n, _: ((n, 0), (0, 0)), base=(2, 1))
@@ -171,7 +181,7 @@ def test_blocks_of_a_sum_hold_the_filled_axis() -> None:
     em = emitter()
     x = em.value("x", oir.DataType.FLOAT, (symbol("n", positive=True), 2))
     em.graph.inputs.append(x)
-    cumulative_sum_of_any_length(em, x, 0, Prefix(reverse=False, exclusive=False))
+    cumulative_sum(em, x, 0, Prefix(reverse=False, exclusive=False))
     shapes = {node.op_type: list(node.outputs[0].shape) for node in reversed(list(em.graph))}
     rows, columns, rest = shapes["Reshape"]
     assert rest == 2

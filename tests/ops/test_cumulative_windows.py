@@ -9,12 +9,11 @@ import onnx_ir as oir
 import pytest
 from emitting import Emitted
 
+from dialect_handlers.common.windows import Prefix
 from dialect_handlers.stablehlo.reduce_window import cumulative
 from dialect_handlers.stablehlo.reduce_window.cumulative import (
     cumulative_sum,
-    cumulative_sum_of_any_length,
 )
-from dialect_handlers.stablehlo.reduce_window.geometry import Prefix
 from hlo2onnx.ir.dims import symbol
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -63,7 +62,7 @@ def test_blocks_of_a_symbolic_length(
     x = np.arange(1, 2 * extent + 1, dtype=np.float32).reshape(2, extent)
 
     def build(em: Emitter, x: oir.Value) -> oir.Value:
-        return cumulative_sum_of_any_length(em, x, 1, Prefix(reverse, exclusive=False))
+        return cumulative_sum(em, x, 1, Prefix(reverse, exclusive=False))
 
     expected = x[:, ::-1].cumsum(1)[:, ::-1] if reverse else x.cumsum(1)
     Emitted(build, {"x": x}, {"x": (2, symbol("n", positive=True))}).gives(expected)

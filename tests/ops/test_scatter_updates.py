@@ -14,7 +14,6 @@ from dialect_handlers.common.regions import Combiner
 from dialect_handlers.common.scatter_updates import (
     Region,
     last_of_each,
-    number,
     scatter_in_order,
     scatter_rows,
     with_spare_rows,
@@ -261,9 +260,3 @@ def test_spare_rows() -> None:
         )
         assert same.nodes[-1] == "Expand"
         same.gives(np.full((3 + count, 2), 7, np.float32))
-
-
-def test_number() -> None:
-    made = Emitted(lambda em, x: [number(em, 5), number(em, B)], {"x": np.zeros(3)}, {"x": [B]})
-    assert made.nodes == ["Shape", "Squeeze"]
-    made.gives(np.int64(5), np.int64(3))

@@ -8,8 +8,8 @@ from typing import Any
 
 import onnx_ir as oir
 
+from dialect_handlers.common.parts import flat
 from dialect_handlers.common.subgraphs import (
-    flat,
     grouped,
     set_outputs,
 )

@@ -16,8 +16,8 @@ import numpy as np
 import onnx_ir as oir
 import sympy
 
+from dialect_handlers.common.parts import flat
 from dialect_handlers.common.subgraphs import (
-    flat,
     grouped,
     inputs_for,
     scalar_content,

@@ -7,28 +7,24 @@ any order, or None where it does not apply. Axes of extent 1 may be there or not
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
-from dialect_handlers.common.iota import count_along
+from dialect_handlers.common.iota import plus, progression
 from dialect_handlers.common.start_indices import window
 from dialect_handlers.stablehlo.gather.dimension_numbers import GatherDimensions
 from dialect_handlers.stablehlo.gather.start_indices import Starts
-from hlo2onnx.ir.dims import at_most, canonical, fixed, is_static, product
-from hlo2onnx.ir.values import Dim, dtype_of, rank_of
+from hlo2onnx.ir.dims import canonical, fixed, is_static, product
+from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.lowering.emitter import Emitter
 
 Gathered = tuple[oir.Value, list[Axis]]
 Strategy = Callable[[Emitter, GatherDimensions, oir.Value, Starts], Gathered | None]
 
 INT64 = oir.DataType.INT64
-
-CONSTANT_ELEMENTS = 1 << 16
-"""Windows of more elements are counted along each axis; the runtime adds the counts up."""
 
 
 def constant_slice(
@@ -139,31 +135,10 @@ def _spread(
     """
     if not n.windowed:
         return starts
-    dtype = dtype_of(starts)
     sizes = [n.sizes[axis] for axis in n.windowed]
-    if is_static(sizes):
-        within = [
-            np.multiply.outer(_column(size, len(sizes) - place), steps[axis])
-            for place, (axis, size) in enumerate(zip(n.windowed, sizes, strict=True))
-        ]
-        if at_most(product(sizes), CONSTANT_ELEMENTS):
-            within = [sum(within[1:], start=within[0])]
-        offsets = [em.const(array, dtype) for array in within]
-    else:
-        offsets = [
-            _counted(em, size, len(sizes) - place, steps[axis], dtype)
-            for place, (axis, size) in enumerate(zip(n.windowed, sizes, strict=True))
-        ]
+    offsets = [
+        progression(em, sizes, place, steps[axis], dtype=dtype_of(starts))
+        for place, axis in enumerate(n.windowed)
+    ]
     axes = range(len(n.batch), len(n.batch) + len(n.windowed))
-    return em.Add(em.unsqueeze(starts, axes), functools.reduce(em.Add, offsets))
-
-
-def _counted(em: Emitter, size: Dim, rank: int, step: np.ndarray, dtype: oir.DataType) -> oir.Value:
-    """Multiples of a step along the first of `rank` axes, as many as a symbolic extent."""
-    count = count_along(em, [size, *(1 for _ in range(rank - 1 + step.ndim))], 0, dtype)
-    return em.Mul(count, em.const(step, dtype))
-
-
-def _column(count: Dim, rank: int) -> np.ndarray:
-    """0, 1, 2, ... along the first of `rank` axes."""
-    return np.arange(count).reshape(count, *(1 for _ in range(rank - 1)))  # type: ignore[arg-type]
+    return plus(em, em.unsqueeze(starts, axes), offsets)

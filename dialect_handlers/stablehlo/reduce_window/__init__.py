@@ -4,7 +4,7 @@
     separable   named combiners over any windows, one axis after the other
     cumulative  cumulative windows along one axis: CumSum, or doubling
     fold        any other region, in XLA's order
-    symbolic    windows whose extents, steps or padding are symbolic
 
-`geometry` knows what the windows of an axis read. `padded_layout` lays an operand out for them.
+Extents, sizes of windows and padding may be symbolic in all of them. `common.windows` knows what
+the windows read.
 """

@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
 
 from dialect_handlers.common.regions import Combiner, neutral
-from dialect_handlers.stablehlo.reduce_window.geometry import Axis
-from dialect_handlers.stablehlo.reduce_window.padded_layout import lay_out
-from hlo2onnx.ir.dims import canonical, is_positive, is_static, product, symbol
+from dialect_handlers.common.windows import WindowAxis, lay_out
+from hlo2onnx.ir.dims import fixed, is_positive, is_static, product, symbol
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -51,7 +49,7 @@ NAN_NOTE = (
 
 
 def extreme_pool(
-    em: Emitter, x: oir.Value, axes: Sequence[Axis], combiner: Combiner, init: oir.Value
+    em: Emitter, x: oir.Value, axes: Sequence[WindowAxis], combiner: Combiner, init: oir.Value
 ) -> oir.Value | None:
     """maximum -> MaxPool; minimum -> Neg, MaxPool, Neg. The init value is not part of it.
 
@@ -67,8 +65,8 @@ def extreme_pool(
         and dtype_of(x) in (MAX_POOL_TYPES if largest else NEGATED_TYPES)
         and 1 <= len(pooled) <= 3
         and _size(axes) <= LARGEST_MAX_POOL
-        and all(axis.gap == 1 and max(axis.low, axis.high) < axis.window for axis in axes)
-        and all(axis.held.all() and not axis.accumulates for axis in axes)
+        and all(axis.gap == 1 and axis.is_narrow and axis.always_holds for axis in axes)
+        and not any(map(_accumulates, axes))
     )
     if not fits or not _plain_pool_is_right(em, x, init, largest):
         return None
@@ -77,7 +75,7 @@ def extreme_pool(
     return em.Neg(_pool(em, em.Neg(x), axes, Combiner.MAXIMUM, "MaxPool"))
 
 
-def sum_pool(em: Emitter, x: oir.Value, axes: Sequence[Axis]) -> oir.Value | None:
+def sum_pool(em: Emitter, x: oir.Value, axes: Sequence[WindowAxis]) -> oir.Value | None:
     """add -> Conv with a kernel of ones for each channel: exact where the sum is, which an
     AveragePool times the window's size is not, and as fast.
 
@@ -89,23 +87,32 @@ def sum_pool(em: Emitter, x: oir.Value, axes: Sequence[Axis]) -> oir.Value | Non
         return None
     if _size(axes) > LARGEST_CONV or all(axes[number].count == 1 for number in pooled):
         return None
-    if any(axis.accumulates for axis in axes):
+    if any(map(_accumulates, axes)):
         return None
     return _pool(em, x, axes, Combiner.ADD, "Conv")
 
 
-def suits_symbolic(axis: Axis) -> bool:
-    """Whether a pooling node can do all of what happens along an axis, whatever its extent."""
+def can_pool(axis: WindowAxis) -> bool:
+    """Whether a pooling node can do what happens along an axis, padding apart, whatever a symbolic
+    extent is."""
+    if axis.is_static or axis.is_trivial:
+        return True
+    edges = axis.low, axis.high
     return (
-        axis.window > 1
+        isinstance(axis.window, int)
+        and axis.window > 1
         and axis.gap == axis.step == 1
-        and min(axis.low, axis.high) >= 0
-        and max(axis.low, axis.high) < axis.window
+        and axis.is_narrow
+        and (not is_static(edges) or min(fixed(edges)) >= 0)
     )
 
 
+def _accumulates(axis: WindowAxis) -> bool:
+    return axis.prefix is not None and not axis.is_short
+
+
 def _pool(
-    em: Emitter, x: oir.Value, axes: Sequence[Axis], combiner: Combiner, op_type: str
+    em: Emitter, x: oir.Value, axes: Sequence[WindowAxis], combiner: Combiner, op_type: str
 ) -> oir.Value:
     """The pooling node over the pooled axes, its operand in the layout (N, C, spatial...)."""
     x = _prepared(em, x, axes, em.scalar(neutral(combiner, dtype_of(x)), dtype_of(x)))
@@ -116,32 +123,30 @@ def _pool(
     front = _batch_and_channels([dims[number] for number in rest], rest, pooled)
     x = em.reshape(em.transpose(x, order), [*front, *(dims[number] for number in pooled)])
     windows = [axes[number] for number in pooled]
-    kernel = [axis.window for axis in windows]
-    operands, attributes = [x], _geometry(windows)
+    kernel = fixed([axis.window for axis in windows])
+    geometry = _geometry(windows)
     if op_type == "Conv":
-        operands.append(em.const(np.ones([front[1], 1, *kernel]), dtype_of(x)))
-        attributes["group"] = front[1]
-    result = em.op(op_type, *operands, kernel_shape=kernel, **attributes)
-    result = _whole_windows(em, result, x, windows)
+        ones = em.const(np.ones([front[1], 1, *kernel]), dtype_of(x))
+        result = em.Conv(x, ones, kernel_shape=kernel, **geometry, group=front[1])
+    else:
+        result = em.MaxPool(x, kernel_shape=kernel, **geometry)
+    result = _whole_windows(em, result, windows)
     dims = [dims[number] for number in rest] + list(shape_of(result)[2:])
     return em.transpose(em.reshape(result, dims), [order.index(n) for n in range(len(order))])
 
 
-def _whole_windows(
-    em: Emitter, pooled: oir.Value, x: oir.Value, windows: Sequence[Axis]
-) -> oir.Value:
+def _whole_windows(em: Emitter, pooled: oir.Value, windows: Sequence[WindowAxis]) -> oir.Value:
     """The windows that lie within x, which ends a Slice at the last place where one can begin.
 
     The division of runtimes truncates: in an axis a little shorter than a window they find one, if
     windows are several positions apart.
     """
-    rooms = {
-        number: canonical(extent + (axis.low + axis.high - axis.span + 1))
-        for number, (extent, axis) in enumerate(zip(shape_of(x)[2:], windows, strict=True), 2)
-        if axis.stride > 1
+    loose = {
+        number: axis.room
+        for number, axis in enumerate(windows, 2)
+        if axis.stride > 1 and not axis.is_static and not is_positive(axis.room)
     }
-    loose = {number: room for number, room in rooms.items() if not is_positive(room)}
-    if not loose or is_static(shape_of(x)):
+    if not loose:
         return pooled
     dims = shape_of(pooled)
     pooled.shape = oir.Shape(
@@ -153,21 +158,30 @@ def _whole_windows(
     return em.op("Slice", pooled, *bounds, types=[(dtype_of(pooled), dims)])
 
 
-def _prepared(em: Emitter, x: oir.Value, axes: Sequence[Axis], fill: oir.Value) -> oir.Value:
-    """What the node cannot do itself: gaps, negative padding, and axes with windows of 1. None of
-    that is along a symbolic axis (see `suits_symbolic`)."""
-    odd = {
-        number: replace(axis, low=min(axis.low, 0), high=min(axis.high, 0))
-        if axis.window > 1
-        else axis
-        for number, axis in enumerate(axes)
-        if not axis.is_trivial and isinstance(shape_of(x)[number], int)
-    }
-    x = lay_out(em, x, odd, fill)
-    single = [number for number in odd if axes[number].window == 1]
+def _prepared(em: Emitter, x: oir.Value, axes: Sequence[WindowAxis], fill: oir.Value) -> oir.Value:
+    """What the node cannot do itself: gaps, negative or symbolic padding, and axes with windows
+    of 1."""
+    x = lay_out(em, x, {number: _outside(axis) for number, axis in enumerate(axes)}, fill)
+    single = [n for n, axis in enumerate(axes) if axis.window == 1 and not axis.is_trivial]
     reaches = [axes[number].reach for number in single]
     strides = [axes[number].stride for number in single]
     return em.slice(x, [0] * len(single), reaches, strides, single)
+
+
+def _outside(axis: WindowAxis) -> WindowAxis:
+    """The part of an axis that comes before the node."""
+    low, high = axis.low, axis.high
+    if axis.window == 1 or not isinstance(low, int) or not isinstance(high, int):
+        return axis
+    return replace(axis, low=min(low, 0), high=min(high, 0))
+
+
+def _pads(axis: WindowAxis) -> tuple[int, int]:
+    """The padding that the node does."""
+    low, high = axis.low, axis.high
+    if not isinstance(low, int) or not isinstance(high, int):
+        return 0, 0
+    return max(low, 0), max(high, 0)
 
 
 def _batch_and_channels(dims: list[Dim], rest: list[int], pooled: list[int]) -> tuple[Dim, int]:
@@ -178,21 +192,21 @@ def _batch_and_channels(dims: list[Dim], rest: list[int], pooled: list[int]) -> 
     return product(dims), 1
 
 
-def _geometry(windows: Sequence[Axis]) -> dict[str, Any]:
+def _geometry(windows: Sequence[WindowAxis]) -> dict[str, list[int]]:
     """The attributes of the windows that are not at their default."""
-    pads = [max(axis.low, 0) for axis in windows] + [max(axis.high, 0) for axis in windows]
+    low, high = zip(*map(_pads, windows), strict=True)
     strides = [axis.stride for axis in windows]
     dilations = [axis.step for axis in windows]
-    given = {"pads": (pads, 0), "strides": (strides, 1), "dilations": (dilations, 1)}
+    given = {"pads": ([*low, *high], 0), "strides": (strides, 1), "dilations": (dilations, 1)}
     return {name: items for name, (items, plain) in given.items() if set(items) != {plain}}
 
 
-def _pooled(axes: Sequence[Axis]) -> list[int]:
-    return [number for number, axis in enumerate(axes) if axis.window > 1]
+def _pooled(axes: Sequence[WindowAxis]) -> list[int]:
+    return [number for number, axis in enumerate(axes) if axis.window != 1]
 
 
-def _size(axes: Sequence[Axis]) -> int:
-    return math.prod(axis.window for axis in axes)
+def _size(axes: Sequence[WindowAxis]) -> int:
+    return math.prod(fixed([axis.window for axis in axes]))
 
 
 def _plain_pool_is_right(em: Emitter, x: oir.Value, init: oir.Value, largest: bool) -> bool:

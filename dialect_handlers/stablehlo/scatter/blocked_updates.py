@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import onnx_ir as oir
 
 from dialect_handlers.common.dimension_numbers import Axis, Batch
+from dialect_handlers.common.parts import flat
 from dialect_handlers.common.scatter_updates import Region, scatter_in_order, with_spare_rows
-from dialect_handlers.common.subgraphs import flat, set_outputs
+from dialect_handlers.common.subgraphs import set_outputs
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.ir.dims import fixed

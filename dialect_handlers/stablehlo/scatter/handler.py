@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx_ir as oir
 
 from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
+from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import combine
-from dialect_handlers.common.regions import MONOIDS, Combiner, neutral
+from dialect_handlers.common.regions import MONOIDS, Combiner, neutral, promoted
 from dialect_handlers.common.scatter_updates import (
     Region,
     last_of_each,
@@ -35,7 +35,6 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
-from hlo2onnx.mlir.types import parts_of
 
 SORTED = {"indices_are_sorted": "a licence to be fast"}
 
@@ -59,7 +58,8 @@ def scatter(
             raise UnsupportedOp(*NOT_A_ROW)
         em.rows[first] = tuple(em.reshape(part, row) for part in em.parts(op.operands[2]))
         return [first]
-    inputs, updates = _operands(em, op)
+    values = promoted(em, [*op.operands[:count], *op.operands[count + 1 :]], op.block(0).arguments)
+    inputs, updates = values[:count], values[count:]
     shapes = [
         shape_of(part)
         for part in (inputs[0][0], em.operand(op, count), em.parts(op.operands[count + 1])[0])
@@ -76,20 +76,6 @@ def scatter(
     if region.overwrites and product(n.dims[n.depth :]) != 1:
         return _rows(em, n, region, inputs, places, updates, n.window_order, repeated=True)
     return _in_order(em, n, region, inputs, places, updates)
-
-
-def _operands(em: Emitter, op: Op) -> tuple[list[Parts], list[Parts]]:
-    """The inputs and the updates, promoted to the element types that the region takes."""
-    count = len(op.results)
-    values = [*op.operands[:count], *op.operands[count + 1 :]]
-    promoted = [
-        tuple(
-            em.cast(part, kind.dtype)
-            for part, kind in zip(em.parts(value), parts_of(argument.type), strict=True)
-        )
-        for value, argument in zip(values, op.block(0).arguments, strict=True)
-    ]
-    return promoted[:count], promoted[count:]
 
 
 def _one_window(
@@ -202,12 +188,12 @@ def _rows(
     if valid is not None:
         valid = em.expand(places.spread(valid, layout), n.extents(layout))
         valid = em.reshape(valid, [count])
-    news = _each(updates, lambda x: em.reshape(em.transpose(x, order), [count, *rest]))
+    news = each(lambda x: em.reshape(em.transpose(x, order), [count, *rest]), updates)
     if repeated:
         news = last_of_each(em, index, news, valid, rows[0])
-    xs = _each(inputs, lambda x: em.reshape(x, rows))
+    xs = each(lambda x: em.reshape(x, rows), inputs)
     results = scatter_rows(em, region, xs, index, news, valid)
-    return _each(results, lambda x: em.reshape(x, n.dims))
+    return each(lambda x: em.reshape(x, n.dims), results)
 
 
 def _in_order(
@@ -224,8 +210,8 @@ def _in_order(
         layout = n.window_order  # row-major order is then that of the windows
     order = [n.windows.index(axis) for axis in layout]
     valid = places.valid
-    flat = _each(inputs, lambda x: em.reshape(x, [product(n.dims)]))
-    news = _each(updates, lambda x: em.transpose(x, order))
+    flat = each(lambda x: em.reshape(x, [product(n.dims)]), inputs)
+    news = each(lambda x: em.transpose(x, order), updates)
     spread = None if valid is None else places.spread(valid, layout)
     rows = rows_of_a_block(n, layout)
     if rows and places.constant is None and None not in region.combiners:
@@ -234,9 +220,4 @@ def _in_order(
         trips = product(n.batch[axis] for axis in n.free)
         index = places.index(layout, len(n.dims))
         results = scatter_in_order(em, region, flat, index, news, spread, trips)
-    return _each(results, lambda x: em.reshape(x, n.dims))
-
-
-def _each(tensors: Sequence[Parts], action: Callable[[oir.Value], oir.Value]) -> list[Parts]:
-    """An action on every part by itself."""
-    return [tuple(action(part) for part in parts) for parts in tensors]
+    return each(lambda x: em.reshape(x, n.dims), results)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -11,10 +10,9 @@ import onnx_ir as oir
 import sympy
 
 from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
-from dialect_handlers.common.iota import count_along
+from dialect_handlers.common.iota import CONSTANT_ELEMENTS, plus, progression
 from dialect_handlers.common.reductions import reduce_axes
 from dialect_handlers.common.regions import Combiner
-from dialect_handlers.common.scatter_updates import number
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.ir.dims import at_most, difference, dim_of, fixed, product, quotient
@@ -23,9 +21,6 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
 
 INT64 = oir.DataType.INT64
-
-CONSTANT_ELEMENTS = 1 << 16
-"""Offsets of more elements are counted along each axis; the runtime adds the counts up."""
 
 
 class Places:
@@ -150,9 +145,7 @@ class Places:
         n = self._n
         if self.constant is None or not at_most(product(n.extents(n.windows)), CONSTANT_ELEMENTS):
             return False
-        grid = self._arranged_constant(n.windows, 1) + functools.reduce(
-            np.add, self._offsets(n.windows, 1)
-        )
+        grid = self._grid(n.windows, 1)
         return bool(np.unique(grid).size == grid.size)
 
     def index(
@@ -165,42 +158,19 @@ class Places:
             first: What `first` gives for this layout, or some of its rows.
         """
         em, n = self._em, self._n
-        if not n.is_static:
-            return self._symbolic_index(layout, depth)
-        rest, extents = _static(product(n.dims[depth:])), n.extents(layout)
-        offsets = self._offsets(layout, rest)
-        if _static(product(extents)) <= CONSTANT_ELEMENTS:
-            offsets = [functools.reduce(np.add, offsets)]
-            if self.constant is not None:
-                grid = self._arranged_constant(layout, rest) + offsets[0]
-                shape = tuple(map(_static, extents))
-                return em.const(np.broadcast_to(grid, shape).copy())
+        rest, extents = product(n.dims[depth:]), n.extents(layout)
+        if self.constant is not None and at_most(product(extents), CONSTANT_ELEMENTS):
+            return em.const(np.broadcast_to(self._grid(layout, rest), fixed(extents)).copy())
         if first is None:
             first = self.first(layout, depth)
         else:
             extents[0] = shape_of(first)[0]
-        for offset in offsets:
-            if offset.any():
-                first = em.Add(first, em.const(offset))
-        return em.expand(first, extents)
-
-    def _symbolic_index(self, layout: Sequence[Axis], depth: int) -> oir.Value:
-        """`index` where an extent is symbolic: the places along each axis are counted at run
-        time."""
-        em, n = self._em, self._n
-        strides = [quotient(stride, product(n.dims[depth:])) for stride in n.strides[:depth]]
-        index = self.first(layout, depth)
-        for place, axis, source in self._sources(layout):
-            if n.extent(axis) != 1:
-                column = [n.extent(axis) if place == other else 1 for other in range(len(layout))]
-                count = count_along(em, column, place, INT64)
-                stride = strides[source]
-                index = em.Add(index, count if stride == 1 else em.Mul(count, number(em, stride)))
-        return em.expand(index, n.extents(layout))
+        return em.expand(plus(em, first, self._offsets(layout, rest)), extents)
 
     def reach(self, layout: Sequence[Axis], depth: int) -> int:
-        """What is added to the linear index of a window's first element at most."""
-        offsets = self._offsets(layout, _static(product(self._n.dims[depth:])))
+        """What is added at most to the linear index of a window's first element; of a static
+        scatter."""
+        offsets = self._constant_offsets(layout, product(self._n.dims[depth:]))
         return sum(int(offset.max()) for offset in offsets)
 
     def spread(self, value: oir.Value, layout: Sequence[Axis]) -> oir.Value:
@@ -215,7 +185,7 @@ class Places:
         em, n = self._em, self._n
         rest = product(n.dims[depth:])
         if self.constant is not None:
-            return em.const(self._arranged_constant(layout, _static(rest)))
+            return em.const(self._arranged_constant(layout, rest))
         columns = [column for column, axis in enumerate(self.axes) if axis in n.partial]
         if not columns:
             return em.const(np.zeros([1] * len(layout), np.int64))
@@ -229,7 +199,7 @@ class Places:
             return self.spread(em.reshape(picked, n.batch), layout)
         return self.spread(em.ReduceSum(picked, em.i64([-1]), keepdims=0), layout)
 
-    def _arranged_constant(self, layout: Sequence[Axis], rest: int) -> np.ndarray:
+    def _arranged_constant(self, layout: Sequence[Axis], rest: Dim) -> np.ndarray:
         n = self._n
         assert self.constant is not None
         strides = [quotient(n.strides[axis], rest) for axis in self.axes]
@@ -239,6 +209,11 @@ class Places:
         dims = [n.batch[a.axis] if isinstance(a, Batch) else 1 for a in layout]
         arranged: np.ndarray = linear.transpose(order).reshape(fixed(dims))
         return arranged
+
+    def _grid(self, layout: Sequence[Axis], rest: Dim) -> np.ndarray:
+        """The linear index of every element, of extent 1 along axes that it does not depend on."""
+        offsets = self._constant_offsets(layout, rest)
+        return sum(offsets, start=self._arranged_constant(layout, rest))
 
     def _sources(self, layout: Sequence[Axis]) -> list[tuple[int, Axis, int]]:
         """The axes of a layout along which the place in the operand grows: where they stand, and
@@ -253,19 +228,15 @@ class Places:
             if source is not None
         ]
 
-    def _offsets(self, layout: Sequence[Axis], rest: int) -> list[np.ndarray]:
+    def _offsets(self, layout: Sequence[Axis], rest: Dim) -> list[np.ndarray | oir.Value]:
         """What each axis of the layout adds to the linear index."""
         n = self._n
-        offsets = [np.zeros([1] * len(layout), np.int64)]
-        for place, axis, source in self._sources(layout):
-            column = [-1 if place == other else 1 for other in range(len(layout))]
-            count = np.arange(_static(n.extent(axis)), dtype=np.int64)
-            stride = _static(quotient(n.strides[source], rest))
-            offsets.append((count * stride).reshape(column))
-        return offsets
+        extents = n.extents(layout)
+        return [
+            progression(self._em, extents, place, quotient(n.strides[source], rest))
+            for place, axis, source in self._sources(layout)
+            if n.extent(axis) != 1
+        ]
 
-
-def _static(dim: Dim) -> int:
-    """An extent that is known to be a number."""
-    assert isinstance(dim, int)
-    return dim
+    def _constant_offsets(self, layout: Sequence[Axis], rest: Dim) -> list[np.ndarray]:
+        return [o for o in self._offsets(layout, rest) if isinstance(o, np.ndarray)]
