@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import (
-    canonical,
-    difference,
-    is_positive,
-    multiple,
-    not_negative,
-    total,
-)
+from hlo2onnx.ir.dims import canonical, difference, is_positive, multiple, not_negative, total
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.blocks import IN_BOUNDS, squares
+from dialect_handlers.common.linalg.blocks import Triple, entry, squares, take
 
 MOST_SWEEPS = 30
 """Two or three are usual."""
@@ -47,12 +47,12 @@ def _set_aside(filled: jax.Array, start: Order, to_end: bool) -> Order:
 
     def step(now: Order) -> Order:
         empty = now.coupled & ~jnp.any(filled & now.coupled, 1)
-        left, empty = _take(now.coupled, now.order), _take(empty, now.order)
+        left, empty = take(now.coupled, now.order), take(empty, now.order)
         if to_end:
             here, target = (jnp.max(jnp.where(x, place, 0)) for x in (empty, left))
         else:
             here, target = (jnp.min(jnp.where(x, place, n - 1)) for x in (empty, left))
-        number, other = _at(now.order, here), _at(now.order, target)
+        number, other = entry(now.order, here), entry(now.order, target)
         order = jnp.where(place == here, other, jnp.where(place == target, number, now.order))
         found = jnp.any(empty)
         coupled = now.coupled & ((place != number) | ~found)
@@ -73,9 +73,9 @@ def scales(a: jax.Array, coupled: jax.Array) -> jax.Array:
     i = lax.iota(np.int32, n)
 
     def balanced(d: jax.Array, k: jax.Array) -> jax.Array:
-        own = _at(d, k)
-        column = lax.dynamic_index_in_dim(a, k, 1, keepdims=False, **IN_BOUNDS)
-        row = lax.dynamic_index_in_dim(a, k, 0, keepdims=False, **IN_BOUNDS)
+        own = entry(d, k)
+        column = entry(a, k, 1)
+        row = entry(a, k)
         ratios = jnp.where(coupled, d / own, 0)
         inverses = jnp.where(coupled, own / d, 0)
         length = jnp.sqrt(jnp.sum(squares(column) * inverses * inverses))
@@ -86,21 +86,13 @@ def scales(a: jax.Array, coupled: jax.Array) -> jax.Array:
         pays = length * factor + width / factor < 0.95 * (length + width)
         return jnp.where((i == k) & coupled & some & pays, own * factor, d)
 
-    def sweep(state: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+    def sweep(state: Triple) -> tuple[jax.Array, ...]:
         d, _, count = state
         new, _ = lax.scan(lambda d, k: (balanced(d, k), None), d, i)
         return new, jnp.any(new != d), count + 1
 
-    def going(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+    def going(state: Triple) -> jax.Array:
         return state[1] & (state[2] < MOST_SWEEPS)
 
     start = (jnp.ones(n, a.real.dtype), jnp.bool_(True), np.int32(0))
     return lax.while_loop(going, sweep, start)[0]
-
-
-def _at(x: jax.Array, index: jax.Array) -> jax.Array:
-    return lax.dynamic_index_in_dim(x, index, 0, keepdims=False, **IN_BOUNDS)
-
-
-def _take(x: jax.Array, indices: jax.Array) -> jax.Array:
-    return x.at[indices].get(mode="promise_in_bounds", wrap_negative_indices=False)

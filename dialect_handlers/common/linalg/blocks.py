@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-IN_BOUNDS: dict[str, Any] = {"allow_negative_indices": False}
+Pair = tuple[jax.Array, jax.Array]
+Triple = tuple[jax.Array, jax.Array, jax.Array]
+Result = TypeVar("Result")
+
+IN_BOUNDS = {"allow_negative_indices": False}
 """For dynamic slices whose start is never negative."""
 
 LARGEST_BLOCK = 32
@@ -28,19 +32,42 @@ def is_symbolic(n: int) -> bool:
     return not isinstance(n, int)
 
 
-def counted(n: int) -> Any:
+def counted(n: int) -> jax.Array | np.ndarray:
     """0, 1, 2, ..., i32[n]: a constant where the extent is one."""
     return lax.iota(np.int32, n) if is_symbolic(n) else np.arange(n, dtype=np.int32)
 
 
-def trips(n: int) -> dict[str, Any]:
-    """What makes lax.scan go n times, given as keywords; `length` has to be a number."""
+def trips(n: int) -> dict[str, int | jax.Array]:
+    """The keywords that make lax.scan go n times; `length` has to be a number."""
     return {"xs": lax.iota(np.int32, n)} if is_symbolic(n) else {"length": n}
 
 
-def last_index(n: int) -> Any:
+def last_index(n: int) -> jax.Array | np.int64:
     """n - 1 as i64."""
     return jnp.asarray(n - 1, np.int64) if is_symbolic(n) else np.int64(n - 1)
+
+
+def entry(x: jax.Array, index: jax.Array, axis: int = 0) -> jax.Array:
+    """The element or slice of x at an index that is in bounds, without the axis."""
+    return lax.dynamic_index_in_dim(x, index, axis, keepdims=False, **IN_BOUNDS)
+
+
+def stretch(x: jax.Array, first: jax.Array, size: int, axis: int = 0) -> jax.Array:
+    """So many slices of x from one that is in bounds on."""
+    return lax.dynamic_slice_in_dim(x, first, size, axis, **IN_BOUNDS)
+
+
+def take(x: jax.Array, indices: jax.Array, axis: int = 0) -> jax.Array:
+    """The elements or slices of x at indices [k] that are in bounds."""
+    where = (slice(None),) * axis + (indices,)
+    return x.at[where].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def inverse(order: jax.Array) -> jax.Array:
+    """The inverse of a permutation, i32[n]."""
+    n = order.shape[0]
+    count = np.arange(n, dtype=np.int32)
+    return jnp.zeros(n, np.int32).at[order].set(count, unique_indices=True)
 
 
 def adjoint(x: jax.Array) -> jax.Array:
@@ -91,7 +118,7 @@ def first_largest(x: jax.Array) -> jax.Array:
     """The index of the first of the largest elements of x [n], which is ArgMax in ONNX; any index
     where NaN is among them."""
 
-    def larger(left: Any, right: Any) -> Any:
+    def larger(left: Pair, right: Pair) -> Pair:
         (x, i), (y, j) = left, right
         wins = x >= y
         return lax.select(wins, x, y), lax.select(x == y, lax.min(i, j), lax.select(wins, i, j))
@@ -156,7 +183,7 @@ def refined_product(inverse: jax.Array, t: jax.Array, b: jax.Array) -> jax.Array
     return x + inverse @ (b - t @ x)
 
 
-def over_batch(function: Callable[..., Any], rank: int, *arrays: jax.Array) -> Any:
+def over_batch(function: Callable[..., Result], rank: int, *arrays: jax.Array) -> Result:
     """Applies a function of single arrays, the first of this rank, over common leading axes."""
     for _ in range(arrays[0].ndim - rank):
         function = jax.vmap(function)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,19 +9,22 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
+    Pair,
     adjoint,
     block_size,
     diagonal,
     divided,
+    entry,
     is_symbolic,
     padded,
     refined_product,
+    stretch,
     triangle_inverse,
     trips,
 )
 
 
-def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def cholesky(a: jax.Array) -> Pair:
     """The upper triangular U with U^H U = A.
 
     Args:
@@ -49,19 +50,17 @@ def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     return u, pivots
 
 
-def _by_blocks(a: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+def _by_blocks(a: jax.Array, size: int) -> Pair:
     n = a.shape[-1]
     count = -(-n // size)
     batch = a.shape[:-2]
     # The unread triangle may hold anything, and products add up whole columns.
     a = padded(jnp.triu(a), count * size, count * size)
 
-    def step(
-        carry: tuple[jax.Array, jax.Array], _: Any
-    ) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+    def step(carry: Pair, _: None) -> tuple[Pair, Pair]:
         rest, first = carry
-        rows = lax.dynamic_slice_in_dim(rest, first, size, axis=-2, **IN_BOUNDS)
-        head = lax.dynamic_slice_in_dim(rows, first, size, axis=-1, **IN_BOUNDS)
+        rows = stretch(rest, first, size, -2)
+        head = stretch(rows, first, size, -1)
         u, pivots = _by_columns(head)
         # Left of the block this makes numbers that nothing right of it depends on.
         t = adjoint(u)
@@ -75,13 +74,11 @@ def _by_blocks(a: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     return jnp.triu(u), jnp.moveaxis(pivots, 0, -2).reshape(*batch, -1)[..., :n]
 
 
-def _by_columns(a: jax.Array) -> tuple[jax.Array, jax.Array]:
-    def step(
-        carry: tuple[jax.Array, jax.Array], _: Any
-    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+def _by_columns(a: jax.Array) -> Pair:
+    def step(carry: Pair, _: object) -> tuple[Pair, jax.Array]:
         rest, k = carry
-        row = lax.dynamic_index_in_dim(rest, k, rest.ndim - 2, keepdims=False, **IN_BOUNDS)
-        pivot = lax.dynamic_index_in_dim(row, k, row.ndim - 1, **IN_BOUNDS)
+        row = entry(rest, k, rest.ndim - 2)
+        pivot = stretch(row, k, 1, -1)
         column = jnp.conj(divided(row, pivot.real))[..., :, None]
         return (rest - column * row[..., None, :], k + 1), row
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.blocks import IN_BOUNDS
+from dialect_handlers.common.linalg.blocks import entry
 from dialect_handlers.common.linalg.householder import multiply_by_q, reflection
 
 
@@ -48,7 +48,7 @@ def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
     n = a.shape[0]
 
     def step(a: jax.Array, k: jax.Array) -> tuple[jax.Array, Reflections]:
-        row = lax.dynamic_index_in_dim(a, k, 0, keepdims=False, **IN_BOUNDS)
+        row = entry(a, k)
         v, tau = reflection(jnp.conj(row), k + 1)
         # A stays Hermitian, and so A v = (v^H A)^H.
         w = tau * jnp.conj(jnp.conj(v) @ a)
@@ -57,7 +57,7 @@ def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
         return a - change, Reflections(v, tau)
 
     a, reflections = lax.scan(step, a, lax.iota(np.int32, n - 1))
-    return _diagonal(a, 0).real, _diagonal(a, -1).real, reflections
+    return jnp.diagonal(a, 0).real, jnp.diagonal(a, -1).real, reflections
 
 
 def bidiagonalize(
@@ -77,10 +77,10 @@ def bidiagonalize(
     a = jnp.pad(a, [(0, 0), (0, 1)])
 
     def step(a: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[Reflections, Reflections]]:
-        column = lax.dynamic_index_in_dim(a, k, 1, keepdims=False, **IN_BOUNDS)
+        column = entry(a, k, 1)
         v, tau = reflection(column, k)
         from_left = jnp.conj(tau) * (jnp.conj(v) @ a)
-        row = lax.dynamic_index_in_dim(a, k, 0, keepdims=False, **IN_BOUNDS) - from_left
+        row = entry(a, k) - from_left
         w, rho = reflection(jnp.conj(row), k + 1)
         from_right = rho * (a @ w - v * jnp.sum(from_left * w))
         change = jnp.stack([v, from_right], axis=1) @ jnp.stack([from_left, jnp.conj(w)])
@@ -88,7 +88,7 @@ def bidiagonalize(
 
     a, (left, right) = lax.scan(step, a, lax.iota(np.int32, n))
     right = Reflections(right.v[:, :n], right.tau)
-    return _diagonal(a[:, :n], 0).real, _diagonal(a[:, :n], 1).real, left, right
+    return jnp.diagonal(a[:, :n], 0).real, jnp.diagonal(a[:, :n], 1).real, left, right
 
 
 def hessenberg(
@@ -108,7 +108,7 @@ def hessenberg(
     i = lax.iota(np.int32, n)
 
     def step(a: jax.Array, k: jax.Array) -> tuple[jax.Array, Reflections]:
-        column = lax.dynamic_index_in_dim(a, k, 1, keepdims=False, **IN_BOUNDS)
+        column = entry(a, k, 1)
         if (low, high) != (0, n):
             column = jnp.where((i < high) & (k >= low), column, 0)
         v, tau = reflection(column, k + 1)
@@ -118,7 +118,3 @@ def hessenberg(
 
     a, reflections = lax.scan(step, a, lax.iota(np.int32, n - 1))
     return jnp.triu(a, -1), reflections
-
-
-def _diagonal(a: jax.Array, offset: int) -> jax.Array:
-    return jnp.diagonal(a, offset)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg.blocks import Pair, Triple, take
 from dialect_handlers.common.linalg.secular_equation import find_roots, find_vectors
 
 
@@ -70,7 +71,7 @@ def _level(n: int, half: int) -> _Merges:
     )
 
 
-def bidiagonal_svd(d: jax.Array, e: jax.Array, *, left: bool) -> tuple[jax.Array, jax.Array]:
+def bidiagonal_svd(d: jax.Array, e: jax.Array, *, left: bool) -> Pair:
     """The singular vectors of B, as the rows of U^T and V^T [n, n], in no particular order.
 
     Args:
@@ -85,9 +86,7 @@ def bidiagonal_svd(d: jax.Array, e: jax.Array, *, left: bool) -> tuple[jax.Array
     # B gets a column of zeros, so that every row has two elements.
     elements = jnp.concatenate([d, e, jnp.zeros(2, d.dtype)]) / jnp.where(bound > 0, bound, 1)
 
-    def level(
-        carry: tuple[jax.Array, jax.Array, jax.Array], merges: _Merges
-    ) -> tuple[tuple[jax.Array, jax.Array, jax.Array], None]:
+    def level(carry: Triple, merges: _Merges) -> tuple[Triple, None]:
         return _merged(*carry, elements, merges), None
 
     unit = jnp.eye(n + 1, dtype=d.dtype)
@@ -98,20 +97,20 @@ def bidiagonal_svd(d: jax.Array, e: jax.Array, *, left: bool) -> tuple[jax.Array
 
 def _merged(
     left: jax.Array, values: jax.Array, right: jax.Array, elements: jax.Array, at: _Merges
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+) -> Triple:
     """The singular values and vectors (as rows) of all blocks of the next level."""
     epsilon = jnp.finfo(values.dtype).eps
     n = values.shape[0]
     along = jnp.take_along_axis(right, at.row[:, None], 1, mode="promise_in_bounds")[:, 0]
-    z = _take(elements, at.factor) * along
+    z = take(elements, at.factor) * along
     # The two null vectors are turned so that one of them meets nothing.
-    first, second = _take(z, at.first), _take(z, at.second)
+    first, second = take(z, at.first), take(z, at.second)
     length = jnp.sqrt(first * first + second * second)
     turns = (at.turn != 0) & (length > 0)
     cosine = jnp.where(turns, first / jnp.where(turns, length, 1), 1)
     sine = jnp.where(turns, second / jnp.where(turns, length, 1), 0) * at.turn
     other = jnp.where(at.turn > 0, at.second, at.first)
-    right = cosine[:, None] * right + sine[:, None] * _take(right, other)
+    right = cosine[:, None] * right + sine[:, None] * take(right, other)
     # What meets next to nothing is a singular value as it is.
     smallest = 8 * epsilon
     z = jnp.where(at.middle, jnp.maximum(length, smallest), z)
@@ -120,14 +119,14 @@ def _merged(
     keys = (group, jnp.where(at.middle, -1, values))
     order = lax.sort((*keys, lax.iota(np.int32, n)), num_keys=2)[2]
     values, z, active, group, middle = (
-        _take(x, order) for x in (values, z, active, group, at.middle)
+        take(x, order) for x in (values, z, active, group, at.middle)
     )
     together = (group[:, None] == group) & active[:, None] & active
     poles = _apart(jnp.where(middle, 0, values), together)
     roots = find_roots(poles, z, together)
     from_left, from_right = find_vectors(roots, poles, z, together, middle)
     values = jnp.where(active, roots.values, values)
-    return from_left @ _take(left, order), values, from_right @ _take(right, order)
+    return from_left @ take(left, order), values, from_right @ take(right, order)
 
 
 def _apart(values: jax.Array, together: jax.Array) -> jax.Array:
@@ -136,8 +135,3 @@ def _apart(values: jax.Array, together: jax.Array) -> jax.Array:
     steps = (i[:, None] - i).astype(values.dtype) * jnp.finfo(values.dtype).eps
     pushed = jnp.where(together & (steps >= 0), values + steps, 0)
     return jnp.max(pushed, 1)
-
-
-def _take(x: jax.Array, indices: jax.Array) -> jax.Array:
-    """The elements or rows of x at indices that are in bounds."""
-    return x.at[indices].get(mode="promise_in_bounds", wrap_negative_indices=False)

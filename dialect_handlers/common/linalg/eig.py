@@ -14,10 +14,13 @@ from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
     adjoint,
     divided,
+    entry,
+    inverse,
     magnitude,
     over_batch,
     reciprocal,
     squares,
+    take,
 )
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.schur import schur_of_balanced
@@ -42,8 +45,7 @@ class Eigen(NamedTuple):
 
 def eig(a: jax.Array, *, left: bool, right: bool) -> Eigen:
     """The eigenvalues of a [..., n, n], and eigenvectors; NaN where A holds NaN or infinities."""
-    found: Eigen = over_batch(lambda a: _eig(a, left, right), 2, a)
-    return found
+    return over_batch(lambda a: _eig(a, left, right), 2, a)
 
 
 def _eig(a: jax.Array, left: bool, right: bool) -> Eigen:
@@ -58,9 +60,9 @@ def _eig(a: jax.Array, left: bool, right: bool) -> Eigen:
         )
     a, scale = scaled(a)
     order, coupled, _ = triangular_parts_aside(a)
-    back = jnp.zeros(n, np.int32).at[order].set(np.arange(n, dtype=np.int32), unique_indices=True)
-    a = _take(_take(a, order).T, order).T
-    factors = scales(a, _take(coupled, order))
+    back = inverse(order)
+    a = take(take(a, order).T, order).T
+    factors = scales(a, take(coupled, order))
     t, z, w, info = schur_of_balanced(a * factors / factors[:, None], left or right)
     triangle, turn, signs = (t, None, None) if jnp.iscomplexobj(a) else _triangle(t, w)
 
@@ -76,7 +78,7 @@ def _eig(a: jax.Array, left: bool, right: bool) -> Eigen:
             x = x * jnp.where(w.imag > 0, phases, 1)
         x = z @ x
         x = x * (1 / factors if of_left else factors)[:, None]
-        return _standard(_take(x, back), w, real=turn is not None)
+        return _standard(take(x, back), w, real=turn is not None)
 
     return Eigen(
         w * scale, vectors(True) if left else None, vectors(False) if right else None, info
@@ -124,8 +126,8 @@ def _triangle_vectors(t: jax.Array, w: jax.Array) -> jax.Array:
     smallest = jnp.maximum(epsilon * magnitude(w), epsilon * epsilon)
 
     def step(x: jax.Array, j: jax.Array) -> tuple[jax.Array, None]:
-        row = lax.dynamic_index_in_dim(t, j, 0, keepdims=False, **IN_BOUNDS)
-        own = lax.dynamic_index_in_dim(w, j, 0, keepdims=False, **IN_BOUNDS)
+        row = entry(t, j)
+        own = entry(w, j)
         divisor = w - own
         divisor = jnp.where(magnitude(divisor) < smallest, -smallest, divisor)
         new = jnp.where(i > j, (row @ x) * reciprocal(divisor), jnp.where(i == j, 1, 0))
@@ -160,7 +162,3 @@ def _unit(x: jax.Array) -> jax.Array:
     size = magnitude(x)
     x = divided(x, jnp.where(size > 0, size, 1))
     return jnp.where(size > 0, divided(x, jnp.sqrt(squares(x))), 1)
-
-
-def _take(x: jax.Array, indices: jax.Array) -> jax.Array:
-    return x.at[indices].get(mode="promise_in_bounds", wrap_negative_indices=False)

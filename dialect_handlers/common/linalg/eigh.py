@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.blocks import adjoint, over_batch
+from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 
 
-def eigh(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
+def eigh(a: jax.Array, *, lower: bool) -> Pair:
     """A = V diag(w) V^H.
 
     Each eigenvector is one of those that differ by a factor of absolute value 1; those of diagonal
@@ -30,11 +30,10 @@ def eigh(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
     """
     triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
     diagonal = jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
-    v, w = over_batch(_eigh, 2, triangle + adjoint(triangle) + diagonal)
-    return v, w
+    return over_batch(_eigh, 2, triangle + adjoint(triangle) + diagonal)
 
 
-def _eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _eigh(a: jax.Array) -> Pair:
     n = a.shape[0]
     if n <= 1:
         return jnp.ones_like(a), jnp.diagonal(a).real
@@ -44,7 +43,7 @@ def _eigh(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     return q.times(rows.T.astype(a.dtype), shift=1), w * scale
 
 
-def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> tuple[jax.Array, jax.Array]:
+def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> Pair:
     """Eigenvalues, ascending [n], and as the rows of [n, n] eigenvectors of a real symmetric
     tridiagonal matrix.
 
@@ -62,7 +61,7 @@ def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> tuple[jax.Array, jax.Array]:
     # Eigenvalues between 1/9 and 1.
     diagonal, beside = (d / bound + 1.25) / 2.25, e / bound / 2.25
 
-    def step(pivot: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def step(pivot: jax.Array, row: Pair) -> Pair:
         d, e = row
         return d - e * e / pivot, pivot
 

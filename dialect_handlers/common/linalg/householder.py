@@ -4,7 +4,6 @@ before it; their products are taken by blocks, as I - V T V^H with a triangular 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,21 +11,24 @@ import numpy as np
 from jax import lax
 
 from dialect_handlers.common.linalg.blocks import (
-    IN_BOUNDS,
     LARGEST_BLOCK,
+    Pair,
+    Triple,
     adjoint,
     block_size,
     divided,
+    entry,
     magnitude,
     over_batch,
     reciprocal,
     squares,
+    stretch,
     triangle_inverse,
     with_unit_front,
 )
 
 
-def qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def qr(a: jax.Array) -> Pair:
     """A = Q R as LAPACK's geqrf gives it.
 
     Args:
@@ -40,9 +42,8 @@ def qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     if rank == 0:
         return a, jnp.zeros((*a.shape[:-2], 0), a.dtype)
 
-    def by_columns() -> tuple[jax.Array, jax.Array]:
-        packed, taus = over_batch(_by_columns, 2, a)
-        return packed, taus
+    def by_columns() -> Pair:
+        return over_batch(_by_columns, 2, a)
 
     if a.shape[-1] <= LARGEST_BLOCK:
         return by_columns()
@@ -53,7 +54,7 @@ def qr(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     return packed, taus
 
 
-def _by_blocks(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _by_blocks(a: jax.Array) -> Pair:
     m, n = a.shape
     rank = min(m, n)
     size = block_size(rank)
@@ -62,9 +63,9 @@ def _by_blocks(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     new = count * size - rank
     a = with_unit_front(a, new)
 
-    def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
+    def step(carry: Pair, _: None) -> tuple[Pair, Pair]:
         rest, first = carry
-        columns = lax.dynamic_slice_in_dim(rest, first, size, axis=1, **IN_BOUNDS)
+        columns = stretch(rest, first, size, 1)
         v, taus = _panel(columns.T, first)
         v = v.T
         rest = rest - v @ (adjoint(_product_factor(v, taus)) @ (adjoint(v) @ rest))
@@ -75,17 +76,17 @@ def _by_blocks(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     return _packed(v, r[new:, new:]), taus.reshape(-1)[new:]
 
 
-def _by_columns(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _by_columns(a: jax.Array) -> Pair:
     m, n = a.shape
     position = lax.iota(np.int64, m)
 
-    def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
+    def step(carry: Pair, _: None) -> tuple[Pair, Triple]:
         rows, k = carry
-        column = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, **IN_BOUNDS)
+        column = entry(rows, k)
         v, tau = reflection(column, k)
         rows = jnp.where(position >= k, reflected(rows, v, tau), rows)
         # Whatever is NaN from here on has nothing to do with this column.
-        done = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, **IN_BOUNDS)
+        done = entry(rows, k)
         return (rows, k + 1), (done, v, tau)
 
     (rows, _), (r, v, taus) = lax.scan(step, (a.T, np.int64(0)), length=min(m, n))
@@ -99,7 +100,7 @@ def _packed(v: jax.Array, r: jax.Array) -> jax.Array:
     return jnp.where(i[:, None] > j, v, r)
 
 
-def _panel(p: jax.Array, first: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _panel(p: jax.Array, first: jax.Array) -> Pair:
     """The reflections that make a few columns, the rows of p [b, m], triangular.
 
     Args:
@@ -109,9 +110,9 @@ def _panel(p: jax.Array, first: jax.Array) -> tuple[jax.Array, jax.Array]:
         The v as rows of [b, m], and the b factors tau.
     """
 
-    def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
+    def step(carry: Pair, _: None) -> tuple[Pair, Pair]:
         p, k = carry
-        column = lax.dynamic_index_in_dim(p, k, 0, keepdims=False, **IN_BOUNDS)
+        column = entry(p, k)
         v, tau = reflection(column, first + k)
         return (reflected(p, v, tau), k + 1), (v, tau)
 
@@ -124,7 +125,7 @@ def reflected(p: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
     return p - (jnp.conj(tau) * (p @ jnp.conj(v)))[:, None] * v
 
 
-def reflection(x: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
+def reflection(x: jax.Array, here: jax.Array) -> Pair:
     """The v [n] and tau of the reflection of x [n] that leaves what is before position `here` and
     makes 0 of what is behind it: LAPACK's larfg.
 
@@ -133,7 +134,7 @@ def reflection(x: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
     """
     position = lax.iota(np.int64, x.shape[0])
     tail = jnp.where(position > here, x, 0)
-    alpha = lax.dynamic_index_in_dim(x, here, 0, keepdims=False, **IN_BOUNDS)
+    alpha = entry(x, here)
     size = jnp.sum(magnitude(tail))
     done = size == 0
     if jnp.iscomplexobj(x):
@@ -167,8 +168,7 @@ def multiply_by_q(
         c: [..., m, p], or [..., p, m] for C Q.
     """
     if left:
-        product: jax.Array = over_batch(partial(_q_times, adjoint_q=adjoint_q), 2, a, taus, c)
-        return product
+        return over_batch(partial(_q_times, adjoint_q=adjoint_q), 2, a, taus, c)
     return adjoint(multiply_by_q(a, taus, adjoint(c), adjoint_q=not adjoint_q))
 
 
@@ -189,10 +189,10 @@ def _q_times(a: jax.Array, taus: jax.Array, c: jax.Array, *, adjoint_q: bool) ->
     new = count * size - k
     v, taus = jnp.pad(v, [(0, 0), (0, new)]), jnp.pad(taus, [(0, new)])
 
-    def step(carry: tuple[jax.Array, jax.Array], _: None) -> Any:
+    def step(carry: Pair, _: None) -> tuple[Pair, None]:
         c, first = carry
-        block = lax.dynamic_slice_in_dim(v, first, size, axis=1, **IN_BOUNDS)
-        factor = _product_factor(block, lax.dynamic_slice_in_dim(taus, first, size, **IN_BOUNDS))
+        block = stretch(v, first, size, 1)
+        factor = _product_factor(block, stretch(taus, first, size))
         factor = adjoint(factor) if adjoint_q else factor
         c = c - block @ (factor @ (adjoint(block) @ c))
         return (c, first + (size if adjoint_q else -size)), None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +11,25 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
+    Pair,
+    Triple,
     block_size,
+    entry,
     first_largest,
     is_symbolic,
     magnitude,
     over_batch,
     reciprocal,
     refined_product,
+    stretch,
+    take,
     triangle_inverse,
     trips,
     with_unit_front,
 )
 
 
-def lu(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def lu(a: jax.Array) -> Triple:
     """P A = L U, the rows being exchanged as LAPACK's getrf does: column by column the first
     element of the largest |re| + |im| comes to the diagonal.
 
@@ -37,11 +41,10 @@ def lu(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         columns the row exchanged with the row of its own number, i32; and the rows of A in the
         order of P, i32[..., m].
     """
-    packed, pivots, order = over_batch(_lu, 2, a)
-    return packed, pivots, order
+    return over_batch(_lu, 2, a)
 
 
-def _lu(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _lu(a: jax.Array) -> Triple:
     """Rows of A stay where they are; what moves is their numbers in `order`. A row that has been
     a pivot turns into arbitrary numbers, which nothing depends on."""
     m, n = a.shape
@@ -54,22 +57,20 @@ def _lu(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     new = count * size - rank
     a = with_unit_front(a, new)
 
-    def step(
-        carry: tuple[jax.Array, jax.Array, jax.Array], _: None
-    ) -> tuple[tuple[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array, jax.Array]]:
+    def step(carry: Triple, _: object) -> tuple[Triple, Triple]:
         rest, order, first = carry
-        columns = lax.dynamic_slice_in_dim(rest, first, size, axis=1, **IN_BOUNDS)
+        columns = stretch(rest, first, size, 1)
         order, lower, upper, pivots = _panel(columns.T, order, first)
-        rows = lax.dynamic_slice_in_dim(order, first, size, **IN_BOUNDS)
-        head = jnp.tril(_take(lower, rows, 1).T, -1) + jnp.eye(size, dtype=a.dtype)
-        right = refined_product(triangle_inverse(head), head, _take(rest, rows, 0))
+        rows = stretch(order, first, size)
+        head = jnp.tril(take(lower, rows, 1).T, -1) + jnp.eye(size, dtype=a.dtype)
+        right = refined_product(triangle_inverse(head), head, take(rest, rows, 0))
         right = lax.dynamic_update_slice_in_dim(right, upper, first, axis=1, **IN_BOUNDS)
         return (rest - lower.T @ right, order, first + size), (lower, right, pivots)
 
     start = (a, lax.iota(np.int32, new + m), np.int32(0))
     (_, order, _), (lower, upper, pivots) = lax.scan(step, start, **trips(count))
     upper = upper.reshape(count * size, new + n)[new:, new:]
-    lower = _take(lower.reshape(count * size, new + m), order, 1)[new:, new:].T
+    lower = take(lower.reshape(count * size, new + m), order, 1)[new:, new:].T
     wide, tall = [(0, 0), (0, n - rank)], [(0, m - rank), (0, 0)]
     i, j = lax.iota(np.int32, m)[:, None], lax.iota(np.int32, n)
     packed = jnp.where(i > j, jnp.pad(lower, wide), jnp.pad(upper, tall))
@@ -92,18 +93,18 @@ def _panel(
     """
     position = lax.iota(np.int32, p.shape[1])
 
-    def step(carry: tuple[jax.Array, jax.Array, jax.Array], _: None) -> Any:
+    def step(carry: Triple, _: None) -> tuple[Triple, Triple]:
         p, order, k = carry
         here = first + k
-        column = lax.dynamic_index_in_dim(p, k, 0, keepdims=False, **IN_BOUNDS)
-        moved = _take(column, order, 0)
+        column = entry(p, k)
+        moved = take(column, order, 0)
         found = first_largest(jnp.where(position >= here, magnitude(moved), -1))
-        row = _at(order, found)
-        order = jnp.where(position == found, _at(order, here), order)
+        row = entry(order, found)
+        order = jnp.where(position == found, entry(order, here), order)
         order = jnp.where(position == here, row, order)
-        pivot = _at(moved, found)
+        pivot = entry(moved, found)
         factors = column * reciprocal(jnp.where(pivot == 0, 1, pivot))
-        upper = lax.dynamic_index_in_dim(p, row, 1, **IN_BOUNDS)
+        upper = stretch(p, row, 1, 1)
         return (p - upper * factors, order, k + 1), (factors, upper[:, 0], found)
 
     (_, order, _), (lower, upper, pivots) = lax.scan(
@@ -112,29 +113,18 @@ def _panel(
     return order, lower, upper, pivots
 
 
-def _at(x: jax.Array, index: jax.Array) -> jax.Array:
-    return lax.dynamic_index_in_dim(x, index, 0, keepdims=False, **IN_BOUNDS)
-
-
-def _take(x: jax.Array, indices: jax.Array, axis: int) -> jax.Array:
-    """The elements or rows along an axis at indices [k] that are in bounds."""
-    where = (slice(None),) * axis + (indices,)
-    return x.at[where].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
 def exchanged(pivots: jax.Array, *, rows: int) -> jax.Array:
     """The order, i32[..., rows], that exchanging row k with row pivots[..., k] in turn makes of
     0, 1, 2, ...."""
-    order: jax.Array = over_batch(partial(_exchanged, rows=rows), 1, pivots)
-    return order
+    return over_batch(partial(_exchanged, rows=rows), 1, pivots)
 
 
 def _exchanged(pivots: jax.Array, *, rows: int) -> jax.Array:
     position = lax.iota(np.int32, rows)
 
-    def step(carry: tuple[jax.Array, jax.Array], pivot: jax.Array) -> Any:
+    def step(carry: Pair, pivot: jax.Array) -> tuple[Pair, None]:
         order, k = carry
-        own, other = _at(order, k), _at(order, pivot)
+        own, other = entry(order, k), entry(order, pivot)
         order = jnp.where(position == pivot, own, order)
         return (jnp.where(position == k, other, order), k + 1), None
 

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dialect_handlers.common.linalg.blocks import divided
+from dialect_handlers.common.linalg.blocks import Pair, divided
 
 
-def scaled(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+def scaled(a: jax.Array) -> Pair:
     """A matrix whose elements may be squared, and the number to multiply by for the given one.
 
     That number is 1 for all but extreme matrices. A matrix with NaN or infinite elements is NaN

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dialect_handlers.common.linalg.balance import triangular_parts_aside
-from dialect_handlers.common.linalg.blocks import over_batch
+from dialect_handlers.common.linalg.blocks import Pair, inverse, over_batch, take
 from dialect_handlers.common.linalg.condensed_forms import hessenberg
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.shifted_qr import hessenberg_schur
@@ -42,8 +42,7 @@ def schur(a: jax.Array, *, vectors: bool) -> Schur:
     Args:
         vectors: Whether Z is wanted; without it z is [..., 0, n].
     """
-    found: Schur = over_batch(lambda a: _schur(a, vectors), 2, a)
-    return found
+    return over_batch(lambda a: _schur(a, vectors), 2, a)
 
 
 def _schur(a: jax.Array, vectors: bool) -> Schur:
@@ -52,11 +51,11 @@ def _schur(a: jax.Array, vectors: bool) -> Schur:
         return Schur(a, a, jnp.zeros(0, np.result_type(a, 1j)), jnp.int32(0))
     a, scale = scaled(a)
     order = triangular_parts_aside(a).order
-    found = schur_of_balanced(_take(_take(a, order, 0), order, 1), vectors)
-    back = jnp.zeros(n, np.int32).at[order].set(np.arange(n, dtype=np.int32), unique_indices=True)
+    found = schur_of_balanced(take(take(a, order, 0), order, 1), vectors)
+    back = inverse(order)
     # A matrix that is not finite has become NaN, but not all of what is made of it.
     t = jnp.where(jnp.isnan(a), a, found.t * scale)
-    z = jnp.where(jnp.isnan(a), a, _take(found.z, back, 0)) if vectors else found.z
+    z = jnp.where(jnp.isnan(a), a, take(found.z, back, 0)) if vectors else found.z
     return Schur(t, z, found.w * scale, found.info)
 
 
@@ -77,7 +76,7 @@ def schur_of_balanced(a: jax.Array, vectors: bool) -> Schur:
     return Schur(t, z, w, info)
 
 
-def _standardized(t: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _standardized(t: jax.Array, z: jax.Array) -> Pair:
     """All blocks of 2 x 2 turned at once, as LAPACK's lanv2 turns one: to a triangle where the
     eigenvalues are real, else to equal elements on the diagonal."""
     n = t.shape[0]
@@ -196,8 +195,3 @@ def _nonzero(x: jax.Array) -> jax.Array:
 
 def _hypot(x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.sqrt(x * x + y * y)
-
-
-def _take(x: jax.Array, indices: jax.Array, axis: int) -> jax.Array:
-    where = (slice(None),) * axis + (indices,)
-    return x.at[where].get(mode="promise_in_bounds", wrap_negative_indices=False)

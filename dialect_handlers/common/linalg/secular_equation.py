@@ -22,6 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg.blocks import Pair
+
 MOST_STEPS = 60
 """Seven or so are usual."""
 
@@ -51,12 +53,12 @@ def find_roots(poles: jax.Array, z: jax.Array, together: jax.Array) -> Roots:
         z: [n], none being 0.
         together: [n, n].
     """
-    last = ~jnp.append(_diagonal(together, 1), False)
+    last = ~jnp.append(jnp.diagonal(together, 1), False)
     following = jnp.append(poles[1:], poles[-1:])
     square = z * z
     weights = jnp.where(together, square, 0)
     gap = jnp.where(last, jnp.sum(weights, 1), (following - poles) * (following + poles))
-    gap = jnp.where(_diagonal(together, 0), gap, 1)
+    gap = jnp.where(jnp.diagonal(together, 0), gap, 1)
     gaps = jnp.where(together, (poles - poles[:, None]) * (poles + poles[:, None]), 1)
     next_gaps = jnp.where(last[:, None], -1, jnp.concatenate([gaps[1:], gaps[-1:]]))
 
@@ -78,7 +80,7 @@ def find_roots(poles: jax.Array, z: jax.Array, together: jax.Array) -> Roots:
     guess = _root(rest, slope, rest * left * right + square * right + next_square * left)
     inside = (guess > low) & (guess < high)
     guess = jnp.where(inside, guess, 0.5 * (low + high))
-    done = ~_diagonal(together, 0)
+    done = ~jnp.diagonal(together, 0)
     search = _Search(guess, low, high, done, np.int32(0))
     x = _refined(search, left, right, jnp.where(together, origin, 1), weights)
     nearest = jnp.where(below, poles, following)
@@ -144,7 +146,7 @@ def _root(a: jax.Array, b: jax.Array, c: jax.Array) -> jax.Array:
 
 def find_vectors(
     roots: Roots, poles: jax.Array, z: jax.Array, together: jax.Array, full_row: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+) -> Pair:
     """The left and the right singular vectors, as the rows of two matrices [n, n]; rows of
     elements that belong to no matrix are those of the unit matrix.
 
@@ -166,11 +168,7 @@ def find_vectors(
 
 def _unit_rows(x: jax.Array, together: jax.Array) -> jax.Array:
     length = jnp.sqrt(jnp.sum(x * x, 1))
-    belongs = _diagonal(together, 0)
+    belongs = jnp.diagonal(together, 0)
     unit = jnp.eye(x.shape[0], dtype=x.dtype)
     rows = x / jnp.where(belongs, length, 1)[:, None]
     return jnp.where(belongs[:, None], rows, unit)
-
-
-def _diagonal(x: jax.Array, offset: int) -> jax.Array:
-    return jnp.diagonal(x, offset)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.blocks import IN_BOUNDS, first_largest
+from dialect_handlers.common.linalg.blocks import Pair, entry, first_largest, take
 
 
 class Pass(NamedTuple):
@@ -41,13 +41,13 @@ def selection_order(x: jax.Array, order: jax.Array, passes: list[Pass], by: jax.
         by: bool[], whether the order of equal values matters.
     """
     n = x.shape[0]
-    ranked = _take(x, order)
+    ranked = take(x, order)
     equal = ranked[1:] == ranked[:-1]
     trips = jnp.where(by & jnp.any(equal) & ~jnp.all(equal), n, 0)
     i = lax.iota(np.int32, n)
     order = jnp.where(trips > 0, i, order.astype(np.int32))
 
-    def sort(order: jax.Array, at: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+    def sort(order: jax.Array, at: Pair) -> tuple[jax.Array, None]:
         descending, from_end = at
         keys = jnp.where(descending ^ from_end, x, -x)
         order = jnp.where(from_end, order[::-1], order)
@@ -64,18 +64,14 @@ def _selected(keys: jax.Array, order: jax.Array, trips: jax.Array) -> jax.Array:
     """The order after so many steps, each of which takes the first of the largest keys left."""
     i = lax.iota(np.int32, keys.shape[0])
 
-    def step(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def step(carry: Pair) -> Pair:
         here, order = carry
-        largest = first_largest(jnp.where(i >= here, _take(keys, order), -np.inf))
-        taken = lax.dynamic_index_in_dim(order, largest, 0, keepdims=False, **IN_BOUNDS)
-        left = lax.dynamic_index_in_dim(order, here, 0, keepdims=False, **IN_BOUNDS)
+        largest = first_largest(jnp.where(i >= here, take(keys, order), -np.inf))
+        taken = entry(order, largest)
+        left = entry(order, here)
         return here + 1, jnp.where(i == here, taken, jnp.where(i == largest, left, order))
 
-    def going(carry: tuple[jax.Array, jax.Array]) -> jax.Array:
+    def going(carry: Pair) -> jax.Array:
         return carry[0] < trips
 
     return lax.while_loop(going, step, (np.int32(0), order))[1]
-
-
-def _take(x: jax.Array, indices: jax.Array) -> jax.Array:
-    return x.at[indices].get(mode="promise_in_bounds", wrap_negative_indices=False)

@@ -15,10 +15,13 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
+    Triple,
     adjoint,
     divided,
+    entry,
     magnitude,
     reciprocal,
+    stretch,
 )
 from dialect_handlers.common.linalg.householder import reflection
 
@@ -62,7 +65,7 @@ class _Start(NamedTuple):
     small: jax.Array
 
 
-def hessenberg_schur(h: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
     """T and Z' with Z H Z^H = Z' T Z'^H. T is triangular, but for blocks of 2 x 2 where H is real.
 
     Args:
@@ -90,7 +93,7 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> tuple[jax.Array, jax.Array, 
         k = lax.iota(np.int32, n)
         there = start.small & (k <= now.last - (size - 1)) | (k == first)
         begin = jnp.max(jnp.where(there, k, 0))
-        vector = lax.dynamic_index_in_dim(start.vectors, begin, 1, keepdims=False, **IN_BOUNDS)
+        vector = entry(start.vectors, begin, 1)
         count = jnp.where(done, 0, now.last - begin)
         rows = lax.fori_loop(0, count, lambda i, x: _reflected(x, vector, begin + i, begin), rows)
         return _State(
@@ -146,14 +149,14 @@ def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array
     """Q^H H Q beside Q^H Z^H for the reflection of rows k, k + 1 (and k + 2) that puts zeros below
     the first of the elements before them; in row `begin` the one for the step's start."""
     size, width = start.shape[0], rows.shape[1]
-    band = lax.dynamic_slice_in_dim(rows, k, size, 0, **IN_BOUNDS)
-    before = lax.dynamic_index_in_dim(band, k - 1, 1, keepdims=False, **IN_BOUNDS)
+    band = stretch(rows, k, size)
+    before = entry(band, k - 1, 1)
     v, tau = reflection(jnp.where(k == begin, start, before), np.int32(0))
     band = band - v[:, None] * (jnp.conj(tau) * (jnp.conj(v) @ band))
     zeros = (lax.iota(np.int32, width) < k) & (np.arange(size) > 0)[:, None]
     band = jnp.where(zeros, 0, band)
     rows = lax.dynamic_update_slice_in_dim(rows, band, k, 0, **IN_BOUNDS)
-    columns = lax.dynamic_slice_in_dim(rows, k, size, 1, **IN_BOUNDS)
+    columns = stretch(rows, k, size, 1)
     columns = columns - (tau * jnp.sum(columns * v, 1))[:, None] * jnp.conj(v)
     return lax.dynamic_update_slice_in_dim(rows, columns, k, 1, **IN_BOUNDS)
 
@@ -161,16 +164,16 @@ def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array
 def _two_shifts(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array) -> _Start:
     """For the eigenvalues of the last block of 2 x 2: both of a complex pair, or twice that of two
     real ones that is nearer to the last element."""
-    a, b = _at(near.main, last - 1), _at(near.above, last - 1)
-    c, d = _at(near.before, last), _at(near.main, last)
+    a, b = entry(near.main, last - 1), entry(near.above, last - 1)
+    c, d = entry(near.before, last), entry(near.main, last)
     bottom = tries % (2 * EXCEPTIONAL) == 0
     exceptional = tries % EXCEPTIONAL == 0
     away = jnp.where(
         bottom,
-        abs(c) + abs(_at(near.before, last - 1)),
-        abs(_at(near.below, first)) + abs(_at(near.below, first + 1)),
+        abs(c) + abs(entry(near.before, last - 1)),
+        abs(entry(near.below, first)) + abs(entry(near.below, first + 1)),
     )
-    corner = 0.75 * away + jnp.where(bottom, d, _at(near.main, first))
+    corner = 0.75 * away + jnp.where(bottom, d, entry(near.main, first))
     a, d = (jnp.where(exceptional, corner, x) for x in (a, d))
     b, c = jnp.where(exceptional, -0.4375 * away, b), jnp.where(exceptional, away, c)
     size = abs(a) + abs(b) + abs(c) + abs(d)
@@ -208,9 +211,9 @@ def _two_shifts(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array
 
 def _one_shift(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array) -> _Start:
     """For that eigenvalue of the last block of 2 x 2 that is nearer to the last element."""
-    element = _at(near.main, last)
-    product = jnp.sqrt(_at(near.above, last - 1)) * jnp.sqrt(_at(near.before, last))
-    half = 0.5 * (_at(near.main, last - 1) - element)
+    element = entry(near.main, last)
+    product = jnp.sqrt(entry(near.above, last - 1)) * jnp.sqrt(entry(near.before, last))
+    half = 0.5 * (entry(near.main, last - 1) - element)
     size = jnp.maximum(magnitude(product), magnitude(half))
     scale = jnp.where(size == 0, 1, size)
     p, x = divided(product, scale), divided(half, scale)
@@ -220,8 +223,8 @@ def _one_shift(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array)
     quotient = p * reciprocal(jnp.where(total == 0, 1, total))
     shift = element - product * quotient
     bottom = tries % (2 * EXCEPTIONAL) == 0
-    away = jnp.where(bottom, _at(near.before, last), _at(near.below, first))
-    away = jnp.where(bottom, element, _at(near.main, first)) + 0.75 * magnitude(away)
+    away = jnp.where(bottom, entry(near.before, last), entry(near.below, first))
+    away = jnp.where(bottom, element, entry(near.main, first)) + 0.75 * magnitude(away)
     shift = jnp.where(tries % EXCEPTIONAL == 0, away, shift)
 
     main = near.main
@@ -239,7 +242,3 @@ def _one_shift(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array)
 def _shifted(x: jax.Array, by: int) -> jax.Array:
     """x [n] moved by one place to the right (1) or left (-1), with a zero at the other end."""
     return jnp.pad(x, (1, 0))[:-1] if by > 0 else jnp.pad(x, (0, 1))[1:]
-
-
-def _at(x: jax.Array, index: jax.Array) -> jax.Array:
-    return lax.dynamic_index_in_dim(x, index, 0, keepdims=False, **IN_BOUNDS)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dialect_handlers.common.linalg.blocks import adjoint, over_batch
+from dialect_handlers.common.linalg.blocks import Triple, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import bidiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
 from dialect_handlers.common.linalg.scaling import scaled
@@ -21,9 +21,7 @@ _CONQUERED_AT_ONCE = 25
 """The largest bidiagonal matrix that gesdd does not divide (SMLSIZ)."""
 
 
-def svd(
-    a: jax.Array, *, full_matrices: bool, driver: Driver = "gesdd"
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+def svd(a: jax.Array, *, full_matrices: bool, driver: Driver = "gesdd") -> Triple:
     """A = U diag(s) V^H.
 
     Each pair of singular vectors is one of those that differ by a factor of absolute value 1; those
@@ -44,8 +42,7 @@ def svd(
         mirrored = convention._replace(negative_left=~convention.negative_left)
         v, s, uh = over_batch(lambda a: _svd(a, full_matrices, mirrored), 2, adjoint(a))
         return adjoint(uh), s, adjoint(v)
-    u, s, vh = over_batch(lambda a: _svd(a, full_matrices, convention), 2, a)
-    return u, s, vh
+    return over_batch(lambda a: _svd(a, full_matrices, convention), 2, a)
 
 
 class _Convention(NamedTuple):
@@ -86,9 +83,7 @@ def _singular_values(a: jax.Array) -> jax.Array:
     return -jnp.sort(-jnp.sqrt(jnp.sum(product * product, 1))) * scale
 
 
-def _svd(
-    a: jax.Array, full_matrices: bool, convention: _Convention
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     m, n = a.shape
     a, scale = scaled(a)
     d, e, left, right = bidiagonalize(a)

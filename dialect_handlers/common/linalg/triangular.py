@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +9,7 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
+    Pair,
     adjoint,
     block_size,
     eye,
@@ -19,6 +18,7 @@ from dialect_handlers.common.linalg.blocks import (
     magnitude,
     padded,
     refined_product,
+    stretch,
     triangle_inverse,
     trips,
 )
@@ -86,12 +86,10 @@ def _by_blocks(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
     t = padded(t, count * size, count * size)
     b = padded(b, count * size, b.shape[-1])
 
-    def step(
-        carry: tuple[jax.Array, jax.Array], _: Any
-    ) -> tuple[tuple[jax.Array, jax.Array], None]:
+    def step(carry: Pair, _: object) -> tuple[Pair, None]:
         x, first = carry
         rows = _rows(t, first, size)
-        head = lax.dynamic_slice_in_dim(rows, first, size, axis=-1, **IN_BOUNDS)
+        head = stretch(rows, first, size, -1)
         rest = _rows(b, first, size) - rows @ x
         block = refined_product(triangle_inverse(head), head, rest)
         return (_with_rows(x, block, first), first + (size if lower else -size)), None
@@ -105,11 +103,9 @@ def _by_substitution(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
     n = t.shape[-1]
     others = jnp.where(eye(n), 0, t)
 
-    def step(
-        carry: tuple[jax.Array, jax.Array], _: Any
-    ) -> tuple[tuple[jax.Array, jax.Array], None]:
+    def step(carry: Pair, _: object) -> tuple[Pair, None]:
         x, k = carry
-        divisor = lax.dynamic_slice_in_dim(_rows(t, k, 1), k, 1, axis=-1, **IN_BOUNDS)
+        divisor = stretch(_rows(t, k, 1), k, 1, -1)
         row = (_rows(b, k, 1) - _rows(others, k, 1) @ x) / divisor
         return (_with_rows(x, row, k), k + (1 if lower else -1)), None
 
@@ -119,7 +115,7 @@ def _by_substitution(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
 
 
 def _rows(x: jax.Array, first: jax.Array, count: int) -> jax.Array:
-    return lax.dynamic_slice_in_dim(x, first, count, axis=-2, **IN_BOUNDS)
+    return stretch(x, first, count, -2)
 
 
 def _with_rows(x: jax.Array, rows: jax.Array, first: jax.Array) -> jax.Array:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg.blocks import first_where, magnitude
+from dialect_handlers.common.linalg.blocks import Pair, first_where, magnitude
 
 
 class Factors(NamedTuple):
@@ -85,7 +85,7 @@ def solve_perturbed(dl: jax.Array, d: jax.Array, du: jax.Array, b: jax.Array) ->
 
 # -- elimination ------------------------------------------------------------------------------
 
-Pivoting = Callable[[jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
+Pivoting = Callable[[jax.Array, jax.Array, jax.Array], Pair]
 """Whether to exchange rows: (upper row, lower row, scale of the upper row) -> (exchange them, scale
 of the lower row). The rows hold four elements of the matrix, then those of the right-hand side."""
 
@@ -104,7 +104,7 @@ def _eliminated(
     onwards = np.array([1, 2, 3, 3, *range(4, rows.shape[-1])])
     left = rows[0][..., onwards]
 
-    def step(carry: tuple[jax.Array, jax.Array], below: jax.Array) -> Any:
+    def step(carry: Pair, below: jax.Array) -> tuple[Pair, jax.Array]:
         left, scale = carry
         exchange, scale = pivoting(left, below, scale)
         exchange = exchange[..., None]
@@ -120,14 +120,12 @@ def _eliminated(
     return Factors(upper[..., 0], upper[..., 1], upper[..., 2], upper[..., 4:])
 
 
-def _smaller(left: jax.Array, below: jax.Array, scale: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _smaller(left: jax.Array, below: jax.Array, scale: jax.Array) -> Pair:
     """Partial pivoting: the larger of the two comes first."""
     return magnitude(left[..., 0]) < magnitude(below[..., 0]), scale
 
 
-def _smaller_to_scale(
-    left: jax.Array, below: jax.Array, scale: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def _smaller_to_scale(left: jax.Array, below: jax.Array, scale: jax.Array) -> Pair:
     """The larger comes first, each in proportion to the sum of its row."""
     first = below[..., 0]
     own = abs(below[..., :3]).sum(-1)
@@ -144,7 +142,7 @@ def _back_substituted(
     """The solution of U x = b, where `divided(pivot, rest)` is b without the other terms divided
     by the element on the diagonal."""
 
-    def step(carry: tuple[jax.Array, jax.Array], row: Factors) -> Any:
+    def step(carry: Pair, row: Factors) -> tuple[Pair, jax.Array]:
         next_, second = carry
         rest = row.b - row.du[..., None] * next_ - row.du2[..., None] * second
         x = divided(row.d, rest)
@@ -157,7 +155,7 @@ def _back_substituted(
     return jnp.moveaxis(x, 0, -2)
 
 
-def _moved(pivot: jax.Array, largest: jax.Array, by: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _moved(pivot: jax.Array, largest: jax.Array, by: jax.Array) -> Pair:
     """A pivot, moved from 0 until no element up to `largest` overflows when divided by it; or it
     and the row are both scaled up, where that suffices.
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from dialect_handlers.common.linalg.householder import (
-    multiply_by_q,
-    product_of_reflections,
-    qr,
-)
+from dialect_handlers.common.linalg.householder import multiply_by_q, product_of_reflections, qr
 from dialect_handlers.common.linalg.pivoted_qr import pivoted_qr
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.lowering.context import Parts

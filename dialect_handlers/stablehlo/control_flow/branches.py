@@ -9,10 +9,7 @@ from typing import Any
 import onnx_ir as oir
 
 from dialect_handlers.common.parts import flat
-from dialect_handlers.common.subgraphs import (
-    grouped,
-    set_outputs,
-)
+from dialect_handlers.common.subgraphs import grouped, set_outputs
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.context import Parts

@@ -17,12 +17,7 @@ import onnx_ir as oir
 import sympy
 
 from dialect_handlers.common.parts import flat
-from dialect_handlers.common.subgraphs import (
-    grouped,
-    inputs_for,
-    scalar_content,
-    set_outputs,
-)
+from dialect_handlers.common.subgraphs import grouped, inputs_for, scalar_content, set_outputs
 from hlo2onnx.analysis.dim_arithmetic import fits, plain
 from hlo2onnx.analysis.loop_symbols import Extent
 from hlo2onnx.analysis.ranges import RANGE, Range, range_of_type
