@@ -153,6 +153,11 @@ class WindowAxis:
         reaches_in = self.gap == self.step == 1 and self.is_narrow
         return reaches_in and not is_cut and is_positive(self.extent)
 
+    @property
+    def never_holds(self) -> bool:
+        """Whether no position holds an element, as far as that is known: padding has cut all."""
+        return self.is_static and not self.elements.any()
+
     # -- static axes -------------------------------------------------------------------------
 
     @cached_property

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir.dialects import stablehlo
 
 from dialect_handlers.common.contraction import (
     Operand,
@@ -16,11 +17,11 @@ from dialect_handlers.common.contraction import (
     contract,
     zeros,
 )
-from dialect_handlers.common.padding import pad
+from dialect_handlers.common.windows import WindowAxis, lay_out, window_axes
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.dims import canonical, difference, is_static, multiple, product, quotient, total
+from hlo2onnx.ir.dims import canonical, difference, fixed, is_static, product, quotient
 from hlo2onnx.ir.shape_rules import INT64_MIN
-from hlo2onnx.ir.values import FLOATS, Dim, Shape, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import FLOATS, Dim, Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -35,82 +36,20 @@ from hlo2onnx.targets.decompositions.convolution import (
     swap_channels,
 )
 
-_SYMBOLIC_KERNEL = (
-    "the kernel's extent is dynamic",
-    "lower the function for a static kernel shape",
-)
-
-
-@dataclass(frozen=True)
-class Window:
-    """How the window moves along one spatial axis, in the spec's terms.
-
-    Attributes:
-        extent: Of the input.
-        size: Of the kernel.
-        low, high: Padding around the dilated input; negative cuts.
-    """
-
-    extent: Dim
-    size: Dim
-    stride: int
-    low: int
-    high: int
-    lhs_dilation: int
-    rhs_dilation: int
-    reversed: bool
-
-    @property
-    def reach(self) -> Dim:
-        """Distance from the first to the last element under the window."""
-        return multiple(difference(self.size, 1), self.rhs_dilation)
-
-    @property
-    def count(self) -> Dim:
-        """How many windows there are."""
-        spread = total(multiple(difference(self.extent, 1), self.lhs_dilation), 1)
-        extent = spread if self.extent != 0 else 0
-        room = canonical(extent + (self.low + self.high) - self.reach - 1)
-        if isinstance(room, int):
-            return max(room // self.stride + 1, 0)
-        return canonical(room // self.stride + 1)
-
-    @property
-    def cut_low(self) -> int:
-        """How much of the low end of a full ConvTranspose (where every output that an input
-        reaches is kept) is cut off; negative where zeros are added."""
-        return self._static_reach - self.low
-
-    @property
-    def cut_high(self) -> int:
-        """The same at the high end."""
-        return self._static_reach - self.high
-
-    @property
-    def _static_reach(self) -> int:
-        if not isinstance(self.reach, int):
-            raise UnsupportedOp(*_SYMBOLIC_KERNEL)
-        return self.reach
-
-    @property
-    def sees_padding_only(self) -> bool:
-        """Whether negative padding cuts off every element of the input."""
-        if not isinstance(self.extent, int):
-            return False
-        return min(self.low, self.high) <= -((self.extent - 1) * self.lhs_dilation + 1)
-
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution of real tensors: axes, windows by spatial axis, groups.
+    """A convolution of real tensors.
 
     Attributes:
         layout: StableHLO's dimension numbers.
-        windows: One per spatial axis.
+        windows: By spatial axis, how the kernel moves over the input.
+        reversal: By spatial axis, whether the kernel is reversed.
     """
 
-    layout: Any
-    windows: tuple[Window, ...]
+    layout: stablehlo.ConvDimensionNumbers
+    windows: Sequence[WindowAxis]
+    reversal: Sequence[bool]
     feature_groups: int
     batch_groups: int
 
@@ -123,9 +62,9 @@ class Convolution:
         """The convolution of two tensors of one element type."""
         dims = self._dims(shape_of(lhs), shape_of(rhs))
         empty = 0 in (*shape_of(lhs), *shape_of(rhs), *dims)
-        if empty or any(window.sees_padding_only for window in self.windows):
+        if empty or any(window.never_holds for window in self.windows):
             return zeros(em, dtype_of(lhs), dims)
-        transposed = any(window.lhs_dilation > 1 for window in self.windows)
+        transposed = any(window.gap > 1 for window in self.windows)
         x, w = self._input(em, lhs), self._kernel(em, rhs, mirrored=transposed)
         if not self.windows:
             y = _matmul(em, x, w, self.group)
@@ -169,10 +108,11 @@ class Convolution:
         """rhs as (outputs, inputs per group, kernel...), reversed where the window is, and where
         it is not if `mirrored`."""
         layout = self.layout
+        spatial = zip(layout.kernel_spatial_dimensions, self.windows, self.reversal, strict=True)
         axes = [
             axis
-            for axis, window in zip(layout.kernel_spatial_dimensions, self.windows, strict=True)
-            if window.reversed != mirrored and window.size != 1
+            for axis, window, is_reversed in spatial
+            if is_reversed != mirrored and window.window != 1
         ]
         count = len(axes)
         w = em.slice(rhs, [-1] * count, [INT64_MIN] * count, [-1] * count, axes)
@@ -192,60 +132,69 @@ def _matmul(em: Emitter, x: oir.Value, w: oir.Value, group: int) -> oir.Value:
 
 
 def _conv(
-    em: Emitter, x: oir.Value, w: oir.Value, windows: Sequence[Window], group: int
+    em: Emitter, x: oir.Value, w: oir.Value, windows: Sequence[WindowAxis], group: int
 ) -> oir.Value:
-    pads = [window.low for window in windows] + [window.high for window in windows]
+    pads = fixed([window.low for window in windows] + [window.high for window in windows])
     x = pad_spatial(em, x, [min(edge, 0) for edge in pads])
     attributes = {
-        "dilations": [window.rhs_dilation for window in windows],
+        "dilations": [window.step for window in windows],
         "pads": [max(edge, 0) for edge in pads],
         "strides": [window.stride for window in windows],
     }
     if dtype_of(x) not in FLOATS:
-        if not is_static(shape_of(w)[2:]):
-            raise UnsupportedOp(*_SYMBOLIC_KERNEL)
+        _static_sizes(windows)
         return conv_as_matmul(em, x, w, group=group, **attributes)
-    sizes = [window.size for window in windows]
-    kernel_shape = sizes if is_static(sizes) else None
+    sizes = [window.window for window in windows]
+    kernel_shape = fixed(sizes) if is_static(sizes) else None
     return em.Conv(x, w, group=group, kernel_shape=kernel_shape, **attributes)
 
 
 def _conv_transpose(
-    em: Emitter, x: oir.Value, w: oir.Value, windows: Sequence[Window], group: int
+    em: Emitter, x: oir.Value, w: oir.Value, windows: Sequence[WindowAxis], group: int
 ) -> oir.Value:
     """A convolution over a dilated input: ConvTranspose with the mirrored kernel and the dilation
-    as stride computes it for window stride 1; of more, every stride-th result is kept."""
-    cuts = [window.cut_low for window in windows] + [window.cut_high for window in windows]
+    as stride computes it for window stride 1; of more, every stride-th result is kept.
+
+    A full ConvTranspose keeps every output that an input reaches. `cuts` says how much of its low
+    ends and its high ends is cut off; a negative number adds zeros.
+    """
+    sizes = _static_sizes(windows)
+    reaches = fixed([difference(window.span, 1) for window in windows])
+    low, high = (fixed(edges) for edges in zip(*((w.low, w.high) for w in windows), strict=True))
+    cuts = [reach - edge for edge, reach in zip(low + high, reaches * 2, strict=True)]
     output_padding = [
-        -window.cut_high if 0 < -window.cut_high < window.lhs_dilation else 0 for window in windows
+        -cut if 0 < -cut < window.gap else 0
+        for cut, window in zip(cuts[len(windows) :], windows, strict=True)
     ]
     attributes: dict[str, Any] = {
-        "dilations": [window.rhs_dilation for window in windows],
+        "dilations": [window.step for window in windows],
         "output_padding": output_padding if any(output_padding) else None,
         "pads": [max(cut, 0) for cut in cuts],
-        "strides": [window.lhs_dilation for window in windows],
+        "strides": [window.gap for window in windows],
     }
     w = swap_channels(em, w, group)
     if dtype_of(x) not in FLOATS:
         y = conv_transpose_as_matmul(em, x, w, group=group, **attributes)
     else:
-        kernel_shape = [window.size for window in windows]
-        y = em.ConvTranspose(x, w, group=group, kernel_shape=kernel_shape, **attributes)
+        y = em.ConvTranspose(x, w, group=group, kernel_shape=sizes, **attributes)
     missing = [max(-cut, 0) for cut in cuts]
     for axis, extra in enumerate(output_padding, len(windows)):
         missing[axis] -= extra
     y = pad_spatial(em, y, missing)
     extents = shape_of(y)[2:]
-    return em.slice(
-        y,
-        [0] * len(windows),
-        extents,
-        [
-            window.stride if extent != 1 else 1
-            for window, extent in zip(windows, extents, strict=True)
-        ],
-        range(2, 2 + len(windows)),
-    )
+    strides = [
+        window.stride if extent != 1 else 1 for window, extent in zip(windows, extents, strict=True)
+    ]
+    return em.slice(y, [0] * len(windows), extents, strides, range(2, 2 + len(windows)))
+
+
+def _static_sizes(windows: Sequence[WindowAxis]) -> list[int]:
+    sizes = [window.window for window in windows]
+    if not is_static(sizes):
+        raise UnsupportedOp(
+            "the kernel's extent is dynamic", "lower the function for a static kernel shape"
+        )
+    return fixed(sizes)
 
 
 IGNORES = {"precision_config": "XLA computes at full precision on the CPU, whatever it says"}
@@ -259,11 +208,11 @@ def convolution(
     em: Emitter,
     op: Op,
     *,
-    dimension_numbers: Any,
+    dimension_numbers: stablehlo.ConvDimensionNumbers,
     feature_group_count: int,
     batch_group_count: int,
     window_strides: Sequence[int] = (),
-    padding: Any = None,
+    padding: np.ndarray | None = None,
     lhs_dilation: Sequence[int] = (),
     rhs_dilation: Sequence[int] = (),
     window_reversal: Sequence[bool] = (),
@@ -276,35 +225,27 @@ def convolution(
     lhs, rhs, *amounts = (em.parts(operand) for operand in op.operands)
     if len(types) != len(lhs):
         raise unsupported("mixed parts")
-    rank = len(dimension_numbers.input_spatial_dimensions)
-    edges: Any = np.zeros((rank, 2), int) if padding is None else np.reshape(padding, (rank, 2))
+    numbers = dimension_numbers
+    rank = len(numbers.input_spatial_dimensions)
+    edges: np.ndarray | list[list[Dim]] | None = padding
+    if padding is not None:
+        edges = np.reshape(padding, (rank, 2))
     if amounts:
         ((padding_value,),) = amounts
-        edges = np.array(dims_of(em, padding_value), object)
-        edges = edges.reshape(rank, 2)
-    if not is_static(edges.reshape(-1).tolist()):
-        if any(factor != 1 for factor in lhs_dilation):
-            raise UnsupportedOp(
-                "the padding around a dilated input depends on symbolic extents",
-                "lower the function with static spatial extents",
-            )
-        axes = dimension_numbers.input_spatial_dimensions
-        lhs = tuple(_padded(em, part, axes, edges) for part in lhs)
-        edges = np.zeros((rank, 2), int)
-    windows = tuple(
-        Window(*row)
-        for row in zip(
-            (shape_of(lhs[0])[axis] for axis in dimension_numbers.input_spatial_dimensions),
-            (shape_of(rhs[0])[axis] for axis in dimension_numbers.kernel_spatial_dimensions),
-            window_strides or (1,) * rank,
-            *edges.T.tolist(),
-            lhs_dilation or (1,) * rank,
-            rhs_dilation or (1,) * rank,
-            window_reversal or (False,) * rank,
-            strict=True,
-        )
+        flat = dims_of(em, padding_value)
+        edges = [flat[2 * axis : 2 * axis + 2] for axis in range(rank)]
+    windows = window_axes(
+        [shape_of(lhs[0])[axis] for axis in numbers.input_spatial_dimensions],
+        [shape_of(rhs[0])[axis] for axis in numbers.kernel_spatial_dimensions],
+        window_strides,
+        edges,
+        lhs_dilation,
+        rhs_dilation,
     )
-    conv = Convolution(dimension_numbers, windows, feature_group_count, batch_group_count)
+    lhs, windows = _padded(em, lhs, numbers.input_spatial_dimensions, windows)
+    reversal = window_reversal or [False] * rank
+    groups = feature_group_count, batch_group_count
+    conv = Convolution(numbers, windows, reversal, *groups)
 
     def real_product(x: oir.Value, y: oir.Value) -> oir.Value:
         return accumulate(em, lambda a, b: conv.apply(em, a, b), x, y, types[0].dtype)
@@ -312,10 +253,18 @@ def convolution(
     return complex_product(em, real_product, lhs, rhs)
 
 
-def _padded(em: Emitter, x: oir.Value, axes: Sequence[int], edges: Any) -> oir.Value:
-    """x with zeros around its spatial axes, as many as these (low, high) extents."""
-    low: list[Dim] = [0] * rank_of(x)
-    high: list[Dim] = [0] * rank_of(x)
-    for axis, (before, after) in zip(axes, edges.tolist(), strict=True):
-        low[axis], high[axis] = before, after
-    return pad(em, x, em.scalar_like(0, x), low, high, [0] * rank_of(x))
+def _padded(
+    em: Emitter, x: Parts, axes: Sequence[int], windows: Sequence[WindowAxis]
+) -> tuple[Parts, list[WindowAxis]]:
+    """x with the padding that is symbolic, and its windows without this padding."""
+    outside = {
+        axis: window
+        for axis, window in zip(axes, windows, strict=True)
+        if not is_static((window.low, window.high))
+    }
+    x = tuple(lay_out(em, part, outside, em.scalar_like(0, part)) for part in x)
+    inside = [
+        replace(window, extent=window.padded, low=0, high=0) if axis in outside else window
+        for axis, window in zip(axes, windows, strict=True)
+    ]
+    return x, inside

@@ -20,11 +20,10 @@ from dialect_handlers.common.scatter_updates import with_spare_rows
 from dialect_handlers.common.sort.sort import _by_comparing
 from dialect_handlers.common.splat import filled_like, zeros_like
 from dialect_handlers.common.subgraphs import known_integer, scalar_content, set_outputs
-from dialect_handlers.stablehlo.convolution import Window
 from hlo2onnx import translate
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.ir.values import Dim, Shape
+from hlo2onnx.ir.values import Shape
 from hlo2onnx.lowering.emitter import Emitter
 
 T = oir.DataType
@@ -157,27 +156,6 @@ def test_comparators_of_symbolic_extents_are_refused() -> None:
         return x
 
     Emitted(build, {"x": X}, {"x": (oir.SymbolicDim("n"), 3)})
-
-
-@pytest.mark.parametrize(
-    ("extent", "low", "high", "dilation", "expected"),
-    [
-        (3, -3, 0, 1, True),
-        (3, -2, 0, 1, False),
-        (3, 0, -3, 1, True),
-        (3, 5, -2, 1, False),
-        (3, -5, 0, 2, True),
-        (3, -4, 0, 2, False),
-        (1, -1, 0, 4, True),
-        (1, 0, 0, 1, False),
-        (oir.SymbolicDim("n"), -9, -9, 1, False),
-    ],
-)
-def test_windows_that_see_padding_only(
-    extent: Dim, low: int, high: int, dilation: int, expected: bool
-) -> None:
-    window = Window(extent, 2, 1, low, high, dilation, 1, False)
-    assert window.sees_padding_only == expected
 
 
 BITS = """

@@ -189,3 +189,23 @@ def test_what_a_pooling_node_does_along_a_symbolic_axis() -> None:
         {"low": N},
     ):
         assert not can_pool(replace(plain, **change)), change
+
+
+@pytest.mark.parametrize(
+    ("extent", "low", "high", "dilation", "expected"),
+    [
+        (3, -3, 0, 1, True),
+        (3, -2, 0, 1, False),
+        (3, 0, -3, 1, True),
+        (3, 5, -2, 1, False),
+        (3, -5, 0, 2, True),
+        (3, -4, 0, 2, False),
+        (1, -1, 0, 4, True),
+        (1, 0, 0, 1, False),
+        (N, -9, -9, 1, False),
+    ],
+)
+def test_padding_that_cuts_every_element(
+    extent: Dim, low: int, high: int, dilation: int, expected: bool
+) -> None:
+    assert WindowAxis(extent, 2, gap=dilation, low=low, high=high).never_holds == expected

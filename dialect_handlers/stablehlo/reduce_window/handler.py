@@ -70,7 +70,7 @@ def _windows(
     values = promoted(em, operands, block.arguments)
     inputs, inits = values[: len(values) // 2], values[len(values) // 2 :]
     dims = [axis.count for axis in axes]
-    if 0 in dims or any(axis.is_static and not axis.elements.any() for axis in axes):
+    if 0 in dims or any(axis.never_holds for axis in axes):
         return each(lambda x: em.expand(x, dims), inits)
     function = em.scalar_function(block)
     combiners = _combiners(em, block, inputs)
