@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.parts import flat
-from dialect_handlers.common.subgraphs import grouped, set_outputs
+from dialect_handlers.common.subgraphs import grouped, set_outputs, states_of
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
@@ -88,10 +88,7 @@ def _body(
     count: int,
 ) -> oir.Graph:
     """The body as a graph over carries and slices, in this order."""
-    carries = [
-        tuple(em.value(f"{em.scope}/carry", dtype_of(x), shape_of(x)) for x in parts)
-        for parts in inits
-    ]
+    carries = states_of(em, f"{em.scope}/carry", inits)
     slices = [
         em.value(
             f"{em.scope}/slice",
@@ -103,15 +100,12 @@ def _body(
     given = grouped(slices, [operand.type for operand in op.operands[:count]])
     with em.subgraph([*flat(carries), *slices], f"{em.scope}/body") as graph:
         returned = em.inline(op.block(0), [*given, *carries])
-        outputs, after = (
-            returned[: len(returned) - len(inits)],
-            returned[len(returned) - len(inits) :],
-        )
-        set_outputs(em, graph, flat([*after, *outputs]))
+        outputs = len(returned) - len(inits)
+        set_outputs(em, graph, flat([*returned[outputs:], *returned[:outputs]]))
     return graph
 
 
-def _nothing(em: Emitter, mlir_type: Any) -> Parts:
+def _nothing(em: Emitter, mlir_type: ir.Type) -> Parts:
     return tuple(
         em.const(np.empty(em.static_dims(mlir_type)), part.dtype) for part in parts_of(mlir_type)
     )

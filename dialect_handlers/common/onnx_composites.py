@@ -21,7 +21,7 @@ ONNX_PREFIX = "onnx."
 """How the name of such a composite begins; that of the operator follows."""
 
 Kind = onnx.defs.OpSchema.AttrType
-_CONVERSIONS: Mapping[Any, Callable[[Any], Any]] = {
+_CONVERSIONS: Mapping[onnx.defs.OpSchema.AttrType, Callable[[Any], Any]] = {
     Kind.FLOAT: float,
     Kind.FLOATS: lambda item: tuple(map(float, item)),
     Kind.INT: int,
@@ -32,7 +32,7 @@ _CONVERSIONS: Mapping[Any, Callable[[Any], Any]] = {
 }
 
 
-def named_operator(em: Emitter, op: Op, name: str, attributes: Mapping[str, Any]) -> list[Parts]:
+def named_operator(em: Emitter, op: Op, name: str, attributes: Mapping[str, object]) -> list[Parts]:
     """One node of an operator, which is to compute what the decomposition of the composite does.
 
     Raises:
@@ -56,7 +56,7 @@ def named_operator(em: Emitter, op: Op, name: str, attributes: Mapping[str, Any]
     return [(value,) for value in em.node(name, inputs, values, types)]
 
 
-def _check_counts(schema: Any, inputs: int, outputs: int) -> None:
+def _check_counts(schema: onnx.defs.OpSchema, inputs: int, outputs: int) -> None:
     for what, count, low, high in (
         ("operands", inputs, schema.min_input, schema.max_input),
         ("results", outputs, schema.min_output, schema.max_output),
@@ -65,7 +65,7 @@ def _check_counts(schema: Any, inputs: int, outputs: int) -> None:
             raise UnsupportedOp(f"{schema.name} has {low} to {high} {what}, not {count}")
 
 
-def _check_types(schema: Any, inputs: list[oir.Value]) -> None:
+def _check_types(schema: onnx.defs.OpSchema, inputs: list[oir.Value]) -> None:
     for index, x in enumerate(inputs):
         parameter = schema.inputs[min(index, len(schema.inputs) - 1)]
         if dtype_of(x) not in schema_dtypes(schema, parameter.type_str):
@@ -75,7 +75,7 @@ def _check_types(schema: Any, inputs: list[oir.Value]) -> None:
             )
 
 
-def _converted(schema: Any, key: str, item: Any) -> Any:
+def _converted(schema: onnx.defs.OpSchema, key: str, item: object) -> Any:
     known = schema.attributes.get(key)
     if known is None or known.type not in _CONVERSIONS:
         takes = ", ".join(schema.attributes) or "none"

@@ -8,11 +8,14 @@ halve(em, function, tensors)         any associative function, over the leading 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as oir
 
+from dialect_handlers.common.parts import each, flat, regrouped
 from dialect_handlers.common.regions import ARG_EXTREMES, Combiner
+from dialect_handlers.common.subgraphs import loop
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
@@ -84,76 +87,53 @@ def _ranks(em: Emitter, bound: Combiner, x: oir.Value, axis: int) -> oir.Value:
     return em.Where(is_nan, em.scalar_like(2, rank), rank)
 
 
-def halve(em: Emitter, function: Function, tensors: Sequence[Parts], rows: int) -> list[Parts]:
-    """Reduces the leading axis, of extent `rows` >= 1, to extent 1 in log2(rows) steps.
+def halve(em: Emitter, function: Function, tensors: Sequence[Parts]) -> list[Parts]:
+    """Reduces the leading axis, of extent at least 1, to extent 1 in log2(rows) steps.
 
-    Neighbours 0 and 1, 2 and 3, ... are combined at once, so that lhs always stands for the
-    earlier elements; a row left over goes to the next step as it is.
+    Each step combines neighbours 0 and 1, 2 and 3, ..., so that lhs always holds the earlier
+    elements. A row left over goes to the next step as it is. Over a symbolic axis the steps are
+    the trips of a Loop.
     """
-    tensors = list(tensors)
-    while rows > 1:
-        even = rows // 2 * 2
-        lhs, rhs = (
-            [
-                tuple(em.slice(part, [first], [even], [2], [0]) for part in parts)
-                for parts in tensors
-            ]
-            for first in (0, 1)
-        )
-        pairs = combine(em, function, lhs, rhs)
-        if even < rows:
-            pairs = [
-                tuple(
-                    em.concat([pair, em.slice(part, [even], [rows], axes=[0])], axis=0)
-                    for pair, part in zip(new, old, strict=True)
-                )
-                for new, old in zip(pairs, tensors, strict=True)
-            ]
-        tensors, rows = pairs, rows - even // 2
-    return tensors
+    rows, *rest = shape_of(tensors[0][0])
+    if isinstance(rows, int):
+        tensors = list(tensors)
+        while rows > 1:
+            tensors, rows = _halved(em, function, tensors, rows), rows - rows // 2
+        return tensors
 
-
-def halve_in_loop(em: Emitter, function: Function, tensors: Sequence[Parts]) -> list[Parts]:
-    """`halve` of a leading axis of symbolic extent, which is at least 1."""
-    rest = shape_of(tensors[0][0])[1:]
-    states = [
-        tuple(em.value("halved", dtype_of(part), (oir.SymbolicDim(None), *rest)) for part in parts)
-        for parts in tensors
-    ]
-    trip = em.value("trip", oir.DataType.INT64, [])
-    going_on = em.value("on", oir.DataType.BOOL, [])
-    flat = [part for parts in states for part in parts]
-    with em.subgraph([trip, going_on, *flat], "halving") as body:
-        rows = em.extents.extent_of(flat[0], 0)
-        for part in flat:
+    def step(_: oir.Value, states: list[Parts]) -> tuple[oir.Value, list[Parts]]:
+        rows = em.extents.extent_of(states[0][0], 0)
+        for part in flat(states):
             part.shape = oir.Shape((rows, *rest))
-        even: Dim = canonical(rows // 2 * 2)
-        lhs, rhs = (
-            [tuple(em.slice(x, [first], [even], [2], [0]) for x in parts) for parts in states]
-            for first in (0, 1)
-        )
-        results = [
-            em.concat([pair, em.slice(part, [even], [rows], axes=[0])], axis=0)
-            for new, old in zip(combine(em, function, lhs, rhs), states, strict=True)
-            for pair, part in zip(new, old, strict=True)
-        ]
+        results = _halved(em, function, states, rows)
         left = em.extents.value(canonical(rows - rows // 2))
-        body.outputs.append(em.squeeze(em.Greater(left, em.i64([1])), [0]))
-        body.outputs.extend(results)
-    initial = [part for parts in tensors for part in parts]
-    many = em.Greater(em.extents.value(shape_of(initial[0])[0]), em.i64([1]))
-    types = [(dtype_of(part), (oir.SymbolicDim(None), *rest)) for part in initial]
-    operands = [None, em.squeeze(many, [0]), *initial]
-    final = iter(em.node("Loop", operands, {"body": body}, types))
-    return [tuple(next(final) for _ in parts) for parts in tensors]
+        return em.squeeze(em.Greater(left, em.i64([1])), [0]), results
+
+    some: list[Dim] = [oir.SymbolicDim(None), *rest]
+    states = each(lambda part: em.value("halved", dtype_of(part), some), tensors)
+    many = em.squeeze(em.Greater(em.extents.value(rows), em.i64([1])), [0])
+    return loop(em, "halving", (None, many), tensors, states, step)
+
+
+def _halved(em: Emitter, function: Function, tensors: Sequence[Parts], rows: Dim) -> list[Parts]:
+    even = canonical(rows // 2 * 2)
+    lhs, rhs = (
+        each(lambda x, first=first: em.slice(x, [first], [even], [2], [0]), tensors)
+        for first in (0, 1)
+    )
+    pairs = combine(em, function, lhs, rhs)
+    if even == rows:
+        return pairs
+    left_over = each(lambda x: em.slice(x, [even], [rows], axes=[0]), tensors)
+    return each(lambda *parts: em.concat(parts, axis=0), pairs, left_over)
 
 
 def combine(
     em: Emitter, function: Function, lhs: Sequence[Parts], rhs: Sequence[Parts]
 ) -> list[Parts]:
     """function(lhs..., rhs...) with each result in the shape of its rhs."""
-    flat = iter(function(*lhs, *rhs))
-    return [tuple(_shaped_like(em, next(flat), part) for part in parts) for parts in rhs]
+    results = regrouped(function(*lhs, *rhs), rhs)
+    return each(partial(_shaped_like, em), results, rhs)
 
 
 def _shaped_like(em: Emitter, x: oir.Value, like: oir.Value) -> oir.Value:

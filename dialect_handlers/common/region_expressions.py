@@ -6,10 +6,10 @@ a comparison is written in; calls of private functions are looked into.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
+from jaxlib.mlir import ir
 
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -33,6 +33,10 @@ _NO_FUNCTION = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.r
 """Ops that may give something else each time."""
 
 
+Term = tuple[Hashable, tuple[int, ...]]
+"""The label of an expression and the numbers of its operands."""
+
+
 class Expressions:
     """Value numbering: structurally equal expressions have equal numbers.
 
@@ -42,12 +46,12 @@ class Expressions:
 
     def __init__(self, em: Emitter) -> None:
         self._em = em
-        self._numbers: dict[tuple[Any, tuple[int, ...]], int] = {}
-        self._terms: list[tuple[Any, tuple[int, ...]]] = []
+        self._numbers: dict[Term, int] = {}
+        self._terms: list[Term] = []
         self._calls: list[str] = []
-        self.values: dict[int, Any] = {}
+        self.values: dict[int, ir.Value] = {}
 
-    def _number(self, label: Any, operands: tuple[int, ...] = ()) -> int:
+    def _number(self, label: Hashable, operands: tuple[int, ...] = ()) -> int:
         term = (label, operands)
         if term not in self._numbers:
             self._numbers[term] = len(self._terms)
@@ -65,7 +69,7 @@ class Expressions:
         sign = "-" if np.signbit(np.float64(number)) else "+"
         return self._number(("constant", element, sign, repr(abs(number))))
 
-    def node(self, label: Any, *operands: int) -> int:
+    def node(self, label: Hashable, *operands: int) -> int:
         """An op applied to numbered operands; the label holds all that distinguishes the op."""
         if label in _MIRRORED:
             label, operands = _MIRRORED[label], operands[::-1]
@@ -75,7 +79,7 @@ class Expressions:
 
     # -- reading expressions --------------------------------------------------------------------
 
-    def term(self, number: int) -> tuple[Any, tuple[int, ...]]:
+    def term(self, number: int) -> Term:
         """The label and the operands of an expression."""
         return self._terms[number]
 
@@ -95,7 +99,7 @@ class Expressions:
 
     # -- from MLIR --------------------------------------------------------------------------------
 
-    def of_block(self, block: Any, arguments: Sequence[int] | None = None) -> list[int]:
+    def of_block(self, block: ir.Block, arguments: Sequence[int] | None = None) -> list[int]:
         """The numbers of what a block returns, its own arguments first in line by default."""
         outermost = arguments is None
         if arguments is None:
@@ -109,7 +113,7 @@ class Expressions:
             self.values = {number: value for value, number in reversed(known.items())}
         return [self._of_value(value, known) for value in operations[-1].operands]
 
-    def _of_value(self, value: Any, known: dict[Any, int]) -> int:
+    def _of_value(self, value: ir.Value, known: dict[ir.Value, int]) -> int:
         if value in known:
             return known[value]
         operation = defining_operation(value)

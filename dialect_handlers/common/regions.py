@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -29,6 +28,8 @@ from hlo2onnx.ir.values import FLOATS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.types import element_type, parts_of
+
+Number = int | float | np.generic | np.ndarray
 
 
 class Combiner(StrEnum):
@@ -109,7 +110,7 @@ def neutral(combiner: Combiner, dtype: oir.DataType) -> np.generic:
     Defined for ADD, MULTIPLY, MINIMUM, MAXIMUM, AND, OR and XOR.
     """
     lowest, highest = _limits(dtype)
-    elements: dict[Combiner, Any] = {
+    elements: dict[Combiner, Number] = {
         Combiner.ADD: -0.0 if dtype in FLOATS else 0,
         Combiner.MULTIPLY: 1,
         Combiner.MINIMUM: highest,
@@ -130,7 +131,7 @@ def is_neutral(em: Emitter, combiner: Combiner, init: oir.Value) -> bool:
     return elements is not None and bool((elements == neutral(combiner, dtype_of(init))).all())
 
 
-def _limits(dtype: oir.DataType) -> tuple[Any, Any]:
+def _limits(dtype: oir.DataType) -> tuple[Number, Number]:
     """The least and the greatest element, infinities where the type has them."""
     if dtype == oir.DataType.BOOL:
         return False, True

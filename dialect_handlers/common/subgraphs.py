@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.parts import each, flat, regrouped
 from hlo2onnx.analysis.loop_symbols import Extent
@@ -17,7 +17,7 @@ from hlo2onnx.lowering.shape_arithmetic import contents_of
 from hlo2onnx.mlir.types import parts_of
 
 
-def inputs_for(em: Emitter, initial: Any, name: str) -> Parts:
+def inputs_for(em: Emitter, initial: ir.Value, name: str) -> Parts:
     """Inputs of a subgraph for a StableHLO value that starts as this one; a dynamic extent is
     that of the start."""
     types = parts_of(initial.type)
@@ -43,7 +43,7 @@ def set_outputs(em: Emitter, graph: oir.Graph, values: Iterable[oir.Value]) -> N
         graph.outputs.append(value)
 
 
-def grouped(values: Sequence[oir.Value], like: Iterable[Any]) -> list[Parts]:
+def grouped(values: Sequence[oir.Value], like: Iterable[ir.Type]) -> list[Parts]:
     """The values as the parts of StableHLO values of these MLIR types."""
     rest = iter(values)
     return [tuple(next(rest) for _ in parts_of(mlir_type)) for mlir_type in like]
@@ -96,7 +96,7 @@ def loop(
     return regrouped(made, initial)
 
 
-def known_integer(em: Emitter, value: Any) -> np.ndarray | None:
+def known_integer(em: Emitter, value: ir.Value) -> np.ndarray | None:
     """The content of a StableHLO value if it is an integer or boolean scalar known now."""
     parts = em.parts(value)
     if len(parts) != 1 or len(parts[0].shape or ()) or parts[0].dtype is None:
@@ -107,7 +107,7 @@ def known_integer(em: Emitter, value: Any) -> np.ndarray | None:
     return content.reshape(())
 
 
-def scalar_content(em: Emitter, value: Any) -> np.ndarray | Extent | None:
+def scalar_content(em: Emitter, value: ir.Value) -> np.ndarray | Extent | None:
     """The same, or what an integer scalar is that follows from shapes."""
     known, parts = known_integer(em, value), em.parts(value)
     if known is not None or not em.has_symbols or len(parts) != 1 or shape_of(parts[0]):

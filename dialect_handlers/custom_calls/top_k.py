@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.sort.sort import sort_by_region
 from dialect_handlers.common.sort.top_k import largest_of
@@ -68,7 +68,7 @@ def dynamic_approx_top_k(
 
 
 def _first_of(
-    em: Emitter, values: Sequence[Any], comparator: str, axis: int, k: Dim
+    em: Emitter, values: Sequence[ir.Value], comparator: str, axis: int, k: Dim
 ) -> list[Parts]:
     block = em.context.functions[comparator].regions[0].blocks[0]
     return sort_by_region(em, block, values[: len(values) // 2], axis, k)

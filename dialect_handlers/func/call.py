@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dialect_handlers.common.onnx_composites import ONNX_PREFIX, named_operator
 from dialect_handlers.common.random.threefry import is_threefry2x32, threefry2x32
@@ -35,7 +34,7 @@ def composite(
     *,
     decomposition: str,
     name: str = "",
-    composite_attributes: Mapping[str, Any] | None = None,
+    composite_attributes: Mapping[str, object] | None = None,
 ) -> list[Parts]:
     """composite "name" (args) -> its decomposition; "onnx.<Operator>" -> that operator."""
     if name.startswith(ONNX_PREFIX):

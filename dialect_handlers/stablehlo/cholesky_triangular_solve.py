@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
@@ -45,20 +43,13 @@ def triangular_solve(
 ) -> list[Parts]:
     """triangular_solve(a, b) -> X with op(a) X = b, or X op(a) = b."""
     a, b = (em.parts(operand) for operand in op.operands)
-    return em.through_jax(
-        solve,
-        a,
-        b,
-        left_side=left_side,
-        lower=lower,
-        unit_diagonal=unit_diagonal,
-        transpose_a=transpose_a,
-    )
+    sides = {"left_side": left_side, "lower": lower, "unit_diagonal": unit_diagonal}
+    return em.through_jax(solve, a, b, transpose_a=transpose_a, **sides)
 
 
-def solve(a: jax.Array, b: jax.Array, **attributes: Any) -> jax.Array:
+def solve(a: jax.Array, b: jax.Array, *, transpose_a: str, **sides: bool) -> jax.Array:
     """`solve_triangular` for matrices of any float type; 16 bits are rounded once, at the end."""
-    x = solve_triangular(_single(a), _single(b), **attributes)
+    x = solve_triangular(_single(a), _single(b), transpose_a=transpose_a, **sides)
     return x.astype(b.dtype)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
@@ -166,17 +165,19 @@ def _conv_transpose(
         -cut if 0 < -cut < window.gap else 0
         for cut, window in zip(cuts[len(windows) :], windows, strict=True)
     ]
-    attributes: dict[str, Any] = {
+    attributes = {
         "dilations": [window.step for window in windows],
-        "output_padding": output_padding if any(output_padding) else None,
         "pads": [max(cut, 0) for cut in cuts],
         "strides": [window.gap for window in windows],
     }
     w = swap_channels(em, w, group)
+    padding = output_padding if any(output_padding) else None
     if dtype_of(x) not in FLOATS:
-        y = conv_transpose_as_matmul(em, x, w, group=group, **attributes)
+        y = conv_transpose_as_matmul(em, x, w, group=group, output_padding=padding, **attributes)
     else:
-        y = em.ConvTranspose(x, w, group=group, kernel_shape=sizes, **attributes)
+        y = em.ConvTranspose(
+            x, w, group=group, kernel_shape=sizes, output_padding=padding, **attributes
+        )
     missing = [max(-cut, 0) for cut in cuts]
     for axis, extra in enumerate(output_padding, len(windows)):
         missing[axis] -= extra

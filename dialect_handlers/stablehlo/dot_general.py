@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import onnx_ir as oir
+from jaxlib.mlir.dialects import stablehlo
 
 from dialect_handlers.common.contraction import Operand, accumulate, complex_product, contract
 from hlo2onnx.limitations import unsupported
@@ -22,7 +21,9 @@ IGNORES = {
 
 @handles("stablehlo.dot_general", ignores=IGNORES)
 @handles("stablehlo.dot_general", form="complex", ignores=IGNORES)
-def dot_general(em: Emitter, op: Op, *, dot_dimension_numbers: Any) -> Parts:
+def dot_general(
+    em: Emitter, op: Op, *, dot_dimension_numbers: stablehlo.DotDimensionNumbers
+) -> Parts:
     """dot_general(lhs, rhs) -> MatMul, with the Transposes and Reshapes that it takes."""
     numbers = dot_dimension_numbers
     lhs, rhs = (em.parts(operand) for operand in op.operands)

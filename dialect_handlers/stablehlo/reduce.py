@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import (
     combine,
     first_extreme,
     halve,
-    halve_in_loop,
     has_reducer,
     reduce_axes,
 )
@@ -44,9 +44,9 @@ def reduce(em: Emitter, op: Op, *, dimensions: tuple[int, ...]) -> list[Parts]:
     if 0 in extents:
         x = inputs[0][0]
         dims = [dim for axis, dim in enumerate(shape_of(x)) if axis not in dimensions]
-        return [tuple(em.expand(part, dims) for part in init) for init in inits]
+        return each(lambda init: em.expand(init, dims), inits)
     if all(extent == 1 for extent in extents):
-        return [tuple(em.squeeze(part, dimensions) for part in parts) for parts in inputs]
+        return each(lambda x: em.squeeze(x, dimensions), inputs)
     combiner = recognise(em, op.block(0))
     if (
         combiner in ARG_EXTREMES
@@ -130,21 +130,9 @@ def _by_halving(
     order = [*sorted(dimensions), *kept]
     rows = product(dims[axis] for axis in dimensions)
     kept_dims = [dims[axis] for axis in kept]
-    leading = [
-        tuple(em.reshape(em.transpose(part, order), [rows, *kept_dims]) for part in parts)
-        for parts in inputs
-    ]
+    leading = each(lambda x: em.reshape(em.transpose(x, order), [rows, *kept_dims]), inputs)
     if inits is not None:
-        leading = [
-            tuple(
-                em.concat([em.expand(init, [1, *kept_dims]), part], 0)
-                for init, part in zip(first, parts, strict=True)
-            )
-            for first, parts in zip(inits, leading, strict=True)
-        ]
-    function = em.scalar_function(op.block(0))
-    if isinstance(rows, int):
-        halved = halve(em, function, leading, rows)
-    else:
-        halved = halve_in_loop(em, function, leading)
-    return [tuple(em.reshape(part, kept_dims) for part in parts) for parts in halved]
+        first = each(lambda init: em.expand(init, [1, *kept_dims]), inits)
+        leading = each(lambda *parts: em.concat(parts, 0), first, leading)
+    halved = halve(em, em.scalar_function(op.block(0)), leading)
+    return each(lambda x: em.reshape(x, kept_dims), halved)

@@ -56,7 +56,7 @@ def test_halving_keeps_the_order(rows: int) -> None:
         def product(lhs: Any, rhs: Any) -> list[oir.Value]:
             return [em.MatMul(lhs[0], rhs[0])]
 
-        ((result,),) = halve(em, product, [(x,)], rows)
+        ((result,),) = halve(em, product, [(x,)])
         return result
 
     made = Emitted(build, {"x": x})

@@ -9,10 +9,10 @@ being the XOR of the key's two and a constant (Salmon et al., "Parallel random n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.analysis.integer_evaluation import evaluate
@@ -98,7 +98,7 @@ def _added(em: Emitter, keys: Sequence[oir.Value]) -> list[oir.Value]:
 _LANES = 16
 
 
-def is_threefry2x32(function: Any, functions: Mapping[str, Any]) -> bool:
+def is_threefry2x32(function: ir.OpView, functions: Mapping[str, ir.OpView]) -> bool:
     """Whether a function takes (extents..., key, key, counter, counter) and gives their random
     bits.
 
@@ -119,7 +119,7 @@ def is_threefry2x32(function: Any, functions: Mapping[str, Any]) -> bool:
     return all(map(np.array_equal, results, _reference(*numbers)))
 
 
-def _is_words(mlir_type: Any) -> bool:
+def _is_words(mlir_type: ir.Type) -> bool:
     return is_tensor(mlir_type) and element_type(mlir_type) == "ui32"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as oir
 
+from dialect_handlers.common.parts import each
 from dialect_handlers.common.sort.sort_keys import Key, top_k
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -50,10 +51,8 @@ def by_rank(
 ) -> oir.Value:
     """Sorts by how many elements come before each one: element j before i where the comparator
     says so or, j < i, where it does not say that i comes before j."""
-    own, others = (
-        [tuple(em.unsqueeze(part, [inserted]) for part in parts) for parts in operands]
-        for inserted in (axis + 1, axis)
-    )
+    own = each(lambda x: em.unsqueeze(x, [axis + 1]), operands)
+    others = each(lambda x: em.unsqueeze(x, [axis]), operands)
     rank, count = len(dims) + 1, np.arange(dims[axis], dtype=np.int32)
     i, j = _column(em, count, rank, axis), _column(em, count, rank, axis + 1)
     not_after = em.And(em.Less(j, i), em.Not(_compare(comparator, own, others)))
@@ -117,10 +116,8 @@ def _exchanged(
     other = em.Gather(own, partner, axis=axis)
     is_high = em.reshape(is_high, [extent if a == axis else 1 for a in range(len(dims))])
     first, second = em.Where(is_high, other, own), em.Where(is_high, own, other)
-    lhs, rhs = (
-        [tuple(em.GatherElements(part, at, axis=axis) for part in parts) for parts in operands]
-        for at in (first, second)
-    )
+    lhs = each(lambda x: em.GatherElements(x, first, axis=axis), operands)
+    rhs = each(lambda x: em.GatherElements(x, second, axis=axis), operands)
     came_later = em.Less(second, first)
     ties = em.And(came_later, em.Not(_compare(comparator, lhs, rhs)))
     exchanged = em.Or(_compare(comparator, rhs, lhs), ties)

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import permutations
-from typing import Any
+
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.region_expressions import Expressions
 from hlo2onnx.lowering.emitter import Emitter
@@ -41,12 +42,12 @@ class SortKey:
         descending: Whether the greater one comes first.
     """
 
-    value: Any
+    value: ir.Value
     order: Order
     descending: bool
 
 
-def sort_keys(em: Emitter, block: Any) -> list[SortKey] | None:
+def sort_keys(em: Emitter, block: ir.Block) -> list[SortKey] | None:
     """The keys of a comparator, the one that decides first in front; None if it has none.
 
     LE and GE are taken for LT and GT: what equals itself has no place before itself.

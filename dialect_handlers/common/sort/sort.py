@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.sort.comparator_sort import order_by_comparing
 from dialect_handlers.common.sort.comparators import SortKey, sort_keys
@@ -18,7 +18,7 @@ from hlo2onnx.mlir.values import counts_along
 
 
 def sort_by_region(
-    em: Emitter, block: Any, operands: Sequence[Any], axis: int, k: Dim | None = None
+    em: Emitter, block: ir.Block, operands: Sequence[ir.Value], axis: int, k: Dim | None = None
 ) -> list[Parts]:
     """MLIR values sorted together along the axis, stably; the first k elements, or all.
 
@@ -45,7 +45,7 @@ def sort_by_region(
     return results
 
 
-def _keys(em: Emitter, block: Any, key: SortKey, inputs: Sequence[Parts]) -> list[Key]:
+def _keys(em: Emitter, block: ir.Block, key: SortKey, inputs: Sequence[Parts]) -> list[Key]:
     """What the comparator compares, of all elements at once: lhs and rhs are the same tensors."""
     function = em.scalar_function(block, [key.value])
     (tensor,) = function(*(parts for parts in inputs for _ in range(2)))
@@ -53,7 +53,7 @@ def _keys(em: Emitter, block: Any, key: SortKey, inputs: Sequence[Parts]) -> lis
 
 
 def _by_comparing(
-    em: Emitter, block: Any, inputs: Sequence[Parts], axis: int, k: Dim | None
+    em: Emitter, block: ir.Block, inputs: Sequence[Parts], axis: int, k: Dim | None
 ) -> oir.Value:
     dims = [dim for dim in shape_of(inputs[0][0]) if isinstance(dim, int)]
     if len(dims) != len(shape_of(inputs[0][0])):

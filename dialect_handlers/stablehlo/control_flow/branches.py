@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.parts import flat
 from dialect_handlers.common.subgraphs import grouped, set_outputs
@@ -58,7 +58,7 @@ def _predicate(index: oir.Value) -> oir.Value | None:
 
 
 def _choose(
-    em: Emitter, op: Op, index: oir.Value, branches: Sequence[tuple[int, Any]]
+    em: Emitter, op: Op, index: oir.Value, branches: Sequence[tuple[int, ir.Block]]
 ) -> list[Parts]:
     """The branch of this number; of a greater one, the last."""
     if len(branches) == 1:
@@ -73,7 +73,9 @@ def _choose(
     )
 
 
-def _either(em: Emitter, op: Op, condition: oir.Value, then: Any, otherwise: Any) -> list[Parts]:
+def _either(
+    em: Emitter, op: Op, condition: oir.Value, then: ir.Block, otherwise: ir.Block
+) -> list[Parts]:
     known = em.facts.truth(condition)
     if known is not None:
         return em.inline(then if known else otherwise, [])

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
 import sympy
+from jaxlib.mlir import ir
 
 from dialect_handlers.common.parts import flat
 from dialect_handlers.common.subgraphs import grouped, inputs_for, scalar_content, set_outputs
@@ -99,7 +99,7 @@ def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[
     return _with(initial, {**final, **stacks, **_counters(em, form, initial, trips)})
 
 
-def _shape(em: Emitter, value: Any) -> Shape:
+def _shape(em: Emitter, value: ir.Value) -> Shape:
     parts = em.parts(value)
     return shape_of(parts[0]) if parts else ()
 

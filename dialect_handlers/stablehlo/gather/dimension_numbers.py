@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from jaxlib.mlir.dialects import stablehlo
 
 from dialect_handlers.common.dimension_numbers import (
     WindowDimensions,
@@ -66,7 +67,10 @@ class GatherDimensions(WindowDimensions):
 
 
 def read_numbers(
-    numbers: Any, sizes: Sequence[Dim], operand: Sequence[Dim], starts: Sequence[Dim]
+    numbers: stablehlo.GatherDimensionNumbers,
+    sizes: Sequence[Dim],
+    operand: Sequence[Dim],
+    starts: Sequence[Dim],
 ) -> GatherDimensions:
     """Sorts the axes of a gather.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir.dialects import stablehlo
 
 from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
 from dialect_handlers.stablehlo.gather.dimension_numbers import GatherDimensions, read_numbers
@@ -21,21 +21,33 @@ IGNORES = {"indices_are_sorted": "a licence to be fast"}
 
 
 @handles("stablehlo.gather", form="parts", ignores=IGNORES)
-def gather(em: Emitter, op: Op, *, dimension_numbers: Any, slice_sizes: Sequence[int]) -> oir.Value:
+def gather(
+    em: Emitter,
+    op: Op,
+    *,
+    dimension_numbers: stablehlo.GatherDimensionNumbers,
+    slice_sizes: Sequence[int],
+) -> oir.Value:
     """gather(x, starts) -> the slices of x that begin at the starts, by the cheapest strategy."""
     x, starts = em.operands(op)
     return _gathered(em, x, starts, dimension_numbers, slice_sizes)
 
 
 @handles("stablehlo.dynamic_gather", form="parts", ignores=IGNORES)
-def dynamic_gather(em: Emitter, op: Op, *, dimension_numbers: Any) -> oir.Value:
+def dynamic_gather(
+    em: Emitter, op: Op, *, dimension_numbers: stablehlo.GatherDimensionNumbers
+) -> oir.Value:
     """dynamic_gather(x, starts, sizes) -> gather of slices of sizes that may be symbolic."""
     x, starts, sizes = em.operands(op)
     return _gathered(em, x, starts, dimension_numbers, dims_of(em, sizes))
 
 
 def _gathered(
-    em: Emitter, x: oir.Value, starts: oir.Value, numbers: Any, sizes: Sequence[Dim]
+    em: Emitter,
+    x: oir.Value,
+    starts: oir.Value,
+    numbers: stablehlo.GatherDimensionNumbers,
+    sizes: Sequence[Dim],
 ) -> oir.Value:
     n = read_numbers(numbers, sizes, shape_of(x), shape_of(starts))
     dims = [n.extent(axis) for axis in n.windows]

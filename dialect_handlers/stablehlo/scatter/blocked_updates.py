@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 import onnx_ir as oir
 
 from dialect_handlers.common.dimension_numbers import Axis, Batch
-from dialect_handlers.common.parts import flat
+from dialect_handlers.common.parts import each, flat, regrouped
 from dialect_handlers.common.scatter_updates import Region, scatter_in_order, with_spare_rows
-from dialect_handlers.common.subgraphs import set_outputs
+from dialect_handlers.common.subgraphs import set_outputs, states_of
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.ir.dims import fixed
@@ -58,7 +58,7 @@ def scatter_blocks(
     spare = places.reach(layout, depth) + 1
     if valid is not None and COPY_RATIO * spare <= size:
         first, valid = em.Where(valid, first, em.i64(size)), None
-        xs = [tuple(with_spare_rows(em, part, spare) for part in parts) for parts in xs]
+        xs = each(lambda x: with_spare_rows(em, x, spare), xs)
     if shape_of(first)[0] != total:
         first = em.expand(first, [total, *shape_of(first)[1:]])
     tensors = [first, *flat(updates)]
@@ -68,27 +68,23 @@ def scatter_blocks(
     def scattered(states: Sequence[Parts], given: Sequence[oir.Value]) -> list[Parts]:
         index = places.index(layout, depth, given[0])
         rest = iter(given[1:])
-        news = [tuple(next(rest) for _ in parts) for parts in updates]
+        news = regrouped(rest, updates)
         return scatter_in_order(em, region, states, index, news, next(rest, None), 1)
 
     whole = [em.slice(part, [0], [blocks * rows], axes=[0]) for part in tensors]
     stacked = [em.reshape(part, [blocks, rows, *_dims(part)[1:]]) for part in whole]
-    states = [
-        tuple(em.value("scattered", dtype_of(part), shape_of(part)) for part in parts)
-        for parts in xs
-    ]
+    states = states_of(em, "scattered", xs)
     given = [em.value("block", dtype_of(part), shape_of(part)[1:]) for part in stacked]
     with em.subgraph([*flat(states), *given], "blocks") as body:
         set_outputs(em, body, flat(scattered(states, given)))
     initial = flat(xs)
     types = [(dtype_of(part), shape_of(part)) for part in initial]
     attributes = {"body": body, "num_scan_inputs": len(given)}
-    final = iter(em.node("Scan", [*initial, *stacked], attributes, types))
-    done = [tuple(next(final) for _ in parts) for parts in xs]
+    done = regrouped(em.node("Scan", [*initial, *stacked], attributes, types), xs)
     if blocks * rows < total:
         left = [em.slice(part, [blocks * rows], [total], axes=[0]) for part in tensors]
         done = scattered(done, left)
-    return [tuple(em.slice(part, [0], [size]) for part in parts) for parts in done]
+    return each(lambda x: em.slice(x, [0], [size]), done)
 
 
 def _count(dims: Iterable[Dim]) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from jaxlib.mlir.dialects import stablehlo
 
 from dialect_handlers.common.dimension_numbers import (
     Axis,
@@ -88,7 +89,10 @@ class ScatterDimensions(WindowDimensions):
 
 
 def read_numbers(
-    numbers: Any, operand: Sequence[Dim], indices: Sequence[Dim], updates: Sequence[Dim]
+    numbers: stablehlo.ScatterDimensionNumbers,
+    operand: Sequence[Dim],
+    indices: Sequence[Dim],
+    updates: Sequence[Dim],
 ) -> ScatterDimensions:
     """Sorts the axes of a scatter.
 

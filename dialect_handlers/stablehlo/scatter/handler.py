@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
+from jaxlib.mlir.dialects import stablehlo
 
 from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
 from dialect_handlers.common.parts import each
@@ -28,7 +29,7 @@ from dialect_handlers.common.update_window import (
 from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block, scatter_blocks
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
-from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import at_most, product
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
@@ -42,7 +43,11 @@ SORTED = {"indices_are_sorted": "a licence to be fast"}
 @handles("stablehlo.scatter", form="real", ignores=SORTED)
 @handles("stablehlo.scatter", form="complex", ignores=SORTED)
 def scatter(
-    em: Emitter, op: Op, *, scatter_dimension_numbers: Any, unique_indices: bool = False
+    em: Emitter,
+    op: Op,
+    *,
+    scatter_dimension_numbers: stablehlo.ScatterDimensionNumbers,
+    unique_indices: bool = False,
 ) -> list[Parts]:
     """scatter(inputs, indices, updates) -> the inputs, each window of updates combined into them.
 
@@ -94,30 +99,19 @@ def _one_window(
             return list(inputs)
         valid = em.reshape(valid, [])
     order = sorted(range(len(n.windows)), key=lambda place: _operand_axis(n.windows[place]))
-    news = [
-        tuple(em.reshape(em.transpose(part, order), n.sizes) for part in parts) for parts in updates
-    ]
+    news = each(lambda x: em.reshape(em.transpose(x, order), n.sizes), updates)
     if places.constant is not None and valid is None and _is_padded(n, region):
         known = np.zeros(len(n.dims), np.int64)
         known[places.axes] = places.constant.reshape(-1)
         return combine(em, region.function, inputs, _padded(em, n, region, known, news))
     overwrites = all(name == Combiner.RHS for name in region.combiners)
     if not overwrites or valid is not None:
-        olds = [
-            tuple(read_window(em, part, list(n.sizes), starts) for part in parts)
-            for parts in inputs
-        ]
+        olds = each(lambda x: read_window(em, x, n.sizes, starts), inputs)
     if not overwrites:
         news = combine(em, region.function, olds, news)
     if valid is not None:
-        news = [
-            tuple(em.Where(valid, new, old) for new, old in zip(*parts, strict=True))
-            for parts in zip(news, olds, strict=True)
-        ]
-    return [
-        tuple(write_window(em, x, new, starts) for x, new in zip(*parts, strict=True))
-        for parts in zip(inputs, news, strict=True)
-    ]
+        news = each(partial(em.Where, valid), news, olds)
+    return each(lambda x, new: write_window(em, x, new, starts), inputs, news)
 
 
 def _is_padded(n: ScatterDimensions, region: Region) -> bool:
@@ -135,7 +129,8 @@ def _padded(
         return list(windows)
     padded: list[Parts] = []
     for name, parts in zip(region.combiners, windows, strict=True):
-        assert name is not None
+        if name is None:
+            raise InternalError("a region without a name has no neutral element")
         dtype = dtype_of(parts[0])
         around = em.scalar(neutral(name, dtype), dtype)
         padded.append(tuple(em.Pad(x, em.i64(pads), around) for x in parts))
