@@ -17,9 +17,9 @@ T = oir.DataType
 def convert(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """x as `dtype`, as stablehlo.convert does it.
 
-    Integers wrap, floats round to nearest even, float to integer truncates, saturates and makes 0
-    of NaN, anything but 0 is true. Where that is what ONNX's Cast does, it is one Cast; an integer
-    on its way to bf16, and f64 to f16 or bf16, is rounded to f32 first, as XLA does on the CPU.
+    Integers wrap. Floats round to nearest even. Float to integer truncates and saturates; NaN
+    becomes 0. Every number but 0 is true. Integers to bf16, and f64 to f16 or bf16, round to f32
+    first, as in XLA on the CPU. One Cast suffices where ONNX's Cast does the same.
     """
     source = dtype_of(x)
     if source in FLOATS and source.bitwidth < 16:
@@ -41,8 +41,8 @@ def convert(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
 def _to_integer(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     """Cast, whose result outside the type's range is undefined, on clipped values only.
 
-    The integer type's maximum may lie between two floats: then everything from the power of two
-    above it on is replaced after the Cast.
+    Where the integer type's maximum lies between two floats, a Where behind the Cast replaces
+    everything from the next power of two on.
     """
     if dtype_of(x).bitwidth < 32:
         x = em.cast(x, T.FLOAT)
@@ -51,11 +51,11 @@ def _to_integer(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     bounds = em.facts.float_range(x)
     if not em.facts.nan_free(x):
         x = em.Where(em.IsNaN(x), em.scalar_like(0, x), x)
-    # Truncation brings what lies less than 1 outside back in.
+    # Truncation brings numbers less than 1 outside the range back in.
     inside = low - 1 < bounds.low and bounds.high < high + 1
     clipped = x if inside else em.Clip(x, em.scalar_like(low, x), em.scalar_like(top, x))
     if dtype.bitwidth < 8:
-        clipped = em.cast(clipped, T.INT8)  # ORT rounds on its way to 2 or 4 bits
+        clipped = em.cast(clipped, T.INT8)  # ORT rounds in casts to 2 or 4 bits
     result = em.cast(clipped, dtype)
     if top < high and not bounds.high <= top:
         above = em.GreaterOrEqual(x, em.scalar_like(high + 1, x))
@@ -82,11 +82,11 @@ _ABOVE_F8 = frozenset(
     {T.FLOAT, T.DOUBLE, T.BFLOAT16, T.FLOAT16, T.INT16, T.INT32, T.INT64}
     | {T.UINT16, T.UINT32, T.UINT64}
 )
-"""Types with values above those limits that are not infinite."""
+"""Types with finite values above those limits."""
 
 
 def _overflowing(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
-    """x with what rounds above the largest number of `dtype` made infinite."""
+    """x, infinite where it rounds above the largest number of `dtype`."""
     above = em.Greater(em.Abs(x), em.scalar_like(_OVERFLOW[dtype], x))
     return em.Where(above, em.Mul(x, em.scalar_like(math.inf, x)), x)
 
@@ -96,7 +96,7 @@ _LARGEST = 2.0**127
 
 
 def _below_the_largest(em: Emitter, x: oir.Value) -> oir.Value:
-    """x with the largest number of f8E8M0 for what rounds down to it, of which ORT makes NaN."""
+    """x, with the largest number of f8E8M0 where x rounds down to it; ORT makes NaN of it."""
     if em.facts.float_range(x).high < _LARGEST:
         return x
     rounds_down = em.Less(x, em.scalar_like(1.5 * _LARGEST, x))
@@ -106,8 +106,8 @@ def _below_the_largest(em: Emitter, x: oir.Value) -> oir.Value:
 def narrowed(em: Emitter, x: oir.Value) -> oir.Value:
     """x in f32 so that a second rounding, to 8 bits, gives what one rounding of x would.
 
-    An f64 is rounded to the 8 digits of bf16; what that drops leaves a trace far below them, which
-    breaks ties as the full number would.
+    An f64 is rounded to the 8 digits of bf16. A term far below them replaces the dropped digits and
+    breaks ties as they would.
     """
     if dtype_of(x) != T.DOUBLE:
         return em.cast(x, T.FLOAT)

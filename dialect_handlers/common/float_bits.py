@@ -46,7 +46,7 @@ FORMATS = {
     T.FLOAT8E4M3FNUZ: Format(3, -7),
     T.FLOAT8E5M2: Format(2, -14),
     T.FLOAT8E5M2FNUZ: Format(2, -15),
-    # 2^-127, whose code is 0, stands where other formats have their subnormals.
+    # Code 0 is 2^-127; other formats have their subnormals there.
     T.FLOAT8E8M0: Format(0, -126, signed=False),
     T.FLOAT4E2M1: Format(1, 0),
 }

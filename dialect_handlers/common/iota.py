@@ -12,9 +12,8 @@ from hlo2onnx.ir.values import Dim, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 
 CONSTANT_BYTES = 1 << 18
-"""A longer count is made by Range: a quarter of a megabyte is enough for a simpler graph. But one
-of bytes, which is pointless from 256 elements on, is stored at any length: the runtime's casts to
-f8 are off where they overflow."""
+"""Size of the longest constant count; Range makes longer ones. Counts of 8-bit types are constants
+of any length: the runtime's casts to f8 are wrong where they overflow."""
 
 CONSTANT_ELEMENTS = 1 << 16
 """Progressions along several axes are one constant up to this size. Beyond it the runtime adds one
@@ -28,7 +27,7 @@ def count_along(em: Emitter, dims: Sequence[Dim], axis: int, dtype: oir.DataType
     if isinstance(count, int) and (
         dtype.bitwidth <= 8 or count * dtype.bitwidth <= 8 * CONSTANT_BYTES
     ):
-        # What does not fit the type wraps, or becomes what the type has for "too large".
+        # Numbers beyond the type wrap or overflow.
         with np.errstate(over="ignore"):
             counted = np.arange(count).astype(dtype.numpy()).reshape(column)  # type: ignore[arg-type]
         return em.expand(em.const(counted), dims)

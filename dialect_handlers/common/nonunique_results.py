@@ -1,4 +1,4 @@
-"""What a decomposition leaves open, so that XLA's results may be others and both be right."""
+"""Notes about decompositions that are not unique: XLA's results may differ, and both are right."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ _CHOICES = {
 
 
 def note_choices(em: Emitter, of: Literal["eigh", "eig", "svd", "schur"]) -> None:
-    """Tells the user that results may differ from XLA's where they depend on such a choice."""
+    """Adds a note that results may differ from XLA's."""
     em.report.note(f"{_CHOICES[of]}: XLA may choose others")

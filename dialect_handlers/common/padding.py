@@ -14,9 +14,9 @@ from hlo2onnx.lowering.emitter import Emitter
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis and its padding, of which Pad makes whole units: an element and its gap.
+    """One axis and its padding. Pad adds whole units: an element and its gap.
 
-    Symbolic edges go with no gap; Pad itself cuts where they turn out to be negative.
+    Symbolic edges need a gap of 0; Pad cuts where they are negative at run time.
     """
 
     extent: Dim
@@ -85,7 +85,7 @@ def pad(
     if not dims:
         return x
     axes = [
-        # A single element has nothing to be apart from.
+        # A single element has no gap.
         Axis(extent, first, last, 0 if extent == 1 else gap)
         for extent, first, last, gap in zip(dims, low, high, gaps, strict=True)
     ]

@@ -137,7 +137,7 @@ def combine(
 
 
 def _shaped_like(em: Emitter, x: oir.Value, like: oir.Value) -> oir.Value:
-    """x itself unless it reads none of the tensors and so is a scalar still."""
+    """x, expanded if it is still a scalar because it reads none of the tensors."""
     shape = shape_of(like)
     if shape_of(x) == shape:
         return x

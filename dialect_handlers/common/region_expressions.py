@@ -30,7 +30,7 @@ _MIRRORED = {
     "compare GE TOTALORDER": "compare LE TOTALORDER",
 }
 _NO_FUNCTION = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator"})
-"""Ops that may give something else each time."""
+"""Ops whose results may differ from call to call."""
 
 
 Term = tuple[Hashable, tuple[int, ...]]

@@ -1,16 +1,16 @@
 """Scalar regions by name: which well-known function of two values a region computes.
 
 A region of reduce, reduce_window, scatter or select_and_scatter takes the arguments
-(lhs_0 … lhs_n-1, rhs_0 … rhs_n-1) and returns n values. Whoever translates such an op asks
+(lhs_0 … lhs_n-1, rhs_0 … rhs_n-1) and returns n values. Handlers of such ops ask
 
     recognise(em, block)       the name of the whole region, None if it has none
     recognise_each(em, block)  one name per result, for regions that combine n pairs independently
     neutral(combiner, dtype)   e with combine(e, x) == x for every x
     is_neutral(em, combiner, init)   whether `init` is provably that element
 
-and applies what has no name through `em.scalar_function(block)`. Regions are matched on structure:
-equal expressions get equal numbers, whatever the order of commutative operands, and calls of
-private functions are looked into.
+and apply a region without a name through `em.scalar_function(block)`. Regions are matched on
+structure: equal expressions get equal numbers, whatever the order of commutative operands, and
+calls of private functions are looked into.
 """
 
 from __future__ import annotations

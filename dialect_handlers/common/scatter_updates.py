@@ -40,7 +40,7 @@ _BOOLEAN = {
     Combiner.OR: Combiner.MAXIMUM,
     Combiner.XOR: Combiner.ADD,
 }
-"""What boolean combiners are on the numbers 0 and 1; of a sum, the parity counts."""
+"""The combiners of booleans on the numbers 0 and 1; a sum gives its parity."""
 _ANY_PARTS = (Combiner.ADD, Combiner.LHS, Combiner.RHS)
 """The combiners that act on the parts of a complex number one by one."""
 
@@ -59,7 +59,7 @@ class Region:
 
     @property
     def overwrites(self) -> bool:
-        """Whether an update takes the place of what is there, or leaves it."""
+        """Whether an update replaces the element, or leaves it."""
         return all(name in (Combiner.RHS, Combiner.LHS) for name in self.combiners)
 
 
@@ -131,7 +131,7 @@ def last_of_each(
 ) -> list[Parts]:
     """Each update replaced by the last valid one with the same target.
 
-    This takes one integer for each update through a scatter in order, not each of their elements.
+    Only one integer per update goes through the scatter in order, not each element.
 
     Args:
         index: The row for each update, of shape (updates, 1); inside also where not valid.
@@ -179,7 +179,7 @@ def scatter_in_order(
         index: The element for each update, of the updates' shape; inside also where not valid.
         updates: In row-major order they are applied.
         valid: Which updates count, of a shape that broadcasts to theirs; None for all of them.
-        trips: So many equal parts, one after the other, of the updates have no equal targets.
+        trips: Number of equal consecutive parts of the updates, each without equal targets.
     """
     if None in region.combiners:
         return _one_by_one(em, region.function, xs, index, updates, valid, trips)
@@ -214,7 +214,7 @@ def _accumulated(
     if valid is not None and not is_positive(_size(x)):
         return _with_room(em, combiner, x, index, updates, valid)
     if valid is not None:
-        # An update that changes nothing wherever it goes.
+        # A neutral update changes nothing.
         nothing = em.scalar(neutral(combiner, dtype_of(x)), dtype_of(x))
         updates = em.Where(valid, updates, nothing)
     result = _elements(em, x, index, updates, REDUCTIONS[combiner])
@@ -222,8 +222,7 @@ def _accumulated(
         return result
     if em.facts.nan_free(x) and em.facts.nan_free(updates):
         return result
-    # The runtime's extremes lose NaN. A sum of numbers that are not negative is NaN for no other
-    # reason than a NaN among them.
+    # The runtime's extremes lose NaN. A sum of non-negative numbers is NaN only if one of them is.
     witness = _elements(em, em.Relu(x), index, em.Relu(updates), "add")
     return em.Where(em.IsNaN(witness), witness, result)
 
@@ -236,7 +235,7 @@ def _with_room(
     updates: oir.Value,
     valid: oir.Value,
 ) -> oir.Value:
-    """Where there may be no element that could take what does not count, one more does."""
+    """`_accumulated` with a spare element for the updates that do not count: x may be empty."""
     size = _size(x)
     index = em.Where(valid, index, em.extents.scalar(size))
     combined = _accumulated(em, combiner, with_spare_rows(em, x), index, updates, None)
@@ -314,7 +313,7 @@ def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
 
 
 def _flat(em: Emitter, x: oir.Value) -> oir.Value:
-    """x as one long axis; the extent is left to the runtime where that is certain to work."""
+    """x as one axis; the runtime computes the extent if the shape is static."""
     return em.reshape(x, [-1] if static_shape(x) is not None else [_size(x)])
 
 

@@ -22,8 +22,8 @@ def clamped(em: Emitter, starts: oir.Value, limits: Sequence[Dim]) -> oir.Value:
     """Starts clamped to [0, limit], as i32 or i64.
 
     The last axis of `starts` holds one start per limit; with a single limit any shape will do.
-    What is proven to lie inside is not clamped: negative indices would count from the end in
-    ONNX, and the others fail there.
+    Starts that provably lie inside stay as they are. The others need it: ONNX counts negative
+    indices from the end, and fails beyond it.
     """
     if _follow_inside(starts, limits):
         return starts if dtype_of(starts) in (INT32, INT64) else em.cast(starts, INT64)
@@ -39,13 +39,13 @@ def clamped(em: Emitter, starts: oir.Value, limits: Sequence[Dim]) -> oir.Value:
     fits_i32 = dtype_of(starts) == INT32 and (small or not above)
     starts = em.cast(starts, INT32 if fits_i32 else INT64)
     if not above:
-        return em.Max(starts, em.scalar_like(0, starts)) if below else starts  # type: ignore[no-any-return]
+        return em.Max(starts, em.scalar_like(0, starts)) if below else starts
     highest = _bounds(em, limits, dtype_of(starts))
     if below and rank_of(highest) == 0:
         return em.Clip(starts, em.scalar_like(0, starts), highest)
     if below:
         starts = em.Max(starts, em.scalar_like(0, starts))
-    return em.Min(starts, highest)  # type: ignore[no-any-return]
+    return em.Min(starts, highest)
 
 
 def row_index(em: Emitter, start: oir.Value, limit: Dim) -> oir.Value:
@@ -122,8 +122,8 @@ def constant_starts(em: Emitter, starts: oir.Value) -> np.ndarray | None:
 
 
 def clamped_constant(starts: np.ndarray | None, limits: Sequence[Dim]) -> np.ndarray | None:
-    """The same as `clamped` for starts that are known, as i64; None where they, or what the
-    limits make of them, are not."""
+    """Known starts clamped as by `clamped`, as i64; None if a start or its clamped value is
+    unknown."""
     if starts is None:
         return None
     if not is_static(limits):

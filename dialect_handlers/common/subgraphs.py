@@ -1,4 +1,4 @@
-"""What loops and branches share."""
+"""Helpers for the subgraphs of loops and branches."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hlo2onnx.mlir.types import parts_of
 
 
 def inputs_for(em: Emitter, initial: ir.Value, name: str) -> Parts:
-    """Inputs of a subgraph for a StableHLO value that starts as this one; a dynamic extent is
-    that of the start."""
+    """Inputs of a subgraph for a state with this initial value, which also gives its dynamic
+    extents."""
     types = parts_of(initial.type)
     return tuple(
         em.value(name, type_.dtype, _dims(type_.shape, shape_of(part)))
@@ -34,7 +34,7 @@ def _dims(known: Iterable[int | None], start: Iterable[Dim]) -> list[Dim]:
 def set_outputs(em: Emitter, graph: oir.Graph, values: Iterable[oir.Value]) -> None:
     """Makes these values, in order, the outputs of the subgraph being built.
 
-    What a subgraph returns must be made in it, and one value is one output: the rest is copied.
+    An output must be made in the subgraph, and only once; Identity copies the others.
     """
     for value in values:
         node = value.producer()
@@ -108,7 +108,7 @@ def known_integer(em: Emitter, value: ir.Value) -> np.ndarray | None:
 
 
 def scalar_content(em: Emitter, value: ir.Value) -> np.ndarray | Extent | None:
-    """The same, or what an integer scalar is that follows from shapes."""
+    """The same, or the extent that an integer scalar holds."""
     known, parts = known_integer(em, value), em.parts(value)
     if known is not None or not em.has_symbols or len(parts) != 1 or shape_of(parts[0]):
         return known

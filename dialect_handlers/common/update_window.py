@@ -24,7 +24,7 @@ NOT_A_ROW = (
     "each trip of a loop writes what may be less than a whole row of a buffer",
     "write rows whose symbolic extents are those of the buffer",
 )
-"""Why a buffer that seemed to be a stack of rows is none."""
+"""The error for a buffer that was wrongly taken for a stack of rows."""
 
 
 def write_window(

@@ -49,8 +49,7 @@ class WindowAxis:
 
     Positions count from the low end of the padded axis. A position holds an element of the
     operand, or it is a hole: padding at the edges or a gap of the base dilation. Holes take no
-    part in a window (XLA; the specification fills them with the init values, which is the same
-    for those it admits, neutral ones).
+    part in a window (XLA; the specification fills them with the init values, which are neutral).
 
     Attributes:
         extent: Extent of the operand.

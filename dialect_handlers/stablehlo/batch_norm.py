@@ -82,8 +82,7 @@ class _Features:
 
     def centred(self, x: oir.Value, mean: oir.Value) -> oir.Value:
         """x - mean."""
-        result: oir.Value = self.em.Sub(x, self.spread(mean))
-        return result
+        return self.em.Sub(x, self.spread(mean))
 
     def normalized(
         self,
@@ -106,12 +105,10 @@ class _Features:
     def mean(self, x: oir.Value) -> oir.Value:
         """The mean over all other axes; NaN where there is nothing to average."""
         if self.count == 0:
-            nothing: oir.Value = self.em.Div(self.sum(x), self.em.scalar_like(0, x))
-            return nothing
+            return self.em.Div(self.sum(x), self.em.scalar_like(0, x))
         return self._reduced("ReduceMean", x)
 
     def _reduced(self, reducer: str, x: oir.Value) -> oir.Value:
         if not self.others:
             return x
-        result: oir.Value = self.em.op(reducer, x, self.em.i64(self.others), keepdims=0)
-        return result
+        return self.em.op(reducer, x, self.em.i64(self.others), keepdims=0)

@@ -1,7 +1,7 @@
-"""Ops whose result has the shape that an operand says.
+"""Ops with an operand that holds the shape of the result.
 
-Where that shape follows from the shapes of the program's inputs, which is what JAX makes, the ops
-become what their static forms become; a shape that is computed from data is read at run time.
+Where that shape follows from the shapes of the program's inputs, as in programs of JAX, the ops
+become the same nodes as their static forms. A shape computed from data is read at run time.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def dynamic_pad(em: Emitter, op: Op) -> oir.Value:
         gap == 0 or is_static(edges) for *edges, gap in zip(low, high, gaps, strict=True)
     ):
         raise UnsupportedOp(
-            "what goes between elements, or around those with gaps, is not constant",
+            "interior padding, or the padding of an axis with interior padding, is not constant",
             "pad with an interior padding of zero, or by constant amounts",
         )
     return pad(em, x, fill, low, high, gaps)  # type: ignore[arg-type]

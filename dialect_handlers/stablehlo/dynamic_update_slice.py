@@ -20,7 +20,7 @@ def dynamic_update_slice(em: Emitter, op: Op) -> list[Parts]:
     """dynamic_update_slice(x, update, starts) -> x with the update from the clamped starts on."""
     x, update = em.parts(op.operands[0]), em.parts(op.operands[1])
     if x in em.rows:
-        # The one write to a buffer that the loop around returns as a stack of rows.
+        # The only write to a buffer that the enclosing loop returns as a stack of rows.
         if shape_of(update[0])[1:] != shape_of(x[0])[1:]:
             raise UnsupportedOp(*NOT_A_ROW)
         em.rows[x] = update

@@ -1,5 +1,5 @@
-"""Square matrices permuted and scaled before their eigenvalues are looked for, as LAPACK's gebal
-does it: what is triangular already is set aside exactly, and rows get the norms of their columns.
+"""Square matrices permuted and scaled before their eigenvalues are computed, as in LAPACK's gebal:
+the parts that are triangular already are set aside, and rows get the norms of their columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_SWEEPS = 30
 
 
 class Order(NamedTuple):
-    """Rows and columns in the order in which they are to stand.
+    """The order of rows and columns.
 
     Attributes:
         order: Their numbers [n].

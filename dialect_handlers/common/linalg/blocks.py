@@ -1,4 +1,4 @@
-"""What the blocked algorithms share: blocks, masks, and inverses of small triangles."""
+"""Helpers of the blocked algorithms: blocks, masks, and inverses of small triangles."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def triangle_inverse(t: jax.Array) -> jax.Array:
 
 
 def refined_product(inverse: jax.Array, t: jax.Array, b: jax.Array) -> jax.Array:
-    """t \\ b through the inverse of t, refined once: then the residual is as small as that of
+    """t \\ b through the inverse of t, refined once. The residual is then as small as that of
     substitution, unless t is nearly singular."""
     x = inverse @ b
     return x + inverse @ (b - t @ x)

@@ -32,8 +32,8 @@ def cholesky(a: jax.Array) -> Pair:
 
     Returns:
         U [..., n, n], and the pivots [..., n], real, of which U has the square roots on its
-        diagonal: all are positive, or A is not positive definite and U wrong from the first on
-        that is not. NaN of A comes to those elements of U that depend on it.
+        diagonal: all are positive if A is positive definite; otherwise U is wrong from the first
+        other pivot on. NaN in A reaches the elements of U that depend on it.
     """
     n = a.shape[-1]
     if n == 0:
@@ -44,7 +44,7 @@ def cholesky(a: jax.Array) -> Pair:
     if size == n:
         return _by_columns(a)
     u, pivots = _by_blocks(a, size)
-    # Products of whole blocks spread NaN and infinities further than they have to go.
+    # Products of whole blocks spread NaN and infinities too far.
     finite = jnp.isfinite(u).all()
     u, pivots = lax.cond(finite, lambda: (u, pivots), lambda: _by_columns(a))
     return u, pivots

@@ -42,7 +42,7 @@ def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
         a: Hermitian [n, n], n >= 1.
 
     Returns:
-        The diagonal of T [n] and what stands below it [n - 1], both real; and the n - 1
+        The diagonal [n] and the subdiagonal [n - 1] of T, both real; and the n - 1
         reflections, shifted by 1.
     """
     n = a.shape[0]
@@ -69,7 +69,7 @@ def bidiagonalize(
         a: [m, n], m >= n >= 1.
 
     Returns:
-        The diagonal of B [n] and what stands above it [n - 1], both real; the n reflections of Q;
+        The diagonal [n] and the superdiagonal [n - 1] of B, both real; the n reflections of Q;
         and those of P, of which the last does nothing, shifted by 1.
     """
     n = a.shape[1]

@@ -76,7 +76,7 @@ def bidiagonal_svd(d: jax.Array, e: jax.Array, *, left: bool) -> Pair:
 
     Args:
         d: The diagonal of B [n], n >= 1, real.
-        e: What stands above it [n - 1].
+        e: The superdiagonal [n - 1].
         left: Whether U is wanted; without it U^T is [n, 0].
     """
     n = d.shape[0]
@@ -111,7 +111,7 @@ def _merged(
     sine = jnp.where(turns, second / jnp.where(turns, length, 1), 0) * at.turn
     other = jnp.where(at.turn > 0, at.second, at.first)
     right = cosine[:, None] * right + sine[:, None] * take(right, other)
-    # What meets next to nothing is a singular value as it is.
+    # An element that meets next to nothing is a singular value already.
     smallest = 8 * epsilon
     z = jnp.where(at.middle, jnp.maximum(length, smallest), z)
     active = at.merged & (at.middle | (abs(z) > smallest))

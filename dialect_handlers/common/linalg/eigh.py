@@ -52,7 +52,7 @@ def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> Pair:
 
     Args:
         d: The diagonal [n].
-        e: What stands beside it [n - 1].
+        e: The subdiagonal [n - 1].
     """
     diagonal_already = jnp.all(e == 0)
     sizes = jnp.pad(abs(e), 1)

@@ -48,7 +48,7 @@ def qr(a: jax.Array) -> Pair:
     if a.shape[-1] <= LARGEST_BLOCK:
         return by_columns()
     packed, taus = over_batch(_by_blocks, 2, a)
-    # Products of whole blocks spread NaN and infinities further than they have to go.
+    # Products of whole blocks spread NaN and infinities too far.
     finite = jnp.isfinite(packed).all()
     packed, taus = lax.cond(finite, lambda: (packed, taus), by_columns)
     return packed, taus
@@ -85,7 +85,7 @@ def _by_columns(a: jax.Array) -> Pair:
         column = entry(rows, k)
         v, tau = reflection(column, k)
         rows = jnp.where(position >= k, reflected(rows, v, tau), rows)
-        # Whatever is NaN from here on has nothing to do with this column.
+        # NaN that appears in later steps does not come from this column.
         done = entry(rows, k)
         return (rows, k + 1), (done, v, tau)
 

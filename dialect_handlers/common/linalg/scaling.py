@@ -10,9 +10,9 @@ from dialect_handlers.common.linalg.blocks import Pair, divided
 
 
 def scaled(a: jax.Array) -> Pair:
-    """A matrix whose elements may be squared, and the number to multiply by for the given one.
+    """A matrix whose elements may be squared, and the factor that gives A again.
 
-    That number is 1 for all but extreme matrices. A matrix with NaN or infinite elements is NaN
+    The factor is 1 for all but extreme matrices. A matrix with NaN or infinite elements is NaN
     throughout.
 
     Args:

@@ -1,8 +1,8 @@
 """LAPACK's order of equal eigenvalues and singular values.
 
 LAPACK sorts them by selection, which is not stable: each step exchanges the element in its place
-with the first of the smallest ones behind it. The order of equal values tells where the vectors of
-a diagonal matrix come, and so a stable sort gives other vectors.
+with the first of the smallest ones behind it. The order of equal values determines the order of the
+vectors of a diagonal matrix, so that a stable sort gives other vectors.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def svd(a: jax.Array, *, full_matrices: bool, driver: Driver = "gesdd") -> Tripl
     Args:
         a: [..., m, n], m and n >= 1.
         full_matrices: Whether U and V are square.
-        driver: Whose vectors those of diagonal matrices are.
+        driver: The LAPACK function whose vectors diagonal matrices get.
 
     Returns:
         U [..., m, k or m]; s [..., k], descending; V^H [..., k or n, n], k being the smaller of m

@@ -60,11 +60,11 @@ def _triangle(a: jax.Array, lower: bool, unit_diagonal: bool) -> jax.Array:
 
 
 def _solve(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
-    """T \\ B in few steps, each of many equations; one equation a step where that is not as good,
-    because T is nearly singular or holds NaN or infinities.
+    """T \\ B in few steps of many equations each. Where that is less accurate, because T is nearly
+    singular or holds NaN or infinities, each step solves one equation.
 
-    What substitution guarantees is a residual small beside |T||X|, element by element. Few steps
-    most often reach that too, which is seen by looking.
+    Substitution guarantees a residual that is small compared to |T||X|, element by element. The
+    residual of the few steps is compared with that bound.
     """
     if is_symbolic(t.shape[-1]):
         return _by_substitution(t, b, lower)

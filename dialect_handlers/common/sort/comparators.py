@@ -48,9 +48,9 @@ class SortKey:
 
 
 def sort_keys(em: Emitter, block: ir.Block) -> list[SortKey] | None:
-    """The keys of a comparator, the one that decides first in front; None if it has none.
+    """The keys of a comparator, the most significant first; None if it has none.
 
-    LE and GE are taken for LT and GT: what equals itself has no place before itself.
+    LE and GE count as LT and GT, since no element comes before itself.
     """
     expressions = Expressions(em)
     (result,) = expressions.of_block(block)
@@ -95,7 +95,7 @@ class _Reader:
             yield condition, otherwise, chosen
 
     def _equalities(self, before: int) -> tuple[int, int]:
-        """The expressions that say that two sides are equal which `before` compares."""
+        """The expressions for equality of the two sides that `before` compares."""
         _, sides = self._in.term(before)
         return self._in.node("compare EQ", *sides), self._in.node("compare EQ TOTALORDER", *sides)
 

@@ -46,7 +46,8 @@ def sort_by_region(
 
 
 def _keys(em: Emitter, block: ir.Block, key: SortKey, inputs: Sequence[Parts]) -> list[Key]:
-    """What the comparator compares, of all elements at once: lhs and rhs are the same tensors."""
+    """The values that the comparator compares, for all elements: lhs and rhs are the same
+    tensors."""
     function = em.scalar_function(block, [key.value])
     (tensor,) = function(*(parts for parts in inputs for _ in range(2)))
     return keys_of(em, tensor, key.order, key.descending)
@@ -58,7 +59,7 @@ def _by_comparing(
     dims = [dim for dim in shape_of(inputs[0][0]) if isinstance(dim, int)]
     if len(dims) != len(shape_of(inputs[0][0])):
         raise UnsupportedOp(
-            "a comparator that is no comparison of keys sorts tensors of a static shape only",
+            "custom sort comparators need static shapes",
             "lower the function for static shapes",
         )
     indices = order_by_comparing(em, em.scalar_function(block), inputs, dims, axis)

@@ -1,7 +1,7 @@
 """Sorting by keys: tensors that TopK orders, and the permutation it gives.
 
-TopK is stable, the lower index coming first among equals, largest first or smallest first, but
-knows neither the total order nor any place for NaN.
+TopK is stable: among equals the lower index comes first. It has neither the total order nor a rule
+for NaN.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ def top_k(em: Emitter, key: Key, axis: int, k: Dim | None) -> tuple[oir.Value, o
 
 
 def permutation(em: Emitter, keys: Sequence[Key], axis: int, k: Dim | None) -> oir.Value:
-    """Indices (i64) of the first k elements in the order of the keys, the first key deciding
-    first, in the order they came in where all keys are equal.
+    """Indices (i64) of the first k elements, sorted stably by the keys, the most significant first.
 
-    One stable sort a key, from the last to the first.
+    One stable sort per key, from the last to the first.
     """
     keys = _packed(em, keys)
     indices: oir.Value | None = None

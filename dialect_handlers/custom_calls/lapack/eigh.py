@@ -47,7 +47,7 @@ def tpu_eigh(em: Emitter, op: CustomCall, *, backend_config: str) -> list[Parts]
 
 
 def decomposition(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """LAPACK's syevd of a [..., n, n]; info, i32[...], is always 0: what cannot be decomposed
-    because it is not finite gives NaN."""
+    """LAPACK's syevd of a [..., n, n]; info, i32[...], is always 0: matrices that are not finite
+    give NaN."""
     v, w = eigh(a, lower=lower)
     return v, w, jnp.zeros(a.shape[:-2], np.int32)

@@ -94,8 +94,8 @@ def decomposition(
         shapes: Of the vectors, which have zeros where none are wanted.
 
     Returns:
-        The operand, whose remains mean nothing; s; the vectors; and info, i32[...], which is 0:
-        what cannot be decomposed because it is not finite gives NaN.
+        The operand, for a result without meaning; s; the vectors; and info, i32[...], which is 0:
+        matrices that are not finite give NaN.
     """
     info = jnp.zeros(a.shape[:-2], np.int32)
     if vectors == "none":

@@ -1,9 +1,8 @@
-"""while: Loop, in the leanest form that the program's loop allows.
+"""while: Loop, in the simplest form for the program's loop.
 
-What a state becomes from trip to trip decides where it goes: one that stays what it is is captured
-by the body, not carried. Where the number of trips is known before the loop starts, there is no
-condition to evaluate; counters are computed from Loop's own iteration number; and a buffer of
-which each trip writes one row, and which nobody reads meanwhile, is a stacked output.
+The body captures states that no trip changes. If the number of trips is known before the loop
+starts, there is no condition to evaluate. Counters are computed from Loop's iteration number. A
+buffer becomes a stacked output if each trip writes one row of it and nothing reads it meanwhile.
 """
 
 from __future__ import annotations

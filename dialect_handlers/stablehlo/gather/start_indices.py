@@ -80,8 +80,7 @@ class Starts:
             alone = self._em.reshape(self._value, self._n.batch)
             return alone if known is None else holding(alone, known.reshape(self._n.batch))
         (column,) = self._n.columns
-        picked: oir.Value = self._em.Gather(self._value, self._em.i64(column), axis=self._vector)
-        return picked
+        return self._em.Gather(self._value, self._em.i64(column), axis=self._vector)
 
     def _columns(self) -> oir.Value:
         em, columns = self._em, self._n.columns

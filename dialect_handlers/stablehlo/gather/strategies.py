@@ -2,7 +2,7 @@
 
 A strategy gets the operand, cut to the slices' extents along the axes that stand still, and the
 starts along at least one moving axis. It returns a tensor and what each of its axes runs over, in
-any order, or None where it does not apply. Axes of extent 1 may be there or not.
+any order, or None where it does not apply. Axes of extent 1 may be missing.
 """
 
 from __future__ import annotations

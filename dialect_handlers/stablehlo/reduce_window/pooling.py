@@ -32,15 +32,15 @@ MAX_POOL_TYPES = frozenset(
 """Element types that ONNX defines MaxPool for."""
 
 NEGATED_TYPES = MAX_POOL_TYPES - {oir.DataType.INT8, oir.DataType.UINT8}
-"""Those in which -x is exact for every x, so that min(x) = -max(-x)."""
+"""Types in which -x is exact for every x, so that min(x) = -max(-x)."""
 
 SUMMED_TYPES = NEGATED_TYPES - {oir.DataType.DOUBLE}
 """Element types of sums that go to Conv; runtimes convolve in single precision only."""
 
 LARGEST_MAX_POOL = 256
 LARGEST_CONV = 64
-"""Elements of the largest window for one node. Both cost the product of the window's extents, the
-separable way the logarithm of it; beyond these sizes the latter is faster (measured)."""
+"""Elements of the largest window for one node. Both cost the product of the window's extents. The
+separable way costs its logarithm, and is faster beyond these sizes (measured)."""
 
 NAN_NOTE = (
     "MaxPool of the runtime ignores NaN, and gives the lowest finite number for a window that"
@@ -55,8 +55,8 @@ def extreme_pool(
 
     Preconditions: an element type of MaxPool's (and exactly negatable, for minimum); one to three
     pooled axes without base dilation and none cumulative; every window holds an element, and
-    padding is narrower than the window (ONNX asks for that); NaN and -inf cannot come, or the
-    user lets the runtime's rule for them pass.
+    padding is narrower than the window (ONNX asks for that); NaN and -inf cannot occur, or the user
+    accepts the runtime's rule for them.
     """
     pooled = _pooled(axes)
     largest = combiner == Combiner.MAXIMUM
@@ -136,7 +136,7 @@ def _pool(
 
 
 def _whole_windows(em: Emitter, pooled: oir.Value, windows: Sequence[WindowAxis]) -> oir.Value:
-    """The windows that lie within x, which ends a Slice at the last place where one can begin.
+    """The windows that lie within x: a Slice ends at the last place where one can begin.
 
     The division of runtimes truncates: in an axis a little shorter than a window they find one, if
     windows are several positions apart.

@@ -23,13 +23,13 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
 IDEMPOTENT = frozenset({Combiner.MAXIMUM, Combiner.MINIMUM, Combiner.AND, Combiner.OR})
-"""Those of which windows may overlap: f(x, x) == x."""
+"""Combiners with f(x, x) == x, for which windows may overlap."""
 
 NAMED = IDEMPOTENT | {Combiner.ADD, Combiner.MULTIPLY, Combiner.XOR}
 """Associative, commutative, and with a neutral element to fill holes with."""
 
 LONGEST_ONE_BY_ONE = 16
-"""Windows beyond this length are never combined element by element."""
+"""Longest window that is combined element by element."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def scatter(
     count = len(op.results)
     first = em.parts(op.operands[0])
     if first in em.rows:
-        # The one write to a buffer that the loop around returns as a stack of rows.
+        # The only write to a buffer that the enclosing loop returns as a stack of rows.
         row = [1, *shape_of(first[0])[1:]]
         if product(row) != product(shape_of(em.parts(op.operands[2])[0])):
             raise UnsupportedOp(*NOT_A_ROW)

@@ -24,7 +24,7 @@ INT64 = oir.DataType.INT64
 
 
 class Places:
-    """The windows' starts, of which those outside the operand are told apart and clamped.
+    """The starts of the windows: as given, clamped, and which of them lie inside the operand.
 
     Args:
         indices: The scatter indices as the program has them.
@@ -78,8 +78,8 @@ class Places:
 
     @cached_property
     def starts(self) -> oir.Value:
-        """The starts as i64, of shape (*batch, axes). What no i64 holds wraps to below 0, which is
-        as far outside as it was."""
+        """The starts as i64, of shape (*batch, axes). Numbers above the range of i64 wrap to
+        negative ones, which are outside as well."""
         em, shape = self._em, [*self._n.batch, len(self.axes)]
         if self.constant is not None:
             return em.const(self.constant)
@@ -110,10 +110,7 @@ class Places:
         order = [self.axes.index(axis) for axis in sorted(self.axes)]
         if order == sorted(order):
             return self.clamped
-        picked: oir.Value = self._em.Gather(
-            self.clamped, self._em.i64(order), axis=len(self._n.batch)
-        )
-        return picked
+        return self._em.Gather(self.clamped, self._em.i64(order), axis=len(self._n.batch))
 
     @cached_property
     def valid(self) -> oir.Value | None:
