@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -74,44 +75,101 @@ def scatter(
     n = read_numbers(scatter_dimension_numbers, *shapes)
     places = Places(em, n, em.operand(op, count), scatter_dimension_numbers.index_vector_dim)
     region = region_of(em, op.block(0))
+    made = _Scatter(em, n, region, places, inputs, updates)
     if product(n.batch) == 1:
-        return _one_window(em, n, region, inputs, places, updates)
+        return made.as_one_window()
     if unique_indices or places.are_distinct():
-        return _rows(em, n, region, inputs, places, updates, n.windows)
+        return made.as_rows(n.windows)
     if region.overwrites and product(n.dims[n.depth :]) != 1:
-        return _rows(em, n, region, inputs, places, updates, n.window_order, repeated=True)
-    return _in_order(em, n, region, inputs, places, updates)
+        return made.as_rows(n.window_order, repeated=True)
+    return made.in_order()
 
 
-def _one_window(
-    em: Emitter,
-    n: ScatterDimensions,
-    region: Region,
-    inputs: Sequence[Parts],
-    places: Places,
-    updates: Sequence[Parts],
-) -> list[Parts]:
-    """One window: its old content is read, combined, and written back at the clamped start; or the
-    whole is combined with the window and neutral elements around it."""
-    valid, starts = places.valid, _starts(em, places)
-    if valid is not None:
-        if places.constant is not None:
-            return list(inputs)
-        valid = em.reshape(valid, [])
-    order = sorted(range(len(n.windows)), key=lambda place: _operand_axis(n.windows[place]))
-    news = each(lambda x: em.reshape(em.transpose(x, order), n.sizes), updates)
-    if places.constant is not None and valid is None and _is_padded(n, region):
-        known = np.zeros(len(n.dims), np.int64)
-        known[places.axes] = places.constant.reshape(-1)
-        return combine(em, region.function, inputs, _padded(em, n, region, known, news))
-    overwrites = all(name == Combiner.RHS for name in region.combiners)
-    if not overwrites or valid is not None:
-        olds = each(lambda x: read_window(em, x, n.sizes, starts), inputs)
-    if not overwrites:
-        news = combine(em, region.function, olds, news)
-    if valid is not None:
-        news = each(partial(em.Where, valid), news, olds)
-    return each(lambda x, new: write_window(em, x, new, starts), inputs, news)
+@dataclass(frozen=True)
+class _Scatter:
+    """A scatter whose operand and updates are not empty."""
+
+    em: Emitter
+    n: ScatterDimensions
+    region: Region
+    places: Places
+    inputs: list[Parts]
+    updates: list[Parts]
+
+    def as_one_window(self) -> list[Parts]:
+        """Reads the window's old content, combines it, and writes it at the clamped start; or
+        combines the whole operand with the window and neutral elements around it."""
+        em, n, region, places = self.em, self.n, self.region, self.places
+        valid, starts = places.valid, _starts(em, places)
+        if valid is not None:
+            if places.constant is not None:
+                return self.inputs
+            valid = em.reshape(valid, [])
+        order = sorted(range(len(n.windows)), key=lambda place: _operand_axis(n.windows[place]))
+        news = each(lambda x: em.reshape(em.transpose(x, order), n.sizes), self.updates)
+        if places.constant is not None and valid is None and _is_padded(n, region):
+            known = np.zeros(len(n.dims), np.int64)
+            known[places.axes] = places.constant.reshape(-1)
+            return combine(em, region.function, self.inputs, _padded(em, n, region, known, news))
+        overwrites = all(name == Combiner.RHS for name in region.combiners)
+        if not overwrites or valid is not None:
+            olds = each(lambda x: read_window(em, x, n.sizes, starts), self.inputs)
+        if not overwrites:
+            news = combine(em, region.function, olds, news)
+        if valid is not None:
+            news = each(partial(em.Where, valid), news, olds)
+        return each(lambda x, new: write_window(em, x, new, starts), self.inputs, news)
+
+    def as_rows(self, layout: Sequence[Axis], *, repeated: bool = False) -> list[Parts]:
+        """Writes the rows behind the last indexed axis at once.
+
+        Args:
+            layout: The order of the updates' axes in which the rows are taken.
+            repeated: Rows may have the same target; the last one stays. Otherwise no two windows
+                meet.
+        """
+        em, n, places = self.em, self.n, self.places
+        depth = n.depth
+        layout = [axis for axis in layout if isinstance(axis, Batch) or axis.axis < depth]
+        behind = [axis for axis in n.windows if axis not in layout]
+        behind.sort(key=_operand_axis)
+        order = [n.windows.index(axis) for axis in [*layout, *behind]]
+        count, rest = product(n.extents(layout)), list(n.dims[depth:])
+        valid = places.valid
+        rows = [product(n.dims[:depth]), *rest]
+        if valid is None and n.scatters_leading_rows and not repeated:
+            index, rows = em.reshape(places.rows, [count, depth]), list(n.dims)
+        else:
+            index = em.reshape(places.index(layout, depth), [count, 1])
+        if valid is not None:
+            valid = em.expand(places.spread(valid, layout), n.extents(layout))
+            valid = em.reshape(valid, [count])
+        news = each(lambda x: em.reshape(em.transpose(x, order), [count, *rest]), self.updates)
+        if repeated:
+            news = last_of_each(em, index, news, valid, rows[0])
+        xs = each(lambda x: em.reshape(x, rows), self.inputs)
+        results = scatter_rows(em, self.region, xs, index, news, valid)
+        return each(lambda x: em.reshape(x, n.dims), results)
+
+    def in_order(self) -> list[Parts]:
+        """Combines element by element, on the operand as one axis: windows may meet."""
+        em, n, region, places = self.em, self.n, self.region, self.places
+        layout = list(n.windows)
+        if n.overlaps_shifted or None in region.combiners:
+            layout = n.window_order  # row-major order is then that of the windows
+        order = [n.windows.index(axis) for axis in layout]
+        valid = places.valid
+        flat = each(lambda x: em.reshape(x, [product(n.dims)]), self.inputs)
+        news = each(lambda x: em.transpose(x, order), self.updates)
+        spread = None if valid is None else places.spread(valid, layout)
+        rows = rows_of_a_block(n, layout)
+        if rows and places.constant is None and None not in region.combiners:
+            results = scatter_blocks(em, n, region, flat, places, layout, news, spread, rows)
+        else:
+            trips = product(n.batch[axis] for axis in n.free)
+            index = places.index(layout, len(n.dims))
+            results = scatter_in_order(em, region, flat, index, news, spread, trips)
+        return each(lambda x: em.reshape(x, n.dims), results)
 
 
 def _is_padded(n: ScatterDimensions, region: Region) -> bool:
@@ -149,70 +207,3 @@ def _starts(em: Emitter, places: Places) -> dict[int, Start]:
     return {
         axis: em.slice(vector, [column], [column + 1]) for column, axis in enumerate(places.axes)
     }
-
-
-def _rows(
-    em: Emitter,
-    n: ScatterDimensions,
-    region: Region,
-    inputs: Sequence[Parts],
-    places: Places,
-    updates: Sequence[Parts],
-    layout: Sequence[Axis],
-    repeated: bool = False,
-) -> list[Parts]:
-    """The rows behind the last indexed axis are written at once.
-
-    Args:
-        layout: The order of the updates' axes in which the rows are taken.
-        repeated: Rows may have the same target, where the last one stays. Otherwise no two windows
-            meet.
-    """
-    depth = n.depth
-    layout = [axis for axis in layout if isinstance(axis, Batch) or axis.axis < depth]
-    behind = [axis for axis in n.windows if axis not in layout]
-    behind.sort(key=_operand_axis)
-    order = [n.windows.index(axis) for axis in [*layout, *behind]]
-    count, rest = product(n.extents(layout)), list(n.dims[depth:])
-    valid = places.valid
-    rows = [product(n.dims[:depth]), *rest]
-    if valid is None and n.scatters_leading_rows and not repeated:
-        index, rows = em.reshape(places.rows, [count, depth]), list(n.dims)
-    else:
-        index = em.reshape(places.index(layout, depth), [count, 1])
-    if valid is not None:
-        valid = em.expand(places.spread(valid, layout), n.extents(layout))
-        valid = em.reshape(valid, [count])
-    news = each(lambda x: em.reshape(em.transpose(x, order), [count, *rest]), updates)
-    if repeated:
-        news = last_of_each(em, index, news, valid, rows[0])
-    xs = each(lambda x: em.reshape(x, rows), inputs)
-    results = scatter_rows(em, region, xs, index, news, valid)
-    return each(lambda x: em.reshape(x, n.dims), results)
-
-
-def _in_order(
-    em: Emitter,
-    n: ScatterDimensions,
-    region: Region,
-    inputs: Sequence[Parts],
-    places: Places,
-    updates: Sequence[Parts],
-) -> list[Parts]:
-    """Windows may meet: element by element, on the operand as one long axis."""
-    layout = list(n.windows)
-    if n.overlaps_shifted or None in region.combiners:
-        layout = n.window_order  # row-major order is then that of the windows
-    order = [n.windows.index(axis) for axis in layout]
-    valid = places.valid
-    flat = each(lambda x: em.reshape(x, [product(n.dims)]), inputs)
-    news = each(lambda x: em.transpose(x, order), updates)
-    spread = None if valid is None else places.spread(valid, layout)
-    rows = rows_of_a_block(n, layout)
-    if rows and places.constant is None and None not in region.combiners:
-        results = scatter_blocks(em, n, region, flat, places, layout, news, spread, rows)
-    else:
-        trips = product(n.batch[axis] for axis in n.free)
-        index = places.index(layout, len(n.dims))
-        results = scatter_in_order(em, region, flat, index, news, spread, trips)
-    return each(lambda x: em.reshape(x, n.dims), results)
