@@ -71,7 +71,7 @@ def explain_rule(source: Source, options: Options, name: str) -> Explanation:
     """
     (rule,) = rules_named([name]).values()
     target, explainer = _target(options), Explainer(rule)
-    if rule.name in rules_named(options.without):
+    if rule.name in rules_named(options.without, retired=True):
         return explainer.explanation("it is switched off by without=")
     if rule.drops_nan and options.nan == "xla":
         return explainer.explanation('it is switched off by nan="xla", as it does not keep NaN')

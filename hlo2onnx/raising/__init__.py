@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 import onnx_ir as oir
 
 from hlo2onnx.raising.engine import Rule, Watch, apply_rules
-from hlo2onnx.raising.rule_names import rules_named
+from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.report import Report
@@ -32,14 +32,17 @@ def raise_model(
     them out of loops.
 
     Args:
-        without: Names of rules that are switched off. Former names are valid too.
+        without: Names of rules that are switched off. Former names and names of deleted rules are
+            valid too.
         nan: See `hlo2onnx.options.Options.nan`.
         watch: Sees every attempt of a rule.
 
     Raises:
         UsageError: `without` names a rule that does not exist.
     """
-    off = rules_named(without)
+    off = rules_named(without, retired=True)
+    for name in sorted(RETIRED & without):
+        report.note(f"without={name!r} has no effect: the rule was deleted")
     rules = [
         rule for rule in RULES if rule.name not in off and not (rule.drops_nan and nan == "xla")
     ]

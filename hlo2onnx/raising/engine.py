@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import onnx_ir as oir
 
@@ -19,6 +19,8 @@ from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import remove_node
 from hlo2onnx.rewrite.replace import can_replace, detach, remove_makers, replace
 from hlo2onnx.targets import Target
+
+T = TypeVar("T")
 
 MAX_FIRINGS_PER_NODE = 50
 """A rule set that rewrites more often than this per node of the graph does not terminate."""
@@ -83,6 +85,13 @@ def need(condition: object, reason: str, culprit: oir.Value | oir.Node | None = 
         raise Refusal(reason, culprit)
     if _counted and (progress := _counted.get(get_ident())) is not None:
         progress.held += 1
+
+
+def needed(value: T | None, reason: str, culprit: oir.Value | oir.Node | None = None) -> T:
+    """Returns a value; refuses the rewrite if it is None."""
+    need(value is not None, reason, culprit)
+    assert value is not None
+    return value
 
 
 class Rewriter(GraphBuilder):

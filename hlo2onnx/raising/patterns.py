@@ -19,6 +19,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.expansion_notes import origin_of
 from hlo2onnx.ir.values import const_number
+from hlo2onnx.raising.match.views import operands
 
 ROUNDING = 2.5e-7
 """How far, relative to it, a constant may be from the number of a pattern: two units in the last
@@ -130,8 +131,7 @@ class _Chain(Pattern):
         node = _maker(value, self.op_type)
         if node is None:
             return
-        left, right = node.inputs
-        assert left is not None and right is not None
+        left, right = operands(node)
         for here, there in _halves(places):
             for so_far in self._of(here, left, bound):
                 yield from self._of(there, right, so_far)

@@ -1,4 +1,4 @@
-"""Rule names as users give them: current names and former ones."""
+"""Rule names as users give them: current, former and retired ones."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from hlo2onnx.raising.rules import RULES
 
 _BY_NAME: dict[str, Rule] = {name: rule for rule in RULES for name in (rule.name, *rule.formerly)}
 
+RETIRED = frozenset(
+    {"carry-layout", "columns-first", "dequantize-before-broadcast", "expand-dequantized",
+     "hoist-row-transpose", "inline-single-trip", "inline-trip", "negative-index-nd",
+     "negative-tuple", "pack-rows", "permute-rows", "slp-vectorize", "softmax-drop-unit-dims",
+     "softmax-without-units", "squeeze-bias", "vector-bias", "wide-comparison", "widen-comparison"}
+)  # fmt: skip
+"""Names of deleted rules. `without=` still accepts them."""
 
-def rules_named(names: Iterable[str]) -> dict[str, Rule]:
+
+def rules_named(names: Iterable[str], retired: bool = False) -> dict[str, Rule]:
     """The rules with these names, by their current name.
 
     Args:
         names: Current or former names.
+        retired: Whether to skip names of deleted rules.
 
     Raises:
         UsageError: A name belongs to no rule.
     """
-    given = set(names)
+    given = set(names) - (RETIRED if retired else set())
     unknown = given - _BY_NAME.keys()
     if unknown:
         known = ", ".join(sorted(rule.name for rule in RULES))

@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from loop_graphs import (
-    LoopRewrite,
     loop,
     numbers,
 )
@@ -18,13 +17,11 @@ from rewriting import model_of
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.loops.carry_layout import CarryLayout
 from hlo2onnx.raising.rules.loops.gather_hoisting import GatherHoisting
 from hlo2onnx.raising.rules.loops.horizontal_fusion import HorizontalFusion
 from hlo2onnx.raising.rules.loops.loop_to_scan import LoopToScan
 from hlo2onnx.raising.rules.loops.loop_unroll import LoopUnroll
 from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
-from hlo2onnx.raising.rules.loops.slp_vectorize import SlpVectorize
 from hlo2onnx.raising.rules.nn.rnn import Gru, Lstm
 from hlo2onnx.raising.rules.shapes.scatter_to_pad import ScatterToPad
 from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
@@ -61,13 +58,6 @@ FOREIGN: dict[str, tuple[Any, Any]] = {
             [b.Add(h, foreign(b, "Exp", b.Gather(x, b.Mul(i, b.i64(0)), axis=0)))], []
         ),
     ),
-    "carry-layout": (
-        CarryLayout(),
-        lambda b, x, i, h: (
-            [foreign(b, "Neg", b.concat([b.slice(h, [4], [5], axes=[1]),
-                                         b.slice(h, [0], [4], axes=[1])], 1))], []
-        ),
-    ),
     "scatter-to-pad": (
         ScatterToPad(),
         lambda b, x, i, h: (
@@ -90,14 +80,7 @@ def test_operators_of_other_domains_stay(name: str) -> None:
     def build(b: GraphBuilder, x: Value, h: Value) -> Any:
         return loop(b, 3, [h], lambda i, h: body(b, x, i, h))
 
-    h = np.zeros((80, 5) if name == "carry-layout" else (3, 5), np.float32)
-    if name == "carry-layout":
-        assert LoopRewrite(
-            lambda b, x, h: loop(b, 3, [h], lambda i, h: (
-                [b.Neg(b.concat([b.slice(h, [4], [5], axes=[1]),
-                                 b.slice(h, [0], [4], axes=[1])], 1))], [])),
-            {"x": X, "h": h}, rule,
-        ).fired  # fmt: skip
+    h = np.zeros((3, 5), np.float32)
     model = model_of(build, {"x": X, "h": h})
     assert not apply_rules(model, [rule], load_target("ort-cpu"))
 
@@ -114,6 +97,11 @@ def test_rows_taken_by_another_domain_are_not_scanned() -> None:
 def test_the_order_of_phases() -> None:
     """Cells are found in loops that are whole, rows in loops that are no Scan, Slices by other
     rules first."""
-    assert Lstm.phase == Gru.phase == CarryLayout.phase == 0
-    assert Lstm.phase < LoopUnroll.phase < SlpVectorize.phase == LoopToScan.phase
-    assert LoopToScan.phase < SlicesToSplit.phase == HorizontalFusion.phase
+    assert Lstm.phase == Gru.phase == 0
+    assert (
+        Lstm.phase
+        < LoopUnroll.phase
+        < LoopToScan.phase
+        < SlicesToSplit.phase
+        == HorizontalFusion.phase
+    )

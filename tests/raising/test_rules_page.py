@@ -8,8 +8,9 @@ import pytest
 from jax import Array
 
 import hlo2onnx
+from hlo2onnx import UsageError
 from hlo2onnx.raising.engine import Rule
-from hlo2onnx.raising.rule_names import rules_named
+from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.shapes.transpose import SinkTransposeReduce
 from tools.rules.page import PAGE, page
@@ -51,3 +52,12 @@ def test_a_former_name_works_in_translate() -> None:
     x = np.ones((2, 3, 4), np.float32)
     assert hlo2onnx.translate(body, x).report.rules[name]
     assert not hlo2onnx.translate(body, x, without=former).report.rules[name]
+
+
+@pytest.mark.parametrize("name", sorted(RETIRED))
+def test_names_of_deleted_rules_are_accepted_and_noted(name: str) -> None:
+    assert rules_named([name, "softmax"], retired=True).keys() == {"softmax"}
+    with pytest.raises(UsageError, match=name):
+        rules_named([name])
+    program = hlo2onnx.translate(jnp.sin, np.ones(3, np.float32), without=name)
+    assert f"without={name!r} has no effect: the rule was deleted" in program.report.notes

@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import Shape, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES
+from hlo2onnx.raising.match.views import RESHAPES
 
 MAX_CHAIN: Final = 24
 """Nodes that are followed from the last one to the operand of the first."""

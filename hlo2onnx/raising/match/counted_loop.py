@@ -77,6 +77,12 @@ class Trips:
         producer = value.producer()
         return producer is None or producer.graph is not self.body
 
+    def reads_row(self, node: oir.Node) -> bool:
+        """Whether a node of the body reads this trip's row of a tensor made before the loop."""
+        if node.op_type != "Gather" or node.domain or node.attributes.get_int("axis", 0) != 0:
+            return False
+        return node.inputs[1] is self.number and self.is_outer(node.inputs[0])
+
 
 def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
     """The parts of a Loop.

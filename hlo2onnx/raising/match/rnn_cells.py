@@ -22,6 +22,7 @@ from hlo2onnx.raising.match.counted_loop import (
 )
 from hlo2onnx.raising.match.linear_terms import Part, Product, Sums, Term
 from hlo2onnx.raising.match.rnn_weights import Gate, gate_of, inputs_of, stacked, vectors
+from hlo2onnx.raising.match.views import operands
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,7 @@ class Reader:
         is_one = node is not None and node.op_type == op_type and part.high - part.low == self.width
         if node is None or not is_one or self.trips.is_outer(part.value):
             return None
-        left, right = node.inputs
-        assert left is not None and right is not None
+        left, right = operands(node)
         if shape_of(left) != shape_of(part.value) or shape_of(right) != shape_of(part.value):
             return None
         first, second = (

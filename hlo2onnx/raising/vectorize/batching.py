@@ -12,9 +12,10 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, need, needed
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, release
 from hlo2onnx.raising.match.nested_loops import Nested, copied
+from hlo2onnx.raising.match.views import operands
 
 ROW_BYTES = 1 << 20
 """Larger rows gain nothing: a trip does as much work as a node takes to start many times over."""
@@ -94,9 +95,7 @@ class Batcher:
         changes = node.op_type in _LOOPS or any(x in self.rows for x in node.inputs)
         need(changes, "no operand changes", node)
         need(not node.domain, "nobody knows what the operator does", node)
-        make = _MAKERS.get(node.op_type)
-        need(make is not None, f"{node.op_type} is not done by rows", node)
-        assert make is not None
+        make = needed(_MAKERS.get(node.op_type), f"{node.op_type} is not done by rows", node)
         for output in node.outputs:
             need(self._affordable(output), "it would take much memory", node)
         values = make(self, node)
@@ -157,8 +156,7 @@ class Batcher:
 
     def product(self, node: oir.Node) -> list[oir.Value]:
         """MatMul(x, w): one product for all trips where w is a matrix from before the loop."""
-        left, right = node.inputs
-        assert left is not None and right is not None
+        left, right = operands(node)
         ranks = (rank_of(left), rank_of(right))
         if 1 in ranks:
             need(ranks == (1, 2) and right not in self.rows, "a vector is multiplied", node)
@@ -216,9 +214,11 @@ class Batcher:
         x, rank = self._row(node)
         starts, ends = node.inputs[1:3]
         axes, steps = node.inputs[3] if len(node.inputs) > 3 else None, node.inputs[4:]
-        known = const_ints(axes) if axes is not None else tuple(range(rank))
-        need(known is not None, "its axes are not known", node)
-        assert known is not None
+        known = needed(
+            const_ints(axes) if axes is not None else tuple(range(rank)),
+            "its axes are not known",
+            node,
+        )
         moved = self._b.axes_beside(starts, [axis % rank + 1 for axis in known])
         return self._same(node, [x, starts, ends, moved, *steps])
 
@@ -358,10 +358,7 @@ def _known(node: oir.Node) -> tuple[int, ...]:
     Raises:
         Refusal: They are computed at run time.
     """
-    integers = const_ints(node.inputs[1])
-    need(integers is not None, "its second operand is not known", node)
-    assert integers is not None
-    return integers
+    return needed(const_ints(node.inputs[1]), "its second operand is not known", node)
 
 
 def _default_axis(op_type: str) -> int:

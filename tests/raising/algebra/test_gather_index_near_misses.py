@@ -13,8 +13,6 @@ from hlo2onnx.raising.engine import Rewriter
 from hlo2onnx.raising.rules.algebra.gather_indices import (
     BoundsCheck,
     NegativeIndex,
-    NegativeIndexNd,
-    WidenComparison,
     WidenIndex,
     counted_from_the_end,
 )
@@ -120,88 +118,6 @@ def gathered(b: GraphBuilder, x: oir.Value, indices: oir.Value, **options: int) 
     return b.GatherND(x, b.cast(indices, T.INT64), **options)
 
 
-TUPLES: dict[str, Build] = {
-    "from one": lambda b, x, i: gathered(b, x, limited(b, b.concat(columns(b, i), 1), 1)),
-    "no maximum": lambda b, x, i: gathered(
-        b, x, b.Min(b.concat(columns(b, i), 1), b.const(np.array([4, 2], np.int32)))
-    ),
-    "the other way round": lambda b, x, i: gathered(
-        b,
-        x,
-        b.Max(b.Min(b.concat(columns(b, i), 1), b.const(np.array([4, 2], np.int32))), k(b, 0)),
-    ),
-    "of three": lambda b, x, i: gathered(
-        b, x, b.Min(b.Max(b.concat(columns(b, i), 1), k(b, 0)), k(b, 4),
-                    b.const(np.array([4, 2], np.int32))),
-    ),
-    "of three below": lambda b, x, i: gathered(
-        b, x, b.Min(b.Max(b.concat(columns(b, i), 1), k(b, 0), k(b, -1)),
-                    b.const(np.array([4, 2], np.int32))),
-    ),
-    "computed limits": lambda b, x, i: gathered(
-        b, x, b.Min(b.Max(b.concat(columns(b, i), 1), k(b, 0)),
-                    b.Abs(b.const(np.array([4, 2], np.int32)))),
-    ),
-    "limits of rows": lambda b, x, i: gathered(
-        b, x, b.Min(b.Max(b.concat(columns(b, i), 1), k(b, 0)),
-                    b.const(np.array([[4, 2]], np.int32))),
-    ),
-    "lower limits": lambda b, x, i: gathered(
-        b, x, b.Min(b.Max(b.concat(columns(b, i), 1), k(b, 0)),
-                    b.const(np.array([3, 1], np.int32))),
-    ),
-    "not joined": lambda b, x, i: gathered(b, x, limited(b, b.Abs(i))),
-    "two in a part": lambda b, x, i: gathered(
-        b, x, limited(b, b.slice(b.concat([*columns(b, i), i], 1), [0], [2], axes=[1]))
-    ),
-    "wide parts": lambda b, x, i: gathered(
-        b, b.reshape(x, (5, 3, 1, 1)), b.Min(b.Max(b.concat([i, *columns(b, i)], 1), k(b, 0)),
-                                             b.const(np.array([4, 2, 0, 0], np.int32))),
-    ),
-    "read in between": lambda b, x, i: (
-        lambda c: [gathered(b, x, limited(b, c)), b.Abs(c)]
-    )(b.concat(columns(b, i), 1)),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TUPLES)
-def test_other_tuples(name: str) -> None:
-    Rewrite(TUPLES[name], {"x": TABLE, "i": PAIRS}, NegativeIndexNd()).nothing()
-
-
-def test_tuples_within_batches() -> None:
-    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
-        j = b.Where(less(b, i), b.Add(i, k(b, 5)), i)
-        joined = b.Concat(b.reshape(j, [5, 1]), axis=1)
-        low = b.Min(b.Max(joined, k(b, 0)), b.const(np.array([4], np.int32)))
-        return gathered(b, x, low, batch_dims=1)
-
-    inputs = {"x": np.arange(25, dtype=np.float32).reshape(5, 5), "i": INDICES[:5]}
-    Rewrite(build, inputs, NegativeIndexNd()).nothing()
-
-
-@pytest.mark.parametrize("cast", [False, True])
-@pytest.mark.parametrize("limits", [[4, 2], 4])
-def test_limits_and_casts_of_tuples(cast: bool, limits: object) -> None:
-    dtype = T.INT32 if cast else T.INT64
-    x = TABLE if isinstance(limits, list) else np.arange(25, dtype=np.float32).reshape(5, 5)
-
-    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
-        parts = []
-        for place in range(2):
-            j = b.slice(i, [place], [place + 1], axes=[1])
-            count = int(x.shape[place])  # type: ignore[index, arg-type]
-            j = b.Where(b.Less(j, k(b, 0, dtype)), b.Add(j, k(b, count, dtype)), j)
-            parts.append(j)
-        joined = b.Max(b.concat(parts, 1), k(b, 0, dtype))
-        low = b.Min(joined, b.const(np.array(limits), dtype))
-        return b.GatherND(x, b.cast(low, T.INT64))
-
-    inputs = {"x": x, "i": PAIRS.astype(np.int32 if cast else np.int64)}
-    left = ["Slice", "Slice", "Concat", "Max", "Min", *["Cast"] * cast, "GatherND"]
-    Rewrite(build, inputs, NegativeIndexNd()).gives(*left)
-
-
 # -- intervals and wide integers ----------------------------
 
 
@@ -301,14 +217,3 @@ def test_wide_indices_of_another_axis_and_several() -> None:
     for build, inputs in ((another, np.array(1)), (several, np.array(1)), (added, np.arange(3))):
         rewrite = Rewrite(build, {"x": TABLE, "i": inputs}, WidenIndex())
         rewrite.gives("Clip", "Gather") if build is another else rewrite.nothing()
-
-
-def test_comparisons_with_one_narrow_operand_stay() -> None:
-    def build(b: GraphBuilder, i: oir.Value) -> list[oir.Value]:
-        return [
-            b.Not(b.Less(near(b, i), b.Abs(near(b, i)))),
-            b.Not(b.Less(b.Abs(near(b, i)), near(b, i))),
-            b.Not(b.Less(i, b.scalar(2, T.INT64))),
-        ]
-
-    Rewrite(build, {"i": np.arange(3)}, WidenComparison()).nothing()

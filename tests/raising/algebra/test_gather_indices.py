@@ -11,8 +11,6 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.gather_indices import (
     BoundsCheck,
     NegativeIndex,
-    NegativeIndexNd,
-    WidenComparison,
     WidenIndex,
 )
 
@@ -119,50 +117,6 @@ def test_a_narrow_index_stays() -> None:
 PAIRS = np.stack([INDICES, INDICES[::-1]], -1)
 
 
-def tuples(
-    b: GraphBuilder, pairs: oir.Value, counts: tuple[int, int], limits: tuple[int, int], plain: int
-) -> oir.Value:
-    """Joined columns, all but the one at `plain` counted from the end, and clamped."""
-    columns = []
-    for place, count in enumerate(counts):
-        i = b.reshape(b.slice(pairs, [place], [place + 1], axes=[1]), [8])
-        if place != plain:
-            i = b.Where(b.Less(i, b.scalar_like(0, i)), b.Add(i, b.scalar_like(count, i)), i)
-        columns.append(b.unsqueeze(i, [1]))
-    joined = b.concat(columns, 1)
-    lowest = b.Max(joined, b.scalar_like(0, joined))
-    return b.Min(lowest, b.const(np.array(limits), T.INT32))
-
-
-@pytest.mark.parametrize("plain", [-1, 0, 1])
-def test_negative_tuple(plain: int) -> None:
-    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
-        return b.GatherND(x, b.cast(tuples(b, i, (5, 3), (4, 2), plain), T.INT64))
-
-    moves = ["Slice", "Slice", "Reshape", "Reshape"]
-    moves += ["Reshape", "Reshape"] if plain < 0 else ["Reshape", "Unsqueeze"]
-    rewrite = Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeIndexNd())
-    rewrite.gives(*moves, "Concat", "Max", "Min", "Cast", "GatherND")
-
-
-@pytest.mark.parametrize(
-    ("counts", "limits"), [((4, 2), (4, 2)), ((6, 4), (4, 2)), ((4, 2), (3, 1))]
-)
-def test_tuples_of_other_numbers(counts: tuple[int, int], limits: tuple[int, int]) -> None:
-    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
-        return b.GatherND(x, b.cast(tuples(b, i, counts, limits, -1), T.INT64))
-
-    Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeIndexNd()).nothing()
-
-
-def test_tuples_that_others_read_stay() -> None:
-    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> list[oir.Value]:
-        indices = tuples(b, i, (5, 3), (4, 2), -1)
-        return [b.GatherND(x, b.cast(indices, T.INT64)), b.Neg(indices)]
-
-    Rewrite(build, {"x": TABLE, "i": PAIRS}, NegativeIndexNd()).nothing()
-
-
 # -- which are inside ---------------------------------------------------------------------------
 
 
@@ -232,21 +186,3 @@ def test_long_integers_that_the_target_clips_wrongly() -> None:
 
 
 # -- comparisons --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("op_type", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
-def test_wide_comparison(op_type: str) -> None:
-    def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
-        narrow = b.Cast(inside(b, i), to=T.INT32)
-        return b.op(op_type, b.unsqueeze(narrow, [1]), narrow)
-
-    inputs = {"i": np.arange(-2, 7)}
-    Rewrite(build, inputs, WidenComparison()).gives("Clip", "Unsqueeze", op_type)
-
-
-@pytest.mark.parametrize("other", [T.INT32, T.FLOAT])
-def test_comparisons_of_what_may_wrap_and_of_other_types_stay(other: T) -> None:
-    def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
-        return b.Less(b.Cast(i, to=other), b.scalar(3, other))
-
-    Rewrite(build, {"i": np.array([2**32, 2, 5])}, WidenComparison()).nothing()

@@ -17,7 +17,7 @@ from symbolic import free
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules import RULES
-from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch, InlineSingleTrip
+from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.targets import load_target
 from tools.fuzzing.structure import known_conditions
 from tools.probe.branches import inlines_branches
@@ -128,69 +128,6 @@ def test_the_shape_that_is_known(known: str) -> None:
     assert run.model.graph.outputs[0].shape == (4,)
 
 
-def loop(
-    b: GraphBuilder, x: oir.Value, limit: oir.Value | None, first: oir.Value | None, again: bool
-) -> list[oir.Value]:
-    """A Loop that carries and stacks, and may end itself."""
-    trip, on = b.value("trip", oir.DataType.INT64, []), b.value("on", oir.DataType.BOOL, [])
-    state, other = b.value("state", FLOAT, [4]), b.value("other", FLOAT, [4])
-    with b.subgraph([trip, on, state, other], "body") as body:
-        going = b.Identity(on) if again else b.Identity(b.const(FALSE))
-        number = b.cast(trip, FLOAT)
-        row = b.Add(b.Sub(state, other), number)
-        # The states change places.
-        body.outputs.extend([going, b.Identity(other), b.Identity(state), row])
-    rows = oir.SymbolicDim(None)
-    types = [(FLOAT, (4,)), (FLOAT, (4,)), (FLOAT, (rows, 4))]
-    return b.node("Loop", [limit, first, x, b.Exp(x)], {"body": body}, types)  # type: ignore[no-any-return]
-
-
-LOOPS: dict[str, tuple[Callable[[GraphBuilder, oir.Value], Any], bool, int | None]] = {
-    "no-trip": (lambda b, n: (b.i64(0), None), True, 0),
-    "fewer-than-none": (lambda b, n: (b.i64(-3), b.const(TRUE)), True, 0),
-    "never-begins": (lambda b, n: (None, b.const(FALSE)), True, 0),
-    "no-trip-by-range": (lambda b, n: (b.Min(n, b.i64(0)), None), True, 0),
-    "one-trip": (lambda b, n: (b.i64(1), None), True, 1),
-    "one-trip-with-condition": (lambda b, n: (b.i64(1), b.const(TRUE)), True, 1),
-    "ends-itself": (lambda b, n: (None, b.const(TRUE)), False, 1),
-    "ends-itself-of-many": (lambda b, n: (b.i64(5), None), False, 1),
-    "ends-itself-of-one-or-more": (lambda b, n: (b.Max(n, b.i64(1)), None), False, 1),
-    "ends-itself-of-none-or-more": (lambda b, n: (b.Max(n, b.i64(0)), None), False, None),
-    "two-trips": (lambda b, n: (b.i64(2), None), True, None),
-    "ends-itself-or-never-begins": (lambda b, n: (n, None), False, None),
-    "may-not-begin": (lambda b, n: (b.i64(1), b.Less(n, b.i64(3))), True, None),
-}
-
-
-@pytest.mark.parametrize("name", LOOPS)
-def test_loops_of_no_trip_or_one(name: str) -> None:
-    limits, again, trips = LOOPS[name]
-
-    def build(b: GraphBuilder, x: oir.Value, n: oir.Value) -> list[oir.Value]:
-        return loop(b, x, *limits(b, n), again)
-
-    run = Rewrite(build, {"x": X, "n": np.array(7)}, InlineSingleTrip())
-    assert bool(run.nodes["Loop"]) == (trips is None)
-    assert run.nodes["Sub"] == (trips != 0)
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_stacks_of_no_trip(known: bool) -> None:
-    """Their rows must have a shape."""
-
-    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
-        on, state = b.value("on", oir.DataType.BOOL, []), b.value("state", FLOAT, [4])
-        trip = b.value("trip", oir.DataType.INT64, [])
-        with b.subgraph([trip, on, state], "body") as body:
-            row = b.Neg(state) if known else b.Neg(free(b, state, "k"))
-            body.outputs.extend([b.Identity(on), b.Identity(state), row])
-        types = [(FLOAT, (4,)), (FLOAT, (oir.SymbolicDim(None), *row.shape))]
-        return b.node("Loop", [b.i64(0), None, x], {"body": body}, types)  # type: ignore[no-any-return]
-
-    run = Rewrite(build, {"x": X}, InlineSingleTrip())
-    assert bool(run.nodes["Loop"]) != known
-
-
 # -- whole programs ----------------------------------------------------------------------------
 
 FLIPS = [lambda c, i=i: lax.cond(c[0] > i, lambda c: c + i, lambda c: c - i, c) for i in range(7)]
@@ -245,7 +182,7 @@ PROGRAMS: dict[str, Callable[[jax.Array, jax.Array], Any]] = {
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "no-inlining": {"without": frozenset({"inline-branch", "inline-single-trip"})},
+    "no-inlining": {"without": frozenset({"inline-branch"})},
     "no-rule": {"without": frozenset(rule.name for rule in RULES)},
     "functions": {"functions": "keep"},
     "functions-no-rule": {

@@ -23,7 +23,7 @@ import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, SqueezeBias, VectorMatMul
+from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, VectorMatMul
 from hlo2onnx.raising.rules.nn.rnn import Lstm
 from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
 from hlo2onnx.raising.rules.shapes.unit_dims import SinkReshape
@@ -129,26 +129,6 @@ def test_a_matrix_that_is_computed_or_shared_stays() -> None:
 
     Rewrite(computed, {"v": VECTOR, "w": WEIGHTS}, MatvecToVecmat()).nothing()
     Rewrite(shared, {"v": VECTOR}, MatvecToVecmat()).nothing()
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_a_bias_is_a_vector(swapped: bool) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        terms = [b.MatMul(x, b.const(MATRIX)), b.const(MATRIX[:1][None])]
-        return b.Add(*terms[:: -1 if swapped else 1])
-
-    rewrite = Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, SqueezeBias(), FoldConstants())
-    rewrite.gives("MatMul", "Add")
-    (node,) = (node for node in rewrite.model.graph if node.op_type == "Add")
-    assert [len(x.shape) for x in node.inputs if x is not None and x.shape is not None] == [3, 1]
-
-
-@pytest.mark.parametrize("shape", [(3,), (5, 1), (1, 5, 3), (1, 1, 1, 3)])
-def test_other_terms_stay(shape: tuple[int, ...]) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Add(b.MatMul(x, b.const(MATRIX)), b.const(np.ones(shape, np.float32)))
-
-    Rewrite(build, {"x": np.tile(VECTOR, (2, 5, 1))}, SqueezeBias()).nothing()
 
 
 ROW = RNG.integers(-3, 4, (5, 4)).astype(np.float32)

@@ -10,7 +10,6 @@ from rewriting import Build, Rewrite
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Refusal
 from hlo2onnx.raising.rules.nn.matmul_transpose import (
-    HoistRowTranspose,
     MatMulTranspose,
     TransposeBeforeCollapse,
 )
@@ -145,62 +144,6 @@ def test_columns_in_another_order(order: tuple[int, int], joined: bool) -> None:
 
 def rows(b: GraphBuilder, x: oir.Value, perm: tuple[int, ...] = (1, 0, 2)) -> oir.Value:
     return b.reshape(turned(b, x, perm), (6, 4))
-
-
-PERMUTED: dict[str, tuple[Build, bool]] = {
-    "itself": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 6)), (1, 0, 2)),
-        True,
-    ),
-    "rows that were not transposed": (
-        lambda b, x, y: turned(
-            b, b.reshape(b.MatMul(b.reshape(b.Neg(x), (6, 4)), y), (2, 3, 6)), (1, 0, 2)
-        ),
-        False,
-    ),
-    "rows that were not joined": (
-        lambda b, x, y: turned(
-            b, b.reshape(b.MatMul(turned(b, b.reshape(x, (4, 6)), (1, 0)), y), (3, 2, 6)), (1, 0, 2)
-        ),
-        False,
-    ),
-    "rows that were joined otherwise": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (2, 3, 6)), (1, 0, 2)),
-        False,
-    ),
-    "columns move too": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 6)), (1, 2, 0)),
-        False,
-    ),
-    "columns that are split": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 2, 3)), (1, 0, 2, 3)),
-        True,
-    ),
-    "columns change places": (
-        lambda b, x, y: turned(b, b.reshape(b.MatMul(rows(b, x), y), (3, 2, 2, 3)), (1, 0, 3, 2)),
-        False,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", PERMUTED)
-def test_permute_rows(name: str) -> None:
-    build, fires = PERMUTED[name]
-    rewrite = Rewrite(
-        lambda b, x, y: b.Neg(build(b, x, y)), {"x": X, "y": Y[0]}, HoistRowTranspose()
-    )
-    assert bool(rewrite.fired) == fires, rewrite.model
-
-
-def test_rows_of_batches() -> None:
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        left = b.reshape(turned(b, x, (0, 2, 1, 3)), (2, 6, 4))
-        split = b.reshape(b.MatMul(left, y), (2, 3, 2, 6))
-        return b.Neg(turned(b, split, (0, 2, 1, 3)))
-
-    x = np.arange(48, dtype=np.float32).reshape(2, 2, 3, 4) % 7
-    rewrite = Rewrite(build, {"x": x, "y": Y}, HoistRowTranspose())
-    rewrite.gives("Transpose", "Transpose", "Reshape", "MatMul", "Reshape", "Neg")
 
 
 JOINED: dict[str, tuple[Build, bool]] = {

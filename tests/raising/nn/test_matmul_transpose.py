@@ -11,7 +11,6 @@ from rewriting import Rewrite
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.matmul_transpose import (
-    HoistRowTranspose,
     MatMulTranspose,
     TransposeBeforeCollapse,
 )
@@ -22,7 +21,6 @@ Y = np.arange(2 * 4 * 6, dtype=np.float32).reshape(2, 4, 6) % 5
 LAST = (0, 2, 1)
 RULES = (
     MatMulTranspose(),
-    HoistRowTranspose(),
     TransposeBeforeCollapse(),
     ComposeTransposes(),
     EliminateNop(),
@@ -62,25 +60,6 @@ def test_products_that_others_read_stay() -> None:
 
     inputs = {"x": X.swapaxes(1, 2).copy(), "y": Y.swapaxes(1, 2).copy()}
     Rewrite(build, inputs, *RULES).nothing()
-
-
-def test_permute_rows() -> None:
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        rows = b.reshape(b.Transpose(x, perm=(1, 0, 2)), (6, 4))
-        product = b.reshape(b.MatMul(rows, y), (3, 2, 6))
-        return b.Neg(b.Transpose(product, perm=(1, 0, 2)))
-
-    expected = "Reshape", "MatMul", "Reshape", "Neg"
-    Rewrite(build, {"x": X, "y": Y[0]}, *RULES).gives(*expected)
-
-
-def test_permute_rows_leaves_columns() -> None:
-    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
-        rows = b.reshape(b.Transpose(x, perm=(1, 0, 2)), (6, 4))
-        product = b.reshape(b.MatMul(rows, y), (3, 2, 6))
-        return b.Neg(b.Transpose(product, perm=(0, 2, 1)))
-
-    Rewrite(build, {"x": X, "y": Y[0]}, *RULES).nothing()
 
 
 def test_transpose_before_join() -> None:

@@ -12,7 +12,6 @@ from rewriting import Build, Rewrite, fires, foreign
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.quantized.quantize_dequantize import (
-    DequantizeBeforeBroadcast,
     QdqPropagation,
     Quantize,
 )
@@ -342,53 +341,3 @@ STAYS: dict[str, Any] = {
 @pytest.mark.parametrize("name", STAYS)
 def test_what_does_not_move(name: str) -> None:
     Rewrite(STAYS[name], Q, QdqPropagation()).nothing()
-
-
-def test_expand_dequantized() -> None:
-    def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
-        return dequantized(b, b.expand(q, [5, 2, 3, 4]), axis=2)
-
-    rewrite = Rewrite(build, Q, DequantizeBeforeBroadcast())
-    rewrite.gives("DequantizeLinear", "Expand")
-    assert next(iter(rewrite.model.graph)).attributes["axis"].as_int() == 1
-
-
-def test_an_expanded_axis_stays() -> None:
-    def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
-        return dequantized(b, b.expand(q, [2, 3, 4]), axis=1)
-
-    Rewrite(build, {"q": Q["q"][:, :1]}, DequantizeBeforeBroadcast()).nothing()
-
-
-def test_new_axes_with_scales_stay() -> None:
-    def build(b: GraphBuilder, q: oir.Value) -> oir.Value:
-        return dequantized(b, b.expand(q, [2, 4]), axis=0)
-
-    Rewrite(build, {"q": Q["q"][0, 0]}, DequantizeBeforeBroadcast()).nothing()
-
-
-def test_expanded_numbers() -> None:
-    """Of one scale, and of one along the axis that is not named."""
-
-    def build(b: GraphBuilder, q: oir.Value) -> list[oir.Value]:
-        wide = b.expand(q, [5, 3, 4])
-        scales = b.const(np.array([0.1, 0.2, 0.3], np.float32))
-        return [dequantized(b, wide), b.DequantizeLinear(wide, scales)]
-
-    found = Rewrite(build, {"q": Q["q"][:1]}, DequantizeBeforeBroadcast())
-    found.gives("DequantizeLinear", "DequantizeLinear", "Expand", "Expand")
-
-
-@pytest.mark.parametrize("kind", ["Neg", "Identity"])
-def test_what_is_not_expanded_stays(kind: str) -> None:
-    def build(b: GraphBuilder, q: oir.Value) -> list[oir.Value]:
-        return [dequantized(b, b.op(kind, q)), dequantized(b, q)]
-
-    assert not fires(build, Q, DequantizeBeforeBroadcast())
-
-
-def test_expanded_blocks_stay() -> None:
-    rows = {"q": Q["q"][:1]}
-    assert not fires(
-        lambda b, q: blocks(b, b.expand(q, [2, 3, 4])), rows, DequantizeBeforeBroadcast()
-    )

@@ -10,6 +10,7 @@ from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.match.views import source_of
 from hlo2onnx.raising.rules.shapes.reshape import (
     ComposeExpands,
     ComposeReshapes,
@@ -19,7 +20,6 @@ from hlo2onnx.raising.rules.shapes.reshape import (
     UnitTransposeToReshape,
     _expands_the_same,
     adds_leading_axes_only,
-    source_of,
 )
 from hlo2onnx.targets import load_target
 

@@ -120,18 +120,6 @@ AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarr
         ),
         CUBE,
     ),
-    "of-columns": (
-        "carry-layout",
-        lambda x, i: lax.fori_loop(
-            0,
-            20,
-            lambda k, h: jnp.concatenate(
-                [lax.dynamic_slice(h, (0, i), (30, 2)), h[:, :1] * 2, h[:, 3:] - 1], 1
-            ),
-            x,
-        ),
-        CUBE[0],
-    ),
     "of-a-transpose": (
         "sink-transpose-slice",
         lambda x, i: lax.dynamic_slice(x.transpose(2, 0, 1), (i, 0, 0), (2, 7, 30)).sum(0),

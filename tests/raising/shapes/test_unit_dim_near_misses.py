@@ -16,7 +16,6 @@ from hlo2onnx.raising.rules.shapes.unit_dims import (
     ReduceKeepdims,
     ReduceMeanOperator,
     SinkReshape,
-    SoftmaxDropUnitDims,
     SqueezeBeforeTranspose,
     TransposeDropUnitDims,
 )
@@ -273,17 +272,6 @@ def test_reduce_without_units(name: str) -> None:
     build, left = REDUCED[name]
     rewrite = Rewrite(build, {"x": CUBE}, ReduceDropUnitDims())
     rewrite.nothing() if left is None else rewrite.gives(*left)
-
-
-def test_a_softmax_of_what_is_no_view_stays() -> None:
-    Rewrite(lambda b, x: b.Softmax(x, axis=1), {"x": CUBE}, SoftmaxDropUnitDims()).nothing()
-
-
-def test_a_softmax_along_the_last_axis_by_default() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Neg(b.Softmax(b.reshape(x, (2, 1, 3, 4))))
-
-    Rewrite(build, {"x": CUBE}, SoftmaxDropUnitDims()).gives("Softmax", "Reshape", "Neg")
 
 
 MEANS: dict[str, tuple[Build, bool]] = {

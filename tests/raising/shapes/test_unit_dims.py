@@ -15,7 +15,6 @@ from hlo2onnx.raising.rules.shapes.unit_dims import (
     ReduceKeepdims,
     ReduceMeanOperator,
     SinkReshape,
-    SoftmaxDropUnitDims,
     SqueezeBeforeTranspose,
     TransposeDropUnitDims,
 )
@@ -210,25 +209,6 @@ def test_mean(divisor: float, dtype: str, fires: bool) -> None:
         rewrite.gives("ReduceMean", "Neg")
     else:
         rewrite.nothing()
-
-
-@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
-@pytest.mark.parametrize("axis", [1, 3, -1])
-def test_softmax_without_units(op_type: str, axis: int) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        view = b.reshape(x, (1, 2, 1, 3, 4))
-        return b.Neg(b.reshape(b.op(op_type, view, axis=axis), (2, 3, 4, 1)))
-
-    rules = SoftmaxDropUnitDims(), SinkReshape(), *CLEAN
-    Rewrite(build, {"x": CUBE}, *rules).gives(op_type, "Neg", "Reshape")
-
-
-@pytest.mark.parametrize(("dims", "axis"), [((2, 1, 3, 4), 1), ((6, 4), 1)])
-def test_softmax_over_a_unit_and_over_joined_axes_stays(dims: tuple[int, ...], axis: int) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Softmax(b.reshape(x, dims), axis=axis)
-
-    Rewrite(build, {"x": CUBE}, SoftmaxDropUnitDims()).nothing()
 
 
 def test_longer_axes_in_front_of_an_empty_tensor() -> None:

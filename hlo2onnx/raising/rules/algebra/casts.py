@@ -9,8 +9,8 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.ir.values import INTEGERS, const_number, dtype_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import first, source_of
 
 BOOL = oir.DataType.BOOL
 
@@ -39,9 +39,7 @@ class ComposeCasts(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         between = first(node)
-        x = source_of(between, "Cast")
-        need(x is not None, "it casts something else", node)
-        assert x is not None
+        x = needed(source_of(between, "Cast"), "it casts something else", node)
         final = dtype_of(node.outputs[0])
         need(_keeps(b, x, dtype_of(between), final), "the type between changes numbers", between)
         return b.cast(x, final)

@@ -6,8 +6,8 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.dyadic import Steps, with_number
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import source_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import operands, source_of
 
 
 class DyadicArithmetic(Rule):
@@ -23,9 +23,9 @@ class DyadicArithmetic(Rule):
     anchors = frozenset({"Add", "Mul", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        operands = with_number(node, b.facts.constant)
-        need(operands is not None, "neither operand is one number", node)
-        assert operands is not None
+        operands = needed(
+            with_number(node, b.facts.constant), "neither operand is one number", node
+        )
         x, number = operands
         need(b.facts.steps(node.outputs[0]) is not None, "its result may be rounded", node)
         need(shape_of(x) == shape_of(node.outputs[0]), "the number adds axes", node)
@@ -34,9 +34,7 @@ class DyadicArithmetic(Rule):
         inner, same = x.producer(), ("Mul",) if node.op_type == "Mul" else ("Add", "Sub")
         need(inner is not None and inner.op_type in same, "its operand is something else", x)
         assert inner is not None
-        before = with_number(inner, b.facts.constant)
-        need(before is not None, "its operand is no such step", inner)
-        assert before is not None
+        before = needed(with_number(inner, b.facts.constant), "its operand is no such step", inner)
         start, first = before
         need(b.facts.steps(start) is not None, "its operand may be rounded", inner)
         need(shape_of(start) == shape_of(x), "the number adds axes", inner)
@@ -77,8 +75,7 @@ class UniformFma(Rule):
 
 
 def _both_ways(node: oir.Node) -> list[tuple[oir.Value, oir.Value]]:
-    first, second = node.inputs
-    assert first is not None and second is not None
+    first, second = operands(node)
     return [(first, second), (second, first)]
 
 

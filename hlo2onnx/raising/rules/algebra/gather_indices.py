@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
@@ -16,9 +15,8 @@ from hlo2onnx.ir.values import (
     rank_of,
     shape_of,
 )
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.algebra.simplification import COMPARISONS
-from hlo2onnx.raising.rules.shapes.reshape import source_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import source_of
 
 GATHERS = frozenset({"Gather", "GatherElements"})
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
@@ -74,79 +72,13 @@ class NegativeIndex(Rule):
         need(not is_shared, "others need the indices as they are", indices)
         is_whole = const_number(clip[1]) == 0 and const_number(clip[2]) == extent - 1
         need(is_whole, "they are clamped to something else", indices)
-        i = counted_from_the_end(clip[0], extent)
-        need(i is not None, "negative ones are not counted from the end", indices)
-        assert i is not None
+        i = needed(
+            counted_from_the_end(clip[0], extent),
+            "negative ones are not counted from the end",
+            indices,
+        )
         bounds = (b.scalar_like(-extent, i), b.scalar_like(extent - 1, i))
         return _regathered(node, b, b.Clip(i, *bounds))
-
-
-class NegativeIndexNd(Rule):
-    """GatherND(x, Min(Max(Concat(i < 0 ? i + n : i, ..), 0), ..)) -> the same of Concat(i, ..)
-
-    with -n for the 0 of that column.
-
-    n is the extent that the column counts along: GatherND counts negative indices from the end as
-    Gather does. There may be a Cast in front of it, and Reshapes among what is joined.
-    """
-
-    name = "negative-index-nd"
-    formerly = ("negative-tuple",)
-    anchors = frozenset({"GatherND"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, indices = node.inputs
-        assert x is not None and indices is not None
-        need(not node.attributes.get_int("batch_dims", 0), "tuples count within batches", node)
-        chain = _clamped_columns(source_of(indices, "Cast") or indices)
-        need(chain is not None, "its indices are not joined and clamped", indices)
-        assert chain is not None
-        for made in chain.made:
-            need(len(made.uses()) == 1, "others need the indices as they are", made)
-        extents = shape_of(x)[: len(chain.columns)]
-        plain = [
-            counted_from_the_end(source_of(column, "Reshape", "Unsqueeze") or column, extent)
-            if isinstance(extent, int) and limit == extent - 1
-            else None
-            for column, extent, limit in zip(chain.columns, extents, chain.limits, strict=True)
-        ]
-        need(any(plain), "negative ones are not counted from the end", indices)
-        pairs = list(zip(chain.columns, plain, strict=True))
-        columns = [c if i is None else b.reshape(i, shape_of(c)) for c, i in pairs]
-        lowest = [0 if i is None else -int(n) for i, n in zip(plain, extents, strict=True)]  # type: ignore[arg-type]
-        dtype = dtype_of(columns[0])
-        joined = b.concat(columns, rank_of(columns[0]) - 1)
-        bounds = (b.const(np.array(numbers), dtype) for numbers in (lowest, chain.limits))
-        clamped = b.Min(b.Max(joined, next(bounds)), next(bounds))
-        return b.GatherND(x, b.cast(clamped, dtype_of(indices)))
-
-
-class _Columns(NamedTuple):
-    """Min(Max(Concat(columns), 0), limits), and the values in between."""
-
-    columns: list[oir.Value]
-    limits: list[int]
-    made: list[oir.Value]
-
-
-def _clamped_columns(value: oir.Value) -> _Columns | None:
-    highest, lowest = _made_by(value, "Min"), None
-    if highest is not None and len(highest) == 2:
-        lowest = _made_by(highest[0], "Max")
-    if lowest is None or len(lowest) != 2 or const_number(lowest[1]) != 0:
-        return None
-    assert highest is not None and lowest[0] is not None
-    joined, limits = lowest[0].producer(), const_of(highest[1])
-    if joined is None or joined.op_type != "Concat" or limits is None:
-        return None
-    columns = [x for x in joined.inputs if x is not None]
-    if joined.attributes.get_int("axis", 0) != rank_of(lowest[0]) - 1:
-        return None
-    if any(shape_of(column)[-1] != 1 for column in columns):
-        return None
-    numbers = np.broadcast_to(limits, [len(columns)]).tolist() if limits.ndim <= 1 else []
-    made = [x for x in (value, highest[0], lowest[0]) if x is not None]
-    return _Columns(columns, numbers, made) if numbers else None
 
 
 class BoundsCheck(Rule):
@@ -221,29 +153,8 @@ class WidenIndex(Rule):
         indices = node.inputs[1]
         assert indices is not None
         need(dtype_of(indices) == INT32, "its indices are wide already", indices)
-        wide = _widened(indices, b)
-        need(wide is not None, "its indices are made of narrow ones", indices)
-        assert wide is not None
+        wide = needed(_widened(indices, b), "its indices are made of narrow ones", indices)
         return _regathered(node, b, wide)
-
-
-class WidenComparison(Rule):
-    """Less(Cast(i), Cast(j)) -> Less(i, j), for casts from i64 to i32; so for other comparisons
-
-    Legal where `widen-index` is. Positions are counted in i64, whose type then is that of a mask.
-    """
-
-    name = "widen-comparison"
-    formerly = ("wide-comparison",)
-    anchors = COMPARISONS
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        left, right = node.inputs
-        assert left is not None and right is not None
-        need(dtype_of(left) == INT32, "it compares no narrow integers", node)
-        operands = [_widened(left, b), _widened(right, b)]
-        need(None not in operands, "its operands are made of narrow ones", node)
-        return b.op(node.op_type, *operands)
 
 
 def _widened(value: oir.Value, b: Rewriter) -> oir.Value | None:

@@ -10,8 +10,8 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import remainder_operands
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import source_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import operands, source_of
 
 Pair = tuple[oir.Value, oir.Value]
 
@@ -28,8 +28,7 @@ def _offset(node: oir.Node | None) -> _Offset | None:
     """What a node is that adds a number to integers, or subtracts one from the other."""
     if node is None or node.op_type not in ("Add", "Sub"):
         return None
-    x, y = node.inputs
-    assert x is not None and y is not None
+    x, y = operands(node)
     if dtype_of(x) not in INTEGERS:
         return None
     sign, shape = 1 if node.op_type == "Add" else -1, shape_of(node.outputs[0])
@@ -52,9 +51,7 @@ class ReassociateConstants(Rule):
     anchors = frozenset({"Add", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        outer = _offset(node)
-        need(outer is not None, "it adds no number to integers", node)
-        assert outer is not None
+        outer = needed(_offset(node), "it adds no number to integers", node)
         inner = _offset(outer.x.producer())
         need(inner is not None, "there is but one addition", outer.x)
         need(len(outer.x.uses()) == 1, "others read the inner sum", outer.x)
@@ -75,8 +72,7 @@ def _remainder(value: oir.Value) -> Pair | None:
     if node is None:
         return None
     if node.op_type == "Mod" and not node.attributes.get_int("fmod", 0):
-        x, y = node.inputs
-        assert x is not None and y is not None
+        x, y = operands(node)
         return x, y
     return remainder_operands(node)
 
@@ -116,8 +112,7 @@ class FloorDivide(Rule):
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        condition, _, quotient = node.inputs
-        assert condition is not None and quotient is not None
+        condition, _, quotient = operands(node)
         both = condition.producer()
         need(both is not None and both.op_type == "And", "its condition is something else", node)
         assert both is not None
@@ -147,8 +142,7 @@ def _unequal(value: oir.Value | None) -> Pair | None:
     node = equal.producer() if equal is not None else None
     if node is None or node.op_type != "Equal":
         return None
-    x, y = node.inputs
-    assert x is not None and y is not None
+    x, y = operands(node)
     return x, y
 
 
@@ -169,8 +163,7 @@ class FloorMod(Rule):
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        condition, shifted, rest = node.inputs
-        assert condition is not None and shifted is not None and rest is not None
+        condition, shifted, rest = operands(node)
         need(_is_negative(condition, rest), "it chooses by something else", condition)
         pair = _remainder(rest)
         need(pair is not None and dtype_of(rest) in INTEGERS, "it is no remainder", rest)
@@ -190,8 +183,7 @@ def _is_negative(condition: oir.Value, x: oir.Value) -> bool:
     """Whether a condition is x < 0, or that and x != 0."""
     node = condition.producer()
     if node is not None and node.op_type == "And":
-        first, second = node.inputs
-        assert first is not None and second is not None
+        first, second = operands(node)
         for one, other in ((first, second), (second, first)):
             pair = _unequal(other)
             if pair is not None and x in pair and _is_zero(pair):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_of, dtype_of
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import first, source_of
 
 
 class AddNegToSub(Rule):
@@ -52,8 +52,6 @@ class FoldNegIntoConstant(Rule):
         if (constant := const_of(one)) is not None:
             one = b.const(-constant)
         else:
-            constant = const_of(other)
-            need(constant is not None, "both factors are computed at run time", maker)
-            assert constant is not None
+            constant = needed(const_of(other), "both factors are computed at run time", maker)
             other = b.const(-constant)
         return b.op(maker.op_type, one, other)

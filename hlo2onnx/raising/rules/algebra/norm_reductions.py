@@ -7,8 +7,8 @@ import math
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import dtype_of, rank_of, static_shape
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import first, source_of
 from hlo2onnx.raising.rules.shapes.unit_dims import keeps_axes, reduced_axes
 
 MOST_ELEMENTS = 4096
@@ -39,9 +39,7 @@ class ReduceSumSquareOperator(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         terms = first(node)
         magnitude = source_of(terms, "Abs")
-        x = magnitude or _squared(terms)
-        need(x is not None, "it sums neither squares nor magnitudes", node)
-        assert x is not None
+        x = needed(magnitude or _squared(terms), "it sums neither squares nor magnitudes", node)
         axes = reduced_axes(node)
         op_type = "ReduceSumSquare" if magnitude is None else "ReduceL1"
         return reduced(b, op_type, x, axes, keeps_axes(node))

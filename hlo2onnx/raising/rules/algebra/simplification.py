@@ -12,8 +12,8 @@ from hlo2onnx.analysis.ranges import Range, decided, range_of_type
 from hlo2onnx.ir.dims import is_positive
 from hlo2onnx.ir.extents import noted_extent
 from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import first, source_of
 
 COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 
@@ -122,10 +122,7 @@ class FoldDoubleNegation(Rule):
     anchors = frozenset({"Neg", "Not"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x = source_of(first(node), node.op_type)
-        need(x is not None, "its operand is something else", node)
-        assert x is not None
-        return x
+        return needed(source_of(first(node), node.op_type), "its operand is something else", node)
 
 
 class FoldComparison(Rule):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.loops import (
-    carry_layout,
     gather_hoisting,
     horizontal_fusion,
     loop_fission,
@@ -12,7 +11,6 @@ from hlo2onnx.raising.rules.loops import (
     loop_unroll,
     loop_vectorize,
     shifted_carry,
-    slp_vectorize,
 )
 from hlo2onnx.raising.rules.nn import rnn
 from hlo2onnx.raising.rules.shapes import scatter_to_pad, slices_to_split
@@ -28,10 +26,8 @@ LOOP_RULES: tuple[Rule, ...] = (
     rnn.Lstm(),
     rnn.Gru(),
     rnn.Rnn(),
-    carry_layout.CarryLayout(),
     loop_unroll.LoopUnroll(),
     scatter_to_pad.ScatterToPad(),
-    slp_vectorize.SlpVectorize(),
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),
     horizontal_fusion.HorizontalFusion(),

@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first
+from hlo2onnx.raising.match.views import first
 from hlo2onnx.rewrite.replace import replace
 
 FEW_ELEMENTS = 1 << 10

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import dtype_of, static_shape
+from hlo2onnx.ir.values import static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.counted_loop import release, separate
 from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
 from hlo2onnx.rewrite.replace import detach
 
@@ -41,58 +39,6 @@ class InlineBranch(Rule):
             if static_shape(new) is None and static_shape(old) is not None:
                 new.shape = old.shape
         return values
-
-
-class InlineSingleTrip(Rule):
-    """Loop of one trip -> its body, Loop of no trip -> its initial states
-
-    Legal where the number of trips and the condition before the first one are known. A loop whose
-    body ends with the condition False makes one trip at most.
-    """
-
-    name = "inline-single-trip"
-    formerly = ("inline-trip",)
-    anchors = frozenset({"Loop"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        body = node.attributes["body"].as_graph()
-        trips = _trips(node, body, b)
-        need(trips is not None, "it may make more than one trip", node)
-        initial = [x for x in node.inputs[2:] if x is not None]
-        if trips:
-            results = _one_trip(node, body, initial, b)
-        else:
-            rows = [static_shape(row) for row in body.outputs[1 + len(initial) :]]
-            need(None not in rows, "the shape of what it stacks is not known", node)
-            stacks = zip(node.outputs[len(initial) :], rows, strict=True)
-            empty = [b.const(np.zeros((0, *(row or ())), dtype_of(x).numpy())) for x, row in stacks]
-            results = [*initial, *empty]
-            release(body)
-        return [separate(b, old, new) for old, new in zip(node.outputs, results, strict=True)]
-
-
-def _trips(loop: oir.Node, body: oir.Graph, b: Rewriter) -> int | None:
-    """The number of trips where it is 0 or 1."""
-    limit, first = loop.inputs[:2]
-    bounds = b.facts.int_range(limit) if limit is not None else None
-    starts = b.facts.truth(first) if first is not None else True
-    if starts is False or (bounds is not None and bounds.high <= 0):
-        return 0
-    goes_on = b.facts.truth(body.outputs[0])
-    is_one = bounds == (1, 1) or (goes_on is False and (bounds is None or bounds.low >= 1))
-    return 1 if starts and is_one else None
-
-
-def _one_trip(
-    node: oir.Node, body: oir.Graph, initial: Sequence[oir.Value], b: Rewriter
-) -> list[oir.Value]:
-    """The states after the trip, and the stacks of one row."""
-    given = [b.i64(0), b.const(np.array(True)), *initial]
-    for inner, value in zip(body.inputs, given, strict=True):
-        oir.convenience.replace_all_uses_with(inner, value)
-    _, *values = _inlined(node, body)
-    states, rows = values[: len(initial)], values[len(initial) :]
-    return [*states, *(b.unsqueeze(row, [0]) for row in rows)]
 
 
 def _inlined(node: oir.Node, inner: oir.Graph) -> list[oir.Value]:

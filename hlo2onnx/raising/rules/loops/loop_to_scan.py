@@ -32,7 +32,7 @@ class LoopToScan(Rule):
         carried = all(b.supports("Identity", dtype_of(x)) for x in (*states, *rows))
         need(carried, "the target cannot carry the type of a state", node)
         scanned: dict[oir.Value, oir.Value] = {}
-        gathers = [inner for inner in trips.body if _is_row(trips, inner)]
+        gathers = [inner for inner in trips.body if trips.reads_row(inner)]
         others = [user for user in trips.number.consumers() if user not in gathers]
         is_numbered = bool(others) or not gathers
         need(not is_numbered or trips.count <= MOST_TRIPS, "it would store its numbers", node)
@@ -67,10 +67,3 @@ class LoopToScan(Rule):
         with b.before(gather):
             taken = b.Identity(scanned[x]) if row.is_graph_output() else scanned[x]
         replace(gather, [taken])
-
-
-def _is_row(trips: Trips, node: oir.Node) -> bool:
-    if node.op_type != "Gather" or node.domain or node.inputs[1] is not trips.number:
-        return False
-    is_first = node.attributes.get_int("axis", 0) == 0
-    return is_first and trips.is_outer(node.inputs[0])

@@ -11,7 +11,6 @@ from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import Shape, attributes_of, const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
-from hlo2onnx.raising.rules.loops.carry_layout import is_row
 from hlo2onnx.rewrite.licm import is_repeatable
 
 MOST_NODES = 48
@@ -46,7 +45,8 @@ class LoopUnroll(Rule):
         size = trips.count * sum(inner.op_type not in _COPIES for inner in body)
         size += trips.count * len(trips.rows)
         layers = any(_has_own_matrix(trips, inner) for inner in body)
-        need(size <= (MOST_NODES_OF_LAYERS if layers else MOST_NODES), "it is long", node)
+        limit = MOST_NODES_OF_LAYERS if layers else MOST_NODES
+        need(trips.count == 1 or size <= limit, "it is long", node)
         states = trips.initial
         stacks: list[list[oir.Value]] = [[] for _ in trips.rows]
         for trip in range(trips.count):
@@ -62,7 +62,7 @@ def _has_own_matrix(trips: Trips, node: oir.Node) -> bool:
     """Whether a product takes a matrix that is constant in each trip."""
     for x in node.inputs[:2] if node.op_type in _PRODUCTS else ():
         maker = x.producer() if x is not None else None
-        if maker is not None and is_row(trips, maker) and const_of(maker.inputs[0]) is not None:
+        if maker is not None and trips.reads_row(maker) and const_of(maker.inputs[0]) is not None:
             return True
     return False
 
@@ -74,7 +74,7 @@ def _trip(
     values: dict[oir.Value, oir.Value] = dict(zip(trips.states, states, strict=True))
     values[trips.number] = b.i64(trip)
     for node in list(trips.body):
-        if is_row(trips, node):
+        if trips.reads_row(node):
             values[node.outputs[0]] = _row(b, node.inputs[0], trip)
             continue
         inputs = [None if x is None else values.get(x, x) for x in node.inputs]

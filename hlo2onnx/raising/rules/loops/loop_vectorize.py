@@ -152,13 +152,12 @@ def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, 
         earlier = [makings[x] for x in node.inputs if x in makings]
         for output in node.outputs:
             if output in rows:
-                is_row = _is_row(trips, output)
                 makings[output] = _Making(
                     bool(earlier),
                     node.op_type in _PRODUCTS or any(one.has_product for one in earlier),
-                    max((one.row_bytes for one in earlier), default=0)
-                    if not is_row
-                    else row_bytes(output),
+                    row_bytes(output)
+                    if trips.reads_row(node)
+                    else max((one.row_bytes for one in earlier), default=0),
                 )
     return makings
 
@@ -166,14 +165,6 @@ def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, 
 def _is_needed(value: oir.Value, rows: dict[oir.Value, oir.Value]) -> bool:
     """Whether the body reads a value for something that is not batched."""
     return any(x not in rows for reader in value.consumers() for x in reader.outputs)
-
-
-def _is_row(trips: Trips, value: oir.Value) -> bool:
-    """Whether it is a row of a tensor from before the loop, the one of this trip."""
-    node = value.producer()
-    if node is None or node.op_type != "Gather" or not trips.is_outer(node.inputs[0]):
-        return False
-    return node.inputs[1] is trips.number and node.attributes.get_int("axis", 0) == 0
 
 
 def _is_broadcast(trips: Trips, value: oir.Value) -> bool:

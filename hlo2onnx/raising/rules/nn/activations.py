@@ -7,7 +7,7 @@ import math
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_number, dtype_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, X
 from hlo2onnx.raising.patterns import As, Constant, Either, Extreme, Op, Product, match
 from hlo2onnx.targets.target import op_key
@@ -81,9 +81,7 @@ class Sigmoid(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        found = match(LOGISTIC, y)
-        need(found is not None, "it is no logistic function", node)
-        assert found is not None
+        found = needed(match(LOGISTIC, y), "it is no logistic function", node)
         need(dtype_of(y) in SINGLE, "its kernel has too few digits for this type", node)
         need(not y.is_graph_output(), "small values may be asked for", node)
         need(all(_tolerates(user, y, _DEPTH) for user in y.consumers()), "it is no gate", node)
@@ -167,9 +165,7 @@ class Relu(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
         need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
-        found = match(Extreme("Max", 0.0, X), y)
-        need(found is not None, "it is no maximum with 0", node)
-        assert found is not None
+        found = needed(match(Extreme("Max", 0.0, X), y), "it is no maximum with 0", node)
         need(shape_of(found["x"]) == shape_of(y), "the 0 decides its shape", node)
         need(_is_sign_blind(y), "the sign of a zero may be asked for", node)
         return b.Relu(found["x"])
@@ -188,11 +184,14 @@ class MinMaxToClip(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
         need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
-        found = match(
-            Extreme("Min", Constant("high"), Either(Extreme("Max", Constant("low"), X), RELU)), y
+        found = needed(
+            match(
+                Extreme("Min", Constant("high"), Either(Extreme("Max", Constant("low"), X), RELU)),
+                y,
+            ),
+            "it is no minimum of a maximum",
+            node,
         )
-        need(found is not None, "it is no minimum of a maximum", node)
-        assert found is not None
         low, high = const_number(found["low"]) if "low" in found else 0, const_number(found["high"])
         assert low is not None and high is not None
         need(low <= high, "the lower bound is above the upper one", node)
@@ -217,11 +216,14 @@ class WhereToClip(Rule):
         y = node.outputs[0]
         need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
         low, high = Constant("low"), Constant("high")
-        found = match(
-            Op("Where", Op("Greater", X, high), high, Op("Where", Op("Less", X, low), low, X)), y
+        found = needed(
+            match(
+                Op("Where", Op("Greater", X, high), high, Op("Where", Op("Less", X, low), low, X)),
+                y,
+            ),
+            "it does not choose between bounds",
+            node,
         )
-        need(found is not None, "it does not choose between bounds", node)
-        assert found is not None
         x = found["x"]
         lowest, highest = const_number(found["low"]), const_number(found["high"])
         assert lowest is not None and highest is not None
@@ -240,9 +242,11 @@ class Selu(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        found = match(Product(Constant("gamma"), As("elu", Op("Elu", X))), y)
-        need(found is not None, "it is no multiple of Elu", node)
-        assert found is not None
+        found = needed(
+            match(Product(Constant("gamma"), As("elu", Op("Elu", X))), y),
+            "it is no multiple of Elu",
+            node,
+        )
         x, elu = found["x"], found["elu"].producer()
         assert elu is not None
         need(shape_of(x) == shape_of(y), "the factor decides its shape", node)

@@ -10,7 +10,8 @@ import onnx_ir as oir
 from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.dims import product, quotient
 from hlo2onnx.ir.values import Shape, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
 from hlo2onnx.raising.patterns import match
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     SINGLE_PRECISION,
@@ -21,7 +22,6 @@ from hlo2onnx.raising.rules.nn.layer_normalization import (
     unshaped,
     with_epsilon,
 )
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
 from hlo2onnx.raising.rules.shapes.unit_dims import reduced_axes
 
 
@@ -42,8 +42,7 @@ def vector_of_channels(value: oir.Value, like: oir.Value) -> oir.Value:
 
 def both_operands(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
     """The operands of a sum or product in both orders."""
-    left, right = node.inputs
-    assert left is not None and right is not None
+    left, right = operands(node)
     yield left, right
     yield right, left
 
@@ -70,8 +69,7 @@ class BatchNormalization(Rule):
                 difference = centred.producer()
                 if difference is None or difference.op_type != "Sub":
                     continue
-                x, mean = difference.inputs
-                assert x is not None and mean is not None
+                x, mean = operands(difference)
                 need(is_rounded(x), "digits of x would be lost", x)
                 scale, variance, epsilon = self._scale(vector_of_channels(factor, x))
                 vectors = [
@@ -114,15 +112,12 @@ class GroupNormalization(Rule):
             difference = centred.producer()
             if difference is None or difference.op_type != "Sub":
                 continue
-            x, repeated = difference.inputs
-            assert x is not None and repeated is not None
+            x, repeated = operands(difference)
             need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
             need(rank_of(x) > 3, "of one axis beside the channels it is a LayerNormalization", x)
             mean, groups = _of_groups(repeated, x)
             inverse, scale = self._inverse(factor, x, groups, b)
-            root = under_inverse_root(inverse)
-            need(root is not None, "it is not divided by a root", factor)
-            assert root is not None
+            root = needed(under_inverse_root(inverse), "it is not divided by a root", factor)
             variance, epsilon = with_epsilon(root)
             _check_statistics(x, mean, unshaped(variance), groups)
             normal = _normalized(x, groups, epsilon, b)
@@ -186,9 +181,7 @@ def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, int]:
 
 def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups: int) -> None:
     """Refuses unless these are mean and variance of groups of the channels of x."""
-    found = match(VARIANCE, variance)
-    need(found is not None, "it is no variance", variance)
-    assert found is not None
+    found = needed(match(VARIANCE, variance), "it is no variance", variance)
     averaged = _mean(mean)
     own = _mean(unshaped(found["mean"]))
     same = first(own) is first(averaged) and reduced_axes(own) == reduced_axes(averaged)

@@ -8,6 +8,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.match.views import operands
 from hlo2onnx.raising.patterns import Either, Name, Op, Product
 from hlo2onnx.raising.rules.nn.channel_normalization import both_operands, vector_of_channels
 from hlo2onnx.raising.rules.nn.fold_into_conv import CONVOLUTIONS
@@ -31,8 +32,7 @@ class InstanceNormalizationAffine(Rule):
             if normal is None or normal.op_type != "InstanceNormalization":
                 continue
             need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", normal)
-            x, scale, shift = normal.inputs
-            assert x is not None and scale is not None and shift is not None
+            x, scale, shift = operands(normal)
             _need_all(shift, 0)
             if node.op_type == "Mul":
                 _need_all(scale, 1)

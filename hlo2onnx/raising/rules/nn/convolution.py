@@ -16,7 +16,7 @@ from hlo2onnx.ir.values import (
     static_shape,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first
+from hlo2onnx.raising.match.views import first
 
 _MOST_PLACES = 3
 """Places of the kernel along an axis up to which the products are faster: at 3 they take 0.25 to

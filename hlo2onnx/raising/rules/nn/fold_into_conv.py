@@ -14,8 +14,8 @@ import onnx_ir as oir
 from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_range
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.ir.weight_names import inherit_name
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first, source_of
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
@@ -62,9 +62,7 @@ def _per_channel(value: oir.Value, convolution: oir.Node) -> np.ndarray:
     Raises:
         Refusal: The value is not constant, or differs from place to place.
     """
-    array = const_of(value)
-    need(array is not None, "it is not constant", value)
-    assert array is not None
+    array = needed(const_of(value), "it is not constant", value)
     result = convolution.outputs[0]
     channels = shape_of(result)[1]
     need(isinstance(channels, int), "how many channels there are is not known", convolution)

@@ -14,10 +14,10 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import Dim, Shape, const_ints, const_number, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
 from hlo2onnx.raising.patterns import As, Bindings, Either, Extreme, Name, Op, Product, Sum, match
 from hlo2onnx.raising.rules.nn.softmax import reduction_of
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
 
 SINGLE_PRECISION = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
 """Element types whose kernels are as exact as the expansion."""
@@ -25,8 +25,7 @@ SINGLE_PRECISION = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
 
 def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value | None]]:
     """(a, v, s) for every way to see the node as a / sqrt(v) or a / sqrt(v) * s."""
-    left, right = node.inputs
-    assert left is not None and right is not None
+    left, right = operands(node)
     if node.op_type == "Div":
         variance = source_of(right, "Sqrt")
         if variance is not None:
@@ -187,9 +186,7 @@ def _sign(value: oir.Value, negative: bool, b: Rewriter) -> oir.Value:
     """
     if not negative:
         return value
-    positive = source_of(unshaped(value), "Neg")
-    need(positive is not None, "it is added", value)
-    assert positive is not None
+    positive = needed(source_of(unshaped(value), "Neg"), "it is added", value)
     return b.reshape(positive, shape_of(value))
 
 
@@ -266,9 +263,9 @@ class LayerNormalization(Rule):
             x, mean = found["x"], found["mean"]
             need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
             variance, epsilon = with_epsilon(root)
-            squares = match(VARIANCE, variance)
-            need(squares is not None, "it is not divided by a deviation", variance)
-            assert squares is not None
+            squares = needed(
+                match(VARIANCE, variance), "it is not divided by a deviation", variance
+            )
             same = squares["x"] is x and squares["mean"] is mean
             need(same, "the deviation is of something else", variance)
             axes = reduction_of(mean, "ReduceMean", x)
@@ -304,9 +301,9 @@ class RMSNormalization(Rule):
             found = match(Op("ReduceMean", Product(_X, _X), Name("axes")), squares)
             if found is None or found["x"] is not x:
                 continue
-            axes = constant_axes(found["axes"], rank_of(x))
-            need(axes is not None, "its axes are not known", squares)
-            assert axes is not None
+            axes = needed(
+                constant_axes(found["axes"], rank_of(x)), "its axes are not known", squares
+            )
             dims = _trailing(x, axes)
             _need_beside(root, x, axes)
             need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)

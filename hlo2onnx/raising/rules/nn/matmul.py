@@ -6,7 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
 
 _GEMM_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
@@ -27,8 +27,7 @@ class VectorMatMul(Rule):
         product = first(node).producer()
         need(product is not None and product.op_type == "MatMul", "no product is reshaped", node)
         assert product is not None
-        left, right = product.inputs
-        assert left is not None and right is not None
+        left, right = operands(product)
         need(rank_of(left) == rank_of(right) == 2, "it is no product of matrices", product)
         row, column = (source_of(x, *RESHAPES) for x in (left, right))
         is_row = row is not None and rank_of(row) == 1 and shape_of(left)[0] == 1
@@ -58,8 +57,7 @@ class MatvecToVecmat(Rule):
     phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        matrix, column = node.inputs
-        assert matrix is not None and column is not None
+        matrix, column = operands(node)
         need(rank_of(matrix) == rank_of(column) == 2, "it is no product of matrices", node)
         need(matrix.const_value is not None, "the matrix is not constant", matrix)
         need(len(matrix.uses()) == 1, "others read the matrix", matrix)
@@ -69,31 +67,6 @@ class MatvecToVecmat(Rule):
         need(source is not None and shape_of(source)[-1:] == (extent,), "it was a column", column)
         product = b.MatMul(b.reshape(column, (1, extent)), b.transpose(matrix, (1, 0)))
         return b.reshape(product, (rows, 1))
-
-
-class SqueezeBias(Rule):
-    """Add(MatMul(x, w), c), c of shape (1, ..., 1, n) -> Add(MatMul(x, w), c'), c' of shape (n,)
-
-    Legal for any constant. Only of a vector ONNX Runtime makes the bias of its Gemm, which then
-    costs nothing.
-    """
-
-    name = "squeeze-bias"
-    formerly = ("vector-bias",)
-    anchors = frozenset({"Add"})
-    # What else knows constants beside the value they are added to sees them in its rank.
-    phase = 1
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        left, right = node.inputs
-        assert left is not None and right is not None
-        product, bias = (left, right) if left.const_value is None else (right, left)
-        maker = product.producer()
-        need(maker is not None and maker.op_type == "MatMul", "no product is added to", product)
-        need(bias.const_value is not None and rank_of(bias) > 1, "the bias is no constant", bias)
-        shape = shape_of(bias)
-        need(rank_of(product) >= len(shape) and set(shape[:-1]) == {1}, "it is no vector", bias)
-        return b.Add(product, b.reshape(bias, shape[-1:]))
 
 
 class Gemm(Rule):
@@ -114,8 +87,7 @@ class Gemm(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         dtype = dtype_of(node.outputs[0])
         need(dtype in _GEMM_TYPES and b.supports("Gemm", dtype), "Gemm has not this type", node)
-        left, right = node.inputs
-        assert left is not None and right is not None
+        left, right = operands(node)
         for product, bias in ((left, right), (right, left)):
             maker = product.producer()
             if maker is None or maker.op_type != "MatMul":
@@ -145,14 +117,14 @@ def _broadcasts(bias: oir.Value, product: oir.Value, total: oir.Node) -> bool:
 
 
 def _gemm(b: Rewriter, product: oir.Node, bias: oir.Value) -> oir.Value:
-    operands, flags = [], {}
+    inputs, flags = list[oir.Value](), dict[str, int]()
     for x, flag in zip(product.inputs, ("transA", "transB"), strict=True):
         assert x is not None
         need(rank_of(x) == 2, "an operand is no matrix", x)
         transposed = source_of(x, "Transpose")
         if transposed is not None and _is_only_read_by(product, x):
             x, flags[flag] = transposed, 1
-        operands.append(x)
+        inputs.append(x)
     terms = shape_of(first(product))[1]
     need(isinstance(terms, int) and terms > 0, "there may be nothing to add up", product)
-    return b.Gemm(*operands, bias, **flags)
+    return b.Gemm(*inputs, bias, **flags)

@@ -10,7 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import Shape, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, reshaped, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, operands, reshaped, source_of
 from hlo2onnx.raising.rules.shapes.transpose import splits
 
 
@@ -31,8 +31,7 @@ class _Split:
         assert node is not None
         need(len(product.uses()) == 1 and len(value.uses()) == 1, "others read the product", node)
         need(not value.is_graph_output(), "it is a result", value)
-        left, right = node.inputs
-        assert left is not None and right is not None
+        left, right = operands(node)
         need(rank_of(left) == rank_of(right) > 1, "its operands have batches of their own", node)
         need(shape_of(left)[:-2] == shape_of(right)[:-2], "a batch is repeated", node)
         self.left, self.right = left, right
@@ -103,37 +102,6 @@ class MatMulTranspose(Rule):
         dims = tuple(product.shape[axis] for axis in order)
         need(b.reshapes_at_once(made, dims), "its shape is computed at run time", node)
         return b.transpose(b.reshape(made, dims), [order.index(axis) for axis in perm])
-
-
-class HoistRowTranspose(Rule):
-    """Transpose(Reshape(MatMul(Reshape(x), y))) -> Reshape(MatMul(Reshape(Transpose(x)), y)) where
-    the Transpose only permutes rows
-
-    Legal as each row of a product is made of one row of the left operand. Done where a Transpose
-    of x merges with what makes it.
-    """
-
-    name = "hoist-row-transpose"
-    formerly = ("permute-rows",)
-    anchors = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        perm = list(node.attributes["perm"].as_ints())
-        product = _Split(first(node))
-        start, end = len(product.batch), len(product.batch) + len(product.rows)
-        kept = perm[:start] == product.batch and perm[end:] == product.columns
-        need(kept, "it moves more than rows", node)
-        x = source_of(product.left, *RESHAPES)
-        need(x is not None and _is_transposed(x), "the rows were not transposed", product.left)
-        assert x is not None
-        whole = shape_of(product.left)
-        rows: Shape = tuple(product.shape[axis] for axis in product.rows)
-        need(shape_of(x) == (*whole[:-2], *rows, whole[-1]), "the rows were joined otherwise", x)
-        places = [len(whole) - 2 + axis - start for axis in perm[start:end]]
-        moved = b.transpose(x, [*range(len(whole) - 2), *places, rank_of(x) - 1])
-        need(b.reshapes_at_once(moved, whole), "its shape is computed at run time", node)
-        made = b.MatMul(b.reshape(moved, whole), product.right)
-        return reshaped(node, b, made)
 
 
 class TransposeBeforeCollapse(Rule):

@@ -9,8 +9,8 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_ints, const_of, rank_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.match.views import RESHAPES, first, source_of
 from hlo2onnx.raising.rules.shapes.interleave import Dims, zero_padding
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
 from hlo2onnx.raising.rules.shapes.transpose import splits
 
 

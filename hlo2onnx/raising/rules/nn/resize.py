@@ -29,7 +29,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, Shape, const_of, dtype_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import (
     MAX_CHAIN,
     Layout,
@@ -40,6 +40,7 @@ from hlo2onnx.raising.match.axis_layouts import (
     moved,
     repeated,
 )
+from hlo2onnx.raising.match.views import RESHAPES, first, operands
 from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
 from hlo2onnx.raising.rules.nn.resize_weights import (
     LINEAR,
@@ -50,7 +51,6 @@ from hlo2onnx.raising.rules.nn.resize_weights import (
     is_resampling,
     weight_modes,
 )
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,7 @@ class ResizeOperator(_Resample):
         """See `_Resample.step_of`."""
         if node.op_type != "MatMul" or node.domain or dtype_of(node.outputs[0]) != _F32:
             return None
-        left, right = node.inputs
-        assert left is not None and right is not None
+        left, right = operands(node)
         for x, matrix, axis in ((left, right, -1), (right, left, -2)):
             dims = static_shape(matrix)
             if dims is None or len(dims) != 2 or min(dims) < 2 or rank_of(x) < 2:
@@ -196,8 +195,7 @@ class NearestResize(_Resample):
         """See `_Resample.step_of`."""
         if node.op_type != "Gather" or node.domain:
             return None
-        x, indices = node.inputs
-        assert x is not None and indices is not None
+        x, indices = operands(node)
         axis = node.attributes.get_int("axis", 0) % rank_of(x)
         before, count = shape_of(x)[axis], static_shape(indices)
         if count is None or len(count) != 1 or count[0] < 2 or not isinstance(before, int):
@@ -390,9 +388,7 @@ class SinkTransposeResize(Rule):
                 weights = [interpolation(LINEAR, *pair).astype(np.float32) for pair in pairs]
                 return b.transpose(_products(x, resized, weights, b), perm)
         *rest, sizes = node.inputs[1:]
-        extents = const_of(sizes)
-        need(extents is not None, "its sizes are computed", node)
-        assert extents is not None
+        extents = needed(const_of(sizes), "its sizes are computed", node)
         inputs = [x, *rest, b.const(extents[[perm.index(i) for i in sorted(perm)]])]
         types = [(dtype_of(x), tuple(after))]
         return b.transpose(b.like(node, inputs, types), perm)

@@ -12,8 +12,8 @@ from hlo2onnx.ir.dims import is_positive, is_static, product
 from hlo2onnx.ir.op_families import ELEMENTWISE
 from hlo2onnx.ir.values import Dim, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.match.views import RESHAPES, first, source_of
 from hlo2onnx.raising.patterns import Name, Op, Product, Sum
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
 
 OPSET = 23

@@ -8,8 +8,8 @@ import ml_dtypes
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
 from hlo2onnx.raising.rules.shapes.unit_dims import keeps_axes, reduced_axes
 
 
@@ -69,9 +69,7 @@ class Softmax(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         exponential, total = node.inputs
         assert exponential is not None
-        shifted = source_of(exponential, "Exp")
-        need(shifted is not None, "no exponential is divided", node)
-        assert shifted is not None
+        shifted = needed(source_of(exponential, "Exp"), "no exponential is divided", node)
         axes = reduction_of(total, "ReduceSum", exponential)
         x, axis = _shifted(shifted)
         need(axes == (axis,), "maximum and sum run over different axes", node)
@@ -88,11 +86,8 @@ class LogSoftmax(Rule):
     anchors = frozenset({"Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        shifted, logarithm = node.inputs
-        assert shifted is not None and logarithm is not None
-        total = source_of(logarithm, "Log")
-        need(total is not None, "no logarithm is subtracted", node)
-        assert total is not None
+        shifted, logarithm = operands(node)
+        total = needed(source_of(logarithm, "Log"), "no logarithm is subtracted", node)
         summed = total.producer()
         need(summed is not None and summed.op_type == "ReduceSum", "it is of no sum", node)
         assert summed is not None
@@ -122,13 +117,10 @@ class LogSumExp(Rule):
     anchors = frozenset({"Add"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        logarithm, highest = node.inputs
-        assert logarithm is not None and highest is not None
+        logarithm, highest = operands(node)
         if source_of(logarithm, "Log") is None:
             logarithm, highest = highest, logarithm
-        total = source_of(logarithm, "Log")
-        need(total is not None, "no logarithm is added", node)
-        assert total is not None
+        total = needed(source_of(logarithm, "Log"), "no logarithm is added", node)
         total = source_of(total, "Abs") or total
         summed = total.producer()
         need(summed is not None and summed.op_type == "ReduceSum", "it is of no sum", node)

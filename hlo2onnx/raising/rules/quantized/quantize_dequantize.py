@@ -10,8 +10,8 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first, source_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import first, operands
 
 T = oir.DataType
 
@@ -79,8 +79,7 @@ def _steps_to(value: oir.Value) -> _Steps:
             value = inner
         elif node.op_type == "Div":
             need(rounds == 1 and max(-low, high) < math.inf, "not rounded and clipped", node)
-            x, scale = node.inputs
-            assert x is not None and scale is not None
+            x, scale = operands(node)
             return _Steps(x, scale, zero, low, high)
         elif node.op_type == "Round":
             rounds, value = rounds + 1, first(node)
@@ -130,9 +129,7 @@ def _parameter(b: Rewriter, value: oir.Value, rank: int) -> tuple[oir.Value, int
     shape = shape_of(value)
     if all(dim == 1 for dim in shape):
         return b.reshape(value, ()), None
-    array = const_of(value)
-    need(array is not None, "scales along an axis are computed", value)
-    assert array is not None
+    array = needed(const_of(value), "scales along an axis are computed", value)
     long = [axis for axis, dim in enumerate(shape) if dim != 1]
     need(len(long) == 1 and len(shape) <= rank, "scales along several axes", value)
     return b.const(array.reshape(-1)), rank - len(shape) + long[0]
@@ -190,29 +187,6 @@ class QdqPropagation(Rule):
         return _same(b, conversion, _same(b, move, x), *parameters, axis=axis)
 
 
-class DequantizeBeforeBroadcast(Rule):
-    """DequantizeLinear(Expand(q)) -> Expand(DequantizeLinear(q)), whose readers may broadcast"""
-
-    name = "dequantize-before-broadcast"
-    formerly = ("expand-dequantized",)
-    anchors = frozenset({"DequantizeLinear"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        q, scale, expanded = source_of(first(node), "Expand"), node.inputs[1], first(node)
-        need(q is not None, "nothing is expanded", node)
-        assert q is not None and scale is not None
-        need("block_size" not in node.attributes, "it is quantized in blocks", node)
-        shape = shape_of(expanded)
-        axis = None
-        if rank_of(scale):
-            axis = node.attributes.get_int("axis", 1) % len(shape) - len(shape) + rank_of(q)
-            need(axis >= 0 and shape_of(q)[axis] == shape_of(scale)[0], "it expands the axis", q)
-        value = b.DequantizeLinear(q, *node.inputs[1:], axis=axis)
-        expand = expanded.producer()
-        assert expand is not None
-        return b.op("Expand", value, expand.inputs[1], types=[(dtype_of(value), shape)])
-
-
 def _same(
     b: Rewriter, like: oir.Node, x: oir.Value, *others: oir.Value | None, axis: int | None = None
 ) -> oir.Value:
@@ -265,8 +239,7 @@ class MatMulIntegerOperator(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(dtype_of(node.outputs[0]) == T.INT32, "it does not accumulate in i32", node)
-        lhs, rhs = node.inputs
-        assert lhs is not None and rhs is not None
+        lhs, rhs = operands(node)
         narrow = [_uncast(x) for x in (lhs, rhs)]
         need(None not in narrow, "an operand has more than 8 bits", node)
         types = [dtype_of(x) for x in narrow if x is not None]

@@ -11,11 +11,8 @@ from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import Shape, const_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import (
-    RESHAPES,
-    adds_leading_axes_only,
-    source_of,
-)
+from hlo2onnx.raising.match.views import RESHAPES, source_of
+from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 
 def _broadcast(values: Sequence[oir.Value]) -> Shape | None:

@@ -9,7 +9,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.values import Shape, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, first, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, source_of
 
 TO_LAST = (0, 2, 3, 1)
 """What brings channels from second to last."""

@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_ints, const_number, dtype_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, source_of
+from hlo2onnx.raising.match.views import RESHAPES, source_of
 
 Dims = tuple[int, ...]
 

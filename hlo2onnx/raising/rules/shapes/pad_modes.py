@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.shape_rules import slice_of
 from hlo2onnx.ir.values import const_ints, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first
+from hlo2onnx.raising.match.views import first
 from hlo2onnx.raising.rules.shapes.tile import tiled
 
 MODES = ("edge", "reflect", "wrap")

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_ints, const_of, dtype_of, static_shape
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, needed
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,7 @@ class PadSumToConcat(Rule):
 
 
 def _joined(one: _Window, other: _Window, b: Rewriter) -> oir.Value:
-    axis = _axis(one, other)
-    need(axis is not None, "the padded tensors are not neighbours", one.x)
-    assert axis is not None
+    axis = needed(_axis(one, other), "the padded tensors are not neighbours", one.x)
     before, behind = sorted((one, other), key=lambda window: window.low[axis])
     parts = [*_parts(before.x, axis), *_parts(behind.x, axis)]
     x = b.concat(parts, axis)

@@ -7,31 +7,8 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import Shape, const_ints, dtype_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-
-RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
-
-
-def source_of(value: oir.Value, *op_types: str) -> oir.Value | None:
-    """The first operand of the node that makes `value`, when that is one of these operators."""
-    node = value.producer()
-    if node is None or node.op_type not in op_types or node.domain:
-        return None
-    return node.inputs[0]
-
-
-def first(node: oir.Node) -> oir.Value:
-    """The first operand, which every operator here has."""
-    x = node.inputs[0]
-    assert x is not None
-    return x
-
-
-def reshaped(node: oir.Node, b: Rewriter, x: oir.Value) -> oir.Value:
-    """x in the shape of the node's result, in one node."""
-    dims = shape_of(node.outputs[0])
-    need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
-    return b.reshape(x, dims)
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first, reshaped, source_of
 
 
 class EliminateNop(Rule):
@@ -77,9 +54,7 @@ class ComposeReshapes(Rule):
     anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x = source_of(first(node), *RESHAPES)
-        need(x is not None, "its operand is not reshaped", node)
-        assert x is not None
+        x = needed(source_of(first(node), *RESHAPES), "its operand is not reshaped", node)
         return reshaped(node, b, x)
 
 
@@ -108,9 +83,7 @@ class ComposeExpands(Rule):
     anchors = frozenset({"Expand"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x = source_of(first(node), "Expand")
-        need(x is not None, "its operand is not expanded", node)
-        assert x is not None
+        x = needed(source_of(first(node), "Expand"), "its operand is not expanded", node)
         dims = static_shape(node.outputs[0])
         if dims is not None:
             return b.expand(x, dims)

@@ -11,8 +11,8 @@ import onnx_ir as oir
 from hlo2onnx.ir.shape_rules import slice_of
 from hlo2onnx.ir.values import const_ints, const_of, dtype_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.match.views import RESHAPES
 from hlo2onnx.raising.rules.shapes.pad_modes import MODES, WRAP_OPSET, is_padded
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES
 
 MOST_ELEMENTS = 1 << 14
 """In larger tensors a few elements are written in less time than all are copied."""

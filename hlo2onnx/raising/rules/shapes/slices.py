@@ -6,7 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_ints, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first
+from hlo2onnx.raising.match.views import first
 
 
 class SliceOfConcat(Rule):

@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import first
+from hlo2onnx.raising.match.views import first
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
 from hlo2onnx.rewrite.replace import can_replace, replace
 

@@ -7,8 +7,8 @@ import math
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_ints, dtype_of, static_shape
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, source_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, source_of
 
 SMALLEST_BLOCK = 8
 """Elements that Tile must copy at once to be no slower: of one element, 65,536 times, it takes
@@ -26,9 +26,7 @@ class TileOperator(Rule):
     anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        found = tiled(node.outputs[0])
-        need(found is not None, "it does not repeat whole axes", node)
-        assert found is not None
+        found = needed(tiled(node.outputs[0]), "it does not repeat whole axes", node)
         x, repeats = found
         last = max((axis for axis, count in enumerate(repeats) if count != 1), default=0)
         block = math.prod((static_shape(x) or ())[last:])

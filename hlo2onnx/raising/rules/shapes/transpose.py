@@ -14,13 +14,9 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import Dim, Shape, const_ints, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import (
-    RESHAPES,
-    first,
-    moves_units_only,
-    with_moved_units,
-)
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first
+from hlo2onnx.raising.rules.shapes.reshape import moves_units_only, with_moved_units
 from hlo2onnx.raising.rules.shapes.unit_dims import REDUCTIONS, keeps_axes, reduced_axes
 
 _MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
@@ -76,10 +72,7 @@ def _before_transpose(node: oir.Node) -> tuple[oir.Value, list[int]]:
     Raises:
         Refusal: It is none, or something else that reads it does not let it pass.
     """
-    found = _transposed(first(node))
-    need(found is not None, "its operand is not transposed", node)
-    assert found is not None
-    return found
+    return needed(_transposed(first(node)), "its operand is not transposed", node)
 
 
 class SinkTranspose(Rule):
@@ -96,9 +89,11 @@ class SinkTranspose(Rule):
     anchors = BROADCASTING | UNARY | {"Clip"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        perm = next((found[1] for x in node.inputs if (found := _transposed(x))), None)
-        need(perm is not None, "no operand is transposed", node)
-        assert perm is not None
+        perm = needed(
+            next((found[1] for x in node.inputs if (found := _transposed(x))), None),
+            "no operand is transposed",
+            node,
+        )
         need(len(perm) == rank_of(node.outputs[0]), "its result has more axes", node)
         others = [x for x in node.inputs if x is not None and _is_other(x, perm)]
         joins = len(others) == 1 and _is_transposed_back(node.outputs[0], perm)
@@ -193,9 +188,11 @@ class SinkTransposeConcat(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = [x for x in node.inputs if x is not None]
-        perm = next((found[1] for x in inputs if (found := _transposed(x))), None)
-        need(perm is not None, "no operand is transposed", node)
-        assert perm is not None
+        perm = needed(
+            next((found[1] for x in inputs if (found := _transposed(x))), None),
+            "no operand is transposed",
+            node,
+        )
         axis = node.attributes["axis"].as_int() % len(perm)
         parts = []
         for x in inputs:
@@ -236,9 +233,11 @@ class SinkTransposeSlice(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, perm = _before_transpose(node)
-        axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
-        need(axes is not None, "its axes are not known", node)
-        assert axes is not None
+        axes = needed(
+            const_ints(node.inputs[3]) if len(node.inputs) > 3 else None,
+            "its axes are not known",
+            node,
+        )
         moved = b.axes_beside(node.inputs[1], [perm[axis % len(perm)] for axis in axes])
         inputs = [x, *node.inputs[1:3], moved, *node.inputs[4:]]
         places = _inverse(perm)

@@ -19,14 +19,9 @@ from hlo2onnx.ir.values import (
     rank_of,
     shape_of,
 )
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.rules.shapes.reshape import (
-    RESHAPES,
-    adds_leading_axes_only,
-    first,
-    reshaped,
-    source_of,
-)
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first, reshaped, source_of
+from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
 """Those that give x itself over an axis of extent 1."""
@@ -43,9 +38,11 @@ def reduced_axes(node: oir.Node) -> tuple[int, ...]:
         Refusal: They are not constant, or there are none.
     """
     rank = rank_of(first(node))
-    given = const_ints(node.inputs[1]) if len(node.inputs) > 1 else ()
-    need(given is not None, "its axes are computed at run time", node)
-    assert given is not None
+    given = needed(
+        const_ints(node.inputs[1]) if len(node.inputs) > 1 else (),
+        "its axes are computed at run time",
+        node,
+    )
     if not given:
         need(not node.attributes.get_int("noop_with_empty_axes", 0), "it reduces no axis", node)
         return tuple(range(rank))
@@ -75,9 +72,11 @@ class SinkReshape(Rule):
     anchors = BROADCASTING | UNARY | {"Clip"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        view = next((x for x in node.inputs if x is not None and _moves(x)), None)
-        need(view is not None, "no operand is reshaped for it alone", node)
-        assert view is not None
+        view = needed(
+            next((x for x in node.inputs if x is not None and _moves(x)), None),
+            "no operand is reshaped for it alone",
+            node,
+        )
         target = shape_of(view)
         before = shape_of(_source(view))
         earlier = [None if x is None else _before(x, before, target, b) for x in node.inputs]
@@ -237,9 +236,7 @@ class SqueezeBeforeTranspose(Rule):
     anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x = source_of(first(node), "Transpose")
-        need(x is not None, "nothing transposed is reshaped", node)
-        assert x is not None
+        x = needed(source_of(first(node), "Transpose"), "nothing transposed is reshaped", node)
         dropped = added_units(shape_of(node.outputs[0]), shape_of(first(node)))
         need(dropped, "it does more than to drop axes of extent 1", node)
         assert dropped is not None
@@ -265,9 +262,7 @@ class ReduceDropUnitDims(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         view = first(node)
-        x = source_of(view, *RESHAPES)
-        need(x is not None, "its operand is not reshaped", node)
-        assert x is not None
+        x = needed(source_of(view, *RESHAPES), "its operand is not reshaped", node)
         places = _long_axes(shape_of(view), shape_of(x))
         axes = [places[axis] for axis in reduced_axes(node) if axis in places]
         if axes:
@@ -275,28 +270,6 @@ class ReduceDropUnitDims(Rule):
             x = b.op(node.op_type, x, b.i64(axes), keepdims=keepdims)
         assert isinstance(x, oir.Value)
         return reshaped(node, b, x)
-
-
-class SoftmaxDropUnitDims(Rule):
-    """Softmax(Reshape(x), a) -> Reshape(Softmax(x, a')) where the Reshape only adds or drops axes
-    of extent 1, and so for LogSoftmax
-
-    Legal where a is none of these.
-    """
-
-    name = "softmax-drop-unit-dims"
-    formerly = ("softmax-without-units",)
-    anchors = frozenset({"LogSoftmax", "Softmax"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        view = first(node)
-        x = source_of(view, *RESHAPES)
-        need(x is not None, "its operand is not reshaped", node)
-        assert x is not None
-        axis = node.attributes.get_int("axis", -1) % rank_of(view)
-        place = _long_axes(shape_of(view), shape_of(x)).get(axis)
-        need(place is not None, "it is over an axis of extent 1", node)
-        return reshaped(node, b, b.op(node.op_type, x, axis=place))
 
 
 def _long_axes(shape: Shape, other: Shape) -> dict[int, int]:

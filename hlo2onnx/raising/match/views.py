@@ -1,0 +1,52 @@
+"""The operands of nodes, and the nodes that make values."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import shape_of
+from hlo2onnx.raising.engine import Rewriter, need
+
+RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+
+
+def operands(node: oir.Node) -> list[oir.Value]:
+    """The operands that are given."""
+    return [x for x in node.inputs if x is not None]
+
+
+def both_orders(node: oir.Node) -> tuple[tuple[oir.Value, oir.Value], ...]:
+    """The two operands of a node in both orders."""
+    x, y = operands(node)
+    return (x, y), (y, x)
+
+
+def first(node: oir.Node) -> oir.Value:
+    """The first operand, which every operator here has."""
+    x = node.inputs[0]
+    assert x is not None
+    return x
+
+
+def maker_of(value: oir.Value | None, *op_types: str) -> oir.Node | None:
+    """The node that makes `value`, if it is one of these standard operators."""
+    node = None if value is None else value.producer()
+    return node if node is not None and node.op_type in op_types and not node.domain else None
+
+
+def source_of(value: oir.Value | None, *op_types: str) -> oir.Value | None:
+    """The first operand of the node that makes `value`, if it is one of these operators."""
+    node = maker_of(value, *op_types)
+    return None if node is None else node.inputs[0]
+
+
+def is_private(value: oir.Value) -> bool:
+    """Whether one node, and not the caller, reads a value."""
+    return len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def reshaped(node: oir.Node, b: Rewriter, x: oir.Value) -> oir.Value:
+    """x in the shape of the node's result, in one node."""
+    dims = shape_of(node.outputs[0])
+    need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
+    return b.reshape(x, dims)
