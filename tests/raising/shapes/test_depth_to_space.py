@@ -88,3 +88,20 @@ def test_between_convolutions(sizes: str) -> None:
     found = [node.op_type for node in program.model_proto.graph.node]
     assert found == ["Transpose", "Conv", "DepthToSpace", "Conv", "Transpose"]
     assert program.verify(np.ones((2, 6, 4, 3), np.float32)).ok
+
+
+def test_after_the_last_convolution() -> None:
+    """As networks end that enlarge images."""
+
+    def function(x: jax.Array) -> jax.Array:
+        form = ("NHWC", "HWIO", "NHWC")
+        kernel = jnp.ones((3, 3, 3, 16))
+        return shuffled(
+            jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=form)
+        )
+
+    x = np.random.default_rng(0).normal(size=(2, 6, 4, 3)).astype(np.float32)
+    program = hlo2onnx.translate(function, x)
+    found = [node.op_type for node in program.model_proto.graph.node]
+    assert found == ["Transpose", "Conv", "DepthToSpace", "Transpose"]
+    assert program.verify(x).ok

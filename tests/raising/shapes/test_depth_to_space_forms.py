@@ -26,6 +26,11 @@ LAST: dict[str, tuple[Dims, Dims, Dims, Dims, str]] = {
     "CRD": (DEEP_LAST, (2, 4, 6, 5, 3, 3), (0, 1, 4, 2, 5, 3), WIDE_LAST, "DepthToSpace"),
     "to depth": (WIDE_LAST, (2, 4, 3, 6, 3, 5), (0, 1, 3, 2, 4, 5), DEEP_LAST, "SpaceToDepth"),
 }
+TO_THE_END: dict[str, tuple[Dims, Dims, Dims, Dims, str]] = {
+    "DCR": (DEEP, (2, 3, 3, 5, 4, 6), (0, 4, 1, 5, 2, 3), WIDE_LAST, "DepthToSpace"),
+    "CRD": (DEEP, (2, 5, 3, 3, 4, 6), (0, 4, 2, 5, 3, 1), WIDE_LAST, "DepthToSpace"),
+    "to depth": (WIDE, (2, 5, 4, 3, 6, 3), (0, 2, 4, 3, 5, 1), DEEP_LAST, "SpaceToDepth"),
+}
 
 
 def numbers(shape: Dims) -> np.ndarray:
@@ -56,6 +61,12 @@ def test_channels_second(name: str) -> None:
     of(*shapes).gives(op_type)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", TO_THE_END)
+def test_channels_move_to_the_end(name: str) -> None:
+    *shapes, op_type = TO_THE_END[name]
+    of(*shapes).gives(op_type, "Transpose")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", LAST)
 def test_channels_last(name: str) -> None:
     *shapes, op_type = LAST[name]
@@ -80,6 +91,7 @@ NEAR_MISSES: dict[str, tuple[Dims, Dims, Dims, Dims]] = {
     "another operand": ((2, 9, 20, 6), (2, 3, 3, 5, 4, 6), (0, 3, 4, 1, 5, 2), WIDE),
     "another result": (DEEP, (2, 3, 3, 5, 4, 6), (0, 3, 4, 1, 5, 2), (10, 1, 12, 18)),
     "fewer axes": ((2, 45, 24), (2, 3, 3, 5, 4, 6), (0, 3, 4, 1, 5, 2), WIDE),
+    "a result of channels second": (DEEP, (2, 3, 3, 5, 4, 6), (0, 4, 1, 5, 2, 3), WIDE),
     "another order": (DEEP, (2, 3, 3, 5, 4, 6), (0, 3, 4, 2, 5, 1), WIDE),
 }
 
