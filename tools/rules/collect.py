@@ -20,9 +20,13 @@ from tools.zoo.program import load_all
 SECONDS = 900
 
 
+FOLDERS = ("examples/mlir", "tests/producers")
+
+
 def examples() -> dict[str, Path]:
-    """The programs that are examples, by name."""
-    return {path.stem: path for path in sorted((ROOT / "examples" / "mlir").glob("*.mlir"))}
+    """The programs of `FOLDERS` that have a main function, by name."""
+    found = (path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.mlir")))
+    return {path.stem: path for path in found if "@main" in path.read_text(encoding="utf-8")}
 
 
 def measure_examples(collection: Collection) -> None:

@@ -10,7 +10,8 @@ from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.match.activations import ACTIVATIONS
 from hlo2onnx.raising.rules import RULES
 from tools import ROOT
-from tools.rules.record import Collection, Witness, load, matters
+from tools.rules.measure import OTHER_TARGETS
+from tools.rules.record import LEAST_PERCENT, Collection, Witness, load, matters
 
 PAGE = ROOT / "docs" / "rules.md"
 
@@ -25,9 +26,10 @@ they are tried on a node. Users switch a rule off by its name:
 
 The witness of a rule is the program in which it saves most nodes: the model has so many more when
 the rule is switched off. If a rule saves no nodes, node runs decide: a call runs the nodes of a
-loop's body once a trip. The programs are those of `examples/mlir` and, for rules that save nothing
-there, of the [zoo](zoo.md). Their counts are in [rules.json](rules.json). `tools.rules` writes
-this page.
+loop's body once a trip. Then the nodes count that ONNX Runtime has after its own fusions, then the
+results that equal XLA's bit for bit, then time. The programs are those of `examples/mlir` and
+`tests/producers` and, for rules that save nothing there, of the [zoo](zoo.md). Their counts are in
+[rules.json](rules.json). `tools.rules` writes this page.
 """
 
 
@@ -54,7 +56,7 @@ def section(rule: Rule, record: Mapping[str, Collection]) -> str:
     parts = [f"### {rule.name}", f"```\n{first}\n```", rest]
     if rule.formerly:
         parts.append(f"Formerly {', '.join(f'`{name}`' for name in rule.formerly)}.")
-    parts.append(f"{_fires(rule.name, record)} {_saves(witness_of(rule.name, record))}")
+    parts.append(f"{_fires(rule.name, record)} {_saves(rule.name, witness_of(rule.name, record))}")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -75,20 +77,30 @@ def _fires(rule: str, record: Mapping[str, Collection]) -> str:
     return f"Fires in {' and '.join(counts)}." if counts else ""
 
 
-def _saves(found: tuple[str, Witness] | None) -> str:
+def _saves(rule: str, found: tuple[str, Witness] | None) -> str:
     if found is None:
         return "No witness."
     collection, witness = found
     where = f"`{witness.program}`" + " of the zoo" * (collection == "zoo")
     if not matters(witness):
         return "No witness: it saves nothing where it fires."
-    counts = [(witness.nodes, "node")]
+    counts = [(witness.nodes, "node"), (witness.kernels, "node after ONNX Runtime's fusions")]
     if witness.runs != witness.nodes:
-        counts.append((witness.runs, "node run"))
-    saved = " and ".join(_count(number, what) for number, what in counts if number > 0)
+        counts.insert(1, (witness.runs, "node run"))
+    saved = [_count(number, what) for number, what in counts if number > 0]
+    if witness.percent >= LEAST_PERCENT:
+        saved.append(f"{witness.percent} % of the time")
     costs = " and ".join(_count(-number, what) for number, what in counts if number < 0)
-    return f"Witness: {where}, where it saves {saved}{f' and costs {costs}' if costs else ''}."
+    verdict = f"saves {' and '.join(saved)}"
+    if witness.exact > 0:
+        verdict = f"makes {_count(witness.exact, 'more result')} equal to XLA's"
+    target = OTHER_TARGETS.get(rule)
+    return (
+        f"Witness: {where}, where it {verdict}{f' and costs {costs}' if costs else ''}"
+        f"{f' for target `{target}`' if target else ''}."
+    )
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (abs(number) != 1)}"
+    noun, _, rest = what.partition(" after ")
+    return f"{number:,} {noun}{'s' * (number != 1)}{f' after {rest}' if rest else ''}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from tools import ROOT
 from tools.rules.measure import Measured, Saving
@@ -15,19 +16,19 @@ Fired = dict[str, dict[str, int]]
 """How often each rule fires, by program."""
 
 
+LEAST_PERCENT = 5
+"""Of the time: smaller differences may be noise."""
+
+
 @dataclass(frozen=True)
-class Witness:
-    """The program in which a rule saves most.
+class Witness(Saving):
+    """What a rule saves in the program in which it saves most.
 
     Attributes:
         program: Its name.
-        nodes: Nodes that the rule saves there.
-        runs: Node runs that it saves there, in one call.
     """
 
-    program: str
-    nodes: int
-    runs: int
+    program: str = ""
 
 
 @dataclass
@@ -51,18 +52,22 @@ class Collection:
             del self.witnesses[rule]
         for rule, saved in found.saved.items():
             best = self.witnesses.get(rule)
-            if best is None or _worth(saved) > _worth(Saving(best.nodes, best.runs)):
-                self.witnesses[rule] = Witness(program, saved.nodes, saved.runs)
+            if best is None or _worth(saved) > _worth(best):
+                self.witnesses[rule] = Witness(**asdict(saved), program=program)
 
 
-def _worth(saved: Saving) -> tuple[int, int]:
-    """Most nodes win; where none are saved, most node runs."""
-    return max(saved.nodes, 0), saved.runs
+def _worth(saved: Saving) -> tuple[int, ...]:
+    """Most nodes win; where none are saved, most node runs, and so on."""
+    counts = (saved.nodes, saved.runs, saved.kernels, saved.exact, saved.percent)
+    return tuple(max(count, 0) for count in counts)
 
 
 def matters(witness: Witness | None) -> bool:
     """Whether the rule saves something there."""
-    return witness is not None and (witness.nodes > 0 or witness.runs > 0)
+    return witness is not None and (
+        max(witness.nodes, witness.runs, witness.kernels, witness.exact) > 0
+        or witness.percent >= LEAST_PERCENT
+    )
 
 
 def load() -> dict[str, Collection]:
@@ -79,15 +84,19 @@ def save(record: Mapping[str, Collection]) -> None:
     """Writes the record, a program or a witness a line."""
     parts = []
     for name, item in record.items():
-        plain = {
-            key: dict(sorted(value.items())) for key, value in asdict(item).items() if key != "jax"
-        }
-        fired = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in plain["fired"].items())
-        found = ",\n".join(
-            f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in plain["witnesses"].items()
+        found = {rule: _counts(asdict(witness)) for rule, witness in item.witnesses.items()}
+        fired, witnesses = (
+            ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(table.items()))
+            for table in (item.fired, found)
         )
         parts.append(
             f'"{name}": {{\n "jax": {json.dumps(item.jax)},\n "fired": {{\n{fired}\n }},\n'
-            f' "witnesses": {{\n{found}\n }}\n}}'
+            f' "witnesses": {{\n{witnesses}\n }}\n}}'
         )
     RECORD.write_text("{" + ",\n".join(parts) + "}\n", encoding="utf-8")
+
+
+def _counts(witness: dict[str, Any]) -> dict[str, Any]:
+    """A witness without counts of 0, the program first."""
+    program = witness.pop("program")
+    return {"program": program} | {key: count for key, count in witness.items() if count}

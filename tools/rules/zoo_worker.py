@@ -28,7 +28,7 @@ def main() -> None:
         jax.config.update("jax_enable_x64", True)
     function, args = item.build()
     lowered = (function if hasattr(function, "lower") else jax.jit(function)).lower(*args)
-    found = {"jax": jaxlib.__version__, **asdict(measure(lowered, rules))}
+    found = {"jax": jaxlib.__version__, **asdict(measure(lowered, rules, args))}
     Path(path).write_text(json.dumps(found), encoding="utf-8")
 
 

@@ -75,8 +75,10 @@ OLDER = Environment(
         "transformers": "transformers<5",
         "jax-cosmo": "jax-cosmo setuptools<81",
     },
-    # They import what JAX has removed since, or (gymnax) say that they do.
-    frozenset({"cola-ml", "flaxmodels", "gymnax", "jax-cosmo", "pennylane", "transformers"}),
+    # They import what JAX has removed since, or (gymnax, which rejax needs) say that they do.
+    frozenset(
+        {"cola-ml", "flaxmodels", "gymnax", "jax-cosmo", "pennylane", "rejax", "transformers"}
+    ),
 )
 ENVIRONMENTS = (CURRENT, OLDER)
 

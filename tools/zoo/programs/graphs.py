@@ -82,6 +82,23 @@ def e3x_message_passing() -> Built:
     return model.apply, (model.init(jax.random.PRNGKey(0), *args), *args)
 
 
+@program("dm-pix", needs=("flax",))
+def dm_pix_super_resolution() -> Built:
+    """PIX: a sub-pixel convolutional network (ESPCN) that doubles the size of images."""
+    import dm_pix as pix
+    import flax.linen as nn
+
+    class Network(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            x = nn.tanh(nn.Conv(16, (5, 5))(x))
+            x = nn.tanh(nn.Conv(8, (3, 3))(x))
+            return pix.depth_to_space(nn.Conv(12, (3, 3))(x), 2)
+
+    model, x = Network(), normal(2, 12, 12, 3)
+    return model.apply, (model.init(jax.random.PRNGKey(0), x), x)
+
+
 @program("dm-pix", sample=True)
 def dm_pix_augment() -> Built:
     """PIX: colours, blurs, rotations, flips and structural similarity."""

@@ -8,15 +8,25 @@ from tools.zoo.arrays import normal, tokens
 from tools.zoo.program import Built, program
 
 
-def _keras(build, *inputs) -> Built:
-    """A Keras model's inference as a function of its variables and inputs."""
+def _keras(build, *inputs, constant: bool = False) -> Built:
+    """A Keras model's inference as a function of its variables and inputs.
+
+    Args:
+        constant: Whether the variables are constants of the program, with random statistics.
+    """
     import keras
 
     keras.utils.set_random_seed(0)
     model = build(keras)
     model(*inputs)
+    if constant:
+        for item in model.variables:
+            if len(item.shape) == 1:
+                item.assign_add(keras.random.uniform(item.shape, 0.1, 0.2))
     groups = (model.trainable_variables, model.non_trainable_variables)
     variables = [[item.value for item in group] for group in groups]
+    if constant:
+        return lambda *x: model.stateless_call(*variables, *x)[0], inputs
     return lambda v, *x: model.stateless_call(*v, *x)[0], (variables, *inputs)
 
 
@@ -51,6 +61,56 @@ def keras_densenet() -> Built:
         ),
         normal(1, 64, 64, 3),
     )
+
+
+@program("keras")
+def keras_densenet_constants() -> Built:
+    """Keras: DenseNet121, 64², its weights and statistics constants of the program."""
+    return _keras(
+        lambda keras: keras.applications.DenseNet121(
+            input_shape=(64, 64, 3), weights=None, classes=10, classifier_activation=None
+        ),
+        normal(1, 64, 64, 3),
+        constant=True,
+    )
+
+
+@program("keras")
+def keras_self_normalizing() -> Built:
+    """Keras: a self-normalizing network, SELU and alpha dropout, bounded by a hard tanh."""
+
+    def build(keras):
+        layers = keras.layers
+        wide = {"activation": "selu", "kernel_initializer": "lecun_normal"}
+        stack = [layers.Dense(16, **wide), layers.AlphaDropout(0.1), layers.Dense(16, **wide)]
+        return keras.Sequential([*stack, layers.Dense(3, activation="hard_tanh")])
+
+    return _keras(build, normal(4, 8))
+
+
+@program("keras")
+def keras_autoencoder() -> Built:
+    """Keras: a convolutional autoencoder with max pooling and nearest upsampling."""
+
+    def build(keras):
+        layers = keras.layers
+        conv = {"kernel_size": 3, "padding": "same", "activation": "relu"}
+        down = [layers.Conv2D(8, **conv), layers.MaxPooling2D(), layers.Conv2D(4, **conv)]
+        up = [layers.UpSampling2D(), layers.Conv2D(3, 3, padding="same", activation="sigmoid")]
+        return keras.Sequential([*down, *up])
+
+    return _keras(build, normal(2, 16, 16, 3))
+
+
+@program("keras")
+def keras_simple_rnn() -> Built:
+    """Keras: a SimpleRNN that gives its states, and a Dense layer for each."""
+
+    def build(keras):
+        rnn = keras.layers.SimpleRNN(8, return_sequences=True)
+        return keras.Sequential([rnn, keras.layers.Dense(3)])
+
+    return _keras(build, normal(3, 12, 5))
 
 
 @program("keras")

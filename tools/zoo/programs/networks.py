@@ -25,6 +25,37 @@ def linen_transformer_block() -> Built:
     return jax.value_and_grad(lambda p, x: jnp.mean(model.apply(p, x) ** 2)), (params, x)
 
 
+@program("flax", needs=("optax",))
+def linen_mnist_step() -> Built:
+    """Flax Linen: a training step of the convolutional network of Flax's MNIST example."""
+    import flax.linen as nn
+    import optax
+
+    class Network(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            for features in (32, 64):
+                x = nn.relu(nn.Conv(features, kernel_size=(3, 3))(x))
+                x = nn.avg_pool(x, window_shape=(2, 2), strides=(2, 2))
+            x = nn.relu(nn.Dense(256)(x.reshape((x.shape[0], -1))))
+            return nn.Dense(10)(x)
+
+    model, optimizer = Network(), optax.sgd(0.1, momentum=0.9)
+    images, labels = normal(32, 28, 28, 1), jnp.arange(32) % 10
+    params = model.init(jax.random.PRNGKey(0), images)
+
+    def step(params, state, images, labels):
+        def loss(params):
+            logits = model.apply(params, images)
+            return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+
+        value, gradient = jax.value_and_grad(loss)(params)
+        updates, state = optimizer.update(gradient, state)
+        return optax.apply_updates(params, updates), state, value
+
+    return step, (params, optimizer.init(params), images, labels)
+
+
 @program("flax")
 def linen_bidirectional_rnn() -> Built:
     """Flax Linen: a bidirectional recurrent network of GRU and LSTM cells, with lengths."""
@@ -151,6 +182,22 @@ def equinox_vision_transformer() -> Built:
 
     keys = jax.random.split(jax.random.PRNGKey(2), 2)
     return apply, (params, normal(2, 3, 16, 16), keys)
+
+
+@program("equinox")
+def equinox_ensemble() -> Built:
+    """Equinox: an ensemble of perceptrons, made of keys in the program, on a batch."""
+    import equinox as eqx
+
+    def run(keys, x):
+        make = eqx.filter_vmap(lambda key: eqx.nn.MLP(6, 3, 16, 2, key=key))
+        models = make(keys)
+        outputs = eqx.filter_vmap(
+            lambda model, x: jax.vmap(model)(x), in_axes=(eqx.if_array(0), None)
+        )
+        return eqx.filter(models, eqx.is_array), outputs(models, x)
+
+    return run, (jax.random.split(jax.random.PRNGKey(0), 4), normal(5, 6))
 
 
 @program("equinox")

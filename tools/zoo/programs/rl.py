@@ -231,6 +231,24 @@ def rlax_losses() -> Built:
     return jax.value_and_grad(losses, (0, 2)), args
 
 
+@program("rejax")
+def rejax_advantages() -> Built:
+    """The generalized advantages of PPO from trajectories of 64 steps."""
+    from rejax import PPO
+    from rejax.algos.ppo import Trajectory
+
+    agent, shape = PPO.create(env="CartPole-v1"), (64, 8)
+    done = jnp.asarray(np.random.default_rng(0).random(shape) < 0.05)
+
+    def run(reward, value, done, last_value):
+        none = jnp.zeros_like(reward)
+        trajectories = Trajectory(none, none, none, reward, value, done)
+        return agent.calculate_gae(trajectories, last_value)
+
+    args = (normal(*shape), normal(*shape, seed=1), done, normal(8, seed=2))
+    return run, args
+
+
 @program("flashbax")
 def flashbax_trajectories() -> Built:
     """A prioritised trajectory buffer: adds, new priorities, a sample."""

@@ -1,0 +1,12 @@
+// By hand, as TensorFlow's StableHLO quantizer writes networks: int8, a scale for each output channel
+module @quantized_cnn {
+  func.func public @main(%image: tensor<2x8x8x2xf32>) -> tensor<2x4x4x4xf32> {
+    %w1 = stablehlo.constant() <{value = dense<[[[[89, 35, 3], [-59, -49, -117]], [[-108, -123, -83], [80, 38, 105]], [[1, 27, 120], [59, 34, 11]]], [[[15, 111, -57], [81, 44, -127]], [[-27, 91, 14], [-119, 68, 59]], [[88, -83, -105], [93, -122, 11]]], [[[-107, -51, -5], [-20, -25, -120]], [[-126, -96, -125], [44, 7, 38]], [[-62, 29, 67], [-30, -10, 127]]]]> : tensor<3x3x2x3xi8>}> : () -> tensor<3x3x2x3x!quant.uniform<i8<-127:127>:f32:3, {0.011, 0.008, 0.013}>>
+    %w2 = stablehlo.constant() <{value = dense<[[[[78, 123, -31, 47], [115, 38, 87, 48], [52, -28, 96, -93]], [[20, 56, 88, 6], [-32, -48, -20, -4], [56, 99, -109, 111]], [[8, -36, 44, 18], [-63, -45, 56, 24], [1, -41, 66, -28]]], [[[-44, 100, -60, -70], [55, 31, -115, -106], [-31, 85, -25, 73]], [[-47, -66, 74, 96], [-107, -113, 44, -42], [19, -89, 92, -13]], [[101, 76, 52, -69], [68, -114, 18, -24], [127, -77, 114, -104]]], [[[31, 20, 102, -51], [103, 44, 100, -77], [66, 113, -115, -34]], [[35, -101, 3, 33], [67, 109, -23, -15], [-7, 116, -78, 0]], [[-115, -19, 114, 31], [-38, 126, 26, 114], [-123, -10, 85, 66]]]]> : tensor<3x3x3x4xi8>}> : () -> tensor<3x3x3x4x!quant.uniform<i8<-127:127>:f32:3, {0.009, 0.012, 0.007, 0.01}>>
+    %x = stablehlo.uniform_quantize %image : (tensor<2x8x8x2xf32>) -> tensor<2x8x8x2x!quant.uniform<i8:f32, 0.031:-5>>
+    %h = stablehlo.convolution(%x, %w1) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [1, 1], pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x8x2x!quant.uniform<i8:f32, 0.031:-5>>, tensor<3x3x2x3x!quant.uniform<i8<-127:127>:f32:3, {0.011, 0.008, 0.013}>>) -> tensor<2x8x8x3x!quant.uniform<i8:f32, 0.052:-128>>
+    %y = stablehlo.convolution(%h, %w2) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {stride = [2, 2], pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x8x8x3x!quant.uniform<i8:f32, 0.052:-128>>, tensor<3x3x3x4x!quant.uniform<i8<-127:127>:f32:3, {0.009, 0.012, 0.007, 0.01}>>) -> tensor<2x4x4x4x!quant.uniform<i8:f32, 0.11:12>>
+    %result = stablehlo.uniform_dequantize %y : (tensor<2x4x4x4x!quant.uniform<i8:f32, 0.11:12>>) -> tensor<2x4x4x4xf32>
+    return %result : tensor<2x4x4x4xf32>
+  }
+}
