@@ -66,9 +66,11 @@ def _fires(
 def _apply_until_nothing_changes(
     model: oir.Model, rules: Sequence[Rule], target: Target, report: Report, watch: Watch | None
 ) -> None:
-    """A rule that refused a node saw only so far; when what it read has changed since it may not.
-    Sharing equal nodes can enable rules that count readers, what left two loops may be equal, and a
-    loop is another one when its body has changed."""
+    """Repeats the rules while they, hoisting or sharing change the graph.
+
+    A rule that refused a node may take it later: its operands may have changed, equal nodes may be
+    shared, and nodes may have left a loop's body.
+    """
     remove_unused(model.graph)
     eliminate_common_subexpressions(model.graph)
     fired = apply_rules(model, rules, target, watch)
@@ -80,7 +82,9 @@ def _apply_until_nothing_changes(
 
 
 def inline_branches(model: oir.Model, target: Target, watch: Watch | None = None) -> None:
-    """Inlines the branches whose conditions are known, which no rule that is switched off and no
-    later stage leaves."""
+    """Inlines the branches whose conditions are known.
+
+    Runs even if the rule is switched off: no later stage accepts such branches.
+    """
     while apply_rules(model, [InlineBranch()], target, watch):
         remove_unused(model.graph)

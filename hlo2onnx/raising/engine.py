@@ -27,7 +27,7 @@ MAX_FIRINGS_PER_NODE = 50
 
 
 FEW_READERS = 16
-"""Where more are left, one reader less is no news to them: looking at all takes quadratic time."""
+"""With more readers left, they are not queued again: that would take quadratic time."""
 
 
 class Progress:
@@ -37,7 +37,7 @@ class Progress:
         held: How many conditions (`need`) have held so far.
         reached: How many had held before `refusal`.
         refusal: The refusal after the most conditions, the first of several. An attempt that tries
-            alternatives raises more than one.
+            alternatives raises several.
     """
 
     def __init__(self) -> None:
@@ -51,12 +51,12 @@ class Progress:
 
 
 _counted: dict[int, Progress] = {}
-"""The attempts whose conditions are counted, by thread: none, unless somebody asks."""
+"""The attempts whose conditions are counted, by thread."""
 
 
 @contextmanager
 def counting() -> Iterator[Progress]:
-    """Within the block the conditions that this thread checks are counted."""
+    """Counts the conditions that this thread checks within the block."""
     thread = get_ident()
     _counted[thread] = Progress()
     try:
@@ -69,7 +69,7 @@ class Refusal(Exception):  # noqa: N818  (a rule's verdict, not an error)
     """A rule does not apply; says why and to which value or node."""
 
     def __init__(self, reason: str, culprit: oir.Value | oir.Node | None = None) -> None:
-        # Hundreds of thousands are raised in a large program; `args` holds what is given already.
+        # A large program raises hundreds of thousands. `args` already holds the arguments.
         self.reason = reason
         self.culprit = culprit
         if _counted and (progress := _counted.get(get_ident())) is not None:
@@ -95,7 +95,7 @@ def needed(value: T | None, reason: str, culprit: oir.Value | oir.Node | None = 
 
 
 class Rewriter(GraphBuilder):
-    """The builder rules use, with the facts and the target they may ask about.
+    """The builder that rules use, with the facts and the target they may ask about.
 
     New nodes are placed before the node being rewritten and inherit its name and provenance.
     """
@@ -115,15 +115,15 @@ class Rewriter(GraphBuilder):
 class Rule(ABC):
     """One rewrite.
 
-    The docstring's first line shows it with an arrow, before -> after; what follows states the
-    condition under which it is legal.
+    The docstring's first line shows it with an arrow, before -> after. The rest states when it is
+    legal.
 
     Attributes:
         name: Users switch the rule off by this name.
         formerly: Names that the rule had in earlier versions. They stay valid.
-        anchors: Operator types of the node the rule looks at first: the last one of the pattern.
-        drops_nan: Whether it makes something else of NaN; then it is left out under nan="xla".
-        phase: A rule is tried only when none of an earlier phase fires any more.
+        anchors: Operators of the node that the rule looks at first: the last one of the pattern.
+        drops_nan: Whether it changes NaN. Then nan="xla" switches it off.
+        phase: A rule is tried only when no rule of an earlier phase fires any more.
     """
 
     name: ClassVar[str]
@@ -134,16 +134,16 @@ class Rule(ABC):
 
     @abstractmethod
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
-        """The values that replace the node's outputs.
+        """Returns the values that replace the node's outputs.
 
         Raises:
-            Refusal: The rule does not apply here (through `need`); the graph must be unchanged
-                but for nodes nobody reads.
+            Refusal: The rule does not apply here (through `need`). The graph must be unchanged,
+                except for nodes without readers.
         """
 
 
 class Watch(ABC):
-    """Sees every attempt of a rule: a log, or an explanation."""
+    """Sees every attempt of a rule, for a log or an explanation."""
 
     @abstractmethod
     def rewrite(self, rule: Rule, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
@@ -192,7 +192,7 @@ def _fire(
     pending: deque[oir.Node],
     queued: set[oir.Node],
 ) -> Rule | None:
-    """Applies the first rule that takes the node, and queues everything it may have enabled."""
+    """Applies the first rule that takes the node, and queues the nodes that it may enable."""
     inputs = [x for x in node.inputs if x is not None]
     found = _first(node, rules, rewriter)
     if found is None:
@@ -203,7 +203,7 @@ def _fire(
     replace(node, values)
     _inherit_names(node, names, values, rewriter.made)
     _discard(rewriter.made)
-    # Rules that count readers must not see those that nobody needs any more.
+    # Rules that count readers must not count readers that are dead.
     less_read = [
         value
         for value in remove_makers(inputs)
@@ -223,7 +223,7 @@ def _fire(
 def _first(
     node: oir.Node, rules: Iterable[Rule], rewriter: Rewriter
 ) -> tuple[Rule, list[oir.Value]] | None:
-    """The first rule that takes the node, and what it makes of the node's outputs."""
+    """The first rule that takes the node, and the values that replace the node's outputs."""
     if not rules:
         return None
     watch = rewriter.watch
@@ -247,19 +247,23 @@ def _first(
 
 
 def values_of(result: oir.Value | Sequence[oir.Value]) -> list[oir.Value]:
-    """What a rule returned, as a list."""
+    """The result of a rule as a list."""
     return [result] if isinstance(result, oir.Value) else list(result)
 
 
 def _is_number(value: oir.Value) -> bool:
-    """Whether a value is a small constant: thousands of nodes may read it, which takes long to
-    find out, and no rule asks how many do."""
+    """Whether a value is a small constant.
+
+    Thousands of nodes may read one. Finding them takes long, and no rule counts them.
+    """
     return value.const_value is not None and value.const_value.size <= SMALL_ELEMENTS
 
 
 def _discard(made: Sequence[oir.Node]) -> None:
-    """Removes what a rule made that nobody reads, as when it then did not fire: equal leftovers of
-    each attempt would keep the search for common subexpressions finding something for ever."""
+    """Removes nodes of a rule that nobody reads, as after a refusal.
+
+    Otherwise each attempt would leave equal nodes, and sharing them would never end.
+    """
     for node in reversed(made):
         is_read = any(output.uses() or output.is_graph_output() for output in node.outputs)
         if node.graph is not None and not is_read:
@@ -271,7 +275,7 @@ def _discard(made: Sequence[oir.Node]) -> None:
 def _inherit_names(
     old: oir.Node, names: Sequence[str | None], values: Sequence[oir.Value], made: list[oir.Node]
 ) -> None:
-    """New nodes that stand for the old one take its name and those of its outputs."""
+    """Gives new nodes the name of the old one, and its outputs' names."""
     for name, old_output, value in zip(names, old.outputs, values, strict=True):
         producer = value.producer()
         if producer in made and not value.is_graph_output():

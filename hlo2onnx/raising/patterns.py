@@ -1,10 +1,10 @@
-"""What a rule looks for, written down as a tree: sums and products in any order and grouping.
+"""Patterns of expressions: trees with sums and products in any order and grouping.
 
     x = Name("x")
     Product(0.5, x, Sum(1.0, Op("Erf", Product(x, math.sqrt(0.5)))))
 
-A name stands for one and the same value wherever it occurs. A number stands for a constant of one
-element that is this number rounded to f32, give or take a last place.
+A name stands for the same value wherever it occurs. A number stands for a constant of one element
+that is this number rounded to f32, give or take a last place.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hlo2onnx.ir.values import const_number
 from hlo2onnx.raising.match.views import operands
 
 ROUNDING = 2.5e-7
-"""How far, relative to it, a constant may be from the number of a pattern: two units in the last
-place of f32, as 0.1 * 0.3 and its like come out."""
+"""Largest relative difference of a constant from a pattern's number: two units in the last place of
+f32, as 0.1 * 0.3 gives."""
 
 Bindings = Mapping[str, oir.Value]
 Places = tuple[int, ...]
@@ -34,11 +34,11 @@ class Pattern(ABC):
 
     @abstractmethod
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
-        """Every way to see the value as such an expression: what its names then stand for."""
+        """Every way to match the value: the values of the names."""
 
 
 def match(pattern: Pattern, value: oir.Value) -> Bindings | None:
-    """What the names of a pattern stand for in this value; None if it is something else."""
+    """The values of a pattern's names in the first match; None if there is no match."""
     return next(pattern.matches(value, {}), None)
 
 
@@ -56,7 +56,7 @@ class Name(Pattern):
 
 @dataclass(frozen=True)
 class As(Pattern):
-    """What a pattern matches, under a name."""
+    """A pattern whose match gets a name."""
 
     name: str
     pattern: Pattern
@@ -91,7 +91,7 @@ class Number(Pattern):
 
 
 class Op(Pattern):
-    """What an operator makes of operands in this order."""
+    """An operator with operands in this order."""
 
     def __init__(self, op_type: str, *operands: Pattern | float) -> None:
         self.op_type = op_type
@@ -109,7 +109,7 @@ class Op(Pattern):
 
 
 class _Chain(Pattern):
-    """What an associative and commutative operator makes of operands."""
+    """A chain of an associative and commutative operator."""
 
     op_type: str
 
@@ -119,7 +119,7 @@ class _Chain(Pattern):
 
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
-        # There are many ways to group the operands, and most chains are without a constant.
+        # There are many groupings, and most chains have no constant.
         nodes = len(self.operands) - 1
         if not self._has_constant or _reads_constant(value, self.op_type, nodes):
             yield from self._of(tuple(range(len(self.operands))), value, bound)
@@ -138,19 +138,19 @@ class _Chain(Pattern):
 
 
 class Product(_Chain):
-    """A product, whatever the order and grouping of its factors."""
+    """A product, with factors in any order and grouping."""
 
     op_type = "Mul"
 
 
 class Sum(_Chain):
-    """A sum, whatever the order and grouping of its terms."""
+    """A sum, with terms in any order and grouping."""
 
     op_type = "Add"
 
 
 class Origin(Pattern):
-    """The result of an op of the program that was expanded, such as chlo.erfc."""
+    """The result of an expanded op of the program, such as chlo.erfc."""
 
     def __init__(self, op_name: str, *operands: Pattern | float) -> None:
         self.op_name = op_name
@@ -212,7 +212,7 @@ def _in_order(
 
 @functools.cache
 def _halves(places: Places) -> list[tuple[Places, Places]]:
-    """Every way to share operands out among two."""
+    """Every way to divide the operands between two nodes."""
     return [
         (chosen, tuple(place for place in places if place not in chosen))
         for count in range(1, len(places))

@@ -1,4 +1,4 @@
-"""What sees the rules at work: a log of every rewrite, and an explanation of one rule."""
+"""Observers of the rules: a log of every rewrite, and an explanation of one rule."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hlo2onnx.raising.explanation import Explanation, Firing, Miss, Place
 from hlo2onnx.rewrite.replace import can_replace
 
 NAMED = 4
-"""Up to so many new nodes a log names; more it counts by operator."""
+"""A log names up to this many new nodes, and counts more by operator."""
 
 OUTPUT_STAYS = "the result cannot take the place of an output of the graph"
 
 
 class RuleLog(Watch):
-    """Every rewrite of every rule, in order."""
+    """Lists every rewrite of every rule, in order."""
 
     def __init__(self) -> None:
         self.firings: list[Firing] = []
@@ -45,7 +45,7 @@ class _Attempt:
 
 
 class Explainer(Watch):
-    """Where one rule fires, and how near it gets elsewhere."""
+    """Records where one rule fires, and how near it gets elsewhere."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -73,8 +73,10 @@ class Explainer(Watch):
         return values
 
     def explanation(self, note: str = "") -> Explanation:
-        """What happened up to now. Of refused nodes it tells those that are still in a graph, and
-        those that another rule has made something of that this rule does not look at.
+        """What happened so far.
+
+        Lists refused nodes that are still in a graph, and those that another rule replaced by
+        operators that this rule does not look at.
 
         Args:
             note: Why the rule was not tried.
@@ -101,8 +103,11 @@ class Explainer(Watch):
         )
 
     def _taken(self, rule: Rule, node: oir.Node, new: Sequence[oir.Node]) -> None:
-        """Another rule rewrites a node that was refused. If the new nodes have operators that this
-        rule looks at, it tries them; then the old node is of no interest."""
+        """Notes that another rule rewrites a refused node.
+
+        If the new nodes have operators that this rule looks at, it tries them, and the old node is
+        dropped.
+        """
         attempt = self._last.pop(node)
         if new and not any(item.op_type in self._rule.anchors for item in new):
             place = replace(attempt.place, then=rule.name)
@@ -137,7 +142,7 @@ def _after(node: oir.Node, values: Sequence[oir.Value], made: Sequence[oir.Node]
 
 
 def _reached(values: Sequence[oir.Value], made: Sequence[oir.Node]) -> list[oir.Node]:
-    """Those of the nodes made that the values are computed by, in order."""
+    """The new nodes that the values depend on, in order."""
     pending = [value.producer() for value in values]
     all_made, found = set(made), set()
     while pending:
@@ -149,7 +154,7 @@ def _reached(values: Sequence[oir.Value], made: Sequence[oir.Node]) -> list[oir.
 
 
 def _described(item: oir.Node | oir.Value) -> str:
-    """Operator and name of a node; of a value, what makes it, and its type."""
+    """Operator and name of a node; for a value, its producer and its type."""
     if isinstance(item, oir.Node):
         return f"{item.op_type} {item.name}"
     maker = item.producer()

@@ -53,7 +53,7 @@ def test_near_misses_come_first_with_line_and_culprit() -> None:
     assert len(found.firings) == 1
     nearest, quotients = found.misses
     assert nearest.reason == "it runs over several axes"
-    assert quotients.reason == "no exponential is divided"
+    assert quotients.reason == "its dividend is not an exponential"
     assert nearest.held > quotients.held == 0
     (place,) = nearest.places
     assert place.node.startswith("Div ") and place.source == _here(several, "over_both =")
@@ -85,7 +85,7 @@ def test_reasons_of_an_attempt_within_an_attempt() -> None:
 
     program = hlo2onnx.translate(cell, X, np.eye(4, dtype=np.float32), without="loop-to-scan")
     (miss,) = program.explain("lstm").misses
-    assert miss.reason != "no state is that of such a cell" and miss.held > 3
+    assert miss.reason != "no state belongs to such a cell" and miss.held > 3
     assert miss.places[0].node.startswith("Loop ")
 
 

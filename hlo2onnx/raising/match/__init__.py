@@ -1,1 +1,1 @@
-"""What rewrite rules look for: loops, sums, recurrent cells, activations."""
+"""What rewrite rules match: operands, loops, sums, recurrent cells, activations."""

@@ -1,7 +1,7 @@
-"""Activation functions: what JAX programs, and those of others, write for each operator.
+"""Activation functions: the expressions that JAX and others write for each operator.
 
-All are exact to 1e-6 of the largest result, where that is no tiny one: Elu and Celu are exp(x) - 1
-for x <= 0 and off by up to 6e-8 near 0, where expm1 is not; Gelu has few digits far below 0.
+All are exact to 1e-6 of the largest result, unless that is tiny. Elu and Celu compute exp(x) - 1
+for x <= 0, which is off by up to 6e-8 near 0, unlike expm1. Gelu has few digits far below 0.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from hlo2onnx.raising.patterns import (
 )
 
 SINGLE = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16, oir.DataType.BFLOAT16})
-"""Element types in which the kernels are as good as what they replace."""
+"""Element types in which the kernels are as exact as the expressions."""
 
 
 @dataclass(frozen=True)
 class Activation:
-    """An operator and what programs write for it.
+    """An operator and an expression for it.
 
     Attributes:
         pattern: In terms of x.
         anchor: The operator at the top of it.
-        attributes: Those that are always the same.
-        parameters: Those that are constants of the pattern, by the names these have in it.
+        attributes: Fixed attributes.
+        parameters: Attributes that are constants of the pattern, by their names in it.
     """
 
     op_type: str
@@ -66,7 +66,7 @@ _LOG1P = Either(
     Origin("stablehlo.log_plus_one", Op("Exp", Op("Neg", Op("Abs", X)))),
     Op("Softplus", Op("Neg", Op("Abs", X))),
 )
-# Of a number that is not positive, so that the exponential is finite; Softplus itself is of any.
+# The exponent is not positive, so that the exponential is finite. Softplus takes any number.
 _LOG1P_OF_EXP = Origin(
     "stablehlo.log_plus_one", Op("Exp", As("x", Op("Neg", Op("Abs", Name("y")))))
 )

@@ -14,16 +14,16 @@ from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.views import RESHAPES
 
 MAX_CHAIN: Final = 24
-"""Nodes that are followed from the last one to the operand of the first."""
+"""Longest chain that is followed."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the axes of a tensor are after Transposes and Reshapes that leave each in one piece.
+    """Where the axes of a tensor are after Transposes and Reshapes that split none.
 
     Attributes:
-        extents: Those of the axes, now.
-        groups: For each axis of the present shape the axes that it is, in order.
+        extents: Current extents of the axes.
+        groups: For each axis of the current shape, the axes joined in it, in order.
     """
 
     extents: Shape
@@ -47,8 +47,8 @@ class Layout:
         return None if rest else replace(self, groups=tuple(groups))
 
     def expanded(self, dims: Shape) -> Layout | None:
-        """The layout after an Expand: axes it repeats for are new ones; None if it makes a shape
-        that is not known to be so."""
+        """The layout after an Expand, whose repetitions are new axes; None if its shape is not
+        known."""
         groups = [()] * (len(dims) - len(self.groups)) + list(self.groups)
         extents = list(self.extents)
         for place, dim in enumerate(dims):
@@ -65,7 +65,7 @@ class Layout:
 
 
 def is_move(node: oir.Node) -> bool:
-    """Whether a node leaves all elements, in another order or shape."""
+    """Whether a node only reorders or reshapes elements."""
     return not node.domain and (node.op_type == "Transpose" or node.op_type in RESHAPES)
 
 
@@ -75,7 +75,7 @@ def is_read_once(value: oir.Value) -> bool:
 
 
 def layout_of(x: oir.Value) -> Layout:
-    """The layout of a tensor as it is."""
+    """The layout of a tensor by itself."""
     dims = shape_of(x)
     return Layout(dims, tuple(() if dim == 1 else (axis,) for axis, dim in enumerate(dims)))
 
@@ -88,7 +88,7 @@ def moved(layout: Layout, node: oir.Node) -> Layout | None:
 
 
 def laid_out(y: oir.Value, layout: Layout, dims: Shape, b: Rewriter) -> oir.Value:
-    """The resampled operand in the layout that the last step left."""
+    """The resampled operand, brought into a layout and shape."""
     ones = [axis for axis, dim in enumerate(shape_of(y)) if dim == 1]
     spare = iter(ones)
     perm: list[int] = []
@@ -102,8 +102,7 @@ def laid_out(y: oir.Value, layout: Layout, dims: Shape, b: Rewriter) -> oir.Valu
 
 
 def repeated(x: oir.Value, chain: Sequence[oir.Node]) -> Layout | None:
-    """The layout of x with axes along which each element is repeated; None if something else is
-    done to it."""
+    """The layout of x with axes that repeat each element; None if the chain does more."""
     layout: Layout | None = layout_of(x)
     rank = rank_of(x)
     for node in chain:

@@ -1,4 +1,4 @@
-"""Loops as rules see them: how many trips, what is carried, what is stacked."""
+"""Loops as rules see them: trips, states and stacks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hlo2onnx.rewrite.replace import replace
 
 @dataclass(frozen=True)
 class Trips:
-    """A Loop that makes a number of trips known beforehand, one at least, and has no condition.
+    """A Loop without a condition that makes a known number of trips, at least one.
 
     Attributes:
         loop: The node.
-        count: The number of trips; 0 where it is symbolic.
-        body: What it does in a trip: inputs are the trip's number, a flag and the states; outputs
-            the flag, the states after the trip, and one row of each stack.
+        count: The number of trips; 0 if it is symbolic.
+        body: Its inputs are the trip's number, a flag and the states; its outputs the flag, the
+            states after the trip, and one row of each stack.
     """
 
     loop: oir.Node
@@ -32,7 +32,7 @@ class Trips:
 
     @property
     def length(self) -> Dim:
-        """The number of trips, which may be an extent: that of what is stacked."""
+        """The number of trips, which may be symbolic: the extent of the stacks."""
         return self.count or shape_of(self.stacks[0])[0]
 
     @property
@@ -71,7 +71,7 @@ class Trips:
         return list(self.loop.outputs[len(self.states) :])
 
     def is_outer(self, value: oir.Value | None) -> bool:
-        """Whether a value that the body reads was made before the loop."""
+        """Whether the body reads a value that was made before the loop."""
         if value is None or value in self.body.inputs:
             return value is None
         producer = value.producer()
@@ -91,9 +91,9 @@ def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
         symbolic: Whether the number of trips may be an extent.
 
     Raises:
-        Refusal: Its trips are not counted, or it might make none.
+        Refusal: The number of trips is not known, or may be 0.
     """
-    need(loop.op_type == "Loop", "it is no Loop", loop)
+    need(loop.op_type == "Loop", "it is not a Loop", loop)
     trips = const_ints(loop.inputs[0])
     body = loop.attributes["body"].as_graph()
     going = origin(body.outputs[0])
@@ -105,7 +105,7 @@ def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
 
 
 def origin(value: oir.Value) -> oir.Value:
-    """What a value is a copy of."""
+    """The value that a value is a copy of."""
     node = value.producer()
     while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
         value = node.inputs[0]
@@ -116,8 +116,8 @@ def origin(value: oir.Value) -> oir.Value:
 def has_one_shape(b: Rewriter, value: oir.Value) -> bool:
     """Whether a value of a body has the same shape in every trip, so that a loop can stack it.
 
-    Its extents are numbers, or follow from those of the model's inputs. Others may differ from
-    trip to trip, such as the length of a Slice up to a place that the body computes.
+    Its extents are numbers or follow from those of the model's inputs. Others may differ between
+    trips, such as the length of a Slice up to a computed place.
     """
     dims = shape_of(value)
     if is_static(dims):
@@ -131,14 +131,14 @@ def has_one_shape(b: Rewriter, value: oir.Value) -> bool:
 def rebuilt(
     b: Rewriter, trips: Trips, stacks: Sequence[oir.Value], states: Sequence[int] | None = None
 ) -> tuple[list[oir.Value], list[oir.Value]]:
-    """A Loop with the same body that carries and stacks something else.
+    """A Loop with the same body that carries and stacks other values.
 
     Args:
         stacks: Values of the body, to be stacked.
         states: Positions of the states that are kept; all by default.
 
     Returns:
-        Its final states and its stacks; nothing where there are neither.
+        Its final states and its stacks; empty lists if there are neither.
     """
     kept = range(len(trips.states)) if states is None else states
     body, after = trips.body, trips.after
@@ -154,7 +154,7 @@ def rebuilt(
     body.outputs.extend([after[k] for k in kept])
     for value in stacks:
         used = value in body.outputs or value in body.inputs or trips.is_outer(value)
-        if used:  # a value has one role among the outputs, and one of its own in the body
+        if used:  # an output may have one role only
             with b.at_end(body):
                 value = b.Identity(value)
         rows.append(value)
@@ -170,7 +170,7 @@ def rebuilt(
 
 
 def release(body: oir.Graph) -> None:
-    """Lets go of everything that a body nobody runs any more has captured."""
+    """Disconnects a dead body from the values that it captured."""
     body.outputs.clear()
     for node in reversed(list(body)):
         for inner in subgraphs(node):
@@ -179,13 +179,16 @@ def release(body: oir.Graph) -> None:
 
 
 def separate(b: Rewriter, old: oir.Value, new: oir.Value) -> oir.Value:
-    """`new`, or a copy of it where `old` is an output of the model, which must have its own."""
+    """`new`, or a copy of it if `old` is an output of the model, which needs a value of its own."""
     return b.Identity(new) if old.is_graph_output() else new  # type: ignore[no-any-return]
 
 
 def replace_value(old: oir.Value, new: oir.Value) -> None:
-    """Makes everything that reads `old` in a body read `new`; the maker goes when it makes
-    nothing else, unless it has a body of its own, which must let go of what it reads."""
+    """Makes the readers of `old` in a body read `new`.
+
+    Removes the producer if it has no other outputs and no body of its own, which would have to
+    release the values that it captured.
+    """
     node = old.producer()
     if node is not None and len(node.outputs) == 1 and not subgraphs(node):
         replace(node, [new])

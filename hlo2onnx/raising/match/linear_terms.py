@@ -1,8 +1,8 @@
-"""What is added up to make a value of a loop's body: products with matrices, and biases.
+"""Linear terms of a value in a loop's body: products with matrices, and biases.
 
-Cells of recurrent networks spell their gates in many ways: one matrix for all gates or one for
-each, taken apart before or after the sum, weights from the left or the right, inputs projected
-in the loop or before it, beside the state or joined to it. All are sums of the same kind.
+Recurrent cells write their gates in many ways: one matrix for all gates or one for each, split
+before or after the sum, weights on the left or the right, inputs projected in the loop or before
+it, next to the state or joined to it. All are sums of the same kind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Turn:
     """A Slice along the axis of the trips.
 
     Attributes:
-        extent: That of the result.
+        extent: Of the result.
     """
 
     start: int
@@ -42,8 +42,8 @@ class Part:
         axis: The axis of the features.
         low: The first of them.
         high: The one after the last.
-        time: The axis of the trips, of a value that was made before the loop for all of them.
-        turns: Slices to be applied along that axis, one after the other.
+        time: The axis of the trips, if the value was made for all of them before the loop.
+        turns: Slices to apply along that axis, in order.
     """
 
     value: oir.Value
@@ -56,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Some rows and columns of a matrix from outside the loop, of inputs by features.
+    """Some rows and columns of a matrix from outside the loop: inputs by features.
 
     Attributes:
         transposed: Whether the value holds features by inputs.
@@ -70,7 +70,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Product:
-    """left @ matrix, or what is taken from the sum where the sign is -1."""
+    """left @ matrix, subtracted if the sign is -1."""
 
     left: Part
     matrix: Matrix
@@ -79,7 +79,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Bias:
-    """A vector of features from outside the loop, or one number, that is the same in each trip.
+    """A vector of features, or one number, from outside the loop: the same in each trip.
 
     Attributes:
         axis: The axis of its features, counted from the last one.
@@ -104,7 +104,7 @@ Term = Product | Bias | Other
 
 
 class Sums:
-    """Takes sums in a loop's body apart.
+    """Splits sums in a loop's body into terms.
 
     Args:
         trips: The loop.
@@ -119,13 +119,13 @@ class Sums:
         return Part(value, rank_of(value) - 1, 0, extent) if isinstance(extent, int) else None
 
     def stripped(self, part: Part) -> Part:
-        """The same elements before they were moved."""
+        """The same elements, before moves."""
         while (earlier := self._earlier(part)) is not None:
             part = earlier
         return part
 
     def terms(self, part: Part, sign: int = 1) -> Iterator[Term]:
-        """What is added up to make this part."""
+        """The terms of this part."""
         part = self.stripped(part)
         node = part.value.producer()
         if self._is_fixed(part):
@@ -195,14 +195,15 @@ class Sums:
             yield from self._term(operand, part, sign * its)
 
     def _operand(self, part: Part, x: oir.Value | None) -> Part | None:
-        """What a sum's operand adds to a part of it; None where it broadcasts and is no bias."""
+        """The part of a sum's operand that is added to a part of the sum; None if it broadcasts and
+        is no bias."""
         assert x is not None
         if shape_of(x) == shape_of(part.value):
             return replace(part, value=x)
         return _aligned(part, x) if self._is_bias(x, part) else None
 
     def _term(self, operand: Part, part: Part, sign: int) -> Iterator[Term]:
-        """The terms of an operand of the sum that a part is of."""
+        """The terms of one operand of the sum that contains a part."""
         if operand.time is None and self._trips.is_outer(operand.value):
             axis = part.axis - rank_of(part.value)
             yield _bias(replace(part, value=operand.value), axis, sign)
@@ -210,7 +211,7 @@ class Sums:
             yield from self.terms(operand, sign)
 
     def _is_bias(self, x: oir.Value, part: Part) -> bool:
-        """Whether x varies along the axis of the features only, or not at all."""
+        """Whether x varies along the feature axis only, or not at all."""
         if part.time is None and not self._trips.is_outer(x):
             return False
         return _is_vector(x, part.axis - rank_of(part.value))
@@ -228,7 +229,9 @@ class Sums:
         if not fits or not (part.time is not None or self._trips.is_outer(weight)):
             yield Other(part, sign)
             return
-        axis = rank - (2 if swapped else 1)  # a product with a matrix has the rank of its data
+        axis = rank - (
+            2 if swapped else 1
+        )  # a product with a matrix has the rank of its left operand
         extent = shape_of(data)[axis]
         if not isinstance(extent, int):
             yield Other(part, sign)
@@ -243,10 +246,10 @@ class Sums:
             yield from self._term(bias, part, sign)
 
     def _pieces(self, part: Part) -> Iterator[tuple[Part, int]]:
-        """What was joined to make a part, and where each piece starts in it."""
+        """The pieces that were joined to make a part, and where each one starts in it."""
         part = self.stripped(part)
         node = part.value.producer()
-        # What is joined for all trips already is one input.
+        # A Concat for all trips is one input.
         is_joined = part.time is None and not self._is_fixed(part)
         is_joined = is_joined and node is not None and node.op_type == "Concat"
         axis = 0
@@ -270,13 +273,13 @@ class Sums:
 
 
 def _is_plain(node: oir.Node) -> bool:
-    """Whether a Gemm is a product and a sum."""
+    """Whether a Gemm is just a product and a sum."""
     scales = {node.attributes.get_float(name, 1.0) for name in ("alpha", "beta")}
     return scales == {1.0} and not node.attributes.get_int("transA", 0)
 
 
 def _bias(part: Part, axis: int, sign: int) -> Term:
-    """What is added from outside the loop: a bias, where it is the same for all of a batch."""
+    """The bias that is added from outside the loop, if it is the same for the whole batch."""
     if _is_vector(part.value, axis):
         return Bias(part.value, axis, part.low, part.high, sign)
     return Other(part, sign)
@@ -328,7 +331,7 @@ def _before_slice(part: Part, node: oir.Node, x: oir.Value) -> Part | None:
 
 
 def _before_joining(part: Part, node: oir.Node) -> Part | None:
-    """The piece of a Concat that holds the part; a Split's operand."""
+    """The piece of a Concat that holds the part, or the operand of a Split."""
     rank = rank_of(part.value)
     if node.attributes.get_int("axis", 0) % rank != part.axis:
         return None

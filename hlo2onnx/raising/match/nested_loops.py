@@ -1,4 +1,4 @@
-"""Loops within loops: what they read, and what of it follows from values that change."""
+"""Nested loops: the values that they read, and which of those change."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hlo2onnx.raising.match.counted_loop import counted
 
 
 class Nested:
-    """A Scan from the first row to the last, or a Loop that makes a known number of trips.
+    """A Scan over rows in order, or a Loop that makes a known number of trips.
 
     Attributes:
-        body: What it does in a trip; its inputs are in the order of the node's.
-        scanned: How many inputs are taken apart, which are the last ones.
-        states: The places of the states among the inputs.
+        body: Its inputs are in the order of the node's.
+        scanned: How many inputs are scanned: the last ones.
+        states: The positions of the states among the inputs.
 
     Raises:
-        Refusal: It is another loop, or there is another one within.
+        Refusal: It is another kind of loop, or contains one.
     """
 
     def __init__(self, node: oir.Node) -> None:
@@ -39,18 +39,18 @@ class Nested:
 
     @property
     def results(self) -> list[oir.Value]:
-        """What the body makes of each of the node's outputs."""
+        """The body's output for each of the node's outputs."""
         return list(self.body.outputs)[1 if self.node.op_type == "Loop" else 0 :]
 
     @cached_property
     def captured(self) -> set[oir.Value]:
-        """What the body reads besides its inputs."""
+        """The values that the body reads besides its inputs."""
         own = {*self.body.inputs, *(x for node in self.body for x in node.outputs)}
         read = {x for node in self.body for x in node.inputs if x is not None}
         return {*read, *self.body.outputs} - own
 
     def changing(self, rows: Container[oir.Value]) -> set[oir.Value]:
-        """The values of the body that follow from values outside of it that change."""
+        """The values of the body that depend on changing outer values."""
         pairs = zip(self.body.inputs, self.node.inputs, strict=True)
         found = {x for x, given in pairs if given in rows}
         size = -1
@@ -65,21 +65,21 @@ class Nested:
         return found
 
     def changes(self, place: int, changing: set[oir.Value]) -> bool:
-        """Whether one of the results follows from what changes, or is that of such a state."""
+        """Whether a result, or the state behind it, is among the changing values."""
         if place < len(self.states):
             return self.body.inputs[self.states[place]] in changing
         return self.results[place] in changing
 
 
 def reads(node: oir.Node) -> list[oir.Value]:
-    """What a node reads, and what its loops and branches do."""
+    """The values that a node and its subgraphs read."""
     inner = [each for graph in subgraphs(node) for each in graph.all_nodes()]
     ends = [x for each in (node, *inner) for graph in subgraphs(each) for x in graph.outputs]
     return [*(x for each in (node, *inner) for x in each.inputs if x is not None), *ends]
 
 
 def copied(b: Rewriter, body: oir.Graph) -> tuple[oir.Graph, dict[oir.Value, oir.Value]]:
-    """A body once more, under names of its own, and what stands for each value."""
+    """A copy of a body under new names, and the copy of each value."""
     copy = body.clone(allow_outer_scope_values=True)
     _name(b, copy)
     pairs = dict(zip(body.inputs, copy.inputs, strict=True))
@@ -89,7 +89,7 @@ def copied(b: Rewriter, body: oir.Graph) -> tuple[oir.Graph, dict[oir.Value, oir
 
 
 def _name(b: Rewriter, graph: oir.Graph) -> None:
-    """Gives a copy and its values names of their own, and forgets what was noted about them."""
+    """Gives a copy and its values new names, and clears their metadata."""
     graph.name = b.names.unique(graph.name or "body")
     for value in (*graph.inputs, *(x for node in graph for x in node.outputs)):
         value.name = b.names.unique(value.name or "value")

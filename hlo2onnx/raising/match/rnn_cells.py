@@ -1,4 +1,4 @@
-"""Recurrent cells in the bodies of loops: what they are found by and replaced with."""
+"""Recurrent cells in the bodies of loops: matching and replacing them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hlo2onnx.ir.dims import difference, fixed
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import const_number, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Rewriter, need
+from hlo2onnx.raising.engine import Rewriter, need, needed
 from hlo2onnx.raising.match.counted_loop import (
     Trips,
     origin,
@@ -22,7 +22,7 @@ from hlo2onnx.raising.match.counted_loop import (
 )
 from hlo2onnx.raising.match.linear_terms import Part, Product, Sums, Term
 from hlo2onnx.raising.match.rnn_weights import Gate, gate_of, inputs_of, stacked, vectors
-from hlo2onnx.raising.match.views import operands
+from hlo2onnx.raising.match.views import extent_of, operands
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Cell:
         state: The position of the state among the states.
         memory: The position of the second state of an LSTM.
         gates: In ONNX's order.
-        attributes: Of the operator.
+        attributes: The operator's attributes.
     """
 
     op_type: str
@@ -44,7 +44,7 @@ class Cell:
 
     @property
     def op_key(self) -> str:
-        """What the tables of targets call it."""
+        """The operator's key in the tables of targets."""
         before = "linear_before_reset"
         return f"{self.op_type}[{before}=1]" if before in self.attributes else self.op_type
 
@@ -61,20 +61,18 @@ class Reader:
         self.trips = trips
         self.sums = Sums(trips)
         self.state = trips.states[state]
-        extent = shape_of(self.state)[-1] if rank_of(self.state) in (1, 2) else None
-        need(isinstance(extent, int), "the state is no batch of vectors", self.state)
-        assert isinstance(extent, int)
-        self.width = extent
+        extent = extent_of(self.state, -1) if rank_of(self.state) in (1, 2) else None
+        self.width = needed(extent, "the state is not a batch of vectors", self.state)
 
     def part(self, value: oir.Value) -> Part:
         """All features of a value."""
         whole = self.sums.whole(value)
-        need(whole is not None and whole.high == self.width, "it is no state", value)
+        need(whole is not None and whole.high == self.width, "it is not a state", value)
         assert whole is not None
         return self.sums.stripped(whole)
 
     def under(self, part: Part, op_type: str) -> Part | None:
-        """What an activation was applied to."""
+        """The operand of an activation."""
         part = self.sums.stripped(part)
         node = part.value.producer()
         if node is None or self.trips.is_outer(part.value):
@@ -108,7 +106,7 @@ class Reader:
             yield pair[1], pair[0]
 
     def is_state(self, part: Part, state: oir.Value | None = None) -> bool:
-        """Whether it is the state before the trip."""
+        """Whether the part is the state before the trip."""
         of = self.state if state is None else state
         whole = Part(of, rank_of(of) - 1, 0, self.width)
         return part == whole
@@ -122,13 +120,12 @@ class Reader:
         products = [
             term for term in terms if isinstance(term, Product) and self.is_state(term.left)
         ]
-        need(len(products) == 1, "a gate has not one product with the state", self.state)
+        need(len(products) == 1, "a gate has no product with the state, or several", self.state)
         return products[0], [term for term in terms if term is not products[0]]
 
     def gate(self, part: Part | None, sign: int = 1) -> Gate:
-        """A gate before its activation, or the negative of it."""
-        need(part is not None, "a gate has another activation", self.state)
-        assert part is not None
+        """A gate before its activation, or its negative."""
+        part = needed(part, "a gate has another activation", self.state)
         product, others = self.recurrent(list(self.sums.terms(part)))
         return gate_of(self.sums, others, product, sign=sign)
 
@@ -159,16 +156,15 @@ def _rectified(node: oir.Node) -> oir.Value | None:
 
 
 def is_one(value: oir.Value | None) -> bool:
-    """Whether it is a constant of one element, 1."""
+    """Whether a value is a constant of one element, 1."""
     return const_number(value) == 1
 
 
 class Replacement:
-    """A cell's operator, and what is left of the loop.
+    """A cell's operator, and the rest of the loop.
 
     Raises:
-        Refusal: Something else reads the memory of the cell from trip to trip, or its inputs are
-            unlike.
+        Refusal: Other nodes read the memory of the cell, or the inputs of its gates differ.
     """
 
     def __init__(self, b: Rewriter, trips: Trips, cell: Cell) -> None:
@@ -179,7 +175,7 @@ class Replacement:
         self._after = trips.after[cell.state]
 
     def results(self) -> list[oir.Value]:
-        """What replaces the loop's outputs."""
+        """The values that replace the loop's outputs."""
         b, trips = self._b, self._trips
         rows = [origin(row) for row in trips.rows]
         mine = [row in (self._before, self._after) for row in rows]
@@ -212,7 +208,7 @@ class Replacement:
         return [separate(b, old, value) for old, value in pairs if value is not None]
 
     def _live(self, rest: Sequence[int]) -> set[oir.Value]:
-        """What the rest of the body reads, the state of the cell given."""
+        """The values that the rest of the body needs, given the state of the cell."""
         trips = self._trips
         pending = [trips.after[k] for k in rest]
         pending += [row for row in trips.rows if origin(row) not in (self._before, self._after)]
@@ -234,7 +230,7 @@ class Replacement:
         memory = self._cell.memory
         if memory is not None:
             used = {self._trips.states[memory], self._trips.after[memory]} & live
-            need(not used, "the memory of the cell is read", self._trips.loop)
+            need(not used, "other nodes read the memory of the cell", self._trips.loop)
 
     def _stack_before(self, stack: oir.Value) -> oir.Value:
         """The states at the start of each trip."""
@@ -287,7 +283,7 @@ class Replacement:
         return [b.squeeze(stack, dropped), *(b.squeeze(value, axes) for value in final)]
 
     def _initial(self, state: int) -> oir.Value | None:
-        """A first state; none where it is 0."""
+        """An initial state; None if it is 0."""
         value = self._trips.initial[state]
         known = self._b.facts.constant(value)
         if known is not None and not known.any():

@@ -1,4 +1,4 @@
-"""Gates of a recurrent cell as the weights that ONNX's operators take."""
+"""Gates of a recurrent cell as the weights of ONNX's operators."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hlo2onnx.raising.match.linear_terms import Bias, Matrix, Part, Product, Sum
 
 @dataclass(frozen=True)
 class Gate:
-    """x @ inputs + h @ recurrent + biases, or what is left of it.
+    """x @ inputs + h @ recurrent + biases.
 
     Attributes:
         x: The inputs of all trips.
-        inputs: The matrix they are multiplied with.
-        biases: What is added to that product.
-        recurrent: The matrix that the state is multiplied with.
-        recurrent_biases: What is added to that product, where it makes a difference.
+        inputs: The product of x.
+        biases: Added to that product.
+        recurrent: The product of the state.
+        recurrent_biases: Added to that product, if that makes a difference.
     """
 
     x: Part
@@ -41,23 +41,25 @@ def gate_of(
     others: Sequence[Bias] = (),
     sign: int = 1,
 ) -> Gate:
-    """The gate that these terms and a product with the state make.
+    """The gate made of these terms and a product with the state.
 
     Raises:
-        Refusal: There is another term, or not one product with inputs.
+        Refusal: There is another term, or there is not exactly one product with inputs.
     """
     products = [term for term in terms if isinstance(term, Product)]
     biases = tuple(term for term in terms if isinstance(term, Bias))
     need(len(products) + len(biases) == len(terms), "a gate has another term")
-    need(len(products) == 1, "its inputs are not multiplied with one matrix")
+    need(len(products) == 1, "its inputs have no product with a matrix, or several")
     x = sums.stripped(products[0].left)
     need(x.time is not None, "its inputs are not known for all trips")
     return Gate(x, products[0], biases, recurrent, tuple(others), sign)
 
 
 def constant_of(value: oir.Value) -> np.ndarray | None:
-    """The content of a weight, however constants were moved to make it: runtimes pack constant
-    weights, which makes an LSTM four times faster."""
+    """The content of a weight behind moves of constants.
+
+    Runtimes pack constant weights, which makes an LSTM four times faster.
+    """
     array, node = const_of(value), value.producer()
     if array is not None or node is None or node.op_type not in MOVES or node.domain:
         return array
@@ -70,10 +72,10 @@ def inputs_of(b: Rewriter, gates: Sequence[Gate]) -> oir.Value:
     """The inputs of all trips: trips, batch, features.
 
     Raises:
-        Refusal: The gates have unlike inputs.
+        Refusal: The inputs of the gates differ.
     """
     x = gates[0].x
-    need(all(gate.x == x for gate in gates), "the gates have unlike inputs")
+    need(all(gate.x == x for gate in gates), "the inputs of the gates differ")
     assert x.time is not None
     value = b.slice(x.value, [x.low], [x.high], axes=[x.axis])
     batch = [axis for axis in range(rank_of(value)) if axis not in (x.time, x.axis)]
@@ -89,14 +91,14 @@ def inputs_of(b: Rewriter, gates: Sequence[Gate]) -> oir.Value:
 
 
 def _turned(b: Rewriter, x: oir.Value, turn: Turn) -> oir.Value:
-    """The rows of x that a Slice takes."""
+    """The rows of x after a Slice."""
     bounds = [b.i64([number]) for number in (turn.start, turn.end, 0, turn.step)]
     types = [(dtype_of(x), (turn.extent, *shape_of(x)[1:]))]
     return b.op("Slice", x, *bounds, types=types)
 
 
 def stacked(b: Rewriter, matrices: Sequence[Matrix], signs: Sequence[int]) -> oir.Value:
-    """Matrices of features by inputs, one below the other, with an axis for the direction."""
+    """Matrices of features by inputs, stacked, with an axis for the direction."""
     arrays = [constant_of(matrix.value) for matrix in matrices]
     known = [array for array in arrays if array is not None]
     if len(known) == len(arrays):
@@ -123,7 +125,7 @@ def stacked(b: Rewriter, matrices: Sequence[Matrix], signs: Sequence[int]) -> oi
 
 
 def _cut(array: np.ndarray, matrix: Matrix) -> np.ndarray:
-    """Features by inputs."""
+    """The matrix as features by inputs."""
     rows, columns = slice(*matrix.rows), slice(*matrix.columns)
     return array[columns, rows] if matrix.transposed else array[rows, columns].T
 
@@ -131,7 +133,7 @@ def _cut(array: np.ndarray, matrix: Matrix) -> np.ndarray:
 def vectors(
     b: Rewriter, biases: Sequence[Sequence[Bias]], signs: Sequence[int], width: int, like: oir.Value
 ) -> oir.Value | None:
-    """Sums of biases, one behind the other; None where there are none."""
+    """Concatenated sums of biases; None if there are no biases."""
     if not any(biases):
         return None
     parts = [_sum(b, part, sign, width, like) for part, sign in zip(biases, signs, strict=True)]

@@ -40,6 +40,12 @@ def source_of(value: oir.Value | None, *op_types: str) -> oir.Value | None:
     return None if node is None else node.inputs[0]
 
 
+def extent_of(value: oir.Value, axis: int) -> int | None:
+    """The extent of an axis; None if it is symbolic."""
+    extent = shape_of(value)[axis]
+    return extent if isinstance(extent, int) else None
+
+
 def is_private(value: oir.Value) -> bool:
     """Whether one node, and not the caller, reads a value."""
     return len(value.uses()) == 1 and not value.is_graph_output()

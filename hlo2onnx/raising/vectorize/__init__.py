@@ -1,1 +1,1 @@
-"""Vectorization of loop bodies: over trips and over rows."""
+"""Vectorization of loop bodies over trips."""

@@ -1,4 +1,4 @@
-"""Nodes of a Loop's body, done for all trips at once on tensors with one row for each trip."""
+"""Nodes of a Loop's body done for all trips at once, on tensors with one row for each trip."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AXIS = frozenset(
     {"ArgMax", "ArgMin", "Concat", "Hardmax", "LayerNormalization", "LogSoftmax",
      "RMSNormalization", "Softmax", "Split"}
 )  # fmt: skip
-"""Operators whose attribute tells the axis, counted from the end where it is negative."""
+"""Operators with an attribute for the axis, which may be negative."""
 
 _REDUCTIONS = frozenset(
     {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
@@ -50,23 +50,23 @@ _WITH_BATCH = frozenset(
 _RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 _LOOPS = frozenset({"Loop", "Scan"})
-"""What reads values that are not among its operands."""
+"""Operators that read values besides their operands."""
 
 
 def row_bytes(value: oir.Value) -> int:
-    """What a value takes in memory, each extent that is not known counted as 1."""
+    """The bytes of a value, with unknown extents counted as 1."""
     extents = [dim for dim in shape_of(value) if isinstance(dim, int)]
     return math.prod(extents) * max(dtype_of(value).bitwidth // 8, 1)
 
 
 class Batcher:
-    """Makes batched values before a Loop, or after it, wherever the rewriter stands.
+    """Makes batched values where the rewriter stands, before or after a Loop.
 
     Args:
         b: Makes the nodes.
         trips: The Loop.
-        rows: Values of the body, and the tensors that hold them for all trips.
-        is_numbered: Whether the number of the trip is one of them.
+        rows: The tensor of all trips for values of the body.
+        is_numbered: Whether to include the number of the trip.
     """
 
     def __init__(
@@ -83,21 +83,21 @@ class Batcher:
             self.rows[trips.number] = b.i64(range(trips.count))
 
     def batch(self, node: oir.Node) -> None:
-        """Adds what the node makes to the rows.
+        """Adds the node's results to the rows.
 
         Raises:
-            Refusal: An operand is neither known for all trips nor made before the loop, or the
-                operator is none that works on each row apart.
+            Refusal: An operand is neither batched nor made before the loop, or the operator does
+                not work on rows.
         """
         for x in node.inputs:
             known = x in self.rows or self._trips.is_outer(x)
             need(known, "an operand changes from trip to trip", node)
         changes = node.op_type in _LOOPS or any(x in self.rows for x in node.inputs)
         need(changes, "no operand changes", node)
-        need(not node.domain, "nobody knows what the operator does", node)
-        make = needed(_MAKERS.get(node.op_type), f"{node.op_type} is not done by rows", node)
+        need(not node.domain, "the operator is not known", node)
+        make = needed(_MAKERS.get(node.op_type), f"{node.op_type} does not work on rows", node)
         for output in node.outputs:
-            need(self._affordable(output), "it would take much memory", node)
+            need(self._affordable(output), "it would take too much memory", node)
         values = make(self, node)
         for output, value in zip(node.outputs, values, strict=True):
             self.rows[output] = value
@@ -109,13 +109,13 @@ class Batcher:
     # -- operands -------------------------------------------------------------------------------
 
     def _scanned(self, node: oir.Node, *places: int) -> None:
-        """Demands that of the operands only these change."""
+        """Requires that of the operands only these change."""
         for place, x in enumerate(node.inputs):
             need(place in places or x not in self.rows, "another operand changes", node)
 
     def _target(self, node: oir.Node) -> tuple[Dim, ...]:
-        """The shape of the result for all trips, which must not follow from values."""
-        need(has_one_shape(self._b, node.outputs[0]), "its shape follows from values", node)
+        """The shape of the result for all trips, which must not depend on values."""
+        need(has_one_shape(self._b, node.outputs[0]), "its shape depends on values", node)
         return self._dims(node.outputs[0])
 
     def _row(self, node: oir.Node, place: int = 0) -> tuple[oir.Value, int]:
@@ -126,7 +126,7 @@ class Batcher:
         return self.rows[x], rank_of(x)
 
     def _aligned(self, x: oir.Value | None, rank: int) -> oir.Value | None:
-        """The operand, batched rows of which get this rank by axes of 1 in front."""
+        """The batched operand, its rows extended to this rank by leading axes of 1."""
         if x is None or x not in self.rows:
             return x
         missing = rank - rank_of(x)
@@ -135,7 +135,7 @@ class Batcher:
     def _same(
         self, node: oir.Node, inputs: Sequence[oir.Value | None], **changed: Any
     ) -> list[oir.Value]:
-        """The same operator over other operands, with a leading axis in what it makes."""
+        """The same operator on other operands, with a leading axis in its results."""
         types = [(dtype_of(x), self._dims(x)) for x in node.outputs]
         return self._b.node(node.op_type, inputs, attributes_of(node) | changed, types)
 
@@ -155,11 +155,11 @@ class Batcher:
         return self._same(node, [self._row(node)[0], *node.inputs[1:]])
 
     def product(self, node: oir.Node) -> list[oir.Value]:
-        """MatMul(x, w): one product for all trips where w is a matrix from before the loop."""
+        """MatMul(x, w): one product for all trips if w is a matrix from before the loop."""
         left, right = operands(node)
         ranks = (rank_of(left), rank_of(right))
         if 1 in ranks:
-            need(ranks == (1, 2) and right not in self.rows, "a vector is multiplied", node)
+            need(ranks == (1, 2) and right not in self.rows, "an operand is a vector", node)
             return self._same(node, [self.rows[left], right])
         rank = max(ranks)
         return self._same(node, [self._aligned(left, rank), self._aligned(right, rank)])
@@ -182,7 +182,7 @@ class Batcher:
         return [self._b.transpose(self._row(node)[0], [0, *(axis + 1 for axis in perm)])]
 
     def along_axis(self, node: oir.Node) -> list[oir.Value]:
-        """Softmax, Split and so on along the axis after; Concat of rows with other rows."""
+        """Softmax, Split and so on along the next axis; Concat of rows with other rows."""
         x, rank = self._row(node) if node.op_type != "Concat" else (None, rank_of(node.outputs[0]))
         axis = node.attributes.get_int("axis", _default_axis(node.op_type)) % rank + 1
         if x is None:
@@ -191,7 +191,7 @@ class Batcher:
         return self._same(node, [x, *node.inputs[1:]], axis=axis)
 
     def _whole(self, x: oir.Value | None) -> oir.Value:
-        """A part of a Concat for all trips, be it the same for all."""
+        """An operand of a Concat for all trips, repeated if it is the same in all."""
         assert x is not None
         if x in self.rows:
             return self.rows[x]
@@ -202,7 +202,7 @@ class Batcher:
         self._scanned(node, 0)
         x, rank = self._row(node)
         given = node.inputs[1] if len(node.inputs) > 1 else None
-        need(not node.attributes.get_int("noop_with_empty_axes", 0), "it may do nothing", node)
+        need(not node.attributes.get_int("noop_with_empty_axes", 0), "it may reduce nothing", node)
         axes = range(rank) if given is None else const_ints(given)
         need(axes, "its axes are not known, or there are none", node)
         assert axes is not None
@@ -231,11 +231,11 @@ class Batcher:
             x, rank = self._row(node)
             return self._same(node, [x, index], axis=axis % rank + 1)
         self._scanned(node, 1)
-        need(axis == 0, "what is gathered is not along the first axis", node)
+        need(axis == 0, "it does not gather along the first axis", node)
         return [self._taken(node, data, self.rows[index])]
 
     def _taken(self, node: oir.Node, data: oir.Value, index: oir.Value) -> oir.Value:
-        """data[index], as a Slice where the rows follow each other."""
+        """data[index], as a Slice if the rows are consecutive."""
         known = self._b.facts.elements(index)
         if known is not None and known.ndim == 1 and known.min() >= 0:
             steps = set(np.diff(known).tolist())
@@ -263,9 +263,9 @@ class Batcher:
         return self._same(node, [x, self._b.i64([1, *_known(node)])])
 
     def merged(self, node: oir.Node) -> list[oir.Value]:
-        """Conv and pooling, which have a batch axis already: the trips join it."""
+        """Conv and pooling, which have a batch axis: the trips join it."""
         self._scanned(node, 0)
-        need(len(node.outputs) == 1, "it makes indices, too", node)
+        need(len(node.outputs) == 1, "it also returns indices", node)
         x, _ = self._row(node)
         (count, first, *rest), (_, *made) = shape_of(x), shape_of(node.outputs[0])
         need(isinstance(first, int), "its batch is symbolic", node)
@@ -283,12 +283,12 @@ class Batcher:
         return self._same(node, [x, self._b.i64(axis % rank + 1)])
 
     def nested(self, node: oir.Node) -> list[oir.Value]:
-        """A Scan or Loop in the body: all trips of the outer loop in each of its own."""
+        """A Scan or Loop in the body: one loop that works on all trips of the outer one."""
         inner = Nested(node)
         for x in inner.results:
             size = row_bytes(x)
             small = size <= SMALL_ROW or size * self._trips.count <= CACHED_BYTES
-            need(small, "a trip of its own works on what is in the cache", x)
+            need(small, "its trips are faster one by one, as their rows stay in the cache", x)
         for x in inner.captured:
             need(x in self.rows or self._trips.is_outer(x), "its body reads a state", x)
         changing = inner.changing(self.rows)
@@ -314,14 +314,14 @@ class Batcher:
         ]
 
     def _exchanged(self, x: oir.Value, is_stack: bool) -> oir.Value:
-        """The trips of one loop in front of those of the other one, where x has both."""
+        """x with the axis of one loop before that of the other, if it has both."""
         return self._b.transpose(x, [1, 0, *range(2, rank_of(x))]) if is_stack else x
 
     def _body(self, inner: Nested, changing: set[oir.Value]) -> oir.Graph:
         """The body of an inner loop, for all trips of the outer one.
 
         Raises:
-            Refusal: It does something that is not done by rows.
+            Refusal: A node of it does not work on rows.
         """
         b = self._b
         copy, pairs = copied(b, inner.body)
@@ -385,7 +385,7 @@ _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
 
 
 def batchable(b: Batcher, node: oir.Node) -> bool:
-    """Whether the node's results could be added to the rows, which then happened."""
+    """Tries to add the node's results to the rows; returns whether it could."""
     try:
         b.batch(node)
     except Refusal:

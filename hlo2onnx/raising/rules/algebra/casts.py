@@ -1,4 +1,4 @@
-"""Casts of what was cast, and truth values that were numbers for a while."""
+"""Cast chains and comparisons of casted booleans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNIFICANT: Mapping[oir.DataType, int] = {
     oir.DataType.FLOAT: 24,
     oir.DataType.DOUBLE: 53,
 }
-"""How many bits of an integer a float keeps."""
+"""Bits of an integer that a float keeps."""
 
 HOLDS: Mapping[str, Callable[[float, float], bool]] = {
     "Equal": eq, "Greater": gt, "GreaterOrEqual": ge, "Less": lt, "LessOrEqual": le,
@@ -30,8 +30,8 @@ HOLDS: Mapping[str, Callable[[float, float], bool]] = {
 class ComposeCasts(Rule):
     """Cast(Cast(x)) -> Cast(x), or x where that is its type
 
-    Legal for truth values, and for integers whose range the type between holds exactly, as it does
-    that of positions; where the type between is a float, the last one must hold it too.
+    Legal for booleans, and for integers whose range the type in between holds exactly. If that type
+    is a float, the last one must hold the range too.
     """
 
     name = "compose-casts"
@@ -39,14 +39,14 @@ class ComposeCasts(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         between = first(node)
-        x = needed(source_of(between, "Cast"), "it casts something else", node)
+        x = needed(source_of(between, "Cast"), "its operand is not cast", node)
         final = dtype_of(node.outputs[0])
-        need(_keeps(b, x, dtype_of(between), final), "the type between changes numbers", between)
+        need(_keeps(b, x, dtype_of(between), final), "the type in between changes numbers", between)
         return b.cast(x, final)
 
 
 def _keeps(b: Rewriter, x: oir.Value, between: oir.DataType, final: oir.DataType) -> bool:
-    """Whether all elements are the same after a cast, and go on as they would have from x."""
+    """Whether a cast keeps all elements, and the next cast then gives the same as from x."""
     known = Range(0, 1) if dtype_of(x) == BOOL else b.facts.int_range(x)
     if known is None:
         return False
@@ -65,7 +65,7 @@ def _holds(dtype: oir.DataType, numbers: Range) -> bool:
 class BooleanCastComparison(Rule):
     """Cast(x) > 0 -> x, Cast(x) == 0 -> Not(x), and so on, for truth values x
 
-    Legal for one number that tells 0 and 1 apart. Masks are often made of 0 and 1.
+    Legal for booleans x and one number that tells 0 and 1 apart. Masks are often made of 0 and 1.
     """
 
     name = "boolean-cast-comparison"
@@ -81,7 +81,7 @@ class BooleanCastComparison(Rule):
                 continue
             need(shape_of(x) == shape_of(node.outputs[0]), "the number has more axes", node)
             pair = [holds(*((bit, number) if place == 0 else (number, bit))) for bit in (0, 1)]
-            need(pair[0] != pair[1], "it is known for both", node)
+            need(pair[0] != pair[1], "the result is the same for 0 and 1", node)
             return x if pair[1] else b.Not(x)
         raise Refusal("it compares other numbers", node)
 
@@ -89,7 +89,7 @@ class BooleanCastComparison(Rule):
 class RedundantNotEqual(Rule):
     """x < y and not x == y -> x < y, and so for >
 
-    As JAX asks whether the remainder of a division is to be corrected.
+    JAX writes this where it corrects the remainder of a division.
     """
 
     name = "redundant-not-equal"
@@ -106,18 +106,18 @@ class RedundantNotEqual(Rule):
                 continue
             if same is None or same.op_type != "Equal" or not _alike(compare, same):
                 continue
-            need(shape_of(x) == shape_of(node.outputs[0]), "its result is larger", node)
+            need(shape_of(x) == shape_of(node.outputs[0]), "its result has another shape", node)
             return x
-        raise Refusal("it does not ask for what it knows", node)
+        raise Refusal("the comparisons are of other values", node)
 
 
 def _alike(one: oir.Node, other: oir.Node) -> bool:
-    """Whether two comparisons are of the same values, in any order."""
+    """Whether two comparisons have the same operands, in any order."""
     left, right = (list(map(_identity, node.inputs)) for node in (one, other))
     return left in (right, right[::-1])
 
 
 def _identity(x: oir.Value | None) -> object:
-    """The value itself, or the number it is: constants of other shapes are the same number."""
+    """The value itself, or its number: constants of other shapes may hold the same number."""
     number = const_number(x)
     return x if number is None else number

@@ -12,20 +12,20 @@ from hlo2onnx.raising.constant_evaluation import BY_ATTRIBUTE, ELEMENTWISE, MOVE
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
 MOVED_ELEMENTS = 1 << 12
-"""Folding may always make a constant of up to this many elements from others that it moves."""
+"""Elements of a constant that may always be made by moving others."""
 
 COMPUTED_ELEMENTS = 1 << 14
-"""And by computing: a mask of 128 tokens."""
+"""Elements that may always be made by computing: a mask of 128 tokens."""
 
 MOST_ELEMENTS = 1 << 18
-"""And of so many where an operand has as many: the parameters of a normalization."""
+"""Elements if an operand has as many: the parameters of a normalization."""
 
 _PASS_ON = ELEMENTWISE_OPERATORS | {"Concat", "Expand", "Gather"}
-"""Operators that take a repeated element as one element, or pass it on as such."""
+"""Operators that take one element instead of a repeated one, or pass it on."""
 
 
 def _is_final(x: oir.Value) -> bool:
-    """Whether all that reads it, as it is or in another shape, reads every element."""
+    """Whether all readers, behind reshapes too, read every element."""
     if x.is_graph_output():
         return False
     return all(
@@ -39,11 +39,13 @@ class FoldConstants(Rule):
     """Op(constants) -> constant
 
     Legal for data movement, selection, casts that numpy gets right, comparisons, logic, and the
-    arithmetic that IEEE 754 and two's complement define exactly; functions and sums of f32 are
-    evaluated in f64 and rounded once. Bounded: what is moved has at most 4,096 elements; what is
-    computed 16,384, or 262,144 if an operand has as many; or it is no larger than an operand that
-    only this node reads (a weight transposed once, here). An expanded constant is folded where it
-    is an index or where no reader broadcasts by itself.
+    arithmetic that IEEE 754 and two's complement define exactly. Functions and sums of f32 are
+    evaluated in f64 and rounded once.
+
+    A result of moves has at most 4,096 elements. A computed result has at most 16,384, or 262,144
+    if an operand has as many. A result may also be as large as an operand that only this node
+    reads, such as a transposed weight. An expanded constant is folded if it is an index or if no
+    reader broadcasts by itself.
     """
 
     name = "fold-constants"
@@ -58,7 +60,7 @@ class FoldConstants(Rule):
         if node.op_type == "Expand":
             is_index = inputs[0].size > 1 and dtype_of(node.outputs[0]) in INTEGERS
             is_final = is_index or _is_final(node.outputs[0])
-            need(is_final, "repeated, it is best left to readers that broadcast", node)
+            need(is_final, "readers that broadcast take it unexpanded", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
         folded = b.const(evaluate(node, inputs))
         inherit_name(node.inputs, folded)
@@ -78,14 +80,14 @@ class FoldConstants(Rule):
 
 
 MAX_STEPS = 64
-"""Nodes between constants and what is computed of them, in `evaluated`."""
+"""Nodes of an expression in `evaluated`."""
 MAX_ELEMENTS = 1 << 20
-"""Elements of each of their results."""
+"""Elements of each result."""
 
 
 def evaluated(value: oir.Value) -> np.ndarray | None:
-    """The value of an expression of constants, which may be larger than what is folded; None if it
-    is no such expression."""
+    """The value of an expression of constants, which may be larger than folded constants; None for
+    other expressions."""
     nodes: dict[oir.Value, oir.Node] = {}
     pending = [value]
     while pending:

@@ -1,4 +1,4 @@
-"""Arithmetic on integers times a power of two, which is how uniform random numbers are made."""
+"""Arithmetic on integers times a power of two, as in uniform random numbers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from hlo2onnx.raising.match.views import operands, source_of
 class DyadicArithmetic(Rule):
     """(x + 1) - 1 -> x, (x * 2^-23) * 2 -> x * 2^-22, x + 0 -> x
 
-    Legal for integers times a power of two, of which all that is computed is exact: converted
-    integers, so scaled and moved. JAX's uniform numbers are such, and need neither the bits of 1.0
-    nor the subtraction of it.
+    Legal for integers times a power of two if every step is exact. JAX makes uniform numbers from
+    the bits of 1.0 and subtracts 1; neither is needed.
     """
 
     name = "dyadic-arithmetic"
@@ -23,18 +22,16 @@ class DyadicArithmetic(Rule):
     anchors = frozenset({"Add", "Mul", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        operands = needed(
-            with_number(node, b.facts.constant), "neither operand is one number", node
-        )
+        operands = needed(with_number(node, b.facts.constant), "neither operand is a number", node)
         x, number = operands
         need(b.facts.steps(node.outputs[0]) is not None, "its result may be rounded", node)
         need(shape_of(x) == shape_of(node.outputs[0]), "the number adds axes", node)
         if node.op_type != "Mul" and number == 0:
             return x
         inner, same = x.producer(), ("Mul",) if node.op_type == "Mul" else ("Add", "Sub")
-        need(inner is not None and inner.op_type in same, "its operand is something else", x)
+        need(inner is not None and inner.op_type in same, "its operand is not such an operation", x)
         assert inner is not None
-        before = needed(with_number(inner, b.facts.constant), "its operand is no such step", inner)
+        before = needed(with_number(inner, b.facts.constant), "its operand has no number", inner)
         start, first = before
         need(b.facts.steps(start) is not None, "its operand may be rounded", inner)
         need(shape_of(start) == shape_of(x), "the number adds axes", inner)
@@ -51,9 +48,9 @@ _DIGITS = 23
 class UniformFma(Rule):
     """Cast(k) * 2^-23 * extent + low -> Cast(Cast(k) * (extent * 2^-23) + low), within in f64
 
-    XLA rounds such a sum once, and where low and the product cancel, the rounding of the product
-    would be most of the result. In f64 the product is exact. Legal for f32 numbers made of 23
-    random bits, which is how JAX makes those of an interval; others have reasons to stay in f32.
+    XLA rounds such a sum once. If low and the product cancel, rounding the product would be most of
+    the result. In f64 the product is exact. Legal for f32 numbers made of 23 random bits, as JAX
+    draws from an interval.
     """
 
     name = "uniform-fma"
@@ -61,7 +58,7 @@ class UniformFma(Rule):
     anchors = frozenset({"Add"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        need(dtype_of(node.outputs[0]) == oir.DataType.FLOAT, "other types round elsewhere", node)
+        need(dtype_of(node.outputs[0]) == oir.DataType.FLOAT, "it is not f32", node)
         need(b.facts.steps(node.outputs[0]) is None, "the sum is exact", node)
         for product, low in _both_ways(node):
             factors = product.producer()
@@ -71,7 +68,7 @@ class UniformFma(Rule):
                 number = _random_integer(fraction, b)
                 if number is not None and shape_of(number) == shape_of(node.outputs[0]):
                     return _between(number, low, extent, b)
-        raise Refusal("neither operand is an extent times a random fraction", node)
+        raise Refusal("no operand is an extent times a random fraction", node)
 
 
 def _both_ways(node: oir.Node) -> list[tuple[oir.Value, oir.Value]]:
@@ -80,7 +77,7 @@ def _both_ways(node: oir.Node) -> list[tuple[oir.Value, oir.Value]]:
 
 
 def _random_integer(fraction: oir.Value, b: Rewriter) -> oir.Value | None:
-    """k of k * 2^-23, an integer of 23 bits."""
+    """k of k * 2^-23, where k has 23 bits."""
     if b.facts.steps(fraction) != Steps(0, (1 << _DIGITS) - 1, 2.0**-_DIGITS):
         return None
     converted = source_of(fraction, "Mul")

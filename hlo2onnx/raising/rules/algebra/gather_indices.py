@@ -1,4 +1,4 @@
-"""What programs do to indices before they gather with them."""
+"""Arithmetic on indices before a Gather."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hlo2onnx.ir.values import (
     shape_of,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import source_of
+from hlo2onnx.raising.match.views import extent_of, operands, source_of
 
 GATHERS = frozenset({"Gather", "GatherElements"})
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
 
 
 def _made_by(value: oir.Value | None, op_type: str) -> tuple[oir.Value | None, ...] | None:
-    """The operands of the node that makes the value, when that is such an operator."""
+    """The operands of the value's producer, if it is this operator."""
     node = value.producer() if value is not None else None
     return tuple(node.inputs) if node is not None and node.op_type == op_type else None
 
@@ -34,7 +34,7 @@ def _regathered(node: oir.Node, b: Rewriter, indices: oir.Value) -> oir.Value:
 
 
 def counted_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
-    """i where the value is `i < 0 ? i + count : i`, as numpy and JAX read negative indices."""
+    """i of `i < 0 ? i + count : i`, as numpy and JAX read negative indices."""
     where = _made_by(value, "Where")
     if where is None:
         return None
@@ -50,31 +50,28 @@ def counted_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
 class NegativeIndex(Rule):
     """Gather(x, Clip(Where(i < 0, i + n, i), 0, n - 1)) -> Gather(x, Clip(i, -n, n - 1))
 
-    n is the extent that is gathered from: Gather itself counts negative indices from the end. What
-    the Clip made 0 or n - 1, it still does. Nothing is saved where others read the indices, too.
+    n is the extent of the gathered axis. Legal as Gather counts negative indices from the end, and
+    the Clip still limits the others to 0 and n - 1. Nothing is saved if others read the indices.
     """
 
     name = "negative-index"
     anchors = GATHERS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, indices = node.inputs
-        assert x is not None
-        extent = shape_of(x)[node.attributes.get_int("axis", 0)]
-        need(isinstance(extent, int), "the extent is dynamic", x)
-        assert isinstance(extent, int)
+        x, indices = operands(node)
+        axis = node.attributes.get_int("axis", 0)
+        extent = needed(extent_of(x, axis), "the extent is dynamic", x)
         clip = _made_by(indices, "Clip")
         need(clip is not None and len(clip) == 3, "its indices are not clamped", indices)
-        assert indices is not None
         assert clip is not None and clip[0] is not None
         readers = {reader.op_type for reader in indices.consumers()}
         is_shared = len(clip[0].uses()) > 1 or not readers <= GATHERS
-        need(not is_shared, "others need the indices as they are", indices)
+        need(not is_shared, "others read the indices", indices)
         is_whole = const_number(clip[1]) == 0 and const_number(clip[2]) == extent - 1
-        need(is_whole, "they are clamped to something else", indices)
+        need(is_whole, "they are clamped to other bounds", indices)
         i = needed(
             counted_from_the_end(clip[0], extent),
-            "negative ones are not counted from the end",
+            "no negative index is counted from the end",
             indices,
         )
         bounds = (b.scalar_like(-extent, i), b.scalar_like(extent - 1, i))
@@ -84,8 +81,8 @@ class NegativeIndex(Rule):
 class BoundsCheck(Rule):
     """And(i >= 0, i <= n - 1) -> Equal(Clip(i, 0, n - 1), i)
 
-    So programs tell which indices are inside. Of i + n for i < 0 it asks for -n <= i instead of
-    0 <= i; what clamps the index to gather with is then the same Clip.
+    Programs write this to find indices in bounds. If i was i + n for i < 0, the bound is -n instead
+    of 0. Then the Clip of the gathered index is the same node.
     """
 
     name = "bounds-check"
@@ -94,9 +91,9 @@ class BoundsCheck(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         bounds = [bound for bound in map(_bound, node.inputs) if bound is not None]
-        need(len(bounds) == 2, "it joins no comparisons with numbers", node)
+        need(len(bounds) == 2, "it does not join comparisons with numbers", node)
         lower, upper = sorted(bounds, key=lambda bound: bound.is_upper)
-        need(not lower.is_upper and upper.is_upper, "it is no interval", node)
+        need(not lower.is_upper and upper.is_upper, "it is not an interval", node)
         need(lower.x is upper.x, "it compares two values", node)
         need(lower.number <= upper.number, "it is empty", node)
         low, high = lower.number, upper.number
@@ -121,7 +118,7 @@ class _Bound(NamedTuple):
 
 
 def _bound(value: oir.Value | None) -> _Bound | None:
-    """The comparison of integers with a number that a value is."""
+    """A value as a comparison of integers with a number."""
     for op_type in ("LessOrEqual", "GreaterOrEqual"):
         operands = _made_by(value, op_type)
         if operands is None:
@@ -141,8 +138,8 @@ def _bound(value: oir.Value | None) -> _Bound | None:
 class WidenIndex(Rule):
     """Gather(x, 9 - Cast(i)) -> Gather(x, 9 - i), for a cast from i64 to i32
 
-    Legal where the index is made of such casts and of constants by additions and subtractions that
-    cannot wrap. A loop counts in i64 where the program counts in i32.
+    Legal if the index consists of such casts, constants, and additions and subtractions that cannot
+    wrap. Loops count in i64 where the program counts in i32.
     """
 
     name = "widen-index"
@@ -150,15 +147,14 @@ class WidenIndex(Rule):
     anchors = GATHERS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        indices = node.inputs[1]
-        assert indices is not None
-        need(dtype_of(indices) == INT32, "its indices are wide already", indices)
-        wide = needed(_widened(indices, b), "its indices are made of narrow ones", indices)
+        _, indices = operands(node)
+        need(dtype_of(indices) == INT32, "its indices are not i32", indices)
+        wide = needed(_widened(indices, b), "its indices are computed in i32", indices)
         return _regathered(node, b, wide)
 
 
 def _widened(value: oir.Value, b: Rewriter) -> oir.Value | None:
-    """The same integers as i64, if that takes no cast."""
+    """The same integers as i64, if that needs no cast."""
     array = const_of(value)
     if array is not None:
         return b.const(array, INT64) if array.size == 1 else None

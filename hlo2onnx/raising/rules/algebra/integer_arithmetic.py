@@ -1,4 +1,4 @@
-"""Integer arithmetic as programs spell it, shorter where that is provably the same."""
+"""Integer arithmetic as programs write it, in shorter equal forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.ranges import remainder_operands
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import operands, source_of
+from hlo2onnx.raising.match.views import maker_of, operands, source_of
 
 Pair = tuple[oir.Value, oir.Value]
 
@@ -25,7 +25,7 @@ class _Offset(NamedTuple):
 
 
 def _offset(node: oir.Node | None) -> _Offset | None:
-    """What a node is that adds a number to integers, or subtracts one from the other."""
+    """A node that adds a number to integers, or subtracts one from the other."""
     if node is None or node.op_type not in ("Add", "Sub"):
         return None
     x, y = operands(node)
@@ -43,7 +43,7 @@ def _offset(node: oir.Node | None) -> _Offset | None:
 class ReassociateConstants(Rule):
     """(k - x) - m -> (k - m) - x, (x + k) + m -> x + (k + m), and so on
 
-    Legal for integers, which wrap. Where others read the inner sum too, nothing is saved.
+    Legal for integers, which wrap. Nothing is saved if others read the inner sum.
     """
 
     name = "reassociate-constants"
@@ -53,7 +53,7 @@ class ReassociateConstants(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         outer = needed(_offset(node), "it adds no number to integers", node)
         inner = _offset(outer.x.producer())
-        need(inner is not None, "there is but one addition", outer.x)
+        need(inner is not None, "its operand adds no number", outer.x)
         need(len(outer.x.uses()) == 1, "others read the inner sum", outer.x)
         assert inner is not None
         by = (outer.sign * inner.by + outer.by) % (1 << 64)
@@ -86,7 +86,7 @@ def _is_natural(b: Rewriter, pair: Pair) -> bool:
 class Remainder(Rule):
     """x - (x / y) * y -> Mod(x, y)
 
-    Legal for integers x >= 0 and y > 0: Mod takes the sign of y, the remainder that of x.
+    Legal for integers x >= 0 and y > 0. Mod takes the sign of y, the remainder that of x.
     """
 
     name = "remainder"
@@ -94,7 +94,7 @@ class Remainder(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         pair = remainder_operands(node)
-        need(pair is not None and dtype_of(pair[0]) in INTEGERS, "it is no remainder", node)
+        need(pair is not None and dtype_of(pair[0]) in INTEGERS, "it is not a remainder", node)
         assert pair is not None
         need(_is_natural(b, pair), "an operand may be negative", node)
         need(b.supports("Mod", dtype_of(pair[0])), "the target has no such Mod", node)
@@ -104,8 +104,8 @@ class Remainder(Rule):
 class FloorDivide(Rule):
     """Where(sign(x) != sign(y) and x % y != 0, x / y - 1, x / y) -> x / y
 
-    That is how JAX rounds a quotient of integers down. Legal for x >= 0 and y > 0: the signs
-    differ only where x = 0, which leaves no remainder.
+    JAX rounds a quotient of integers down like this. Legal for x >= 0 and y > 0: the signs differ
+    only for x = 0, which leaves no remainder.
     """
 
     name = "floor-divide"
@@ -113,9 +113,7 @@ class FloorDivide(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         condition, _, quotient = operands(node)
-        both = condition.producer()
-        need(both is not None and both.op_type == "And", "its condition is something else", node)
-        assert both is not None
+        both = needed(maker_of(condition, "And"), "its condition is not a conjunction", node)
         for signs, rest in (both.inputs, both.inputs[::-1]):
             compared, left = _unequal(signs), _unequal(rest)
             pair = left and next(filter(None, map(_remainder, left)), None)
@@ -127,7 +125,7 @@ class FloorDivide(Rule):
         raise Refusal("it compares no signs and no remainder", node)
 
     def _signs(self, b: Rewriter, compared: Pair, pair: Pair) -> bool:
-        """Whether it is the signs of this pair that are compared; that of y is 1."""
+        """Whether the signs of this pair are compared; the sign of y is 1."""
         of_x = [source_of(value, "Sign") is pair[0] for value in compared]
         if not any(of_x):
             return False
@@ -154,8 +152,8 @@ def _is_zero(pair: Pair) -> bool:
 class FloorMod(Rule):
     """Where(r < 0 and r != 0, r + y, r), r the remainder of x / y -> Mod(x, y)
 
-    That is how JAX gives a remainder the sign of a divisor. Legal for integers and y > 0; Mod does
-    so by itself.
+    JAX gives a remainder the sign of the divisor like this. Legal for integers and y > 0, as Mod
+    takes the sign of the divisor.
     """
 
     name = "floor-mod"
@@ -164,14 +162,14 @@ class FloorMod(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         condition, shifted, rest = operands(node)
-        need(_is_negative(condition, rest), "it chooses by something else", condition)
+        need(_is_negative(condition, rest), "its condition is not r < 0", condition)
         pair = _remainder(rest)
-        need(pair is not None and dtype_of(rest) in INTEGERS, "it is no remainder", rest)
+        need(pair is not None and dtype_of(rest) in INTEGERS, "it is not a remainder", rest)
         assert pair is not None
         x, y = pair
         add = shifted.producer()
         adds = add is not None and add.op_type == "Add" and _same(add.inputs, (rest, y))
-        need(adds, "it adds something else", shifted)
+        need(adds, "it does not add the divisor", shifted)
         divisor = b.facts.int_range(y)
         need(divisor is not None and divisor.low > 0, "the divisor may be negative", y)
         need(b.supports("Mod", dtype_of(x)), "the target has no such Mod", node)
@@ -195,7 +193,7 @@ def _is_negative(condition: oir.Value, x: oir.Value) -> bool:
 
 
 def _same(values: Sequence[oir.Value | None], pair: Pair) -> bool:
-    """Whether these are the two of a pair, in any order; equal constants are the same."""
+    """Whether the values are a pair, in any order. Equal constants are the same."""
     return any(
         all(
             one is other or _same_number(one, other) for one, other in zip(order, pair, strict=True)

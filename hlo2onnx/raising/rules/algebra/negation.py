@@ -1,4 +1,4 @@
-"""Signs, which differentiation scatters about."""
+"""Negations, which differentiation leaves in many places."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_of, dtype_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import first, source_of
+from hlo2onnx.raising.match.views import first, maker_of, operands, source_of
 
 
 class AddNegToSub(Rule):
     """Add(x, Neg(y)) -> Sub(x, y); Sub(x, Neg(y)) -> Add(x, y)
 
-    Legal in every type: floats round the same number, integers wrap to the same.
+    Legal in every type: floats round the same number, integers wrap alike.
     """
 
     name = "add-neg-to-sub"
@@ -20,20 +20,18 @@ class AddNegToSub(Rule):
     anchors = frozenset({"Add", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x, other = node.inputs
-        assert x is not None
-        assert other is not None
+        x, other = operands(node)
         y = source_of(other, "Neg")
         if y is None and node.op_type == "Add":
             x, y = other, source_of(x, "Neg")
-        need(y is not None, "it adds no negative", node)
+        need(y is not None, "no operand is negated", node)
         return b.Sub(x, y) if node.op_type == "Add" else b.Add(x, y)
 
 
 class FoldNegIntoConstant(Rule):
     """Neg(Mul(c, x)) -> Mul(-c, x); Neg(Div(c, x)) -> Div(-c, x); Neg(Div(x, c)) -> Div(x, -c)
 
-    Legal for floats, which round alike on both sides of 0, where nobody else reads the product.
+    Legal for floats, whose rounding is symmetric, if nobody else reads the product.
     """
 
     name = "fold-neg-into-constant"
@@ -44,10 +42,8 @@ class FoldNegIntoConstant(Rule):
         product = first(node)
         need(dtype_of(product) in FLOATS, "integers may wrap", node)
         is_shared = len(product.uses()) > 1 or product.is_graph_output()
-        need(not is_shared, "others read what it negates", product)
-        maker = product.producer()
-        need(maker is not None and maker.op_type in ("Mul", "Div"), "it negates no product", node)
-        assert maker is not None
+        need(not is_shared, "others read its operand", product)
+        maker = needed(maker_of(product, "Mul", "Div"), "its operand is not a product", node)
         one, other = maker.inputs
         if (constant := const_of(one)) is not None:
             one = b.const(-constant)

@@ -1,4 +1,4 @@
-"""Sums of squares and of magnitudes, and norms, as one reduction each."""
+"""Sums of squares and of magnitudes, and norms, as single reductions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import dtype_of, rank_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import first, source_of
+from hlo2onnx.raising.match.views import first, maker_of, source_of
 from hlo2onnx.raising.rules.shapes.unit_dims import keeps_axes, reduced_axes
 
 MOST_ELEMENTS = 4096
-"""Up to so many these kernels take no longer than a product and a ReduceSum; of 200,000 elements
+"""Elements up to which these kernels are as fast as a product and a ReduceSum. At 200,000 they take
 three times as long."""
 MOST_OUTER_TERMS = 128
-"""Terms along other axes than the last ones up to which the kernels lose no digits. A longer
-ReduceSum is split into several (`targets.workarounds.float_sums`). These reductions cannot be
-split."""
+"""Terms along non-trailing axes up to which the kernels lose no digits. A longer ReduceSum is split
+(`targets.workarounds.float_sums`). These reductions cannot be split."""
 MOST_TERMS = 2048
-"""The same along the last axes, which they add up in several lanes."""
+"""The same along trailing axes, which the kernels add up in several lanes."""
 
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
@@ -28,7 +27,7 @@ class ReduceSumSquareOperator(Rule):
     """ReduceSum(x * x) -> ReduceSumSquare(x), ReduceSum(Abs(x)) -> ReduceL1(x)
 
     Legal in f32 and f64 for up to 128 terms, or 2,048 along trailing axes: longer sums are split
-    into shorter ones. Done where it is as fast, for up to 4,096 elements, and at least one.
+    into shorter ones. Done for 1 to 4,096 elements, for which it is as fast.
     """
 
     name = "reduce-sum-square"
@@ -54,9 +53,7 @@ class ReduceL2Operator(Rule):
     phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        summed = first(node).producer()
-        need(summed is not None and summed.op_type == "ReduceSumSquare", "no sum of squares", node)
-        assert summed is not None
+        summed = needed(maker_of(first(node), "ReduceSumSquare"), "no sum of squares", node)
         return reduced(b, "ReduceL2", first(summed), reduced_axes(summed), keeps_axes(summed))
 
 
@@ -66,11 +63,11 @@ def reduced(
     """The reduction of x.
 
     Raises:
-        Refusal: The kernel has not the type, the digits or the speed; or x may be empty, of which
-            it makes a wrong shape.
+        Refusal: The kernel lacks the type, the digits or the speed; or x may be empty, for which
+            its result has a wrong shape.
     """
     dims = static_shape(x)
-    need(dims, "its extents are not known, or it has no axis", x)
+    need(dims, "its extents are not known, or it is a scalar", x)
     assert dims
     need(dtype_of(x) in _TYPES and b.supports(op_type, dtype_of(x)), "no kernel for its type", x)
     need(0 < math.prod(dims) <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)

@@ -1,4 +1,4 @@
-"""Operations that change nothing, or whose result is known before they run."""
+"""Operations that change nothing, or whose result is known in advance."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def _operands(node: oir.Node) -> list[oir.Value]:
 
 
 def _either(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
-    """One of two operands and the other; only the first where their order matters."""
+    """Each of two operands with the other; one order only if the operator is not commutative."""
     operands = _operands(node)
-    need(len(operands) == 2, "it has not two operands", node)
+    need(len(operands) == 2, "it does not have two operands", node)
     yield operands[0], operands[1]
     if node.op_type not in ("Div", "Sub"):
         yield operands[1], operands[0]
 
 
 def _all_are(b: Rewriter, value: oir.Value, item: float) -> bool:
-    """Whether all elements are known to be this number, of floats with this sign of 0."""
+    """Whether all elements are known to be this number, with this sign of 0 for floats."""
     known = b.facts.constant(value)
     if known is None:
         return dtype_of(value) == oir.DataType.BOOL and b.facts.truth(value) == bool(item)
@@ -51,14 +51,14 @@ def _instead(b: Rewriter, node: oir.Node, x: oir.Value) -> oir.Value:
 
 
 def _filled(b: Rewriter, node: oir.Node, item: float) -> oir.Value:
-    """The node's result where all its elements are this number."""
+    """The node's result with this number in all elements."""
     return _instead(b, node, b.scalar(item, dtype_of(node.outputs[0])))
 
 
 class FoldIdentityOperand(Rule):
     """x - 0, x * 1, x / 1, max(x, -inf), x and True, ... -> x
 
-    Of floats x + 0 stays, as -0 + 0 is not -0, unless they were integers; x + -0 goes.
+    For floats x + 0 stays, as -0 + 0 is +0, unless x was an integer. x + -0 is always x.
     """
 
     name = "fold-identity-operand"
@@ -75,11 +75,11 @@ class FoldIdentityOperand(Rule):
                 return _instead(b, node, x)
             if node.op_type == "Add" and _was_integer(x) and _all_are(b, other, 0.0):
                 return _instead(b, node, x)
-        raise Refusal("no operand is neutral", node)
+        raise Refusal("no operand is the identity element", node)
 
 
 def _was_integer(x: oir.Value) -> bool:
-    """Whether floats are converted integers, none of which is -0."""
+    """Whether floats are casted integers, none of which is -0."""
     source = source_of(x, "Cast")
     return source is not None and dtype_of(source) in INTEGERS
 
@@ -95,7 +95,11 @@ class FoldAbsorbingOperand(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(dtype_of(node.outputs[0]) not in FLOATS, "0 * NaN is NaN", node)
         item = self.absorbing[node.op_type]
-        need(any(_all_are(b, x, item) for x in _operands(node)), "no operand decides", node)
+        need(
+            any(_all_are(b, x, item) for x in _operands(node)),
+            "no operand decides the result",
+            node,
+        )
         return _filled(b, node, item)
 
 
@@ -110,7 +114,7 @@ class FoldSameOperands(Rule):
         need(x is y, "its operands differ", node)
         if node.op_type not in ("Sub", "Xor"):
             return x
-        need(dtype_of(x) not in FLOATS, "of infinities it is NaN", node)
+        need(dtype_of(x) not in FLOATS, "inf - inf is NaN", node)
         return _filled(b, node, 0)
 
 
@@ -128,8 +132,8 @@ class FoldDoubleNegation(Rule):
 class FoldComparison(Rule):
     """x < y -> True or False, and so for <=, >, >=, ==
 
-    Legal for integers, where the ranges of both operands tell the result for all elements, and for
-    extents as numbers of any type.
+    Legal for integers if the ranges of the operands decide all elements. Extents have ranges in any
+    type.
     """
 
     name = "fold-comparison"
@@ -145,7 +149,7 @@ class FoldComparison(Rule):
 
 
 def _range_of_number(x: oir.Value) -> Range | None:
-    """Of an extent, and of a whole number."""
+    """The range of an extent or a whole number."""
     dim, number = noted_extent(x), const_number(x)
     if number is not None and float(number).is_integer():
         return Range(int(number), int(number))
@@ -157,7 +161,7 @@ def _range_of_number(x: oir.Value) -> Range | None:
 class FoldWhere(Rule):
     """Where(True, x, y) -> x, Where(False, x, y) -> y, Where(c, x, x) -> x
 
-    Legal where the condition is the same in all elements, as a constant or as ranges tell.
+    Legal if the condition is known, from constants or ranges, and the same in all elements.
     """
 
     name = "fold-where"
@@ -184,12 +188,12 @@ class WhereToLogic(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         condition, x, y = _operands(node)
-        need(dtype_of(x) == oir.DataType.BOOL, "it selects no booleans", node)
+        need(dtype_of(x) == oir.DataType.BOOL, "it does not select booleans", node)
         result: oir.Value
         if _all_are(b, x, True):
             result = condition if _all_are(b, y, False) else b.Or(condition, y)
         else:
-            need(_all_are(b, y, False), "both choices are open", node)
+            need(_all_are(b, y, False), "neither choice is constant", node)
             result = b.And(condition, x)
         return _instead(b, node, result)
 
@@ -197,8 +201,8 @@ class WhereToLogic(Rule):
 class RedundantClamp(Rule):
     """max(x, y) -> x, min(x, y) -> x, Clip(x, low, high) -> x
 
-    Legal where the ranges of the operands say that x is always taken. Floats must not be NaN, and
-    of two zeros x must not be the one of the other sign.
+    Legal if ranges show that x is always taken. Floats must not be NaN, and zeros must have one
+    sign.
     """
 
     name = "redundant-clamp"
@@ -215,10 +219,10 @@ class RedundantClamp(Rule):
         raise Refusal("the ranges of its operands overlap", node)
 
     def _clip(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        need(len(_operands(node)) == 3, "it has one bound only", node)
+        need(len(_operands(node)) == 3, "it has only one bound", node)
         x, low, high = _operands(node)
         is_inside = self._is_taken(b, "Max", x, low) and self._is_taken(b, "Min", x, high)
-        need(is_inside, "its operand may be outside", node)
+        need(is_inside, "its operand may be out of bounds", node)
         return first(node)
 
     def _is_taken(self, b: Rewriter, op_type: str, x: oir.Value, y: oir.Value) -> bool:

@@ -1,4 +1,4 @@
-"""The rules that take loops apart or make their bodies smaller, in the order of trying."""
+"""The rules for loops, in the order in which they are tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loop computes of a row of a table it takes from a table that is computed before it."""
+"""Computations on gathered rows are moved in front of the loop, to the whole table."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hlo2onnx.raising.match.views import first
 from hlo2onnx.rewrite.replace import replace
 
 FEW_ELEMENTS = 1 << 10
-"""What is computed of as many elements takes no longer than what is computed of one."""
+"""Computing this many elements takes no longer than computing one."""
 
 TIMES_LARGER = 8
-"""How many elements of a larger table may be computed for each one that a trip takes."""
+"""Elements of a larger table that may be computed for each one that a trip gathers."""
 
 
 class GatherHoisting(Rule):
     """Loop(f(Gather(x, i))) -> y = f(x); Loop(Gather(y, i)), for elementwise f
 
-    Legal for a tensor from before the loop and numbers: each element is computed as it was. Only
-    where fewer nodes are left in the body, and for small tensors or such that a trip takes much of.
-    So JAX looks for places in sorted tables.
+    Legal for a tensor from before the loop and constants: each element is computed as it was. Done
+    if fewer nodes remain in the body, for small tensors or those of which a trip gathers a large
+    part. JAX's searchsorted gathers like this.
     """
 
     name = "gather-hoisting"
@@ -36,15 +36,15 @@ class GatherHoisting(Rule):
         body, x, taken = node.graph, first(node), node.outputs[0]
         need(isinstance(body, oir.Graph) and _is_body(body), "it is in no loop", node)
         assert isinstance(body, oir.Graph)
-        need(node.inputs[1] is not body.inputs[0], "each trip takes a row of its own", node)
+        need(node.inputs[1] is not body.inputs[0], "each trip gathers its own row", node)
         maker = x.producer()
         is_outer = x not in body.inputs and (maker is None or maker.graph is not body)
         need(
-            is_outer and _is_small(x, taken), "what it takes from is made in the loop, or large", x
+            is_outer and _is_small(x, taken), "its operand is made in the loop, or is too large", x
         )
         computed = _computed(body, taken, rank_of(x))
         ends = [value for value in computed if _is_read(value, computed)]
-        need(len(ends) < len(computed), "as many nodes would be left", node)
+        need(len(ends) < len(computed), "no node would be saved", node)
         tables = {taken: x}
         for value in computed:
             maker = value.producer()
@@ -62,7 +62,7 @@ class GatherHoisting(Rule):
 
 
 def _is_body(graph: oir.Graph) -> bool:
-    """Whether it is the body of a Loop: what does not change in it is moved out."""
+    """Whether it is the body of a Loop; LICM moves invariant nodes out of it."""
     kinds = [(dtype_of(x), rank_of(x)) for x in list(graph.inputs)[:2]]
     return kinds == [(oir.DataType.INT64, 0), (oir.DataType.BOOL, 0)]
 
@@ -75,7 +75,7 @@ def _is_small(x: oir.Value, taken: oir.Value) -> bool:
 
 
 def _computed(body: oir.Graph, taken: oir.Value, rank: int) -> dict[oir.Value, None]:
-    """What follows from a row and from numbers alone, element by element; the row, too."""
+    """The values computed from a row and constants alone, element by element, including the row."""
     found = {taken: None}
     for node in body:
         known = [x for x in node.inputs if x in found]
@@ -89,12 +89,13 @@ def _computed(body: oir.Graph, taken: oir.Value, rank: int) -> dict[oir.Value, N
 
 
 def _is_safe(node: oir.Node) -> bool:
-    """Whether it may be done to what the loop never takes: some integers cannot be divided."""
+    """Whether a node may be applied to rows that the loop never gathers: some integers cannot be
+    divided."""
     return node.op_type not in ("Div", "Mod") or dtype_of(node.outputs[0]) in FLOATS
 
 
 def _is_read(value: oir.Value, computed: Mapping[oir.Value, None]) -> bool:
-    """Whether something reads it that is not computed element by element."""
+    """Whether a node that is not computed element by element reads the value."""
     if value.is_graph_output():
         return True
     return any(reader.outputs[0] not in computed for reader in value.consumers())
@@ -103,7 +104,7 @@ def _is_read(value: oir.Value, computed: Mapping[oir.Value, None]) -> bool:
 def _replaced(
     node: oir.Node, b: Rewriter, value: oir.Value, tables: Mapping[oir.Value, oir.Value]
 ) -> None:
-    """Takes a value from its table."""
+    """Gathers a value from its table."""
     maker = value.producer()
     assert maker is not None
     with b.before(maker):

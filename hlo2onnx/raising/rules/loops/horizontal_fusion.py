@@ -1,4 +1,4 @@
-"""Two tensors to which a body does the same, such as the states on both sides of a face."""
+"""Two tensors that a body treats alike, such as the states on both sides of a face."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hlo2onnx.raising.match.views import first
 from hlo2onnx.rewrite.replace import replace
 
 LEAST_SAVED = 4
-"""Nodes that have to be saved at least."""
+"""Nodes that must be saved at least."""
 
 ELEMENTS_A_NODE = 256
-"""Copying so many elements, to join them and to part them, takes as long as a node to start."""
+"""Joining and splitting this many elements takes as long as starting a node."""
 
 MOST_NODES = 2000
-"""Larger bodies are not searched."""
+"""Nodes of a body; larger ones are not searched."""
 
 _ELEMENTWISE = UNARY | BROADCASTING
 _JOINING = frozenset({"Concat", "Split"})
@@ -29,10 +29,10 @@ _JOINING = frozenset({"Concat", "Split"})
 class HorizontalFusion(Rule):
     """f(Split(x)), f(Split(y)) -> Split(f(Split(Concat(x, y)))), in the body of a loop or a branch
 
-    Legal where f is the same for both: elementwise operators, and Concats and Splits along other
-    axes than the last, along which x and y are joined. What else f reads is the same for both and
-    has one element along that axis. Only where fewer nodes come of small tensors: solvers compute
-    fluxes from the states on either side of a face.
+    Legal if f is the same for both: elementwise operators, and Concats and Splits along other axes
+    than the last, along which x and y are joined. Other operands of f are the same for both and
+    have one element along that axis. Done if it saves nodes, for small tensors. Solvers of
+    differential equations compute fluxes from the states on both sides of a face like this.
     """
 
     name = "horizontal-fusion"
@@ -42,11 +42,11 @@ class HorizontalFusion(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> list[oir.Value]:
         body, x = node.graph, static_shape(first(node))
-        need(body is not None and body is not b.main_graph, "it is in no body", node)
-        need(x and x[-1] > 1, "its shape is symbolic, or it is one column", node)
+        need(body is not None and body is not b.main_graph, "it is not in a body", node)
+        need(x and x[-1] > 1, "its shape is symbolic, or it has one column", node)
         assert body is not None
         assert x
-        need(len(body) <= MOST_NODES, "the body is large", node)
+        need(len(body) <= MOST_NODES, "the body is too large", node)
         need(b.supports("Split", dtype_of(first(node))), "the target cannot split it", node)
         enough = max(LEAST_SAVED, math.prod(x) // ELEMENTS_A_NODE)
         places = {one: place for place, one in enumerate(body)}
@@ -57,14 +57,14 @@ class HorizontalFusion(Rule):
                 if twins.saved >= enough:
                     with b.before(other):
                         return twins.joined(b)
-        raise Refusal("nothing else is split and used like it", node)
+        raise Refusal("no other tensor is split and used alike", node)
 
 
 class _Twins:
-    """Two Splits and what follows from them alike.
+    """Two Splits, and pairs of nodes that treat their outputs alike.
 
     Attributes:
-        saved: How many nodes fewer there are when each two of them are one.
+        saved: Nodes saved by merging the pairs.
     """
 
     def __init__(self, node: oir.Node, other: oir.Node, places: dict[oir.Node, int]) -> None:
@@ -85,7 +85,7 @@ class _Twins:
                 self.saved = len(self._nodes) - 1 - len(self._read())
 
     def _follow(self, one: oir.Node) -> None:
-        """Adds a node that reads the first of two values if another does the same to the second."""
+        """Adds a reader of the first of two values, if another node treats the second one alike."""
         seconds = [self._second[x] for x in one.inputs if x is not None and x in self._second]
         if one in self._taken or not seconds:
             return
@@ -100,7 +100,7 @@ class _Twins:
         self._second.update(zip(one.outputs, other.outputs, strict=True))
 
     def _fit(self, one: oir.Node, other: oir.Node) -> bool:
-        """Whether two nodes do the same to two values, and could do it to both at once."""
+        """Whether two nodes treat two values alike, and one node could treat both."""
         if _form(one) != _form(other) or one.domain or other not in self._places:
             return False
         if any(shape_of(x)[-1:] != (self._extent,) for x in one.outputs):
@@ -127,19 +127,19 @@ class _Twins:
         return x is y and (x is None or self._is_early(x))
 
     def _is_early(self, x: oir.Value) -> bool:
-        """Whether it is made before both are split."""
+        """Whether a value is made before both Splits."""
         node = x.producer()
         return node is None or self._places.get(node, -1) < self._start
 
     def _others(self) -> Iterator[tuple[oir.Value, oir.Node]]:
-        """What else reads one of two values: the first of them, and the reader."""
+        """Other readers of a pair: its first value, and the reader."""
         for one in self._nodes:
             for x in one.outputs:
                 readers = (*x.consumers(), *self._second[x].consumers())
                 yield from ((x, reader) for reader in readers if reader not in self._taken)
 
     def _read(self) -> set[oir.Value]:
-        """The first ones of two values of which something else needs one."""
+        """The first values of pairs that other nodes read, or that are outputs."""
         returned = {
             x for x, y in self._second.items() if x.is_graph_output() or y.is_graph_output()
         }
@@ -148,7 +148,7 @@ class _Twins:
         }
 
     def joined(self, b: Rewriter) -> list[oir.Value]:
-        """Makes one node of each two; what replaces the outputs of the first Split."""
+        """Merges the pairs of nodes; returns the replacements of the first Split's outputs."""
         node, *rest = self._nodes
         source, read = first(node), self._read()
         new = {source: b.concat([source, self._second[source]], rank_of(source) - 1)}
@@ -173,7 +173,7 @@ class _Twins:
         return [parts[x] for x in node.outputs]
 
     def _replace(self, node: oir.Node, parts: dict[oir.Value, oir.Value]) -> None:
-        """Removes a node; others read a part of what is made for two."""
+        """Removes a node. Its readers read a part of the merged node."""
         if node.outputs[0] in parts:
             replace(node, [parts[x] for x in node.outputs])
         elif node.graph is not None:
@@ -181,10 +181,10 @@ class _Twins:
 
 
 def _is_one_wide(x: oir.Value | None) -> bool:
-    """Whether it has one element along the last axis, or is none."""
+    """Whether a value is missing or has one element along the last axis."""
     return x is None or shape_of(x)[-1:] in ((), (1,))
 
 
 def _form(node: oir.Node) -> tuple[object, ...]:
-    """What two nodes that do the same have in common."""
+    """The attributes of a node that a pair must share."""
     return (node.op_type, node.domain, len(node.inputs), len(node.outputs), attributes_of(node))

@@ -1,4 +1,4 @@
-"""Branches that are always taken or never, and loops of one trip or none."""
+"""Branches whose condition is known."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.match.views import first
 from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
 from hlo2onnx.rewrite.replace import detach
 
@@ -15,17 +16,16 @@ from hlo2onnx.rewrite.replace import detach
 class InlineBranch(Rule):
     """If(True, f, g) -> f, If(False, f, g) -> g
 
-    Legal where the condition follows from constants, or from the ranges of integers. ONNX Runtime
-    inlines such branches itself when it loads a model, and its process ends where one is in
-    another. So a model has none, even if this rule is switched off: it then comes after the others.
+    Legal if the condition follows from constants or from ranges of integers. ONNX Runtime inlines
+    such branches when it loads a model, and crashes if one is nested in another. A model therefore
+    never contains them: even if this rule is switched off, it runs after the others.
     """
 
     name = "inline-branch"
     anchors = frozenset({"If"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        condition = node.inputs[0]
-        assert condition is not None
+        condition = first(node)
         known = b.facts.truth(condition)
         if known is None:
             content = evaluated(condition)
@@ -42,7 +42,7 @@ class InlineBranch(Rule):
 
 
 def _inlined(node: oir.Node, inner: oir.Graph) -> list[oir.Value]:
-    """Moves the nodes of a subgraph in front of the node that holds it; what the subgraph gave."""
+    """Moves the nodes of a subgraph in front of the node that holds it; returns its outputs."""
     outer, values = node.graph, list(inner.outputs)
     assert outer is not None
     inner.outputs.clear()

@@ -1,4 +1,4 @@
-"""States that follow from themselves alone get a loop of their own."""
+"""States that depend only on themselves get a loop of their own."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
 from hlo2onnx.rewrite.replace import detach
 
 LEAST_WORK = 24
-"""How many nodes a trip must be spared: another loop takes as long as three in each of its trips,
-and what follows from the state is computed in front of it once more."""
+"""Nodes that a trip must save. Another loop costs as much as three nodes in each trip, and values
+that depend on the state are computed again in front of it."""
 
 
 MOST_BYTES = 1 << 16
 MOST_STACKED = 1 << 22
-"""What the states of a chain may take, in a trip and in all of them: of larger ones the work in a
-trip counts, not the number of its nodes."""
+"""Bytes of a chain's states, in a trip and in all trips. For larger ones the work of a trip counts,
+not its number of nodes."""
 
 
 class LoopFission(Rule):
     """Loop(k = f(k); h = g(h, k)) -> Loop(k = f(k)) stacking k; Loop(h = g(h, k[i]))
 
-    Legal where what a state becomes follows from no other state, for a number of trips that is
-    known and not 0, and where its shape is the same in every trip. Done for small states, where
-    much of what is left then follows from rows, for `loop-vectorize` to take: random numbers are
-    drawn for all trips at once, of keys that are split in each trip.
+    Legal if a state depends on no other state, the number of trips is known and not 0, and its
+    shape is the same in every trip. Done for small states if much of the rest then depends on rows,
+    for `loop-vectorize`: random numbers are drawn for all trips at once from keys that are split in
+    each trip.
     """
 
     name = "loop-fission"
@@ -49,12 +49,12 @@ class LoopFission(Rule):
                 continue
             if _work(nodes) >= LEAST_WORK and _work(_by_rows(b, trips, chain, nodes)) >= LEAST_WORK:
                 return _separated(b, trips, chain)
-        raise Refusal("no state goes its own way, or little follows from it", node)
+        raise Refusal("no state depends on itself alone, or few nodes depend on it", node)
 
 
 def _chains(trips: Trips) -> Iterator[tuple[list[int], list[oir.Node]]]:
-    """The places of states that follow from each other alone, but not of all states, and the nodes
-    that follow from these and do not make them."""
+    """Positions of states that depend only on each other, but not on all states, and the other
+    nodes that depend on them alone."""
     read = _states_read(trips)
     closed = [read.get(x, 0) | 1 << k for k, x in enumerate(trips.after)]
     while (wider := [_union(closed, k) for k in closed]) != closed:
@@ -75,7 +75,7 @@ def _chains(trips: Trips) -> Iterator[tuple[list[int], list[oir.Node]]]:
 
 
 def _states_read(trips: Trips) -> dict[oir.Value, int]:
-    """The states that each value of the body follows from: a bit each."""
+    """The states that each value of the body depends on, as bits."""
     read = {state: 1 << k for k, state in enumerate(trips.states)}
     for node in trips.body:
         mask = 0
@@ -102,7 +102,7 @@ def _union(masks: Sequence[int], chosen: int) -> int:
 
 
 def _makers(trips: Trips, values: Sequence[oir.Value]) -> set[oir.Node]:
-    """The nodes of the body that make these values."""
+    """The nodes of the body that compute these values."""
     pending, found = list(values), set[oir.Node]()
     while pending:
         value = pending.pop()
@@ -120,7 +120,7 @@ def _work(nodes: Sequence[oir.Node]) -> int:
 def _by_rows(
     b: Rewriter, trips: Trips, chain: Sequence[int], nodes: Sequence[oir.Node]
 ) -> list[oir.Node]:
-    """Those of the nodes that could be done for all trips at once, the chain being known."""
+    """The nodes that could be done for all trips at once, once the chain is known."""
     states = [trips.states[k] for k in chain]
     dims = [(trips.count, *shape_of(x)) for x in states]
     rows = {x: b.value("row", dtype_of(x), its) for x, its in zip(states, dims, strict=True)}
@@ -147,7 +147,7 @@ def _separated(b: Rewriter, trips: Trips, chain: Sequence[int]) -> list[oir.Valu
 
 
 def _loop(b: Rewriter, trips: Trips, chain: Sequence[int]) -> list[oir.Value]:
-    """The final states of a chain, and stacks of what they are before each trip."""
+    """The final states of a chain, and stacks of its states before each trip."""
     body, pairs = copied(b, trips.body)
     states = [pairs[trips.states[k]] for k in chain]
     kept = [body.outputs[0], *(body.outputs[1 + k] for k in chain)]

@@ -1,4 +1,4 @@
-"""Loops of few trips and little work are written out."""
+"""Loops of few trips and little work are unrolled."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, r
 from hlo2onnx.rewrite.licm import is_repeatable
 
 MOST_NODES = 48
-"""What an unrolled loop may be made of; the loop itself costs as much as about ten nodes."""
+"""Nodes of an unrolled loop. The loop itself costs as much as about ten nodes."""
 
 MOST_NODES_OF_LAYERS = 1500
-"""And where trips multiply with constant matrices of their own, which runtimes then pack: a layer
-is about 40 nodes."""
+"""Nodes if the trips multiply by their own constant matrices, which runtimes then pack. A layer has
+about 40 nodes."""
 
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _COPIES = frozenset({"Identity", "Gather"})
@@ -27,9 +27,9 @@ _COPIES = frozenset({"Identity", "Gather"})
 class LoopUnroll(Rule):
     """Loop(f) of three trips -> f(f(f(x)))
 
-    Legal for a number of trips that is known and not 0, without a condition, and a body without
-    loops and branches. Only where few nodes come of it, or where the trips are layers of a network:
-    each multiplies with rows of its own of constant weights.
+    Legal for a known number of trips, not 0, without a condition, and a body without loops,
+    branches and random numbers. Done for one trip, for few nodes, or if the trips are layers of a
+    network: each multiplies by its own rows of constant weights.
     """
 
     name = "loop-unroll"
@@ -46,7 +46,7 @@ class LoopUnroll(Rule):
         size += trips.count * len(trips.rows)
         layers = any(_has_own_matrix(trips, inner) for inner in body)
         limit = MOST_NODES_OF_LAYERS if layers else MOST_NODES
-        need(trips.count == 1 or size <= limit, "it is long", node)
+        need(trips.count == 1 or size <= limit, "it would be too long", node)
         states = trips.initial
         stacks: list[list[oir.Value]] = [[] for _ in trips.rows]
         for trip in range(trips.count):
@@ -90,7 +90,7 @@ def _trip(
 
 
 def _shape(b: Rewriter, value: oir.Value) -> Shape:
-    """The shape of a value in any trip: runtimes take extents of the same name for equal."""
+    """The shape of a value in any trip. Runtimes treat extents of the same name as equal."""
     dims = shape_of(value)
     if has_one_shape(b, value):
         return dims
@@ -98,7 +98,7 @@ def _shape(b: Rewriter, value: oir.Value) -> Shape:
 
 
 def _row(b: Rewriter, x: oir.Value | None, trip: int) -> oir.Value:
-    """A row of a tensor; of a constant, without a copy."""
+    """A row of a tensor; of a constant without a copy."""
     assert x is not None
     array = const_of(x)
     if array is not None:

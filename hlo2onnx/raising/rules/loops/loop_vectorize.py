@@ -1,4 +1,4 @@
-"""Work of a Loop's body that no state takes part in is done for all trips at once."""
+"""Work of a Loop's body that depends on no state is done for all trips at once."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import remove_makers
 
 FEW_BYTES = 1 << 16
-"""What a trip may read of a batched value that the body could compute from less."""
+"""Bytes that a trip may read of a batched value that the body could compute from fewer."""
 
 STACKED_BYTES = 1 << 22
-"""What a loop may stack beyond what the program does."""
+"""Bytes that a loop may stack beyond those of the program."""
 
 _PRODUCTS = frozenset({"MatMul"})
 _PARTS = frozenset({"Slice", "Split"})
@@ -37,14 +37,15 @@ _PARTS = frozenset({"Slice", "Split"})
 class LoopVectorize(Rule):
     """Loop(f(x[i])) -> y = f(x); Loop(y[i]); what is stacked of it -> y itself
 
-    Legal where a value of the body follows from the number of the trip and from values made before
-    the loop, by operators that work on each row apart (elementwise ones, MatMul, reductions,
-    moves, loops of these) and for a number of trips that is known and not 0. A stack of such values
-    is the batched value, so that nothing is left of a loop that carries nothing (`lax.map`), and
-    random numbers are drawn beforehand where the keys are scanned. Values stay in the
-    body where the batched one would take much memory, or where a trip would read more than it
-    saves; so do the parts of one tensor, which are taken where they are needed, and what operators
-    that broadcast by themselves read expanded.
+    Legal if a value of the body depends only on the number of the trip and on values made before
+    the loop, through operators that work on each row (elementwise ones, MatMul, reductions, moves,
+    loops of these), for a known number of trips, not 0. A stack of such values is the batched
+    value. So a loop without states (`lax.map`) vanishes, and random numbers are drawn in advance if
+    the keys are scanned.
+
+    Values stay in the body if the batched value would take much memory, or if a trip would read
+    more than it saves. So do parts of one tensor, and Expands whose readers broadcast by
+    themselves.
     """
 
     name = "loop-vectorize"
@@ -59,7 +60,7 @@ class LoopVectorize(Rule):
         rows = batcher.rows
         whole = {k: _whole(b, trips, origin(row), rows) for k, row in enumerate(trips.rows)}
         cut = _cut(trips, rows)
-        need(cut or any(whole.values()), "every value follows from a state", node)
+        need(cut or any(whole.values()), "every value depends on a state", node)
         for value in cut:
             producer = value.producer()
             assert producer is not None
@@ -70,7 +71,7 @@ class LoopVectorize(Rule):
         old = trips.rows
         stacked = [row for k, row in enumerate(old) if whole[k] is None]
         final, stacks = rebuilt(b, trips, stacked)
-        remove_makers(old, within=trips.body)  # what is stacked may be made outside of it
+        remove_makers(old, within=trips.body)  # stacked values may come from outside
         left = iter(stacks)
         batched = [whole[k] or next(left) for k in range(len(old))]
         pairs = zip(trips.stacks, batched, strict=True)
@@ -80,7 +81,7 @@ class LoopVectorize(Rule):
 def _whole(
     b: Rewriter, trips: Trips, value: oir.Value, rows: dict[oir.Value, oir.Value]
 ) -> oir.Value | None:
-    """The stack of a value, when it is known without the loop."""
+    """The stack of a value, if it is known without the loop."""
     if value in rows:
         return rows[value]
     node = value.producer()
@@ -97,7 +98,7 @@ def _whole(
 
 
 def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
-    """The values of the body to be read from batched ones instead of made in the body."""
+    """The values of the body to read from batched values instead of computing them in the body."""
     made = [output for node in trips.body for output in node.outputs if output in rows]
     makings = _makings(trips, rows)
     ends = {trips.body.outputs[0], *trips.after}
@@ -128,12 +129,12 @@ def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
 
 @dataclass(frozen=True)
 class _Making:
-    """How a batched value is made in the body.
+    """How the body computes a batched value.
 
     Attributes:
-        is_long: More than one node makes it.
+        is_long: More than one node computes it.
         has_product: A product of matrices is among them.
-        row_bytes: The largest row that it follows from.
+        row_bytes: The largest row that it depends on.
     """
 
     is_long: bool
@@ -141,12 +142,12 @@ class _Making:
     row_bytes: int
 
     def pays(self, value: oir.Value) -> bool:
-        """Whether reading a row is no more work than making it."""
+        """Whether reading a row is no more work than computing it."""
         return self.has_product or row_bytes(value) <= max(FEW_BYTES, self.row_bytes)
 
 
 def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, _Making]:
-    """How each batched value of the body is made."""
+    """How the body computes each batched value."""
     makings: dict[oir.Value, _Making] = {}
     for node in trips.body:
         earlier = [makings[x] for x in node.inputs if x in makings]
@@ -163,12 +164,12 @@ def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, 
 
 
 def _is_needed(value: oir.Value, rows: dict[oir.Value, oir.Value]) -> bool:
-    """Whether the body reads a value for something that is not batched."""
+    """Whether a node of the body that is not batched reads a value."""
     return any(x not in rows for reader in value.consumers() for x in reader.outputs)
 
 
 def _is_broadcast(trips: Trips, value: oir.Value) -> bool:
-    """Whether it is expanded for operators of the body that broadcast by themselves."""
+    """Whether a value is an Expand for operators of the body that broadcast by themselves."""
     node = value.producer()
     return (
         node is not None
@@ -187,9 +188,9 @@ def _part_of(value: oir.Value) -> oir.Value | None:
 class SinkStackedOutputs(Rule):
     """Loop stacking f(h) -> y = f(the stack of h)
 
-    Legal where nothing but a stack reads what f makes, by operators that work on each row apart,
-    for a number of trips that is known and not 0. What has to be stacked instead must have the same
-    shape in every trip and must not be much larger than what was.
+    Legal if only a stack reads the result of f, f works on each row, and the number of trips is
+    known and not 0. The values stacked instead must have the same shape in every trip, and must not
+    be much larger.
     """
 
     name = "sink-stacked-outputs"
@@ -201,7 +202,7 @@ class SinkStackedOutputs(Rule):
         count = len(trips.rows)
         alone = [k for k, row in enumerate(trips.rows) if _is_for_a_stack(row)]
         groups = [range(count), *([k] for k in alone if count > 1)]
-        need(alone, "the loop reads what it stacks", node)
+        need(alone, "other nodes of the body read the stacked values", node)
         scanned = Batcher(b, trips, {})
         for inner in trips.body:
             batchable(scanned, inner)
@@ -209,7 +210,7 @@ class SinkStackedOutputs(Rule):
             results = self._postpone(b, trips, group, scanned.rows)
             if results is not None:
                 return results
-        raise Refusal("every stack holds states", node)
+        raise Refusal("no stack can be computed after the loop", node)
 
     def _postpone(
         self, b: Rewriter, trips: Trips, group: Iterable[int], known: dict[oir.Value, oir.Value]
@@ -234,7 +235,7 @@ class SinkStackedOutputs(Rule):
 def _late(
     b: Rewriter, trips: Trips, group: set[int], known: dict[oir.Value, oir.Value]
 ) -> list[oir.Node]:
-    """The nodes that are needed for stacks only and work on each row apart, in their order."""
+    """The nodes that only stacks need and that work on each row, in order."""
     excluded = {node for value in known if (node := value.producer()) is not None}
     while True:
         late = _needed_late(trips, group, excluded)
@@ -251,7 +252,7 @@ def _late(
 
 
 def _fits(b: Rewriter, trips: Trips, batcher: Batcher, node: oir.Node) -> bool:
-    """Whether a node is done by rows; if not, what it makes could be stacked."""
+    """Whether a node works on rows; if not, its results could be stacked."""
     if batchable(batcher, node):
         return True
     for x in node.outputs:
@@ -266,7 +267,7 @@ def _add_stack(b: Rewriter, trips: Trips, batcher: Batcher, x: oir.Value) -> Non
 
 
 def _is_for_a_stack(row: oir.Value) -> bool:
-    """Whether nothing else reads what makes a row, copies apart."""
+    """Whether nothing but copies reads the producer of a row."""
     node = row.producer()
     while node is not None and not row.consumers():
         x = node.inputs[0] if node.inputs else None
@@ -303,7 +304,7 @@ def _split(
     leaves: Sequence[oir.Value],
     known: dict[oir.Value, oir.Value],
 ) -> list[oir.Value]:
-    """The loop without what is late, and what is late after it."""
+    """The loop without the late nodes, and the late nodes after it."""
     made = {output for node in late for output in node.outputs}
     old = trips.rows
     kept = [k for k, row in enumerate(old) if row not in made]

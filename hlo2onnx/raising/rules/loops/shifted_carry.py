@@ -1,4 +1,4 @@
-"""States that are what an earlier trip read are rows, too."""
+"""States that hold a row of the previous trip are read as rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from hlo2onnx.raising.vectorize.batching import Batcher, batchable
 class ShiftedCarry(Rule):
     """Loop(h = x[i]) -> Loop(h[i]) with h = the state before, then x; so of h = f(x[i])
 
-    Legal where what a state becomes follows from the number of the trip and from values made
-    before the loop, as `loop-vectorize` has it: the state is the row of the trip before, and what
-    follows from it can be done for all trips at once.
+    Legal if the new state depends only on the number of the trip and on values made before the
+    loop, as in `loop-vectorize`. The state is then the row of the previous trip, and values that
+    depend on it can be computed for all trips at once. Loops over time keep the next value like
+    this when they compute advantages.
     """
 
     name = "shifted-carry"
@@ -31,7 +32,7 @@ class ShiftedCarry(Rule):
             batchable(batcher, inner)
         after = [origin(value) for value in trips.after]
         found = [k for k, value in enumerate(after) if value in batcher.rows]
-        need(found, "no state follows from rows", node)
+        need(found, "no state depends on rows alone", node)
         kept = [k for k in range(len(after)) if k not in found]
         final: dict[int, oir.Value] = {}
         for k in found:

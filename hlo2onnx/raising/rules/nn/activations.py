@@ -1,4 +1,4 @@
-"""Activation functions as the operators that runtimes have kernels for."""
+"""Activation functions as the operators for which runtimes have kernels."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class ActivationOperators(Rule):
             for attribute, name in activation.parameters.items():
                 parameter = const_number(found[name])
                 assert parameter is not None
-                need(math.isfinite(parameter), "a parameter is no finite number", found[name])
+                need(math.isfinite(parameter), "a parameter is not finite", found[name])
                 attributes[attribute] = float(parameter)
-            # The runtime may compute other types through f32; what no opset has it cannot.
+            # The runtime may compute other types in f32, but no operator that the opset lacks.
             key = op_key(activation.op_type, attributes)
             need(b.supports(key, oir.DataType.FLOAT), f"the target has no {key}", node)
             return b.op(activation.op_type, found["x"], **attributes)
-        raise Refusal("it is no activation function", node)
+        raise Refusal("it is not an activation function", node)
 
 
 _SUMS = frozenset(
     {"Add", "AveragePool", "Conv", "ConvTranspose", "Gemm", "MatMul", "ReduceMean", "ReduceSum",
      "Sub"}
 )  # fmt: skip
-"""Operators whose results are as exact relative to the largest result without the last digits of
-the smallest operands."""
+"""Operators whose error, relative to the largest result, does not grow with errors of the smallest
+operands."""
 _MAGNIFIES = frozenset({"Div", "Log", "Pow", "Reciprocal", "Sqrt"})
-"""Operators in whose results the digits of small operands count; of Div, those of the divisor."""
+"""Operators whose results depend on the digits of small operands; for Div, of the divisor."""
 _PASS_ON = frozenset(
     {
         "Concat",
@@ -70,10 +70,10 @@ _DEPTH = 6
 class Sigmoid(Rule):
     """1 / (1 + Exp(-x)) -> Sigmoid(x)
 
-    The kernel is exact to 1.5e-7, but of values below 1e-5 it gets few digits right, and from
-    x < -18 on none. Legal where what reads them adds or multiplies, as gates are read; not for
-    probabilities that leave the program, or of which, or of a sum of which, a logarithm is taken.
-    Where all gates are all but closed, what they let through has as few digits.
+    The kernel is exact to 1.5e-7, but values below 1e-5 have few digits and those for x < -18 none.
+    Legal if the readers add or multiply, as for gates. Not for probabilities that are results, or
+    whose logarithm is taken, directly or of a sum. If all gates are almost closed, the values that
+    pass have as few digits.
     """
 
     name = "sigmoid"
@@ -81,18 +81,22 @@ class Sigmoid(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        found = needed(match(LOGISTIC, y), "it is no logistic function", node)
+        found = needed(match(LOGISTIC, y), "it is not a logistic function", node)
         need(dtype_of(y) in SINGLE, "its kernel has too few digits for this type", node)
-        need(not y.is_graph_output(), "small values may be asked for", node)
-        need(all(_tolerates(user, y, _DEPTH) for user in y.consumers()), "it is no gate", node)
+        need(not y.is_graph_output(), "the digits of small values may matter", node)
+        need(
+            all(_tolerates(user, y, _DEPTH) for user in y.consumers()),
+            "it is not used as a gate",
+            node,
+        )
         return b.Sigmoid(found["x"])
 
 
 def _tolerates(node: oir.Node, value: oir.Value, depth: int, is_gated: bool = False) -> bool:
-    """Whether the smallest digits of an operand do not matter to a node and to what follows it.
+    """Whether a node and its readers tolerate errors in the smallest values of an operand.
 
     Args:
-        is_gated: Whether the operand is no probability any more, but what a gate let through.
+        is_gated: Whether the operand has passed a gate, and is no longer a probability.
     """
     if node.op_type in _SUMS:
         return is_gated or not _is_magnified(node.outputs[0], depth)
@@ -113,7 +117,8 @@ def _is_alone(value: oir.Value, node: oir.Node) -> bool:
 
 
 def _is_magnified(value: oir.Value, depth: int) -> bool:
-    """Whether what reads a sum, or this with constants, makes its smallest digits count."""
+    """Whether the readers of a sum, possibly scaled or shifted by constants, depend on its smallest
+    digits."""
     for user in value.consumers():
         is_divided = user.op_type == "Div" and user.inputs.count(value) == 1
         if user.op_type in _MAGNIFIES and not (is_divided and user.inputs[0] is value):
@@ -130,23 +135,23 @@ _SIGN_BLIND = frozenset(
      "Less", "LessOrEqual", "MatMul", "ReduceMean", "ReduceSum", "RMSNormalization", "Sigmoid",
      "Softmax", "Sub"}
 )  # fmt: skip
-"""Operators that give equal numbers for zeros of both signs."""
+"""Operators that give equal numbers for -0 and +0."""
 _ZERO_FOR_ZERO = frozenset({"Erf", "Gelu", "MaxPool", "Mul", "Neg", "ReduceMax", "Tanh"})
-"""Operators that give equal numbers for zeros of both signs, zeros of both signs among them."""
+"""Operators that give equal numbers for -0 and +0, but may return either."""
 _MOVES = frozenset(
     {"Concat", "Expand", "Identity", "Pad", "Reshape", "Resize", "Slice", "Transpose"}
 )
 
 
 def _is_sign_blind(value: oir.Value, depth: int = _DEPTH) -> bool:
-    """Whether all that reads a value takes zeros of both signs as equal."""
+    """Whether no reader distinguishes -0 and +0."""
     if value.is_graph_output() or depth == 0:
         return False
     return all(user.op_type in _SIGN_BLIND or _is_move(user, depth) for user in value.consumers())
 
 
 def _is_move(node: oir.Node, depth: int) -> bool:
-    """Whether a node passes zeros on to what takes zeros of both signs as equal."""
+    """Whether a node passes zeros on to readers that do not distinguish their signs."""
     if node.op_type in _ZERO_FOR_ZERO and node.outputs[0].is_graph_output():
         return not node.outputs[0].uses()
     return node.op_type in _ZERO_FOR_ZERO | _MOVES and _is_sign_blind(node.outputs[0], depth - 1)
@@ -155,8 +160,8 @@ def _is_move(node: oir.Node, depth: int) -> bool:
 class Relu(Rule):
     """Max(x, 0) -> Relu(x)
 
-    The runtime's Relu leaves -0 as it is, which Max makes +0. Legal where what reads the result
-    takes both as equal.
+    The runtime's Relu keeps -0, where Max gives +0. Legal if no reader distinguishes them. Runtimes
+    fuse a Relu into the node before it.
     """
 
     name = "relu"
@@ -164,17 +169,17 @@ class Relu(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
-        found = needed(match(Extreme("Max", 0.0, X), y), "it is no maximum with 0", node)
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
+        found = needed(match(Extreme("Max", 0.0, X), y), "it is not a maximum with 0", node)
         need(shape_of(found["x"]) == shape_of(y), "the 0 decides its shape", node)
-        need(_is_sign_blind(y), "the sign of a zero may be asked for", node)
+        need(_is_sign_blind(y), "a reader may distinguish -0 and +0", node)
         return b.Relu(found["x"])
 
 
 class MinMaxToClip(Rule):
     """Min(Max(x, low), high) -> Clip(x, low, high) for constants low <= high
 
-    Under the condition of `Relu`, as Clip leaves -0 as it is too.
+    Legal under the condition of `Relu`, as Clip keeps -0 too.
     """
 
     name = "min-max-to-clip"
@@ -183,13 +188,13 @@ class MinMaxToClip(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
         found = needed(
             match(
                 Extreme("Min", Constant("high"), Either(Extreme("Max", Constant("low"), X), RELU)),
                 y,
             ),
-            "it is no minimum of a maximum",
+            "it is not a minimum of a maximum",
             node,
         )
         low, high = const_number(found["low"]) if "low" in found else 0, const_number(found["high"])
@@ -198,14 +203,14 @@ class MinMaxToClip(Rule):
         x = found["x"]
         need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
         blind = 0 not in (low, high) or _is_sign_blind(y)
-        need(blind, "the sign of a zero may be asked for", node)
+        need(blind, "a reader may distinguish -0 and +0", node)
         return b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
 
 
 class WhereToClip(Rule):
     """Where(x > high, high, Where(x < low, low, x)) -> Clip(x, low, high) for constants low < high
 
-    As jax.nn.hard_tanh. Zeros keep their sign and NaN stays either way; no bound is -0.
+    As in jax.nn.hard_tanh. Legal as both keep NaN and the sign of zeros, unless a bound is -0.
     """
 
     name = "where-to-clip"
@@ -214,7 +219,7 @@ class WhereToClip(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
-        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "it is not of floats", node)
+        need(dtype_of(y) in SINGLE | {oir.DataType.DOUBLE}, "its type is not f16, f32 or f64", node)
         low, high = Constant("low"), Constant("high")
         found = needed(
             match(
@@ -229,7 +234,7 @@ class WhereToClip(Rule):
         assert lowest is not None and highest is not None
         need(lowest < highest, "the lower bound is not below the upper one", node)
         is_negative = any(bound == 0 and math.copysign(1, bound) < 0 for bound in (lowest, highest))
-        need(not is_negative, "of a bound of -0 Clip may make +0", node)
+        need(not is_negative, "Clip may turn a bound of -0 into +0", node)
         need(shape_of(x) == shape_of(y), "a bound decides its shape", node)
         return b.Clip(x, b.scalar_like(lowest, x), b.scalar_like(highest, x))
 
@@ -244,7 +249,7 @@ class Selu(Rule):
         y = node.outputs[0]
         found = needed(
             match(Product(Constant("gamma"), As("elu", Op("Elu", X))), y),
-            "it is no multiple of Elu",
+            "it is not a multiple of Elu",
             node,
         )
         x, elu = found["x"], found["elu"].producer()

@@ -1,4 +1,4 @@
-"""Normalization of channels: batch, group and instance normalization of channels-second arrays."""
+"""Batch, group and instance normalization of arrays with channels second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.dims import product, quotient
 from hlo2onnx.ir.values import Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
 from hlo2onnx.raising.patterns import match
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     SINGLE_PRECISION,
@@ -26,16 +26,18 @@ from hlo2onnx.raising.rules.shapes.unit_dims import reduced_axes
 
 
 def vector_of_channels(value: oir.Value, like: oir.Value) -> oir.Value:
-    """The vector that was reshaped to one number a channel of `like`, whose second axis they are.
+    """The vector behind a Reshape to one number for each channel of `like`, its second axis.
 
     Raises:
-        Refusal: It is something else.
+        Refusal: The value is something else.
     """
     shape = (1, shape_of(like)[1], *(1,) * (rank_of(like) - 2))
     whole = (1,) * (len(shape) - rank_of(value)) + shape_of(value)
-    need(whole == shape, "it is no number a channel", value)
+    need(whole == shape, "it does not hold one number for each channel", value)
     vector = source_of(value, *RESHAPES)
-    need(vector is not None and shape_of(vector) == shape[1:2], "it was no vector", value)
+    need(
+        vector is not None and shape_of(vector) == shape[1:2], "it is not a reshaped vector", value
+    )
     assert vector is not None
     return vector
 
@@ -50,9 +52,9 @@ def both_operands(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
 class BatchNormalization(Rule):
     """(x - m) * (s / sqrt(v + e)) + b -> BatchNormalization(x, s, b, m, v, epsilon=e)
 
-    Legal for vectors m, v, s, b of one number a channel each. Where they are constant they go into
-    the weights of a convolution instead. The kernel computes x * s' + (b - m * s'), which loses the
-    digits that x and m share: legal where x is made of sums that have lost as many already.
+    Legal for vectors m, v, s, b with one number for each channel. Constant ones are folded into a
+    convolution instead. The kernel computes x * s' + (b - m * s'), which loses the digits that x
+    and m share: legal if x is a sum that has lost as many.
     """
 
     name = "batch-normalization"
@@ -70,7 +72,7 @@ class BatchNormalization(Rule):
                 if difference is None or difference.op_type != "Sub":
                     continue
                 x, mean = operands(difference)
-                need(is_rounded(x), "digits of x would be lost", x)
+                need(is_rounded(x), "x would lose digits", x)
                 scale, variance, epsilon = self._scale(vector_of_channels(factor, x))
                 vectors = [
                     scale,
@@ -81,17 +83,15 @@ class BatchNormalization(Rule):
                 computed = any(vector.const_value is None for vector in vectors)
                 need(computed, "its parameters are constant", node)
                 return b.BatchNormalization(x, *vectors, epsilon=epsilon)
-        raise Refusal("nothing centred is scaled and shifted", node)
+        raise Refusal("no centered value is scaled and shifted", node)
 
     def _scale(self, factor: oir.Value) -> tuple[oir.Value, oir.Value, float]:
-        product = factor.producer()
-        need(product is not None and product.op_type == "Mul", "the factor is no product", factor)
-        assert product is not None
+        product = needed(maker_of(factor, "Mul"), "the factor is not a product", factor)
         for inverse, scale in both_operands(product):
             variance = under_inverse_root(inverse)
             if variance is not None:
                 return scale, *with_epsilon(variance)
-        raise Refusal("the factor holds no inverse root", factor)
+        raise Refusal("the factor contains no inverse root", factor)
 
 
 class GroupNormalization(Rule):
@@ -99,9 +99,8 @@ class GroupNormalization(Rule):
     channels, -> InstanceNormalization over the groups
 
     Legal for channels-second x. The statistics are those of Reshape(x, (n, groups, channels in a
-    group, ...)), or of x itself where that is the same, over all axes of a group; a scale that is
-    a factor of the inverse root becomes a factor of the result. In instance normalization each
-    channel is a group.
+    group, ...)), or of x itself if that is the same, over all axes of a group. A scale next to the
+    inverse root becomes a factor of the result. In instance normalization each channel is a group.
     """
 
     name = "group-normalization"
@@ -114,7 +113,7 @@ class GroupNormalization(Rule):
                 continue
             x, repeated = operands(difference)
             need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
-            need(rank_of(x) > 3, "of one axis beside the channels it is a LayerNormalization", x)
+            need(rank_of(x) > 3, "with one axis besides the channels it is a LayerNormalization", x)
             mean, groups = _of_groups(repeated, x)
             inverse, scale = self._inverse(factor, x, groups, b)
             root = needed(under_inverse_root(inverse), "it is not divided by a root", factor)
@@ -123,7 +122,7 @@ class GroupNormalization(Rule):
             normal = _normalized(x, groups, epsilon, b)
             result: oir.Value = normal if scale is None else b.Mul(normal, scale)
             return result
-        raise Refusal("nothing centred is scaled", node)
+        raise Refusal("no centered value is scaled", node)
 
     def _inverse(
         self, factor: oir.Value, x: oir.Value, groups: int, b: Rewriter
@@ -142,37 +141,40 @@ class GroupNormalization(Rule):
 
 
 def _check_scale(small: oir.Value, scale: oir.Value, scaled: oir.Value, groups: Shape) -> None:
-    """Refuses unless the product has a number for each channel: one for each group, times one for
-    each channel that is the same for the whole batch."""
+    """Requires a product of a number for each group and a number for each channel that is the same
+    for the whole batch."""
     dims = shape_of(scaled)
     kept, own = ((1,) * (len(dims) - rank_of(x)) + shape_of(x) for x in (small, scale))
     outer = next((n for n, dim in enumerate(kept) if dim != dims[n]), len(dims))
     of_groups = set(kept[outer:]) <= {1} and product(kept[:outer]) == product(groups)
-    need(of_groups, "it is of other groups", small)
+    need(of_groups, "its groups are others", small)
     batch = next((n for n, dim in enumerate(dims) if dim != 1), 0) if groups[0] != 1 else 0
     same = dims[batch] == groups[0] and own == (*dims[:batch], 1, *dims[batch + 1 :])
-    need(same, "it is scaled otherwise", scale)
+    need(same, "the scale has another shape", scale)
 
 
 def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, int]:
-    """The numbers, one a group, that stand beside x repeated for each channel of their group, and
-    how many groups there are.
+    """The numbers for each group, from a value that repeats them for the channels of x, and the
+    number of groups.
 
     Raises:
         Refusal: The value is something else.
     """
     batch, channels = shape_of(x)[:2]
-    need(isinstance(channels, int), "how many channels there are is not known", x)
+    need(isinstance(channels, int), "the number of channels is not known", x)
     assert isinstance(channels, int)
     if batch == 1 and rank_of(value) < rank_of(x) and set(shape_of(value)) <= {1}:
         return unshaped(value), 1
-    need(shape_of(value) == (batch, channels, *(1,) * (rank_of(x) - 2)), "no number a channel")
+    need(
+        shape_of(value) == (batch, channels, *(1,) * (rank_of(x) - 2)),
+        "it does not hold one number for each channel",
+    )
     wide = unshaped(value)
     small = source_of(wide, "Expand")
     if small is None:
         return wide, channels
     groups = shape_of(small)[1] if rank_of(small) == 3 else None
-    need(isinstance(groups, int) and groups, "nothing is repeated for groups", value)
+    need(isinstance(groups, int) and groups, "no number is repeated for a group", value)
     assert isinstance(groups, int)
     repeated = shape_of(small) == (batch, groups, 1)
     need(repeated and shape_of(wide) == (batch, groups, channels // groups), "other groups", value)
@@ -180,8 +182,8 @@ def _of_groups(value: oir.Value, x: oir.Value) -> tuple[oir.Value, int]:
 
 
 def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups: int) -> None:
-    """Refuses unless these are mean and variance of groups of the channels of x."""
-    found = needed(match(VARIANCE, variance), "it is no variance", variance)
+    """Requires that these are mean and variance of groups of the channels of x."""
+    found = needed(match(VARIANCE, variance), "it is not a variance", variance)
     averaged = _mean(mean)
     own = _mean(unshaped(found["mean"]))
     same = first(own) is first(averaged) and reduced_axes(own) == reduced_axes(averaged)
@@ -200,7 +202,7 @@ def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups
         need(shape_of(view) == dims, "the groups are not of channels", view)
     kept = (batch, groups, *(1,) * (rank_of(view) - 2))
     beside = "difference" not in found or shape_of(found["mean"]) == kept
-    need(beside, "the mean does not stand beside what it is of", found["mean"])
+    need(beside, "the mean does not broadcast to its operand", found["mean"])
     for value in (averaged.inputs[1], found["axes"]):
         assert value is not None
         same = constant_axes(value, rank_of(view)) == tuple(axes)
@@ -208,15 +210,12 @@ def _check_statistics(x: oir.Value, mean: oir.Value, variance: oir.Value, groups
 
 
 def _mean(value: oir.Value) -> oir.Node:
-    """What makes a mean.
+    """The node that computes a mean.
 
     Raises:
-        Refusal: It is something else.
+        Refusal: There is none.
     """
-    node = value.producer()
-    need(node is not None and node.op_type == "ReduceMean", "it is no mean", value)
-    assert node is not None
-    return node
+    return needed(maker_of(value, "ReduceMean"), "it is not a mean", value)
 
 
 def _normalized(x: oir.Value, groups: int, epsilon: float, b: Rewriter) -> oir.Value:

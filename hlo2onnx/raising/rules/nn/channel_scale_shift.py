@@ -1,4 +1,4 @@
-"""Scales and shifts of channels that no convolution has taken in."""
+"""Scales and shifts of channels that no convolution has absorbed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from hlo2onnx.raising.rules.nn.layer_normalization import SINGLE_PRECISION
 class InstanceNormalizationAffine(Rule):
     """InstanceNormalization(x, 1, 0) * s + b -> InstanceNormalization(x, s, b)
 
-    Legal for s and b with a number for each channel, where nothing else reads the normalized
-    values.
+    Legal for s and b with one number for each channel, if nothing else reads the normalized values.
     """
 
     name = "instance-normalization-affine"
@@ -41,26 +40,26 @@ class InstanceNormalizationAffine(Rule):
                 shift = _numbers(parameter, x, b)
             epsilon = normal.attributes["epsilon"].as_float()
             return b.InstanceNormalization(x, scale, shift, epsilon=epsilon)
-        raise Refusal("no normalized channels are read", node)
+        raise Refusal("no operand is normalized", node)
 
 
 def _need_all(parameter: oir.Value, number: int) -> None:
-    """Refuses a parameter that is not this number for all channels."""
+    """Refuses a parameter unless it is this number for all channels."""
     known = const_of(parameter)
-    need(known is not None and (known == number).all(), "it has parameters already", parameter)
+    need(known is not None and (known == number).all(), "it already has parameters", parameter)
 
 
 def _numbers(value: oir.Value, like: oir.Value, b: Rewriter) -> oir.Value:
-    """The vector of numbers, one a channel of `like`, that stands beside it as this value.
+    """The vector with one number for each channel of `like` that broadcasts as this value.
 
     Raises:
-        Refusal: It is something else.
+        Refusal: The value has another shape.
     """
     if value.const_value is None:
         return vector_of_channels(value, like)
     dims = (1,) * (rank_of(like) - rank_of(value)) + shape_of(value)
     fits = dims == (1, shape_of(like)[1], *(1,) * (rank_of(like) - 2))
-    need(fits, "it is no number a channel", value)
+    need(fits, "it does not hold one number for each channel", value)
     return b.reshape(value, dims[1:2])
 
 
@@ -71,10 +70,9 @@ _SCALED = Either(Product(Op("Sub", _X, Name("mean")), _SCALE), Product(_X, _SCAL
 class AffineToBatchNormalization(Rule):
     """(x - m) * s + b -> BatchNormalization(x, s, b, m, 1, epsilon=0), and so x * s + b
 
-    Legal for constants m, s and b of one number a channel each, and x made by convolutions, whose
-    sums, where there is an m, have lost as many digits as the kernel loses. Done where no
-    convolution has taken them in: it is computed at once, and in the layout that runtimes give the
-    convolutions around it.
+    Legal for constants m, s and b with one number for each channel, and x computed by convolutions.
+    If there is an m, x must be a sum that has lost as many digits as the kernel loses. Done if no
+    convolution has absorbed them: one node in the layout that runtimes use for convolutions.
     """
 
     name = "affine-to-batch-normalization"
@@ -94,7 +92,7 @@ class AffineToBatchNormalization(Rule):
                 if scale.const_value is None or (mean is not None and mean.const_value is None):
                     continue
                 return self._normalized(x, mean, scale, shift, b)
-        raise Refusal("nothing is scaled and shifted by constants", node)
+        raise Refusal("it does not scale and shift by constants", node)
 
     def _normalized(
         self,
@@ -115,7 +113,7 @@ class AffineToBatchNormalization(Rule):
 
 
 def _is_of_convolutions(value: oir.Value, depth: int = 4) -> bool:
-    """Whether a value is made by a convolution, and not normalized since."""
+    """Whether a convolution computes a value, without a normalization after it."""
     node = value.producer()
     if node is None or depth == 0 or node.domain:
         return False

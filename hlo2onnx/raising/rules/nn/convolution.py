@@ -1,4 +1,4 @@
-"""Convolutions: the zeros around what they read, and those that are products of matrices."""
+"""Convolutions: padding around the input, and convolutions that are matrix products."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from hlo2onnx.ir.values import (
     shape_of,
     static_shape,
 )
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.views import first
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import first, maker_of
 
 _MOST_PLACES = 3
-"""Places of the kernel along an axis up to which the products are faster: at 3 they take 0.25 to
+"""Positions of the kernel along an axis up to which the products are faster. At 3 they take 0.25 to
 0.7 of the convolution's time, at 5 up to twice that."""
 
 _FEWEST_MULTIPLICATIONS = 1 << 17
-"""Per place of the kernel; where there are fewer, a node more costs more than is won."""
+"""For each position of the kernel. With fewer, another node costs more than it saves."""
 
 
 class _Window:
-    """Where a convolution of fixed size lays its kernel.
+    """The kernel positions of a convolution of static size.
 
     Attributes:
-        batch: How many arrays are convolved.
+        batch: The batch size.
         kernel: Outputs, channels, and the kernel's extent along each spatial axis.
-        places: How many places it has along each spatial axis.
+        places: The number of positions along each spatial axis.
         pads: Zeros before, then after, each spatial axis.
 
     Raises:
-        Refusal: Sizes are symbolic, or channels in groups.
+        Refusal: Sizes are symbolic, or channels are in groups.
     """
 
     def __init__(self, node: oir.Node) -> None:
@@ -46,7 +46,7 @@ class _Window:
         places = static_shape(node.outputs[0])
         need(image and kernel and places, "sizes are symbolic", node)
         assert image is not None and kernel is not None and places is not None
-        need(0 not in (*image, *kernel, *places), "there is nothing", node)
+        need(0 not in (*image, *kernel, *places), "it is empty", node)
         need(node.attributes.get_int("group", 1) == 1, "channels are in groups", node)
         need(node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET", "auto_pad", node)
         self.batch, self.kernel, self.places = image[0], kernel, places[2:]
@@ -56,7 +56,8 @@ class _Window:
         self._dilations = tuple(node.attributes.get_ints("dilations", [1] * rank))
 
     def cut(self, b: Rewriter, x: oir.Value, axis: int, place: int) -> oir.Value:
-        """What the kernel covers at a place along a spatial axis; spatial axes of x start at 1."""
+        """The input under the kernel at a position along a spatial axis. Spatial axes of x start at
+        1."""
         start, step = place * self._strides[axis], self._dilations[axis]
         limit = start + step * (self.kernel[2 + axis] - 1) + 1
         return b.slice(x, [start], [limit], [step], [1 + axis])
@@ -65,8 +66,8 @@ class _Window:
 class FoldPadIntoConv(Rule):
     """Conv(Pad(x, pads, 0), w) -> Conv(x, w) with these pads
 
-    Legal for constant pads of the spatial axes alone, none negative, on each side fewer than the
-    kernel is long. A Pad that others than convolutions read stays.
+    Legal for constant, non-negative pads of spatial axes only, each smaller than the kernel. A Pad
+    with readers other than convolutions stays.
     """
 
     name = "fold-pad-into-conv"
@@ -78,7 +79,9 @@ class FoldPadIntoConv(Rule):
         padded = first(node)
         x, pads = _zeros_around(padded)
         others = any(reader.op_type != "Conv" for reader in padded.consumers())
-        need(not others and not padded.is_graph_output(), "others read what is padded", padded)
+        need(
+            not others and not padded.is_graph_output(), "other nodes read the padded value", padded
+        )
         weights = node.inputs[1]
         assert weights is not None
         kernel, rank = shape_of(weights)[2:], rank_of(padded)
@@ -92,24 +95,26 @@ class FoldPadIntoConv(Rule):
             need(isinstance(extent, int), "the size of the kernel is not known", weights)
             assert isinstance(extent, int)
             most = max(total[number], total[number + len(kernel)])
-            need(most <= (extent - 1) * step, "there are windows of zeros alone", node)
+            need(most <= (extent - 1) * step, "some windows contain only zeros", node)
         return b.like(node, [x, *node.inputs[1:]], pads=total)
 
 
 def _zeros_around(padded: oir.Value) -> tuple[oir.Value, tuple[int, ...]]:
-    """What is padded with zeros, and with how many before and behind each axis.
+    """The tensor that is padded with zeros, and the pads before and after each axis.
 
     Raises:
-        Refusal: It is padded otherwise, or not at all.
+        Refusal: It is padded in another way, or not at all.
     """
-    pad = padded.producer()
-    need(pad is not None and pad.op_type == "Pad" and not pad.domain, "nothing is padded", padded)
-    assert pad is not None
+    pad = needed(maker_of(padded, "Pad"), "its operand is not padded", padded)
     x, pads, value, axes = (*pad.inputs, None, None)[:4]
     amounts = const_ints(pads)
     mode = pad.attributes.get_string("mode", "constant")
     plain = mode == "constant" and axes is None and (value is None or const_number(value) == 0)
-    need(plain and amounts is not None and min(amounts) >= 0, "it is padded otherwise", pad)
+    need(
+        plain and amounts is not None and min(amounts) >= 0,
+        "it is not padded with constant zeros",
+        pad,
+    )
     assert x is not None and amounts is not None
     return x, amounts
 
@@ -117,12 +122,12 @@ def _zeros_around(padded: oir.Value) -> tuple[oir.Value, tuple[int, ...]]:
 class ConvFilterGradient(Rule):
     """Conv(x, w), where w has just a few places in x -> at each of them, MatMul(part of x, w)
 
-    So is the gradient of a convolution by its weights: a convolution of the images by what is
-    known of the results, with as many places as the weights have elements along an axis. ORT's
-    convolution makes a matrix with a column a place, which is then too narrow for its kernels. Here
-    the parts of all places along the last axis stand side by side as channels, one product takes
-    them, and there is a product for each place along the other axes. Legal for any numbers; done
-    for f32, one group, weights that are computed, and sizes for which it was measured.
+    The gradient of a convolution by its weights is such a convolution: of the images with the
+    gradient of the results, at as many positions as the weights have elements along an axis. ORT's
+    convolution makes a matrix with a column for each position, which is too narrow for its kernels.
+    The rule concatenates the parts at all positions along the last axis as channels, so that one
+    product takes them, and uses one product for each position along the other axes. Legal for any
+    numbers. Done for f32, one group, computed weights, and the measured sizes.
     """
 
     name = "conv-filter-gradient"
@@ -133,12 +138,12 @@ class ConvFilterGradient(Rule):
         x, weights, *bias = node.inputs
         assert x is not None and weights is not None
         need(not node.domain and not any(bias), "it has a bias", node)
-        need(dtype_of(x) == oir.DataType.FLOAT, "it is not measured in this type", x)
+        need(dtype_of(x) == oir.DataType.FLOAT, "this type is not measured", x)
         need(weights.const_value is None, "the weights are constant", weights)
         window = _Window(node)
-        need(max(window.places) <= _MOST_PLACES, "the kernel has more places", node)
+        need(max(window.places) <= _MOST_PLACES, "the kernel has too many positions", node)
         work = window.batch * prod(window.kernel)
-        need(window.batch > 1 and work >= _FEWEST_MULTIPLICATIONS, "it is small", node)
+        need(window.batch > 1 and work >= _FEWEST_MULTIPLICATIONS, "it is too small", node)
         return self._products(x, weights, window, b)
 
     def _products(

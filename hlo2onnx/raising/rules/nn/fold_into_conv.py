@@ -1,6 +1,6 @@
-"""Scales and shifts of channels go into the weights of the convolution before them.
+"""Scales and shifts of channels are folded into the weights of the preceding convolution.
 
-So a batch normalization with known statistics costs nothing. Products of constants are rounded
+A batch normalization with known statistics then costs nothing. Products of constants are rounded
 once, from f64.
 """
 
@@ -15,7 +15,7 @@ from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_r
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.ir.weight_names import inherit_name
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, source_of
+from hlo2onnx.raising.match.views import RESHAPES, extent_of, first, source_of
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
@@ -23,7 +23,7 @@ _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 @dataclass(frozen=True)
 class _Layer:
-    """A convolution that is read once, by a sum or product with something else."""
+    """A convolution that one sum or product reads, and the other operand."""
 
     node: oir.Node
     weights: oir.Value
@@ -37,10 +37,10 @@ class _Layer:
 
 
 def _layer(node: oir.Node) -> _Layer:
-    """The convolution that a sum, product or their inverse reads.
+    """The convolution that a sum, difference, product or quotient reads.
 
     Raises:
-        Refusal: There is none, others read it, it is of halves, or its bias is computed.
+        Refusal: There is none, others read it, its type is too coarse, or its bias is computed.
     """
     swaps = node.op_type in ("Add", "Mul")
     for value, other in (node.inputs, node.inputs[::-1])[: 1 + swaps]:
@@ -50,27 +50,29 @@ def _layer(node: oir.Node) -> _Layer:
         need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", maker)
         _, weights, bias = (*maker.inputs, None)[:3]
         assert weights is not None and other is not None
-        need(dtype_of(weights) in _TYPES, "its type rounds more coarsely", weights)
+        need(dtype_of(weights) in _TYPES, "its type is too coarse", weights)
         need(bias is None or bias.const_value is not None, "its bias is computed", bias)
         return _Layer(maker, weights, bias, other)
-    raise Refusal("it reads no convolution", node)
+    raise Refusal("no operand is a convolution", node)
 
 
 def _per_channel(value: oir.Value, convolution: oir.Node) -> np.ndarray:
-    """A number a channel, in f64.
+    """One number for each channel, in f64.
 
     Raises:
-        Refusal: The value is not constant, or differs from place to place.
+        Refusal: The value is not constant, or varies within a channel.
     """
     array = needed(const_of(value), "it is not constant", value)
     result = convolution.outputs[0]
-    channels = shape_of(result)[1]
-    need(isinstance(channels, int), "how many channels there are is not known", convolution)
-    assert isinstance(channels, int)
+    channels = needed(extent_of(result, 1), "the number of channels is not known", convolution)
     whole = (1,) * (rank_of(result) - array.ndim) + array.shape
     others = whole[:1] + whole[2:]
-    need(len(whole) == rank_of(result) and set(others) <= {1}, "it is no number a channel", value)
-    need(whole[1] in (1, channels), "it makes several channels of one", value)
+    need(
+        len(whole) == rank_of(result) and set(others) <= {1},
+        "it does not hold one number for each channel",
+        value,
+    )
+    need(whole[1] in (1, channels), "it broadcasts the channel axis", value)
     return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
 
 
@@ -78,7 +80,7 @@ def _rounded(b: Rewriter, array: np.ndarray, like: oir.Value, *old: oir.Value | 
     """The numbers in the type of `like`.
 
     Raises:
-        Refusal: One is too large or too small for it, or is no number.
+        Refusal: One is too large or too small for the type, or is NaN.
     """
     dtype = dtype_of(like).numpy()
     with np.errstate(all="ignore"):
@@ -95,9 +97,9 @@ def _rounded(b: Rewriter, array: np.ndarray, like: oir.Value, *old: oir.Value | 
 class FoldScaleIntoConv(Rule):
     """Mul(Conv(x, w, b), s) -> Conv(x, w * s, b * s), and so for Div, and ConvTranspose
 
-    Legal for constants w, b and s, s with a number for each channel, where nothing else reads what
-    the convolution gives, all products are normal numbers, and less than two bits are lost: not
-    where the convolution may be exact, see `hlo2onnx.analysis.weight_scaling`.
+    Legal for constants w, b and s, one number of s for each channel, if nothing else reads the
+    result of the convolution. All products must be normal numbers, and less than two bits may be
+    lost: not if the convolution may be exact, see `hlo2onnx.analysis.weight_scaling`.
     """
 
     name = "fold-scale-into-conv"
@@ -108,11 +110,11 @@ class FoldScaleIntoConv(Rule):
         layer = _layer(node)
         w = layer.weights
         weights = const_of(w)
-        need(weights is not None and len(w.uses()) == 1, "its weights are not its own", w)
+        need(weights is not None and len(w.uses()) == 1, "its weights are computed or shared", w)
         assert weights is not None
         scale = _per_channel(layer.other, layer.node)
         need(np.isfinite(scale).all(), "the scale is not finite", layer.other)
-        need(node.op_type == "Mul" or scale.all(), "it is divided by 0", layer.other)
+        need(node.op_type == "Mul" or scale.all(), "it divides by 0", layer.other)
         combine = np.multiply if node.op_type == "Mul" else np.divide
         rows, factor = channel_rows(layer.node, weights), combine(1.0, scale)
         need(keeps_digits(rows, factor), "the convolution may be exact", w)
@@ -127,8 +129,8 @@ class FoldScaleIntoConv(Rule):
 
 
 def _columns(scale: np.ndarray, convolution: oir.Node, weights: np.ndarray) -> np.ndarray:
-    """A number for each channel of the results in a shape that stands beside the weights: their
-    first axis, or of a ConvTranspose the second, for each group of its first."""
+    """One number for each output channel, in a shape that broadcasts to the weights: along their
+    first axis, or for each group along the second one of a ConvTranspose."""
     spatial = (1,) * (weights.ndim - 2)
     if convolution.op_type == "Conv":
         return scale.reshape(-1, 1, *spatial)
@@ -141,9 +143,9 @@ def _columns(scale: np.ndarray, convolution: oir.Node, weights: np.ndarray) -> n
 class FoldBiasIntoConv(Rule):
     """Add(Conv(x, w, b), c) -> Conv(x, w, b + c), and so for Sub, and ConvTranspose
 
-    Legal for constants b and c, c with a number for each channel, where nothing else reads what
-    the convolution gives. Without a b, c may be a vector that was computed, if it is added. No
-    digits are lost: the weights stay, and runtimes add the bias to the finished sum.
+    Legal for constants b and c, one number of c for each channel, if nothing else reads the result
+    of the convolution. Without b, an added c may be a computed vector. No digits are lost: the
+    weights stay, and runtimes add the bias to the finished sum.
     """
 
     name = "fold-bias-into-conv"
@@ -162,7 +164,7 @@ class FoldBiasIntoConv(Rule):
 
 
 def _vector(value: oir.Value, convolution: oir.Node) -> oir.Value | None:
-    """The vector that was reshaped to a number for each channel, if it was."""
+    """The vector behind a Reshape to one number for each channel, if there is one."""
     if value.const_value is not None:
         return None
     vector = source_of(value, *RESHAPES)

@@ -1,8 +1,8 @@
 """LayerNormalization and RMSNormalization.
 
-The runtime computes the variance as the mean of squared differences, which is never less exact
-than the difference of E[x²] and E[x]², and often much more. Where squares overflow, of numbers from
-1.8e19 on in f32, the one may give NaN where the other gives 0.
+The runtime computes the variance as the mean of squared differences. That is never less exact than
+E[x²] - E[x]², and often much more exact. Where squares overflow, from 1.8e19 on in f32, one may
+give NaN where the other gives 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import Dim, Shape, const_ints, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
 from hlo2onnx.raising.patterns import As, Bindings, Either, Extreme, Name, Op, Product, Sum, match
 from hlo2onnx.raising.rules.nn.softmax import reduction_of
 
@@ -24,7 +24,7 @@ SINGLE_PRECISION = frozenset({oir.DataType.FLOAT, oir.DataType.FLOAT16})
 
 
 def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value | None]]:
-    """(a, v, s) for every way to see the node as a / sqrt(v) or a / sqrt(v) * s."""
+    """(a, v, s) for every match of the node with a / sqrt(v) or a / sqrt(v) * s."""
     left, right = operands(node)
     if node.op_type == "Div":
         variance = source_of(right, "Sqrt")
@@ -72,41 +72,47 @@ _CENTRED = Op("Sub", _X, _MEAN)
 _DIFFERENCE = As("difference", _CENTRED)
 _PLAIN = Either(_FAST, Op("ReduceMean", Product(_DIFFERENCE, _DIFFERENCE), Name("axes")))
 VARIANCE = Either(Extreme("Max", 0.0, _PLAIN), Op("Relu", _PLAIN), _PLAIN)
-"""The two ways to compute a variance: the latter names the `difference`."""
+"""The two forms of a variance. The second one names the `difference`."""
 
 
 MOST_TERMS = 1 << 17
-"""Of more numbers normalized together the running sums of the kernels lose digits: 6e-6 at 200,000,
-1.5e-4 at 2,000,000."""
+"""Terms of a normalization beyond which the running sums of the kernels lose digits: 6e-6 at
+200,000, 1.5e-4 at 2,000,000."""
 
 
 def need_few_terms(dims: Sequence[Dim]) -> None:
-    """Refuses where so much is normalized together that the kernels lose digits; how much runs
-    along symbolic axes is not known."""
+    """Refuses so many terms that the kernels lose digits. Symbolic extents count as 1."""
     terms = math.prod(dim for dim in dims if isinstance(dim, int))
-    need(terms <= MOST_TERMS, "the kernel's sums of so many terms lose digits")
+    need(terms <= MOST_TERMS, "the kernel's sum of so many terms loses digits")
 
 
 def _trailing(x: oir.Value, axes: tuple[int, ...]) -> Shape:
-    """The shape of what is normalized together: the last axes."""
+    """The extents of the normalized axes, which are the last ones."""
     count = len(axes)
-    need(count and axes == tuple(range(rank_of(x) - count, rank_of(x))), "not over the last axes")
+    need(
+        count and axes == tuple(range(rank_of(x) - count, rank_of(x))),
+        "its axes are not the last ones",
+    )
     dims = shape_of(x)[rank_of(x) - count :]
     need_few_terms(dims)
     return dims
 
 
 def _need_beside(value: oir.Value, x: oir.Value, axes: tuple[int, ...]) -> None:
-    """Refuses a statistic over these axes that does not stand beside what it is of."""
+    """Refuses a statistic over these axes that does not broadcast to x."""
     kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
     beside = shape_of(value) == kept or set(shape_of(value)) <= {1}
-    need(beside and rank_of(value) <= rank_of(x), "it does not stand beside what it is of", value)
+    need(
+        beside and rank_of(value) <= rank_of(x),
+        "the statistic does not broadcast to its operand",
+        value,
+    )
 
 
 def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Value) -> oir.Value:
-    """A scale or bias in the shape of what is normalized together; ones for none."""
+    """A scale or bias in the shape of the normalized axes; ones for None."""
     static = [dim for dim in dims if isinstance(dim, int)]
-    need(len(static) == len(dims), "how much is normalized together is not known")
+    need(len(static) == len(dims), "a normalized extent is not known")
     if value is None:
         return b.const(np.ones(static, dtype_of(like).numpy()))
     number = const_number(value)
@@ -126,8 +132,8 @@ _ADDED = Either(Sum(_PRODUCT, _BIAS), Op("Sub", _BIAS, _PRODUCT), _PRODUCT)
 class CenterBeforeScale(Rule):
     """x * f + (b - mean(x) * f) -> (x - mean(x)) * f + b
 
-    As Keras writes its normalizations. What is computed is more exact, by the digits that x and
-    its mean share. The mean, and f a second time, may have been reshaped before they meet.
+    Keras writes normalizations like this. The result is more exact by the digits that x and its
+    mean share. Reshapes may stand between the mean, or the second f, and the sum.
     """
 
     name = "center-before-scale"
@@ -154,14 +160,14 @@ class CenterBeforeScale(Rule):
                     normal = b.Mul(b.Sub(x, mean), factor)
                     bias = second.get("bias")
                     return normal if bias is None else b.Add(normal, _moved(bias, inner, shift, b))
-        raise Refusal("it is no scaled difference", node)
+        raise Refusal("it is not a scaled difference", node)
 
 
 def _moved(bias: oir.Value, inner: oir.Value, shift: oir.Value, b: Rewriter) -> oir.Value:
-    """A bias of a sum as it is added after that was reshaped.
+    """A bias inside a reshaped sum, as it is added to the reshaped sum.
 
     Raises:
-        Refusal: It stands beside more than the first axis.
+        Refusal: It broadcasts along other axes than the first.
     """
     if inner is shift:
         return bias
@@ -179,50 +185,53 @@ def _both_orders(product: Bindings) -> tuple[tuple[oir.Value, oir.Value], ...]:
 
 
 def _sign(value: oir.Value, negative: bool, b: Rewriter) -> oir.Value:
-    """The value, or what it is the negative of.
+    """The value, or the operand of its Neg.
 
     Raises:
-        Refusal: It is the negative of nothing.
+        Refusal: A Neg is needed, and there is none.
     """
     if not negative:
         return value
-    positive = needed(source_of(unshaped(value), "Neg"), "it is added", value)
+    positive = needed(source_of(unshaped(value), "Neg"), "it is not subtracted", value)
     return b.reshape(positive, shape_of(value))
 
 
 def _beside(mean: oir.Value, beside: oir.Value, x: oir.Value, factor: oir.Value) -> oir.Value:
-    """The mean of x, which stands beside one view of a factor, as it stands beside another one.
+    """The mean of x in a form that broadcasts to `factor`, from a mean that broadcasts to another
+    view of it.
 
     Raises:
-        Refusal: It is something else, or it is not known to.
+        Refusal: The value is not such a mean, or may not broadcast alike.
     """
-    averaged = _data(mean).producer()
-    need(averaged is not None and averaged.op_type == "ReduceMean", "it is no mean", mean)
-    assert averaged is not None
-    need(_data(first(averaged)) is _data(x), "it is the mean of something else", mean)
+    averaged = needed(maker_of(_data(mean), "ReduceMean"), "it is no mean", mean)
+    need(_data(first(averaged)) is _data(x), "it is the mean of another value", mean)
     if beside is factor:
         return mean
     kept = averaged.outputs[0]
     need(unshaped(mean) is kept and first(averaged) is x, "it is the mean of another view", mean)
-    need(_repeats(kept, factor) and _repeats(mean, beside), "it stands beside it otherwise", mean)
+    need(
+        _repeats(kept, factor) and _repeats(mean, beside),
+        "the mean broadcasts to other elements",
+        mean,
+    )
     return kept
 
 
 def _need_in_place(
     inner: oir.Value, shift: oir.Value, beside: oir.Value, factor: oir.Value
 ) -> None:
-    """Refuses a product, or its sum with a bias, that a view puts beside other elements than those
-    that the factor stands beside."""
+    """Refuses a reshaped product, or its sum with a bias, that meets other elements than those of
+    the factor."""
     if inner is shift and beside is factor:
         return
     rank = max(rank_of(shift), rank_of(factor))
     dims, own = ((1,) * (rank - rank_of(x)) + shape_of(x) for x in (shift, factor))
     same = dims == own and shape_of(inner) == shape_of(beside)
-    need(same, "the product stands beside it otherwise", shift)
+    need(same, "the product meets other elements", shift)
 
 
 def _repeats(x: oir.Value, y: oir.Value) -> bool:
-    """Whether x beside y means each element of x beside some that follow each other in y."""
+    """Whether x broadcasts to y such that each element of x meets consecutive elements of y."""
     dims = shape_of(y)
     if rank_of(x) > len(dims):
         return False
@@ -232,14 +241,14 @@ def _repeats(x: oir.Value, y: oir.Value) -> bool:
 
 
 def unshaped(value: oir.Value) -> oir.Value:
-    """What was reshaped, however often."""
+    """The value before all its Reshapes."""
     while (source := source_of(value, *RESHAPES)) is not None:
         value = source
     return value
 
 
 def _data(value: oir.Value) -> oir.Value:
-    """What a value was before it was moved about."""
+    """The value before all its Reshapes and Transposes."""
     while (source := source_of(value, *RESHAPES, "Transpose")) is not None:
         value = source
     return value
@@ -248,8 +257,8 @@ def _data(value: oir.Value) -> oir.Value:
 class LayerNormalization(Rule):
     """(x - mean(x)) / sqrt(var(x) + e) * s -> LayerNormalization(x, s, epsilon=e)
 
-    Legal over trailing axes, for statistics that stand beside x, be the variance the mean of
-    squared differences or max(0, mean(x²) - mean(x)²), which the runtime computes more exactly.
+    Legal over trailing axes, if the statistics broadcast to x. The variance is the mean of squared
+    differences, or max(0, mean(x²) - mean(x)²), which the runtime computes more exactly.
     """
 
     name = "layer-normalization"
@@ -264,25 +273,25 @@ class LayerNormalization(Rule):
             need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
             variance, epsilon = with_epsilon(root)
             squares = needed(
-                match(VARIANCE, variance), "it is not divided by a deviation", variance
+                match(VARIANCE, variance), "it is not divided by a standard deviation", variance
             )
             same = squares["x"] is x and squares["mean"] is mean
-            need(same, "the deviation is of something else", variance)
+            need(same, "the deviation is of another value", variance)
             axes = reduction_of(mean, "ReduceMean", x)
             need(
                 constant_axes(squares["axes"], rank_of(x)) == axes,
-                "mean and deviation are of other axes",
+                "mean and deviation have different axes",
             )
             dims = _trailing(x, axes)
             _need_beside(root, x, axes)
             need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
             parameter = _parameter(b, scale, dims, x)
             return b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
-        raise Refusal("nothing centred is divided by a root", node)
+        raise Refusal("no centered value is divided by a root", node)
 
 
 def constant_axes(axes: oir.Value, rank: int) -> tuple[int, ...] | None:
-    """The axes an operand lists, not negative and in order; None if they are computed."""
+    """The listed axes, non-negative and sorted; None if they are computed."""
     known = const_ints(axes)
     return None if known is None else tuple(sorted(axis % rank for axis in known))
 
@@ -296,7 +305,11 @@ class RMSNormalization(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for x, root, scale in _factors(node):
             need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
-            need(b.supports("RMSNormalization", dtype_of(x)), "the opset has none", node)
+            need(
+                b.supports("RMSNormalization", dtype_of(x)),
+                "the opset has no RMSNormalization",
+                node,
+            )
             squares, epsilon = with_epsilon(root)
             found = match(Op("ReduceMean", Product(_X, _X), Name("axes")), squares)
             if found is None or found["x"] is not x:
@@ -310,14 +323,14 @@ class RMSNormalization(Rule):
             return b.RMSNormalization(
                 x, _parameter(b, scale, dims, x), axis=-len(axes), epsilon=epsilon
             )
-        raise Refusal("nothing is divided by the root of its mean square", node)
+        raise Refusal("no value is divided by the root of its mean square", node)
 
 
 class LayerNormalizationAffine(Rule):
     """LayerNormalization(x, 1) * s + b -> LayerNormalization(x, s, b), and so RMSNormalization
 
-    Legal for s and b in the shape of what is normalized together, where nothing else reads the
-    normalized values.
+    Legal for s and b in the shape of the normalized axes, if nothing else reads the normalized
+    values.
     """
 
     name = "layer-normalization-affine"
@@ -335,13 +348,13 @@ class LayerNormalizationAffine(Rule):
             assert x is not None and scale is not None
             dims = shape_of(scale)
             need(shape_of(x) == shape_of(node.outputs[0]), "the parameter decides the shape", node)
-            need(not bias, "it has a bias already", normal)
+            need(not bias, "it already has a bias", normal)
             parameters = [scale, _parameter(b, parameter, dims, x)]
             if node.op_type == "Mul":
                 known = b.facts.constant(scale)
-                need(known is not None and (known == 1).all(), "it has a scale already", normal)
+                need(known is not None and (known == 1).all(), "it already has a scale", normal)
                 del parameters[0]
             else:
-                need(normal.op_type == "LayerNormalization", "it takes no bias", normal)
+                need(normal.op_type == "LayerNormalization", "the operator takes no bias", normal)
             return b.like(normal, [x, *parameters])
-        raise Refusal("nothing normalized is read", node)
+        raise Refusal("no operand is normalized", node)

@@ -1,7 +1,7 @@
-"""Transposes around MatMul: the product of the transposed operands, in the other order.
+"""Transposes around MatMul: products of transposed operands in the other order.
 
-What einsum asks for is often the other way round than the operands stand: scores of attention come
-out as keys by queries. Transposing the product moves it whole; its factors are transposed already.
+Einsum often asks for the transposed product, such as attention scores of keys by queries.
+Transposing the product moves all of it; its factors are often transposed anyway.
 """
 
 from __future__ import annotations
@@ -9,30 +9,28 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import Shape, rank_of, shape_of
-from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.views import RESHAPES, first, operands, reshaped, source_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, reshaped, source_of
 from hlo2onnx.raising.rules.shapes.transpose import splits
 
 
 class _Split:
-    """A product, the axes of which a Reshape may have split, and those axes in a Transpose.
+    """A product whose axes a Reshape may have split.
 
     Attributes:
         left, right: Its operands.
-        batch, rows, columns: The axes that each of the product's own was split into; those of the
-            batch one by one.
+        batch, rows, columns: The axes that the product's axes are split into; one for each axis
+            of the batch.
     """
 
     def __init__(self, value: oir.Value) -> None:
         whole = source_of(value, *RESHAPES)
         product = value if whole is None else whole
-        node = product.producer()
-        need(node is not None and node.op_type == "MatMul", "no product is transposed", value)
-        assert node is not None
+        node = needed(maker_of(product, "MatMul"), "its operand is not a product", value)
         need(len(product.uses()) == 1 and len(value.uses()) == 1, "others read the product", node)
-        need(not value.is_graph_output(), "it is a result", value)
+        need(not value.is_graph_output(), "it is an output of the model", value)
         left, right = operands(node)
-        need(rank_of(left) == rank_of(right) > 1, "its operands have batches of their own", node)
+        need(rank_of(left) == rank_of(right) > 1, "only one operand has a batch", node)
         need(shape_of(left)[:-2] == shape_of(right)[:-2], "a batch is repeated", node)
         self.left, self.right = left, right
         self.shape = shape_of(value)
@@ -42,7 +40,7 @@ class _Split:
 
 
 def _is_transposed(value: oir.Value) -> bool:
-    """Whether a Transpose of the value merges with what makes it."""
+    """Whether a Transpose of the value merges with its producer."""
     while (source := source_of(value, *RESHAPES)) is not None:
         value = source
     node = value.producer()
@@ -55,8 +53,8 @@ def _swapped(value: oir.Value, b: Rewriter) -> oir.Value:
 
 
 def _permuted(product: _Split, columns: list[int], b: Rewriter) -> oir.Value | None:
-    """The right operand transposed, with its columns in this order; None where they were not
-    joined in one node of the axes that the product was split into."""
+    """The right operand transposed, with its columns in this order; None unless one Reshape joins
+    the columns of the axes that the product is split into."""
     parts, whole = source_of(product.right, *RESHAPES), shape_of(product.right)
     dims: Shape = tuple(product.shape[axis] for axis in product.columns)
     if parts is None or columns == product.columns or shape_of(parts) != (*whole[:-1], *dims):
@@ -72,9 +70,9 @@ def _permuted(product: _Split, columns: list[int], b: Rewriter) -> oir.Value | N
 class MatMulTranspose(Rule):
     """Transpose(MatMul(x, y)), columns before rows -> MatMul(Transpose(y), Transpose(x))
 
-    Also where a Reshape has split rows or columns in between; columns that were joined of the same
-    axes are joined in the order that is asked for. Legal for any operands; done for those that are
-    transposed already, or constant, as these Transposes vanish.
+    A Reshape may split rows or columns in between. Columns joined from the same axes are joined in
+    the requested order. Legal for any operands. Done if the operands are already transposed or
+    constant, so that their Transposes vanish.
     """
 
     name = "matmul-transpose"
@@ -107,7 +105,7 @@ class MatMulTranspose(Rule):
 class TransposeBeforeCollapse(Rule):
     """Transpose(Reshape(Transpose(x))) -> Reshape(Transpose(x)) where the Reshape only joins axes
 
-    Legal as axes that are joined stay side by side.
+    Legal as joined axes stay next to each other.
     """
 
     name = "transpose-before-collapse"
@@ -118,7 +116,11 @@ class TransposeBeforeCollapse(Rule):
         joined = first(node)
         parts = source_of(joined, *RESHAPES)
         x = None if parts is None else source_of(parts, "Transpose")
-        need(x is not None and len(joined.uses()) == 1, "nothing transposed was joined", node)
+        need(
+            x is not None and len(joined.uses()) == 1,
+            "no transposed value is reshaped for it alone",
+            node,
+        )
         assert parts is not None
         groups = splits(shape_of(joined), shape_of(parts))
         order = [axis for place in node.attributes["perm"].as_ints() for axis in groups[place]]

@@ -1,4 +1,4 @@
-"""Gradients of pools: sums of windows that hold one element each."""
+"""Gradients of pools: window sums with one element in each window."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hlo2onnx.raising.rules.shapes.transpose import splits
 class PoolingGradient(Rule):
     """Conv(x with gaps of zeros, ones) -> x + 0, each element repeated as often as windows see it
 
-    So is the gradient of an average pool: sums over windows as wide as the gaps let one element
-    into. Legal where the windows of each channel are summed alone, in steps of 1, and the gaps and
-    edges leave every window exactly one element. Adding 0 makes +0 of -0, as the sum did.
+    The gradient of an average pool sums windows as wide as the gaps, each of which holds one
+    element. Legal if the windows of each channel are summed separately, in steps of 1, and every
+    window holds exactly one element. Adding 0 turns -0 into +0, as the sum did.
     """
 
     name = "pooling-gradient"
@@ -37,7 +37,7 @@ class PoolingGradient(Rule):
         for axis, width in zip(perm, window, strict=True):
             alone = (found.steps[axis], found.starts[axis]) == (width, width - 1)
             whole = dims[axis] == found.dims[axis] * width + width - 1
-            need(alone and whole, "a window has not one element", node)
+            need(alone and whole, "a window does not hold exactly one element", node)
         x = b.Add(b.reshape(found.x, found.dims), found.zero)
         x = b.transpose(x, perm)
         for place, (axis, width) in enumerate(zip(perm, window, strict=True)):
@@ -48,19 +48,23 @@ class PoolingGradient(Rule):
 
 
 def _window_of_ones(node: oir.Node) -> Dims:
-    """The extents of the windows that a convolution sums channel by channel.
+    """The window extents of a convolution that sums each channel.
 
     Raises:
-        Refusal: It does something else.
+        Refusal: It computes something else.
     """
     x, weights, *bias = node.inputs
     assert x is not None
     array, dims = const_of(weights), static_shape(x)
-    need(array is not None and dims and not node.domain and not any(bias), "it is no sum", node)
+    need(
+        array is not None and dims and not node.domain and not any(bias),
+        "its weights are not ones",
+        node,
+    )
     assert array is not None and dims is not None
     groups = node.attributes.get_int("group", 1)
     alone = array.shape[:2] == (dims[1], 1) and groups == dims[1]
-    need(alone and (array == 1).all(), "it is no sum of each channel's windows", node)
+    need(alone and (array == 1).all(), "it does not sum each channel", node)
     for name, plain in (("strides", 1), ("dilations", 1), ("pads", 0)):
         need(set(node.attributes.get_ints(name, [plain])) == {plain}, f"it has {name}", node)
     need(node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET", "it is padded", node)
@@ -69,7 +73,7 @@ def _window_of_ones(node: oir.Node) -> Dims:
 
 @dataclass(frozen=True)
 class _Spread:
-    """An array of these extents, its elements so far apart, from so far on; zeros in between."""
+    """An array of these extents whose elements have gaps of zeros between them."""
 
     x: oir.Value
     dims: Dims
@@ -79,11 +83,11 @@ class _Spread:
 
 
 def _spread(value: oir.Value) -> _Spread:
-    """What was given gaps, as the handler of `pad` does: axes (n, 1) are padded to (m, step), those
-    read as one axis, of which a part is cut out.
+    """The array before the gaps, as the handler of `pad` makes them: axes (n, 1) are padded to (m,
+    step), joined to one axis, and sliced.
 
     Raises:
-        Refusal: It is no such value.
+        Refusal: It has no such gaps.
     """
     whole, cuts = _cut(value)
     tiles = source_of(whole, *RESHAPES)
@@ -96,7 +100,7 @@ def _spread(value: oir.Value) -> _Spread:
     sizes = static_shape(x) or ()
     dims, starts, steps = [], [], []
     for axis, group in enumerate(splits(after, before)):
-        need(len(group) == 1 or (len(group) == 2 and sizes[group[1]] == 1), "no gaps", value)
+        need(len(group) == 1 or (len(group) == 2 and sizes[group[1]] == 1), "it has no gaps", value)
         step = before[group[1]] if len(group) == 2 else 1
         within = low[group[1]] if len(group) == 2 else 0
         dims.append(sizes[group[0]])
@@ -106,14 +110,18 @@ def _spread(value: oir.Value) -> _Spread:
 
 
 def _cut(value: oir.Value) -> tuple[oir.Value, dict[int, int]]:
-    """What the value is a Slice of in steps of 1, and where along each axis it starts."""
+    """The operand of a Slice in steps of 1, and its start along each axis."""
     whole, node = source_of(value, "Slice"), value.producer()
     if whole is None or node is None:
         return value, {}
     rank = rank_of(whole)
     starts, axes = const_ints(node.inputs[1]), const_ints(node.inputs[3])
     steps = const_ints(node.inputs[4]) if len(node.inputs) == 5 else (1,)
-    need(starts is not None and axes is not None and set(steps or ()) == {1}, "it jumps", value)
+    need(
+        starts is not None and axes is not None and set(steps or ()) == {1},
+        "its step is not 1",
+        value,
+    )
     assert starts is not None and axes is not None
-    # A start that counts from the end leaves less than a window, which the caller refuses.
+    # A negative start leaves less than a window, which the caller refuses.
     return whole, {axis % rank: start for axis, start in zip(axes, starts, strict=True)}

@@ -1,10 +1,10 @@
-"""Resampled images: products with interpolation matrices, and Gathers of repeated rows, -> Resize.
+"""Resampled images: products with interpolation matrices and Gathers of repeated rows -> Resize.
 
 `jax.image.resize` multiplies each axis by a matrix of weights (linear, cubic and others), or
-gathers along it (nearest). In between XLA's dot_general leaves Transposes and Reshapes. A chain of
-such steps is read as a whole: which axis of its operand each of them resamples.
+gathers along it (nearest). XLA's dot_general leaves Transposes and Reshapes in between. The rules
+read the whole chain and find the axis of its operand that each step resamples.
 
-What ONNX Runtime 1.31 takes, two threads, products of matrices between channels-second arrays as 1:
+Time in ONNX Runtime 1.31, two threads, relative to products of matrices with channels second:
 
     [1,64,8,8] -> 16 x 16     linear 1.9   antialiased 2.5   cubic 2.9   nearest 0.24 (of Gathers)
     [1,32,32,32] -> 64 x 64   linear 2.3   antialiased 3.6   cubic 3.8   nearest 0.14
@@ -13,9 +13,9 @@ What ONNX Runtime 1.31 takes, two threads, products of matrices between channels
     [1,3,112,112] -> 224 x 224 linear 0.8  antialiased 1.1   cubic 1.4   nearest 0.14
     [1,3,224,224] -> 112 x 112 linear 0.2  antialiased 0.7   cubic 1.1   nearest 0.18
 
-A cubic Resize without antialias takes 80 to 1,350 times as long (enlarging, it is the same with).
-With channels last, a linear Resize takes 0.1 to 0.9 of the products. A Resize with `axes` beside a
-Transpose fails to load: ONNX Runtime moves the Transpose and not the axes.
+A cubic Resize without antialias takes 80 to 1,350 times as long; for enlarging, antialias gives the
+same numbers. With channels last, a linear Resize takes 0.1 to 0.9 of the products. A Resize with
+`axes` next to a Transpose fails to load: ONNX Runtime moves the Transpose, not the axes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hlo2onnx.raising.match.axis_layouts import (
     moved,
     repeated,
 )
-from hlo2onnx.raising.match.views import RESHAPES, first, operands
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
 from hlo2onnx.raising.rules.nn.resize_weights import (
     LINEAR,
@@ -58,7 +58,7 @@ class Step:
     """One axis of a tensor resampled: by a matrix [before, after], or by the index of each element.
 
     Attributes:
-        modes: What a Resize of these extents may be to do the same.
+        modes: The modes of Resize that do the same.
     """
 
     node: oir.Node
@@ -70,18 +70,18 @@ class Step:
 
 
 class _Resample(Rule, ABC):
-    """Several steps along different axes become one operator, or lose the moves in between."""
+    """Replaces steps along different axes by one operator, or removes the moves between them."""
 
     @abstractmethod
     def step_of(self, node: oir.Node) -> Step | None:
-        """The axis that a node resamples, if it does."""
+        """The axis that a node resamples, if any."""
 
     @abstractmethod
     def made(self, steps: dict[int, Step], x: oir.Value, moves: int, b: Rewriter) -> oir.Value:
         """x with these axes resampled; `moves` Transposes and Reshapes were between the steps.
 
         Raises:
-            Refusal: It is better as it is.
+            Refusal: The steps are faster as they are.
         """
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -95,7 +95,7 @@ class _Resample(Rule, ABC):
             need(len(steps) > 1, "a single axis is resampled", node)
             y = self.made(steps, _operand(chain[start]), moves, b)
             return laid_out(y, layout, shape_of(node.outputs[0]), b)
-        raise Refusal("the axes it resamples are not those of one tensor", node)
+        raise Refusal("the steps do not resample different axes of one tensor", node)
 
     def _chain(self, node: oir.Node) -> list[Step | oir.Node]:
         """The steps and moves that lead to a node, from the first step or move on."""
@@ -115,8 +115,8 @@ def _operand(link: Step | oir.Node) -> oir.Value:
 
 
 def _read(chain: Sequence[Step | oir.Node]) -> tuple[dict[int, Step], Layout, int] | None:
-    """The axes of a chain's operand that its steps resample, the layout of its result, and how many
-    moves are in it; None if the moves split axes or a step resamples several at once."""
+    """The axes that a chain resamples, the layout of its result, and the number of moves; None if
+    moves split axes or a step resamples several."""
     layout = layout_of(_operand(chain[0]))
     steps: dict[int, Step] = {}
     moves = 0
@@ -140,11 +140,11 @@ class ResizeOperator(_Resample):
     """MatMul(h, Reshape(MatMul(x, w))) -> Resize(x), h and w weights of a linear or cubic
     interpolation along two axes or more, the moves between them behind it
 
-    Legal where the weights are those of ONNX's Resize within 1e-6, computed in f64, and where its
-    coordinates are exact in f32. Where products of matrices are faster (see above) these stay, or
-    become MatMul(h, MatMul(x, w)) over the last axes of x. So does what Resize has no mode for, as
-    Lanczos, if the weights for each element sum to 1. NaN and infinities, which in a product with 0
-    make NaN of whole rows, stay where they are.
+    Legal if the weights are those of ONNX's Resize within 1e-6, computed in f64, and its
+    coordinates are exact in f32. If products of matrices are faster (see the table in the source),
+    they stay or become MatMul(h, MatMul(x, w)) over the last axes of x. So do weights without a
+    mode of Resize, such as Lanczos, if they sum to 1 for each element. Infinities and NaN affect
+    single elements only; in a product they make whole rows NaN.
     """
 
     name = "resize"
@@ -185,7 +185,7 @@ class ResizeOperator(_Resample):
 class NearestResize(_Resample):
     """Gather(Gather(x, rows), columns) -> Resize(x, mode="nearest"), moves in between behind it
 
-    Legal where the constant indices are those of ONNX's Resize, whose coordinates are exact.
+    Legal if the constant indices are those of ONNX's Resize, and its coordinates are exact.
     """
 
     name = "nearest-resize"
@@ -218,8 +218,8 @@ class RepeatToResize(Rule):
     """Reshape(Expand(Reshape(x))) -> Resize(x, mode="nearest") where each element is repeated along
     two axes, as jnp.repeat does, the moves in between behind it
 
-    Legal where the axes are those of images: the last two of four or those before the last, both
-    repeated at least twice.
+    Legal for the axes of images, the last two of four or the two before the last, each repeated at
+    least twice.
     """
 
     name = "repeat-to-resize"
@@ -228,7 +228,7 @@ class RepeatToResize(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         maker = first(node).producer()
-        need(maker is not None and maker.op_type == "Expand", "nothing is repeated", node)
+        need(maker is not None and maker.op_type == "Expand", "its operand is not repeated", node)
         chain = [node]
         while (here := first(chain[0]).producer()) is not None and len(chain) < MAX_CHAIN:
             if not (is_move(here) or here.op_type == "Expand"):
@@ -244,7 +244,11 @@ class RepeatToResize(Rule):
             sizes = {axis: n for axis, n in enumerate(layout.extents) if n != shape_of(x)[axis]}
             whole = {axis: n for axis, n in sizes.items() if isinstance(n, int)}
             need(len(sizes) == len(whole) == 2, "it does not repeat along two axes", node)
-            need(rank_of(x) == 4 and _takes(NEAREST, sorted(sizes), 4), "they are no image's", node)
+            need(
+                rank_of(x) == 4 and _takes(NEAREST, sorted(sizes), 4),
+                "the axes are not those of images",
+                node,
+            )
             need(b.supports(NEAREST.key, dtype_of(x)), "there is no kernel", node)
             for axis, size in whole.items():
                 before = shape_of(x)[axis]
@@ -252,21 +256,21 @@ class RepeatToResize(Rule):
                 index = np.arange(size) // (size // before)
                 need(index_modes(index, before), "the coordinates are not exact", node)
             return laid_out(_resize(x, whole, NEAREST, b), layout, shape_of(node.outputs[0]), b)
-        raise Refusal("it repeats otherwise", node)
+        raise Refusal("it repeats in another way", node)
 
 
 _F32 = oir.DataType.FLOAT
 
 
 def _common_mode(steps: Iterable[Step]) -> Mode | None:
-    """The simplest mode that is right along all axes."""
+    """The simplest mode that fits all axes."""
     first_step, *others = steps
     shared = (mode for mode in first_step.modes if all(mode in step.modes for step in others))
     return next(shared, None)
 
 
 def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value) -> bool:
-    """Whether a Resize takes no more than a quarter longer than products of matrices would."""
+    """Whether a Resize takes at most a quarter longer than products of matrices."""
     if mode == NEAREST or (
         mode.is_plain_linear and _takes(mode, sorted(steps), rank_of(x)) == "last"
     ):
@@ -291,7 +295,7 @@ def _work(rows: Sequence[int], columns: Sequence[int]) -> float:
 
 
 def _takes(mode: Mode, axes: Sequence[int], rank: int) -> str | None:
-    """How ONNX Runtime takes these axes: with channels "first", "last", or not at all."""
+    """The layout in which ONNX Runtime resizes these axes: channels "first", "last", or None."""
     if list(axes) == list(range(rank - len(axes), rank)) and (rank in (2, 4) or mode == NEAREST):
         return "first"
     if len(axes) == 2 and rank == 4 and list(axes) == [1, 2]:
@@ -300,7 +304,7 @@ def _takes(mode: Mode, axes: Sequence[int], rank: int) -> str | None:
 
 
 def _to_the_end(axes: Sequence[int], rank: int) -> list[int]:
-    """The permutation that moves axes behind the others."""
+    """The permutation that moves these axes to the end."""
     return [axis for axis in range(rank) if axis not in axes] + list(axes)
 
 
@@ -316,8 +320,7 @@ def _products(
 
 
 def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir.Value:
-    """x with axes of these sizes, transposed before and after where ONNX Runtime does not take the
-    axes there."""
+    """x with axes of these sizes, with Transposes around it if ONNX Runtime needs other axes."""
     if rank_of(x) == 3:  # one image
         batch = b.unsqueeze(x, [0])
         resized = _resize(batch, {axis + 1: size for axis, size in sizes.items()}, mode, b)
@@ -329,7 +332,7 @@ def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir
     if _takes(mode, axes, rank) is None:
         perm = _to_the_end(axes, rank)
         ends = range(rank - len(axes), rank)
-        need(_takes(mode, list(ends), rank) is not None, "of this rank Resize is not right", x)
+        need(_takes(mode, list(ends), rank) is not None, "Resize is wrong for this rank", x)
     x = b.transpose(x, perm)
     dims = [sizes.get(axis, shape_of(x)[place]) for place, axis in enumerate(perm)]
     known = [dim for dim in dims if isinstance(dim, int)]
@@ -343,10 +346,10 @@ def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir
 
 
 def _scales(before: Shape, after: Sequence[Dim]) -> np.ndarray:
-    """How much longer each axis becomes, where not all extents are known.
+    """The scale of each axis, for shapes that are not all known.
 
     Raises:
-        Refusal: An extent computed with it would be another.
+        Refusal: An extent computed from the scale would differ.
     """
     scales = np.ones(len(before), np.float32)
     for axis, (old, new) in enumerate(zip(before, after, strict=True)):
@@ -359,8 +362,8 @@ def _scales(before: Shape, after: Sequence[Dim]) -> np.ndarray:
 class SinkTransposeResize(Rule):
     """Resize(Transpose(x)) -> Transpose(Resize(x)) where channels are second in x
 
-    Legal where the axes resized are the last two of x. Where products of matrices are faster than
-    a linear Resize with channels second, these.
+    Legal if the resized axes are the last two of x. Uses products of matrices if they are faster
+    than a linear Resize with channels second.
     """
 
     name = "sink-transpose-resize"
@@ -369,9 +372,7 @@ class SinkTransposeResize(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         view = first(node)
-        moved = view.producer()
-        need(moved is not None and moved.op_type == "Transpose", "nothing is transposed", node)
-        assert moved is not None
+        moved = needed(maker_of(view, "Transpose"), "its operand is not transposed", node)
         x, perm = first(moved), list(moved.attributes["perm"].as_ints())
         before, after = (
             shape_of(x),

@@ -1,4 +1,4 @@
-"""The weights of ONNX's Resize: which of its modes, if any, a matrix or an index is."""
+"""The weights of ONNX's Resize: the modes that a matrix or an index matches."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, Final
 import numpy as np
 
 TOLERANCE: Final = 1e-6
-"""How far weights may be from those of Resize, and its coordinates in f32 from those in f64."""
+"""Tolerance of weights, and of coordinates in f32."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """Attributes of a Resize, and what it costs.
+    """Attributes of a Resize, and its cost.
 
     Attributes:
-        least_work: Multiplications for each element of the result, as products of matrices, from
+        least_work: Multiplications of the matrix products for each element of the result, from
             which on ONNX Runtime's kernel is about as fast.
     """
 
@@ -29,7 +29,7 @@ class Mode:
 
     @property
     def key(self) -> str:
-        """What `Target.supports` is to be asked about."""
+        """The key for `Target.supports`."""
         kind = [] if self.mode == "nearest" else [self.mode]
         parts = [*kind, *(["antialias=1"] if self.antialias else [])]
         return f"Resize[{','.join(parts)}]" if parts else "Resize"
@@ -41,7 +41,7 @@ class Mode:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Those of the node, which jax.image.resize's numbers ask for."""
+        """The attributes of the node that give the numbers of jax.image.resize."""
         found: dict[str, Any] = {
             "mode": self.mode,
             "coordinate_transformation_mode": "half_pixel",
@@ -56,11 +56,11 @@ class Mode:
 
 
 NEAREST: Final = Mode("nearest", nearest_mode="round_prefer_ceil")
-"""The element whose square a coordinate is in; of two that it is between, the latter."""
+"""The nearest element; of two equally near ones, the latter."""
 LINEAR: Final = Mode("linear", least_work=96)
 LINEAR_ANTIALIASED: Final = Mode("linear", antialias=True, least_work=400)
 CUBIC: Final = Mode("cubic", antialias=True, least_work=600)
-"""Enlarging, it is the plain one."""
+"""Equal to the plain one for enlarging."""
 
 
 def _triangle(x: np.ndarray) -> np.ndarray:
@@ -82,7 +82,7 @@ KERNELS: Final = MappingProxyType[Mode, Callable[[np.ndarray], np.ndarray]](
 
 def is_resampling(weights: np.ndarray) -> bool:
     """Whether each element of the result is a weighted mean."""
-    # The first column alone settles it for the matrices of most layers.
+    # The first column suffices for the matrices of most layers.
     return all(
         np.allclose(part.sum(axis=0, dtype=np.float64), 1, rtol=0, atol=1e-4)
         for part in (weights[:, :1], weights)
@@ -90,7 +90,7 @@ def is_resampling(weights: np.ndarray) -> bool:
 
 
 def weight_modes(weights: np.ndarray) -> tuple[Mode, ...]:
-    """The modes of Resize that weigh so the elements before (rows) for those after (columns)."""
+    """The modes of Resize with these weights, from elements before (rows) to after (columns)."""
     before, after = weights.shape
     if _coordinates(before, after) is None:
         return ()
@@ -110,11 +110,11 @@ def interpolation(mode: Mode, before: int, after: int) -> np.ndarray:
 
 
 def index_modes(index: np.ndarray, before: int) -> tuple[Mode, ...]:
-    """The mode of Resize that takes these elements, of so many."""
+    """The modes of Resize that take these elements, of so many."""
     places = _coordinates(before, index.size)
     if places is None or not np.array_equal(_at(places), index):
         return ()
-    # In f32 a coordinate may be on the other side of where the next element begins.
+    # In f32 a coordinate may be on the other side of a boundary between elements.
     same = np.array_equal(_at(places - TOLERANCE), _at(places + TOLERANCE))
     is_clear = same or _is_exact(before, index.size)
     return (NEAREST,) if is_clear else ()
@@ -125,15 +125,15 @@ def _at(places: np.ndarray) -> np.ndarray:
 
 
 def _coordinates(before: int, after: int) -> np.ndarray | None:
-    """Where the centres of the elements after are among those before; None where f32 does not
-    tell that within the tolerance, as runtimes compute it."""
+    """The centers of the elements after, in coordinates of those before; None if f32 is not exact
+    enough."""
     places = (np.arange(after) + 0.5) * (before / after) - 0.5
     error = np.abs(_in_single(before, after) - places).max()
     return places if error <= TOLERANCE else None
 
 
 def _is_exact(before: int, after: int) -> bool:
-    """Whether f32 gives the coordinates themselves."""
+    """Whether the coordinates are exact in f32."""
     exact = (2 * np.arange(after) + 1) * before / (2 * after) - 0.5
     return bool(np.array_equal(_in_single(before, after), exact))
 

@@ -1,4 +1,4 @@
-"""Loops over a recurrent cell are LSTM, GRU and RNN."""
+"""Loops over recurrent cells -> LSTM, GRU and RNN."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hlo2onnx.raising.match.rnn_weights import Gate, gate_of
 
 
 class RecurrentRule(Rule):
-    """What the rules of LSTM, GRU and RNN share: they look for a cell in a loop."""
+    """The base of the rules for LSTM, GRU and RNN: finds a cell in a loop."""
 
     anchors = frozenset({"Loop"})
 
     @abstractmethod
     def cell(self, trips: Trips, state: int) -> Cell:
-        """The cell whose state this is.
+        """The cell with this state.
 
         Raises:
             Refusal: There is none.
@@ -38,15 +38,15 @@ class RecurrentRule(Rule):
             dtype = dtype_of(trips.states[state])
             need(b.supports(cell.op_key, dtype), "the target has no such operator", node)
             return Replacement(b, trips, cell).results()
-        raise Refusal("no state is that of such a cell", node)
+        raise Refusal("no state belongs to such a cell", node)
 
 
 class Lstm(RecurrentRule):
     """Loop(c = f * c + i * g; h = o * tanh(c)) -> LSTM
 
-    Legal where i, f and o are sigmoids and g the tanh of sums of a product of this trip's inputs,
-    a product of h, and biases. Nothing else may read c from trip to trip; h may be stacked, and be
-    read by the rest of the body, which stays a loop over the stack of it.
+    Legal if i, f and o are sigmoids, and g the tanh, of sums of a product of this trip's inputs, a
+    product of h, and biases. Nothing else may read c between trips. h may be stacked, and the rest
+    of the body may read it; that stays a loop over the stack of h.
     """
 
     name = "lstm"
@@ -72,16 +72,16 @@ class Lstm(RecurrentRule):
                         sigmoids = [reader.under(x, "Sigmoid") for x in (entered, output, forget)]
                         gates = [reader.gate(x) for x in (*sigmoids, candidate)]
                         return Cell("LSTM", state, k, tuple(gates), {})
-        raise Refusal("it is no LSTM", trips.loop)
+        raise Refusal("it is not an LSTM", trips.loop)
 
 
 class Gru(RecurrentRule):
     """Loop(h = (1 - z) * n + z * h) -> GRU
 
-    Legal where z and r are sigmoids of sums of a product of this trip's inputs, a product of h,
-    and biases, and n is the tanh of such a sum, in which r is multiplied with h, or with its
-    product and biases. h may be stacked, and be read by the rest of the body, which stays a loop
-    over the stack of it. n + z * (h - n) is the same, and z may be 1 - z.
+    Legal if z and r are sigmoids of sums of a product of this trip's inputs, a product of h, and
+    biases, and n is the tanh of such a sum in which r multiplies h, or its product and biases. h
+    may be stacked, and the rest of the body may read it; that stays a loop over the stack of h. n +
+    z * (h - n) is the same, and z may be 1 - z.
     """
 
     name = "gru"
@@ -97,10 +97,10 @@ class Gru(RecurrentRule):
             gates = (reader.gate(logit, sign), reader.gate(reset), hidden)
             attributes: dict[str, object] = {"linear_before_reset": 1} if after else {}
             return Cell("GRU", state, None, gates, attributes)
-        raise Refusal("it is no GRU", trips.loop)
+        raise Refusal("it is not a GRU", trips.loop)
 
     def _mixed(self, reader: Reader, after: Part) -> Iterator[tuple[Part, Part, int]]:
-        """The gate, the candidate, and 1, or -1 where the gate is what takes the candidate."""
+        """The gate, the candidate, and 1, or -1 if the gate multiplies the candidate."""
         for first, second in reader.both(after, "Add"):
             for scaled, new in reader.both(first, "Mul"):
                 for gate, old in reader.both(second, "Mul"):
@@ -127,7 +127,7 @@ class Gru(RecurrentRule):
         return reader.sums.stripped(Part(x, part.axis, part.low, part.high))
 
     def _candidate(self, reader: Reader, part: Part) -> tuple[Part | None, Gate, bool]:
-        """The reset gate, the candidate's sum, and whether the gate comes after the product."""
+        """The reset gate, the candidate's sum, and whether the gate multiplies the product."""
         terms = list(reader.sums.terms(part))
         for term in terms:
             others = [other for other in terms if other is not term]
@@ -143,18 +143,18 @@ class Gru(RecurrentRule):
                         continue
                     inner, added = reader.recurrent(list(reader.sums.terms(product)))
                     biases = [bias for bias in added if isinstance(bias, Bias)]
-                    need(len(biases) == len(added), "the gate scales something else", part.value)
+                    need(len(biases) == len(added), "the gate multiplies another value", part.value)
                     return logit, gate_of(reader.sums, others, inner, biases), True
-        raise Refusal("the candidate is no sum of a GRU", part.value)
+        raise Refusal("the candidate is not the sum of a GRU", part.value)
 
 
 class Rnn(RecurrentRule):
     """Loop(h = tanh(x @ W + h @ R + b)) -> RNN, and so with relu
 
-    Legal where the sum has a product of this trip's inputs and a product of h. h may be stacked,
-    and be read by the rest of the body, which stays a loop over the stack of it. ONNX Runtime's
-    kernel takes 7 times as long as its Loop (256 trips, batch 4, width 128: 6.0 and 0.9 ms), so
-    that this is for other runtimes.
+    Legal if the sum has a product of this trip's inputs and a product of h. h may be stacked, and
+    the rest of the body may read it; that stays a loop over the stack of h. ONNX Runtime's kernel
+    takes 7 times as long as its Loop (256 trips, batch 4, width 128: 6.0 and 0.9 ms), so this is
+    for other runtimes.
     """
 
     name = "rnn"
@@ -173,4 +173,4 @@ class Rnn(RecurrentRule):
                 if activation == "Relu":
                     attributes["activations"] = [activation]
                 return Cell("RNN", state, None, (reader.gate(inner),), attributes)
-        raise Refusal("it is no RNN", trips.loop)
+        raise Refusal("it is not an RNN", trips.loop)

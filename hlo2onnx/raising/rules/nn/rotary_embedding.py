@@ -1,4 +1,4 @@
-"""Rotary position embeddings: pairs of features are turned by an angle of their position."""
+"""Rotary position embeddings: pairs of features rotated by an angle for their position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hlo2onnx.raising.patterns import Name, Op, Product, Sum
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
 
 OPSET = 23
-"""The first one with the operator."""
+"""The first opset with the operator."""
 
 _A, _B, _COS, _SIN = map(Name, ("a", "b", "cos", "sin"))
 _REAL = Op("Sub", Product(_A, _COS), Product(_B, _SIN))
@@ -27,13 +27,13 @@ _WHOLE = Sum(Product(Name("x"), _COS), Product(Name("turned"), _SIN))
 
 @dataclass(frozen=True)
 class _Rotation:
-    """Features of x, in pairs, turned by angles.
+    """Pairs of features of x, rotated by angles.
 
     Attributes:
         x: The features along the last axis.
-        cos: For each pair; it broadcasts against the pairs of x.
+        cos: For each pair; broadcasts to the pairs of x.
         sin: In the same shape.
-        interleaved: Whether pairs are neighbours instead of one of each half.
+        interleaved: Whether pairs are neighbors, instead of one feature of each half.
     """
 
     x: oir.Value
@@ -45,10 +45,10 @@ class _Rotation:
 class RotaryEmbedding(Rule):
     """Concat(a * cos - b * sin, b * cos + a * sin) -> RotaryEmbedding(Concat(a, b), cos, sin)
 
-    And so for pairs of neighbours, and for x * cos + Concat(-b, a) * sin where both halves of cos
-    and sin are the same. Legal for f32 where a and b are cut out of one tensor, and cos and sin are
-    the same for all heads: they differ along one axis, the tokens, and along axes before it. ONNX
-    Runtime takes a third of the time.
+    Also for pairs of neighbors, and for x * cos + Concat(-b, a) * sin if both halves of cos and of
+    sin are equal. Legal for f32 if a and b are parts of one tensor, and cos and sin are the same
+    for all heads: they vary along one axis, the tokens, and along axes before it. ONNX Runtime
+    takes a third of the time.
     """
 
     name = "rotary-embedding"
@@ -59,18 +59,18 @@ class RotaryEmbedding(Rule):
         is_known = b.opset >= OPSET and b.supports("RotaryEmbedding", dtype_of(result))
         need(is_known and dtype_of(result) == oir.DataType.FLOAT, "the target has no such operator")
         found = _FORMS.get(node.op_type, _of_neighbours)(node, b)
-        need(shape_of(found.x) == shape_of(result), "the features are others", node)
+        need(shape_of(found.x) == shape_of(result), "the number of features differs", node)
         return _applied(b, found)
 
 
-# -- the ways to write it --------------------------------------------------------------------
+# -- its forms --------------------------------------------------------------------------------
 
 
 def _of_halves(node: oir.Node, b: Rewriter) -> _Rotation:
     """Concat(real, imaginary)"""
     rank = rank_of(first(node))
     need(node.attributes["axis"].as_int() % rank == rank - 1, "it joins along another axis", node)
-    need(len(node.inputs) == 2, "it joins something else", node)
+    need(len(node.inputs) == 2, "it does not join two tensors", node)
     return _pairs(b, node.inputs, interleaved=False)
 
 
@@ -79,9 +79,13 @@ def _of_neighbours(node: oir.Node, b: Rewriter) -> _Rotation:
     concat = first(node).producer()
     dims = shape_of(first(node))
     is_stack = concat is not None and concat.op_type == "Concat" and dims[-1:] == (2,)
-    need(is_stack and len(dims) == rank_of(node.outputs[0]) + 1, "it is no stack of two", node)
+    need(is_stack and len(dims) == rank_of(node.outputs[0]) + 1, "it is not a stack of two", node)
     assert concat is not None
-    need(concat.attributes["axis"].as_int() % len(dims) == len(dims) - 1, "another axis", node)
+    need(
+        concat.attributes["axis"].as_int() % len(dims) == len(dims) - 1,
+        "the stack has another axis",
+        node,
+    )
     columns = [source_of(x, *RESHAPES) for x in concat.inputs if x is not None]
     need(
         len(columns) == 2 and all(x is not None and shape_of(x) == dims[:-1] for x in columns),
@@ -97,7 +101,7 @@ def _of_turned(node: oir.Node, b: Rewriter) -> _Rotation:
         x, turned = bound["x"], bound["turned"].producer()
         if turned is None or turned.op_type != "Concat" or len(turned.inputs) != 2:
             continue
-        rank = rank_of(bound["turned"])  # that of x may be 0
+        rank = rank_of(bound["turned"])  # the axis of x may have extent 0
         if turned.attributes["axis"].as_int() % rank != rank - 1:
             continue
         negative, a = turned.inputs
@@ -109,7 +113,7 @@ def _of_turned(node: oir.Node, b: Rewriter) -> _Rotation:
             need(isinstance(half[0], int), "the features are symbolic", node)
             cos, sin = (_first_half(b, bound[name]) for name in ("cos", "sin"))
             return _Rotation(x, cos, sin, False)
-    raise Refusal("it turns no halves", node)
+    raise Refusal("it does not negate and swap halves", node)
 
 
 _FORMS = {"Add": _of_turned, "Concat": _of_halves}
@@ -124,11 +128,11 @@ def _pairs(b: Rewriter, parts: Sequence[oir.Value | None], interleaved: bool) ->
             source = _source(b, bound["a"], bound["b"])
             if source is not None and source[1] == interleaved:
                 return _Rotation(source[0], bound["cos"], bound["sin"], interleaved)
-    raise Refusal("it is no rotation", real)
+    raise Refusal("it is not a rotation", real)
 
 
 def _source(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, bool] | None:
-    """The tensor whose features are cut into these two, and whether they take turns."""
+    """The tensor whose features are split into these two, and whether they are interleaved."""
     makers = [x.producer() for x in (one, other)]
     if makers[0] is not None and makers[0] is makers[1] and makers[0].op_type == "Split":
         split = makers[0]
@@ -150,7 +154,7 @@ def _source(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, b
 
 
 def _columns(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, bool] | None:
-    """Of a tensor (..., n, 2) its columns: pairs of neighbours among 2 n features."""
+    """The pairs of neighbors among 2 n features, from the columns of a tensor (..., n, 2)."""
     found = _cuts(one, other)
     if found is None or shape_of(found[0])[-1] != 2:
         return None
@@ -162,7 +166,7 @@ def _columns(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, 
 
 
 def _cuts(one: oir.Value, other: oir.Value) -> tuple[oir.Value, range, range] | None:
-    """The tensor that both are cut out of along the last axis, and where."""
+    """The tensor that both are sliced from along the last axis, and the ranges."""
     makers = [x.producer() for x in (one, other)]
     if any(maker is None or maker.op_type != "Slice" for maker in makers):
         return None
@@ -202,7 +206,7 @@ def _has_equal_halves(x: oir.Value) -> bool:
 
 
 def _first_half(b: Rewriter, x: oir.Value) -> oir.Value:
-    """The first half of the last axis; of one element, itself."""
+    """The first half of the last axis; the axis itself if its extent is 1."""
     last = shape_of(x)[-1]
     assert isinstance(last, int)
     return b.slice(x, [0], [max(last // 2, 1)], axes=[rank_of(x) - 1])
@@ -212,13 +216,21 @@ def _first_half(b: Rewriter, x: oir.Value) -> oir.Value:
 
 
 def _applied(b: Rewriter, found: _Rotation) -> oir.Value:
-    """RotaryEmbedding over batch, tokens and heads, whatever the axes of x are."""
+    """RotaryEmbedding over batch, tokens and heads, for any axes of x."""
     x, dims = found.x, shape_of(found.x)
     features = dims[-1]
-    need(len(dims) > 1 and isinstance(features, int) and all(map(is_positive, dims)), "no axes", x)
+    need(
+        len(dims) > 1 and isinstance(features, int) and all(map(is_positive, dims)),
+        "x has no axes, or the number of features is not known",
+        x,
+    )
     assert isinstance(features, int)
     shape = shape_of(found.cos)
-    need(shape == shape_of(found.sin) and shape[-1:] == (features // 2,), "not one angle each", x)
+    need(
+        shape == shape_of(found.sin) and shape[-1:] == (features // 2,),
+        "cos and sin do not hold one angle for each pair",
+        x,
+    )
     own = (1,) * (len(dims) - len(shape)) + shape
     batch, tokens, heads, is_inner = _axes(dims[:-1], own[:-1])
     count = product(heads)
@@ -244,14 +256,14 @@ Dims = tuple[Dim, ...]
 
 
 def _axes(dims: Dims, angles: Dims) -> tuple[Dims, Dim, Dims, bool]:
-    """What the axes of x are: of the batch, of tokens, of heads; whether these stand before tokens.
+    """The axes of the batch, of tokens and of heads, and whether heads come before tokens.
 
     Args:
         dims: Extents of x without the features.
-        angles: Those of the angles, which are 1 or the same.
+        angles: Extents of the angles, each 1 or the same.
     """
     differing = [axis for axis, extent in enumerate(angles) if extent != 1]
-    need(all(angles[axis] == dims[axis] for axis in differing), "they do not broadcast")
+    need(all(angles[axis] == dims[axis] for axis in differing), "the angles do not broadcast to x")
     tokens = differing.pop() if differing else min(1, len(dims) - 1)
     is_prefix = differing == list(range(len(differing)))
     need(is_prefix, "the angles of heads differ")
@@ -265,7 +277,7 @@ def _axes(dims: Dims, angles: Dims) -> tuple[Dims, Dim, Dims, bool]:
 
 
 def _cache(b: Rewriter, table: oir.Value, own: Dims, batch: int, sizes: Dims) -> oir.Value:
-    """The angles of each element of the batch and each token."""
+    """The angles for each element of the batch and each token."""
     rest = own[batch:-1]
     dims = (product(own[:batch]), product(rest), own[-1])
     need(b.reshapes_at_once(table, dims), "the extents of the angles are computed", table)

@@ -9,13 +9,14 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
 from hlo2onnx.raising.rules.shapes.unit_dims import keeps_axes, reduced_axes
 
 
 def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple[int, ...]:
-    """The axes over which `value` is this reduction of one of some values, in a shape that stands
-    beside it element by element. Reshapes of it may have left it there.
+    """The axes over which `value` is this reduction of one of some values.
+
+    The reduction, or a Reshape of it, must broadcast to that value element by element.
 
     Raises:
         Refusal: It is something else.
@@ -23,11 +24,9 @@ def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple
     reduced = value
     while reduced is not None and (source := source_of(reduced, *RESHAPES)) is not None:
         reduced = source
-    node = None if reduced is None else reduced.producer()
-    need(node is not None and node.op_type == op_type and not node.domain, f"no {op_type}", value)
-    assert node is not None
+    node = needed(maker_of(reduced, op_type), f"no {op_type}", value)
     x = first(node)
-    need(x in of, f"the {op_type} is of something else", node)
+    need(x in of, f"the {op_type} is of another value", node)
     axes = reduced_axes(node)
     if reduced is value:
         leading = axes == tuple(range(len(axes)))
@@ -36,15 +35,13 @@ def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple
         assert value is not None
         kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
         aligned = (1,) * (rank_of(x) - rank_of(value)) + shape_of(value) == kept
-    need(aligned, f"the {op_type} does not stand beside what it is of", node)
+    need(aligned, f"the {op_type} does not broadcast to its operand", node)
     return axes
 
 
 def _shifted(value: oir.Value) -> tuple[oir.Value, int]:
     """x and the axis for x - max(x)."""
-    node = value.producer()
-    need(node is not None and node.op_type == "Sub", "nothing is subtracted before Exp", value)
-    assert node is not None
+    node = needed(maker_of(value, "Sub"), "Exp takes no difference", value)
     x, highest = first(node), node.inputs[1]
     axes = reduction_of(highest, "ReduceMax", x)
     need(len(axes) == 1, "it runs over several axes", node)
@@ -60,7 +57,7 @@ def _operator(b: Rewriter, op_type: str, x: oir.Value, axis: int) -> oir.Value:
 class Softmax(Rule):
     """Div(e, ReduceSum(e, a)) with e = Exp(Sub(x, ReduceMax(x, a))) -> Softmax(x, axis=a)
 
-    A row with NaN or +inf, and one of -inf alone, is NaN either way.
+    Legal as both give NaN for rows with NaN or +inf, and rows of only -inf.
     """
 
     name = "softmax"
@@ -69,7 +66,7 @@ class Softmax(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         exponential, total = node.inputs
         assert exponential is not None
-        shifted = needed(source_of(exponential, "Exp"), "no exponential is divided", node)
+        shifted = needed(source_of(exponential, "Exp"), "its dividend is not an exponential", node)
         axes = reduction_of(total, "ReduceSum", exponential)
         x, axis = _shifted(shifted)
         need(axes == (axis,), "maximum and sum run over different axes", node)
@@ -79,7 +76,7 @@ class Softmax(Rule):
 class LogSoftmax(Rule):
     """s - Log(ReduceSum(Exp(s), a)) with s = Sub(x, ReduceMax(x, a)) -> LogSoftmax(x, axis=a)
 
-    Legal but for f64, of which ONNX Runtime's kernel makes numbers in a row with NaN or +inf.
+    Legal except for f64, for which ONNX Runtime's kernel gives numbers in rows with NaN or +inf.
     """
 
     name = "log-softmax"
@@ -88,9 +85,7 @@ class LogSoftmax(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         shifted, logarithm = operands(node)
         total = needed(source_of(logarithm, "Log"), "no logarithm is subtracted", node)
-        summed = total.producer()
-        need(summed is not None and summed.op_type == "ReduceSum", "it is of no sum", node)
-        assert summed is not None
+        summed = needed(maker_of(total, "ReduceSum"), "its operand is not a sum", node)
         exponential = first(summed)
         need(source_of(exponential, "Exp") is shifted, "the sum is not of its exponentials", node)
         axes = reduction_of(total, "ReduceSum", exponential)
@@ -101,16 +96,15 @@ class LogSoftmax(Rule):
 
 
 MOST_ELEMENTS = 2048
-"""Up to so many ReduceLogSumExp is the faster one. Its kernel takes the exponentials one by one:
-half the time at 256 elements, 1.4 times at 4,096, 8 times at 1,000,000."""
+"""Elements up to which ReduceLogSumExp is faster. Its kernel computes exponentials one by one: half
+the time at 256 elements, 1.4 times at 4,096, 8 times at 1,000,000."""
 
 
 class LogSumExp(Rule):
     """m + Log(ReduceSum(Exp(x - m), a)) -> ReduceLogSumExp(x, a)
 
-    Legal for m = ReduceMax(x, a), and 0 where that is infinite, as the operator has it, too: rows
-    of -inf alone give -inf. The sum may stand in Abs. Done where it is faster, for up to 2,048
-    elements, and at least one.
+    Legal for m = ReduceMax(x, a), and 0 where that is infinite, as in the operator: rows of only
+    -inf give -inf. The sum may be inside Abs. Done for 1 to 2,048 elements, for which it is faster.
     """
 
     name = "log-sum-exp"
@@ -122,28 +116,22 @@ class LogSumExp(Rule):
             logarithm, highest = highest, logarithm
         total = needed(source_of(logarithm, "Log"), "no logarithm is added", node)
         total = source_of(total, "Abs") or total
-        summed = total.producer()
-        need(summed is not None and summed.op_type == "ReduceSum", "it is of no sum", node)
-        assert summed is not None
+        summed = needed(maker_of(total, "ReduceSum"), "its operand is not a sum", node)
         shifted = source_of(first(summed), "Exp")
-        difference = None if shifted is None else shifted.producer()
-        need(difference is not None and difference.op_type == "Sub", "it is no shifted Exp", node)
-        assert difference is not None
+        difference = needed(maker_of(shifted, "Sub"), "it is not an Exp of a difference", node)
         x, axes = first(difference), reduced_axes(summed)
         beside = reduction_of(_finite(difference.inputs[1]), "ReduceMax", x)
         need(axes and beside == axes, "maximum and sum run over different axes", node)
-        need(shape_of(shifted) == shape_of(x), "the maximum is not x's own", node)  # type: ignore[arg-type]
-        outer = _finite(highest).producer()
-        need(outer is not None and outer.op_type == "ReduceMax", "no maximum is added", node)
-        assert outer is not None
-        need(first(outer) is x and reduced_axes(outer) == axes, "it is another maximum", node)
-        need(shape_of(highest) == shape_of(total), "the sum does not have its shape", node)
+        need(shape_of(shifted) == shape_of(x), "the maximum is of another value", node)  # type: ignore[arg-type]
+        outer = needed(maker_of(_finite(highest), "ReduceMax"), "no maximum is added", node)
+        need(first(outer) is x and reduced_axes(outer) == axes, "another maximum is added", node)
+        need(shape_of(highest) == shape_of(total), "the sum has another shape", node)
         return self._operator(b, x, axes, keeps_axes(summed))
 
     def _operator(
         self, b: Rewriter, x: oir.Value, axes: tuple[int, ...], keepdims: bool
     ) -> oir.Value:
-        # Where an extent is 0 the kernel gives a wrong shape.
+        # If an extent is 0, the kernel gives a wrong shape.
         elements = math.prod(static_shape(x) or (0,))
         need(0 < elements <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
         is_supported = dtype_of(x) in FLOATS and b.supports("ReduceLogSumExp", dtype_of(x))
@@ -153,16 +141,12 @@ class LogSumExp(Rule):
 
 def _finite(value: oir.Value | None) -> oir.Value:
     """r of Where(|r| <= the largest number, r, 0)."""
-    node = None if value is None else value.producer()
-    need(node is not None and node.op_type == "Where", "it is no guarded maximum", value)
-    assert node is not None
+    node = needed(maker_of(value, "Where"), "it is not a guarded maximum", value)
     is_finite, r, zero = node.inputs
     assert is_finite is not None and r is not None
-    test = is_finite.producer()
-    need(test is not None and test.op_type == "LessOrEqual", "infinity is not asked for", node)
-    assert test is not None
+    test = needed(maker_of(is_finite, "LessOrEqual"), "it does not test for infinity", node)
     largest = float(ml_dtypes.finfo(dtype_of(r).numpy()).max) if dtype_of(r) in FLOATS else None
-    need(const_number(test.inputs[1]) == largest, "it is another limit", test)
-    need(source_of(first(test), "Abs") is r, "something else is asked", test)
-    need(const_number(zero) == 0, "it becomes something else than 0", node)
+    need(const_number(test.inputs[1]) == largest, "its limit is another number", test)
+    need(source_of(first(test), "Abs") is r, "it tests another value", test)
+    need(const_number(zero) == 0, "the replacement is not 0", node)
     return r

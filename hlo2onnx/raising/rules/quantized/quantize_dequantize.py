@@ -1,4 +1,4 @@
-"""Arithmetic on quantized tensors, as programs spell it out."""
+"""Quantized arithmetic as programs write it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ T = oir.DataType
 class Quantize(Rule):
     """Cast(Clip(Round(Div(x, s)) + z, low, high)) -> QuantizeLinear(x, s, z)
 
-    And so where the sum is rounded, or clipped first, and where Max and Min clip. Where the sum is
-    rounded, a number halfway between two steps may go to the other one if z is odd, or as far off
-    as the sum is rounded, since QuantizeLinear rounds before it adds. NaN becomes the lowest
-    number, which a Cast leaves open, also where it was replaced. Bounds narrower than the type's
-    stay, as a Clip.
+    Also for other orders of adding, rounding and clipping, and for Max and Min as the clip. If the
+    sum is rounded, QuantizeLinear may differ at numbers halfway between two steps, if z is odd, and
+    by the rounding of the sum. NaN becomes the lowest number: a Cast leaves that open. Narrower
+    bounds than the type's stay as a Clip.
     """
 
     name = "quantize-linear"
@@ -38,8 +37,8 @@ class Quantize(Rule):
         need(b.target.supports_pair("QuantizeLinear", T.FLOAT, stored, b.opset), "no kernel", node)
         bounds = range_of_type(stored)
         fits = bounds.low <= steps.low <= steps.high <= bounds.high
-        need(fits and steps.low == int(steps.low), "its bounds are not the type's", node)
-        need(steps.high == int(steps.high), "its bounds are no integers", node)
+        need(fits and steps.low == int(steps.low), "its bounds leave the type's range", node)
+        need(steps.high == int(steps.high), "its bounds are not integers", node)
         scale, axis = _parameter(b, steps.scale, rank)
         zeros = _zeros(b, steps.zero, scale, stored, rank, axis)
         quantized = b.QuantizeLinear(x, scale, zeros, axis=axis)
@@ -64,15 +63,15 @@ _LONGEST = 8
 
 
 def _steps_to(value: oir.Value) -> _Steps:
-    """Reads what makes a value that is about to be stored, from the outside in.
+    """Reads the expression of a value that is about to be stored, outermost node first.
 
     Raises:
-        Refusal: It is something else.
+        Refusal: It is another expression.
     """
     zero, low, high, rounds = None, -math.inf, math.inf, 0
     for _ in range(_LONGEST):
         node = value.producer()
-        need(node is not None and not node.domain, "nothing is computed", value)
+        need(node is not None and not node.domain, "no such expression", value)
         assert node is not None
         inner = _unguarded(node)
         if inner is not None:
@@ -92,7 +91,7 @@ def _steps_to(value: oir.Value) -> _Steps:
             need(zero is None, "it is clipped before the zero point is added", node)
             value, least, most = _clip(node)
             low, high = max(low, least), min(high, most)
-    need(False, "it takes more steps", value)
+    need(False, "the expression is longer", value)
     raise AssertionError
 
 
@@ -124,8 +123,7 @@ def _clip(node: oir.Node) -> tuple[oir.Value, float, float]:
 
 
 def _parameter(b: Rewriter, value: oir.Value, rank: int) -> tuple[oir.Value, int | None]:
-    """A scale that broadcasts, as QuantizeLinear takes it: a number, or one for each index along
-    an axis."""
+    """A scale in the form of QuantizeLinear: a number, or one for each index along an axis."""
     shape = shape_of(value)
     if all(dim == 1 for dim in shape):
         return b.reshape(value, ()), None
@@ -143,7 +141,7 @@ def _zeros(
     rank: int,
     axis: int | None,
 ) -> oir.Value:
-    """Zero points beside these scales, in the type that is stored."""
+    """The zero points for these scales, in the stored type."""
     array = np.zeros((), np.float32) if zero is None else const_of(zero)
     assert array is not None
     bounds = range_of_type(stored)
@@ -153,7 +151,11 @@ def _zeros(
         return b.const(np.broadcast_to(array.reshape(()), shape_of(scale)), stored)  # type: ignore[arg-type]
     assert zero is not None
     found, along = _parameter(b, zero, rank)
-    need(along == axis and shape_of(found) == shape_of(scale), "unlike the scales", zero)
+    need(
+        along == axis and shape_of(found) == shape_of(scale),
+        "the zero points differ in shape from the scales",
+        zero,
+    )
     return b.const(const_of(found), stored)
 
 
@@ -161,9 +163,9 @@ class QdqPropagation(Rule):
     """Move(DequantizeLinear(q)) -> DequantizeLinear(Move(q)), and QuantizeLinear(Move(x)) ->
     Move(QuantizeLinear(x)), for Transpose, Reshape, Squeeze, Unsqueeze and Slice
 
-    It moves a quarter of the bytes, and leaves products and convolutions between conversions, where
-    runtimes look for them. (ONNX Runtime 1.31 does it itself, but fails to load what it made of
-    signed bytes from opset 21 on.)
+    Moves then work on bytes, and MatMul and Conv stand between conversions, where runtimes look for
+    them. ONNX Runtime 1.31 fails to load int8 models of opset 21 and later if it has to do this by
+    itself.
     """
 
     name = "qdq-propagation"
@@ -173,13 +175,13 @@ class QdqPropagation(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         stores = node.op_type == "QuantizeLinear"
         inner = first(node).producer()
-        need(inner is not None and not inner.domain, "nothing is moved and converted", node)
+        need(inner is not None and not inner.domain, "no producer", node)
         assert inner is not None
         move, conversion = (inner, node) if stores else (node, inner)
         need(not stores or len(first(node).uses()) == 1, "it is read elsewhere", node)
         converts = "QuantizeLinear" if stores else "DequantizeLinear"
-        need(conversion.op_type == converts, "it is not converted", conversion)
-        need(move.op_type in self.anchors - {"QuantizeLinear"}, "it is not moved", move)
+        need(conversion.op_type == converts, "there is no conversion", conversion)
+        need(move.op_type in self.anchors - {"QuantizeLinear"}, "there is no move", move)
         axis = _moved_axis(move, conversion, inverse=stores)
         x, parameters = first(move if stores else conversion), conversion.inputs[1:]
         if stores:
@@ -190,7 +192,7 @@ class QdqPropagation(Rule):
 def _same(
     b: Rewriter, like: oir.Node, x: oir.Value, *others: oir.Value | None, axis: int | None = None
 ) -> oir.Value:
-    """A node like another one on another operand, of whatever type that has."""
+    """The same node on another operand, of the type that this gives."""
     if like.op_type in ("DequantizeLinear", "QuantizeLinear"):
         made = b.op(like.op_type, x, *others, axis=axis)
     else:
@@ -200,7 +202,7 @@ def _same(
 
 
 def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | None:
-    """Where the axis with scales of its own is on the other side of the move; None without one."""
+    """The quantized axis on the other side of the move; None for a single scale."""
     scale = conversion.inputs[1]
     assert scale is not None
     need("block_size" not in conversion.attributes, "it is quantized in blocks", conversion)
@@ -230,7 +232,7 @@ def _moved_axis(move: oir.Node, conversion: oir.Node, inverse: bool) -> int | No
 class MatMulIntegerOperator(Rule):
     """MatMul(Cast(a), Cast(b)), from 8 bits to i32 -> MatMulInteger(a, b)
 
-    And so where the casted operands are transposed or reshaped.
+    Also if the casted operands are transposed or reshaped.
     """
 
     name = "matmul-integer"
@@ -252,7 +254,7 @@ _MOVES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def _uncast(value: oir.Value) -> oir.Value | None:
-    """The 8-bit integers that a value holds, cast and moved; None where it does not."""
+    """The 8-bit integers behind a cast and moves; None if there are none."""
     node = value.producer()
     if node is None or node.domain:
         return None

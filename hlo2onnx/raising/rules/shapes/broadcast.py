@@ -1,4 +1,4 @@
-"""Broadcasting is left to the consumers that broadcast by themselves."""
+"""Broadcasting is left to operators that broadcast by themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 def _broadcast(values: Sequence[oir.Value]) -> Shape | None:
     try:
         return broadcast_shapes(*map(shape_of, values))
-    except InternalError:  # the program contradicts itself
+    except InternalError:  # the program is contradictory
         return None
 
 
@@ -26,7 +26,7 @@ Smaller = Callable[[oir.Value], oir.Value | None]
 
 
 def _with_smaller(node: oir.Node, b: Rewriter, smaller: Smaller) -> oir.Value:
-    """The node over smaller operands, where these are known and its shape stays."""
+    """The node with smaller operands, if there are any and the result keeps its shape."""
     inputs = [x for x in node.inputs if x is not None]
     changed = False
     for index, x in enumerate(inputs):
@@ -36,7 +36,7 @@ def _with_smaller(node: oir.Node, b: Rewriter, smaller: Smaller) -> oir.Value:
         fewer = [*inputs[:index], source, *inputs[index + 1 :]]
         if _broadcast(fewer) == shape_of(node.outputs[0]):
             inputs, changed = fewer, True
-    need(changed, "no operand is there smaller, or it decides the shape", node)
+    need(changed, "no operand has a smaller form, or its shape decides that of the result", node)
     return b.like(node, inputs)
 
 
@@ -56,8 +56,8 @@ class ImplicitBroadcast(Rule):
 class SinkBroadcast(Rule):
     """Exp(Expand(x)) -> Expand(Exp(x)); Add(Expand(x), Expand(y)) -> Expand(Add(x, y))
 
-    Legal for elementwise operators: they give equal results for equal elements. The Expand moves
-    on until a consumer takes it in or needs it. An Expand that others read too stays where it is.
+    Legal for elementwise operators, which give equal results for equal elements. The Expand sinks
+    until a consumer absorbs it or needs it. An Expand with other readers stays.
     """
 
     name = "sink-broadcast"
@@ -77,7 +77,7 @@ class SinkBroadcast(Rule):
         assert shape is not None
         aligned = (1,) * (len(output) - len(shape)) + shape
         known = all(isinstance(y, int) or x == y for x, y in zip(aligned, output, strict=True))
-        need(known, "how often it is repeated is computed at run time", node)
+        need(known, "its shape is computed at run time", node)
         return b.expand(b.like(node, smaller), output)
 
 
@@ -123,10 +123,9 @@ class ScalarConstant(Rule):
 class SinkSqueeze(Rule):
     """Add(Reshape(x, (n,)), Reshape(y, (n,))) -> Reshape(Add(x, y), (n,)) where x and y are (1, n)
 
-    Legal for elementwise operators where the Reshapes only drop axes of 1 in front. One moves on
-    until it meets what puts the axis back, as rows of a matrix that are taken apart and stacked
-    again; nothing is left of it where another operand has the axis. A Reshape that something else
-    reads stays where it is.
+    Legal for elementwise operators if the Reshapes only drop leading axes of 1. They sink until a
+    Reshape puts the axis back, as for rows of a matrix that are split and stacked again. They
+    vanish if another operand has the axis. A Reshape with other readers stays.
     """
 
     name = "sink-squeeze"
@@ -136,9 +135,9 @@ class SinkSqueeze(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = [x for x in node.inputs if x is not None]
         smaller = [_unsqueezed(x) for x in inputs]
-        need(smaller != inputs, "no operand only lost axes", node)
+        need(smaller != inputs, "no operand only drops leading axes of 1", node)
         output, shape = static_shape(node.outputs[0]), _broadcast(smaller)
-        need(output, "it makes a scalar, or its shape is dynamic", node)
+        need(output, "its result is a scalar, or has a dynamic shape", node)
         assert output is not None
         is_same = shape is not None and adds_leading_axes_only(output, shape)
         need(is_same, "its operands decide the shape", node)
@@ -146,7 +145,7 @@ class SinkSqueeze(Rule):
 
 
 def _unsqueezed(x: oir.Value) -> oir.Value:
-    """What x was before a Reshape for elementwise operators only took leading axes of 1 from it."""
+    """x before a Reshape, for elementwise readers, that drops leading axes of 1."""
     source = source_of(x, "Reshape", "Squeeze")
     if source is None or x.is_graph_output():
         return x

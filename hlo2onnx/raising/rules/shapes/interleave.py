@@ -1,4 +1,4 @@
-"""Tensors whose elements take turns, as an associative scan puts its halves together."""
+"""Interleaved tensors, as an associative scan joins its halves."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Dims = tuple[int, ...]
 
 @dataclass(frozen=True)
 class _Spread:
-    """A tensor of these extents whose elements are `step` apart along one axis, zeros between.
+    """A tensor whose elements are `step` apart along one axis, with zeros in between.
 
     Attributes:
-        first: Where the first element is.
-        zero: The zero, of one element.
+        first: The position of the first element.
+        zero: The zero, a constant of one element.
     """
 
     x: oir.Value
@@ -34,8 +34,8 @@ class _Spread:
 class Interleave(Rule):
     """Add(x with gaps, y in the gaps) -> Add(Gather(Concat(x, y)), 0)
 
-    Legal where both are spread with zeros along one axis and every second element is one of x.
-    Adding 0 makes +0 of -0, as each gap did to the other; to integers nothing is added.
+    Legal if both are spread with zeros along one axis and x has every second element. Adding 0
+    turns -0 into +0, as the zeros of the other operand did. For integers nothing is added.
     """
 
     name = "interleave"
@@ -45,14 +45,18 @@ class Interleave(Rule):
         dims = static_shape(node.outputs[0])
         found = [_spread(value) for value in node.inputs]
         spreads = sorted((item for item in found if item), key=lambda item: item.first)
-        need(dims is not None and len(spreads) == 2, "not both operands have gaps of zeros", node)
+        need(dims is not None and len(spreads) == 2, "an operand has no gaps of zeros", node)
         assert dims is not None
         even, odd = spreads
         axis, half = even.axis, (dims[even.axis] + 1) // 2
         for item, first, count in ((even, 0, half), (odd, 1, dims[axis] - half)):
             expected = (*dims[:axis], count, *dims[axis + 1 :])
             takes_turns = (item.axis, item.first, item.dims) == (axis, first, expected)
-            need(takes_turns and (item.step == 2 or count == 1), "they do not take turns", node)
+            need(
+                takes_turns and (item.step == 2 or count == 1),
+                "their elements do not alternate",
+                node,
+            )
         order = np.arange(2 * half).reshape(2, half).T.reshape(-1)[: dims[axis]]
         parts = [b.reshape(item.x, item.dims) for item in (even, odd)]
         both = b.concat(parts, axis)
@@ -62,7 +66,8 @@ class Interleave(Rule):
 
 
 def _spread(value: oir.Value | None) -> _Spread | None:
-    """What a Pad put gaps between, or one element that it put among zeros; perhaps cut."""
+    """The tensor before a Pad with gaps, or an element that a Pad put among zeros. It may be
+    sliced."""
     if value is None:
         return None
     whole, cut_axis, start = _cut(value)
@@ -77,7 +82,7 @@ def _spread(value: oir.Value | None) -> _Spread | None:
 
 
 def zero_padding(pad: oir.Node) -> tuple[oir.Value, Dims, Dims, oir.Value] | None:
-    """What is padded with zeros, the edges before and behind, the zero."""
+    """The operand of a Pad with zeros, the edges before and after, and the zero."""
     pads, is_constant = const_ints(pad.inputs[1]), pad.attributes.get_string("mode", "constant")
     if pads is None or min(pads) < 0 or is_constant != "constant" or len(pad.inputs) != 3:
         return None
@@ -88,7 +93,7 @@ def zero_padding(pad: oir.Node) -> tuple[oir.Value, Dims, Dims, oir.Value] | Non
 
 
 def _single(pad: oir.Node) -> _Spread | None:
-    """One element along the axis that is padded."""
+    """A single element along the padded axis."""
     found = zero_padding(pad)
     if found is None:
         return None
@@ -101,7 +106,7 @@ def _single(pad: oir.Node) -> _Spread | None:
 
 
 def _with_gaps(pad: oir.Node, dims: Dims) -> _Spread | None:
-    """Axes (n, 1) that are padded to (m, step), which read in order are one axis of `dims`."""
+    """Axes (n, 1) that are padded to (m, step) and then joined to one axis of `dims`."""
     found, extents = zero_padding(pad), static_shape(pad.outputs[0])
     if found is None or extents is None or len(extents) != len(dims) + 1:
         return None
@@ -117,7 +122,7 @@ def _with_gaps(pad: oir.Node, dims: Dims) -> _Spread | None:
 
 
 def _cut(value: oir.Value) -> tuple[oir.Value, int | None, int]:
-    """What the value is a Slice of, along which axis, from where on, in steps of 1."""
+    """The operand of a Slice in steps of 1 along one axis, the axis, and the start."""
     node = value.producer()
     if node is None or node.op_type != "Slice" or len(node.inputs) != 4:
         return value, None, 0

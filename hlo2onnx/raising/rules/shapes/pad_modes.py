@@ -1,4 +1,4 @@
-"""Borders made of a tensor's own rows, as jnp.pad makes them -> Pad with a mode."""
+"""Padding with a tensor's own rows, as jnp.pad writes it -> Pad with a mode."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.shape_rules import slice_of
 from hlo2onnx.ir.values import const_ints, dtype_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.views import first
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import first, maker_of
 from hlo2onnx.raising.rules.shapes.tile import tiled
 
 MODES = ("edge", "reflect", "wrap")
 WRAP_OPSET = 19
 
 DEEPEST = 8
-"""Concats and Slices of each other that are followed: a pad of every axis needs fewer."""
+"""Nested Concats and Slices that are followed. Padding every axis needs fewer."""
 
 
 class PadModes(Rule):
     """Concat(x[:1], x, x[-1:]) -> Pad(x, mode="edge"), and so for mode "reflect" and "wrap"
 
-    Legal where the constant slices and repetitions of x on both sides are the rows that the mode
-    takes there. Several of these, one for each axis, become one Pad.
+    Legal if the constant slices and repetitions of x on both sides are the rows of that mode.
+    Several of these along different axes become one Pad.
     """
 
     name = "pad-modes"
@@ -38,7 +38,7 @@ class PadModes(Rule):
 def _padded(node: oir.Node, b: Rewriter) -> oir.Value:
     axis = node.attributes["axis"].as_int() % len(shape_of(node.outputs[0]))
     parts = list(_parts(node, axis))
-    # What is inside a Pad of one side goes first, for one Pad of both.
+    # Take the inner Concat first, so that one Pad takes both sides.
     inside = filter(None, (_inside(part, axis) for part in parts))
     for x in dict.fromkeys([*inside, *parts]):
         found = _mode(x, parts, axis)
@@ -52,13 +52,11 @@ def _padded(node: oir.Node, b: Rewriter) -> oir.Value:
         pads = [0] * (2 * rank)
         pads[axis], pads[axis + rank] = before, behind
         return b.Pad(x, b.i64(pads), mode=mode)
-    raise Refusal("it does not surround a tensor with its own rows", node)
+    raise Refusal("it does not pad a tensor with its own rows", node)
 
 
 def _composed(node: oir.Node, b: Rewriter) -> oir.Value:
-    inner = first(node).producer()
-    need(inner is not None and inner.op_type == "Pad", "what it pads is not padded", node)
-    assert inner is not None
+    inner = needed(maker_of(first(node), "Pad"), "its operand is not padded", node)
     mode = _mode_of(node)
     need(mode in MODES and _mode_of(inner) == mode, "the modes differ", node)
     pairs = list(zip(_pads(node), _pads(inner), strict=False))
@@ -73,14 +71,14 @@ def _mode_of(node: oir.Node) -> str:
 
 
 def _pads(node: oir.Node) -> list[tuple[int, int]]:
-    """What a Pad adds before and behind each axis; nothing where that is computed."""
+    """The pads of a Pad before and after each axis; empty if they are computed."""
     pads = const_ints(node.inputs[1]) if len(node.inputs) == 2 else None
     half = len(pads or ()) // 2
     return [] if pads is None else list(zip(pads[:half], pads[half:], strict=True))
 
 
 def _inside(part: oir.Value, axis: int) -> oir.Value | None:
-    """What a Pad surrounds with its own rows along this axis alone."""
+    """The tensor that a Pad pads with its own rows along this axis alone."""
     node = part.producer()
     if node is None or node.op_type != "Pad" or _mode_of(node) not in MODES:
         return None
@@ -89,7 +87,7 @@ def _inside(part: oir.Value, axis: int) -> oir.Value | None:
 
 
 def _parts(node: oir.Node, axis: int, depth: int = DEEPEST) -> Iterator[oir.Value]:
-    """What a Concat joins along an axis, with that of every Concat among it."""
+    """The operands of a Concat along an axis, those of nested Concats included."""
     for part in node.inputs:
         assert part is not None
         maker = part.producer()
@@ -102,9 +100,9 @@ def _parts(node: oir.Node, axis: int, depth: int = DEEPEST) -> Iterator[oir.Valu
 
 
 def _mode(x: oir.Value, parts: Sequence[oir.Value], axis: int) -> tuple[str, int, int] | None:
-    """The mode that surrounds x with these parts, and how many rows it adds on either side."""
+    """The mode that pads x with these parts, and the number of rows on either side."""
     shape = static_shape(x)
-    # Of a tensor without elements ONNX Runtime refuses to wrap.
+    # ONNX Runtime refuses to wrap empty tensors.
     if shape is None or not math.prod(shape) or all(part is x for part in parts):
         return None
     rows: list[int] = []
@@ -129,7 +127,7 @@ def _mode(x: oir.Value, parts: Sequence[oir.Value], axis: int) -> tuple[str, int
 
 
 def is_padded(rows: np.ndarray, kept: range, mode: str) -> bool:
-    """Whether a mode makes these rows of those that are kept, without going round twice."""
+    """Whether a mode makes these rows of the kept ones, without wrapping twice."""
     widths = (kept.start, len(rows) - kept.stop)
     most = {"reflect": len(kept) - 1, "wrap": len(kept)}.get(mode, len(rows))
     core = rows[kept.start : kept.stop]
@@ -137,7 +135,7 @@ def is_padded(rows: np.ndarray, kept: range, mode: str) -> bool:
 
 
 def _rows(part: oir.Value, x: oir.Value, axis: int, depth: int = DEEPEST) -> list[int] | None:
-    """Which rows of x a part consists of."""
+    """The rows of x in a part."""
     if part is x:
         return list(range((static_shape(x) or ())[axis]))
     if not depth:

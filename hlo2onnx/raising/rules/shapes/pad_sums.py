@@ -1,4 +1,4 @@
-"""Sums of tensors padded with zeros, as differentiated slices leave them."""
+"""Sums of tensors padded with zeros, as gradients of slices."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, needed
 
 @dataclass(frozen=True)
 class _Window:
-    """A tensor with zeros around it.
+    """A tensor padded with zeros.
 
     Attributes:
-        low: Where it begins along each axis.
+        low: Its start along each axis.
         dims: The extents with the zeros.
-        zero: The zero, of one element.
+        zero: The zero, a constant of one element.
     """
 
     x: oir.Value
@@ -33,7 +33,7 @@ class _Window:
 
     @property
     def is_negative(self) -> bool:
-        """Whether the zero is -0, to which anything may be added."""
+        """Whether the zero is -0, which is neutral in sums."""
         number = const_of(self.zero)
         return number is not None and bool(np.signbit(number))
 
@@ -41,9 +41,9 @@ class _Window:
 class PadSumToConcat(Rule):
     """Add(Pad(x), Pad(y)) -> Add(Pad(Concat(x, y)), 0); Add(Add(z, Pad(x)), Pad(y)) likewise
 
-    Legal where both are padded with zeros to one shape and y begins where x ends along one axis,
-    and along the others they begin and end alike. Adding 0 makes +0 of -0, as each Pad did to the
-    other; where the zeros are -0 or integers nothing is added.
+    Legal if both are padded with zeros to one shape, y begins where x ends along one axis, and both
+    have the same bounds along the others. Adding 0 turns -0 into +0, as the zeros of the other Pad
+    did. Nothing is added if the zeros are -0 or integers.
     """
 
     name = "pad-sum-to-concat"
@@ -97,7 +97,7 @@ def _axis(one: _Window, other: _Window) -> int | None:
 
 
 def _parts(x: oir.Value, axis: int) -> Sequence[oir.Value]:
-    """What a Concat that nobody else reads joins, else the tensor itself."""
+    """The operands of a Concat without other readers, or the tensor itself."""
     node = x.producer()
     if node is None or node.op_type != "Concat" or not _is_read_once(x):
         return [x]
@@ -106,7 +106,7 @@ def _parts(x: oir.Value, axis: int) -> Sequence[oir.Value]:
 
 
 def _window(value: oir.Value | None) -> _Window | None:
-    """What this value, which nobody else reads, pads; or pads and then adds 0 to."""
+    """The padded tensor, if the value is a Pad without other readers, or its sum with 0."""
     node = value.producer() if value is not None else None
     if value is None or node is None or not _is_read_once(value):
         return None

@@ -1,4 +1,4 @@
-"""Reshape, Transpose and Expand among themselves."""
+"""Reshape, Transpose and Expand next to each other."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import Shape, const_ints, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, reshaped, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, reshaped, source_of
 
 
 class EliminateNop(Rule):
     """Identity(x), Cast to x's own type, Reshape, Transpose, Expand that change nothing -> x
 
-    A Reshape or Expand changes nothing when its output has x's static shape; so a Slice with
-    steps that are known to be forwards; a Transpose when its permutation is the identity; a
-    Concat when it has one operand.
+    Legal for a Reshape or Expand to x's own static shape, a Slice of everything in steps forwards,
+    a Transpose with the identity permutation, and a Concat of one operand.
     """
 
     name = "eliminate-nop"
@@ -37,8 +36,8 @@ class EliminateNop(Rule):
             need(len(node.inputs) == 1, "it joins several tensors", node)
         elif node.op_type == "Slice":
             steps = const_ints(node.inputs[4]) if len(node.inputs) > 4 else (1,)
-            need(steps is not None and min(steps) > 0, "it may turn an axis round", node)
-            need(shape_of(x) == shape_of(y), "it cuts", node)
+            need(steps is not None and min(steps) > 0, "it may reverse an axis", node)
+            need(shape_of(x) == shape_of(y), "it takes a part", node)
         elif node.op_type != "Identity":
             need(shape_of(x) == shape_of(y), "it changes the shape", node)
         return x
@@ -47,7 +46,7 @@ class EliminateNop(Rule):
 class ComposeReshapes(Rule):
     """Reshape(Reshape(x)) -> Reshape(x); so for Squeeze and Unsqueeze
 
-    Legal where the last shape is known, or can be written in terms of x's own.
+    Legal if the last shape is known or can be written in terms of x's shape.
     """
 
     name = "compose-reshapes"
@@ -65,9 +64,7 @@ class ComposeTransposes(Rule):
     anchors = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inner = first(node).producer()
-        need(inner is not None and inner.op_type == "Transpose", "its operand is no Transpose")
-        assert inner is not None
+        inner = needed(maker_of(first(node), "Transpose"), "its operand is no Transpose")
         before, after = inner.attributes["perm"].as_ints(), node.attributes["perm"].as_ints()
         return b.transpose(first(inner), [before[axis] for axis in after])
 
@@ -75,8 +72,8 @@ class ComposeTransposes(Rule):
 class ComposeExpands(Rule):
     """Expand(Expand(x)) -> Expand(x)
 
-    The outer one may ask for 1 where its operand has the extent already: where that is symbolic,
-    x must have it too.
+    Legal for static shapes. The outer Expand may ask for 1 where its operand has more; if that
+    extent is symbolic, x must have it too.
     """
 
     name = "compose-expands"
@@ -89,7 +86,7 @@ class ComposeExpands(Rule):
             return b.expand(x, dims)
         need(
             _expands_the_same(shape_of(x), shape_of(first(node)), shape_of(node.outputs[0])),
-            "the outer one may not ask for what the inner one makes",
+            "the outer one may not ask for the extents of the inner one",
             node,
         )
         return b.Expand(x, node.inputs[1], types=[(dtype_of(x), shape_of(node.outputs[0]))])
@@ -98,7 +95,7 @@ class ComposeExpands(Rule):
 class FoldSplat(Rule):
     """Reshape(Expand(x)) -> Expand(x), and so for Gather, Slice, Transpose; x is one element
 
-    Legal because every element of the result is that element.
+    Legal as every element of the result is that element.
     """
 
     name = "fold-splat"
@@ -108,18 +105,16 @@ class FoldSplat(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = source_of(first(node), "Expand")
         need(x is not None and all(dim == 1 for dim in shape_of(x)), "it moves several elements")
-        dims = static_shape(node.outputs[0])
-        need(dims is not None, "its shape is dynamic", node)
         assert x is not None
-        assert dims is not None
+        dims = needed(static_shape(node.outputs[0]), "its shape is dynamic", node)
         return b.expand(b.reshape(x, (1,) * len(dims)), dims)
 
 
 class UnitTransposeToReshape(Rule):
     """Transpose(x) that moves only axes of extent 1 -> Reshape(x), or Unsqueeze(Squeeze(x))
 
-    Legal because the elements keep their order in memory; a Reshape is free at run time and
-    composes with its neighbours. Symbolic extents may take two.
+    Legal as the elements keep their order in memory. A Reshape is free at run time and composes
+    with its neighbours. Symbolic extents may take two.
     """
 
     name = "unit-transpose-to-reshape"
@@ -133,13 +128,13 @@ class UnitTransposeToReshape(Rule):
 
 
 def moves_units_only(dims: Shape, perm: Sequence[int]) -> bool:
-    """Whether a permutation of axes with these extents leaves the elements in their order."""
+    """Whether a permutation of axes with these extents keeps the order of the elements."""
     moved = [axis for axis in perm if dims[axis] != 1]
     return moved == sorted(moved)
 
 
 def with_moved_units(x: oir.Value, perm: Sequence[int], b: Rewriter) -> oir.Value:
-    """Transpose(x, perm) without a Transpose, where only axes of extent 1 move."""
+    """Transpose(x, perm) without a Transpose, if only axes of extent 1 move."""
     before = shape_of(x)
     after = tuple(before[axis] for axis in perm)
     if b.reshapes_at_once(x, after):
@@ -150,7 +145,7 @@ def with_moved_units(x: oir.Value, perm: Sequence[int], b: Rewriter) -> oir.Valu
 
 
 def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:
-    """Whether an Expand of `inner` to `outer` surely makes of x the same."""
+    """Whether Expands of x and of `inner` to `outer` surely give the same."""
     x, inner = ((1,) * (len(outer) - len(dims)) + dims for dims in (x, inner))
     return all(
         have == want or between != want for have, between, want in zip(x, inner, outer, strict=True)
@@ -158,6 +153,6 @@ def _expands_the_same(x: Shape, inner: Shape, outer: Shape) -> bool:
 
 
 def adds_leading_axes_only(x: Shape, y: Shape) -> bool:
-    """Whether y is x with axes of extent 1 in front."""
+    """Whether y is x with leading axes of extent 1."""
     extra = len(y) - len(x)
     return extra >= 0 and y[extra:] == x and all(dim == 1 for dim in y[:extra])

@@ -1,4 +1,4 @@
-"""Ghost cells: what a body writes around a tensor are elements of the tensor itself."""
+"""Ghost cells: borders that a body copies from the tensor itself."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hlo2onnx.raising.match.views import RESHAPES
 from hlo2onnx.raising.rules.shapes.pad_modes import MODES, WRAP_OPSET, is_padded
 
 MOST_ELEMENTS = 1 << 14
-"""In larger tensors a few elements are written in less time than all are copied."""
+"""In larger tensors, writing a few elements is faster than copying all."""
 
 DEEPEST = 24
-"""More moves in a row are not followed."""
+"""Longest chain of moves that is followed."""
 
 Places = np.ndarray
-"""Of each element its place in another tensor, counted through."""
+"""The flat position of each element in another tensor."""
 
 
 class ScatterToPad(Rule):
     """ScatterND(x, border, Expand(Slice(x))) -> Pad(Slice(x), mode="edge"), in a loop or a branch
 
-    Legal where elements of x are written or joined at constant places and are those that a mode
-    takes ("edge", "reflect" or "wrap"), on one side or on both. Only for small tensors in bodies,
-    and where more than two nodes become these two.
+    Legal if elements of x are written or joined at constant positions and are those that a mode
+    takes ("edge", "reflect" or "wrap"), on one side or both. Only for small tensors in the body of
+    a loop or branch, and if it saves nodes.
     """
 
     name = "scatter-to-pad"
@@ -40,7 +40,7 @@ class ScatterToPad(Rule):
         need(node.graph is not b.main_graph, "it is in no body", node)
         moves = _Moves(node.graph)
         x, places = moves.origin(node.outputs[0])
-        need(len(moves.nodes) > 2 and x is not node.outputs[0], "it writes something else", node)
+        need(len(moves.nodes) > 2 and x is not node.outputs[0], "it writes other values", node)
         need(
             static_shape(x) == places.shape and places.size,
             "it is empty, or has another shape",
@@ -61,21 +61,21 @@ class ScatterToPad(Rule):
 
 
 def _rows(places: Places) -> Iterator[np.ndarray]:
-    """Which rows of a tensor of the same shape are taken along each axis.
+    """The rows of a tensor of the same shape that are taken along each axis.
 
     Raises:
-        Refusal: They are not the same all along the other axes.
+        Refusal: They differ along the other axes.
     """
     for axis, taken in enumerate(np.unravel_index(places, places.shape)):
         row = np.moveaxis(taken, axis, 0).reshape(places.shape[axis], -1)
-        need((row == row[:, :1]).all(), "rows are taken apart")
+        need((row == row[:, :1]).all(), "rows are split")
         yield row[:, 0]
 
 
 def _kept(rows: np.ndarray) -> range:
-    """The rows that are where they were."""
+    """The rows that keep their position."""
     same = np.flatnonzero(rows == np.arange(rows.size))
-    need(same.size and same[-1] - same[0] + 1 == same.size, "rows are moved within")
+    need(same.size and same[-1] - same[0] + 1 == same.size, "inner rows move")
     return range(int(same[0]), int(same[-1]) + 1)
 
 
@@ -84,10 +84,10 @@ def _widths(rows: np.ndarray, kept: range) -> tuple[int, int]:
 
 
 class _Moves:
-    """Where elements come from.
+    """The sources of elements.
 
     Attributes:
-        nodes: Those that moved them.
+        nodes: The nodes that moved them.
     """
 
     def __init__(self, body: oir.Graph | oir.Function | None) -> None:
@@ -96,14 +96,14 @@ class _Moves:
         self.nodes: set[oir.Node] = set()
 
     def origin(self, value: oir.Value, depth: int = DEEPEST) -> tuple[oir.Value, Places]:
-        """The tensor that all elements of a value come from, and their places in it."""
+        """The tensor that holds all elements of a value, and their positions in it."""
         if value not in self._known:
             self._known[value] = self._found(value, depth)
         return self._known[value]
 
     def _found(self, value: oir.Value, depth: int) -> tuple[oir.Value, Places]:
         node, shape = value.producer(), static_shape(value)
-        need(shape is not None and math.prod(shape) <= MOST_ELEMENTS, "it is large", value)
+        need(shape is not None and math.prod(shape) <= MOST_ELEMENTS, "it is too large", value)
         assert shape is not None
         itself = value, np.arange(math.prod(shape)).reshape(shape)
         if node is None or node.graph is not self._body or node.domain or not depth:
@@ -127,7 +127,7 @@ def _is_small(x: oir.Value) -> bool:
 
 
 def _operands(node: oir.Node) -> list[oir.Value]:
-    """The operands that elements are taken from."""
+    """The operands that elements come from."""
     taken = {"Concat": node.inputs, "ScatterND": node.inputs[::2]}
     return [x for x in taken.get(node.op_type, node.inputs[:1]) if x is not None]
 

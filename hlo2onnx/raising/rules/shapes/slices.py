@@ -1,39 +1,34 @@
-"""Slice among what makes its operand."""
+"""Slices of Concats and of Slices."""
 
 from __future__ import annotations
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_ints, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.views import first
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import extent_of, first, maker_of
 
 
 class SliceOfConcat(Rule):
     """Slice(Concat(x, y)) -> x, or a Slice of x, where it takes nothing but elements of x
 
-    Legal for one axis, in steps of 1, the one that the Concat joins: rows that were stacked are
-    taken apart again.
+    Legal for a Slice in steps of 1 along the axis of the Concat.
     """
 
     name = "slice-of-concat"
     anchors = frozenset({"Slice"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        concat = first(node).producer()
-        need(concat is not None and concat.op_type == "Concat", "its operand is no Concat", node)
-        assert concat is not None
+        concat = needed(maker_of(first(node), "Concat"), "its operand is not a Concat", node)
         ranges, axis = ranges_of(node), concat.attributes["axis"].as_int()
-        need(ranges is not None and list(ranges) == [axis], "it cuts along another axis", node)
+        need(ranges is not None and list(ranges) == [axis], "it slices another axis", node)
         assert ranges is not None
         rows = ranges[axis]
-        need(rows.step == 1, "it leaves rows out", node)
+        need(rows.step == 1, "its step is not 1", node)
         begin = 0
         for part in concat.inputs:
             assert part is not None
-            extent = shape_of(part)[axis]
-            need(isinstance(extent, int), "an extent is dynamic", part)
-            assert isinstance(extent, int)
+            extent = needed(extent_of(part, axis), "an extent is dynamic", part)
             if begin <= rows.start and rows.stop <= begin + extent:
                 return b.slice(part, [rows.start - begin], [rows.stop - begin], axes=[axis])
             begin += extent
@@ -43,16 +38,14 @@ class SliceOfConcat(Rule):
 class ComposeSlices(Rule):
     """Slice(Slice(x)) -> Slice(x)
 
-    Legal for ranges that are known and not empty, in steps forwards.
+    Legal for known, non-empty ranges in steps forwards.
     """
 
     name = "compose-slices"
     anchors = frozenset({"Slice"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inner = first(node).producer()
-        need(inner is not None and inner.op_type == "Slice", "its operand is no Slice", node)
-        assert inner is not None
+        inner = needed(maker_of(first(node), "Slice"), "its operand is not a Slice", node)
         ranges, taken = ranges_of(inner), ranges_of(node)
         need(ranges and taken, "a range is not known, is empty, or goes backwards", node)
         assert ranges and taken
@@ -66,8 +59,8 @@ class ComposeSlices(Rule):
 
 
 def ranges_of(node: oir.Node) -> dict[int, range] | None:
-    """What a Slice takes along each of its axes; None where that is not known, nothing, or turned
-    round."""
+    """The range of a Slice along each of its axes; None if one is not known, is empty, or goes
+    backwards."""
     known = [item for item in map(const_ints, node.inputs[1:]) if item is not None]
     if len(known) < max(3, len(node.inputs) - 1):
         return None

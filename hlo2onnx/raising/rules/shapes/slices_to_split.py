@@ -1,4 +1,4 @@
-"""Slices that follow each other become a Split, above all in bodies of loops and branches."""
+"""Consecutive Slices become a Split, above all in bodies of loops and branches."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Ranges = dict[int, range]
 class SlicesToSplit(Rule):
     """Slice(x, 0:1), Slice(x, 1:2), Slice(x, 2:3) -> Split(x)
 
-    Legal for constant ranges that follow each other along one axis in steps of 1 and are the same
-    along the others. In the body of a loop or a branch they need not be all of x; one Slice is left
-    then, which must be worth it. Elsewhere they are all of x, and all Slices of it, which is no
-    constant and no shape (a vector of i64).
+    Legal for constant ranges in steps of 1 that follow each other along one axis and are equal
+    along the others. In the body of a loop or branch they may take a part of x, for one Slice more,
+    if that still saves nodes. Elsewhere they must be all of x and all its Slices, and x is neither
+    a constant nor a shape (a vector of i64).
     """
 
     name = "slices-to-split"
     anchors = frozenset({"Slice"})
-    # Many rules take Slices apart, or look for them.
+    # Many rules match Slices.
     phase = 3
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -44,23 +44,22 @@ class SlicesToSplit(Rule):
             is_all = is_whole and len(row) == len(_slices(x))
             if len(row) > (1 if is_whole else 2) and (in_body or is_all):
                 return _split(b, node, axis, {one: len(beside[one][axis]) for one in row}, joint)
-        raise Refusal("nothing follows it, or goes before, or something is left", node)
+        raise Refusal("no other Slice is next to it, or a part is left over", node)
 
 
 def _may_be_parted(x: oir.Value, node: oir.Node) -> bool:
-    """Whether a node of the main graph is the first of the Slices of a value that is worth it: one
-    of them decides for all."""
+    """Whether a node of the main graph is the first Slice of a value that may be split."""
     is_shape = rank_of(x) == 1 and dtype_of(x) == oir.DataType.INT64
     return x.const_value is None and not is_shape and _slices(x)[0] is node
 
 
 def _slices(x: oir.Value) -> list[oir.Node]:
-    """The Slices of a value, in whichever graph."""
+    """The Slices of a value, in all graphs."""
     return [one for one in x.consumers() if one.op_type == "Slice" and one.inputs[0] is x]
 
 
 def _cuts(x: oir.Value, body: oir.Graph | oir.Function | None) -> dict[oir.Node, Ranges]:
-    """The Slices of a value in a body, and what they take along each axis they cut."""
+    """The Slices of a value in a body, and their range along each sliced axis."""
     cuts = {}
     for reader in _slices(x):
         ranges = ranges_of(reader) if reader.graph is body else None
@@ -70,7 +69,7 @@ def _cuts(x: oir.Value, body: oir.Graph | oir.Function | None) -> dict[oir.Node,
 
 
 def _row(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> list[oir.Node]:
-    """The cuts that follow each other along an axis, this one among them."""
+    """The Slices that follow each other along an axis, including this one."""
     others = _others(cuts[node], axis)
     like = {
         one: ranges[axis]
@@ -100,7 +99,7 @@ def _joined(ranges: Sequence[range]) -> range:
 def _split(
     b: Rewriter, node: oir.Node, axis: int, sizes: Mapping[oir.Node, int], joint: Ranges
 ) -> oir.Value:
-    """Splits what the cuts take together; they go, but for the one that is being rewritten."""
+    """Splits the range of the Slices and replaces all of them except the node being rewritten."""
     x = first(node)
     with _after(x, node, b):
         b.scope, b.metadata = node.name or "", node.metadata_props
@@ -113,7 +112,7 @@ def _split(
         )
     made: dict[oir.Node, oir.Value] = dict(zip(sizes, pieces, strict=True))
     for one, piece in made.items():
-        need(can_replace(one.outputs[0], piece), "what it makes leaves the body", one)
+        need(can_replace(one.outputs[0], piece), "its result leaves the body", one)
     for one, piece in made.items():
         if one is not node:
             replace(one, [piece])
@@ -121,7 +120,7 @@ def _split(
 
 
 def _after(x: oir.Value, node: oir.Node, b: Rewriter) -> AbstractContextManager[None]:
-    """Where a value is first there for nodes of a graph."""
+    """The first place in a graph where a value exists."""
     maker, graph = x.producer(), node.graph
     assert graph is not None
     if maker is not None and maker.graph is graph:

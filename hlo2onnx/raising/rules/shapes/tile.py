@@ -1,4 +1,4 @@
-"""Tensors repeated as a whole along their axes, as jnp.tile does -> Tile."""
+"""Tensors repeated along whole axes, as by jnp.tile -> Tile."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import RESHAPES, source_of
 
 SMALLEST_BLOCK = 8
-"""Elements that Tile must copy at once to be no slower: of one element, 65,536 times, it takes
-120 µs and Expand 15; from 8 on it takes about half of what a Reshape, Expand and Reshape take."""
+"""Elements that Tile must copy at once to be no slower. It repeats one element 65,536 times in
+120 µs, Expand in 15. From 8 on it takes about half as long as Reshape, Expand and Reshape."""
 
 
 class TileOperator(Rule):
     """Reshape(Expand(Reshape(x))) -> Tile(x) where whole axes are repeated
 
-    Legal where each axis is repeated as a whole, not each element of it. Where fewer than 8
-    elements would be copied at once, Expand stays, which is faster.
+    Legal if each axis is repeated as a whole, not each element of it. Expand stays if fewer than 8
+    elements would be copied at once, as it is then faster.
     """
 
     name = "tile"
@@ -36,8 +36,8 @@ class TileOperator(Rule):
 
 
 def tiled(value: oir.Value) -> tuple[oir.Value, tuple[int, ...]] | None:
-    """What is repeated to make this value, by Tile or Reshape(Expand(Reshape(x))), and how often
-    along each axis."""
+    """The operand that is repeated to make this value, by Tile or Reshape(Expand(Reshape(x))), and
+    the repeats along each axis."""
     node = value.producer()
     if node is not None and node.op_type == "Tile":
         x, repeats = node.inputs
@@ -57,7 +57,7 @@ def tiled(value: oir.Value) -> tuple[oir.Value, tuple[int, ...]] | None:
     times = tuple(many // dim for many, dim in zip(whole, one, strict=True))
     if any(many != dim * count for many, dim, count in zip(whole, one, times, strict=True)):
         return None
-    # Each count must be what Expand makes of a 1 right before its axis; other 1s do not matter.
+    # Expand must grow a 1 right before each repeated axis. Other 1s do not matter.
     wanted = [
         step
         for count, dim in zip(times, one, strict=True)

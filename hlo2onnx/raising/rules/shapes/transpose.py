@@ -1,7 +1,7 @@
-"""Transposes move towards what reads them, until they meet their inverse.
+"""Transposes sink to their readers until they meet their inverse.
 
-JAX programs keep channels last, ONNX convolutions have them second. Between two layers the
-Transpose after the one and the Transpose before the other meet and are gone.
+JAX programs keep channels last, ONNX convolutions second. The Transpose after one layer and that
+before the next cancel.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _inverse(perm: Sequence[int]) -> list[int]:
 
 
 def _transposed(value: oir.Value | None) -> tuple[oir.Value, list[int]] | None:
-    """x and p for Transpose(x, p), if all that reads it may let it pass. A constant is transposed
-    to suit the others."""
+    """x and p of Transpose(x, p), if the Transpose can sink past all its readers. A constant is
+    transposed to suit the others instead."""
     node = None if value is None else value.producer()
     if value is None or node is None or node.op_type != "Transpose" or value.is_graph_output():
         return None
@@ -45,10 +45,10 @@ def _transposed(value: oir.Value | None) -> tuple[oir.Value, list[int]] | None:
 
 
 def _normalizes_rows(x: oir.Value, reader: oir.Node) -> bool:
-    """Whether a node begins a LayerNormalization or RMSNormalization of x: it takes the mean along
-    the last axis of x, or of its squares, and goes on to compute with it.
+    """Whether a node begins a LayerNormalization or RMSNormalization of x: the mean of x, or of its
+    squares, along the last axis, used in further arithmetic.
 
-    These operators want the axis last, so that a Transpose that brings it there stays in front.
+    These operators need the axis last, so a Transpose that moves it there stays in front.
     """
     if reader.op_type == "Mul" and set(reader.inputs) == {x}:
         squares = reader.outputs[0]
@@ -67,10 +67,10 @@ def _normalizes_rows(x: oir.Value, reader: oir.Node) -> bool:
 
 
 def _before_transpose(node: oir.Node) -> tuple[oir.Value, list[int]]:
-    """x and p for a node's operand Transpose(x, p).
+    """x and p of a node's operand Transpose(x, p).
 
     Raises:
-        Refusal: It is none, or something else that reads it does not let it pass.
+        Refusal: The operand is not a Transpose, or another reader stops it.
     """
     return needed(_transposed(first(node)), "its operand is not transposed", node)
 
@@ -78,10 +78,10 @@ def _before_transpose(node: oir.Node) -> tuple[oir.Value, list[int]]:
 class SinkTranspose(Rule):
     """Add(Transpose(x), Transpose(y)) -> Transpose(Add(x, y)), and so for all elementwise operators
 
-    Legal as they act on each element alone. Operands that are not transposed alike must be
-    constant, or such that only axes of extent 1 move when they are transposed back. One operand may
-    be another, which is transposed back, where all that is made of the result is transposed back
-    sooner or later: so what attention adds to an image joins it between two convolutions.
+    Legal for elementwise operators. The other operands must be transposed alike, constant, or such
+    that the inverse moves only axes of extent 1. One operand may be any other value, which is
+    transposed back, if all paths from the result lead to the inverse Transpose. For example,
+    attention adds its result to an image between two convolutions.
     """
 
     name = "sink-transpose"
@@ -107,20 +107,22 @@ class SinkTranspose(Rule):
 
 
 MOST_BETWEEN = 64
-"""Nodes between an image and the convolutions that read what is made of it."""
+"""Nodes that are followed from an image to the next convolutions."""
 
 
 def _is_other(x: oir.Value, perm: list[int]) -> bool:
-    """Whether a computed value of as many axes is not transposed so."""
+    """Whether a value of this rank is computed and not transposed alike."""
     found = _transposed(x)
     computed = x.const_value is None and rank_of(x) == len(perm)
     return computed and (found is None or found[1] != perm) and 1 not in shape_of(x)[1:]
 
 
 def _is_transposed_back(value: oir.Value, perm: list[int]) -> bool:
-    """Whether a permutation brings the channels of images to the end, and all paths from a value
-    lead to its inverse, over nodes that let a Transpose pass. Of signals, with one axis beside the
-    channels, it is its own inverse: two of them would take turns."""
+    """Whether a permutation moves the channels of images to the end, and all paths from a value
+    lead to its inverse through nodes that a Transpose can pass.
+
+    With one axis besides the channels it is its own inverse: two Transposes would take turns.
+    """
     back, seen, pending = _inverse(perm), {value}, [value]
     if len(perm) < 4 or perm != [0, *range(2, len(perm)), 1]:
         return False
@@ -142,7 +144,7 @@ def _is_transposed_back(value: oir.Value, perm: list[int]) -> bool:
 
 
 def _earlier(x: oir.Value, perm: list[int], b: Rewriter) -> oir.Value:
-    """What x is before the permutation."""
+    """x before the permutation."""
     found = _transposed(x)
     if found is not None and found[1] == perm:
         return found[0]
@@ -154,7 +156,7 @@ def _earlier(x: oir.Value, perm: list[int], b: Rewriter) -> oir.Value:
     cheap = is_free or x.const_value is not None
     need(cheap and b.reshapes_at_once(x, whole), "another operand is computed", x)
     reshaped = b.reshape(x, whole)
-    # A Transpose could move on to what reads it, back to where it came from.
+    # A Transpose could sink again and undo this.
     return with_moved_units(reshaped, back, b) if is_free else b.transpose(reshaped, back)
 
 
@@ -198,7 +200,7 @@ class SinkTransposeConcat(Rule):
         for x in inputs:
             found = _transposed(x)
             same = found is not None and found[1] == perm
-            need(same or x.const_value is not None, "an operand is not transposed so", x)
+            need(same or x.const_value is not None, "an operand is transposed in another way", x)
             parts.append(_earlier(x, perm, b) if same else b.transpose(x, _inverse(perm)))
         return b.transpose(b.concat(parts, axis=perm[axis]), perm)
 
@@ -248,7 +250,7 @@ class SinkTransposeSlice(Rule):
 class SinkTransposeSplitAxes(Rule):
     """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only splits axes
 
-    As groups of channels are made.
+    For example, groups of channels.
     """
 
     name = "sink-transpose-split-axes"
@@ -260,17 +262,17 @@ class SinkTransposeSplitAxes(Rule):
         old, new = shape_of(first(node)), shape_of(node.outputs[0])
         groups = splits(old, new)
         real = any(sum(new[axis] != 1 for axis in group) > 1 for group in groups)
-        need(real, "it only adds axes of extent 1, which a Transpose leaves behind", node)
+        need(real, "it only adds axes of extent 1", node)
         places = _inverse(perm)
         dims = [new[axis] for place in places for axis in groups[place]]
         need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
-        # Where each axis of the result is among those of the reshaped x.
+        # The position of each axis of the result in the reshaped x.
         order = [axis for place in places for axis in groups[place]]
         return b.transpose(b.reshape(x, dims), _inverse(order))
 
 
 def splits(old: Shape, new: Shape) -> list[list[int]]:
-    """For each axis of a shape the axes of the other it is split into.
+    """For each axis of a shape, the axes of the other shape that it is split into.
 
     Raises:
         Refusal: Axes are joined.

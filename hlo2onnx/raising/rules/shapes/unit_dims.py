@@ -1,4 +1,4 @@
-"""Axes of extent 1: Reshapes move on until they meet what undoes them, reductions keep theirs."""
+"""Axes of extent 1: Reshapes sink until they cancel, reductions keep their axes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from hlo2onnx.raising.match.views import RESHAPES, first, reshaped, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
-"""Those that give x itself over an axis of extent 1."""
+"""Reductions that return x over an axis of extent 1."""
 
 
 MAX_BETWEEN = 16
-"""Elementwise operators between reductions and the Reshape that puts their axes back."""
+"""Elementwise operators between reductions and the Reshape that restores their axes."""
 
 
 def reduced_axes(node: oir.Node) -> tuple[int, ...]:
-    """The axes a reduction reduces, not negative and in order.
+    """The reduced axes, non-negative and sorted.
 
     Raises:
         Refusal: They are not constant, or there are none.
@@ -50,7 +50,7 @@ def reduced_axes(node: oir.Node) -> tuple[int, ...]:
 
 
 def keeps_axes(node: oir.Node) -> bool:
-    """Whether a reduction leaves the axes it reduces, with extent 1."""
+    """Whether a reduction keeps the reduced axes, with extent 1."""
     return bool(node.attributes.get_int("keepdims", 1))
 
 
@@ -60,11 +60,11 @@ _LETS_UNITS_PASS = BROADCASTING | UNARY | REDUCTIONS | RESHAPES | {"Clip", "Tran
 class SinkReshape(Rule):
     """Exp(Reshape(x)) -> Reshape(Exp(x)); Add(Reshape(x), y) -> Reshape(Add(x, y'))
 
-    Legal for elementwise operators if the other operands can be had for the shape before: those of
-    one element, Reshapes of the same kind, constants that do not broadcast over some but not all
-    of the axes that the Reshape makes, anything of no higher rank if it only puts axes of 1 in
-    front. A Reshape that others read too stays where it is, unless it is of floats, all it does
-    is to add or drop axes of 1, and the others let that pass.
+    Legal for elementwise operators if the other operands have a form for the earlier shape: a
+    single element, the same kind of Reshape, a constant that broadcasts over all or none of the
+    reshaped axes, or any operand of no higher rank if the Reshape only adds leading axes of 1. A
+    Reshape with other readers stays, unless it is of floats, only adds or drops axes of 1, and can
+    sink past them.
     """
 
     name = "sink-reshape"
@@ -74,7 +74,7 @@ class SinkReshape(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         view = needed(
             next((x for x in node.inputs if x is not None and _moves(x)), None),
-            "no operand is reshaped for it alone",
+            "no operand is a Reshape that can sink",
             node,
         )
         target = shape_of(view)
@@ -84,9 +84,9 @@ class SinkReshape(Rule):
 
 
 def _moves(x: oir.Value) -> bool:
-    """Whether x is a Reshape that what reads it may let pass.
+    """Whether x is a Reshape that can sink past its readers.
 
-    One of a constant is a constant, which takes the shape of the others and not they its own.
+    A reshaped constant adapts to the other operands instead.
     """
     source = source_of(x, *RESHAPES)
     if source is None or source.const_value is not None or x.is_graph_output():
@@ -94,7 +94,7 @@ def _moves(x: oir.Value) -> bool:
     readers = set(x.consumers())
     if len(readers) == 1:
         return True
-    # Of what is computed from indices one part is often read as it is, and one reshaped.
+    # Values computed from indices are often read both as they are and reshaped.
     is_data = dtype_of(x) in FLOATS
     return (
         is_data
@@ -104,7 +104,7 @@ def _moves(x: oir.Value) -> bool:
 
 
 def _only_units(x: Shape, y: Shape) -> bool:
-    """Whether y is x but for axes of extent 1."""
+    """Whether the shapes differ only in axes of extent 1."""
     return [dim for dim in x if dim != 1] == [dim for dim in y if dim != 1]
 
 
@@ -115,7 +115,7 @@ def _source(view: oir.Value) -> oir.Value:
 
 
 def _before(x: oir.Value, before: Shape, target: Shape, b: Rewriter) -> oir.Value:
-    """What x is beside operands that were reshaped from `before` to `target`."""
+    """The form of x for operands before a Reshape from `before` to `target`."""
     if _moves(x) and shape_of(x) == target and shape_of(_source(x)) == before:
         return _source(x)
     leading = len(target) - len(before)
@@ -125,12 +125,12 @@ def _before(x: oir.Value, before: Shape, target: Shape, b: Rewriter) -> oir.Valu
     if all(dim == 1 for dim in shape_of(x)):
         need(rank_of(x) <= min(len(before), len(target)), "another operand has more axes", x)
         return x
-    need(x.const_value is not None, "another operand is computed, and shaped differently", x)
+    need(x.const_value is not None, "another operand is computed and has another shape", x)
     return b.reshape(x, _constant_shape(x, before, target))
 
 
 def _constant_shape(x: oir.Value, before: Shape, target: Shape) -> Shape:
-    """The shape in which constant x broadcasts against `before` as now against `target`."""
+    """The shape in which constant x broadcasts to `before` as it now does to `target`."""
     need(rank_of(x) <= len(target), "a constant has more axes", x)
     shape = (1,) * (len(target) - rank_of(x)) + shape_of(x)
     front = _common(before, target)
@@ -147,7 +147,7 @@ def _constant_shape(x: oir.Value, before: Shape, target: Shape) -> Shape:
 
 
 def _common(x: Sequence[object], y: Sequence[object]) -> int:
-    """How many items two sequences begin with alike."""
+    """The length of the common prefix of two sequences."""
     pairs = enumerate(zip(x, y, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(x), len(y)))
 
@@ -155,8 +155,8 @@ def _common(x: Sequence[object], y: Sequence[object]) -> int:
 class ReduceKeepdims(Rule):
     """Reshape(f(ReduceSum(x, keepdims=0))) -> f(ReduceSum(x, keepdims=1)), f elementwise or nothing
 
-    Legal when the Reshape puts back the axes that were reduced, and all that f reads is reduced so
-    or a scalar. What further axes of 1 it puts in front, a Reshape still does.
+    Legal if the Reshape restores the reduced axes, and every operand of f is reduced alike or a
+    scalar. A Reshape remains for further leading axes of 1.
     """
 
     name = "reduce-keepdims"
@@ -168,25 +168,29 @@ class ReduceKeepdims(Rule):
         need(rank_of(first(node)), "a scalar is reshaped", node)
         kept = _kept(first(node), b, {})
         is_back = adds_leading_axes_only(shape_of(kept), shape)
-        need(is_back, "the Reshape adds other axes than those reduced", node)
+        need(is_back, "the Reshape adds axes other than the reduced ones", node)
         return reshaped(node, b, kept)
 
 
 def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> oir.Value:
-    """The value made of reductions that keep their axes."""
+    """The value computed with reductions that keep their axes."""
     if value in known or not rank_of(value):
         return known.get(value, value)
     node = value.producer()
-    need(node is not None and not node.domain, "no reduction is reshaped", value)
+    need(node is not None and not node.domain, "its operand is not computed", value)
     assert node is not None
     if node.op_type in REDUCTIONS:
         need(not keeps_axes(node), "the reduction keeps its axes", node)
         axes = b.i64(list(reduced_axes(node)))
         made = b.op(node.op_type, first(node), axes, keepdims=1)
     else:
-        need(node.op_type in BROADCASTING | UNARY, "something else than a reduction is read", node)
-        need(len(known) < MAX_BETWEEN, "too much lies in between", node)
-        known[value] = value  # counts from here on, and is replaced below
+        need(
+            node.op_type in BROADCASTING | UNARY,
+            "an operand is neither a reduction nor elementwise",
+            node,
+        )
+        need(len(known) < MAX_BETWEEN, "too many nodes are in between", node)
+        known[value] = value  # counts as visited; replaced below
         inputs = [x for x in node.inputs if x is not None]
         shapes = {shape_of(x) for x in inputs if rank_of(x)}
         need(shapes == {shape_of(value)}, "an operand is broadcast", node)
@@ -198,7 +202,7 @@ def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> o
 
 
 def _axes_in(x: Shape, target: Shape) -> list[int]:
-    """The axis of `target` that each axis of x is, where `target` is x with more axes of 1."""
+    """The axis of `target` for each axis of x, where `target` is x with more axes of 1."""
     places = []
     axis = 0
     for dim in x:
@@ -222,7 +226,7 @@ class TransposeDropUnitDims(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         view = first(node)
         x = source_of(view, *RESHAPES)
-        need(x is not None and rank_of(x) < rank_of(view), "its operand has no axes to spare", node)
+        need(x is not None and rank_of(x) < rank_of(view), "its operand has no added axes", node)
         assert x is not None
         places = _axes_in(shape_of(x), shape_of(view))
         perm = [places.index(axis) for axis in node.attributes["perm"].as_ints() if axis in places]
@@ -236,9 +240,9 @@ class SqueezeBeforeTranspose(Rule):
     anchors = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        x = needed(source_of(first(node), "Transpose"), "nothing transposed is reshaped", node)
+        x = needed(source_of(first(node), "Transpose"), "its operand is not transposed", node)
         dropped = added_units(shape_of(node.outputs[0]), shape_of(first(node)))
-        need(dropped, "it does more than to drop axes of extent 1", node)
+        need(dropped, "it does more than drop axes of extent 1", node)
         assert dropped is not None
         maker = first(node).producer()
         assert maker is not None
@@ -253,7 +257,7 @@ class ReduceDropUnitDims(Rule):
     """ReduceMax(Reshape(x), a) -> Reshape(ReduceMax(x, a')) where the Reshape only adds or drops
     axes of extent 1
 
-    Legal as these reductions leave as they are what lies along an axis of extent 1.
+    Legal as these reductions do not change elements along axes of extent 1.
     """
 
     name = "reduce-drop-unit-dims"
@@ -273,7 +277,7 @@ class ReduceDropUnitDims(Rule):
 
 
 def _long_axes(shape: Shape, other: Shape) -> dict[int, int]:
-    """The axis of `other` that each axis of `shape` of another extent than 1 is.
+    """The axis of `other` for each axis of `shape` whose extent is not 1.
 
     Raises:
         Refusal: They differ in more than axes of extent 1.
@@ -287,8 +291,8 @@ def _long_axes(shape: Shape, other: Shape) -> dict[int, int]:
 class ReduceMeanOperator(Rule):
     """Div(ReduceSum(x, axes), n) -> ReduceMean(x, axes)
 
-    Legal for floats where n is the number of terms, as a constant or computed from the shape; of
-    no terms it is NaN, to runtimes 0.
+    Legal for floats if n is the number of terms, constant or computed from the shape, and not 0:
+    the mean of no terms is NaN, but 0 in runtimes.
     """
 
     name = "reduce-mean"
@@ -300,14 +304,18 @@ class ReduceMeanOperator(Rule):
         assert total is not None
         summed = total.producer()
         if summed is None or summed.op_type != "ReduceSum" or summed.domain:
-            raise Refusal("no sum is divided", node)
+            raise Refusal("its dividend is not a sum", node)
         axes = reduced_axes(summed)
         extents = [shape_of(first(summed))[axis] for axis in axes]
         terms = product(extents)
         assert count is not None
-        need(dtype_of(total) in FLOATS and set(shape_of(count)) <= {1}, "no number divides", count)
+        need(
+            dtype_of(total) in FLOATS and set(shape_of(count)) <= {1},
+            "its divisor is not a number",
+            count,
+        )
         divisor = const_number(count) if isinstance(terms, int) else noted_extent(count)
-        need(divisor == terms, "it divides by something else", count)
+        need(divisor == terms, "its divisor is not the number of terms", count)
         need(all(map(is_positive, extents)), "there may be no terms", node)
         mean = b.ReduceMean(first(summed), b.i64(list(axes)), keepdims=int(keeps_axes(summed)))
         return reshaped(node, b, mean)
