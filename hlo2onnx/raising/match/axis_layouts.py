@@ -9,8 +9,8 @@ from typing import Final
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
-from hlo2onnx.ir.values import Shape, rank_of, shape_of
-from hlo2onnx.raising.engine import Rewriter, need
+from hlo2onnx.ir.values import Dim, Shape, rank_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, need
 from hlo2onnx.raising.match.views import RESHAPES
 
 MAX_CHAIN: Final = 24
@@ -69,11 +69,6 @@ def is_move(node: oir.Node) -> bool:
     return not node.domain and (node.op_type == "Transpose" or node.op_type in RESHAPES)
 
 
-def is_read_once(value: oir.Value) -> bool:
-    """Whether one node, and not the caller, reads a value."""
-    return len(value.uses()) == 1 and not value.is_graph_output()
-
-
 def layout_of(x: oir.Value) -> Layout:
     """The layout of a tensor by itself."""
     dims = shape_of(x)
@@ -122,3 +117,25 @@ def repeated(x: oir.Value, chain: Sequence[oir.Node]) -> Layout | None:
                 extents[before] = product([extents[before], layout.extents[axis]])
     groups = tuple(tuple(axis for axis in group if axis < rank) for group in layout.groups)
     return Layout(tuple(extents), groups)
+
+
+def splits(old: Shape, new: Shape) -> list[list[int]]:
+    """For each axis of a shape, the axes of the other shape that it is split into.
+
+    Raises:
+        Refusal: Axes are joined.
+    """
+    groups: list[list[int]] = []
+    axis = 0
+    for dim in old:
+        group: list[int] = []
+        extent: Dim = 1
+        while axis < len(new) and (extent != dim or not group):
+            group.append(axis)
+            extent = product([extent, new[axis]])
+            axis += 1
+        need(extent == dim and group, "it joins axes")
+        groups.append(group)
+    if axis != len(new):
+        raise Refusal("it adds axes at the end")
+    return groups

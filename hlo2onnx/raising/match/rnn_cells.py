@@ -220,7 +220,7 @@ class Replacement:
                 continue
             live.add(value)
             if value is not self._after and node is not None:
-                pending += [x for x in node.inputs if x is not None]
+                pending += operands(node)
                 for graph in subgraphs(node):
                     inner = (x for each in graph.all_nodes() for x in each.inputs)
                     pending += [x for x in (*inner, *graph.outputs) if x is not None]

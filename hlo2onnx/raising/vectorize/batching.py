@@ -391,3 +391,11 @@ def batchable(b: Batcher, node: oir.Node) -> bool:
     except Refusal:
         return False
     return True
+
+
+def batched_body(b: Rewriter, trips: Trips) -> Batcher:
+    """A batcher with all values of a body that depend on no state."""
+    batcher = Batcher(b, trips, {})
+    for node in trips.body:
+        batchable(batcher, node)
+    return batcher

@@ -14,12 +14,12 @@ from hlo2onnx.raising.engine import Refusal
 from hlo2onnx.raising.match.axis_layouts import (
     Layout,
     is_move,
-    is_read_once,
     laid_out,
     layout_of,
     moved,
     repeated,
 )
+from hlo2onnx.raising.match.views import is_private
 
 Groups = tuple[tuple[int, ...], ...]
 START = Layout((2, 1, 3, 4), ((0,), (), (2,), (3,)))
@@ -117,7 +117,7 @@ def test_read_once() -> None:
         return [values[0], read, *results]
 
     model_of(build, {"x": X})
-    assert [is_read_once(value) for value in kept] == [False, True, False, False, False]
+    assert [is_private(value) for value in kept] == [False, True, False, False, False]
 
 
 REPEATS: dict[str, tuple[tuple[int, ...], list[tuple[str, Sequence[int]]], Layout | None]] = {

@@ -7,7 +7,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.dyadic import Steps, with_number
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import operands, source_of
+from hlo2onnx.raising.match.views import both_orders, source_of
 
 
 class DyadicArithmetic(Rule):
@@ -60,20 +60,15 @@ class UniformFma(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(dtype_of(node.outputs[0]) == oir.DataType.FLOAT, "it is not f32", node)
         need(b.facts.steps(node.outputs[0]) is None, "the sum is exact", node)
-        for product, low in _both_ways(node):
+        for product, low in both_orders(node):
             factors = product.producer()
             if factors is None or factors.op_type != "Mul":
                 continue
-            for fraction, extent in _both_ways(factors):
+            for fraction, extent in both_orders(factors):
                 number = _random_integer(fraction, b)
                 if number is not None and shape_of(number) == shape_of(node.outputs[0]):
                     return _between(number, low, extent, b)
         raise Refusal("no operand is an extent times a random fraction", node)
-
-
-def _both_ways(node: oir.Node) -> list[tuple[oir.Value, oir.Value]]:
-    first, second = operands(node)
-    return [(first, second), (second, first)]
 
 
 def _random_integer(fraction: oir.Value, b: Rewriter) -> oir.Value | None:

@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.ranges import remainder_operands
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import maker_of, operands, source_of
+from hlo2onnx.raising.match.views import both_orders, maker_of, operands, source_of
 
 Pair = tuple[oir.Value, oir.Value]
 
@@ -114,7 +114,7 @@ class FloorDivide(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         condition, _, quotient = operands(node)
         both = needed(maker_of(condition, "And"), "its condition is not a conjunction", node)
-        for signs, rest in (both.inputs, both.inputs[::-1]):
+        for signs, rest in both_orders(both):
             compared, left = _unequal(signs), _unequal(rest)
             pair = left and next(filter(None, map(_remainder, left)), None)
             if pair and left and compared and _is_zero(left) and self._signs(b, compared, pair):

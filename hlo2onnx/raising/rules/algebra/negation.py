@@ -6,7 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_of, dtype_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import first, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import first, is_private, maker_of, operands, source_of
 
 
 class AddNegToSub(Rule):
@@ -41,8 +41,7 @@ class FoldNegIntoConstant(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         product = first(node)
         need(dtype_of(product) in FLOATS, "integers may wrap", node)
-        is_shared = len(product.uses()) > 1 or product.is_graph_output()
-        need(not is_shared, "others read its operand", product)
+        need(is_private(product), "others read its operand", product)
         maker = needed(maker_of(product, "Mul", "Div"), "its operand is not a product", node)
         one, other = maker.inputs
         if (constant := const_of(one)) is not None:

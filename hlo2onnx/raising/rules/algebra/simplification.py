@@ -13,22 +13,15 @@ from hlo2onnx.ir.dims import is_positive
 from hlo2onnx.ir.extents import noted_extent
 from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import first, source_of
+from hlo2onnx.raising.match.views import both_orders, first, operands, source_of
 
 COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 
 
-def _operands(node: oir.Node) -> list[oir.Value]:
-    return [x for x in node.inputs if x is not None]
-
-
 def _either(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
     """Each of two operands with the other; one order only if the operator is not commutative."""
-    operands = _operands(node)
-    need(len(operands) == 2, "it does not have two operands", node)
-    yield operands[0], operands[1]
-    if node.op_type not in ("Div", "Sub"):
-        yield operands[1], operands[0]
+    need(len(node.inputs) == 2, "it does not have two operands", node)
+    yield from both_orders(node)[: 1 if node.op_type in ("Div", "Sub") else 2]
 
 
 def _all_are(b: Rewriter, value: oir.Value, item: float) -> bool:
@@ -96,7 +89,7 @@ class FoldAbsorbingOperand(Rule):
         need(dtype_of(node.outputs[0]) not in FLOATS, "0 * NaN is NaN", node)
         item = self.absorbing[node.op_type]
         need(
-            any(_all_are(b, x, item) for x in _operands(node)),
+            any(_all_are(b, x, item) for x in operands(node)),
             "no operand decides the result",
             node,
         )
@@ -169,7 +162,7 @@ class FoldWhere(Rule):
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        condition, x, y = _operands(node)
+        condition, x, y = operands(node)
         if x is y or _all_are(b, condition, True):
             return _instead(b, node, x)
         need(_all_are(b, condition, False), "its condition is not known", condition)
@@ -187,7 +180,7 @@ class WhereToLogic(Rule):
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        condition, x, y = _operands(node)
+        condition, x, y = operands(node)
         need(dtype_of(x) == oir.DataType.BOOL, "it does not select booleans", node)
         result: oir.Value
         if _all_are(b, x, True):
@@ -210,7 +203,7 @@ class RedundantClamp(Rule):
     anchors = frozenset({"Clip", "Max", "Min"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        need(all(map(b.facts.nan_free, _operands(node))), "NaN would be lost", node)
+        need(all(map(b.facts.nan_free, operands(node))), "NaN would be lost", node)
         if node.op_type == "Clip":
             return self._clip(node, b)
         for x, y in _either(node):
@@ -219,8 +212,8 @@ class RedundantClamp(Rule):
         raise Refusal("the ranges of its operands overlap", node)
 
     def _clip(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        need(len(_operands(node)) == 3, "it has only one bound", node)
-        x, low, high = _operands(node)
+        need(len(operands(node)) == 3, "it has only one bound", node)
+        x, low, high = operands(node)
         is_inside = self._is_taken(b, "Max", x, low) and self._is_taken(b, "Min", x, high)
         need(is_inside, "its operand may be out of bounds", node)
         return first(node)

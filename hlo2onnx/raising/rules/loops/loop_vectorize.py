@@ -20,7 +20,7 @@ from hlo2onnx.raising.match.counted_loop import (
     replace_value,
     separate,
 )
-from hlo2onnx.raising.vectorize.batching import Batcher, batchable, row_bytes
+from hlo2onnx.raising.vectorize.batching import Batcher, batchable, batched_body, row_bytes
 from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import remove_makers
 
@@ -54,9 +54,7 @@ class LoopVectorize(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)
-        batcher = Batcher(b, trips, {})
-        for inner in trips.body:
-            batchable(batcher, inner)
+        batcher = batched_body(b, trips)
         rows = batcher.rows
         whole = {k: _whole(b, trips, origin(row), rows) for k, row in enumerate(trips.rows)}
         cut = _cut(trips, rows)
@@ -203,9 +201,7 @@ class SinkStackedOutputs(Rule):
         alone = [k for k, row in enumerate(trips.rows) if _is_for_a_stack(row)]
         groups = [range(count), *([k] for k in alone if count > 1)]
         need(alone, "other nodes of the body read the stacked values", node)
-        scanned = Batcher(b, trips, {})
-        for inner in trips.body:
-            batchable(scanned, inner)
+        scanned = batched_body(b, trips)
         for group in groups:
             results = self._postpone(b, trips, group, scanned.rows)
             if results is not None:

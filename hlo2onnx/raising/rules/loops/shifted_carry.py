@@ -9,7 +9,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import counted, origin, rebuilt, separate
-from hlo2onnx.raising.vectorize.batching import Batcher, batchable
+from hlo2onnx.raising.vectorize.batching import batched_body
 
 
 class ShiftedCarry(Rule):
@@ -27,9 +27,7 @@ class ShiftedCarry(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)
-        batcher = Batcher(b, trips, {})
-        for inner in trips.body:
-            batchable(batcher, inner)
+        batcher = batched_body(b, trips)
         after = [origin(value) for value in trips.after]
         found = [k for k, value in enumerate(after) if value in batcher.rows]
         need(found, "no state depends on rows alone", node)

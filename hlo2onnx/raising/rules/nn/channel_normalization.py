@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import onnx_ir as oir
 
@@ -11,7 +9,7 @@ from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.dims import product, quotient
 from hlo2onnx.ir.values import Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, both_orders, first, maker_of, operands, source_of
 from hlo2onnx.raising.patterns import match
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     SINGLE_PRECISION,
@@ -42,13 +40,6 @@ def vector_of_channels(value: oir.Value, like: oir.Value) -> oir.Value:
     return vector
 
 
-def both_operands(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
-    """The operands of a sum or product in both orders."""
-    left, right = operands(node)
-    yield left, right
-    yield right, left
-
-
 class BatchNormalization(Rule):
     """(x - m) * (s / sqrt(v + e)) + b -> BatchNormalization(x, s, b, m, v, epsilon=e)
 
@@ -63,11 +54,11 @@ class BatchNormalization(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
         need(dtype_of(output) in SINGLE_PRECISION and rank_of(output) > 2, "no kernel", node)
-        for scaled, shift in both_operands(node):
+        for scaled, shift in both_orders(node):
             product = scaled.producer()
             if product is None or product.op_type != "Mul":
                 continue
-            for centred, factor in both_operands(product):
+            for centred, factor in both_orders(product):
                 difference = centred.producer()
                 if difference is None or difference.op_type != "Sub":
                     continue
@@ -87,7 +78,7 @@ class BatchNormalization(Rule):
 
     def _scale(self, factor: oir.Value) -> tuple[oir.Value, oir.Value, float]:
         product = needed(maker_of(factor, "Mul"), "the factor is not a product", factor)
-        for inverse, scale in both_operands(product):
+        for inverse, scale in both_orders(product):
             variance = under_inverse_root(inverse)
             if variance is not None:
                 return scale, *with_epsilon(variance)
@@ -107,7 +98,7 @@ class GroupNormalization(Rule):
     anchors = frozenset({"Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for centred, factor in both_operands(node):
+        for centred, factor in both_orders(node):
             difference = centred.producer()
             if difference is None or difference.op_type != "Sub":
                 continue
@@ -133,7 +124,7 @@ class GroupNormalization(Rule):
             inverse, of = _of_groups(factor, x)
             need(of == groups, "mean and deviation are of other groups", factor)
             return inverse, None
-        for small, scale in both_operands(product):
+        for small, scale in both_orders(product):
             if scale.const_value is not None:
                 _check_scale(small, scale, product.outputs[0], (shape_of(x)[0], groups))
                 return unshaped(small), b.reshape(scale, (1, *shape_of(factor)[1:]))

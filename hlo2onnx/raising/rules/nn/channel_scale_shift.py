@@ -8,9 +8,9 @@ import onnx_ir as oir
 from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.views import operands
+from hlo2onnx.raising.match.views import both_orders, is_private, operands
 from hlo2onnx.raising.patterns import Either, Name, Op, Product
-from hlo2onnx.raising.rules.nn.channel_normalization import both_operands, vector_of_channels
+from hlo2onnx.raising.rules.nn.channel_normalization import vector_of_channels
 from hlo2onnx.raising.rules.nn.fold_into_conv import CONVOLUTIONS
 from hlo2onnx.raising.rules.nn.layer_normalization import SINGLE_PRECISION
 
@@ -26,11 +26,11 @@ class InstanceNormalizationAffine(Rule):
     anchors = frozenset({"Add", "Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for value, parameter in both_operands(node):
+        for value, parameter in both_orders(node):
             normal = value.producer()
             if normal is None or normal.op_type != "InstanceNormalization":
                 continue
-            need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", normal)
+            need(is_private(value), "others read it", normal)
             x, scale, shift = operands(normal)
             _need_all(shift, 0)
             if node.op_type == "Mul":
@@ -84,8 +84,8 @@ class AffineToBatchNormalization(Rule):
         output = node.outputs[0]
         need(dtype_of(output) in SINGLE_PRECISION and rank_of(output) > 2, "no kernel", node)
         need(not output.is_graph_output(), "it is not between convolutions", node)
-        for scaled, shift in both_operands(node):
-            if shift.const_value is None or len(scaled.uses()) > 1 or scaled.is_graph_output():
+        for scaled, shift in both_orders(node):
+            if shift.const_value is None or not is_private(scaled):
                 continue
             for found in _SCALED.matches(scaled, {}):
                 x, scale, mean = found["x"], found["scale"], found.get("mean")
@@ -120,5 +120,5 @@ def _is_of_convolutions(value: oir.Value, depth: int = 4) -> bool:
     if node.op_type in CONVOLUTIONS:
         return True
     normalized = node.op_type.endswith("Normalization")
-    inputs = [] if normalized else [x for x in node.inputs if x is not None]
+    inputs = [] if normalized else operands(node)
     return any(_is_of_convolutions(x, depth - 1) for x in inputs)

@@ -15,7 +15,15 @@ from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_r
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.ir.weight_names import inherit_name
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, extent_of, first, source_of
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    both_orders,
+    extent_of,
+    first,
+    is_private,
+    maker_of,
+    source_of,
+)
 
 CONVOLUTIONS = frozenset({"Conv", "ConvTranspose"})
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
@@ -43,13 +51,13 @@ def _layer(node: oir.Node) -> _Layer:
         Refusal: There is none, others read it, its type is too coarse, or its bias is computed.
     """
     swaps = node.op_type in ("Add", "Mul")
-    for value, other in (node.inputs, node.inputs[::-1])[: 1 + swaps]:
-        maker = None if value is None else value.producer()
-        if value is None or maker is None or maker.op_type not in CONVOLUTIONS or maker.domain:
+    for value, other in both_orders(node)[: 1 + swaps]:
+        maker = maker_of(value, *CONVOLUTIONS)
+        if maker is None:
             continue
-        need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", maker)
+        need(is_private(value), "others read it", maker)
         _, weights, bias = (*maker.inputs, None)[:3]
-        assert weights is not None and other is not None
+        assert weights is not None
         need(dtype_of(weights) in _TYPES, "its type is too coarse", weights)
         need(bias is None or bias.const_value is not None, "its bias is computed", bias)
         return _Layer(maker, weights, bias, other)

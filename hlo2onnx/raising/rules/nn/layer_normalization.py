@@ -15,7 +15,15 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import Dim, Shape, const_ints, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    both_orders,
+    first,
+    is_private,
+    maker_of,
+    operands,
+    source_of,
+)
 from hlo2onnx.raising.patterns import As, Bindings, Either, Extreme, Name, Op, Product, Sum, match
 from hlo2onnx.raising.rules.nn.softmax import reduction_of
 
@@ -37,13 +45,11 @@ def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value |
             yield a, variance, None
             scaled = a.producer()
             if scaled is not None and scaled.op_type == "Mul":
-                for x, scale in (scaled.inputs, scaled.inputs[::-1]):
-                    assert x is not None and scale is not None
+                for x, scale in both_orders(scaled):
                     yield x, variance, scale
         product = b.producer()
         if product is not None and product.op_type == "Mul":
-            for root, scale in (product.inputs, product.inputs[::-1]):
-                assert root is not None
+            for root, scale in both_orders(product):
                 variance = under_inverse_root(root)
                 if variance is not None:
                     yield a, variance, scale
@@ -59,9 +65,9 @@ def with_epsilon(value: oir.Value) -> tuple[oir.Value, float]:
     """v and e of v + e."""
     node = value.producer()
     if node is not None and node.op_type == "Add":
-        for variance, constant in (node.inputs, node.inputs[::-1]):
+        for variance, constant in both_orders(node):
             number = const_number(constant)
-            if number is not None and variance is not None:
+            if number is not None:
                 return variance, float(number)
     raise Refusal("no epsilon is added", value)
 
@@ -142,8 +148,7 @@ class CenterBeforeScale(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         is_sum = node.op_type == "Add"
-        for scaled, shift in (node.inputs, node.inputs[::-1])[: 1 + is_sum]:
-            assert scaled is not None and shift is not None
+        for scaled, shift in both_orders(node)[: 1 + is_sum]:
             inner = unshaped(shift)
             first_, second = match(_PRODUCT, scaled), match(_ADDED if is_sum else _PRODUCT, inner)
             if first_ is None or second is None:
@@ -338,12 +343,11 @@ class LayerNormalizationAffine(Rule):
     anchors = frozenset({"Add", "Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for value, parameter in (node.inputs, node.inputs[::-1]):
-            assert value is not None
+        for value, parameter in both_orders(node):
             normal = value.producer()
             if normal is None or normal.op_type not in ("LayerNormalization", "RMSNormalization"):
                 continue
-            need(len(value.uses()) == 1 and not value.is_graph_output(), "others read it", normal)
+            need(is_private(value), "others read it", normal)
             x, scale, *bias = normal.inputs
             assert x is not None and scale is not None
             dims = shape_of(scale)

@@ -6,7 +6,15 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    both_orders,
+    first,
+    is_private,
+    maker_of,
+    operands,
+    source_of,
+)
 
 _GEMM_TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
@@ -89,10 +97,9 @@ class Gemm(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         dtype = dtype_of(node.outputs[0])
         need(dtype in _GEMM_TYPES and b.supports("Gemm", dtype), "Gemm lacks this type", node)
-        left, right = operands(node)
-        for product, bias in ((left, right), (right, left)):
-            maker = product.producer()
-            if maker is None or maker.op_type != "MatMul":
+        for product, bias in both_orders(node):
+            maker = maker_of(product, "MatMul")
+            if maker is None:
                 continue
             if _is_only_read_by(node, product) and _broadcasts(bias, product, node):
                 return _gemm(b, maker, bias)
@@ -104,7 +111,7 @@ def _is_only_read_by(node: oir.Node, value: oir.Value) -> bool:
     maker = value.producer()
     if maker is None or maker.graph is not node.graph:
         return False
-    return len(value.uses()) == 1 and not value.is_graph_output()
+    return is_private(value)
 
 
 def _broadcasts(bias: oir.Value, product: oir.Value, total: oir.Node) -> bool:

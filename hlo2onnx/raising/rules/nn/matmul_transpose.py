@@ -10,8 +10,8 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import Shape, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.axis_layouts import splits
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, reshaped, source_of
-from hlo2onnx.raising.rules.shapes.transpose import splits
 
 
 class _Split:

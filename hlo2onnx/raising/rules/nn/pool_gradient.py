@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import const_ints, const_of, rank_of, static_shape
+from hlo2onnx.ir.values import const_of, rank_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.views import RESHAPES, first, source_of
-from hlo2onnx.raising.rules.shapes.interleave import Dims, zero_padding
-from hlo2onnx.raising.rules.shapes.transpose import splits
+from hlo2onnx.raising.match.spread import Dims, spread_of
+from hlo2onnx.raising.match.views import first
 
 
 class PoolingGradient(Rule):
@@ -32,7 +29,7 @@ class PoolingGradient(Rule):
         perm = list(range(rank_of(spread)))
         if mover is not None and mover.op_type == "Transpose":
             perm, spread = list(mover.attributes["perm"].as_ints()), first(mover)
-        found = _spread(spread)
+        found = spread_of(spread)
         dims = static_shape(spread) or ()
         for axis, width in zip(perm, window, strict=True):
             alone = (found.steps[axis], found.starts[axis]) == (width, width - 1)
@@ -69,59 +66,3 @@ def _window_of_ones(node: oir.Node) -> Dims:
         need(set(node.attributes.get_ints(name, [plain])) == {plain}, f"it has {name}", node)
     need(node.attributes.get_string("auto_pad", "NOTSET") == "NOTSET", "it is padded", node)
     return (1, 1, *array.shape[2:])
-
-
-@dataclass(frozen=True)
-class _Spread:
-    """An array of these extents whose elements have gaps of zeros between them."""
-
-    x: oir.Value
-    dims: Dims
-    starts: Dims
-    steps: Dims
-    zero: oir.Value
-
-
-def _spread(value: oir.Value) -> _Spread:
-    """The array before the gaps, as the handler of `pad` makes them: axes (n, 1) are padded to (m,
-    step), joined to one axis, and sliced.
-
-    Raises:
-        Refusal: It has no such gaps.
-    """
-    whole, cuts = _cut(value)
-    tiles = source_of(whole, *RESHAPES)
-    pad = None if tiles is None else tiles.producer()
-    found = None if pad is None or pad.op_type != "Pad" else zero_padding(pad)
-    before, after = static_shape(tiles) if tiles else None, static_shape(whole)
-    need(found and before and after, "nothing is padded with zeros", value)
-    assert found is not None and before is not None and after is not None
-    x, low, _, zero = found
-    sizes = static_shape(x) or ()
-    dims, starts, steps = [], [], []
-    for axis, group in enumerate(splits(after, before)):
-        need(len(group) == 1 or (len(group) == 2 and sizes[group[1]] == 1), "it has no gaps", value)
-        step = before[group[1]] if len(group) == 2 else 1
-        within = low[group[1]] if len(group) == 2 else 0
-        dims.append(sizes[group[0]])
-        starts.append(low[group[0]] * step + within - cuts.get(axis, 0))
-        steps.append(step)
-    return _Spread(x, tuple(dims), tuple(starts), tuple(steps), zero)
-
-
-def _cut(value: oir.Value) -> tuple[oir.Value, dict[int, int]]:
-    """The operand of a Slice in steps of 1, and its start along each axis."""
-    whole, node = source_of(value, "Slice"), value.producer()
-    if whole is None or node is None:
-        return value, {}
-    rank = rank_of(whole)
-    starts, axes = const_ints(node.inputs[1]), const_ints(node.inputs[3])
-    steps = const_ints(node.inputs[4]) if len(node.inputs) == 5 else (1,)
-    need(
-        starts is not None and axes is not None and set(steps or ()) == {1},
-        "its step is not 1",
-        value,
-    )
-    assert starts is not None and axes is not None
-    # A negative start leaves less than a window, which the caller refuses.
-    return whole, {axis % rank: start for axis, start in zip(axes, starts, strict=True)}

@@ -34,13 +34,12 @@ from hlo2onnx.raising.match.axis_layouts import (
     MAX_CHAIN,
     Layout,
     is_move,
-    is_read_once,
     laid_out,
     layout_of,
     moved,
     repeated,
 )
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
+from hlo2onnx.raising.match.views import RESHAPES, first, is_private, maker_of, operands
 from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
 from hlo2onnx.raising.rules.nn.resize_weights import (
     LINEAR,
@@ -103,7 +102,7 @@ class _Resample(Rule, ABC):
         here: oir.Node | None = node
         while here is not None and len(chain) < MAX_CHAIN:
             link = here if is_move(here) else self.step_of(here)
-            if link is None or (chain and not is_read_once(here.outputs[0])):
+            if link is None or (chain and not is_private(here.outputs[0])):
                 break
             chain.insert(0, link)
             here = _operand(link).producer()
@@ -233,7 +232,7 @@ class RepeatToResize(Rule):
         while (here := first(chain[0]).producer()) is not None and len(chain) < MAX_CHAIN:
             if not (is_move(here) or here.op_type == "Expand"):
                 break
-            if not is_read_once(here.outputs[0]):
+            if not is_private(here.outputs[0]):
                 break
             chain.insert(0, here)
         for start in range(len(chain)):

@@ -11,7 +11,7 @@ from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import Shape, const_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.views import RESHAPES, source_of
+from hlo2onnx.raising.match.views import RESHAPES, operands, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 
@@ -27,7 +27,7 @@ Smaller = Callable[[oir.Value], oir.Value | None]
 
 def _with_smaller(node: oir.Node, b: Rewriter, smaller: Smaller) -> oir.Value:
     """The node with smaller operands, if there are any and the result keeps its shape."""
-    inputs = [x for x in node.inputs if x is not None]
+    inputs = operands(node)
     changed = False
     for index, x in enumerate(inputs):
         source = smaller(x)
@@ -65,7 +65,7 @@ class SinkBroadcast(Rule):
     anchors = BROADCASTING | UNARY
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = [x for x in node.inputs if x is not None]
+        inputs = operands(node)
         sources = [source_of(x, "Expand") for x in inputs]
         need(any(source is not None for source in sources), "no operand is expanded", node)
         smaller = [
@@ -133,7 +133,7 @@ class SinkSqueeze(Rule):
     anchors = BROADCASTING | UNARY
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = [x for x in node.inputs if x is not None]
+        inputs = operands(node)
         smaller = [_unsqueezed(x) for x in inputs]
         need(smaller != inputs, "no operand only drops leading axes of 1", node)
         output, shape = static_shape(node.outputs[0]), _broadcast(smaller)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import FLOATS, const_ints, const_of, dtype_of, static_shape
+from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, needed
+from hlo2onnx.raising.match.spread import zero_padding
+from hlo2onnx.raising.match.views import both_orders, is_private, maker_of
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,17 @@ class PadSumToConcat(Rule):
     anchors = frozenset({"Add"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        first, second = node.inputs
-        for one, other in ((first, second), (second, first)):
+        for one, other in both_orders(node):
             window = _window(other)
             if window is None:
                 continue
             beside = _window(one)
             if beside is not None:
                 return _joined(window, beside, b)
-            inner = one.producer() if one is not None else None
-            if inner is None or inner.op_type != "Add" or not _is_read_once(one):
+            inner = maker_of(one, "Add")
+            if inner is None or not is_private(one):
                 continue
-            for kept, candidate in (inner.inputs, inner.inputs[::-1]):
+            for kept, candidate in both_orders(inner):
                 beside = _window(candidate)
                 if beside is not None and _axis(window, beside) is not None:
                     return b.Add(kept, _joined(window, beside, b))
@@ -99,7 +100,7 @@ def _axis(one: _Window, other: _Window) -> int | None:
 def _parts(x: oir.Value, axis: int) -> Sequence[oir.Value]:
     """The operands of a Concat without other readers, or the tensor itself."""
     node = x.producer()
-    if node is None or node.op_type != "Concat" or not _is_read_once(x):
+    if node is None or node.op_type != "Concat" or not is_private(x):
         return [x]
     is_along = node.attributes.get_int("axis", 0) == axis
     return [part for part in node.inputs if part is not None] if is_along else [x]
@@ -108,29 +109,20 @@ def _parts(x: oir.Value, axis: int) -> Sequence[oir.Value]:
 def _window(value: oir.Value | None) -> _Window | None:
     """The padded tensor, if the value is a Pad without other readers, or its sum with 0."""
     node = value.producer() if value is not None else None
-    if value is None or node is None or not _is_read_once(value):
+    if value is None or node is None or not is_private(value):
         return None
     if node.op_type == "Add":
         x, zero = node.inputs
         inner = _window(x) if _is_zero(zero) else None
         return inner if inner is not None and inner.dims == static_shape(value) else None
-    if node.op_type != "Pad" or node.attributes.get_string("mode", "constant") != "constant":
+    found = zero_padding(node) if node.op_type == "Pad" else None
+    dims = static_shape(value)
+    if found is None or dims is None:
         return None
-    x, *rest = node.inputs
-    pads = const_ints(rest[0])
-    if x is None or pads is None or len(rest) != 2 or min(pads, default=0) < 0:
-        return None
-    zero = rest[1]
-    sizes, dims = static_shape(x), static_shape(value)
-    if zero is None or not _is_zero(zero) or sizes is None or dims is None:
-        return None
-    return _Window(x, pads[: len(pads) // 2], dims, zero)
+    x, low, _, zero = found
+    return _Window(x, low, dims, zero)
 
 
 def _is_zero(value: oir.Value | None) -> bool:
     array = const_of(value)
     return array is not None and array.size == 1 and bool(array == 0)
-
-
-def _is_read_once(value: oir.Value | None) -> bool:
-    return value is not None and len(value.uses()) == 1 and not value.is_graph_output()

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
-from hlo2onnx.ir.values import Dim, Shape, const_ints, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first
+from hlo2onnx.ir.values import Shape, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.axis_layouts import splits
+from hlo2onnx.raising.match.views import RESHAPES, first, operands
 from hlo2onnx.raising.rules.shapes.reshape import moves_units_only, with_moved_units
 from hlo2onnx.raising.rules.shapes.unit_dims import REDUCTIONS, keeps_axes, reduced_axes
 
@@ -189,7 +189,7 @@ class SinkTransposeConcat(Rule):
     anchors = frozenset({"Concat"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = [x for x in node.inputs if x is not None]
+        inputs = operands(node)
         perm = needed(
             next((found[1] for x in inputs if (found := _transposed(x))), None),
             "no operand is transposed",
@@ -269,25 +269,3 @@ class SinkTransposeSplitAxes(Rule):
         # The position of each axis of the result in the reshaped x.
         order = [axis for place in places for axis in groups[place]]
         return b.transpose(b.reshape(x, dims), _inverse(order))
-
-
-def splits(old: Shape, new: Shape) -> list[list[int]]:
-    """For each axis of a shape, the axes of the other shape that it is split into.
-
-    Raises:
-        Refusal: Axes are joined.
-    """
-    groups: list[list[int]] = []
-    axis = 0
-    for dim in old:
-        group: list[int] = []
-        extent: Dim = 1
-        while axis < len(new) and (extent != dim or not group):
-            group.append(axis)
-            extent = product([extent, new[axis]])
-            axis += 1
-        need(extent == dim and group, "it joins axes")
-        groups.append(group)
-    if axis != len(new):
-        raise Refusal("it adds axes at the end")
-    return groups

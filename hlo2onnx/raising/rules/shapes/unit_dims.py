@@ -20,7 +20,7 @@ from hlo2onnx.ir.values import (
     shape_of,
 )
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import RESHAPES, first, reshaped, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, operands, reshaped, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
@@ -191,7 +191,7 @@ def _kept(value: oir.Value, b: Rewriter, known: dict[oir.Value, oir.Value]) -> o
         )
         need(len(known) < MAX_BETWEEN, "too many nodes are in between", node)
         known[value] = value  # counts as visited; replaced below
-        inputs = [x for x in node.inputs if x is not None]
+        inputs = operands(node)
         shapes = {shape_of(x) for x in inputs if rank_of(x)}
         need(shapes == {shape_of(value)}, "an operand is broadcast", node)
         kept = [_kept(x, b, known) for x in inputs]
