@@ -61,7 +61,7 @@ def test_near_misses_come_first_with_line_and_culprit() -> None:
     two = _here(several, "# two quotients")
     assert [item.source for item in quotients.places] == [two, two]
     text = str(found)
-    assert text.index("several axes") < text.index("no exponential")
+    assert text.index("several axes") < text.index("not an exponential")
     assert "(0 conditions hold; 2 nodes)" in text and f"because of {place.culprit}" in text
 
 

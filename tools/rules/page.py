@@ -26,8 +26,8 @@ they are tried on a node. Users switch a rule off by its name:
 
 The witness of a rule is the program in which it saves most nodes: the model has so many more when
 the rule is switched off. If a rule saves no nodes, node runs decide: a call runs the nodes of a
-loop's body once a trip. Then the nodes count that ONNX Runtime has after its own fusions, then the
-results that equal XLA's bit for bit, then time. The programs are those of `examples/mlir` and
+loop's body once a trip. Then the nodes count that ONNX Runtime has after its own fusions, then
+time, then the results that equal XLA's bit for bit. The programs are those of `examples/mlir` and
 `tests/producers` and, for rules that save nothing there, of the [zoo](zoo.md). Their counts are in
 [rules.json](rules.json). `tools.rules` writes this page.
 """
@@ -84,7 +84,9 @@ def _saves(rule: str, found: tuple[str, Witness] | None) -> str:
     where = f"`{witness.program}`" + " of the zoo" * (collection == "zoo")
     if not matters(witness):
         return "No witness: it saves nothing where it fires."
-    counts = [(witness.nodes, "node"), (witness.kernels, "node after ONNX Runtime's fusions")]
+    counts = [(witness.nodes, "node")]
+    if not witness.nodes:
+        counts.append((witness.kernels, "node after ONNX Runtime's fusions"))
     if witness.runs != witness.nodes:
         counts.insert(1, (witness.runs, "node run"))
     saved = [_count(number, what) for number, what in counts if number > 0]
@@ -92,7 +94,7 @@ def _saves(rule: str, found: tuple[str, Witness] | None) -> str:
         saved.append(f"{witness.percent} % of the time")
     costs = " and ".join(_count(-number, what) for number, what in counts if number < 0)
     verdict = f"saves {' and '.join(saved)}"
-    if witness.exact > 0:
+    if not saved:
         verdict = f"makes {_count(witness.exact, 'more result')} equal to XLA's"
     target = OTHER_TARGETS.get(rule)
     return (

@@ -16,7 +16,7 @@ Fired = dict[str, dict[str, int]]
 """How often each rule fires, by program."""
 
 
-LEAST_PERCENT = 5
+LEAST_PERCENT = 10
 """Of the time: smaller differences may be noise."""
 
 
@@ -58,7 +58,8 @@ class Collection:
 
 def _worth(saved: Saving) -> tuple[int, ...]:
     """Most nodes win; where none are saved, most node runs, and so on."""
-    counts = (saved.nodes, saved.runs, saved.kernels, saved.exact, saved.percent)
+    percent = saved.percent if saved.percent >= LEAST_PERCENT else 0
+    counts = (saved.nodes, saved.runs, saved.kernels, percent, saved.exact)
     return tuple(max(count, 0) for count in counts)
 
 
