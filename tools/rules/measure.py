@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 import onnx_ir as oir
 import onnxruntime
-from tools.bench.timing import medians
 
 import hlo2onnx
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import const_number, shape_of
+from tools.bench.timing import medians
 
 OTHER_TARGETS = {"rnn": "onnx"}
 """Rules that do not fire for ONNX Runtime, and the target that they are measured for."""
