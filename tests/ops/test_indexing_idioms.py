@@ -68,11 +68,21 @@ ANYWHERE: dict[str, tuple[Callable[..., Any], list[str]]] = {
     ),
     "pairs": (
         lambda x, i: x[i, i[::-1]],
-        ["Slice", "Reshape", "Reshape", "Concat", "Max", "Min", "Cast", "GatherND"],
+        [
+            "Slice",
+            *["Less", "Add", "Where"] * 2,
+            "Reshape",
+            "Reshape",
+            "Concat",
+            "Max",
+            "Min",
+            "Cast",
+            "GatherND",
+        ],
     ),
     "labels": (
         lambda x, i: x[jnp.arange(5), i],
-        ["Reshape", "Concat", "Max", "Min", "Cast", "GatherND"],
+        ["Less", "Add", "Where", "Reshape", "Concat", "Max", "Min", "Cast", "GatherND"],
     ),
     "one_hot": (lambda x, i: jax.nn.one_hot(i, 4), ["Reshape", "Equal", "Cast"]),
 }
