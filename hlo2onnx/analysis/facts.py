@@ -11,8 +11,8 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.constant_elements import known_elements
 from hlo2onnx.analysis.dyadic import Steps, steps_of
+from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
 from hlo2onnx.analysis.memoize import Memo
 from hlo2onnx.analysis.ranges import RANGE, Range, decided, range_of_node, range_of_type

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.constant_elements import known_elements
+from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.analysis.ranges import RangeOf, decided_branch, range_of_type
 from hlo2onnx.ir.values import INTEGERS, dtype_of, rank_of, static_shape
 

@@ -16,8 +16,8 @@ import numpy as np
 import onnx_ir as oir
 import sympy
 
-from hlo2onnx.analysis.constant_elements import known_elements
 from hlo2onnx.analysis.dim_arithmetic import ARITHMETIC, COMPARISONS, Item, fits, plain
+from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.ir.dims import dim_of, expression
 from hlo2onnx.ir.values import Dim, const_of, static_shape
 from hlo2onnx.lowering.op import Op

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.constant_evaluation import MOVES
+from hlo2onnx.analysis.evaluator import MOVES, known_array
+from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.linear_terms import Bias, Matrix, Part, Product, Sums, Term, Turn
 
@@ -58,12 +58,7 @@ def gate_of(
 def constant_of(value: oir.Value) -> np.ndarray | None:
     """The content of a weight, however constants were moved to make it: runtimes pack constant
     weights, which makes an LSTM four times faster."""
-    array, node = const_of(value), value.producer()
-    if array is not None or node is None or node.op_type not in MOVES or node.domain:
-        return array
-    inputs = [constant_of(x) for x in node.inputs if x is not None]
-    known = [x for x in inputs if x is not None]
-    return MOVES[node.op_type](node, known) if len(known) == len(inputs) else None
+    return known_array(value, MOVES, most_elements=None)
 
 
 def inputs_of(b: Rewriter, gates: Sequence[Gate]) -> oir.Value:

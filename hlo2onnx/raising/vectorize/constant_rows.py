@@ -12,16 +12,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.evaluator import ELEMENTWISE
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import const_of, shape_of
 from hlo2onnx.raising.vectorize.lanes import Applied, Numbers, Plan, Rows
 
-COMPUTED: Mapping[str, np.ufunc] = {
-    "Add": np.add,
-    "Mul": np.multiply,
-    "Neg": np.negative,
-    "Sub": np.subtract,
-}
+COMPUTED = {name: ELEMENTWISE[name][0] for name in ("Add", "Mul", "Neg", "Sub")}
 """The operators that a plan is made of, and that make values of a state."""
 
 Making = tuple[oir.Value, ...] | Plan
@@ -82,8 +78,7 @@ class ConstantRows:
             return self._evaluated(self.plans[value])
         node = value.producer()
         assert node is not None
-        made: np.ndarray = COMPUTED[node.op_type](*map(self._operand, how))
-        return made
+        return COMPUTED[node.op_type](*map(self._operand, how))
 
     def _operand(self, x: oir.Value) -> np.ndarray:
         """All rows are the same where it is a number."""
@@ -132,8 +127,7 @@ class ConstantRows:
         """The rows of constants that a plan makes."""
         if isinstance(plan, Applied):
             halves = (self._evaluated(half) for half in (plan.left, plan.right))
-            made: np.ndarray = COMPUTED[plan.op_type](*halves)
-            return made
+            return COMPUTED[plan.op_type](*halves)
         lanes = plan.lanes[self._count :]
         if isinstance(plan, Numbers):
             return np.array(lanes, self._constants.dtype)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.evaluator import MOVES, OPERATORS, Unknown, evaluate
 from hlo2onnx.ir.op_families import ELEMENTWISE as ELEMENTWISE_OPERATORS
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, static_shape
 from hlo2onnx.ir.weight_names import inherit_name
-from hlo2onnx.raising.constant_evaluation import BY_ATTRIBUTE, ELEMENTWISE, MOVES, SUMS, evaluate
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
 MOVED_ELEMENTS = 1 << 12
@@ -20,6 +20,9 @@ COMPUTED_ELEMENTS = 1 << 14
 MOST_ELEMENTS = 1 << 18
 """And of so many where an operand has as many: the parameters of a normalization."""
 
+_MOVES = MOVES.keys() - {"Identity"}
+"""An Identity of a constant stays: it makes a constant an output."""
+
 _PASS_ON = ELEMENTWISE_OPERATORS | {"Concat", "Expand", "Gather"}
 """Operators that take a repeated element as one element, or pass it on as such."""
 
@@ -30,7 +33,7 @@ def _is_final(x: oir.Value) -> bool:
         return False
     return all(
         reader.op_type not in _PASS_ON
-        and (reader.op_type not in MOVES or _is_final(reader.outputs[0]))
+        and (reader.op_type not in _MOVES or _is_final(reader.outputs[0]))
         for reader in x.consumers()
     )
 
@@ -47,7 +50,7 @@ class FoldConstants(Rule):
     """
 
     name = "fold-constants"
-    anchors = frozenset({*MOVES, *ELEMENTWISE, *BY_ATTRIBUTE, *SUMS, "Cast", "Where"})
+    anchors = OPERATORS - {"Identity"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         arrays = [const_of(x) for x in node.inputs if x is not None]
@@ -60,12 +63,15 @@ class FoldConstants(Rule):
             is_final = is_index or _is_final(node.outputs[0])
             need(is_final, "repeated, it is best left to readers that broadcast", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
-        folded = b.const(evaluate(node, inputs))
+        try:
+            folded = b.const(evaluate(node, inputs))
+        except Unknown as unknown:
+            raise Refusal(str(unknown), node) from None
         inherit_name(node.inputs, folded)
         return folded
 
     def _affordable(self, node: oir.Node, elements: int) -> bool:
-        moves = node.op_type in MOVES
+        moves = node.op_type in _MOVES
         if elements <= (MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS):
             return True
         return any(
@@ -75,43 +81,3 @@ class FoldConstants(Rule):
             and (len(x.uses()) == 1 or (not moves and elements <= MOST_ELEMENTS))
             for x in (node.inputs[:1] if moves else node.inputs)
         )
-
-
-MAX_STEPS = 64
-"""Nodes between constants and what is computed of them, in `evaluated`."""
-MAX_ELEMENTS = 1 << 20
-"""Elements of each of their results."""
-
-
-def evaluated(value: oir.Value) -> np.ndarray | None:
-    """The value of an expression of constants, which may be larger than what is folded; None if it
-    is no such expression."""
-    nodes: dict[oir.Value, oir.Node] = {}
-    pending = [value]
-    while pending:
-        x = pending.pop()
-        if const_of(x) is not None or x in nodes:
-            continue
-        node, dims = x.producer(), static_shape(x)
-        if node is None or node.domain or node.op_type not in FoldConstants.anchors:
-            return None
-        if dims is None or int(np.prod(dims)) > MAX_ELEMENTS or len(nodes) == MAX_STEPS:
-            return None
-        nodes[x] = node
-        pending += [operand for operand in node.inputs if operand is not None]
-    try:
-        return _computed(value, nodes, {})
-    except Refusal:
-        return None
-
-
-def _computed(
-    value: oir.Value, nodes: dict[oir.Value, oir.Node], known: dict[oir.Value, np.ndarray]
-) -> np.ndarray:
-    array = const_of(value)
-    if array is not None:
-        return array
-    if value not in known:
-        inputs = [_computed(x, nodes, known) for x in nodes[value].inputs if x is not None]
-        known[value] = evaluate(nodes[value], inputs)
-    return known[value]

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.evaluator import known_array
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, Shape, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
@@ -40,7 +41,6 @@ from hlo2onnx.raising.match.axis_layouts import (
     moved,
     repeated,
 )
-from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
 from hlo2onnx.raising.rules.nn.resize_weights import (
     LINEAR,
     NEAREST,
@@ -161,7 +161,7 @@ class ResizeOperator(_Resample):
             dims = static_shape(matrix)
             if dims is None or len(dims) != 2 or min(dims) < 2 or rank_of(x) < 2:
                 continue
-            weights = evaluated(matrix)
+            weights = known_array(matrix)
             if weights is None:
                 continue
             weights = weights if axis == -1 else weights.T
@@ -202,7 +202,7 @@ class NearestResize(_Resample):
         before, count = shape_of(x)[axis], static_shape(indices)
         if count is None or len(count) != 1 or count[0] < 2 or not isinstance(before, int):
             return None
-        index = evaluated(indices) if before > 1 else None
+        index = known_array(indices) if before > 1 else None
         if index is None:
             return None
         modes = index_modes(np.where(index < 0, index + before, index), before)
