@@ -20,8 +20,8 @@ COMPUTED_ELEMENTS = 1 << 14
 MOST_ELEMENTS = 1 << 18
 """And of so many where an operand has as many: the parameters of a normalization."""
 
-_MOVES = MOVES.keys() - {"Identity"}
-"""An Identity of a constant stays: it makes a constant an output."""
+_MOVES = MOVES.keys() - {"Identity", "Pad", "ScatterND"}
+"""Operators that give elements in another shape or order, without elements of other tensors."""
 
 _PASS_ON = ELEMENTWISE_OPERATORS | {"Concat", "Expand", "Gather"}
 """Operators that take a repeated element as one element, or pass it on as such."""
