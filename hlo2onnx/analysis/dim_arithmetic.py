@@ -5,6 +5,7 @@ An item is an int, a bool or a SymPy expression; what cannot be said is None.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -92,16 +93,6 @@ def _equal(x: Item, y: Item) -> bool | None:
     return False if apart else None
 
 
-COMPARISONS: Mapping[str, Callable[[Item, Item], bool | None]] = {
-    "EQ": _equal,
-    "NE": lambda x, y: _not(_equal(x, y)),
-    "GE": _at_least,
-    "GT": lambda x, y: _not(_at_least(y, x)),
-    "LE": lambda x, y: _at_least(y, x),
-    "LT": lambda x, y: _not(_at_least(x, y)),
-}
-
-
 def _not(verdict: bool | None) -> bool | None:
     return None if verdict is None else not verdict
 
@@ -126,20 +117,26 @@ def _either(x: Item, y: Item) -> Item | None:
     return x | y if isinstance(x, int) and isinstance(y, int) else None
 
 
-ARITHMETIC: Mapping[str, Callable[..., Item | None]] = {
-    "add": lambda x, y: x + y,
-    "subtract": lambda x, y: x - y,
-    "multiply": lambda x, y: x * y,
-    "negate": lambda x: -x,
+FORMULAS: Mapping[str, Callable[..., Item | None]] = {
+    "add": operator.add,
+    "and": _both,
+    "clamp": lambda low, x, high: _less(_greater(low, x), high),
+    "convert": lambda x: int(x) if isinstance(x, bool) else x,
+    "divide": _divide,
     "maximum": _greater,
     "minimum": _less,
-    "clamp": lambda low, x, high: _less(_greater(low, x), high),
-    "divide": _divide,
-    "remainder": _remainder,
-    "sign": _sign,
-    "convert": lambda x: int(x) if isinstance(x, bool) else x,
-    "and": _both,
+    "multiply": operator.mul,
+    "negate": operator.neg,
     "or": _either,
+    "remainder": _remainder,
     "select": lambda p, x, y: x if p else y,
+    "sign": _sign,
+    "subtract": operator.sub,
+    "compare EQ": _equal,
+    "compare GE": _at_least,
+    "compare GT": lambda x, y: _not(_at_least(y, x)),
+    "compare LE": lambda x, y: _at_least(y, x),
+    "compare LT": lambda x, y: _not(_at_least(x, y)),
+    "compare NE": lambda x, y: _not(_equal(x, y)),
 }
-"""What ops of StableHLO, by name, make of items."""
+"""Results of StableHLO's ops on items, by their names in `hlo2onnx.analysis.block_evaluator`."""

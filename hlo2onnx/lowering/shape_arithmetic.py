@@ -16,7 +16,8 @@ import numpy as np
 import onnx_ir as oir
 import sympy
 
-from hlo2onnx.analysis.dim_arithmetic import ARITHMETIC, COMPARISONS, Item, fits, plain
+from hlo2onnx.analysis.block_evaluator import name_of
+from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Item, fits, plain
 from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.ir.dims import dim_of, expression
 from hlo2onnx.ir.values import Dim, const_of, static_shape
@@ -91,7 +92,7 @@ def holding(value: oir.Value, contents: Contents) -> oir.Value:
 def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
     """The results of an op whose operands' contents follow from shapes; None for other ops, and
     in a program without dynamic shapes."""
-    function = _OPS.get(op.name) if em.has_symbols else None
+    function = _OPS.get(name_of(op.operation)) if em.has_symbols else None
     if function is None or len(op.results) != 1 or not is_tensor(op.results[0].type):
         return None
     operands = [em.parts(value) for value in op.operands]
@@ -196,10 +197,6 @@ def _each(function: Callable[..., Item | None]) -> Callable[[Op, list[Contents]]
     return apply
 
 
-def _compare(op: Op, arrays: list[Contents]) -> Contents | None:
-    return _each(COMPARISONS[op.attribute("comparison_direction")])(op, arrays)
-
-
 def _concatenate(op: Op, arrays: list[Contents]) -> Contents | None:
     return np.concatenate(arrays, op.attribute("dimension"))
 
@@ -226,12 +223,11 @@ def _broadcast(op: Op, arrays: list[Contents]) -> Contents | None:
 
 
 _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
-    **{f"stablehlo.{name}": _each(function) for name, function in ARITHMETIC.items()},
-    "stablehlo.compare": _compare,
-    "stablehlo.concatenate": _concatenate,
-    "stablehlo.reshape": _reshape,
-    "stablehlo.slice": _slice,
-    "stablehlo.broadcast_in_dim": _broadcast,
+    **{name: _each(function) for name, function in FORMULAS.items()},
+    "concatenate": _concatenate,
+    "reshape": _reshape,
+    "slice": _slice,
+    "broadcast_in_dim": _broadcast,
 }
 """What the ops that programs compute shapes with make of contents."""
 
