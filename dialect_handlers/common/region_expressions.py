@@ -12,9 +12,8 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.block_evaluator import BlockEvaluator
-from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.constants import Splat
+from hlo2onnx.mlir.constants import Constants, Splat
 from hlo2onnx.mlir.types import element_type
 from hlo2onnx.mlir.values import defining_operation
 
@@ -41,13 +40,17 @@ Term = tuple[Hashable, tuple[int, ...]]
 class Expressions(BlockEvaluator[int]):
     """Value numbering: structurally equal expressions have equal numbers.
 
+    Args:
+        constants: Reads the constants of the program.
+        functions: The module's functions by symbol.
+
     Attributes:
         values: For each number that a value of the numbered block has, one such value.
     """
 
-    def __init__(self, em: Emitter) -> None:
-        super().__init__(em.context.functions)
-        self._em = em
+    def __init__(self, constants: Constants, functions: Mapping[str, ir.Operation]) -> None:
+        super().__init__(functions)
+        self._constants = constants
         self._numbers: dict[Term, int] = {}
         self._terms: list[Term] = []
         self.values: dict[int, ir.Value] = {}
@@ -147,7 +150,7 @@ class Expressions(BlockEvaluator[int]):
         ]
 
     def _of_constant(self, op: Op) -> int:
-        content = self._em.constants.read(op.operation)
+        content = self._constants.read(op.operation)
         array = content.element if isinstance(content, Splat) else content
         if array.shape == () and array.dtype.kind != "c":
             number = int(array) if array.dtype.kind in "biu" else float(array)

@@ -88,7 +88,7 @@ def recognise(em: Emitter, block: ir.Block) -> Combiner | None:
 
 def recognise_each(em: Emitter, block: ir.Block) -> list[Combiner | None]:
     """For each result k the name of the function of arguments k and n + k that it is, or None."""
-    expressions = Expressions(em)
+    expressions = Expressions(em.constants, em.context.functions)
     results = expressions.of_block(block)
     names: list[Combiner | None] = []
     for k, result in enumerate(results):
@@ -157,7 +157,7 @@ _ON_BOOLEANS: dict[Combiner, Combiner] = {
 
 def _arg_extreme(em: Emitter, block: ir.Block) -> Combiner | None:
     """The region as an argmax or argmin over (value, index) pairs."""
-    expressions = Expressions(em)
+    expressions = Expressions(em.constants, em.context.functions)
     found = tuple(expressions.of_block(block))
     node = expressions.node
     x, i, y, j = (expressions.argument(k) for k in range(4))

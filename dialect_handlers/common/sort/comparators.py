@@ -52,7 +52,7 @@ def sort_keys(em: Emitter, block: ir.Block) -> list[SortKey] | None:
 
     LE and GE count as LT and GT, since no element comes before itself.
     """
-    expressions = Expressions(em)
+    expressions = Expressions(em.constants, em.context.functions)
     (result,) = expressions.of_block(block)
     return _Reader(expressions).keys(result)
 
