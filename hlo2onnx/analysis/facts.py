@@ -7,17 +7,26 @@ facts for each place, and raising rules ask the same questions as handlers.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.dyadic import Steps, steps_of
 from hlo2onnx.analysis.evaluator import known_elements
-from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
+from hlo2onnx.analysis.float_ranges import (
+    ANYTHING,
+    FloatRange,
+    float_range_of_node,
+    range_of_numbers,
+)
 from hlo2onnx.analysis.memoize import Memo
 from hlo2onnx.analysis.ranges import RANGE, Range, decided, range_of_node, range_of_type
 from hlo2onnx.analysis.uniqueness import distinct_rows
 from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
+
+_T = TypeVar("_T")
 
 _MOVES_DATA = frozenset(
     {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",
@@ -139,52 +148,69 @@ class Facts:
     def _steps_of(self, value: oir.Value) -> Steps | None:
         return steps_of(value, self.constant, self.int_range, self.steps)
 
+    def _follow(
+        self,
+        value: oir.Value,
+        ask: Callable[[oir.Value], _T],
+        unknown: _T,
+        of_constant: Callable[[np.ndarray], _T],
+        of_node: Callable[[oir.Node, list[oir.Value]], _T],
+    ) -> _T:
+        """Answers a question about the elements of a value, wherever they are in it.
+
+        Args:
+            ask: Asks the question about another value.
+            unknown: The answer where nothing is proven.
+            of_constant: The answer for a constant.
+            of_node: The answer for the output of a node that does more than move data, from the
+                node and its operands.
+        """
+        array = const_of(value)
+        if array is not None:
+            return of_constant(array) if array.size <= _FOLD_LIMIT else unknown
+        node = value.producer()
+        if node is None:
+            return unknown
+        inputs = [x for x in node.inputs if x is not None]
+        return ask(inputs[0]) if node.op_type in _MOVES_DATA else of_node(node, inputs)
+
     def _int_range(self, value: oir.Value) -> Range | None:
         told: Range | None = value.meta.get(RANGE)
         if told is not None:
             return told
-        array = const_of(value)
-        if array is not None:
-            if not 0 < array.size <= _FOLD_LIMIT:
-                return range_of_type(dtype_of(value))
-            return Range(int(array.min()), int(array.max()))
-        node = value.producer()
-        if node is None:
-            return range_of_type(dtype_of(value))
-        if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
-            return self.int_range(node.inputs[0])
-        return range_of_node(node, value, self.int_range)
+        unknown: Range | None = range_of_type(dtype_of(value))
+        return self._follow(
+            value,
+            self.int_range,
+            unknown,
+            lambda array: Range(int(array.min()), int(array.max())) if array.size else unknown,
+            lambda node, _: range_of_node(node, value, self.int_range),
+        )
 
     def _float_range(self, value: oir.Value) -> FloatRange:
-        array = const_of(value)
-        if array is not None:
-            if array.size > _FOLD_LIMIT:
-                return ANYTHING
-            numbers = array.astype(np.float64)
-            numbers = numbers[~np.isnan(numbers)]
-            if not numbers.size:
-                return ANYTHING
-            return FloatRange(float(numbers.min()), float(numbers.max()))
-        node = value.producer()
-        if node is None:
-            return ANYTHING
-        if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
-            return self.float_range(node.inputs[0])
-        return float_range_of_node(node, dtype_of(value), self.int_range, self.float_range)
+        dtype = dtype_of(value)
+        return self._follow(
+            value,
+            self.float_range,
+            ANYTHING,
+            range_of_numbers,
+            lambda node, _: float_range_of_node(node, dtype, self.int_range, self.float_range),
+        )
 
     def _is_nan_free(self, value: oir.Value) -> bool:
-        array = const_of(value)
-        if array is not None:
-            return array.size <= _FOLD_LIMIT and not np.isnan(array.astype(np.float64)).any()
-        node = value.producer()
-        if node is None:
-            return False
-        inputs = [x for x in node.inputs if x is not None]
-        if node.op_type in _MOVES_DATA:
-            return self.nan_free(inputs[0])
+        return self._follow(
+            value,
+            self.nan_free,
+            False,
+            lambda array: not np.isnan(array.astype(np.float64)).any(),
+            self._makes_no_nan,
+        )
+
+    def _makes_no_nan(self, node: oir.Node, inputs: list[oir.Value]) -> bool:
         if node.op_type == "Cast":
-            if dtype_of(value) in FLOATS and dtype_of(value) not in _WITH_INFINITY:
-                return False  # what is beyond the range of such a type becomes NaN
+            dtype = dtype_of(node.outputs[0])
+            if dtype in FLOATS and dtype not in _WITH_INFINITY:
+                return False  # numbers beyond the range of such a type become NaN
             return dtype_of(inputs[0]) not in FLOATS or self.nan_free(inputs[0])
         if node.op_type in _KEEPS_NUMBERS:
             return all(map(self.nan_free, inputs))
@@ -201,15 +227,15 @@ class Facts:
         return -math.inf < bounds.low and bounds.high < math.inf
 
     def _is_above_minus_infinity(self, value: oir.Value) -> bool:
-        array = const_of(value)
-        if array is not None:
-            return array.size <= _FOLD_LIMIT and not np.isneginf(array.astype(np.float64)).any()
-        node = value.producer()
-        if node is None:
-            return False
-        inputs = [x for x in node.inputs if x is not None]
-        if node.op_type in _MOVES_DATA:
-            return self.above_minus_infinity(inputs[0])
+        return self._follow(
+            value,
+            self.above_minus_infinity,
+            False,
+            lambda array: not np.isneginf(array.astype(np.float64)).any(),
+            self._makes_no_minus_infinity,
+        )
+
+    def _makes_no_minus_infinity(self, node: oir.Node, inputs: list[oir.Value]) -> bool:
         if node.op_type == "Cast":
             return dtype_of(inputs[0]) in UNSIGNED or dtype_of(inputs[0]) == oir.DataType.BOOL
         if node.op_type == "Max":

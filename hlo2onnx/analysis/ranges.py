@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import INTEGERS, dtype_of, shape_of, static_shape
@@ -69,39 +72,54 @@ def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
     return found if found is not None and found.within(*everything) else everything
 
 
+MONOTONIC: Mapping[str, Callable[..., Any]] = {
+    "Add": operator.add,
+    "Ceil": np.ceil,
+    "Clip": lambda x, low, high: min(max(x, low), high),
+    "Floor": np.floor,
+    "Max": lambda *xs: max(xs),
+    "Min": lambda *xs: min(xs),
+    "Mul": operator.mul,
+    "Neg": operator.neg,
+    "Relu": lambda x: max(x, 0),
+    "Round": np.round,
+    "Sign": lambda x: (x > 0) - (x < 0),
+    "Sub": operator.sub,
+}
+"""Operators that are monotonic in each operand, so that the corners of the operands' ranges bound
+them. For integers and floats."""
+
+_MOST_OPERANDS = 8
+"""Max and Min of more operands are not bounded: the corners double with each."""
+
+
+def corners(op_type: str, ranges: Sequence[Sequence[Any]]) -> list[Any] | None:
+    """Returns the results of an operator of `MONOTONIC` at all corners; None for other ones."""
+    function = MONOTONIC.get(op_type)
+    is_partial = op_type == "Clip" and len(ranges) != 3
+    if function is None or is_partial or len(ranges) > _MOST_OPERANDS:
+        return None
+    return [function(*corner) for corner in itertools.product(*ranges)]
+
+
+def magnitudes(low: Any, high: Any) -> tuple[Any, Any]:
+    """Returns the bounds of the absolute values."""
+    return max(low, -high, 0), max(-low, high)
+
+
 def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
+    found = corners(op_type, operands)
+    if found is not None:
+        return Range(min(found), max(found))
     first = operands[0]
-    if op_type == "Sign":
-        return Range(*((bound > 0) - (bound < 0) for bound in first))
     if op_type == "Abs":
-        high = max(abs(first.low), abs(first.high))
-        return Range(
-            0 if first.low <= 0 <= first.high else min(abs(first.low), abs(first.high)), high
-        )
-    if op_type == "Neg":
-        return Range(-first.high, -first.low)
+        return Range(*magnitudes(*first))
     if op_type == "Concat":
         return Range(min(r.low for r in operands), max(r.high for r in operands))
-    if len(operands) == 3 and op_type == "Clip":
-        _, least, most = operands
-        return Range(
-            min(max(first.low, least.low), most.low), min(max(first.high, least.high), most.high)
-        )
     if len(operands) == 3 and op_type == "Range":
         _, limit, step = operands
         return Range(first.low, max(limit.high - 1, first.low)) if step.low > 0 else None
-    if len(operands) != 2:
-        return None
-    second = operands[1]
-    corners = [a * b for a in first for b in second]
-    table = {
-        "Add": Range(first.low + second.low, first.high + second.high),
-        "Sub": Range(first.low - second.high, first.high - second.low),
-        "Mul": Range(min(corners), max(corners)),
-        "Max": Range(max(first.low, second.low), max(first.high, second.high)),
-        "Min": Range(min(first.low, second.low), min(first.high, second.high)),
-    }
-    return table.get(op_type)
+    return None
 
 
 def _digits(node: oir.Node, operands: list[Range]) -> Range | None:
