@@ -15,7 +15,7 @@ from hlo2onnx.analysis.block_evaluator import BlockEvaluator
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants, Splat
 from hlo2onnx.mlir.types import element_type
-from hlo2onnx.mlir.values import defining_operation
+from hlo2onnx.mlir.values import MlirValue, defining_operation
 
 BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
 """Ops whose expressions are spelled by their plain names; all are commutative."""
@@ -53,7 +53,7 @@ class Expressions(BlockEvaluator[int]):
         self._constants = constants
         self._numbers: dict[Term, int] = {}
         self._terms: list[Term] = []
-        self.values: dict[int, ir.Value] = {}
+        self.values: dict[int, MlirValue] = {}
 
     def _number(self, label: Hashable, operands: tuple[int, ...] = ()) -> int:
         term = (label, operands)
@@ -111,7 +111,7 @@ class Expressions(BlockEvaluator[int]):
             self.values[number] = value
         return results
 
-    def captured(self, value: ir.Value) -> int:
+    def captured(self, value: MlirValue) -> int:
         """The number of a value from outside the block."""
         operation = defining_operation(value)
         if operation is not None and operation.name == "stablehlo.constant":
@@ -119,7 +119,7 @@ class Expressions(BlockEvaluator[int]):
         return self._number(("captured", value))
 
     def results(
-        self, operation: ir.Operation, operands: list[int], known: Mapping[ir.Value, int]
+        self, operation: ir.Operation, operands: list[int], known: Mapping[MlirValue, int]
     ) -> Sequence[int]:
         """The numbers of an op's results."""
         numbers = self._of_op(Op(operation), operands)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.values import MlirValue
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ def name_of(operation: ir.Operation) -> str:
     return COMPARE + str(to_python(operation.attributes["comparison_direction"]))
 
 
-def number(name: str, operands: Sequence[np.ndarray], dtype: np.dtype[Any]) -> np.ndarray | None:
+def number(name: str, operands: Sequence[np.ndarray], dtype: np.dtype) -> np.ndarray | None:
     """Returns the result of an op of `NUMBERS` in its type, None for other ops and types."""
     function = NUMBERS.get(name)
     # On booleans add and multiply are OR and AND, which no program counts with.
@@ -89,17 +90,17 @@ class BlockEvaluator(ABC, Generic[T]):
         functions: The module's functions by symbol.
     """
 
-    def __init__(self, functions: Mapping[str, Any]) -> None:
+    def __init__(self, functions: Mapping[str, ir.Operation]) -> None:
         self._functions = functions
         self._calls: list[str] = []
 
     @abstractmethod
-    def captured(self, value: ir.Value) -> T:
+    def captured(self, value: MlirValue) -> T:
         """Returns a value from outside the block."""
 
     @abstractmethod
     def results(
-        self, operation: ir.Operation, operands: list[T], known: Mapping[ir.Value, T]
+        self, operation: ir.Operation, operands: list[T], known: Mapping[MlirValue, T]
     ) -> Sequence[T]:
         """Returns the results of an op.
 
@@ -115,14 +116,15 @@ class BlockEvaluator(ABC, Generic[T]):
         self,
         block: ir.Block,
         arguments: Sequence[T],
-        outer: Mapping[ir.Value, T] | None = None,
+        outer: Mapping[MlirValue, T] | None = None,
     ) -> list[T]:
         """Evaluates a block; returns the operands of its terminator.
 
         Args:
             outer: Values from outside that the block may read.
         """
-        known = {**(outer or {}), **dict(zip(block.arguments, arguments, strict=True))}
+        known = dict(outer or {})
+        known.update(zip(block.arguments, arguments, strict=True))
         for view in block.operations:
             operation = view.operation
             operands = [known[x] if x in known else self.captured(x) for x in operation.operands]

@@ -10,6 +10,7 @@ from jaxlib.mlir import ir
 from hlo2onnx.analysis.block_evaluator import COMPARE, BlockEvaluator, name_of, number
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import ELEMENT_TYPES, element_type, is_tensor, shape_of
+from hlo2onnx.mlir.values import MlirValue
 
 _LONGEST = 1 << 8
 """Loops of more trips than this are not run."""
@@ -62,12 +63,12 @@ def evaluate(
 
 
 class _Evaluator(BlockEvaluator[Lanes]):
-    def captured(self, value: ir.Value) -> Lanes:
+    def captured(self, value: MlirValue) -> Lanes:
         """Refuses: a function reads only its arguments."""
         raise _Unknown
 
     def results(
-        self, operation: ir.Operation, operands: list[Lanes], known: Mapping[ir.Value, Lanes]
+        self, operation: ir.Operation, operands: list[Lanes], known: Mapping[MlirValue, Lanes]
     ) -> Sequence[Lanes]:
         """Returns the results of an op."""
         if operation.name == "func.call":
@@ -85,7 +86,7 @@ class _Evaluator(BlockEvaluator[Lanes]):
         return [_value(operation, arrays) if len(arrays) == len(operands) else None]
 
     def _loop(
-        self, operation: ir.Operation, state: list[Lanes], known: Mapping[ir.Value, Lanes]
+        self, operation: ir.Operation, state: list[Lanes], known: Mapping[MlirValue, Lanes]
     ) -> list[Lanes]:
         condition, body = (region.blocks[0] for region in operation.regions)
         for _ in range(_LONGEST):

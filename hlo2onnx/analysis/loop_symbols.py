@@ -19,6 +19,7 @@ from hlo2onnx.analysis.block_evaluator import (
 from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Item, fits, plain
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import ELEMENT_TYPES, element_type, is_tensor, shape_of
+from hlo2onnx.mlir.values import MlirValue
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Step:
 class Outer:
     """A value from outside the loop."""
 
-    value: ir.Value
+    value: MlirValue
 
 
 @dataclass(frozen=True)
@@ -96,20 +97,20 @@ class SymbolicRun(BlockEvaluator[Symbol]):
     def __init__(
         self,
         functions: Mapping[str, ir.Operation],
-        known: Callable[[ir.Value], np.ndarray | Extent | None],
+        known: Callable[[MlirValue], np.ndarray | Extent | None],
     ) -> None:
         super().__init__(functions)
         self.read: set[int] = set()
         self._known = known
         self._written: set[int] = set()
 
-    def captured(self, value: ir.Value) -> Symbol:
+    def captured(self, value: MlirValue) -> Symbol:
         """Returns the content of a value from outside the loop, or the value itself."""
         known = self._known(value)
         return Outer(value) if known is None else known
 
     def results(
-        self, operation: ir.Operation, operands: list[Symbol], known: Mapping[ir.Value, Symbol]
+        self, operation: ir.Operation, operands: list[Symbol], known: Mapping[MlirValue, Symbol]
     ) -> Sequence[Symbol]:
         """Returns the results of an op; marks the states that an unknown op reads."""
         results = self._apply(operation, operands)
@@ -130,7 +131,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
             if isinstance(symbol, Argument | Write):
                 self.read.add(symbol.index)
 
-    def _read_within(self, operation: ir.Operation, symbols: Mapping[ir.Value, Symbol]) -> None:
+    def _read_within(self, operation: ir.Operation, symbols: Mapping[MlirValue, Symbol]) -> None:
         """Marks what the op's regions capture."""
         for region in operation.regions:
             for block in region.blocks:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import sympy
+from jaxlib.mlir import ir
 
+from hlo2onnx.analysis.dim_arithmetic import Item
 from hlo2onnx.analysis.loop_symbols import (
     Argument,
     Comparison,
@@ -38,15 +39,16 @@ from hlo2onnx.ir.dims import (
 )
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.mlir.types import element_type, shape_of
+from hlo2onnx.mlir.values import MlirValue
 
 LONGEST = 1 << 20
 """Loops of more trips than this are not followed trip by trip."""
 
-Known = Callable[[Any], np.ndarray | Extent | None]
+Known = Callable[[MlirValue], np.ndarray | Extent | None]
 """The content of an MLIR value that is an integer scalar known at translation time, or follows
 from shapes."""
 
-ShapeOf = Callable[[Any], Sequence[Dim | None]]
+ShapeOf = Callable[[MlirValue], Sequence[Dim | None]]
 """The extents of an MLIR value; None for one that nothing is known of."""
 
 
@@ -62,7 +64,7 @@ class Limit:
 
     counter: int
     direction: str
-    bound: Any
+    bound: MlirValue | np.ndarray | Extent
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,8 @@ class LoopForm:
 
 
 def loop_form(
-    operation: Any,
-    functions: Mapping[str, Any],
+    operation: ir.Operation,
+    functions: Mapping[str, ir.Operation],
     known: Known,
     shape: ShapeOf = lambda value: shape_of(value.type),
 ) -> LoopForm:
@@ -148,7 +150,7 @@ _MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "
 
 def _count(
     going: Symbol,
-    states: Sequence[Any],
+    states: Sequence[MlirValue],
     counters: Mapping[int, int],
     invariants: frozenset[int],
     known: Known,
@@ -173,7 +175,10 @@ def _count(
 
 
 def _test_of_counter(
-    test: Symbol, states: Sequence[Any], counters: Mapping[int, int], invariants: frozenset[int]
+    test: Symbol,
+    states: Sequence[MlirValue],
+    counters: Mapping[int, int],
+    invariants: frozenset[int],
 ) -> tuple[int, str, Symbol] | None:
     """counter, direction, bound of a comparison of a counter."""
     if not isinstance(test, Comparison):
@@ -195,19 +200,19 @@ def _number(symbol: Symbol, known: Known) -> np.ndarray | None:
     return symbol if isinstance(symbol, np.ndarray) else None
 
 
-def _now(value: Any, known: Known) -> np.ndarray | None:
+def _now(value: MlirValue, known: Known) -> np.ndarray | None:
     """The content of a value that is known now."""
     content = known(value)
     return content if isinstance(content, np.ndarray) else None
 
 
 def _length(
-    limit: Limit, counters: Mapping[int, int], states: Sequence[Any], known: Known
+    limit: Limit, counters: Mapping[int, int], states: Sequence[MlirValue], known: Known
 ) -> Dim | None:
     """The number of trips, if it follows from shapes."""
-    is_known = isinstance(limit.bound, np.ndarray | Extent)
-    bound = limit.bound if is_known else known(limit.bound)
-    first, last = _formula(known(states[limit.counter])), _formula(bound)
+    bound = limit.bound
+    content = bound if isinstance(bound, np.ndarray | Extent) else known(bound)
+    first, last = _formula(known(states[limit.counter])), _formula(content)
     if first is None or last is None:
         return None
     count = sympy.sympify((last - first) * counters[limit.counter])
@@ -215,7 +220,7 @@ def _length(
     return dim_of(count) if is_nonnegative(count) else None
 
 
-def _formula(content: np.ndarray | Extent | None) -> Any:
+def _formula(content: np.ndarray | Extent | None) -> Item | None:
     if isinstance(content, Extent):
         return content.formula
     return None if content is None else content.item()
@@ -223,7 +228,7 @@ def _formula(content: np.ndarray | Extent | None) -> Any:
 
 def _ranges(
     going: Symbol,
-    states: Sequence[Any],
+    states: Sequence[MlirValue],
     counters: Mapping[int, int],
     invariants: frozenset[int],
     known: Known,
@@ -286,7 +291,7 @@ def _rising(first: int, step: int, bound: int) -> int | None:
 
 
 def _paths(
-    states: Sequence[Any],
+    states: Sequence[MlirValue],
     counters: Mapping[int, int],
     invariants: frozenset[int],
     trips: int,
@@ -304,7 +309,7 @@ def _paths(
 
 
 def _symbolic_paths(
-    states: Sequence[Any],
+    states: Sequence[MlirValue],
     counters: Mapping[int, int],
     invariants: frozenset[int],
     trip: Extent,
@@ -320,7 +325,7 @@ def _symbolic_paths(
 
 
 def _stacks(
-    body: Any,
+    body: ir.Block,
     extents: Sequence[Sequence[Dim | None]],
     paths: Sequence[Symbol],
     trips: Dim,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.analysis.facts import Facts
@@ -17,6 +18,7 @@ from hlo2onnx.lowering.context import Context, Parts, Translator
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, parts_of, shape_of
+from hlo2onnx.mlir.values import MlirValue
 from hlo2onnx.options import BITCAST_OPSET, Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
@@ -63,7 +65,7 @@ class Emitter(GraphBuilder):
         self.report = report
         self.constants = constants
         self.facts = Facts()
-        self.environment: dict[Any, Parts] = {}
+        self.environment: dict[MlirValue, Parts] = {}
         self.rows: dict[Parts, Parts] = {}
         self.has_symbols = False
         self.draws: list[Draw] = []
@@ -72,7 +74,7 @@ class Emitter(GraphBuilder):
 
     # -- values of the program ----------------------------------------------------------------
 
-    def parts(self, value: Any) -> Parts:
+    def parts(self, value: MlirValue) -> Parts:
         """The ONNX values of an MLIR value."""
         try:
             return self.environment[value]
@@ -103,7 +105,7 @@ class Emitter(GraphBuilder):
         """
         return self.static_dims(op.results[index].type)
 
-    def static_dims(self, mlir_type: Any) -> tuple[int, ...]:
+    def static_dims(self, mlir_type: ir.Type) -> tuple[int, ...]:
         """Extents of a tensor type that must be static.
 
         Raises:
@@ -123,7 +125,7 @@ class Emitter(GraphBuilder):
         """The surroundings of the op that is being translated."""
         return self.translator.context
 
-    def inline(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
+    def inline(self, block: ir.Block, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a block in place with these arguments; returns what its terminator returns."""
         return self.translator.block(block, arguments)
 
@@ -137,7 +139,7 @@ class Emitter(GraphBuilder):
         return self.translator.call(symbol, arguments, name)
 
     def scalar_function(
-        self, block: Any, results: Sequence[Any] | None = None
+        self, block: ir.Block, results: Sequence[MlirValue] | None = None
     ) -> Callable[..., list[oir.Value]]:
         """A region over scalars (of reduce, map, ...) as a function over tensors of any shape.
 

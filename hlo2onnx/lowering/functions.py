@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.names import Names
@@ -129,14 +129,14 @@ def may_be_kept(symbol: str) -> bool:
     return _JAXS_OWN.fullmatch(symbol) is None
 
 
-def _inputs(em: Emitter, argument: Any) -> Parts:
+def _inputs(em: Emitter, argument: ir.BlockArgument[ir.Type]) -> Parts:
     name = argument_name(argument.location) or f"arg{argument.arg_number}"
     values = tuple(em.value(name, *part.value_type) for part in parts_of(argument.type))
     em.main_graph.inputs.extend(values)
     return values
 
 
-def _text(function: Any, symbol: str) -> str:
+def _text(function: ir.Operation, symbol: str) -> str:
     """The function without its name; "" where constants are too long to be compared."""
-    text: str = function.get_asm(enable_debug_info=False, large_elements_limit=_LARGE_ELEMENTS)
+    text = str(function.get_asm(enable_debug_info=False, large_elements_limit=_LARGE_ELEMENTS))
     return "" if "__elided__" in text else text.replace(f"@{symbol}(", "@(", 1)

@@ -11,6 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import load_handlers
 from hlo2onnx.mlir.types import parts_of
+from hlo2onnx.mlir.values import MlirValue
 from hlo2onnx.report import Report
 
 
@@ -37,7 +38,7 @@ class _Recorder:
         self.report = Report()
         self.function: Callable[..., Any] | None = None
 
-    def parts(self, value: Any) -> tuple[oir.Value, ...]:
+    def parts(self, value: MlirValue) -> tuple[oir.Value, ...]:
         """Values of the operand's types."""
         return tuple(
             oir.Value(shape=oir.Shape(part.value_type[1]), type=oir.TensorType(part.dtype))

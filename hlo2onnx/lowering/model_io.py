@@ -7,10 +7,10 @@ convention of ONNX's own DFT. Images may have their channels second. Tokens have
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import Refusal, UnsupportedOp
 from hlo2onnx.ir.dims import is_static
@@ -30,7 +30,7 @@ from hlo2onnx.sources.signature import (
 
 
 def boundary_refusals(
-    em: Emitter, function: Any, ports: Sequence[Port], kind: str
+    em: Emitter, function: ir.Operation, ports: Sequence[Port], kind: str
 ) -> list[Refusal]:
     """Inputs or outputs whose element type ONNX, or the explicit opset, does not have.
 
@@ -52,7 +52,7 @@ def boundary_refusals(
     return refusals
 
 
-def bind_inputs(em: Emitter, function: Any, signature: Signature) -> list[Parts]:
+def bind_inputs(em: Emitter, function: ir.Operation, signature: Signature) -> list[Parts]:
     """Creates the graph's inputs; returns the parts of each argument of the MLIR function."""
     arguments = function.regions[0].blocks[0].arguments
     parts: list[list[oir.Value]] = [[] for _ in arguments]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from jaxlib.mlir import ir
+
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.dynamic_calls import operands_of
 from hlo2onnx.mlir.types import Dim, is_complex, shape_of
+from hlo2onnx.mlir.values import MlirValue
 
 
 class Op:
@@ -19,11 +22,11 @@ class Op:
         results: MLIR values.
     """
 
-    def __init__(self, operation: Any) -> None:
+    def __init__(self, operation: ir.Operation) -> None:
         self.operation = operation
         self.name: str = operation.name
-        self.operands: list[Any] = list(operation.operands)
-        self.results: list[Any] = list(operation.results)
+        self.operands: list[MlirValue] = list(operation.operands)
+        self.results: list[MlirValue] = list(operation.results)
 
     @property
     def key(self) -> str:
@@ -54,9 +57,10 @@ class Op:
         """How many regions the op has."""
         return len(self.operation.regions)
 
-    def block(self, region: int) -> Any:
+    def block(self, region: int) -> ir.Block:
         """The single block of a region."""
-        return self.operation.regions[region].blocks[0]
+        block: ir.Block = self.operation.regions[region].blocks[0]
+        return block
 
     @property
     def reader(self) -> Op | None:
@@ -107,7 +111,7 @@ class CustomCall(Op):
     them: api_version, has_side_effect, operand_layouts, result_layouts, output_operand_aliases.
     """
 
-    def __init__(self, operation: Any) -> None:
+    def __init__(self, operation: ir.Operation) -> None:
         super().__init__(operation)
         self.operands = operands_of(operation)
 
@@ -148,6 +152,6 @@ class CustomCall(Op):
         return self.configuration[name]
 
 
-def op_of(operation: Any) -> Op:
+def op_of(operation: ir.Operation) -> Op:
     """The view of an MLIR operation."""
     return CustomCall(operation) if operation.name == CUSTOM_CALL else Op(operation)

@@ -123,7 +123,7 @@ def _types_advice(op: Op) -> str:
     )
 
 
-def _tuple_text(shape: Iterable[Any]) -> str:
+def _tuple_text(shape: Iterable[object]) -> str:
     return str(tuple(dim if isinstance(dim, int) else None for dim in shape))
 
 

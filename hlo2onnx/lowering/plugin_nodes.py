@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
 
 import onnx
 import onnx_ir as oir
@@ -40,7 +39,7 @@ def _write_out(node: oir.Node) -> None:
         node.attributes["perm"] = oir.AttrInt64s("perm", list(perm))
 
 
-def _schema(op_type: str, opset: int) -> Any:
+def _schema(op_type: str, opset: int) -> onnx.defs.OpSchema:
     try:
         schema = onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
@@ -56,7 +55,7 @@ def _schema(op_type: str, opset: int) -> Any:
     )
 
 
-def _check_attributes(node: oir.Node, schema: Any) -> None:
+def _check_attributes(node: oir.Node, schema: onnx.defs.OpSchema) -> None:
     known = schema.attributes
     for name, given in node.attributes.items():
         if name not in known:
@@ -79,7 +78,7 @@ def _check_attributes(node: oir.Node, schema: Any) -> None:
         )
 
 
-def _check_counts(node: oir.Node, schema: Any) -> None:
+def _check_counts(node: oir.Node, schema: onnx.defs.OpSchema) -> None:
     single = onnx.defs.OpSchema.FormalParameterOption.Single
     required = [place for place, item in enumerate(schema.inputs) if item.option == single]
     lacks = len(node.inputs) < schema.min_input or any(_lacks(node, place) for place in required)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as oir
@@ -19,7 +19,7 @@ CONTRACT = "return one onnx_ir.Value per result of the op, or a list of them"
 
 
 def returned_values(
-    returned: Any, em: Emitter, op: Op, made: Sequence[oir.Node], halves: bool
+    returned: object, em: Emitter, op: Op, made: Sequence[oir.Node], halves: bool
 ) -> list[oir.Value]:
     """The values that a handler returned, in one list.
 
@@ -61,12 +61,12 @@ def _expected_parts(op: Op, halves: bool) -> list[tuple[TensorType, ...]]:
     return [parts[:1] for parts in types] if halves else types
 
 
-def _items(returned: Any) -> list[Any]:
+def _items(returned: object) -> list[object]:
     return list(returned) if isinstance(returned, list | tuple | Iterator) else [returned]
 
 
 def _same_groups(
-    returned: Any, groups: Sequence[Sequence[Any]], wanted: Sequence[Sequence[Any]]
+    returned: object, groups: Sequence[Sequence[object]], wanted: Sequence[Sequence[object]]
 ) -> bool:
     """Whether tuples with the parts of each result, if a handler returned such, have as many."""
     if not isinstance(returned, list) or not any(isinstance(item, tuple) for item in returned):
@@ -74,7 +74,7 @@ def _same_groups(
     return [*filter(None, map(len, groups))] == [*filter(None, map(len, wanted))]
 
 
-def _flat(returned: Any) -> Iterator[oir.Value]:
+def _flat(returned: object) -> Iterator[oir.Value]:
     if isinstance(returned, oir.Value):
         yield returned
     elif isinstance(returned, list | tuple | Iterator):
@@ -84,7 +84,7 @@ def _flat(returned: Any) -> Iterator[oir.Value]:
         raise UnsupportedOp(f"returned {_kind(returned)}, not onnx_ir.Values", _advice(returned))
 
 
-def _kind(item: Any) -> str:
+def _kind(item: object) -> str:
     if item is None:
         return "None"
     kind = type(item)
@@ -96,7 +96,7 @@ def _kind(item: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _advice(item: Any) -> str:
+def _advice(item: object) -> str:
     if item is None:
         return f"{CONTRACT}; is there a return statement?"
     if isinstance(item, np.ndarray | np.generic | int | float):

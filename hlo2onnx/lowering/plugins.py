@@ -75,7 +75,7 @@ def place_of(function: Callable[..., Any]) -> Frame | None:
     return None if code is None else Frame(code.co_filename, code.co_firstlineno)
 
 
-def _plain(function: Any) -> Any:
+def _plain(function: Callable[..., Any]) -> Any:
     """The function under decorators and `functools.partial`."""
     function = inspect.unwrap(function)
     while isinstance(function, functools.partial):
@@ -83,7 +83,7 @@ def _plain(function: Any) -> Any:
     return function
 
 
-def _code(function: Any) -> CodeType | None:
+def _code(function: object) -> CodeType | None:
     if not hasattr(function, "__code__") and callable(function):
         function = type(function).__call__
     code = getattr(function, "__code__", None)

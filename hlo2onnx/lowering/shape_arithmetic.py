@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx_ir as oir
 import sympy
+from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.block_evaluator import name_of
 from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Item, fits, plain
@@ -127,7 +128,9 @@ _FUNCTIONS: Mapping[str, Callable[[Item, Item], Item]] = {
 as. Their branches on signs would have to be decided to evaluate them op by op."""
 
 
-def evaluated_call(em: Emitter, function: Any, arguments: Sequence[Parts]) -> list[Parts] | None:
+def evaluated_call(
+    em: Emitter, function: ir.Operation, arguments: Sequence[Parts]
+) -> list[Parts] | None:
     """What a function makes of dimensions, if it is one of `_FUNCTIONS`; its last two arguments
     are the operands."""
     if not em.has_symbols or len(arguments) < 2 or any(len(parts) != 1 for parts in arguments):
@@ -153,7 +156,7 @@ def scalar_contents(item: Item) -> Contents:
     return contents
 
 
-def _dim(item: Any) -> Dim:
+def _dim(item: Item) -> Dim:
     return dim_of(sympy.sympify(item))
 
 

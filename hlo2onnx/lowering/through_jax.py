@@ -16,6 +16,7 @@ import jax
 import jax.export
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import expression
@@ -32,7 +33,7 @@ class Symbol:
     name: str
 
 
-ArrayType = tuple[tuple[int | Symbol, ...], np.dtype[Any]]
+ArrayType = tuple[tuple[int | Symbol, ...], np.dtype]
 """Shape and element type of an argument."""
 
 
@@ -47,9 +48,9 @@ class LoweredFunction:
         module: Keeps them alive.
     """
 
-    functions: Mapping[str, Any]
+    functions: Mapping[str, ir.Operation]
     symbols: tuple[str, ...]
-    module: Any
+    module: ir.Module
 
 
 @functools.lru_cache(maxsize=256)
@@ -123,7 +124,7 @@ def _but_last(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _is_tuple(value: Any) -> bool:
+def _is_tuple(value: object) -> bool:
     return isinstance(value, tuple)
 
 

@@ -48,7 +48,7 @@ class _Configured:
         return self.function(*arrays, **self.configuration)
 
 
-def _key(item: Any) -> Hashable:
+def _key(item: object) -> Hashable:
     """Something hashable that tells an entry from any other, 1 from 1.0 and True as well."""
     if isinstance(item, np.ndarray):
         return (item.dtype.name, item.shape, item.tobytes())
@@ -98,7 +98,7 @@ def _as_operator(operator: CustomOp) -> Callable[..., list[Parts]]:
 _KINDS = ({bool}, {int}, {float}, {str})
 
 
-def _representable(op: CustomCall, attributes: Any) -> Mapping[str, Any]:
+def _representable(op: CustomCall, attributes: object) -> Mapping[str, Any]:
     if not isinstance(attributes, Mapping):
         raise UnsupportedOp(
             f"the attributes for @{op.target} are no mapping: {attributes!r}",

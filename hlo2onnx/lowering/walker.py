@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.ir.expansion_notes import note_origin
@@ -32,7 +33,7 @@ from hlo2onnx.mlir.dynamic_calls import fault_of
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
-from hlo2onnx.mlir.values import leading_to
+from hlo2onnx.mlir.values import MlirValue, leading_to
 from hlo2onnx.report import SHARDINGS_DROPPED
 
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "chlo.return"})
@@ -56,7 +57,7 @@ class Walker:
     def __init__(
         self,
         em: Emitter,
-        functions: Mapping[str, Any],
+        functions: Mapping[str, ir.Operation],
         registry: Registry,
         kept: KeptFunctions | None = None,
     ) -> None:
@@ -82,7 +83,7 @@ class Walker:
 
     # -- blocks -------------------------------------------------------------------------------
 
-    def block(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
+    def block(self, block: ir.Block, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a block in place; returns the parts its terminator returns."""
         environment = self.em.environment
         for argument, parts in zip(block.arguments, arguments, strict=True):
@@ -123,7 +124,9 @@ class Walker:
         with self._within(scope=self.em.scope, calls=(*self.context.calls, function)):
             return self.block(function.regions[0].blocks[0], arguments)
 
-    def values(self, block: Any, arguments: Sequence[Parts], wanted: Sequence[Any]) -> list[Parts]:
+    def values(
+        self, block: ir.Block, arguments: Sequence[Parts], wanted: Sequence[MlirValue]
+    ) -> list[Parts]:
         """Translates those ops of a block that some of its values depend on; returns the parts of
         these values."""
         environment = self.em.environment
@@ -134,7 +137,7 @@ class Walker:
         return [environment[value] for value in wanted]
 
     def scalar_function(
-        self, block: Any, results: Sequence[Any] | None = None
+        self, block: ir.Block, results: Sequence[MlirValue] | None = None
     ) -> Callable[..., list[oir.Value]]:
         """See `Emitter.scalar_function`."""
 
@@ -297,7 +300,7 @@ class Walker:
         self.cause = self.cause or refusal.__cause__
         self.refusals.append(Refusal(op.key, op.types(), str(origin), refusal.why, refusal.next))
 
-    def _placeholder(self, value: Any) -> Parts:
+    def _placeholder(self, value: MlirValue) -> Parts:
         try:
             types = parts_of(value.type)
         except UnsupportedOp:
