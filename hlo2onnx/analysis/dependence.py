@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.values import present
 from hlo2onnx.rewrite.licm import is_repeatable
 
 _OF_SHAPES = frozenset({"Shape", "Size"})
@@ -95,10 +96,10 @@ class Dependence:
             return []
         bodies = subgraphs(node)
         if not bodies:
-            return _present(node.inputs)
+            return present(node.inputs)
         assert index is not None
         if node.op_type == "If":
-            return [*_present(node.inputs), *(branch.outputs[index] for branch in bodies)]
+            return [*present(node.inputs), *(branch.outputs[index] for branch in bodies)]
         return _of_loop_output(node, index)
 
 
@@ -108,7 +109,7 @@ def _of_loop_output(node: oir.Node, index: int) -> list[oir.Value]:
     controls, states, results = _layout(node)
     body = node.attributes["body"].as_graph()
     start = node.inputs[controls + index] if index < states else None
-    return _present(
+    return present(
         [*node.inputs[:controls], start, *body.outputs[:results], body.outputs[results + index]]
     )
 
@@ -121,7 +122,7 @@ def _of_body_input(node: oir.Node, index: int) -> list[oir.Value]:
         return []
     body = node.attributes["body"].as_graph()
     again = body.outputs[results + state] if state < states else None
-    return _present([node.inputs[index], again])
+    return present([node.inputs[index], again])
 
 
 def _layout(node: oir.Node) -> tuple[int, int, int]:
@@ -130,7 +131,3 @@ def _layout(node: oir.Node) -> tuple[int, int, int]:
     if node.op_type == "Loop":
         return 2, len(node.inputs) - 2, 1
     return 0, len(node.inputs) - node.attributes["num_scan_inputs"].as_int(), 0
-
-
-def _present(values: Sequence[oir.Value | None]) -> list[oir.Value]:
-    return [value for value in values if value is not None]

@@ -13,7 +13,16 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.shape_rules import slice_of
-from hlo2onnx.ir.values import FLOATS, INTEGERS, const_of, dtype_of, static_shape
+from hlo2onnx.ir.values import (
+    FLOATS,
+    INTEGERS,
+    UNSIGNED,
+    const_of,
+    dtype_of,
+    present,
+    size_of,
+    static_shape,
+)
 
 MAX_STEPS = 64
 """Most nodes that `known_array` evaluates."""
@@ -156,15 +165,8 @@ MOVES: dict[str, Evaluate] = {
 }
 """Operators that only move data: evaluated in every element type."""
 
-_UNSIGNED = frozenset(
-    {oir.DataType.UINT8, oir.DataType.UINT16, oir.DataType.UINT32, oir.DataType.UINT64}
-)
-_INTEGERS = _UNSIGNED | {
-    oir.DataType.INT8, oir.DataType.INT16, oir.DataType.INT32, oir.DataType.INT64
-}  # fmt: skip
-_SUB_BYTE = frozenset(
-    {oir.DataType.INT2, oir.DataType.INT4, oir.DataType.UINT2, oir.DataType.UINT4}
-)
+_SUB_BYTE = frozenset(dtype for dtype in INTEGERS if dtype.bitwidth < 8)
+_INTEGERS, _UNSIGNED = INTEGERS - _SUB_BYTE, UNSIGNED - _SUB_BYTE
 _EXACT = _INTEGERS | {oir.DataType.FLOAT, oir.DataType.DOUBLE}
 """Element types in which numpy computes as every runtime does."""
 _SINGLE = frozenset({oir.DataType.FLOAT})
@@ -319,14 +321,14 @@ def known_array(
         x = pending.pop()
         if x in nodes or x.const_value is not None:
             continue
-        node, dims = x.producer(), static_shape(x)
-        if node is None or node.domain or node.op_type not in operators or dims is None:
+        node, size = x.producer(), size_of(x)
+        if node is None or node.domain or node.op_type not in operators or size is None:
             return None
-        too_large = most_elements is not None and int(np.prod(dims)) > most_elements
+        too_large = most_elements is not None and size > most_elements
         if too_large or len(nodes) == MAX_STEPS:
             return None
         nodes[x] = node
-        pending += [operand for operand in node.inputs if operand is not None]
+        pending += present(node.inputs)
     try:
         return _computed(value, nodes, {})
     except Unknown:
@@ -340,7 +342,7 @@ def _computed(
     if array is not None:
         return array
     if value not in known:
-        inputs = [_computed(x, nodes, known) for x in nodes[value].inputs if x is not None]
+        inputs = [_computed(x, nodes, known) for x in present(nodes[value].inputs)]
         known[value] = evaluate(nodes[value], inputs)
     return known[value]
 

@@ -24,7 +24,7 @@ from hlo2onnx.analysis.float_ranges import (
 from hlo2onnx.analysis.memoize import Memo
 from hlo2onnx.analysis.ranges import RANGE, Range, decided, range_of_node, range_of_type
 from hlo2onnx.analysis.uniqueness import distinct_rows
-from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
+from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of, present
 
 _T = TypeVar("_T")
 
@@ -128,7 +128,7 @@ class Facts:
         node = value.producer()
         if node is None or dtype_of(value) != oir.DataType.BOOL:
             return None
-        inputs = [x for x in node.inputs if x is not None]
+        inputs = present(node.inputs)
         if node.op_type in _MOVES_DATA:
             return self.truth(inputs[0])
         if node.op_type == "Not":
@@ -171,7 +171,7 @@ class Facts:
         node = value.producer()
         if node is None:
             return unknown
-        inputs = [x for x in node.inputs if x is not None]
+        inputs = present(node.inputs)
         return ask(inputs[0]) if node.op_type in _MOVES_DATA else of_node(node, inputs)
 
     def _int_range(self, value: oir.Value) -> Range | None:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import MONOTONIC, Range, corners, magnitudes
-from hlo2onnx.ir.values import FLOATS, dtype_of
+from hlo2onnx.ir.values import FLOATS, dtype_of, present
 
 
 class FloatRange(NamedTuple):
@@ -51,7 +51,7 @@ def float_range_of_node(
     node: oir.Node, dtype: oir.DataType, int_range: IntRangeOf, float_range: FloatRangeOf
 ) -> FloatRange:
     """Returns bounds of a float node's output, `ANYTHING` where nothing better is proven."""
-    inputs = [x for x in node.inputs if x is not None]
+    inputs = present(node.inputs)
     if node.op_type in _BOUNDED:
         return _BOUNDED[node.op_type]
     if node.op_type == "Cast":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import INTEGERS, dtype_of, shape_of, static_shape
+from hlo2onnx.ir.values import INTEGERS, dtype_of, present, shape_of, size_of
 
 
 class Range(NamedTuple):
@@ -45,7 +44,7 @@ def range_of_type(dtype: oir.DataType) -> Range:
 def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
     """Bounds of an integer output of a node; those of its type where nothing better is proven."""
     everything = range_of_type(dtype_of(value))
-    operands = [range_of(x) for x in node.inputs if x is not None]
+    operands = [range_of(x) for x in present(node.inputs)]
     found: Range | None = None
     if node.op_type in ("ArgMax", "ArgMin"):
         found = _place_range(node, node.attributes.get_int("axis", 0))
@@ -173,15 +172,15 @@ def _sum_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
     """Of sums of so many elements, partial sums included; and of a tensor with updates."""
     x, result = node.inputs[0], node.outputs[0]
     assert x is not None and operands[0] is not None
-    size = _elements(x)
+    size = size_of(x)
     if size is None:
         return None
     if node.op_type == "ReduceSum":
-        made = _elements(result)
+        made = size_of(result)
         return _times(operands[0], size // made) if made else None
     if node.op_type == "CumSum":
         return _partial(operands[0], size)
-    updates, count = operands[2], _elements(node.inputs[2])
+    updates, count = operands[2], size_of(node.inputs[2])
     reduction = node.attributes.get_string("reduction", "none")
     if updates is None or count is None or reduction == "mul":
         return None
@@ -199,11 +198,6 @@ def _times(item: Range, count: int) -> Range:
 def _partial(item: Range, count: int) -> Range:
     """Of the sum of up to so many items."""
     return Range(min(item.low * count, 0), max(item.high * count, 0))
-
-
-def _elements(value: oir.Value | None) -> int | None:
-    dims = static_shape(value) if value is not None else None
-    return None if dims is None else math.prod(dims)
 
 
 # -- remainders -------------------------------------------------------------------------------
@@ -243,7 +237,7 @@ def decided(compare: oir.Node, range_of: RangeOf) -> bool | None:
     """What a comparison of integers gives for all elements alike, where their ranges tell."""
     if compare.op_type not in _DECIDE:
         return None
-    ranges = [range_of(x) for x in compare.inputs if x is not None]
+    ranges = [range_of(x) for x in present(compare.inputs)]
     if len(ranges) != 2 or ranges[0] is None or ranges[1] is None:
         return None
     always, never = _DECIDE[compare.op_type](ranges[0], ranges[1])

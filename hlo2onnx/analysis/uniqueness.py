@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.analysis.ranges import RangeOf, decided_branch, range_of_type
-from hlo2onnx.ir.values import INTEGERS, dtype_of, rank_of, static_shape
+from hlo2onnx.ir.values import INTEGERS, dtype_of, rank_of, size_of, static_shape
 
 _SAME_ELEMENTS = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
@@ -85,14 +85,9 @@ def _shifted_apart(node: oir.Node, range_of: RangeOf, depth: int) -> bool:
     """distinct + scalar, distinct - scalar: wrapping or not, different stays different."""
     if node.op_type not in ("Add", "Sub"):
         return False
-    total = _size(node.outputs[0])
+    total = size_of(node.outputs[0])
     for x, by in (node.inputs, node.inputs[::-1]):
         assert x is not None and by is not None
-        if _size(by) == 1 and _size(x) == total:
+        if size_of(by) == 1 and size_of(x) == total:
             return distinct(x, range_of, depth - 1)
     return False
-
-
-def _size(value: oir.Value) -> int | None:
-    dims = static_shape(value)
-    return None if dims is None else math.prod(dims)

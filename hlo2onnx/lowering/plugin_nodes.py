@@ -14,6 +14,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.type_inference import RULES, infer
+from hlo2onnx.ir.values import attributes_of
 
 
 def check_nodes(nodes: Iterable[oir.Node], opset: int) -> None:
@@ -114,9 +115,8 @@ def _check_types(node: oir.Node) -> None:
     """Compares the types of a node's outputs, which `types=` can give, with what is inferred."""
     if node.op_type not in RULES:
         return
-    attributes = {name: item.value for name, item in node.attributes.items()}
     try:
-        inferred = infer(node.op_type, node.inputs, attributes, len(node.outputs))
+        inferred = infer(node.op_type, node.inputs, attributes_of(node), len(node.outputs))
     except InternalError:  # made with types=, because the rule does not know them
         return
     for output, (dtype, shape) in zip(node.outputs, inferred, strict=False):

@@ -8,7 +8,6 @@ computed from the inputs' shapes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from hlo2onnx.analysis.block_evaluator import name_of
 from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Item, fits, plain
 from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.ir.dims import dim_of, expression
-from hlo2onnx.ir.values import Dim, const_of, static_shape
+from hlo2onnx.ir.values import Dim, const_of, size_of, static_shape
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.types import is_tensor, parts_of
 
@@ -62,8 +61,7 @@ def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = 
     if contents is not None:
         dims = [_dim(item) for item in contents.reshape(-1)]
         return [own if dim is None else dim for own, dim in zip(dims, known or dims, strict=True)]  # type: ignore[misc]
-    shape = static_shape(value)
-    count = 0 if shape is None else math.prod(shape)
+    count = size_of(value) or 0
     known = known or [None] * count
     vector = em.cast(em.reshape(value, [count]), oir.DataType.INT64)
     return [

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluator import Unknown, evaluate
-from hlo2onnx.ir.values import const_of, dtype_of, static_shape
+from hlo2onnx.ir.values import const_of, dtype_of, present, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.pad_modes import MODES, WRAP_OPSET, is_padded
 from hlo2onnx.raising.rules.shapes.reshape import RESHAPES
@@ -108,11 +108,11 @@ class _Moves:
         itself = value, np.arange(math.prod(shape)).reshape(shape)
         if node is None or node.graph is not self._body or node.domain or not depth:
             return itself
-        moved = {x for x in _moved(node) if x is not None}
+        moved = set(present(_moved(node)))
         if not moved or not all(map(_is_small, moved)):
             return itself
         found = {x: self.origin(x, depth - 1) for x in moved}
-        arrays = [found[x][1] if x in found else const_of(x) for x in node.inputs if x is not None]
+        arrays = [found[x][1] if x in found else const_of(x) for x in present(node.inputs)]
         inputs = [array for array in arrays if array is not None]
         sources = {source for source, _ in found.values()}
         if len(sources) > 1 or len(inputs) < len(arrays):
@@ -126,8 +126,8 @@ class _Moves:
 
 
 def _is_small(x: oir.Value) -> bool:
-    shape = static_shape(x)
-    return shape is not None and math.prod(shape) <= MOST_ELEMENTS
+    size = size_of(x)
+    return size is not None and size <= MOST_ELEMENTS
 
 
 def _moved(node: oir.Node) -> Sequence[oir.Value | None]:
