@@ -63,7 +63,7 @@ _OF_UNSIGNED = frozenset({"shift_left", "shift_right_logical"})
 
 
 def name_of(operation: ir.Operation) -> str:
-    """Returns the name of an op in the tables, "add" or "compare LT"."""
+    """The name of an op in the tables, "add" or "compare LT"."""
     name: str = operation.name.removeprefix("stablehlo.")
     if name != "compare":
         return name
@@ -71,7 +71,7 @@ def name_of(operation: ir.Operation) -> str:
 
 
 def number(name: str, operands: Sequence[np.ndarray], dtype: np.dtype) -> np.ndarray | None:
-    """Returns the result of an op of `NUMBERS` in its type, None for other ops and types."""
+    """The result of an op of `NUMBERS` in its type, None for other ops and types."""
     function = NUMBERS.get(name)
     # On booleans add and multiply are OR and AND, which no program counts with.
     is_logic = name in _OF_BOOLEANS or name.startswith(COMPARE)
@@ -96,13 +96,13 @@ class BlockEvaluator(ABC, Generic[T]):
 
     @abstractmethod
     def captured(self, value: MlirValue) -> T:
-        """Returns a value from outside the block."""
+        """A value from outside the block."""
 
     @abstractmethod
     def results(
         self, operation: ir.Operation, operands: list[T], known: Mapping[MlirValue, T]
     ) -> Sequence[T]:
-        """Returns the results of an op.
+        """The results of an op.
 
         Args:
             known: All values of the block so far.
@@ -135,7 +135,7 @@ class BlockEvaluator(ABC, Generic[T]):
         raise InternalError("a block without terminator")
 
     def call(self, operation: ir.Operation, operands: Sequence[T]) -> list[T] | None:
-        """Returns the results of a `func.call`; None if the callee has no body or calls itself."""
+        """The results of a `func.call`; None if the callee has no body or calls itself."""
         symbol = str(to_python(operation.attributes["callee"]))
         function = self._functions.get(symbol)
         if function is None or symbol in self._calls or not function.regions[0].blocks:

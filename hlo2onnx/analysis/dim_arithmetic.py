@@ -1,6 +1,6 @@
-"""Integer arithmetic on numbers and expressions of extents, as programs do it.
+"""Integer arithmetic of programs on numbers and on expressions of extents.
 
-An item is an int, a bool or a SymPy expression; what cannot be said is None.
+An item is an int, a bool or a SymPy expression; None is an unknown result.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Item = Any
 """An int, a bool or a SymPy expression."""
 
 _LEAST_BITS = 32
-"""Integers of so many bits hold extents, and what is a little more or less."""
+"""Integers of at least this many bits hold extents plus or minus `_LITTLE`."""
 
 _LITTLE = 1 << 16
 
 
 def fits(items: Iterable[Item], dtype: oir.DataType) -> bool:
-    """Whether these are numbers of the type: sums of booleans are none; and where an extent
-    is multiplied, or a counter of trips, it might be too large."""
+    """Whether these are values of the type. Sums of booleans are not. A multiple of a trip counter
+    may be too large."""
     if dtype == oir.DataType.BOOL:
         return all(isinstance(item, bool) for item in items)
     low, high = range_of_type(dtype)
@@ -42,7 +42,7 @@ def fits(items: Iterable[Item], dtype: oir.DataType) -> bool:
 
 
 def _is_near_an_extent(formula: Item) -> bool:
-    """Whether it is a sum of at most a few symbols and a small number."""
+    """Whether it is a sum of plain symbols and a small number."""
     constant, rest = formula.as_coeff_Add()
     terms = sympy.Add.make_args(rest)
     return abs(constant) <= _LITTLE and all(
@@ -51,7 +51,7 @@ def _is_near_an_extent(formula: Item) -> bool:
 
 
 def plain(item: Item) -> Item:
-    """A Python number where an expression is one."""
+    """The item, as a Python number if the expression is a number."""
     if isinstance(item, sympy.Basic):
         expanded = sympy.expand(item)
         return int(expanded) if expanded.is_Integer else expanded

@@ -1,7 +1,14 @@
 """ONNX operators on numpy arrays, where numpy and every runtime agree.
 
-Constant folding, the content of index values and the tracing of moved elements all use these
-tables. An operator that is added here is known to all of them.
+Constant folding, the content of index values, weights that are moved and the tracing of moved
+elements all use these tables. An operator that is added here is known to all of them.
+
+Other evaluators have their own tables, because their operators differ and not only their values:
+* `block_evaluator` evaluates StableHLO, whose shifts, divisions and maxima differ from ONNX's.
+* `ranges` and `float_ranges` bound the elements of a value as a set, so that data movement is the
+  identity and only monotonic operators are shared.
+* `dyadic` and `raising.match.linear_terms` recognise forms such as x + c, and evaluate nothing.
+* `ir.type_inference` computes types, which depend on attributes more than on contents.
 """
 
 from __future__ import annotations
@@ -114,7 +121,7 @@ def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 SUMS: dict[str, Evaluate] = {"ReduceMean": _sum, "ReduceSum": _sum}
-"""Reductions: folded in f32 and in integers, and where there is something to sum."""
+"""Reductions: evaluated in f32 and in integers, and only of at least one element."""
 
 
 def _gather(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
@@ -127,7 +134,7 @@ def _gather(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 def _bits(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     narrow = dtype_of(node.outputs[0]).bitwidth < 8
-    _need(not narrow, "numpy stores it with more bits than it has")
+    _need(not narrow, "numpy stores this type with padding bits")
     return inputs[0].view(dtype_of(node.outputs[0]).numpy())
 
 
@@ -197,7 +204,7 @@ def _smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _shifted(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     """Bits shifted by less than there are."""
     x, amount = inputs
-    _need(np.all(amount < 8 * x.itemsize), "no bit is left, which runtimes may see otherwise")
+    _need(np.all(amount < 8 * x.itemsize), "no bit is left, and runtimes differ then")
     is_left = node.attributes.get_string("direction", "") == "LEFT"
     return np.asarray(x << amount if is_left else x >> amount)
 
@@ -266,7 +273,7 @@ BY_ATTRIBUTE: dict[str, tuple[Evaluate, frozenset[oir.DataType]]] = {
     "BitShift": (_shifted, _UNSIGNED),
     "Mod": (_remainder, _EXACT),
 }
-"""The same of operators whose attribute tells which of two functions they are."""
+"""Operators whose function depends on an attribute, with the element types as above."""
 
 
 OPERATORS = frozenset({*MOVES, *ELEMENTWISE, *BY_ATTRIBUTE, *SUMS, "Cast", "Where"})
@@ -274,7 +281,7 @@ OPERATORS = frozenset({*MOVES, *ELEMENTWISE, *BY_ATTRIBUTE, *SUMS, "Cast", "Wher
 
 
 def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """Returns the output of a node of `OPERATORS` for these operands.
+    """The output of a node of `OPERATORS` for these operands.
 
     Raises:
         Unknown: The result depends on the runtime.
@@ -284,7 +291,7 @@ def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
         return MOVES[node.op_type](node, inputs)
     source, target = dtype_of(node.inputs[0]), dtype_of(node.outputs[0])  # type: ignore[arg-type]
     if node.op_type == "Cast":
-        _need(_exact_cast(inputs[0], source, target), "numpy's cast may not be the runtime's")
+        _need(_exact_cast(inputs[0], source, target), "numpy and the runtime may cast differently")
         # ml_dtypes has no casts between its own integers.
         array = inputs[0].astype(np.int8) if source in _SUB_BYTE else inputs[0]
         return array.astype(target.numpy())
@@ -297,10 +304,10 @@ def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
             return SUMS[node.op_type](node, inputs)
         if node.op_type in BY_ATTRIBUTE:
             evaluated, types = BY_ATTRIBUTE[node.op_type]
-            _need(source in types, "it is not the runtime's in this type")
+            _need(source in types, "numpy and the runtime may differ in this type")
             return evaluated(node, inputs)
         function, types = ELEMENTWISE[node.op_type]
-        _need(source in types, "numpy's arithmetic in this type may not be the runtime's")
+        _need(source in types, "numpy and the runtime may differ in this type")
         return function(*inputs)
 
 
@@ -309,7 +316,7 @@ def known_array(
     operators: Collection[str] = OPERATORS,
     most_elements: int | None = MAX_ELEMENTS,
 ) -> np.ndarray | None:
-    """Returns the value of an expression of constants, None for any other value.
+    """The value of an expression of constants, None for any other value.
 
     Args:
         operators: The operators the expression may consist of.
@@ -348,7 +355,7 @@ def _computed(
 
 
 def known_elements(value: oir.Value) -> np.ndarray | None:
-    """Returns the elements of a small integer or boolean value, in its shape, if they follow from
+    """The elements of a small integer or boolean value, in its shape, if they follow from
     constants."""
     if dtype_of(value) not in INTEGERS and dtype_of(value) != oir.DataType.BOOL:
         return None

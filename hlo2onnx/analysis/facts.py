@@ -1,7 +1,7 @@
 """Proven facts about ONNX values, computed on demand and remembered.
 
-The facts hang on ONNX values, not on StableHLO ones: a function translated in two places has
-facts for each place, and raising rules ask the same questions as handlers.
+Facts belong to ONNX values, not to StableHLO values: a function translated in two places has facts
+for each place, and raising rules ask the same questions as handlers.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FOLD_LIMIT = 1 << 16
 
 
 class Facts:
-    """Answers questions about values; every answer is a proof, "don't know" is None or False."""
+    """Answers questions about values. Every answer is proven; None or False means unknown."""
 
     def __init__(self) -> None:
         self._memo = Memo()
@@ -80,7 +80,7 @@ class Facts:
 
     def elements(self, value: oir.Value) -> np.ndarray | None:
         """The elements of a small integer or boolean value, in its shape, if they follow from
-        constants: by more than the data movement that `constant` looks through."""
+        constants. Unlike `constant` it also evaluates arithmetic."""
         return known_elements(value)
 
     def distinct_rows(self, value: oir.Value) -> bool:
@@ -90,23 +90,24 @@ class Facts:
     def int_range(self, value: oir.Value) -> Range | None:
         """Inclusive bounds of an integer value's elements; None for other types.
 
-        Never wider than the type; arithmetic that might wrap gives the type's own range.
+        They are never wider than the type. Arithmetic that might wrap gives the range of the type.
         """
         if dtype_of(value) not in INTEGERS:
             return None
         return self._memo.ask(self._ranges, value, self._int_range)
 
     def truth(self, value: oir.Value) -> bool | None:
-        """What all elements of a boolean value are, as constants or the ranges of integers tell;
-        None where that is not known, or where they differ."""
+        """The one value of all elements of a boolean value, from constants and ranges of integers;
+        None if it is unknown or they differ."""
         return self._memo.ask(self._truths, value, self._truth)
 
     def float_range(self, value: oir.Value) -> FloatRange:
-        """Inclusive bounds of those elements of a float value that are not NaN."""
+        """Inclusive bounds of the elements of a float value that are not NaN."""
         return self._memo.ask(self._float_ranges, value, self._float_range)
 
     def steps(self, value: oir.Value) -> Steps | None:
-        """The integers and the power of two that a float value's elements are exact products of."""
+        """The integers and the power of two whose exact products the elements of a float value
+        are."""
         return self._memo.ask(self._steps, value, self._steps_of)
 
     def nan_free(self, value: oir.Value) -> bool:
@@ -116,7 +117,7 @@ class Facts:
         return self._memo.ask(self._nan_free, value, self._is_nan_free)
 
     def above_minus_infinity(self, value: oir.Value) -> bool:
-        """Whether no element can be -inf, whatever the inputs are; NaN may come."""
+        """Whether no element can be -inf, whatever the inputs are. NaN is possible."""
         if dtype_of(value) not in FLOATS:
             return True
         return self._memo.ask(self._above_minus_infinity, value, self._is_above_minus_infinity)
@@ -156,7 +157,7 @@ class Facts:
         of_constant: Callable[[np.ndarray], _T],
         of_node: Callable[[oir.Node, list[oir.Value]], _T],
     ) -> _T:
-        """Answers a question about the elements of a value, wherever they are in it.
+        """Answers a question about the elements of a value that does not depend on their order.
 
         Args:
             ask: Asks the question about another value.

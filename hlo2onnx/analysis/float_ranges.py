@@ -39,7 +39,7 @@ _BOUNDED = {
 
 
 def range_of_numbers(array: np.ndarray) -> FloatRange:
-    """Returns bounds of the elements that are not NaN."""
+    """Bounds of the elements that are not NaN."""
     numbers = array.astype(np.float64)
     numbers = numbers[~np.isnan(numbers)]
     if not numbers.size:
@@ -50,7 +50,7 @@ def range_of_numbers(array: np.ndarray) -> FloatRange:
 def float_range_of_node(
     node: oir.Node, dtype: oir.DataType, int_range: IntRangeOf, float_range: FloatRangeOf
 ) -> FloatRange:
-    """Returns bounds of a float node's output, `ANYTHING` where nothing better is proven."""
+    """Bounds of a float node's output, `ANYTHING` where nothing better is proven."""
     inputs = present(node.inputs)
     if node.op_type in _BOUNDED:
         return _BOUNDED[node.op_type]
@@ -69,8 +69,8 @@ _ROUNDING = frozenset({"Add", "Mul", "Sub"})
 
 
 def _monotonic(op_type: str, dtype: oir.DataType, ranges: Sequence[FloatRange]) -> FloatRange:
-    """Returns bounds of an operator of `MONOTONIC`, whose rounding is monotonic, too. Runtimes may
-    flush results below the normal numbers."""
+    """Bounds of an operator of `MONOTONIC`. Rounding is monotonic, too. Runtimes may flush results
+    below the normal numbers."""
     of_type = dtype.numpy().type
     with np.errstate(all="ignore"):
         found = corners(op_type, [[of_type(bound) for bound in bounds] for bounds in ranges])
@@ -89,7 +89,7 @@ def _union(ranges: Sequence[FloatRange]) -> FloatRange:
 def _cast_range(
     x: oir.Value, dtype: oir.DataType, int_range: IntRangeOf, float_range: FloatRangeOf
 ) -> FloatRange:
-    """Bounds after a rounding, which keeps the order."""
+    """Bounds after a Cast, which keeps the order."""
     if dtype_of(x) == oir.DataType.BOOL:
         return FloatRange(0.0, 1.0)
     if dtype.bitwidth < 16:  # saturates or overflows in its own way

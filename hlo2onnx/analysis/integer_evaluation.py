@@ -37,7 +37,7 @@ def evaluate(
     functions: Mapping[str, ir.Operation],
     arguments: Sequence[np.ndarray | None],
 ) -> list[np.ndarray] | None:
-    """Returns the results of a function; None if it is not a plain elementwise one.
+    """The results of a function; None if it is not a plain elementwise one.
 
     A vector stands for a tensor of any shape, element by element, so that a few numbers suffice to
     run it. It knows only ops for which that makes no difference: arithmetic and bits, broadcasting,
@@ -70,7 +70,7 @@ class _Evaluator(BlockEvaluator[Lanes]):
     def results(
         self, operation: ir.Operation, operands: list[Lanes], known: Mapping[MlirValue, Lanes]
     ) -> Sequence[Lanes]:
-        """Returns the results of an op."""
+        """The results of an op."""
         if operation.name == "func.call":
             results = self.call(operation, operands)
             if results is None:
@@ -134,7 +134,7 @@ def _constant(operation: ir.Operation, dtype: np.dtype) -> np.ndarray:
 
 
 def _of_table(operation: ir.Operation, table: np.ndarray) -> np.ndarray:
-    """Returns a slice of a vector of constants."""
+    """A slice of a vector of constants."""
     if operation.name != "stablehlo.slice":
         raise _Unknown
     (start,), (limit,), (stride,) = (
@@ -145,7 +145,7 @@ def _of_table(operation: ir.Operation, table: np.ndarray) -> np.ndarray:
 
 
 def _broadcast(operation: ir.Operation, x: np.ndarray) -> np.ndarray:
-    """Returns the same elements, broadcast along axes of extent 1 or from a scalar."""
+    """The same elements, broadcast along axes of extent 1 or from a scalar."""
     dims = to_python(operation.attributes["broadcast_dimensions"])
     if tuple(dims) not in ((), tuple(range(len(shape_of(operation.results[0].type))))):
         raise _Unknown

@@ -1,4 +1,4 @@
-"""Running the regions of a loop on symbols."""
+"""Evaluation of the regions of a loop on symbols."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hlo2onnx.mlir.values import MlirValue
 
 @dataclass(frozen=True)
 class Argument:
-    """State `index`, as it was at the start of the trip."""
+    """State `index` at the start of the trip."""
 
     index: int
 
@@ -69,14 +69,14 @@ class Extent:
 
 @dataclass(frozen=True, eq=False)
 class Write:
-    """State `index` with one row along the leading axis written, which one in every trip."""
+    """State `index` with one row along the leading axis written."""
 
     index: int
     rows: np.ndarray | Extent
 
 
 Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | Extent | np.ndarray | None
-"""An array is an integer or boolean scalar known now, or for every trip; None is anything."""
+"""An array is an integer or boolean scalar known now, or one for every trip. None is unknown."""
 
 _RESHAPES = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 """Ops that keep one element where the result is one element, too."""
@@ -91,7 +91,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
             from shapes.
 
     Attributes:
-        read: The states that something reads, other than the one write of a row.
+        read: The states that something other than the one write of a row reads.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class SymbolicRun(BlockEvaluator[Symbol]):
         self._written: set[int] = set()
 
     def captured(self, value: MlirValue) -> Symbol:
-        """Returns the content of a value from outside the loop, or the value itself."""
+        """The content of a value from outside the loop, or the value itself."""
         known = self._known(value)
         return Outer(value) if known is None else known
 
     def results(
         self, operation: ir.Operation, operands: list[Symbol], known: Mapping[MlirValue, Symbol]
     ) -> Sequence[Symbol]:
-        """Returns the results of an op; marks the states that an unknown op reads."""
+        """The results of an op; marks the states that an unknown op reads."""
         results = self._apply(operation, operands)
         if results is not None:
             return results
@@ -121,7 +121,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
         return [None] * len(operation.results)
 
     def returned(self, symbols: list[Symbol]) -> list[Symbol]:
-        """Returns the symbols; who takes the second copy of a written state reads it."""
+        """The symbols. A second copy of a written state reads it."""
         written = [symbol.index for symbol in symbols if isinstance(symbol, Write)]
         self.read |= {index for index in written if written.count(index) > 1}
         return symbols
@@ -144,7 +144,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
     # -- ops ----------------------------------------------------------------------------------
 
     def _apply(self, operation: ir.Operation, operands: list[Symbol]) -> list[Symbol] | None:
-        """The results; None for an op that nothing is known of."""
+        """The results; None for an unknown op."""
         name = operation.name
         if name == "func.call":
             return self.call(operation, operands)
@@ -183,7 +183,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
     def _write(
         self, buffer: Symbol, update: Symbol, starts: Sequence[Symbol], is_row: bool
     ) -> list[Symbol] | None:
-        """An update of one whole row of a state that has not been written yet."""
+        """The update of one whole row of a state that has not been written yet."""
         if (
             not isinstance(buffer, Argument)
             or buffer.index in self._written
@@ -211,7 +211,7 @@ class SymbolicRun(BlockEvaluator[Symbol]):
 
 
 def _followed(operation: ir.Operation, operands: Sequence[Symbol]) -> list[Symbol] | None:
-    """What follows from shapes if the operands do."""
+    """The result of an op on operands that follow from shapes."""
     items = [_item(x) for x in operands]
     dtype = oir.DataType.from_numpy(_dtype(operation.results[0].type))
     function = FORMULAS.get(name_of(operation))
@@ -236,7 +236,7 @@ def _compared(lhs: Symbol, direction: str, rhs: Symbol) -> Symbol:
 
 
 def _conjunction(operands: Sequence[Symbol]) -> Symbol:
-    """What is known to hold where all operands do."""
+    """The comparisons that hold where all operands are true."""
     terms: list[Comparison] = []
     for operand in operands:
         if isinstance(operand, Comparison):
@@ -253,7 +253,7 @@ def _writes_row(operation: ir.Operation) -> bool:
 
 
 def _sets_row(operation: ir.Operation) -> bool:
-    """Whether a scatter writes a whole row along the leading axis, where one index says."""
+    """Whether a scatter writes one whole row along the leading axis, given by one index."""
     numbers = to_python(operation.attributes["scatter_dimension_numbers"])
     dims, indices, update = (shape_of(value.type) for value in operation.operands)
     if list(numbers.scattered_dims_to_operand_dims) != [0] or any(dim != 1 for dim in indices):

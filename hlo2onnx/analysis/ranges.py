@@ -25,16 +25,16 @@ class Range(NamedTuple):
 
 
 RANGE = "hlo2onnx.range"
-"""Key of `onnx_ir.Value.meta`: the `Range` of a value whose bounds its maker knows."""
+"""Key of `onnx_ir.Value.meta`: the `Range` of a value, noted by the code that made it."""
 
 EXTENTS = Range(0, (1 << 31) - 1)
-"""Of extents: programs hold them in i32."""
+"""The range of extents: programs hold them in i32."""
 
 RangeOf = Callable[[oir.Value], Range | None]
 
 
 def range_of_type(dtype: oir.DataType) -> Range:
-    """What an integer type can hold."""
+    """The range of an integer type."""
     bits = dtype.bitwidth
     if dtype.name.startswith("U"):
         return Range(0, (1 << bits) - 1)
@@ -42,7 +42,7 @@ def range_of_type(dtype: oir.DataType) -> Range:
 
 
 def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
-    """Bounds of an integer output of a node; those of its type where nothing better is proven."""
+    """Bounds of an integer output of a node, or of its type where nothing better is proven."""
     everything = range_of_type(dtype_of(value))
     operands = [range_of(x) for x in present(node.inputs)]
     found: Range | None = None
@@ -85,15 +85,15 @@ MONOTONIC: Mapping[str, Callable[..., Any]] = {
     "Sign": lambda x: (x > 0) - (x < 0),
     "Sub": operator.sub,
 }
-"""Operators that are monotonic in each operand, so that the corners of the operands' ranges bound
-them. For integers and floats."""
+"""Operators that are monotonic in each operand. The corners of the operands' ranges bound their
+results, for integers and floats."""
 
 _MOST_OPERANDS = 8
-"""Max and Min of more operands are not bounded: the corners double with each."""
+"""Operators with more operands are not bounded: the number of corners doubles with each."""
 
 
 def corners(op_type: str, ranges: Sequence[Sequence[Any]]) -> list[Any] | None:
-    """Returns the results of an operator of `MONOTONIC` at all corners; None for other ones."""
+    """The results of an operator of `MONOTONIC` at all corners; None for other operators."""
     function = MONOTONIC.get(op_type)
     is_partial = op_type == "Clip" and len(ranges) != 3
     if function is None or is_partial or len(ranges) > _MOST_OPERANDS:
@@ -102,7 +102,7 @@ def corners(op_type: str, ranges: Sequence[Sequence[Any]]) -> list[Any] | None:
 
 
 def magnitudes(low: Any, high: Any) -> tuple[Any, Any]:
-    """Returns the bounds of the absolute values."""
+    """The bounds of the absolute values."""
     return max(low, -high, 0), max(-low, high)
 
 
@@ -122,7 +122,8 @@ def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
 
 
 def _digits(node: oir.Node, operands: list[Range]) -> Range | None:
-    """Division by positive numbers and operations on bits, of numbers that are not negative."""
+    """Bounds of divisions by positive numbers and of bitwise operators on numbers that are not
+    negative."""
     if len(operands) != 2:
         return None
     first, second = operands
@@ -148,7 +149,7 @@ def _digits(node: oir.Node, operands: list[Range]) -> Range | None:
 
 
 def _place_range(node: oir.Node, axis: int) -> Range | None:
-    """Of indices along an axis of the first operand."""
+    """The range of indices along an axis of the first operand."""
     x = node.inputs[0]
     assert x is not None
     dim = shape_of(x)[axis] if shape_of(x) else 1
@@ -169,7 +170,7 @@ _SUMS = frozenset({"CumSum", "ReduceSum", "ScatterElements", "ScatterND"})
 
 
 def _sum_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
-    """Of sums of so many elements, partial sums included; and of a tensor with updates."""
+    """The range of sums of elements, partial sums included, and of a tensor with updates."""
     x, result = node.inputs[0], node.outputs[0]
     assert x is not None and operands[0] is not None
     size = size_of(x)
@@ -191,12 +192,12 @@ def _sum_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
 
 
 def _times(item: Range, count: int) -> Range:
-    """Of the sum of exactly so many items."""
+    """The range of the sum of exactly `count` items."""
     return Range(item.low * count, item.high * count)
 
 
 def _partial(item: Range, count: int) -> Range:
-    """Of the sum of up to so many items."""
+    """The range of the sum of up to `count` items."""
     return Range(min(item.low * count, 0), max(item.high * count, 0))
 
 
@@ -204,7 +205,7 @@ def _partial(item: Range, count: int) -> Range:
 
 
 def remainder_operands(node: oir.Node) -> tuple[oir.Value, oir.Value] | None:
-    """x and y of a node x - (x / y) * y, the remainder of a division that truncates."""
+    """x and y of a node x - (x / y) * y, the remainder of a truncating division."""
     if node.op_type != "Sub":
         return None
     x, product = node.inputs
@@ -234,7 +235,7 @@ def _remainder_range(node: oir.Node, range_of: RangeOf) -> Range | None:
 
 
 def decided(compare: oir.Node, range_of: RangeOf) -> bool | None:
-    """What a comparison of integers gives for all elements alike, where their ranges tell."""
+    """The result of a comparison of integers for all elements, if their ranges decide it."""
     if compare.op_type not in _DECIDE:
         return None
     ranges = [range_of(x) for x in present(compare.inputs)]
@@ -245,7 +246,7 @@ def decided(compare: oir.Node, range_of: RangeOf) -> bool | None:
 
 
 def decided_branch(node: oir.Node, range_of: RangeOf) -> oir.Value | None:
-    """The operand that a Where always takes, where a comparison of ranges decides that."""
+    """The operand that a Where always takes, if ranges decide its condition."""
     condition, first, second = node.inputs
     compare = condition.producer() if condition is not None else None
     takes_first = None if compare is None else decided(compare, range_of)
@@ -273,4 +274,4 @@ _DECIDE: dict[str, Callable[[Range, Range], tuple[bool, bool]]] = {
     "Less": _less,
     "LessOrEqual": _less_or_equal,
 }
-"""By comparison: whether it always holds, and whether it never does."""
+"""For each comparison, whether it always holds and whether it never holds."""

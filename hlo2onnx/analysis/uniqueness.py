@@ -1,4 +1,4 @@
-"""Which integer values have no two equal elements, or no two equal rows."""
+"""Integer values without two equal elements, or without two equal rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAME_ELEMENTS = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsq
 
 
 def distinct_rows(value: oir.Value, range_of: RangeOf) -> bool:
-    """Whether no two vectors along the last axis are provably equal in every place."""
+    """Whether all vectors along the last axis are provably different."""
     dims = static_shape(value)
     if not dims or dtype_of(value) not in INTEGERS:
         return False
@@ -39,11 +39,11 @@ def distinct_rows(value: oir.Value, range_of: RangeOf) -> bool:
 
 
 _DEEPEST = 64
-"""Of more ops in a row no proof is attempted."""
+"""Longer chains of ops are not followed."""
 
 
 def distinct(value: oir.Value, range_of: RangeOf, depth: int = _DEEPEST) -> bool:
-    """Whether no two elements are provably equal."""
+    """Whether all elements are provably different."""
     dims = static_shape(value)
     if dims is None or dtype_of(value) not in INTEGERS or not depth:
         return False
@@ -82,7 +82,8 @@ def _keeps_apart(cast: oir.Node, range_of: RangeOf) -> bool:
 
 
 def _shifted_apart(node: oir.Node, range_of: RangeOf, depth: int) -> bool:
-    """distinct + scalar, distinct - scalar: wrapping or not, different stays different."""
+    """Whether the node is distinct + scalar or distinct - scalar. Wrapping keeps elements
+    different."""
     if node.op_type not in ("Add", "Sub"):
         return False
     total = size_of(node.outputs[0])

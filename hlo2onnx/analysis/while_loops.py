@@ -1,9 +1,9 @@
-"""What a `stablehlo.while` does from trip to trip.
+"""The form of a `stablehlo.while`: counters, number of trips, stacked buffers.
 
-Its regions are run once on symbols instead of values, calls of private functions included. The
-symbols tell what a state becomes (itself, itself plus a step, itself with one row written), what
-the condition compares, and who reads a state. With a known number of trips the integers that
-follow from counters are then known for every trip at once, as arrays over the trips.
+Its regions, with the private functions they call, are evaluated once on symbols. The symbols tell
+what a state becomes (itself, itself plus a step, itself with one row written), what the condition
+compares, and who reads a state. If the number of trips is known, the integers that follow from
+counters are then known for every trip, as arrays over the trips.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from hlo2onnx.mlir.types import element_type, shape_of
 from hlo2onnx.mlir.values import MlirValue
 
 LONGEST = 1 << 20
-"""Loops of more trips than this are not followed trip by trip."""
+"""Loops of more trips are not followed trip by trip."""
 
 Known = Callable[[MlirValue], np.ndarray | Extent | None]
 """The content of an MLIR value that is an integer scalar known at translation time, or follows
@@ -107,7 +107,7 @@ def loop_form(
     known: Known,
     shape: ShapeOf = lambda value: shape_of(value.type),
 ) -> LoopForm:
-    """Returns the form of a `stablehlo.while` operation.
+    """The form of a `stablehlo.while` operation.
 
     Args:
         functions: The module's functions by symbol.
@@ -150,7 +150,7 @@ class _Loop:
         return SymbolicRun(self._functions, self._known)
 
     def form(self, shape: ShapeOf) -> LoopForm:
-        """Returns the form of the loop."""
+        """The form of the loop."""
         trips, limit = self._count()
         length = None if limit is None else self._length(limit)
         stacks: Mapping[int, Stack] = {}
@@ -166,7 +166,7 @@ class _Loop:
     # -- how many trips -----------------------------------------------------------------------
 
     def _count(self) -> tuple[int | None, Limit | None]:
-        """Returns the number of trips, or what tells it."""
+        """The number of trips, or the bound that determines it."""
         test = self._test_of_counter(self.going)
         if test is None:
             return None, None
@@ -186,7 +186,7 @@ class _Loop:
         return None, None if bound is None else Limit(counter, direction, bound)
 
     def _test_of_counter(self, test: Symbol) -> tuple[int, str, Symbol] | None:
-        """Returns counter, direction and bound of a comparison of a counter."""
+        """Counter, direction and bound of a comparison of a counter."""
         if not isinstance(test, Comparison):
             return None
         left, direction, right = test.lhs, test.direction, test.rhs
@@ -199,18 +199,18 @@ class _Loop:
         return left.index, direction, right
 
     def _number(self, symbol: Symbol) -> np.ndarray | None:
-        """Returns the content of a symbol that is known now."""
+        """The content of a symbol that is known now."""
         if isinstance(symbol, Outer):
             return self._now(symbol.value)
         return symbol if isinstance(symbol, np.ndarray) else None
 
     def _now(self, value: MlirValue) -> np.ndarray | None:
-        """Returns the content of a value that is known now."""
+        """The content of a value that is known now."""
         content = self._known(value)
         return content if isinstance(content, np.ndarray) else None
 
     def _length(self, limit: Limit) -> Dim | None:
-        """Returns the number of trips, if it follows from shapes."""
+        """The number of trips, if it follows from shapes."""
         bound = limit.bound
         content = bound if isinstance(bound, np.ndarray | Extent) else self._known(bound)
         first, last = _formula(self._known(self.states[limit.counter])), _formula(content)
@@ -221,7 +221,7 @@ class _Loop:
         return dim_of(count) if is_nonnegative(count) else None
 
     def _ranges(self) -> dict[int, Range]:
-        """Returns bounds of counters at the start of a trip: from where they start to where the
+        """Bounds of counters at the start of a trip: from where they start to where the
         condition no longer holds, if they do not wrap on their way."""
         ranges = {}
         going = self.going
@@ -248,7 +248,7 @@ class _Loop:
     # -- what is known of every trip ----------------------------------------------------------
 
     def _paths(self, trips: int) -> list[Symbol]:
-        """Returns the states at the start of every trip, as far as they are known."""
+        """The states at the start of every trip, as far as they are known."""
         paths = list(self._arguments)
         for k in self.invariants | self.counters.keys():
             start = self._now(self.states[k])
@@ -259,7 +259,7 @@ class _Loop:
         return paths
 
     def _symbolic_paths(self, trip: Extent) -> list[Symbol]:
-        """Returns the states at the start of a trip, as far as they follow from its number and
+        """The states at the start of a trip, as far as they follow from its number and
         from shapes."""
         paths = list(self._arguments)
         for k in self.invariants | self.counters.keys():
@@ -275,7 +275,7 @@ class _Loop:
         trips: Dim,
         rows: np.ndarray | Extent,
     ) -> dict[int, Stack]:
-        """Returns the buffers that become stacks.
+        """The buffers that become stacks.
 
         Args:
             extents: Of the states.

@@ -1,7 +1,7 @@
 """Symbolic extents as values of the graph.
 
-What the inputs' shapes determine is computed once, at the start of the main graph, and serves
-subgraphs as well; what depends on the shape of another value is computed where it is needed.
+Extents that the inputs' shapes determine are computed once, at the start of the main graph, also
+for subgraphs. Extents that depend on the shape of another value are computed where they are needed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Extents:
         """The extent as a tensor of shape (1,).
 
         Raises:
-            InternalError: A symbol is the extent of nothing in the graph.
+            InternalError: A symbol is not the extent of any value in the graph.
         """
         value = self._value(dim)
         if not isinstance(dim, int):
@@ -132,7 +132,7 @@ class Extents:
         return result
 
     def _sum(self, formula: Expression) -> oir.Value:
-        """A sum, in which what is subtracted comes last."""
+        """A sum. Subtracted terms come last."""
         terms = sorted(formula.args, key=_is_negative)
         result = self.value(dim_of(terms[0]))
         for term in terms[1:]:
@@ -164,7 +164,7 @@ class Extents:
         return None
 
     def _solved(self, wanted: Expression) -> oir.Value:
-        """A symbol that is no extent itself, from an extent that is a multiple of it and more."""
+        """A symbol that is not an extent itself, from an extent k * symbol + rest."""
         for x in self._builder.main_graph.inputs:
             for dim in shape_of(x):
                 rest = expression(dim)
@@ -187,8 +187,7 @@ def note_extent(value: oir.Value, dim: Dim) -> None:
 
 
 def noted_extent(value: oir.Value) -> Dim | None:
-    """The extent that a value of one element holds, as a float or an integer that has room for it,
-    if that was noted."""
+    """The noted extent that a value of one element holds, as a float or a wide enough integer."""
     while (dim := value.meta.get(_EXTENT)) is None:
         node, dtype = value.producer(), dtype_of(value)
         if node is None or node.op_type not in _SAME_NUMBER or node.inputs[0] is None:

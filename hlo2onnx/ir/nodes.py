@@ -1,4 +1,4 @@
-"""Nodes, where they go, and constants: what GraphBuilder makes everything of."""
+"""Creation and placement of nodes and constants, the base of GraphBuilder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NodeBuilder:
 
     Attributes:
         names: Names taken in the model.
-        made: The nodes made so far, in order; whoever wants to know empties it first.
+        made: The nodes made so far, in order. A reader empties it first.
         scope: Name of the next node; made unique.
         metadata: Metadata of the next node.
     """
@@ -263,7 +263,7 @@ class NodeBuilder:
         Args:
             array: Anything numpy takes; not copied when it already is an array.
             dtype: ONNX element type where numpy's own is not meant.
-            name: Of a weight; what is made of it alone will have the same.
+            name: The name of a weight. Constants made of it alone inherit the name.
         """
         array = np.asarray(array)
         if dtype is not None:

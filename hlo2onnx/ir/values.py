@@ -25,7 +25,7 @@ FLOATS = frozenset(
 
 
 def dtype_of(value: oir.Value) -> oir.DataType:
-    """The element type; every value of ours has one from birth."""
+    """The element type, which every value has from its creation."""
     if value.dtype is None:
         raise InternalError(f"value {value.name} has no dtype")
     return value.dtype

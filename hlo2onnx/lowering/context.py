@@ -1,4 +1,4 @@
-"""Where in a program the lowering is, and what it asks of the walk over the program."""
+"""The surroundings of an op in the program, and the interface of the walk over the program."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Context:
 
 
 class Translator(Protocol):
-    """What translates blocks, calls and expansions. `Walker` implements it."""
+    """Translates blocks, calls and expansions. `Walker` implements it."""
 
     context: Context
 

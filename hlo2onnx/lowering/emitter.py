@@ -1,4 +1,4 @@
-"""What a handler is given to work with."""
+"""The interface that handlers use: nodes, operands, regions, facts, notes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not
 
 
 class Emitter(GraphBuilder):
-    """The graph builder plus the program around a handler: operands, regions, facts, notes.
+    """The graph builder with the program around a handler.
 
     Attributes:
         facts: Proven facts about values (`hlo2onnx.analysis`).
@@ -42,12 +42,11 @@ class Emitter(GraphBuilder):
         target: The runtime the model is for.
         report: Where notes go.
         constants: Contents of the module's constants.
-        rows: For the loops being translated, by the placeholder of a buffer that becomes a stack
-            of rows: the row written in a trip.
+        rows: For the loops being translated, the row written in a trip, by the placeholder of the
+            buffer that becomes a stack of rows.
         has_symbols: Whether an input has a symbolic extent.
         draws: The uses of generators of random bits.
-        inner_nodes: While the handler of a plug-in runs: the nodes that handlers of other ops made
-            in the meantime, which are not its own.
+        inner_nodes: While the handler of a plug-in runs, the nodes that handlers of other ops made.
     """
 
     def __init__(
@@ -130,8 +129,7 @@ class Emitter(GraphBuilder):
         return self.translator.block(block, arguments)
 
     def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
-        """Translates the body of a function of the module in place, or calls it as a function of
-        the model.
+        """Translates the body of a function of the module in place, or emits a call of it.
 
         Args:
             name: Of that function; by default its symbol.
@@ -149,8 +147,8 @@ class Emitter(GraphBuilder):
 
         Args:
             block: The region's block.
-            results: Values of the block to return in the place of what its terminator returns;
-                only what they depend on is translated.
+            results: Values of the block to return instead of its terminator's operands. Only ops
+                that they depend on are translated.
         """
         return self.translator.scalar_function(block, results)
 
@@ -158,7 +156,7 @@ class Emitter(GraphBuilder):
         """Translates the op through its expansion into simpler StableHLO ops.
 
         Args:
-            operands: What to apply an elementwise op to where not to its operands as they are.
+            operands: Operands of an elementwise op that replace its own.
         """
         return self.translator.expansion(op, operands)
 
@@ -168,16 +166,15 @@ class Emitter(GraphBuilder):
         """Translates a function written in JAX, applied to these values, in place.
 
         It is traced for their shapes and element types with 64-bit types enabled and lowered for
-        the CPU. It must be pure, and not call what is translated by calling it.
+        the CPU. It must be pure, and must not lead to the op that is translated through it.
 
         Args:
             function: Takes and returns arrays, in any pytree.
-            arguments: What to apply it to; the two parts of a complex value are one argument.
-            keywords: What else it takes; hashable.
+            arguments: Its arguments; the two parts of a complex value are one argument.
+            keywords: Its other arguments; hashable.
 
         Raises:
-            UnsupportedOp: It cannot be traced for symbolic extents, which arguments and keywords
-                may have.
+            UnsupportedOp: It cannot be traced for the symbolic extents of arguments or keywords.
         """
         parts = [item if isinstance(item, tuple) else (item,) for item in arguments]
         return self.translator.through_jax(function, parts, keywords)
@@ -193,7 +190,7 @@ class Emitter(GraphBuilder):
     ) -> list[oir.Value]:
         """Makes a node of an operator of any domain, with outputs of these types.
 
-        Outside of ONNX's own domain it goes by a qualified name until the model is finished (see
+        Outside ONNX's own domain it has a qualified name until the model is finished (see
         `hlo2onnx.ir.custom_domains`).
         """
         if domain:

@@ -16,10 +16,10 @@ from hlo2onnx.report import Report
 
 
 def function_of(call: CustomCall) -> Callable[..., Any] | None:
-    """The function of arrays that the handler of a call translates in its place, on its operands;
-    None if it does anything else.
+    """The function of arrays that the handler of a call passes to `through_jax` with its operands;
+    None if the handler does anything else.
 
-    Its results, in any pytree, are those of the call.
+    Its results, in any pytree, are the results of the call.
     """
     handler = load_handlers().find(call.key, call.touches_complex)
     if handler is None:
@@ -32,7 +32,7 @@ def function_of(call: CustomCall) -> Callable[..., Any] | None:
 
 
 class _Recorder:
-    """An emitter for handlers that do nothing but call `through_jax` on their operands."""
+    """An emitter for handlers that only call `through_jax` on their operands."""
 
     def __init__(self) -> None:
         self.report = Report()

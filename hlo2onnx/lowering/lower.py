@@ -42,7 +42,7 @@ def lower(
 ) -> oir.Model:
     """Translates one function of a module.
 
-    The opset is the wanted one, or the default raised to what the program turns out to need.
+    The opset is the requested one, or the default, raised if the program needs a newer one.
 
     Raises:
         LoadError: The function has no results, or inlining its calls makes too many ops.
@@ -82,12 +82,13 @@ def _check_size(functions: Mapping[str, ir.Operation], root: str, options: Optio
 
 
 STATES = "hlo2onnx.states"
-"""Metadata of a model: JSON that maps outputs to the inputs whose next value they are."""
+"""Metadata of a model: JSON that maps an output to the input that takes its value in the next
+step."""
 
 
 @dataclass(frozen=True)
 class _Lowering:
-    """What stays the same when the lowering starts again with a newer opset."""
+    """The parameters that stay the same when the lowering starts again with a newer opset."""
 
     functions: Mapping[str, ir.Operation]
     function: str

@@ -1,4 +1,4 @@
-"""Ops that ONNX has no counterpart for, expanded into simpler StableHLO by MLIR's own passes."""
+"""Expansion of ops without ONNX counterpart into simpler StableHLO, by MLIR's own passes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _COMPLEX = frozenset(
 
 
 def is_elementwise(op: Op) -> bool:
-    """Whether the expansion is over scalars, to be applied to tensors of any shape.
+    """Whether the expansion is over scalars and is applied to tensors of any shape.
 
-    That keeps the constants in it scalars, and serves operands that broadcast.
+    Then its constants stay scalars, and operands may broadcast.
     """
     return op.name not in _ON_WHOLE_TENSORS
 

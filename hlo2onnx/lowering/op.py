@@ -30,12 +30,12 @@ class Op:
 
     @property
     def key(self) -> str:
-        """What the op's handler is registered under."""
+        """The key of the op's handler in the registry."""
         return self.name
 
     @property
     def label(self) -> str:
-        """What to call its nodes where the program does not say."""
+        """The default name of its nodes."""
         return self.name.partition(".")[2]
 
     @cached_property
@@ -64,7 +64,7 @@ class Op:
 
     @property
     def reader(self) -> Op | None:
-        """The op that alone reads the op's single result, once; None if there is no such op."""
+        """The op that is the only reader of the op's only result; None if there is none."""
         owners = [use.owner for result in self.results for use in result.uses]
         return Op(owners[0].operation) if len(owners) == len(self.results) == 1 else None
 
@@ -93,22 +93,22 @@ CALLED = "called_computations"
 
 
 def call_key(target: str) -> str:
-    """What the handler of a custom call is registered under."""
+    """The key of a custom call's handler in the registry."""
     return f"{CUSTOM_CALL} @{target}"
 
 
 class CustomCall(Op):
-    """A `stablehlo.custom_call`; its handler goes by the target it calls.
+    """A `stablehlo.custom_call`. Its handler is registered for the target.
 
-    Its attributes are the entries of its configuration: those of a `backend_config` dictionary,
-    or of `mhlo.backend_config` and `mhlo.attributes`, where older versions keep them. A text that
-    is not empty is the single entry "backend_config"; functions it calls are "called_computations",
-    and the generator that a random number is of is "rng_algorithm".
+    Its attributes are the entries of its configuration: those of a `backend_config` dictionary, or
+    of `mhlo.backend_config` and `mhlo.attributes`, where older versions keep them. A text that is
+    not empty is the single entry "backend_config". The called functions are "called_computations",
+    and the generator of random numbers is "rng_algorithm".
 
-    Operands that hold the shapes of results (indices_of_shape_operands) are none of its operands.
+    Operands that hold the shapes of results (indices_of_shape_operands) are left out.
 
-    The other attributes say how the call is made, not what it computes, and no handler reads
-    them: api_version, has_side_effect, operand_layouts, result_layouts, output_operand_aliases.
+    The other attributes describe the calling convention, and no handler reads them: api_version,
+    has_side_effect, operand_layouts, result_layouts, output_operand_aliases.
     """
 
     def __init__(self, operation: ir.Operation) -> None:
@@ -122,12 +122,12 @@ class CustomCall(Op):
 
     @property
     def label(self) -> str:
-        """What to call its nodes: the last part of the target."""
+        """The name of its nodes: the last part of the target."""
         return self.target.rpartition(".")[2] or self.target
 
     @property
     def key(self) -> str:
-        """What the call's handler is registered under."""
+        """The key of the call's handler in the registry."""
         return call_key(self.target)
 
     @cached_property

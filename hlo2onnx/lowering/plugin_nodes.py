@@ -1,7 +1,7 @@
-"""Whether the nodes that a plug-in's handler made are nodes of ONNX.
+"""Checks of the nodes that a plug-in's handler made.
 
-hlo2onnx's own handlers are tested; of others a wrong node would show much later, as an error of a
-rule or of the runtime that does not say who made it.
+hlo2onnx's own handlers are tested. A wrong node of another handler would only show later, as an
+error of a rule or of the runtime that does not name the handler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def check_nodes(nodes: Iterable[oir.Node], opset: int) -> None:
     """Checks nodes of ONNX's own domain against the standard, and their types against its rules.
 
     Raises:
-        UnsupportedOp: A node is none that this opset has.
+        UnsupportedOp: A node is not valid in this opset.
     """
     for node in nodes:
         if not node.domain:
@@ -33,7 +33,7 @@ def check_nodes(nodes: Iterable[oir.Node], opset: int) -> None:
 
 
 def _write_out(node: oir.Node) -> None:
-    """Adds the permutation that a Transpose has by default, which all rules read."""
+    """Adds the default permutation of a Transpose, because all rules read the attribute."""
     if node.op_type == "Transpose" and "perm" not in node.attributes:
         assert node.outputs[0].shape is not None
         perm = range(len(node.outputs[0].shape))[::-1]
@@ -112,7 +112,7 @@ def _lacks(node: oir.Node, position: int) -> bool:
 
 
 def _check_types(node: oir.Node) -> None:
-    """Compares the types of a node's outputs, which `types=` can give, with what is inferred."""
+    """Compares the types of a node's outputs, which `types=` can give, with the inferred ones."""
     if node.op_type not in RULES:
         return
     try:

@@ -1,4 +1,4 @@
-"""Whether a plug-in's handler returned the values of the op's results."""
+"""Checks of the values that a plug-in's handler returned."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def returned_values(
         halves: Whether the handler was called for the real or the imaginary parts alone.
 
     Raises:
-        UnsupportedOp: They are not the values of the op's results.
+        UnsupportedOp: They do not fit the op's results.
     """
     groups = [tuple(_flat(item)) for item in _items(returned)]
     values = [value for group in groups for value in group]
@@ -68,7 +68,8 @@ def _items(returned: object) -> list[object]:
 def _same_groups(
     returned: object, groups: Sequence[Sequence[object]], wanted: Sequence[Sequence[object]]
 ) -> bool:
-    """Whether tuples with the parts of each result, if a handler returned such, have as many."""
+    """Whether tuples with the parts of each result, if a handler returned them, have the right
+    lengths."""
     if not isinstance(returned, list) or not any(isinstance(item, tuple) for item in returned):
         return True
     return [*filter(None, map(len, groups))] == [*filter(None, map(len, wanted))]
@@ -118,7 +119,7 @@ def _check_typed(value: oir.Value) -> None:
 
 
 def _check_placed(value: oir.Value, em: Emitter, made: Sequence[oir.Node]) -> None:
-    """Refuses a value that the graph does not have where the op stands."""
+    """Refuses a value that is not visible in the graph at the op."""
     node = value.producer()
     if node is not None:
         is_inside = node in made and node.graph not in (em.graph, em.main_graph)
@@ -138,8 +139,8 @@ def _check_placed(value: oir.Value, em: Emitter, made: Sequence[oir.Node]) -> No
 
 
 def _misfit(value: oir.Value, expected: TensorType, whole: bool) -> str:
-    """What to do about a value of another element type, or (but of a scalar region that is applied
-    to `whole` tensors) of another shape; "" if it fits."""
+    """Advice about a value of another element type or shape; "" if it fits. The shape is free in a
+    scalar region that is applied to `whole` tensors."""
     assert value.shape is not None
     if value.dtype != expected.dtype:
         return (

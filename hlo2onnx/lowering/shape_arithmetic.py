@@ -1,9 +1,9 @@
-"""Arithmetic on shapes, done at translation time.
+"""Evaluation of shape arithmetic at translation time.
 
 A program with dynamic dimensions computes its shapes by integer ops on scalars and short vectors.
-Their contents are known as expressions of the inputs' extents, so that nothing of that arithmetic
-has to run: handlers of dynamic ops read the extents, and what else reads such a value gets one
-computed from the inputs' shapes.
+Their contents are known as expressions of the inputs' extents, so this arithmetic need not run.
+Handlers of dynamic ops read the extents. Other readers get a value that is computed from the
+inputs' shapes.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 from hlo2onnx.lowering.emitter import Emitter
 
 CONTENTS = "hlo2onnx.contents"
-"""Where a value keeps what it holds: an array of ints, bools and SymPy expressions."""
+"""Key of `onnx_ir.Value.meta`: the content of a value, an array of ints, bools and SymPy
+expressions."""
 
 _LIMIT = 64
-"""Longer vectors are no shapes."""
+"""Longer vectors are not shapes."""
 
 Contents = np.ndarray[Any, np.dtype[np.object_]]
 
 
 def contents_of(value: oir.Value) -> Contents | None:
-    """What a short integer or boolean value holds, if that is known."""
+    """The content of a short integer or boolean value, if it is known."""
     known: Contents | None = value.meta.get(CONTENTS)
     if known is not None:
         return known
@@ -49,10 +50,11 @@ def contents_of(value: oir.Value) -> Contents | None:
 
 
 def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = None) -> list[Dim]:
-    """The extents that a tensor of integers holds, in order; what depends on data gets a symbol.
+    """The extents that a tensor of integers holds, in order. Extents that depend on data get
+    symbols.
 
     Args:
-        known: Those that the program says already.
+        known: The extents that the program states.
     """
     contents = contents_of(value)
     if contents is None:
@@ -71,7 +73,7 @@ def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = 
 
 
 def value_of(em: Emitter, contents: Contents, dtype: oir.DataType) -> oir.Value:
-    """A value that holds this: a constant, or computed from the inputs' shapes."""
+    """A value with this content: a constant, or computed from the inputs' shapes."""
     if not _is_symbolic(contents):
         return em.const(contents.astype(dtype.numpy()))
     if contents.ndim == 0:
@@ -83,7 +85,7 @@ def value_of(em: Emitter, contents: Contents, dtype: oir.DataType) -> oir.Value:
 
 
 def holding(value: oir.Value, contents: Contents) -> oir.Value:
-    """The value, of which is known what it holds."""
+    """The value, with its content noted."""
     value.meta[CONTENTS] = contents
     return value
 
@@ -122,14 +124,14 @@ _FUNCTIONS: Mapping[str, Callable[[Item, Item], Item]] = {
     _FLOOR_DIVIDE: lambda x, y: sympy.floor(x / y),
     _MODULO: sympy.Mod,
 }
-"""The functions, by the ops in them but for constants, that JAX writes `//` and `%` of dimensions
-as. Their branches on signs would have to be decided to evaluate them op by op."""
+"""JAX's functions for `//` and `%` of dimensions, by the ops in them without constants. Op by op
+they cannot be evaluated, because their branches depend on signs."""
 
 
 def evaluated_call(
     em: Emitter, function: ir.Operation, arguments: Sequence[Parts]
 ) -> list[Parts] | None:
-    """What a function makes of dimensions, if it is one of `_FUNCTIONS`; its last two arguments
+    """The results of a function on dimensions, if it is one of `_FUNCTIONS`. Its last two arguments
     are the operands."""
     if not em.has_symbols or len(arguments) < 2 or any(len(parts) != 1 for parts in arguments):
         return None
@@ -148,7 +150,7 @@ def evaluated_call(
 
 
 def scalar_contents(item: Item) -> Contents:
-    """What a scalar holds."""
+    """The content of a scalar that holds an item."""
     contents = np.empty((), object)
     contents[()] = item
     return contents
@@ -230,7 +232,7 @@ _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
     "slice": _slice,
     "broadcast_in_dim": _broadcast,
 }
-"""What the ops that programs compute shapes with make of contents."""
+"""Results of the ops with which programs compute shapes, on contents."""
 
 
 def extent_contents(dim: Dim) -> Contents:

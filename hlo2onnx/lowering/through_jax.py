@@ -1,8 +1,8 @@
-"""Functions written in JAX, as StableHLO to translate in the place of an op.
+"""Lowering of JAX functions that replace an op.
 
-What ONNX has no operator for, and what is long to say in nodes, is short in JAX: a decomposition
-of linear algebra, a generator of random bits, a special function. Such a function is pure, takes
-and returns arrays, and is testable in JAX alone.
+Some ops have no ONNX operator and are long as nodes, but short in JAX: decompositions of linear
+algebra, generators of random bits, special functions. Such a function is pure, takes and returns
+arrays, and is testable in JAX alone.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class LoweredFunction:
     """A function of JAX as StableHLO.
 
     Attributes:
-        functions: The functions of its module by symbol; "main" takes `symbols`, as scalars, and
-            the arguments in order; and, where there are symbols, what it does not read.
+        functions: The functions of its module by symbol. "main" takes `symbols` as scalars, then
+            the arguments in order, then, if there are symbols, one that it does not read.
         symbols: Names of extents.
-        module: Keeps them alive.
+        module: The module, kept alive.
     """
 
     functions: Mapping[str, ir.Operation]
@@ -64,8 +64,8 @@ def lowered_function(
     Args:
         function: Takes one array per type, and the keywords.
         types: Shapes and element types.
-        keywords: Names and (hashable) values of what is not an array; a `Symbol`, also one in a
-            tuple, is the extent.
+        keywords: Names and hashable values of other arguments. A `Symbol`, also in a tuple, stands
+            for the extent.
 
     Raises:
         UnsupportedOp: The function cannot be traced for symbolic extents.
@@ -104,7 +104,7 @@ STATIC = (
     'fix the extents: specialize={"n": 8} (--specialize n=8), with every dimension of the program,'
     " or example arguments of static shapes"
 )
-"""What to do about an op that is translated for static shapes only."""
+"""Advice for an op that is translated for static shapes only."""
 
 _UNTRACEABLE = (
     jax.errors.InconclusiveDimensionOperation,
@@ -112,11 +112,11 @@ _UNTRACEABLE = (
     ValueError,
     NotImplementedError,
 )
-"""What JAX and NumPy raise where an extent must be a number."""
+"""Exceptions of JAX and NumPy where an extent must be a number."""
 
 
 def _but_last(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, given one argument that it does not take."""
+    """The function with one more argument, which it ignores."""
 
     def called(*arguments: Any, **keywords: Any) -> Any:
         return function(*arguments[:-1], **keywords)
@@ -129,7 +129,7 @@ def _is_tuple(value: object) -> bool:
 
 
 def _replaced(value: Any, dims: Mapping[str, Any]) -> Any:
-    """The value with extents of JAX in the place of symbols."""
+    """The value with symbols replaced by extents of JAX."""
     if isinstance(value, tuple):
         return tuple(_replaced(item, dims) for item in value)
     return dims[value.name] if isinstance(value, Symbol) else value

@@ -127,7 +127,7 @@ class Walker:
     def values(
         self, block: ir.Block, arguments: Sequence[Parts], wanted: Sequence[MlirValue]
     ) -> list[Parts]:
-        """Translates those ops of a block that some of its values depend on; returns the parts of
+        """Translates the ops of a block that some of its values depend on; returns the parts of
         these values."""
         environment = self.em.environment
         for argument, parts in zip(block.arguments, arguments, strict=True):
@@ -155,8 +155,8 @@ class Walker:
     # -- one op -------------------------------------------------------------------------------
 
     def op(self, op: Op) -> None:
-        """Translates one op; what it cannot is recorded, and its results become placeholders, so
-        that one run finds every unsupported op."""
+        """Translates one op. A refusal is recorded and the results become placeholders, so that one
+        run finds every unsupported op."""
         em = self.em
         em.report.ops[op.name] += 1
         # An op of an expansion has no location of its own. It gets that of the expanded op.
@@ -252,7 +252,7 @@ class Walker:
             return self.body("main", [*extents, *arguments, *unread])
 
     def _extent(self, dim: Dim) -> Parts:
-        """The scalar that JAX lets a function have for a symbolic extent."""
+        """The scalar argument that a lowered JAX function has for a symbolic extent."""
         return (value_of(self.em, extent_contents(dim), oir.DataType.INT64),)
 
     # -- results ------------------------------------------------------------------------------
@@ -327,7 +327,8 @@ def _no_handler(op: Op) -> UnsupportedOp:
 
 
 _OF_NO_MEANING = frozenset({"result_layout", "xla_shape"})
-"""What XLA's exporters add to any op: how its result lies in memory, and XLA's name of its type."""
+"""Attributes that XLA's exporters add to any op: the memory layout of its result and XLA's name of
+its type."""
 
 
 def _attributes(handler: Handler, op: Op) -> dict[str, Any]:

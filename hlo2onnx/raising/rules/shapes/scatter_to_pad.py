@@ -131,7 +131,7 @@ def _is_small(x: oir.Value) -> bool:
 
 
 def _moved(node: oir.Node) -> Sequence[oir.Value | None]:
-    """Returns the operands that the elements of a node's output come from."""
+    """The operands that the elements of a node's output come from."""
     if node.op_type == "Concat":
         return node.inputs
     if node.op_type == "ScatterND":
