@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import MONOTONIC, Range, corners, magnitudes
+from hlo2onnx.analysis.ranges import MONOTONIC, Range, corners, magnitudes, union
 from hlo2onnx.ir.values import FLOATS, dtype_of, present
 
 
@@ -59,7 +59,7 @@ def float_range_of_node(
     if node.op_type == "Abs":
         return FloatRange(*map(float, magnitudes(*float_range(inputs[0]))))
     if node.op_type in ("Where", "Concat"):
-        return _union([float_range(x) for x in inputs[node.op_type == "Where" :]])
+        return FloatRange(*union([float_range(x) for x in inputs[node.op_type == "Where" :]]))
     if node.op_type not in MONOTONIC or (node.op_type in _ROUNDING and dtype.bitwidth < 16):
         return ANYTHING
     return _monotonic(node.op_type, dtype, [float_range(x) for x in inputs])
@@ -80,10 +80,6 @@ def _monotonic(op_type: str, dtype: oir.DataType, ranges: Sequence[FloatRange]) 
     low, high = min(bounds), max(bounds)
     least = float(ml_dtypes.finfo(dtype.numpy()).smallest_normal)
     return FloatRange(0.0 if 0 < low < least else low, 0.0 if -least < high < 0 else high)
-
-
-def _union(ranges: Sequence[FloatRange]) -> FloatRange:
-    return FloatRange(min(r.low for r in ranges), max(r.high for r in ranges))
 
 
 def _cast_range(

@@ -8,6 +8,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.block_evaluator import COMPARE, BlockEvaluator, name_of, number
+from hlo2onnx.ir.values import complete
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import ELEMENT_TYPES, element_type, is_tensor, shape_of
 from hlo2onnx.mlir.values import MlirValue
@@ -82,8 +83,8 @@ class _Evaluator(BlockEvaluator[Lanes]):
             raise _Unknown
         if operation.name == "stablehlo.dynamic_broadcast_in_dim":
             operands = operands[:1]
-        arrays = [operand for operand in operands if operand is not None]
-        return [_value(operation, arrays) if len(arrays) == len(operands) else None]
+        arrays = complete(operands)
+        return [None if arrays is None else _value(operation, arrays)]
 
     def _loop(
         self, operation: ir.Operation, state: list[Lanes], known: Mapping[MlirValue, Lanes]

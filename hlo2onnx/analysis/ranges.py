@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import INTEGERS, dtype_of, present, shape_of, size_of
+from hlo2onnx.ir.values import INTEGERS, complete, dtype_of, present, shape_of, size_of
+
+_Bound = TypeVar("_Bound", int, float)
 
 
 class Range(NamedTuple):
@@ -60,10 +62,8 @@ def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
     elif node.op_type == "Where" and operands[1] and operands[2]:
         branch = decided_branch(node, range_of)
         taken = [operands[1], operands[2]] if branch is None else [range_of(branch)]
-        known = [operand for operand in taken if operand]
-        found = Range(min(r.low for r in known), max(r.high for r in known))
-    elif all(operand is not None for operand in operands) and operands:
-        known = [operand for operand in operands if operand]
+        found = Range(*union([operand for operand in taken if operand]))
+    elif known := complete(operands):
         found = _arithmetic(node.op_type, known) or _digits(node, known)
         if node.op_type == "Sub":
             found = _remainder_range(node, range_of) or found
@@ -101,6 +101,11 @@ def corners(op_type: str, ranges: Sequence[Sequence[Any]]) -> list[Any] | None:
     return [function(*corner) for corner in itertools.product(*ranges)]
 
 
+def union(ranges: Sequence[tuple[_Bound, _Bound]]) -> tuple[_Bound, _Bound]:
+    """The bounds of the elements of several values."""
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
 def magnitudes(low: Any, high: Any) -> tuple[Any, Any]:
     """The bounds of the absolute values."""
     return max(low, -high, 0), max(-low, high)
@@ -114,7 +119,7 @@ def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
     if op_type == "Abs":
         return Range(*magnitudes(*first))
     if op_type == "Concat":
-        return Range(min(r.low for r in operands), max(r.high for r in operands))
+        return Range(*union(operands))
     if len(operands) == 3 and op_type == "Range":
         _, limit, step = operands
         return Range(first.low, max(limit.high - 1, first.low)) if step.low > 0 else None
@@ -178,7 +183,7 @@ def _sum_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
         return None
     if node.op_type == "ReduceSum":
         made = size_of(result)
-        return _times(operands[0], size // made) if made else None
+        return Range(*(bound * (size // made) for bound in operands[0])) if made else None
     if node.op_type == "CumSum":
         return _partial(operands[0], size)
     updates, count = operands[2], size_of(node.inputs[2])
@@ -188,12 +193,7 @@ def _sum_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
     if reduction == "add":
         more = _partial(updates, count)
         return Range(operands[0].low + more.low, operands[0].high + more.high)
-    return Range(min(operands[0].low, updates.low), max(operands[0].high, updates.high))
-
-
-def _times(item: Range, count: int) -> Range:
-    """The range of the sum of exactly `count` items."""
-    return Range(item.low * count, item.high * count)
+    return Range(*union([operands[0], updates]))
 
 
 def _partial(item: Range, count: int) -> Range:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as oir
@@ -14,6 +14,7 @@ from hlo2onnx.errors import InternalError
 Dim = int | oir.SymbolicDim
 Shape = tuple[Dim, ...]
 
+_Item = TypeVar("_Item")
 _T = oir.DataType
 
 UNSIGNED = frozenset({_T.UINT2, _T.UINT4, _T.UINT8, _T.UINT16, _T.UINT32, _T.UINT64})
@@ -54,6 +55,13 @@ def size_of(value: oir.Value | None) -> int | None:
 def present(values: Iterable[oir.Value | None]) -> list[oir.Value]:
     """The values without omitted optional ones."""
     return [value for value in values if value is not None]
+
+
+def complete(items: Iterable[_Item | None]) -> list[_Item] | None:
+    """The items as a list; None if one of them is None."""
+    found = list(items)
+    known = [item for item in found if item is not None]
+    return known if len(known) == len(found) else None
 
 
 def rank_of(value: oir.Value) -> int:

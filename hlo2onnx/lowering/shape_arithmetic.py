@@ -20,7 +20,7 @@ from hlo2onnx.analysis.block_evaluator import name_of
 from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Item, fits, plain
 from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.ir.dims import dim_of, expression
-from hlo2onnx.ir.values import Dim, const_of, size_of, static_shape
+from hlo2onnx.ir.values import Dim, complete, const_of, size_of, static_shape
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.types import is_tensor, parts_of
 
@@ -106,8 +106,8 @@ def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
         decided = _decided(em, _DECIDED_BY[op.name], arrays)
         if decided is not None:
             return decided
-    known = [array for array in arrays if array is not None]
-    if len(known) < len(arrays):
+    known = complete(arrays)
+    if known is None:
         return None
     part, *others = parts_of(op.results[0].type)
     if others or part.dtype.is_floating_point() or None in part.shape:
@@ -139,10 +139,10 @@ def evaluated_call(
     known = _FUNCTIONS.get(" ".join(name for name in names if name != "constant"))
     if known is None:
         return None
-    contents = [contents_of(value) for (value,) in arguments[-2:]]
-    if any(item is None or item.ndim for item in contents):
+    contents = complete(contents_of(value) for (value,) in arguments[-2:])
+    if contents is None or any(item.ndim for item in contents):
         return None
-    x, y = (sympy.sympify(item.item()) for item in contents if item is not None)
+    x, y = (sympy.sympify(item.item()) for item in contents)
     dtype = arguments[-1][0].dtype
     if not y.is_positive or dtype is None:
         return None

@@ -7,7 +7,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluator import MOVES, OPERATORS, Unknown, evaluate
 from hlo2onnx.ir.op_families import ELEMENTWISE as ELEMENTWISE_OPERATORS
-from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, static_shape
+from hlo2onnx.ir.values import INTEGERS, complete, const_of, dtype_of, present, static_shape
 from hlo2onnx.ir.weight_names import inherit_name
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
@@ -53,9 +53,9 @@ class FoldConstants(Rule):
     anchors = OPERATORS - {"Identity"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        arrays = [const_of(x) for x in node.inputs if x is not None]
-        inputs = [array for array in arrays if array is not None]
-        need(len(inputs) == len(arrays), "an operand is computed at run time", node)
+        inputs = complete(map(const_of, present(node.inputs)))
+        if inputs is None:
+            raise Refusal("an operand is computed at run time", node)
         dims = static_shape(node.outputs[0])
         need(dims is not None, "its shape is dynamic", node)
         if node.op_type == "Expand":

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluator import Unknown, evaluate
-from hlo2onnx.ir.values import const_of, dtype_of, present, size_of, static_shape
+from hlo2onnx.ir.values import complete, const_of, dtype_of, present, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.pad_modes import MODES, WRAP_OPSET, is_padded
 from hlo2onnx.raising.rules.shapes.reshape import RESHAPES
@@ -112,10 +112,10 @@ class _Moves:
         if not moved or not all(map(_is_small, moved)):
             return itself
         found = {x: self.origin(x, depth - 1) for x in moved}
-        arrays = [found[x][1] if x in found else const_of(x) for x in present(node.inputs)]
-        inputs = [array for array in arrays if array is not None]
+        arrays = (found[x][1] if x in found else const_of(x) for x in present(node.inputs))
+        inputs = complete(arrays)
         sources = {source for source, _ in found.values()}
-        if len(sources) > 1 or len(inputs) < len(arrays):
+        if len(sources) > 1 or inputs is None:
             return itself
         try:
             places = evaluate(node, inputs)
