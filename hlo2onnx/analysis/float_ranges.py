@@ -71,7 +71,7 @@ _ROUNDING = frozenset({"Add", "Mul", "Sub"})
 def _monotonic(op_type: str, dtype: oir.DataType, ranges: Sequence[FloatRange]) -> FloatRange:
     """Bounds of an operator of `MONOTONIC`. Rounding is monotonic, too. Runtimes may flush results
     below the normal numbers."""
-    of_type = dtype.numpy().type
+    of_type = dtype.numpy().type if op_type in _ROUNDING else float
     with np.errstate(all="ignore"):
         found = corners(op_type, [[of_type(bound) for bound in bounds] for bounds in ranges])
     bounds = [float(item) for item in found or [math.nan]]

@@ -82,7 +82,7 @@ MONOTONIC: Mapping[str, Callable[..., Any]] = {
     "Neg": operator.neg,
     "Relu": lambda x: max(x, 0),
     "Round": np.round,
-    "Sign": lambda x: (x > 0) - (x < 0),
+    "Sign": lambda x: int(x > 0) - int(x < 0),
     "Sub": operator.sub,
 }
 """Operators that are monotonic in each operand. The corners of the operands' ranges bound their
