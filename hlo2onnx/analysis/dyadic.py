@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import Range
+from hlo2onnx.analysis.ranges import RangeOf
 from hlo2onnx.ir.values import INTEGERS, dtype_of
 
 _IEEE = frozenset(
@@ -28,12 +28,11 @@ class Steps(NamedTuple):
 
 
 Constant = Callable[[oir.Value], np.ndarray | None]
-IntRangeOf = Callable[[oir.Value], Range | None]
 StepsOf = Callable[[oir.Value], Steps | None]
 
 
 def steps_of(
-    value: oir.Value, constant: Constant, int_range: IntRangeOf, steps: StepsOf
+    value: oir.Value, constant: Constant, int_range: RangeOf, steps: StepsOf
 ) -> Steps | None:
     """The steps of the elements of a float value; None if they are unknown.
 
@@ -69,7 +68,7 @@ def with_number(node: oir.Node, constant: Constant) -> tuple[oir.Value, float] |
     return None
 
 
-def _of_integers(x: oir.Value | None, int_range: IntRangeOf) -> Steps | None:
+def _of_integers(x: oir.Value | None, int_range: RangeOf) -> Steps | None:
     if x is None or dtype_of(x) not in INTEGERS:
         return None
     known = int_range(x)

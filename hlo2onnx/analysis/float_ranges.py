@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import MONOTONIC, Range, corners, magnitudes, union
+from hlo2onnx.analysis.ranges import MONOTONIC, RangeOf, corners, magnitudes, union
 from hlo2onnx.ir.values import FLOATS, dtype_of, present
 
 
@@ -23,7 +23,6 @@ class FloatRange(NamedTuple):
 
 ANYTHING = FloatRange(-math.inf, math.inf)
 
-IntRangeOf = Callable[[oir.Value], Range | None]
 FloatRangeOf = Callable[[oir.Value], FloatRange]
 
 _BOUNDED = {
@@ -48,7 +47,7 @@ def range_of_numbers(array: np.ndarray) -> FloatRange:
 
 
 def float_range_of_node(
-    node: oir.Node, dtype: oir.DataType, int_range: IntRangeOf, float_range: FloatRangeOf
+    node: oir.Node, dtype: oir.DataType, int_range: RangeOf, float_range: FloatRangeOf
 ) -> FloatRange:
     """Bounds of a float node's output, `ANYTHING` where nothing better is proven."""
     inputs = present(node.inputs)
@@ -83,7 +82,7 @@ def _monotonic(op_type: str, dtype: oir.DataType, ranges: Sequence[FloatRange]) 
 
 
 def _cast_range(
-    x: oir.Value, dtype: oir.DataType, int_range: IntRangeOf, float_range: FloatRangeOf
+    x: oir.Value, dtype: oir.DataType, int_range: RangeOf, float_range: FloatRangeOf
 ) -> FloatRange:
     """Bounds after a Cast, which keeps the order."""
     if dtype_of(x) == oir.DataType.BOOL:

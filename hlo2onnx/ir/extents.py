@@ -7,6 +7,7 @@ for subgraphs. Extents that depend on the shape of another value are computed wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial, reduce
 from itertools import groupby
 
 import onnx_ir as oir
@@ -107,29 +108,23 @@ class Extents:
         source = self._input_extent(formula)
         if source is not None:
             return source
-        b = self._builder
         if formula.is_Symbol:
             return self._solved(formula)
-        values = self._operands(formula)
-        result: oir.Value
         match formula:
             case sympy.Add():
-                result = self._sum(formula)
+                return self._sum(formula)
             case sympy.Mul():
-                result = _chain(b, "Mul", values)
+                return self._chain("Mul", self._operands(formula))
             case sympy.Pow() if formula.exp.is_Integer and formula.exp > 0:
-                result = _chain(b, "Mul", values[:1] * int(formula.exp))
-            case sympy.Mod():
-                result = b.Mod(*values)
-            case sympy.Max():
-                result = _chain(b, "Max", values)
-            case sympy.Min():
-                result = _chain(b, "Min", values)
+                return self._chain("Mul", self._operands(formula)[:1] * int(formula.exp))
+            case sympy.Mod() | sympy.Max() | sympy.Min():
+                return self._chain(formula.func.__name__, self._operands(formula))
             case sympy.floor():
-                result = self._quotient(formula.args[0])
-            case _:
-                raise InternalError(f"the extent {formula} cannot be computed")
-        return result
+                return self._quotient(formula.args[0])
+        raise InternalError(f"the extent {formula} cannot be computed")
+
+    def _chain(self, op_type: str, values: Sequence[oir.Value]) -> oir.Value:
+        return reduce(partial(self._builder.op, op_type), values)
 
     def _sum(self, formula: Expression) -> oir.Value:
         """A sum. Subtracted terms come last."""
@@ -142,8 +137,6 @@ class Extents:
         return result
 
     def _operands(self, formula: Expression) -> list[oir.Value]:
-        if isinstance(formula, sympy.floor | sympy.Add):
-            return []
         return [self.value(dim_of(part)) for part in formula.args]
 
     def _quotient(self, ratio: Expression) -> oir.Value:
@@ -172,7 +165,9 @@ class Extents:
                 rest = sympy.expand(rest - factor * wanted)
                 if factor.is_Integer and factor > 0 and wanted not in rest.free_symbols:
                     difference = self._builder.Sub(self.value(dim), self.value(dim_of(rest)))
-                    return _divided(self._builder, difference, int(factor))
+                    if factor == 1:
+                        return difference
+                    return self._builder.Div(difference, self._builder.i64([int(factor)]))
         raise InternalError(f"no input has an extent that determines {wanted}")
 
 
@@ -201,15 +196,3 @@ def noted_extent(value: oir.Value) -> Dim | None:
 
 def _is_negative(term: Expression) -> bool:
     return bool(term.as_coeff_Mul()[0] < 0)
-
-
-def _chain(b: NodeBuilder, op_type: str, values: Sequence[oir.Value]) -> oir.Value:
-    result = values[0]
-    for value in values[1:]:
-        result = b.op(op_type, result, value)
-    return result
-
-
-def _divided(b: NodeBuilder, x: oir.Value, divisor: int) -> oir.Value:
-    result: oir.Value = x if divisor == 1 else b.Div(x, b.i64([divisor]))
-    return result

@@ -86,8 +86,7 @@ class Walker:
     def block(self, block: ir.Block, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a block in place; returns the parts its terminator returns."""
         environment = self.em.environment
-        for argument, parts in zip(block.arguments, arguments, strict=True):
-            environment[argument] = parts
+        environment.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations:
             if operation.operation.name in TERMINATORS:
                 return [environment[operand] for operand in operation.operation.operands]
@@ -130,8 +129,7 @@ class Walker:
         """Translates the ops of a block that some of its values depend on; returns the parts of
         these values."""
         environment = self.em.environment
-        for argument, parts in zip(block.arguments, arguments, strict=True):
-            environment[argument] = parts
+        environment.update(zip(block.arguments, arguments, strict=True))
         for operation in leading_to(block, wanted):
             self.op(op_of(operation))
         return [environment[value] for value in wanted]
