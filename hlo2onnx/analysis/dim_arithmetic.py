@@ -18,6 +18,9 @@ from hlo2onnx.ir.dims import Counter, is_nonnegative
 Item = Any
 """An int, a bool or a SymPy expression."""
 
+Function = Callable[..., Item | None]
+"""A function of items; None where its result is unknown."""
+
 _LEAST_BITS = 32
 """Integers of at least this many bits hold extents plus or minus `_LITTLE`."""
 
@@ -62,15 +65,19 @@ def _number(item: Item) -> Item:
     return sympy.sympify(int(item) if isinstance(item, bool) else item)
 
 
-def _divide(x: Item, y: Item) -> Item | None:
-    # Truncation is floor where nothing is negative.
-    x, y = sympy.sympify(x), sympy.sympify(y)
-    return sympy.floor(x / y) if x.is_nonnegative and y.is_positive else None
+def _of_naturals(function: Function) -> Function:
+    """A function of x >= 0 and y > 0, for which truncation is floor; None of other items."""
+
+    def apply(x: Item, y: Item) -> Item | None:
+        x, y = sympy.sympify(x), sympy.sympify(y)
+        return function(x, y) if x.is_nonnegative and y.is_positive else None
+
+    return apply
 
 
-def _remainder(x: Item, y: Item) -> Item | None:
-    x, y = sympy.sympify(x), sympy.sympify(y)
-    return sympy.Mod(x, y) if x.is_nonnegative and y.is_positive else None
+def _of_numbers(function: Function) -> Function:
+    """A function of numbers; None of expressions."""
+    return lambda x, y: function(x, y) if isinstance(x, int) and isinstance(y, int) else None
 
 
 def _sign(x: Item) -> Item | None:
@@ -109,26 +116,18 @@ def _less(x: Item, y: Item) -> Item:
     return x if is_nonnegative(_number(y) - _number(x)) else sympy.Min(x, y)
 
 
-def _both(x: Item, y: Item) -> Item | None:
-    return x & y if isinstance(x, int) and isinstance(y, int) else None
-
-
-def _either(x: Item, y: Item) -> Item | None:
-    return x | y if isinstance(x, int) and isinstance(y, int) else None
-
-
-FORMULAS: Mapping[str, Callable[..., Item | None]] = {
+FORMULAS: Mapping[str, Function] = {
     "add": operator.add,
-    "and": _both,
+    "and": _of_numbers(operator.and_),
     "clamp": lambda low, x, high: _less(_greater(low, x), high),
     "convert": lambda x: int(x) if isinstance(x, bool) else x,
-    "divide": _divide,
+    "divide": _of_naturals(lambda x, y: sympy.floor(x / y)),
     "maximum": _greater,
     "minimum": _less,
     "multiply": operator.mul,
     "negate": operator.neg,
-    "or": _either,
-    "remainder": _remainder,
+    "or": _of_numbers(operator.or_),
+    "remainder": _of_naturals(sympy.Mod),
     "select": lambda p, x, y: x if p else y,
     "sign": _sign,
     "subtract": operator.sub,

@@ -50,10 +50,6 @@ def _need(condition: object, reason: str) -> None:
         raise Unknown(reason)
 
 
-def _same(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return inputs[0]
-
-
 def _reshape(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     return inputs[0].reshape(static_shape(node.outputs[0]) or ())
 
@@ -64,10 +60,6 @@ def _transpose(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 def _expand(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     return np.array(np.broadcast_to(inputs[0], static_shape(node.outputs[0]) or ()))
-
-
-def _concat(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(inputs, node.attributes["axis"].as_int())
 
 
 def _slice(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
@@ -96,10 +88,6 @@ def _exact_cast(array: np.ndarray, source: oir.DataType, target: oir.DataType) -
             target.bitwidth > source.bitwidth or source == oir.DataType.FLOAT
         )
     return target not in FLOATS or target in _EXACT
-
-
-def _clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return np.asarray(np.minimum(np.maximum(x, low), high))
 
 
 def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
@@ -158,10 +146,10 @@ def _scatter(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 MOVES: dict[str, Evaluate] = {
     "BitCast": _bits,
-    "Concat": _concat,
+    "Concat": lambda node, inputs: np.concatenate(inputs, node.attributes["axis"].as_int()),
     "Expand": _expand,
     "Gather": _gather,
-    "Identity": _same,
+    "Identity": lambda node, inputs: inputs[0],
     "Pad": _pad,
     "Reshape": _reshape,
     "ScatterND": _scatter,
@@ -232,7 +220,7 @@ def _in_f64(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]] = {
     "Abs": (np.abs, _EXACT),
     "Add": (np.add, _EXACT),
-    "Clip": (_clip, _INTEGERS),
+    "Clip": (lambda x, low, high: np.minimum(np.maximum(x, low), high), _INTEGERS),
     "And": (np.logical_and, _BOOL),
     "BitwiseAnd": (np.bitwise_and, _INTEGERS),
     "BitwiseNot": (np.invert, _INTEGERS),

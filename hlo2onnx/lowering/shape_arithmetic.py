@@ -17,7 +17,7 @@ import sympy
 from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.block_evaluator import name_of
-from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Item, fits, plain
+from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Function, Item, fits, plain
 from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.ir.dims import dim_of, expression
 from hlo2onnx.ir.values import Dim, complete, const_of, size_of, static_shape
@@ -186,7 +186,7 @@ _DECIDED_BY = {"stablehlo.and": False, "stablehlo.or": True}
 # -- elementwise -------------------------------------------------------------------------------
 
 
-def _each(function: Callable[..., Item | None]) -> Callable[[Op, list[Contents]], Contents | None]:
+def _each(function: Function) -> Callable[[Op, list[Contents]], Contents | None]:
     def apply(op: Op, arrays: list[Contents]) -> Contents | None:
         grids = np.broadcast_arrays(*arrays)
         result = np.empty(grids[0].shape, object)
@@ -198,10 +198,6 @@ def _each(function: Callable[..., Item | None]) -> Callable[[Op, list[Contents]]
         return result
 
     return apply
-
-
-def _concatenate(op: Op, arrays: list[Contents]) -> Contents | None:
-    return np.concatenate(arrays, op.attribute("dimension"))
 
 
 def _reshape(op: Op, arrays: list[Contents]) -> Contents | None:
@@ -227,7 +223,7 @@ def _broadcast(op: Op, arrays: list[Contents]) -> Contents | None:
 
 _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
     **{name: _each(function) for name, function in FORMULAS.items()},
-    "concatenate": _concatenate,
+    "concatenate": lambda op, arrays: np.concatenate(arrays, op.attribute("dimension")),
     "reshape": _reshape,
     "slice": _slice,
     "broadcast_in_dim": _broadcast,

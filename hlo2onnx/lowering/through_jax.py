@@ -71,7 +71,8 @@ def lowered_function(
         UnsupportedOp: The function cannot be traced for symbolic extents.
     """
     items = [dim for shape, _ in types for dim in shape]
-    items += [dim for _, value in keywords for dim in (value if _is_tuple(value) else [value])]
+    for _, value in keywords:
+        items += value if isinstance(value, tuple) else [value]
     names = dict.fromkeys(item.name for item in items if isinstance(item, Symbol))
     dims = dict(zip(names, jax.export.symbolic_shape(", ".join(names)), strict=True))
     arguments = [
@@ -122,10 +123,6 @@ def _but_last(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*arguments[:-1], **keywords)
 
     return called
-
-
-def _is_tuple(value: object) -> bool:
-    return isinstance(value, tuple)
 
 
 def _replaced(value: Any, dims: Mapping[str, Any]) -> Any:
