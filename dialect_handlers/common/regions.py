@@ -28,6 +28,7 @@ from hlo2onnx.ir.values import FLOATS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.types import element_type, parts_of
+from hlo2onnx.mlir.values import MlirValue
 
 Number = int | float | np.generic | np.ndarray
 
@@ -66,7 +67,7 @@ ARG_EXTREMES = {
 
 
 def promoted(
-    em: Emitter, operands: Sequence[ir.Value], arguments: Sequence[ir.Value]
+    em: Emitter, operands: Sequence[MlirValue], arguments: Sequence[MlirValue]
 ) -> list[Parts]:
     """Operands in the element types that the arguments of a region have."""
     return [
