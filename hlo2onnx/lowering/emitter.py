@@ -11,7 +11,6 @@ from jaxlib.mlir import ir
 from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError, UnsupportedOp
-from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.custom_domains import qualified
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.lowering.context import Context, Parts, Translator
@@ -22,6 +21,7 @@ from hlo2onnx.mlir.values import MlirValue
 from hlo2onnx.options import BITCAST_OPSET, Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
+from hlo2onnx.targets.builder import TargetBuilder
 
 
 class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not an error)
@@ -33,13 +33,12 @@ class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not
         self.reason = reason
 
 
-class Emitter(GraphBuilder):
+class Emitter(TargetBuilder):
     """The graph builder with the program around a handler.
 
     Attributes:
         facts: Proven facts about values (`hlo2onnx.analysis`).
         options: The user's switches.
-        target: The runtime the model is for.
         report: Where notes go.
         constants: Contents of the module's constants.
         rows: For the loops being translated, the row written in a trip, by the placeholder of the
@@ -58,9 +57,8 @@ class Emitter(GraphBuilder):
         report: Report,
         constants: Constants,
     ) -> None:
-        super().__init__(graph, opset)
+        super().__init__(graph, opset, target)
         self.options = options
-        self.target = target
         self.report = report
         self.constants = constants
         self.facts = Facts()
@@ -234,7 +232,3 @@ class Emitter(GraphBuilder):
         raise UnsupportedOp(
             f"opset {self.opset} has no element type {dtype.name.lower()}", f"use opset {first}"
         )
-
-    def supports(self, op_type: str, dtype: oir.DataType) -> bool:
-        """Whether the target runs this ONNX operator on this element type."""
-        return self.target.supports(op_type, dtype, self.opset)

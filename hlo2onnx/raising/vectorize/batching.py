@@ -16,19 +16,11 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, need
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, release
 from hlo2onnx.raising.match.nested_loops import Nested, copied
 
-ROW_BYTES = 1 << 20
-"""Larger rows gain nothing: a trip does as much work as a node takes to start many times over."""
-
 TOTAL_BYTES = 1 << 26
-"""What a batched value may hold."""
-
-SMALL_ROW = 1 << 12
-CACHED_BYTES = 1 << 22
-"""What an inner loop passes over in each of its trips: larger rows are as fast one by one, or twice
-as fast where all of them are more than this. (Rows of 256 bytes are 25 times as fast at once.)"""
+"""What a batched value may hold: a limit on memory, no cost."""
 
 MOST_TRIPS = 1 << 16
-"""The numbers of more trips are not stored."""
+"""The numbers of more trips are not stored: a limit on the model's size, no cost."""
 
 _AXIS = frozenset(
     {"ArgMax", "ArgMin", "Concat", "Hardmax", "LayerNormalization", "LogSoftmax",
@@ -105,7 +97,8 @@ class Batcher:
 
     def _affordable(self, value: oir.Value) -> bool:
         size = row_bytes(value)
-        return size <= ROW_BYTES and size * self._trips.count <= TOTAL_BYTES
+        most = self._b.costs.batched_row_bytes
+        return size <= most and size * self._trips.count <= TOTAL_BYTES
 
     # -- operands -------------------------------------------------------------------------------
 
@@ -284,11 +277,15 @@ class Batcher:
 
     def nested(self, node: oir.Node) -> list[oir.Value]:
         """A Scan or Loop in the body: all trips of the outer loop in each of its own."""
-        inner = Nested(node)
+        inner, costs = Nested(node), self._b.costs
         for x in inner.results:
             size = row_bytes(x)
-            small = size <= SMALL_ROW or size * self._trips.count <= CACHED_BYTES
-            need(small, "a trip of its own works on what is in the cache", x)
+            small = size <= costs.nested_row_bytes
+            need(
+                small or size * self._trips.count <= costs.cached_bytes,
+                "a trip of its own works on what is in the cache",
+                x,
+            )
         for x in inner.captured:
             need(x in self.rows or self._trips.is_outer(x), "its body reads a state", x)
         changing = inner.changing(self.rows)

@@ -17,10 +17,11 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import const_of
 
 MOST_PLANS = 2000
-"""Groups of lanes looked at before the search is given up."""
+"""Groups of lanes looked at before the search is given up: a limit on its time, no cost."""
 
 CONSTANT_ROW_COST = 0.1
-"""What a further row to compute costs in nodes, so that of two ways the narrower one is taken."""
+"""What a further row adds to a plan's nodes: of two plans with as many, the narrower is taken, on
+any runtime."""
 
 RowOf = Callable[[oir.Value], tuple[oir.Value, int] | None]
 """The tensor that a value is a row of, and which one."""

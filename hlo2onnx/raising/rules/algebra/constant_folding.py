@@ -11,6 +11,7 @@ from hlo2onnx.ir.values import INTEGERS, complete, const_of, dtype_of, present, 
 from hlo2onnx.ir.weight_names import inherit_name
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
+# Limits on the size of the model and on compile time, no costs:
 MOVED_ELEMENTS = 1 << 12
 """Folding may always make a constant of up to this many elements from others that it moves."""
 

@@ -13,9 +13,6 @@ from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, separate
 
-MOST_COLUMNS = 16
-"""With more, taking one out is no more work than copying so many elements."""
-
 _JOINING = frozenset({"Concat", "Slice", "Split"})
 _ELEMENTWISE = UNARY | BROADCASTING | {"Identity"}
 
@@ -36,7 +33,7 @@ class CarryLayout(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)
         for state in trips.states:
-            if _has_columns(state):
+            if _has_columns(state, b.costs.leading_columns):
                 try:
                     region = _Region(trips, state)
                 except Refusal:
@@ -46,12 +43,12 @@ class CarryLayout(Rule):
         raise Refusal("no state has columns that are taken apart", node)
 
 
-def _has_columns(state: oir.Value) -> bool:
+def _has_columns(state: oir.Value, most: float) -> bool:
     shape = shape_of(state)
     if len(shape) < 2 or not isinstance(shape[-1], int):
         return False
     others = math.prod(dim for dim in shape[:-1] if isinstance(dim, int))
-    return 1 < shape[-1] <= MOST_COLUMNS and others >= 4 * shape[-1]
+    return 1 < shape[-1] <= most and others >= 4 * shape[-1]
 
 
 class _Region:

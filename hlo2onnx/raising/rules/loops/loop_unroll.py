@@ -14,13 +14,6 @@ from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, r
 from hlo2onnx.raising.rules.loops.carry_layout import is_row
 from hlo2onnx.rewrite.licm import is_repeatable
 
-MOST_NODES = 48
-"""What an unrolled loop may be made of; the loop itself costs as much as about ten nodes."""
-
-MOST_NODES_OF_LAYERS = 1500
-"""And where trips multiply with constant matrices of their own, which runtimes then pack: a layer
-is about 40 nodes."""
-
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _COPIES = frozenset({"Identity", "Gather"})
 
@@ -46,7 +39,8 @@ class LoopUnroll(Rule):
         size = trips.count * sum(inner.op_type not in _COPIES for inner in body)
         size += trips.count * len(trips.rows)
         layers = any(_has_own_matrix(trips, inner) for inner in body)
-        need(size <= (MOST_NODES_OF_LAYERS if layers else MOST_NODES), "it is long", node)
+        most = b.costs.unrolled_layer_nodes if layers else b.costs.unrolled_nodes
+        need(size <= most, "it is long", node)
         states = trips.initial
         stacks: list[list[oir.Value]] = [[] for _ in trips.rows]
         for trip in range(trips.count):

@@ -19,16 +19,10 @@ from hlo2onnx.raising.vectorize.lanes import Applied, Numbers, Plan, Planner
 from hlo2onnx.rewrite.replace import remove_makers
 
 MOST_ROWS = 6
-"""More rows are not tried in every order."""
-
-MOST_ELEMENTS = 128
-"""Of a row: with more, computing rows that nobody needs takes longer than starting nodes."""
+"""More rows are not tried in every order: a limit on compile time, no cost."""
 
 MOST_NODES = 1000
-"""Larger bodies are not searched."""
-
-COPY_COST = 2
-"""What a Concat, or a Split, costs in nodes."""
+"""Larger bodies are not searched: a limit on compile time, no cost."""
 
 
 class SlpVectorize(Rule):
@@ -49,12 +43,13 @@ class SlpVectorize(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)
         need(len(trips.body) <= MOST_NODES, "its body is large", node)
+        most = b.costs.lane_elements
         for place, state in enumerate(trips.states):
             shape = static_shape(state)
-            fits = shape and 1 < shape[0] <= MOST_ROWS and math.prod(shape[1:]) <= MOST_ELEMENTS
+            fits = shape and 1 < shape[0] <= MOST_ROWS and math.prod(shape[1:]) <= most
             if fits and dtype_of(state) in (oir.DataType.FLOAT, oir.DataType.DOUBLE):
                 try:
-                    region = _Region(trips, place)
+                    region = _Region(trips, place, b.costs.join_nodes)
                 except Refusal:
                     continue
                 return _Packed(b, region).results()
@@ -74,7 +69,7 @@ class _Region:
         Refusal: Something else is done to the rows, or it would not be faster.
     """
 
-    def __init__(self, trips: Trips, place: int) -> None:
+    def __init__(self, trips: Trips, place: int, join_nodes: float) -> None:
         self.trips = trips
         self.place = place
         self.state = trips.states[place]
@@ -87,7 +82,7 @@ class _Region:
         need(self.state in self.making, "the state is not used", self.state)
         sliced = {first(node) for node in self._lanes if not self._is_computed(node)}
         stacks = [how for how in self.making.values() if not isinstance(how, tuple)]
-        before = COPY_COST * (len(sliced) + len(stacks))
+        before = join_nodes * (len(sliced) + len(stacks))
         before += sum(map(self._is_computed, self._lanes))
         need(self._cost < before, "as many nodes would come of it", self.state)
         self._need_private()

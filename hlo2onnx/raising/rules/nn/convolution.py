@@ -18,13 +18,6 @@ from hlo2onnx.ir.values import (
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.reshape import first
 
-_MOST_PLACES = 3
-"""Places of the kernel along an axis up to which the products are faster: at 3 they take 0.25 to
-0.7 of the convolution's time, at 5 up to twice that."""
-
-_FEWEST_MULTIPLICATIONS = 1 << 17
-"""Per place of the kernel; where there are fewer, a node more costs more than is won."""
-
 
 class _Window:
     """Where a convolution of fixed size lays its kernel.
@@ -136,9 +129,9 @@ class ConvFilterGradient(Rule):
         need(dtype_of(x) == oir.DataType.FLOAT, "it is not measured in this type", x)
         need(weights.const_value is None, "the weights are constant", weights)
         window = _Window(node)
-        need(max(window.places) <= _MOST_PLACES, "the kernel has more places", node)
+        need(max(window.places) <= b.costs.matmul_conv_places, "the kernel has more places", node)
         work = window.batch * prod(window.kernel)
-        need(window.batch > 1 and work >= _FEWEST_MULTIPLICATIONS, "it is small", node)
+        need(window.batch > 1 and work >= b.costs.matmul_conv_work, "it is small", node)
         return self._products(x, weights, window, b)
 
     def _products(

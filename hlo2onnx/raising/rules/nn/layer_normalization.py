@@ -76,24 +76,20 @@ VARIANCE = Either(Extreme("Max", 0.0, _PLAIN), Op("Relu", _PLAIN), _PLAIN)
 """The two ways to compute a variance: the latter names the `difference`."""
 
 
-MOST_TERMS = 1 << 17
-"""Of more numbers normalized together the running sums of the kernels lose digits: 6e-6 at 200,000,
-1.5e-4 at 2,000,000."""
-
-
-def need_few_terms(dims: Sequence[Dim]) -> None:
+def need_few_terms(dims: Sequence[Dim], b: Rewriter) -> None:
     """Refuses where so much is normalized together that the kernels lose digits; how much runs
     along symbolic axes is not known."""
     terms = math.prod(dim for dim in dims if isinstance(dim, int))
-    need(terms <= MOST_TERMS, "the kernel's sums of so many terms lose digits")
+    is_exact = not b.target.flags.naive_sums or terms <= b.costs.normalized_terms
+    need(is_exact, "the kernel's sums of so many terms lose digits")
 
 
-def _trailing(x: oir.Value, axes: tuple[int, ...]) -> Shape:
+def _trailing(x: oir.Value, axes: tuple[int, ...], b: Rewriter) -> Shape:
     """The shape of what is normalized together: the last axes."""
     count = len(axes)
     need(count and axes == tuple(range(rank_of(x) - count, rank_of(x))), "not over the last axes")
     dims = shape_of(x)[rank_of(x) - count :]
-    need_few_terms(dims)
+    need_few_terms(dims, b)
     return dims
 
 
@@ -276,7 +272,7 @@ class LayerNormalization(Rule):
                 constant_axes(squares["axes"], rank_of(x)) == axes,
                 "mean and deviation are of other axes",
             )
-            dims = _trailing(x, axes)
+            dims = _trailing(x, axes, b)
             _need_beside(root, x, axes)
             need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
             parameter = _parameter(b, scale, dims, x)
@@ -307,7 +303,7 @@ class RMSNormalization(Rule):
             axes = constant_axes(found["axes"], rank_of(x))
             need(axes is not None, "its axes are not known", squares)
             assert axes is not None
-            dims = _trailing(x, axes)
+            dims = _trailing(x, axes, b)
             _need_beside(root, x, axes)
             need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
             return b.RMSNormalization(

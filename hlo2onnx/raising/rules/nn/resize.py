@@ -174,7 +174,7 @@ class ResizeOperator(_Resample):
     def made(self, steps: dict[int, Step], x: oir.Value, moves: int, b: Rewriter) -> oir.Value:
         """See `_Resample.made`."""
         mode = _common_mode(steps.values())
-        if mode is not None and _is_fast(mode, steps, x) and b.supports(mode.key, dtype_of(x)):
+        if mode is not None and _is_fast(mode, steps, x, b):
             return _resize(x, _sizes(steps), mode, b)
         axes = sorted(steps)
         need(len(axes) == 2, "there are more than two axes", x)
@@ -267,14 +267,18 @@ def _common_mode(steps: Iterable[Step]) -> Mode | None:
     return next(shared, None)
 
 
-def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value) -> bool:
-    """Whether a Resize takes no more than a quarter longer than products of matrices would."""
+def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value, b: Rewriter) -> bool:
+    """Whether the target has this Resize, and products of matrices would not be much faster."""
+    if not b.supports(mode.key, dtype_of(x)):
+        return False
     if mode == NEAREST or (
         mode.is_plain_linear and _takes(mode, sorted(steps), rank_of(x)) == "last"
     ):
         return True
     *_, rows, columns = _matrices(steps)
-    return _work(rows.shape, columns.shape) >= mode.least_work
+    plain = b.costs.antialiased_resize_work if mode.antialias else b.costs.linear_resize_work
+    least = b.costs.cubic_resize_work if mode.mode == "cubic" else plain
+    return _work(rows.shape, columns.shape) >= least
 
 
 def _sizes(steps: dict[int, Step]) -> dict[int, int]:
@@ -318,7 +322,7 @@ def _products(
 
 
 def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir.Value:
-    """x with axes of these sizes, transposed before and after where ONNX Runtime does not take the
+    """x with axes of these sizes, transposed before and after where the target does not take the
     axes there."""
     if rank_of(x) == 3:  # one image
         batch = b.unsqueeze(x, [0])
@@ -328,7 +332,7 @@ def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir
     rank = rank_of(x)
     need(0 not in shape_of(x), "it is empty", x)
     perm = list(range(rank))
-    if _takes(mode, axes, rank) is None:
+    if b.target.flags.images_only and _takes(mode, axes, rank) is None:
         perm = _to_the_end(axes, rank)
         ends = range(rank - len(axes), rank)
         need(_takes(mode, list(ends), rank) is not None, "of this rank Resize is not right", x)
@@ -386,7 +390,7 @@ class SinkTransposeResize(Rule):
         dims = static_shape(x)
         if plain and dims is not None:
             pairs = [(dims[i], *fixed([after[i]])) for i in resized]
-            if _work(*pairs) < LINEAR.least_work:
+            if _work(*pairs) < b.costs.linear_resize_work:
                 weights = [interpolation(LINEAR, *pair).astype(np.float32) for pair in pairs]
                 return b.transpose(_products(x, resized, weights, b), perm)
         *rest, sizes = node.inputs[1:]

@@ -81,7 +81,7 @@ class Softmax(Rule):
 class LogSoftmax(Rule):
     """s - Log(ReduceSum(Exp(s), a)) with s = Sub(x, ReduceMax(x, a)) -> LogSoftmax(x, axis=a)
 
-    Legal but for f64, of which ONNX Runtime's kernel makes numbers in a row with NaN or +inf.
+    Legal but for f64 where the target's kernel makes numbers in a row with NaN or +inf.
     """
 
     name = "log-softmax"
@@ -101,21 +101,17 @@ class LogSoftmax(Rule):
         axes = reduction_of(total, "ReduceSum", exponential)
         x, axis = _shifted(shifted)
         need(axes == (axis,), "maximum and sum run over different axes", node)
-        need(dtype_of(x) != oir.DataType.DOUBLE, "its kernel loses NaN in this type", x)
+        is_exact = dtype_of(x) != oir.DataType.DOUBLE or not b.target.flags.loses_nan
+        need(is_exact, "its kernel loses NaN in this type", x)
         return _operator(b, "LogSoftmax", x, axis)
-
-
-MOST_ELEMENTS = 2048
-"""Up to so many ReduceLogSumExp is the faster one. Its kernel takes the exponentials one by one:
-half the time at 256 elements, 1.4 times at 4,096, 8 times at 1,000,000."""
 
 
 class LogSumExp(Rule):
     """m + Log(ReduceSum(Exp(x - m), a)) -> ReduceLogSumExp(x, a)
 
     Legal for m = ReduceMax(x, a), and 0 where that is infinite, as the operator has it, too: rows
-    of -inf alone give -inf. The sum may stand in Abs. Done where it is faster, for up to 2,048
-    elements, and at least one.
+    of -inf alone give -inf. The sum may stand in Abs. Done where it is faster, for at least one
+    element.
     """
 
     name = "log-sum-exp"
@@ -153,7 +149,9 @@ class LogSumExp(Rule):
     ) -> oir.Value:
         # Where an extent is 0 the kernel gives a wrong shape.
         elements = math.prod(static_shape(x) or (0,))
-        need(0 < elements <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
+        need(
+            0 < elements <= b.costs.log_sum_exp_elements, "the kernel is slow, or x may be empty", x
+        )
         is_supported = dtype_of(x) in FLOATS and b.supports("ReduceLogSumExp", dtype_of(x))
         need(is_supported, "no ReduceLogSumExp for its type", x)
         return b.ReduceLogSumExp(x, b.i64(axes), keepdims=int(keepdims))

@@ -14,11 +14,11 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.pad_modes import MODES, WRAP_OPSET, is_padded
 from hlo2onnx.raising.rules.shapes.reshape import RESHAPES
 
-MOST_ELEMENTS = 1 << 14
-"""In larger tensors a few elements are written in less time than all are copied."""
+MOST_ELEMENTS = 1 << 18
+"""The elements of larger tensors are not followed: a limit on compile time, no cost."""
 
 DEEPEST = 24
-"""More moves in a row are not followed."""
+"""More moves in a row are not followed: a limit on compile time, no cost."""
 
 Places = np.ndarray
 """Of each element its place in another tensor, counted through."""
@@ -38,7 +38,7 @@ class ScatterToPad(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(node.graph is not b.main_graph, "it is in no body", node)
-        moves = _Moves(node.graph)
+        moves = _Moves(node.graph, min(MOST_ELEMENTS, b.costs.padded_elements))
         x, places = moves.origin(node.outputs[0])
         need(len(moves.nodes) > 2 and x is not node.outputs[0], "it writes something else", node)
         need(
@@ -90,8 +90,9 @@ class _Moves:
         nodes: Those that moved them.
     """
 
-    def __init__(self, body: oir.Graph | oir.Function | None) -> None:
+    def __init__(self, body: oir.Graph | oir.Function | None, most: float) -> None:
         self._body = body
+        self._most = most
         self._known: dict[oir.Value, tuple[oir.Value, Places]] = {}
         self.nodes: set[oir.Node] = set()
 
@@ -103,13 +104,13 @@ class _Moves:
 
     def _found(self, value: oir.Value, depth: int) -> tuple[oir.Value, Places]:
         node, shape = value.producer(), static_shape(value)
-        need(shape is not None and math.prod(shape) <= MOST_ELEMENTS, "it is large", value)
+        need(self._is_small(value), "it is large", value)
         assert shape is not None
         itself = value, np.arange(math.prod(shape)).reshape(shape)
         if node is None or node.graph is not self._body or node.domain or not depth:
             return itself
         moved = set(present(_moved(node)))
-        if not moved or not all(map(_is_small, moved)):
+        if not moved or not all(map(self._is_small, moved)):
             return itself
         found = {x: self.origin(x, depth - 1) for x in moved}
         arrays = (found[x][1] if x in found else const_of(x) for x in present(node.inputs))
@@ -124,10 +125,9 @@ class _Moves:
         self.nodes.add(node)
         return sources.pop(), places.reshape(shape)
 
-
-def _is_small(x: oir.Value) -> bool:
-    size = size_of(x)
-    return size is not None and size <= MOST_ELEMENTS
+    def _is_small(self, x: oir.Value) -> bool:
+        size = size_of(x)
+        return size is not None and size <= self._most
 
 
 def _moved(node: oir.Node) -> Sequence[oir.Value | None]:

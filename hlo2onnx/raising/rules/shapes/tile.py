@@ -10,16 +10,12 @@ from hlo2onnx.ir.values import const_ints, dtype_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.rules.shapes.reshape import RESHAPES, source_of
 
-SMALLEST_BLOCK = 8
-"""Elements that Tile must copy at once to be no slower: of one element, 65,536 times, it takes
-120 µs and Expand 15; from 8 on it takes about half of what a Reshape, Expand and Reshape take."""
-
 
 class TileOperator(Rule):
     """Reshape(Expand(Reshape(x))) -> Tile(x) where whole axes are repeated
 
-    Legal where each axis is repeated as a whole, not each element of it. Where fewer than 8
-    elements would be copied at once, Expand stays, which is faster.
+    Legal where each axis is repeated as a whole, not each element of it. Where few elements
+    would be copied at once, Expand stays if it is faster.
     """
 
     name = "tile"
@@ -32,7 +28,7 @@ class TileOperator(Rule):
         x, repeats = found
         last = max((axis for axis, count in enumerate(repeats) if count != 1), default=0)
         block = math.prod((static_shape(x) or ())[last:])
-        need(block >= SMALLEST_BLOCK, "Expand repeats small blocks faster", node)
+        need(block >= b.costs.tiled_elements, "Expand repeats small blocks faster", node)
         need(b.supports("Tile", dtype_of(x)), "no Tile for its type", node)
         return b.Tile(x, b.i64(repeats))
 
