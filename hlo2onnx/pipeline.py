@@ -117,14 +117,12 @@ def _finish(
 ) -> None:
     """Makes the model one that the target runs, and names its values and weights."""
     with _timed(report, "legalize"), _depth_limited():
-        # The plain standard says nothing about how a runtime rounds, so nothing is worked around.
-        half = "fast" if target.name == "onnx" else options.half
         for part in _parts(model):
-            legalize(part, target, half, report, options.nan)
+            legalize(part, target, options.half, report, options.nan)
             inline_branches(part, target, watch)
     for graph in each_graph(model):
         restore_names(graph)
-    if target.inlines_branches:
+    if target.flags.inlines_branches:
         conceal_conditions(model)
     finish_functions(model)
     if options.weights_dtype is not None:

@@ -54,8 +54,6 @@ def _to_integer(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     # Truncation brings numbers less than 1 outside the range back in.
     inside = low - 1 < bounds.low and bounds.high < high + 1
     clipped = x if inside else em.Clip(x, em.scalar_like(low, x), em.scalar_like(top, x))
-    if dtype.bitwidth < 8:
-        clipped = em.cast(clipped, T.INT8)  # ORT rounds in casts to 2 or 4 bits
     result = em.cast(clipped, dtype)
     if top < high and not bounds.high <= top:
         above = em.GreaterOrEqual(x, em.scalar_like(high + 1, x))

@@ -12,12 +12,13 @@ from hlo2onnx.ir.values import Dim, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 
 CONSTANT_BYTES = 1 << 18
-"""Size of the longest constant count; Range makes longer ones. Counts of 8-bit types are constants
-of any length: the runtime's casts to f8 are wrong where they overflow."""
+"""Size of the longest constant count; Range makes longer ones. This limits the size of the model;
+it is no cost. Counts of 8-bit types are constants of any length: casts to f8 may be inexact where
+they overflow."""
 
 CONSTANT_ELEMENTS = 1 << 16
 """Progressions along several axes are one constant up to this size. Beyond it the runtime adds one
-constant for each axis."""
+constant for each axis. This limits the size of the model; it is no cost."""
 
 
 def count_along(em: Emitter, dims: Sequence[Dim], axis: int, dtype: oir.DataType) -> oir.Value:

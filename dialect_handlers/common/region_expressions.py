@@ -6,16 +6,16 @@ a comparison is written in; calls of private functions are looked into.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.analysis.block_evaluator import BlockEvaluator
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.constants import Splat
+from hlo2onnx.mlir.constants import Constants, Splat
 from hlo2onnx.mlir.types import element_type
-from hlo2onnx.mlir.values import defining_operation
+from hlo2onnx.mlir.values import MlirValue, defining_operation
 
 BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
 """Ops whose expressions are spelled by their plain names; all are commutative."""
@@ -37,19 +37,23 @@ Term = tuple[Hashable, tuple[int, ...]]
 """The label of an expression and the numbers of its operands."""
 
 
-class Expressions:
+class Expressions(BlockEvaluator[int]):
     """Value numbering: structurally equal expressions have equal numbers.
+
+    Args:
+        constants: Reads the constants of the program.
+        functions: The module's functions by symbol.
 
     Attributes:
         values: For each number that a value of the numbered block has, one such value.
     """
 
-    def __init__(self, em: Emitter) -> None:
-        self._em = em
+    def __init__(self, constants: Constants, functions: Mapping[str, ir.Operation]) -> None:
+        super().__init__(functions)
+        self._constants = constants
         self._numbers: dict[Term, int] = {}
         self._terms: list[Term] = []
-        self._calls: list[str] = []
-        self.values: dict[int, ir.Value] = {}
+        self.values: dict[int, MlirValue] = {}
 
     def _number(self, label: Hashable, operands: tuple[int, ...] = ()) -> int:
         term = (label, operands)
@@ -99,32 +103,35 @@ class Expressions:
 
     # -- from MLIR --------------------------------------------------------------------------------
 
-    def of_block(self, block: ir.Block, arguments: Sequence[int] | None = None) -> list[int]:
-        """The numbers of what a block returns, its own arguments first in line by default."""
-        outermost = arguments is None
-        if arguments is None:
-            arguments = [self.argument(index) for index in range(len(block.arguments))]
-        known = dict(zip(block.arguments, arguments, strict=True))
-        operations = [Op(operation.operation) for operation in block.operations]
-        for op in operations:
-            operands = [self._of_value(operand, known) for operand in op.operands]
-            known.update(zip(op.results, self._of_op(op, operands), strict=True))
-        if outermost:
-            self.values = {number: value for value, number in reversed(known.items())}
-        return [self._of_value(value, known) for value in operations[-1].operands]
+    def of_block(self, block: ir.Block) -> list[int]:
+        """The numbers of what a block returns."""
+        arguments = [self.argument(index) for index in range(len(block.arguments))]
+        results = self.block(block, arguments)
+        for value, number in zip(block.arguments, arguments, strict=True):
+            self.values[number] = value
+        return results
 
-    def _of_value(self, value: ir.Value, known: dict[ir.Value, int]) -> int:
-        if value in known:
-            return known[value]
+    def captured(self, value: MlirValue) -> int:
+        """The number of a value from outside the block."""
         operation = defining_operation(value)
         if operation is not None and operation.name == "stablehlo.constant":
-            return self._of_op(Op(operation), [])[0]
+            return self._of_constant(Op(operation))
         return self._number(("captured", value))
+
+    def results(
+        self, operation: ir.Operation, operands: list[int], known: Mapping[MlirValue, int]
+    ) -> Sequence[int]:
+        """The numbers of an op's results."""
+        numbers = self._of_op(Op(operation), operands)
+        if not self._calls:
+            for value, number in zip(operation.results, numbers, strict=True):
+                self.values.setdefault(number, value)
+        return numbers
 
     def _of_op(self, op: Op, operands: list[int]) -> Sequence[int]:
         name = op.name.removeprefix("stablehlo.")
         if name == "func.call":
-            return self._of_call(op, operands)
+            return self.call(op.operation, operands) or self._opaque(op, operands)
         if name == "constant":
             return [self._of_constant(op)]
         if name == "convert" and op.operands[0].type == op.results[0].type:
@@ -143,23 +150,12 @@ class Expressions:
         ]
 
     def _of_constant(self, op: Op) -> int:
-        content = self._em.constants.read(op.operation)
+        content = self._constants.read(op.operation)
         array = content.element if isinstance(content, Splat) else content
         if array.shape == () and array.dtype.kind != "c":
             number = int(array) if array.dtype.kind in "biu" else float(array)
             return self.constant(number, element_type(op.results[0].type))
         return self._number((op.name, op.results[0]))
-
-    def _of_call(self, op: Op, operands: list[int]) -> Sequence[int]:
-        """A call is its callee's body; one that is missing or calls itself stays opaque."""
-        symbol = op.attribute("callee")
-        function = self._em.context.functions.get(symbol)
-        if function is None or symbol in self._calls or not function.regions[0].blocks:
-            return self._opaque(op, operands)
-        self._calls.append(symbol)
-        results = self.of_block(function.regions[0].blocks[0], operands)
-        self._calls.pop()
-        return results
 
     def _opaque(self, op: Op, operands: list[int]) -> list[int]:
         return [self._number(("opaque", result), tuple(operands)) for result in op.results]

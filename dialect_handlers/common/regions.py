@@ -28,6 +28,7 @@ from hlo2onnx.ir.values import FLOATS, UNSIGNED, dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.types import element_type, parts_of
+from hlo2onnx.mlir.values import MlirValue
 
 Number = int | float | np.generic | np.ndarray
 
@@ -66,7 +67,7 @@ ARG_EXTREMES = {
 
 
 def promoted(
-    em: Emitter, operands: Sequence[ir.Value], arguments: Sequence[ir.Value]
+    em: Emitter, operands: Sequence[MlirValue], arguments: Sequence[MlirValue]
 ) -> list[Parts]:
     """Operands in the element types that the arguments of a region have."""
     return [
@@ -88,7 +89,7 @@ def recognise(em: Emitter, block: ir.Block) -> Combiner | None:
 
 def recognise_each(em: Emitter, block: ir.Block) -> list[Combiner | None]:
     """For each result k the name of the function of arguments k and n + k that it is, or None."""
-    expressions = Expressions(em)
+    expressions = Expressions(em.constants, em.context.functions)
     results = expressions.of_block(block)
     names: list[Combiner | None] = []
     for k, result in enumerate(results):
@@ -157,7 +158,7 @@ _ON_BOOLEANS: dict[Combiner, Combiner] = {
 
 def _arg_extreme(em: Emitter, block: ir.Block) -> Combiner | None:
     """The region as an argmax or argmin over (value, index) pairs."""
-    expressions = Expressions(em)
+    expressions = Expressions(em.constants, em.context.functions)
     found = tuple(expressions.of_block(block))
     node = expressions.node
     x, i, y, j = (expressions.argument(k) for k in range(4))

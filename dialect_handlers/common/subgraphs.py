@@ -15,9 +15,10 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
 from hlo2onnx.mlir.types import parts_of
+from hlo2onnx.mlir.values import MlirValue
 
 
-def inputs_for(em: Emitter, initial: ir.Value, name: str) -> Parts:
+def inputs_for(em: Emitter, initial: MlirValue, name: str) -> Parts:
     """Inputs of a subgraph for a state with this initial value, which also gives its dynamic
     extents."""
     types = parts_of(initial.type)
@@ -96,7 +97,7 @@ def loop(
     return regrouped(made, initial)
 
 
-def known_integer(em: Emitter, value: ir.Value) -> np.ndarray | None:
+def known_integer(em: Emitter, value: MlirValue) -> np.ndarray | None:
     """The content of a StableHLO value if it is an integer or boolean scalar known now."""
     parts = em.parts(value)
     if len(parts) != 1 or len(parts[0].shape or ()) or parts[0].dtype is None:
@@ -107,7 +108,7 @@ def known_integer(em: Emitter, value: ir.Value) -> np.ndarray | None:
     return content.reshape(())
 
 
-def scalar_content(em: Emitter, value: ir.Value) -> np.ndarray | Extent | None:
+def scalar_content(em: Emitter, value: MlirValue) -> np.ndarray | Extent | None:
     """The same, or the extent that an integer scalar holds."""
     known, parts = known_integer(em, value), em.parts(value)
     if known is not None or not em.has_symbols or len(parts) != 1 or shape_of(parts[0]):

@@ -15,10 +15,9 @@ from hlo2onnx.lowering.emitter import Emitter
 Start = int | oir.Value
 """A start that is known, or an i64 of shape (1,). It is inside."""
 
-SMALL_PART = 8
-"""A window of at most this part of the tensor is scattered, which copies the tensor once; a
-larger one is put between slices, which copies it twice but needs no index for each row."""
 MOST_ROWS = 1 << 12
+"""Rows of the largest window that is scattered: a limit on the size of the indices, which are
+stored in the model, and no cost."""
 
 NOT_A_ROW = (
     "each trip of a loop writes what may be less than a whole row of a buffer",
@@ -40,10 +39,14 @@ def write_window(
     if not partial:
         return update
     rows = product(sizes[: partial[-1] + 1])
-    few = at_most(product((*sizes, SMALL_PART)), product(dims))
-    if few and isinstance(rows, int) and rows <= MOST_ROWS:
+    if isinstance(rows, int) and rows <= MOST_ROWS and is_small_part(em, sizes, dims):
         return _scattered(em, x, update, starts, partial[-1] + 1)
     return _between(em, x, update, {axis: starts.get(axis, 0) for axis in partial})
+
+
+def is_small_part(em: Emitter, sizes: Sequence[Dim], dims: Sequence[Dim]) -> bool:
+    """Whether the target scatters a window of these sizes into a tensor."""
+    return at_most(product((*sizes, int(em.costs.scattered_part))), product(dims))
 
 
 def read_window(

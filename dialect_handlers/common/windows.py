@@ -32,7 +32,8 @@ from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
 SHORT = 4
-"""Windows up to this length are combined element by element, whatever else could be done."""
+"""Windows up to this length are always combined element by element: no other way has fewer nodes.
+This is no cost."""
 
 
 class Prefix(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import onnx_ir as oir
-from jaxlib.mlir import ir
 
 from dialect_handlers.common.sort.sort import sort_by_region
 from dialect_handlers.common.sort.top_k import largest_of
@@ -16,6 +15,7 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import handles_call
 from hlo2onnx.lowering.shape_arithmetic import dims_of
+from hlo2onnx.mlir.values import MlirValue
 
 _STABLE = {"is_stable": "equal elements always come in the order of their indices"}
 
@@ -68,7 +68,7 @@ def dynamic_approx_top_k(
 
 
 def _first_of(
-    em: Emitter, values: Sequence[ir.Value], comparator: str, axis: int, k: Dim
+    em: Emitter, values: Sequence[MlirValue], comparator: str, axis: int, k: Dim
 ) -> list[Parts]:
     block = em.context.functions[comparator].regions[0].blocks[0]
     return sort_by_region(em, block, values[: len(values) // 2], axis, k)

@@ -21,9 +21,6 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 
-FEW_ELEMENTS = 1 << 12
-"""So many elements are copied in less time than another node takes."""
-
 
 @handles("stablehlo.dynamic_slice", form="parts")
 def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Value:
@@ -40,7 +37,7 @@ def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Val
     moving = [axis for axis in known if axis not in still]
     if not moving:
         return x
-    if all(slice_sizes[axis] == 1 for axis in moving) and _picks_few(x, moving):
+    if all(slice_sizes[axis] == 1 for axis in moving) and _picks_few(em, x, moving):
         picked = _picked(
             em, x, {axis: row_index(em, starts[axis], limits[axis]) for axis in moving}
         )
@@ -50,12 +47,12 @@ def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Val
     return window(em, x, moving, clamped(em, joined, [limits[axis] for axis in moving]), sizes)
 
 
-def _picks_few(x: oir.Value, axes: Sequence[int]) -> bool:
+def _picks_few(em: Emitter, x: oir.Value, axes: Sequence[int]) -> bool:
     """Whether Gathers along these axes, one behind the other, are cheap."""
     dims = static_shape(x)
     if len(axes) == 1 or dims is None:
         return len(axes) == 1
-    return math.prod(dims) <= FEW_ELEMENTS * max(dims[axis] for axis in axes)
+    return math.prod(dims) <= em.costs.gathered_elements * max(dims[axis] for axis in axes)
 
 
 def _picked(em: Emitter, x: oir.Value, rows: Mapping[int, oir.Value]) -> oir.Value:

@@ -23,7 +23,7 @@ from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 
 LONGEST_UNROLLED = 64
-"""Elements of the largest window that needs no Loop."""
+"""Elements of the largest window without a Loop: a limit on the number of nodes, no cost."""
 
 
 @handles("stablehlo.select_and_scatter", form="real")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jaxlib.mlir import ir
+
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -18,7 +20,7 @@ def tuple_(em: Emitter, op: Op) -> list[Parts]:
 @handles("stablehlo.get_tuple_element", form="any")
 def get_tuple_element(em: Emitter, op: Op, *, index: int) -> list[Parts]:
     """get_tuple_element(x) -> the parts of member `index`."""
-    members = op.operands[0].type
+    members = ir.TupleType(op.operands[0].type)
     first = sum(len(parts_of(members.get_type(member))) for member in range(index))
     return [em.parts(op.operands[0])[first : first + len(parts_of(op.results[0].type))]]
 

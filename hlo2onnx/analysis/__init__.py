@@ -1,1 +1,1 @@
-"""Read-only facts about values. Handlers and rules ask here; nobody re-derives them."""
+"""Read-only facts about values. Handlers and rules ask here and derive none themselves."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.values import present
 from hlo2onnx.rewrite.licm import is_repeatable
 
 _OF_SHAPES = frozenset({"Shape", "Size"})
-"""Operators that tell the same of all inputs of the same shapes."""
+"""Operators whose result depends on shapes only."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class Dependence:
         self._fixed: set[oir.Value] = set()
 
     def is_fixed(self, values: Iterable[oir.Value]) -> bool:
-        """Whether the values are the same in every run of inputs of the same shapes: neither an
-        input of the model nor a random operator has a part in them."""
+        """Whether the values are the same in every run with inputs of the same shapes: they depend
+        on no input of the model and on no random operator."""
         seen, pending = set(), list(values)
         while pending:
             value = pending.pop()
@@ -65,9 +66,9 @@ class Dependence:
         return True
 
     def repeats(self, draws: Sequence[Draw]) -> bool:
-        """Whether results of the model are made of random bits that are the same in every run.
+        """Whether results of the model depend on random bits that are the same in every run.
 
-        Bits that only make keys are none of these: what matters is what is drawn with the keys.
+        Bits that only make keys do not count. The bits drawn with these keys do.
         """
         keys = {key for draw in draws for key in draw.keys}
         fixed = [draw for draw in draws if self.is_fixed((*draw.keys, *draw.counters))]
@@ -75,7 +76,7 @@ class Dependence:
         return any(not used.isdisjoint(draw.results) for draw in fixed)
 
     def _used(self, without: AbstractSet[oir.Value]) -> set[oir.Value]:
-        """What results of the model are computed from, other than through these values."""
+        """The values that results of the model depend on by paths without these values."""
         seen: set[oir.Value] = set()
         pending = [value for value in self._results if value not in without]
         while pending:
@@ -95,42 +96,38 @@ class Dependence:
             return []
         bodies = subgraphs(node)
         if not bodies:
-            return _present(node.inputs)
+            return present(node.inputs)
         assert index is not None
         if node.op_type == "If":
-            return [*_present(node.inputs), *(branch.outputs[index] for branch in bodies)]
+            return [*present(node.inputs), *(branch.outputs[index] for branch in bodies)]
         return _of_loop_output(node, index)
 
 
 def _of_loop_output(node: oir.Node, index: int) -> list[oir.Value]:
-    """What an output of a Loop or Scan comes from: what its body gives, the state it starts with
-    and what tells the number of trips."""
+    """The sources of an output of a Loop or Scan: the body's result, the initial state and the
+    values that determine the number of trips."""
     controls, states, results = _layout(node)
     body = node.attributes["body"].as_graph()
     start = node.inputs[controls + index] if index < states else None
-    return _present(
+    return present(
         [*node.inputs[:controls], start, *body.outputs[:results], body.outputs[results + index]]
     )
 
 
 def _of_body_input(node: oir.Node, index: int) -> list[oir.Value]:
-    """What an input of the body of a Loop or Scan comes from; nothing for the trip's number."""
+    """The sources of an input of the body of a Loop or Scan; none for the iteration number."""
     controls, states, results = _layout(node)
     state = index - controls
     if state < 0:
         return []
     body = node.attributes["body"].as_graph()
     again = body.outputs[results + state] if state < states else None
-    return _present([node.inputs[index], again])
+    return present([node.inputs[index], again])
 
 
 def _layout(node: oir.Node) -> tuple[int, int, int]:
-    """How many inputs of a Loop or Scan come before the states, how many states there are, and how
-    many outputs of the body come before theirs."""
+    """The number of inputs of a Loop or Scan before the states, of states, and of outputs of the
+    body before the states."""
     if node.op_type == "Loop":
         return 2, len(node.inputs) - 2, 1
     return 0, len(node.inputs) - node.attributes["num_scan_inputs"].as_int(), 0
-
-
-def _present(values: Sequence[oir.Value | None]) -> list[oir.Value]:
-    return [value for value in values if value is not None]

@@ -1,10 +1,11 @@
-"""Integer arithmetic on numbers and expressions of extents, as programs do it.
+"""Integer arithmetic of programs on numbers and on expressions of extents.
 
-An item is an int, a bool or a SymPy expression; what cannot be said is None.
+An item is an int, a bool or a SymPy expression; None is an unknown result.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,15 +18,18 @@ from hlo2onnx.ir.dims import Counter, is_nonnegative
 Item = Any
 """An int, a bool or a SymPy expression."""
 
+Function = Callable[..., Item | None]
+"""A function of items; None where its result is unknown."""
+
 _LEAST_BITS = 32
-"""Integers of so many bits hold extents, and what is a little more or less."""
+"""Integers of at least this many bits hold extents plus or minus `_LITTLE`."""
 
 _LITTLE = 1 << 16
 
 
 def fits(items: Iterable[Item], dtype: oir.DataType) -> bool:
-    """Whether these are numbers of the type: sums of booleans are none; and where an extent
-    is multiplied, or a counter of trips, it might be too large."""
+    """Whether these are values of the type. Sums of booleans are not. A multiple of a trip counter
+    may be too large."""
     if dtype == oir.DataType.BOOL:
         return all(isinstance(item, bool) for item in items)
     low, high = range_of_type(dtype)
@@ -41,7 +45,7 @@ def fits(items: Iterable[Item], dtype: oir.DataType) -> bool:
 
 
 def _is_near_an_extent(formula: Item) -> bool:
-    """Whether it is a sum of at most a few symbols and a small number."""
+    """Whether it is a sum of plain symbols and a small number."""
     constant, rest = formula.as_coeff_Add()
     terms = sympy.Add.make_args(rest)
     return abs(constant) <= _LITTLE and all(
@@ -50,7 +54,7 @@ def _is_near_an_extent(formula: Item) -> bool:
 
 
 def plain(item: Item) -> Item:
-    """A Python number where an expression is one."""
+    """The item, as a Python number if the expression is a number."""
     if isinstance(item, sympy.Basic):
         expanded = sympy.expand(item)
         return int(expanded) if expanded.is_Integer else expanded
@@ -61,15 +65,19 @@ def _number(item: Item) -> Item:
     return sympy.sympify(int(item) if isinstance(item, bool) else item)
 
 
-def _divide(x: Item, y: Item) -> Item | None:
-    # Truncation is floor where nothing is negative.
-    x, y = sympy.sympify(x), sympy.sympify(y)
-    return sympy.floor(x / y) if x.is_nonnegative and y.is_positive else None
+def _of_naturals(function: Function) -> Function:
+    """A function of x >= 0 and y > 0, for which truncation is floor; None of other items."""
+
+    def apply(x: Item, y: Item) -> Item | None:
+        x, y = sympy.sympify(x), sympy.sympify(y)
+        return function(x, y) if x.is_nonnegative and y.is_positive else None
+
+    return apply
 
 
-def _remainder(x: Item, y: Item) -> Item | None:
-    x, y = sympy.sympify(x), sympy.sympify(y)
-    return sympy.Mod(x, y) if x.is_nonnegative and y.is_positive else None
+def _of_numbers(function: Function) -> Function:
+    """A function of numbers; None of expressions."""
+    return lambda x, y: function(x, y) if isinstance(x, int) and isinstance(y, int) else None
 
 
 def _sign(x: Item) -> Item | None:
@@ -92,16 +100,6 @@ def _equal(x: Item, y: Item) -> bool | None:
     return False if apart else None
 
 
-COMPARISONS: Mapping[str, Callable[[Item, Item], bool | None]] = {
-    "EQ": _equal,
-    "NE": lambda x, y: _not(_equal(x, y)),
-    "GE": _at_least,
-    "GT": lambda x, y: _not(_at_least(y, x)),
-    "LE": lambda x, y: _at_least(y, x),
-    "LT": lambda x, y: _not(_at_least(x, y)),
-}
-
-
 def _not(verdict: bool | None) -> bool | None:
     return None if verdict is None else not verdict
 
@@ -118,28 +116,26 @@ def _less(x: Item, y: Item) -> Item:
     return x if is_nonnegative(_number(y) - _number(x)) else sympy.Min(x, y)
 
 
-def _both(x: Item, y: Item) -> Item | None:
-    return x & y if isinstance(x, int) and isinstance(y, int) else None
-
-
-def _either(x: Item, y: Item) -> Item | None:
-    return x | y if isinstance(x, int) and isinstance(y, int) else None
-
-
-ARITHMETIC: Mapping[str, Callable[..., Item | None]] = {
-    "add": lambda x, y: x + y,
-    "subtract": lambda x, y: x - y,
-    "multiply": lambda x, y: x * y,
-    "negate": lambda x: -x,
+FORMULAS: Mapping[str, Function] = {
+    "add": operator.add,
+    "and": _of_numbers(operator.and_),
+    "clamp": lambda low, x, high: _less(_greater(low, x), high),
+    "convert": lambda x: int(x) if isinstance(x, bool) else x,
+    "divide": _of_naturals(lambda x, y: sympy.floor(x / y)),
     "maximum": _greater,
     "minimum": _less,
-    "clamp": lambda low, x, high: _less(_greater(low, x), high),
-    "divide": _divide,
-    "remainder": _remainder,
-    "sign": _sign,
-    "convert": lambda x: int(x) if isinstance(x, bool) else x,
-    "and": _both,
-    "or": _either,
+    "multiply": operator.mul,
+    "negate": operator.neg,
+    "or": _of_numbers(operator.or_),
+    "remainder": _of_naturals(sympy.Mod),
     "select": lambda p, x, y: x if p else y,
+    "sign": _sign,
+    "subtract": operator.sub,
+    "compare EQ": _equal,
+    "compare GE": _at_least,
+    "compare GT": lambda x, y: _not(_at_least(y, x)),
+    "compare LE": lambda x, y: _at_least(y, x),
+    "compare LT": lambda x, y: _not(_at_least(x, y)),
+    "compare NE": lambda x, y: _not(_equal(x, y)),
 }
-"""What ops of StableHLO, by name, make of items."""
+"""Results of StableHLO's ops on items, by their names in `hlo2onnx.analysis.block_evaluator`."""

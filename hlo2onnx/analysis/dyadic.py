@@ -1,4 +1,5 @@
-"""Floats that are integers times a power of two, on which sums and such products are exact."""
+"""Floats that are integers times a power of two. Their sums and products with powers of two are
+exact."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import Range
+from hlo2onnx.analysis.ranges import RangeOf
 from hlo2onnx.ir.values import INTEGERS, dtype_of
 
 _IEEE = frozenset(
@@ -27,17 +28,16 @@ class Steps(NamedTuple):
 
 
 Constant = Callable[[oir.Value], np.ndarray | None]
-IntRangeOf = Callable[[oir.Value], Range | None]
 StepsOf = Callable[[oir.Value], Steps | None]
 
 
 def steps_of(
-    value: oir.Value, constant: Constant, int_range: IntRangeOf, steps: StepsOf
+    value: oir.Value, constant: Constant, int_range: RangeOf, steps: StepsOf
 ) -> Steps | None:
-    """The steps that the elements of a float value are in; None if they follow from nothing.
+    """The steps of the elements of a float value; None if they are unknown.
 
-    What is looked through is how programs make numbers of random bits: integers converted,
-    multiplied by powers of two, and moved by a constant.
+    It follows the ops with which programs make floats of random bits: conversion of integers,
+    products with powers of two, and sums with a constant.
     """
     node, dtype = value.producer(), dtype_of(value)
     if node is None or dtype not in _IEEE:
@@ -56,7 +56,7 @@ def steps_of(
 
 
 def with_number(node: oir.Node, constant: Constant) -> tuple[oir.Value, float] | None:
-    """x and c of a node x + c or x * c, c being one finite number; x - c counts as x + -c."""
+    """x and c of a node x + c or x * c, where c is one finite number; x - c counts as x + -c."""
     first, second = node.inputs
     assert first is not None and second is not None
     pairs = [(first, second)] if node.op_type == "Sub" else [(first, second), (second, first)]
@@ -68,7 +68,7 @@ def with_number(node: oir.Node, constant: Constant) -> tuple[oir.Value, float] |
     return None
 
 
-def _of_integers(x: oir.Value | None, int_range: IntRangeOf) -> Steps | None:
+def _of_integers(x: oir.Value | None, int_range: RangeOf) -> Steps | None:
     if x is None or dtype_of(x) not in INTEGERS:
         return None
     known = int_range(x)
@@ -81,7 +81,7 @@ def _scaled(steps: Steps, factor: float) -> Steps | None:
 
 
 def moved(steps: Steps, offset: float) -> Steps | None:
-    """The steps after an exact addition; None if the offset is none of them."""
+    """The steps after an exact addition; None if the offset is not a multiple of the unit."""
     count = offset / steps.unit
     if not math.isfinite(count) or not count.is_integer():
         return None

@@ -1,23 +1,32 @@
 """Proven facts about ONNX values, computed on demand and remembered.
 
-The facts hang on ONNX values, not on StableHLO ones: a function translated in two places has
-facts for each place, and raising rules ask the same questions as handlers.
+Facts belong to ONNX values, not to StableHLO values: a function translated in two places has facts
+for each place, and raising rules ask the same questions as handlers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.constant_elements import known_elements
 from hlo2onnx.analysis.dyadic import Steps, steps_of
-from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange, float_range_of_node
+from hlo2onnx.analysis.evaluator import known_elements
+from hlo2onnx.analysis.float_ranges import (
+    ANYTHING,
+    FloatRange,
+    float_range_of_node,
+    range_of_numbers,
+)
 from hlo2onnx.analysis.memoize import Memo
 from hlo2onnx.analysis.ranges import RANGE, Range, decided, range_of_node, range_of_type
 from hlo2onnx.analysis.uniqueness import distinct_rows
-from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of
+from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of, present
+
+_T = TypeVar("_T")
 
 _MOVES_DATA = frozenset(
     {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",
@@ -42,7 +51,7 @@ _FOLD_LIMIT = 1 << 16
 
 
 class Facts:
-    """Answers questions about values; every answer is a proof, "don't know" is None or False."""
+    """Answers questions about values. Every answer is proven; None or False means unknown."""
 
     def __init__(self) -> None:
         self._memo = Memo()
@@ -71,7 +80,7 @@ class Facts:
 
     def elements(self, value: oir.Value) -> np.ndarray | None:
         """The elements of a small integer or boolean value, in its shape, if they follow from
-        constants: by more than the data movement that `constant` looks through."""
+        constants. Unlike `constant` it also evaluates arithmetic."""
         return known_elements(value)
 
     def distinct_rows(self, value: oir.Value) -> bool:
@@ -81,23 +90,24 @@ class Facts:
     def int_range(self, value: oir.Value) -> Range | None:
         """Inclusive bounds of an integer value's elements; None for other types.
 
-        Never wider than the type; arithmetic that might wrap gives the type's own range.
+        They are never wider than the type. Arithmetic that might wrap gives the range of the type.
         """
         if dtype_of(value) not in INTEGERS:
             return None
         return self._memo.ask(self._ranges, value, self._int_range)
 
     def truth(self, value: oir.Value) -> bool | None:
-        """What all elements of a boolean value are, as constants or the ranges of integers tell;
-        None where that is not known, or where they differ."""
+        """The one value of all elements of a boolean value, from constants and ranges of integers;
+        None if it is unknown or they differ."""
         return self._memo.ask(self._truths, value, self._truth)
 
     def float_range(self, value: oir.Value) -> FloatRange:
-        """Inclusive bounds of those elements of a float value that are not NaN."""
+        """Inclusive bounds of the elements of a float value that are not NaN."""
         return self._memo.ask(self._float_ranges, value, self._float_range)
 
     def steps(self, value: oir.Value) -> Steps | None:
-        """The integers and the power of two that a float value's elements are exact products of."""
+        """The integers and the power of two whose exact products the elements of a float value
+        are."""
         return self._memo.ask(self._steps, value, self._steps_of)
 
     def nan_free(self, value: oir.Value) -> bool:
@@ -107,7 +117,7 @@ class Facts:
         return self._memo.ask(self._nan_free, value, self._is_nan_free)
 
     def above_minus_infinity(self, value: oir.Value) -> bool:
-        """Whether no element can be -inf, whatever the inputs are; NaN may come."""
+        """Whether no element can be -inf, whatever the inputs are. NaN is possible."""
         if dtype_of(value) not in FLOATS:
             return True
         return self._memo.ask(self._above_minus_infinity, value, self._is_above_minus_infinity)
@@ -119,7 +129,7 @@ class Facts:
         node = value.producer()
         if node is None or dtype_of(value) != oir.DataType.BOOL:
             return None
-        inputs = [x for x in node.inputs if x is not None]
+        inputs = present(node.inputs)
         if node.op_type in _MOVES_DATA:
             return self.truth(inputs[0])
         if node.op_type == "Not":
@@ -139,52 +149,69 @@ class Facts:
     def _steps_of(self, value: oir.Value) -> Steps | None:
         return steps_of(value, self.constant, self.int_range, self.steps)
 
+    def _follow(
+        self,
+        value: oir.Value,
+        ask: Callable[[oir.Value], _T],
+        unknown: _T,
+        of_constant: Callable[[np.ndarray], _T],
+        of_node: Callable[[oir.Node, list[oir.Value]], _T],
+    ) -> _T:
+        """Answers a question about the elements of a value that does not depend on their order.
+
+        Args:
+            ask: Asks the question about another value.
+            unknown: The answer where nothing is proven.
+            of_constant: The answer for a constant.
+            of_node: The answer for the output of a node that does more than move data, from the
+                node and its operands.
+        """
+        array = const_of(value)
+        if array is not None:
+            return of_constant(array) if array.size <= _FOLD_LIMIT else unknown
+        node = value.producer()
+        if node is None:
+            return unknown
+        inputs = present(node.inputs)
+        return ask(inputs[0]) if node.op_type in _MOVES_DATA else of_node(node, inputs)
+
     def _int_range(self, value: oir.Value) -> Range | None:
         told: Range | None = value.meta.get(RANGE)
         if told is not None:
             return told
-        array = const_of(value)
-        if array is not None:
-            if not 0 < array.size <= _FOLD_LIMIT:
-                return range_of_type(dtype_of(value))
-            return Range(int(array.min()), int(array.max()))
-        node = value.producer()
-        if node is None:
-            return range_of_type(dtype_of(value))
-        if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
-            return self.int_range(node.inputs[0])
-        return range_of_node(node, value, self.int_range)
+        unknown: Range | None = range_of_type(dtype_of(value))
+        return self._follow(
+            value,
+            self.int_range,
+            unknown,
+            lambda array: Range(int(array.min()), int(array.max())) if array.size else unknown,
+            lambda node, _: range_of_node(node, value, self.int_range),
+        )
 
     def _float_range(self, value: oir.Value) -> FloatRange:
-        array = const_of(value)
-        if array is not None:
-            if array.size > _FOLD_LIMIT:
-                return ANYTHING
-            numbers = array.astype(np.float64)
-            numbers = numbers[~np.isnan(numbers)]
-            if not numbers.size:
-                return ANYTHING
-            return FloatRange(float(numbers.min()), float(numbers.max()))
-        node = value.producer()
-        if node is None:
-            return ANYTHING
-        if node.op_type in _MOVES_DATA and node.inputs[0] is not None:
-            return self.float_range(node.inputs[0])
-        return float_range_of_node(node, dtype_of(value), self.int_range, self.float_range)
+        dtype = dtype_of(value)
+        return self._follow(
+            value,
+            self.float_range,
+            ANYTHING,
+            range_of_numbers,
+            lambda node, _: float_range_of_node(node, dtype, self.int_range, self.float_range),
+        )
 
     def _is_nan_free(self, value: oir.Value) -> bool:
-        array = const_of(value)
-        if array is not None:
-            return array.size <= _FOLD_LIMIT and not np.isnan(array.astype(np.float64)).any()
-        node = value.producer()
-        if node is None:
-            return False
-        inputs = [x for x in node.inputs if x is not None]
-        if node.op_type in _MOVES_DATA:
-            return self.nan_free(inputs[0])
+        return self._follow(
+            value,
+            self.nan_free,
+            False,
+            lambda array: not np.isnan(array.astype(np.float64)).any(),
+            self._makes_no_nan,
+        )
+
+    def _makes_no_nan(self, node: oir.Node, inputs: list[oir.Value]) -> bool:
         if node.op_type == "Cast":
-            if dtype_of(value) in FLOATS and dtype_of(value) not in _WITH_INFINITY:
-                return False  # what is beyond the range of such a type becomes NaN
+            dtype = dtype_of(node.outputs[0])
+            if dtype in FLOATS and dtype not in _WITH_INFINITY:
+                return False  # numbers beyond the range of such a type become NaN
             return dtype_of(inputs[0]) not in FLOATS or self.nan_free(inputs[0])
         if node.op_type in _KEEPS_NUMBERS:
             return all(map(self.nan_free, inputs))
@@ -201,15 +228,15 @@ class Facts:
         return -math.inf < bounds.low and bounds.high < math.inf
 
     def _is_above_minus_infinity(self, value: oir.Value) -> bool:
-        array = const_of(value)
-        if array is not None:
-            return array.size <= _FOLD_LIMIT and not np.isneginf(array.astype(np.float64)).any()
-        node = value.producer()
-        if node is None:
-            return False
-        inputs = [x for x in node.inputs if x is not None]
-        if node.op_type in _MOVES_DATA:
-            return self.above_minus_infinity(inputs[0])
+        return self._follow(
+            value,
+            self.above_minus_infinity,
+            False,
+            lambda array: not np.isneginf(array.astype(np.float64)).any(),
+            self._makes_no_minus_infinity,
+        )
+
+    def _makes_no_minus_infinity(self, node: oir.Node, inputs: list[oir.Value]) -> bool:
         if node.op_type == "Cast":
             return dtype_of(inputs[0]) in UNSIGNED or dtype_of(inputs[0]) == oir.DataType.BOOL
         if node.op_type == "Max":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import Range
-from hlo2onnx.ir.values import FLOATS, dtype_of
+from hlo2onnx.analysis.ranges import MONOTONIC, RangeOf, corners, magnitudes, union
+from hlo2onnx.ir.values import FLOATS, dtype_of, present
 
 
 class FloatRange(NamedTuple):
@@ -24,7 +23,6 @@ class FloatRange(NamedTuple):
 
 ANYTHING = FloatRange(-math.inf, math.inf)
 
-IntRangeOf = Callable[[oir.Value], Range | None]
 FloatRangeOf = Callable[[oir.Value], FloatRange]
 
 _BOUNDED = {
@@ -37,83 +35,56 @@ _BOUNDED = {
     "Exp": FloatRange(0.0, math.inf),
     "Sqrt": FloatRange(0.0, math.inf),
 }
-_ARITHMETIC: dict[str, Callable[[np.generic, np.generic], np.generic]] = {
-    "Add": operator.add,
-    "Mul": operator.mul,
-    "Sub": operator.sub,
-}
-_MONOTONIC: dict[str, Callable[[float], float]] = {
-    "Floor": np.floor,
-    "Ceil": np.ceil,
-    "Round": np.round,
-    "Relu": lambda x: max(x, 0.0),
-}
+
+
+def range_of_numbers(array: np.ndarray) -> FloatRange:
+    """Bounds of the elements that are not NaN."""
+    numbers = array.astype(np.float64)
+    numbers = numbers[~np.isnan(numbers)]
+    if not numbers.size:
+        return ANYTHING
+    return FloatRange(float(numbers.min()), float(numbers.max()))
 
 
 def float_range_of_node(
-    node: oir.Node, dtype: oir.DataType, int_range: IntRangeOf, float_range: FloatRangeOf
+    node: oir.Node, dtype: oir.DataType, int_range: RangeOf, float_range: FloatRangeOf
 ) -> FloatRange:
-    """Bounds of a float node's output; `ANYTHING` where nothing better is proven."""
-    inputs = [x for x in node.inputs if x is not None]
+    """Bounds of a float node's output, `ANYTHING` where nothing better is proven."""
+    inputs = present(node.inputs)
     if node.op_type in _BOUNDED:
         return _BOUNDED[node.op_type]
     if node.op_type == "Cast":
         return _cast_range(inputs[0], dtype, int_range, float_range)
-    if node.op_type in _MONOTONIC:
-        return _each(float_range(inputs[0]), _MONOTONIC[node.op_type])
     if node.op_type == "Abs":
-        low, high = float_range(inputs[0])
-        return FloatRange(max(low, -high, 0.0), max(-low, high))
+        return FloatRange(*map(float, magnitudes(*float_range(inputs[0]))))
     if node.op_type in ("Where", "Concat"):
-        return _union([float_range(x) for x in inputs[node.op_type == "Where" :]])
-    if node.op_type in ("Max", "Min", "Clip"):
-        return _extreme(node, float_range)
-    if node.op_type in _ARITHMETIC and dtype.bitwidth >= 16:
-        return _corners(_ARITHMETIC[node.op_type], dtype, [float_range(x) for x in inputs])
-    return ANYTHING
-
-
-def _corners(
-    function: Callable[[np.generic, np.generic], np.generic],
-    dtype: oir.DataType,
-    ranges: Sequence[FloatRange],
-) -> FloatRange:
-    """Bounds of a function that is monotonic in either operand, as its rounding is; runtimes may
-    flush what is below the normal numbers."""
-    of_type = dtype.numpy().type
-    with np.errstate(all="ignore"):
-        corners = [float(function(of_type(a), of_type(b))) for a in ranges[0] for b in ranges[1]]
-    if any(map(math.isnan, corners)):
+        return FloatRange(*union([float_range(x) for x in inputs[node.op_type == "Where" :]]))
+    if node.op_type not in MONOTONIC or (node.op_type in _ROUNDING and dtype.bitwidth < 16):
         return ANYTHING
-    low, high = min(corners), max(corners)
+    return _monotonic(node.op_type, dtype, [float_range(x) for x in inputs])
+
+
+_ROUNDING = frozenset({"Add", "Mul", "Sub"})
+
+
+def _monotonic(op_type: str, dtype: oir.DataType, ranges: Sequence[FloatRange]) -> FloatRange:
+    """Bounds of an operator of `MONOTONIC`. Rounding is monotonic, too. Runtimes may flush results
+    below the normal numbers."""
+    of_type = dtype.numpy().type if op_type in _ROUNDING else float
+    with np.errstate(all="ignore"):
+        found = corners(op_type, [[of_type(bound) for bound in bounds] for bounds in ranges])
+    bounds = [float(item) for item in found or [math.nan]]
+    if any(map(math.isnan, bounds)):
+        return ANYTHING
+    low, high = min(bounds), max(bounds)
     least = float(ml_dtypes.finfo(dtype.numpy()).smallest_normal)
     return FloatRange(0.0 if 0 < low < least else low, 0.0 if -least < high < 0 else high)
 
 
-def _each(bounds: FloatRange, function: Callable[[float], float]) -> FloatRange:
-    return FloatRange(float(function(bounds.low)), float(function(bounds.high)))
-
-
-def _union(ranges: Sequence[FloatRange]) -> FloatRange:
-    return FloatRange(min(r.low for r in ranges), max(r.high for r in ranges))
-
-
-def _extreme(node: oir.Node, float_range: FloatRangeOf) -> FloatRange:
-    if node.op_type == "Clip" and (len(node.inputs) < 3 or None in node.inputs):
-        return ANYTHING
-    ranges = [float_range(x) for x in node.inputs if x is not None]
-    if node.op_type == "Max":
-        return FloatRange(max(r.low for r in ranges), max(r.high for r in ranges))
-    if node.op_type == "Min":
-        return FloatRange(min(r.low for r in ranges), min(r.high for r in ranges))
-    x, least, most = ranges
-    return FloatRange(min(max(x.low, least.low), most.low), min(max(x.high, least.high), most.high))
-
-
 def _cast_range(
-    x: oir.Value, dtype: oir.DataType, int_range: IntRangeOf, float_range: FloatRangeOf
+    x: oir.Value, dtype: oir.DataType, int_range: RangeOf, float_range: FloatRangeOf
 ) -> FloatRange:
-    """Bounds after a rounding, which keeps the order."""
+    """Bounds after a Cast, which keeps the order."""
     if dtype_of(x) == oir.DataType.BOOL:
         return FloatRange(0.0, 1.0)
     if dtype.bitwidth < 16:  # saturates or overflows in its own way
@@ -126,4 +97,4 @@ def _cast_range(
             return ANYTHING
         bounds = FloatRange(float(known.low), float(known.high))
     with np.errstate(over="ignore"):
-        return _each(bounds, lambda item: float(np.float64(item).astype(dtype.numpy())))
+        return FloatRange(*(float(np.float64(item).astype(dtype.numpy())) for item in bounds))

@@ -1,25 +1,30 @@
-"""Running the regions of a loop on symbols."""
+"""Evaluation of the regions of a loop on symbols."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
-from hlo2onnx.analysis.dim_arithmetic import ARITHMETIC, COMPARISONS, Item, fits, plain
-from hlo2onnx.errors import InternalError
+from hlo2onnx.analysis.block_evaluator import (
+    COMPARE,
+    TERMINATORS,
+    BlockEvaluator,
+    name_of,
+    number,
+)
+from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Item, fits, plain
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import ELEMENT_TYPES, element_type, is_tensor, shape_of
-
-TERMINATORS = frozenset({"func.return", "stablehlo.return"})
+from hlo2onnx.mlir.values import MlirValue
 
 
 @dataclass(frozen=True)
 class Argument:
-    """State `index`, as it was at the start of the trip."""
+    """State `index` at the start of the trip."""
 
     index: int
 
@@ -36,7 +41,7 @@ class Step:
 class Outer:
     """A value from outside the loop."""
 
-    value: Any
+    value: MlirValue
 
 
 @dataclass(frozen=True)
@@ -64,38 +69,20 @@ class Extent:
 
 @dataclass(frozen=True, eq=False)
 class Write:
-    """State `index` with one row along the leading axis written, which one in every trip."""
+    """State `index` with one row along the leading axis written."""
 
     index: int
     rows: np.ndarray | Extent
 
 
 Symbol = Argument | Step | Outer | Comparison | Conjunction | Write | Extent | np.ndarray | None
-"""An array is an integer or boolean scalar known now, or for every trip; None is anything."""
+"""An array is an integer or boolean scalar known now, or one for every trip. None is unknown."""
 
 _RESHAPES = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
-"""What gives one element unchanged where the result is one element, too."""
-_COMPARE: Mapping[str, Callable[..., Any]] = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "LT": np.less,
-    "LE": np.less_equal,
-    "GT": np.greater,
-    "GE": np.greater_equal,
-}
-_ARITHMETIC: Mapping[str, Callable[..., Any]] = {
-    "stablehlo.add": np.add,
-    "stablehlo.subtract": np.subtract,
-    "stablehlo.multiply": np.multiply,
-    "stablehlo.negate": np.negative,
-    "stablehlo.maximum": np.maximum,
-    "stablehlo.minimum": np.minimum,
-    "stablehlo.select": np.where,
-    "stablehlo.clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
-}
+"""Ops that keep one element where the result is one element, too."""
 
 
-class SymbolicRun:
+class SymbolicRun(BlockEvaluator[Symbol]):
     """One run of a region.
 
     Args:
@@ -104,48 +91,39 @@ class SymbolicRun:
             from shapes.
 
     Attributes:
-        read: The states that something reads, other than the one write of a row.
+        read: The states that something other than the one write of a row reads.
     """
 
     def __init__(
-        self, functions: Mapping[str, Any], known: Callable[[Any], np.ndarray | Extent | None]
+        self,
+        functions: Mapping[str, ir.Operation],
+        known: Callable[[MlirValue], np.ndarray | Extent | None],
     ) -> None:
+        super().__init__(functions)
         self.read: set[int] = set()
-        self._functions = functions
         self._known = known
         self._written: set[int] = set()
-        self._calls: list[str] = []
 
-    def block(self, block: Any, arguments: Sequence[Symbol]) -> list[Symbol]:
-        """Runs a block; returns what its terminator returns."""
-        symbols = dict(zip(block.arguments, arguments, strict=True))
-        for operation in block.operations:
-            operation = operation.operation
-            operands = [self._symbol(symbols, value) for value in operation.operands]
-            if operation.name in TERMINATORS:
-                return self._returned(operands)
-            results = self._apply(operation, operands)
-            if results is None:
-                self._read_by(operands)
-                self._read_within(operation, symbols)
-                results = [None] * len(operation.results)
-            symbols.update(zip(operation.results, results, strict=True))
-        raise InternalError("a block without terminator")
-
-    def _symbol(self, symbols: Mapping[Any, Symbol], value: Any) -> Symbol:
-        if value in symbols:
-            return symbols[value]
+    def captured(self, value: MlirValue) -> Symbol:
+        """The content of a value from outside the loop, or the value itself."""
         known = self._known(value)
         return Outer(value) if known is None else known
 
-    def _returned(self, symbols: list[Symbol]) -> list[Symbol]:
-        """What is returned twice is read by whoever takes the second."""
-        seen: set[int] = set()
-        for symbol in symbols:
-            if isinstance(symbol, Write):
-                if symbol.index in seen:
-                    self.read.add(symbol.index)
-                seen.add(symbol.index)
+    def results(
+        self, operation: ir.Operation, operands: list[Symbol], known: Mapping[MlirValue, Symbol]
+    ) -> Sequence[Symbol]:
+        """The results of an op; marks the states that an unknown op reads."""
+        results = self._apply(operation, operands)
+        if results is not None:
+            return results
+        self._read_by(operands)
+        self._read_within(operation, known)
+        return [None] * len(operation.results)
+
+    def returned(self, symbols: list[Symbol]) -> list[Symbol]:
+        """The symbols. A second copy of a written state reads it."""
+        written = [symbol.index for symbol in symbols if isinstance(symbol, Write)]
+        self.read |= {index for index in written if written.count(index) > 1}
         return symbols
 
     def _read_by(self, symbols: Sequence[Symbol]) -> None:
@@ -153,23 +131,23 @@ class SymbolicRun:
             if isinstance(symbol, Argument | Write):
                 self.read.add(symbol.index)
 
-    def _read_within(self, operation: Any, symbols: Mapping[Any, Symbol]) -> None:
+    def _read_within(self, operation: ir.Operation, symbols: Mapping[MlirValue, Symbol]) -> None:
         """Marks what the op's regions capture."""
         for region in operation.regions:
             for block in region.blocks:
-                for inner in block.operations:
-                    inner = inner.operation
+                for view in block.operations:
+                    inner = view.operation
                     captured = [symbols[value] for value in inner.operands if value in symbols]
                     self._read_by(captured)
                     self._read_within(inner, symbols)
 
     # -- ops ----------------------------------------------------------------------------------
 
-    def _apply(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
-        """The results; None for an op that nothing is known of."""
+    def _apply(self, operation: ir.Operation, operands: list[Symbol]) -> list[Symbol] | None:
+        """The results; None for an unknown op."""
         name = operation.name
         if name == "func.call":
-            return self._call(operation, operands)
+            return self.call(operation, operands)
         if name == "stablehlo.optimization_barrier":
             return operands
         if name == "stablehlo.dynamic_update_slice":
@@ -190,30 +168,22 @@ class SymbolicRun:
             return [content.astype(_dtype(operation.results[0].type))]
         numbers = [operand for operand in operands if isinstance(operand, np.ndarray)]
         if len(numbers) == len(operands):
-            return self._number(operation, numbers)
+            found = number(name_of(operation), numbers, _dtype(operation.results[0].type))
+            return None if found is None else [found]
         if all(isinstance(operand, np.ndarray | Extent) for operand in operands):
             return _followed(operation, operands)
         if name == "stablehlo.compare" and _is_integer_scalar(operation.operands[0].type):
-            return [_compared(operands[0], _direction(operation), operands[1])]
+            direction = name_of(operation).removeprefix(COMPARE)
+            return [_compared(operands[0], direction, operands[1])]
         if name == "stablehlo.and" and _dtype(operation.results[0].type).kind == "b":
             self._read_by(operands)
             return [_conjunction(operands)]
         return self._step(operation, operands)
 
-    def _call(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
-        symbol = to_python(operation.attributes["callee"])
-        function = self._functions.get(symbol)
-        if function is None or symbol in self._calls or not function.regions[0].blocks:
-            return None
-        self._calls.append(symbol)
-        results = self.block(function.regions[0].blocks[0], operands)
-        self._calls.pop()
-        return results
-
     def _write(
         self, buffer: Symbol, update: Symbol, starts: Sequence[Symbol], is_row: bool
     ) -> list[Symbol] | None:
-        """An update of one whole row of a state that has not been written yet."""
+        """The update of one whole row of a state that has not been written yet."""
         if (
             not isinstance(buffer, Argument)
             or buffer.index in self._written
@@ -225,22 +195,7 @@ class SymbolicRun:
         self._read_by([update, *starts])
         return [Write(buffer.index, starts[0])]
 
-    def _number(self, operation: Any, numbers: list[np.ndarray]) -> list[Symbol] | None:
-        name = operation.name
-        dtype = _dtype(operation.results[0].type)
-        with np.errstate(all="ignore"):
-            if name == "stablehlo.compare":
-                return [_COMPARE[_direction(operation)](*numbers)]
-            if name == "stablehlo.convert":
-                is_true = dtype.kind == "b"
-                return [np.asarray(numbers[0] != 0 if is_true else numbers[0].astype(dtype))]
-            function = _ARITHMETIC.get(name)
-            # On booleans add and multiply are OR and AND, which nobody counts with.
-            if function is None or (dtype.kind == "b" and name != "stablehlo.select"):
-                return None
-            return [np.asarray(function(*numbers), dtype)]
-
-    def _step(self, operation: Any, operands: list[Symbol]) -> list[Symbol] | None:
+    def _step(self, operation: ir.Operation, operands: list[Symbol]) -> list[Symbol] | None:
         """x + constant or x - constant."""
         if operation.name not in ("stablehlo.add", "stablehlo.subtract"):
             return None
@@ -255,11 +210,11 @@ class SymbolicRun:
         return [Step(first.index, sign * int(second))]
 
 
-def _followed(operation: Any, operands: Sequence[Symbol]) -> list[Symbol] | None:
-    """What follows from shapes if the operands do."""
-    name, items = operation.name.removeprefix("stablehlo."), [_item(x) for x in operands]
+def _followed(operation: ir.Operation, operands: Sequence[Symbol]) -> list[Symbol] | None:
+    """The result of an op on operands that follow from shapes."""
+    items = [_item(x) for x in operands]
     dtype = oir.DataType.from_numpy(_dtype(operation.results[0].type))
-    function = COMPARISONS[_direction(operation)] if name == "compare" else ARITHMETIC.get(name)
+    function = FORMULAS.get(name_of(operation))
     item = None if function is None or None in items else function(*items)
     if item is None or not fits([item], dtype):
         return None
@@ -281,7 +236,7 @@ def _compared(lhs: Symbol, direction: str, rhs: Symbol) -> Symbol:
 
 
 def _conjunction(operands: Sequence[Symbol]) -> Symbol:
-    """What is known to hold where all operands do."""
+    """The comparisons that hold where all operands are true."""
     terms: list[Comparison] = []
     for operand in operands:
         if isinstance(operand, Comparison):
@@ -291,14 +246,14 @@ def _conjunction(operands: Sequence[Symbol]) -> Symbol:
     return Conjunction(tuple(terms)) if terms else None
 
 
-def _writes_row(operation: Any) -> bool:
+def _writes_row(operation: ir.Operation) -> bool:
     """Whether a dynamic_update_slice writes a whole row along the leading axis."""
     dims, rows = (shape_of(operation.operands[index].type) for index in (0, 1))
     return bool(rows) and rows[0] == 1 and rows[1:] == dims[1:]
 
 
-def _sets_row(operation: Any) -> bool:
-    """Whether a scatter writes a whole row along the leading axis, where one index says."""
+def _sets_row(operation: ir.Operation) -> bool:
+    """Whether a scatter writes one whole row along the leading axis, given by one index."""
     numbers = to_python(operation.attributes["scatter_dimension_numbers"])
     dims, indices, update = (shape_of(value.type) for value in operation.operands)
     if list(numbers.scattered_dims_to_operand_dims) != [0] or any(dim != 1 for dim in indices):
@@ -316,15 +271,11 @@ def _sets_row(operation: Any) -> bool:
     return whole and same and returned == [block.arguments[1]]
 
 
-def _direction(operation: Any) -> str:
-    return str(to_python(operation.attributes["comparison_direction"]))
-
-
-def _is_integer_scalar(mlir_type: Any) -> bool:
+def _is_integer_scalar(mlir_type: ir.Type) -> bool:
     return _is_one_integer(mlir_type) and not shape_of(mlir_type)
 
 
-def _is_one_integer(mlir_type: Any) -> bool:
+def _is_one_integer(mlir_type: ir.Type) -> bool:
     if not is_tensor(mlir_type) or any(dim != 1 for dim in shape_of(mlir_type)):
         return False
     return element_type(mlir_type) in _WHOLE_BYTES
@@ -335,5 +286,5 @@ _WHOLE_BYTES = frozenset(
 )  # fmt: skip
 
 
-def _dtype(mlir_type: Any) -> np.dtype[Any]:
+def _dtype(mlir_type: ir.Type) -> np.dtype:
     return ELEMENT_TYPES[element_type(mlir_type)].numpy()

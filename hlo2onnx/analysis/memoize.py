@@ -1,4 +1,4 @@
-"""Answers about values that follow from answers about other values."""
+"""Memoized answers about values that follow from answers about other values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import onnx_ir as oir
 _T = TypeVar("_T")
 
 _DEEPEST = 32
-"""So many questions may be open at a time. Programs have chains of thousands of ops, and Python's
-stack a thousand frames."""
+"""Most questions that may be open at a time. Programs have chains of thousands of ops, but Python's
+stack has a thousand frames."""
 
 
 class _TooDeep(Exception):  # noqa: N818  (a detour, not an error)
-    """This question has to be answered before the one that led to it."""
+    """A question must be answered before the one that led to it."""
 
     def __init__(self, question: _Question) -> None:
         super().__init__()
@@ -23,10 +23,10 @@ class _TooDeep(Exception):  # noqa: N818  (a detour, not an error)
 
 
 class Memo:
-    """Works every answer out once, however long the chain of questions is.
+    """Computes every answer once, however long the chain of questions is.
 
-    Where it gets too long, all open questions are dropped, the last one is answered first, and
-    then the first one anew: its own chain ends there now.
+    If the chain gets too long, all open questions are dropped. The last one is answered first and
+    then the first one again; its chain now ends there.
     """
 
     def __init__(self) -> None:
@@ -40,8 +40,8 @@ class Memo:
         Args:
             table: The answers so far.
             value: What is asked about.
-            compute: Works the answer out; it asks about other values through this method. It may
-                be called more than once.
+            compute: Computes the answer and asks about other values through this method. It may be
+                called more than once.
         """
         if value in table:
             return table[value]

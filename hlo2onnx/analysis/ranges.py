@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import NamedTuple
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import INTEGERS, dtype_of, shape_of, static_shape
+from hlo2onnx.ir.values import INTEGERS, complete, dtype_of, present, shape_of, size_of
+
+_Bound = TypeVar("_Bound", int, float)
 
 
 class Range(NamedTuple):
@@ -23,16 +27,16 @@ class Range(NamedTuple):
 
 
 RANGE = "hlo2onnx.range"
-"""Key of `onnx_ir.Value.meta`: the `Range` of a value whose bounds its maker knows."""
+"""Key of `onnx_ir.Value.meta`: the `Range` of a value, noted by the code that made it."""
 
 EXTENTS = Range(0, (1 << 31) - 1)
-"""Of extents: programs hold them in i32."""
+"""The range of extents: programs hold them in i32."""
 
 RangeOf = Callable[[oir.Value], Range | None]
 
 
 def range_of_type(dtype: oir.DataType) -> Range:
-    """What an integer type can hold."""
+    """The range of an integer type."""
     bits = dtype.bitwidth
     if dtype.name.startswith("U"):
         return Range(0, (1 << bits) - 1)
@@ -40,9 +44,9 @@ def range_of_type(dtype: oir.DataType) -> Range:
 
 
 def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
-    """Bounds of an integer output of a node; those of its type where nothing better is proven."""
+    """Bounds of an integer output of a node, or of its type where nothing better is proven."""
     everything = range_of_type(dtype_of(value))
-    operands = [range_of(x) for x in node.inputs if x is not None]
+    operands = [range_of(x) for x in present(node.inputs)]
     found: Range | None = None
     if node.op_type in ("ArgMax", "ArgMin"):
         found = _place_range(node, node.attributes.get_int("axis", 0))
@@ -58,10 +62,8 @@ def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
     elif node.op_type == "Where" and operands[1] and operands[2]:
         branch = decided_branch(node, range_of)
         taken = [operands[1], operands[2]] if branch is None else [range_of(branch)]
-        known = [operand for operand in taken if operand]
-        found = Range(min(r.low for r in known), max(r.high for r in known))
-    elif all(operand is not None for operand in operands) and operands:
-        known = [operand for operand in operands if operand]
+        found = Range(*union([operand for operand in taken if operand]))
+    elif known := complete(operands):
         found = _arithmetic(node.op_type, known) or _digits(node, known)
         if node.op_type == "Sub":
             found = _remainder_range(node, range_of) or found
@@ -69,43 +71,64 @@ def range_of_node(node: oir.Node, value: oir.Value, range_of: RangeOf) -> Range:
     return found if found is not None and found.within(*everything) else everything
 
 
+MONOTONIC: Mapping[str, Callable[..., Any]] = {
+    "Add": operator.add,
+    "Ceil": np.ceil,
+    "Clip": lambda x, low, high: min(max(x, low), high),
+    "Floor": np.floor,
+    "Max": lambda *xs: max(xs),
+    "Min": lambda *xs: min(xs),
+    "Mul": operator.mul,
+    "Neg": operator.neg,
+    "Relu": lambda x: max(x, 0),
+    "Round": np.round,
+    "Sign": lambda x: int(x > 0) - int(x < 0),
+    "Sub": operator.sub,
+}
+"""Operators that are monotonic in each operand. The corners of the operands' ranges bound their
+results, for integers and floats."""
+
+_MOST_OPERANDS = 8
+"""Operators with more operands are not bounded: the number of corners doubles with each."""
+
+
+def corners(op_type: str, ranges: Sequence[Sequence[Any]]) -> list[Any] | None:
+    """The results of an operator of `MONOTONIC` at all corners; None for other operators."""
+    function = MONOTONIC.get(op_type)
+    is_partial = op_type == "Clip" and len(ranges) != 3
+    if function is None or is_partial or len(ranges) > _MOST_OPERANDS:
+        return None
+    return [function(*corner) for corner in itertools.product(*ranges)]
+
+
+def union(ranges: Sequence[tuple[_Bound, _Bound]]) -> tuple[_Bound, _Bound]:
+    """The bounds of the elements of several values."""
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+
+def magnitudes(low: Any, high: Any) -> tuple[Any, Any]:
+    """The bounds of the absolute values."""
+    return max(low, -high, 0), max(-low, high)
+
+
 def _arithmetic(op_type: str, operands: list[Range]) -> Range | None:
+    found = corners(op_type, operands)
+    if found is not None:
+        return Range(min(found), max(found))
     first = operands[0]
-    if op_type == "Sign":
-        return Range(*((bound > 0) - (bound < 0) for bound in first))
     if op_type == "Abs":
-        high = max(abs(first.low), abs(first.high))
-        return Range(
-            0 if first.low <= 0 <= first.high else min(abs(first.low), abs(first.high)), high
-        )
-    if op_type == "Neg":
-        return Range(-first.high, -first.low)
+        return Range(*magnitudes(*first))
     if op_type == "Concat":
-        return Range(min(r.low for r in operands), max(r.high for r in operands))
-    if len(operands) == 3 and op_type == "Clip":
-        _, least, most = operands
-        return Range(
-            min(max(first.low, least.low), most.low), min(max(first.high, least.high), most.high)
-        )
+        return Range(*union(operands))
     if len(operands) == 3 and op_type == "Range":
         _, limit, step = operands
         return Range(first.low, max(limit.high - 1, first.low)) if step.low > 0 else None
-    if len(operands) != 2:
-        return None
-    second = operands[1]
-    corners = [a * b for a in first for b in second]
-    table = {
-        "Add": Range(first.low + second.low, first.high + second.high),
-        "Sub": Range(first.low - second.high, first.high - second.low),
-        "Mul": Range(min(corners), max(corners)),
-        "Max": Range(max(first.low, second.low), max(first.high, second.high)),
-        "Min": Range(min(first.low, second.low), min(first.high, second.high)),
-    }
-    return table.get(op_type)
+    return None
 
 
 def _digits(node: oir.Node, operands: list[Range]) -> Range | None:
-    """Division by positive numbers and operations on bits, of numbers that are not negative."""
+    """Bounds of divisions by positive numbers and of bitwise operators on numbers that are not
+    negative."""
     if len(operands) != 2:
         return None
     first, second = operands
@@ -131,7 +154,7 @@ def _digits(node: oir.Node, operands: list[Range]) -> Range | None:
 
 
 def _place_range(node: oir.Node, axis: int) -> Range | None:
-    """Of indices along an axis of the first operand."""
+    """The range of indices along an axis of the first operand."""
     x = node.inputs[0]
     assert x is not None
     dim = shape_of(x)[axis] if shape_of(x) else 1
@@ -152,47 +175,37 @@ _SUMS = frozenset({"CumSum", "ReduceSum", "ScatterElements", "ScatterND"})
 
 
 def _sum_range(node: oir.Node, operands: list[Range | None]) -> Range | None:
-    """Of sums of so many elements, partial sums included; and of a tensor with updates."""
+    """The range of sums of elements, partial sums included, and of a tensor with updates."""
     x, result = node.inputs[0], node.outputs[0]
     assert x is not None and operands[0] is not None
-    size = _elements(x)
+    size = size_of(x)
     if size is None:
         return None
     if node.op_type == "ReduceSum":
-        made = _elements(result)
-        return _times(operands[0], size // made) if made else None
+        made = size_of(result)
+        return Range(*(bound * (size // made) for bound in operands[0])) if made else None
     if node.op_type == "CumSum":
         return _partial(operands[0], size)
-    updates, count = operands[2], _elements(node.inputs[2])
+    updates, count = operands[2], size_of(node.inputs[2])
     reduction = node.attributes.get_string("reduction", "none")
     if updates is None or count is None or reduction == "mul":
         return None
     if reduction == "add":
         more = _partial(updates, count)
         return Range(operands[0].low + more.low, operands[0].high + more.high)
-    return Range(min(operands[0].low, updates.low), max(operands[0].high, updates.high))
-
-
-def _times(item: Range, count: int) -> Range:
-    """Of the sum of exactly so many items."""
-    return Range(item.low * count, item.high * count)
+    return Range(*union([operands[0], updates]))
 
 
 def _partial(item: Range, count: int) -> Range:
-    """Of the sum of up to so many items."""
+    """The range of the sum of up to `count` items."""
     return Range(min(item.low * count, 0), max(item.high * count, 0))
-
-
-def _elements(value: oir.Value | None) -> int | None:
-    dims = static_shape(value) if value is not None else None
-    return None if dims is None else math.prod(dims)
 
 
 # -- remainders -------------------------------------------------------------------------------
 
 
 def remainder_operands(node: oir.Node) -> tuple[oir.Value, oir.Value] | None:
-    """x and y of a node x - (x / y) * y, the remainder of a division that truncates."""
+    """x and y of a node x - (x / y) * y, the remainder of a truncating division."""
     if node.op_type != "Sub":
         return None
     x, product = node.inputs
@@ -222,10 +235,10 @@ def _remainder_range(node: oir.Node, range_of: RangeOf) -> Range | None:
 
 
 def decided(compare: oir.Node, range_of: RangeOf) -> bool | None:
-    """What a comparison of integers gives for all elements alike, where their ranges tell."""
+    """The result of a comparison of integers for all elements, if their ranges decide it."""
     if compare.op_type not in _DECIDE:
         return None
-    ranges = [range_of(x) for x in compare.inputs if x is not None]
+    ranges = [range_of(x) for x in present(compare.inputs)]
     if len(ranges) != 2 or ranges[0] is None or ranges[1] is None:
         return None
     always, never = _DECIDE[compare.op_type](ranges[0], ranges[1])
@@ -233,7 +246,7 @@ def decided(compare: oir.Node, range_of: RangeOf) -> bool | None:
 
 
 def decided_branch(node: oir.Node, range_of: RangeOf) -> oir.Value | None:
-    """The operand that a Where always takes, where a comparison of ranges decides that."""
+    """The operand that a Where always takes, if ranges decide its condition."""
     condition, first, second = node.inputs
     compare = condition.producer() if condition is not None else None
     takes_first = None if compare is None else decided(compare, range_of)
@@ -261,4 +274,4 @@ _DECIDE: dict[str, Callable[[Range, Range], tuple[bool, bool]]] = {
     "Less": _less,
     "LessOrEqual": _less_or_equal,
 }
-"""By comparison: whether it always holds, and whether it never does."""
+"""For each comparison, whether it always holds and whether it never holds."""

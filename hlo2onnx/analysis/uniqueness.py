@@ -1,4 +1,4 @@
-"""Which integer values have no two equal elements, or no two equal rows."""
+"""Integer values without two equal elements, or without two equal rows."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.constant_elements import known_elements
+from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.analysis.ranges import RangeOf, decided_branch, range_of_type
-from hlo2onnx.ir.values import INTEGERS, dtype_of, rank_of, static_shape
+from hlo2onnx.ir.values import INTEGERS, dtype_of, rank_of, size_of, static_shape
 
 _SAME_ELEMENTS = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def distinct_rows(value: oir.Value, range_of: RangeOf) -> bool:
-    """Whether no two vectors along the last axis are provably equal in every place."""
+    """Whether all vectors along the last axis are provably different."""
     dims = static_shape(value)
     if not dims or dtype_of(value) not in INTEGERS:
         return False
@@ -39,11 +39,11 @@ def distinct_rows(value: oir.Value, range_of: RangeOf) -> bool:
 
 
 _DEEPEST = 64
-"""Of more ops in a row no proof is attempted."""
+"""Longer chains of ops are not followed."""
 
 
 def distinct(value: oir.Value, range_of: RangeOf, depth: int = _DEEPEST) -> bool:
-    """Whether no two elements are provably equal."""
+    """Whether all elements are provably different."""
     dims = static_shape(value)
     if dims is None or dtype_of(value) not in INTEGERS or not depth:
         return False
@@ -82,17 +82,13 @@ def _keeps_apart(cast: oir.Node, range_of: RangeOf) -> bool:
 
 
 def _shifted_apart(node: oir.Node, range_of: RangeOf, depth: int) -> bool:
-    """distinct + scalar, distinct - scalar: wrapping or not, different stays different."""
+    """Whether the node is distinct + scalar or distinct - scalar. Wrapping keeps elements
+    different."""
     if node.op_type not in ("Add", "Sub"):
         return False
-    total = _size(node.outputs[0])
+    total = size_of(node.outputs[0])
     for x, by in (node.inputs, node.inputs[::-1]):
         assert x is not None and by is not None
-        if _size(by) == 1 and _size(x) == total:
+        if size_of(by) == 1 and size_of(x) == total:
             return distinct(x, range_of, depth - 1)
     return False
-
-
-def _size(value: oir.Value) -> int | None:
-    dims = static_shape(value)
-    return None if dims is None else math.prod(dims)

@@ -1,7 +1,8 @@
-"""What a factor does to range and digits when it is multiplied into weights beforehand.
+"""The effect on range and digits of multiplying a factor into constant weights.
 
 A sum y = w_1 x_1 + ... + w_n x_n of constant weights is scaled: (y + b) * s. Folded, it is
-(w_1 s) x_1 + ... + (w_n s) x_n + b s. Both are the same real number, and differ in two ways.
+(w_1 s) x_1 + ... + (w_n s) x_n + b s. Both are the same real number. In floats they differ in two
+ways.
 
 Range: each w_i s and b s must be a normal number of the type, and so must be the sum of all
 |w_i s|, which bounds the result for inputs of up to 1.
@@ -9,14 +10,14 @@ Range: each w_i s and b s must be a normal number of the type, and so must be th
 Digits: let u be half a unit in the last place of 1, and X a bound of |x_i|.
 * Folding rounds each weight and the bias once more, unless s is a power of two. That adds up to
   u |s| (|w_1| X + ... + |w_n| X + |b|), and the products, of full length now, are rounded too.
-* The sum as it was has rounding errors of that size itself, or none at all.
-  It has none where all products and partial sums fit in the mantissa of p bits. Let g be the
-  largest power of two of which all weights are multiples, L = (|w_1| + ... + |w_n|) / g, and let
-  the inputs be integers times a power of two, of up to k bits: then it is exact if
-  L 2^k <= 2^p.
-* What is left of y + b is not known, as x is not: for images around 255 and b = -255 it may be
-  any small number. So where the sum may be exact, no number of digits bounds what is lost.
-  Where it is not, folding makes the error at most three times as large: fewer than two bits.
+* The original sum has rounding errors of that size itself, or none at all. It has none where all
+  products and partial sums fit in the mantissa of p bits. Let g be the largest power of two of
+  which all weights are multiples, L = (|w_1| + ... + |w_n|) / g, and let the inputs be integers
+  times a power of two, of up to k bits: then it is exact if L 2^k <= 2^p.
+* y + b may be any small number, for images around 255 and b = -255 for example. So if the sum may
+  be exact, no number of digits bounds the loss. If it is not exact, folding makes the error at most
+  three times as large: fewer than two bits.
+
 So a sum with L > 2^(p - 6) is folded. For 8-bit inputs, such as images, it has up to 2 bits more
 than the mantissa. Trained f32 weights have L > 2^18; ones, box filters, differences, and few
 weights stored in 8 bits have not.
@@ -33,13 +34,13 @@ from hlo2onnx.ir.values import const_of
 
 PRODUCTS = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _DEPTH = 4
-"""How far behind a value a product is looked for."""
+"""Depth to which products are searched behind a value."""
 
 _SPARE_BITS = 6
-"""Of 8 bits that inputs carry at least, those that a sum that rounds does not need."""
+"""Bits, of the at least 8 bits of inputs, that a rounding sum does not need."""
 
 _FEW_TERMS = 64
-"""Terms of a row that are looked at first: most often they show that it is not short."""
+"""Terms of a row that are examined first. They usually show that it is not short."""
 
 
 def channel_rows(node: oir.Node, weights: np.ndarray) -> np.ndarray:
@@ -89,7 +90,8 @@ def keeps_digits(rows: np.ndarray, scale: np.ndarray) -> bool:
 
 
 def is_rounded(value: oir.Value, depth: int = _DEPTH) -> bool:
-    """Whether a value is made of sums of products that round, as those of unknown weights do."""
+    """Whether a value is computed from sums of products that round. Sums with unknown weights
+    do."""
     node = value.producer()
     if node is None or depth == 0:
         return False
@@ -104,7 +106,7 @@ def is_rounded(value: oir.Value, depth: int = _DEPTH) -> bool:
 def may_sum_exactly(rows: np.ndarray) -> np.ndarray:
     """For each row, whether its products with inputs of few digits add up without rounding.
 
-    Rows of zeros do, but have no digits to lose: the answer is False for them.
+    Rows of zeros do, but have no digits to lose, so the answer for them is False.
     """
     found = _are_short(rows[:, :_FEW_TERMS])
     if rows.shape[1] > _FEW_TERMS and found.any():  # more terms only need more digits

@@ -19,7 +19,7 @@ DFT_AXIS_OPSET = 20
 
 
 class GraphBuilder(NodeBuilder):
-    """Makes nodes, and knows which of them would do nothing.
+    """Makes nodes, but none that would do nothing.
 
     Attributes:
         extents: Makes vectors of extents, symbolic ones at run time.
@@ -75,8 +75,7 @@ class GraphBuilder(NodeBuilder):
     def expand(self, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
         """Expand to these extents (numpy broadcasting), or x itself when it has them.
 
-        To nothing it is a constant: ONNX Runtime drops an Expand from 1 to 0 as one that changes
-        nothing.
+        To an empty shape it is a constant, because ONNX Runtime drops an Expand from 1 to 0.
         """
         if shape_of(x) == tuple(dims):
             return x

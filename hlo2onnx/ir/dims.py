@@ -23,8 +23,7 @@ Expression = Any
 
 
 def expression(dim: Dim) -> Expression:
-    """The SymPy expression of an extent; an extent that nothing is known of is a symbol of its
-    own."""
+    """The SymPy expression of an extent. An unknown extent is a new symbol."""
     if isinstance(dim, int):
         return sympy.Integer(dim)
     known = dim._expr  # onnx_ir offers arithmetic, but not the expression
@@ -39,7 +38,7 @@ def dim_of(formula: Expression) -> Dim:
 
 
 def _floor(argument: Expression) -> Expression:
-    """floor((p + c) / d) with 0 <= c < d: whole numbers stand outside."""
+    """floor((p + c) / d) with 0 <= c < d and integers moved out of the floor."""
     numerator, denominator = sympy.together(argument).as_numer_denom()
     constant, rest = sympy.expand(numerator).as_coeff_Add()
     if not denominator.is_Integer:
@@ -83,7 +82,7 @@ def difference(dim: Dim, other: Dim) -> Dim:
 
 
 def _combined(dims: Sequence[Dim], function: Callable[[Sequence[Any]], Any]) -> Dim:
-    """A function of extents: of numbers a number, of any that is unknown an unknown one."""
+    """A function of extents: a number for numbers, an unknown extent if one is unknown."""
     if all(isinstance(dim, int) for dim in dims):
         return int(function(dims))
     if any(isinstance(dim, oir.SymbolicDim) and dim.value is None for dim in dims):
@@ -104,7 +103,7 @@ def fixed(dims: Collection[Dim]) -> list[int]:
 
 
 def quotient(dim: Dim, divisor: Dim) -> Dim:
-    """An extent in so many equal parts; it is a multiple of the divisor."""
+    """An extent divided by a divisor of which it is a multiple."""
     if isinstance(dim, int) and isinstance(divisor, int):
         return dim // divisor
     return dim_of(expression(dim) / expression(divisor))
@@ -146,7 +145,7 @@ class Counter(sympy.Dummy):  # type: ignore[misc]
 
 
 def trip_number(name: str, last: Dim) -> oir.SymbolicDim:
-    """The number of a loop's trip, of which `last` is that of the last one."""
+    """A symbol for the number of a loop's trip; `last` is the number of the last trip."""
     made = Counter(name, integer=True, nonnegative=True)
     made.last = expression(last)
     return oir.SymbolicDim(made)
@@ -177,7 +176,7 @@ def _lowest(formula: Expression) -> Expression:
 
 
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int | None:
-    """The number an extent is where its symbols have these values; None where one is missing."""
+    """The extent as a number, for these values of its symbols; None if one is missing."""
     formula = expression(dim)
     if any(item.name not in values for item in formula.free_symbols):
         return None
@@ -186,8 +185,8 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int | None:
 
 
 def solve(dim: Dim, value: int) -> tuple[str, int] | None:
-    """The one symbol of an extent such as "b" or "2*b + 1", and what it is where the extent has
-    this value; None for other extents.
+    """The one symbol of an extent such as "b" or "2*b + 1", and its value if the extent has this
+    value; None for other extents.
 
     Raises:
         ValueError: No integer fits.
@@ -217,12 +216,12 @@ def free_symbols(dims: Iterable[Dim]) -> list[str]:
 
 
 def parse(text: str) -> Dim:
-    """The extent that `jax.export` spells so: "2*b + 1", "floordiv(s, 2)", "max(b, s)".
+    """The extent for a text of `jax.export`: "2*b + 1", "floordiv(s, 2)", "max(b, s)".
 
     Its symbols are at least 1, as JAX's are.
 
     Raises:
-        LoadError: It is no such expression.
+        LoadError: The text is not such an expression.
     """
     try:
         return dim_of(_parsed(ast.parse(text.strip(), mode="eval").body))

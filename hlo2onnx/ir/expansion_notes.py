@@ -1,7 +1,7 @@
-"""Which op of the program a value is the result of, where its expansion no longer shows that.
+"""Notes of the op whose result a value is, for ops that were expanded.
 
-What a transcendental function is expanded into cannot be recognised node by node; rules ask here
-instead. The note stays true whatever becomes of the nodes, as it speaks of values.
+The expansion of a transcendental function cannot be recognised node by node, so rules ask here
+instead. A note is about values and stays true when the nodes change.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _SUCCESSOR = "hlo2onnx.successor"
 
 
 def note_origin(value: oir.Value, op_name: str, operands: Sequence[oir.Value]) -> None:
-    """Notes that `value` is what an op, such as chlo.erfc, makes of these operands."""
+    """Notes that `value` is the result of an op, such as chlo.erfc, on these operands."""
     value.meta[_ORIGIN] = (op_name, tuple(operands))
 
 
 def origin_of(value: oir.Value) -> tuple[str, tuple[oir.Value, ...]] | None:
-    """The op and its operands as they are now, if it is known."""
+    """The op and its current operands, if the op was noted."""
     known = value.meta.get(_ORIGIN)
     return None if known is None else (known[0], tuple(map(_latest, known[1])))
 

@@ -1,12 +1,13 @@
 """Symbolic extents as values of the graph.
 
-What the inputs' shapes determine is computed once, at the start of the main graph, and serves
-subgraphs as well; what depends on the shape of another value is computed where it is needed.
+Extents that the inputs' shapes determine are computed once, at the start of the main graph, also
+for subgraphs. Extents that depend on the shape of another value are computed where they are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial, reduce
 from itertools import groupby
 
 import onnx_ir as oir
@@ -78,7 +79,7 @@ class Extents:
         """The extent as a tensor of shape (1,).
 
         Raises:
-            InternalError: A symbol is the extent of nothing in the graph.
+            InternalError: A symbol is not the extent of any value in the graph.
         """
         value = self._value(dim)
         if not isinstance(dim, int):
@@ -107,32 +108,26 @@ class Extents:
         source = self._input_extent(formula)
         if source is not None:
             return source
-        b = self._builder
         if formula.is_Symbol:
             return self._solved(formula)
-        values = self._operands(formula)
-        result: oir.Value
         match formula:
             case sympy.Add():
-                result = self._sum(formula)
+                return self._sum(formula)
             case sympy.Mul():
-                result = _chain(b, "Mul", values)
+                return self._chain("Mul", self._operands(formula))
             case sympy.Pow() if formula.exp.is_Integer and formula.exp > 0:
-                result = _chain(b, "Mul", values[:1] * int(formula.exp))
-            case sympy.Mod():
-                result = b.Mod(*values)
-            case sympy.Max():
-                result = _chain(b, "Max", values)
-            case sympy.Min():
-                result = _chain(b, "Min", values)
+                return self._chain("Mul", self._operands(formula)[:1] * int(formula.exp))
+            case sympy.Mod() | sympy.Max() | sympy.Min():
+                return self._chain(formula.func.__name__, self._operands(formula))
             case sympy.floor():
-                result = self._quotient(formula.args[0])
-            case _:
-                raise InternalError(f"the extent {formula} cannot be computed")
-        return result
+                return self._quotient(formula.args[0])
+        raise InternalError(f"the extent {formula} cannot be computed")
+
+    def _chain(self, op_type: str, values: Sequence[oir.Value]) -> oir.Value:
+        return reduce(partial(self._builder.op, op_type), values)
 
     def _sum(self, formula: Expression) -> oir.Value:
-        """A sum, in which what is subtracted comes last."""
+        """A sum. Subtracted terms come last."""
         terms = sorted(formula.args, key=_is_negative)
         result = self.value(dim_of(terms[0]))
         for term in terms[1:]:
@@ -142,8 +137,6 @@ class Extents:
         return result
 
     def _operands(self, formula: Expression) -> list[oir.Value]:
-        if isinstance(formula, sympy.floor | sympy.Add):
-            return []
         return [self.value(dim_of(part)) for part in formula.args]
 
     def _quotient(self, ratio: Expression) -> oir.Value:
@@ -164,7 +157,7 @@ class Extents:
         return None
 
     def _solved(self, wanted: Expression) -> oir.Value:
-        """A symbol that is no extent itself, from an extent that is a multiple of it and more."""
+        """A symbol that is not an extent itself, from an extent k * symbol + rest."""
         for x in self._builder.main_graph.inputs:
             for dim in shape_of(x):
                 rest = expression(dim)
@@ -172,7 +165,9 @@ class Extents:
                 rest = sympy.expand(rest - factor * wanted)
                 if factor.is_Integer and factor > 0 and wanted not in rest.free_symbols:
                     difference = self._builder.Sub(self.value(dim), self.value(dim_of(rest)))
-                    return _divided(self._builder, difference, int(factor))
+                    if factor == 1:
+                        return difference
+                    return self._builder.Div(difference, self._builder.i64([int(factor)]))
         raise InternalError(f"no input has an extent that determines {wanted}")
 
 
@@ -187,8 +182,7 @@ def note_extent(value: oir.Value, dim: Dim) -> None:
 
 
 def noted_extent(value: oir.Value) -> Dim | None:
-    """The extent that a value of one element holds, as a float or an integer that has room for it,
-    if that was noted."""
+    """The noted extent that a value of one element holds, as a float or a wide enough integer."""
     while (dim := value.meta.get(_EXTENT)) is None:
         node, dtype = value.producer(), dtype_of(value)
         if node is None or node.op_type not in _SAME_NUMBER or node.inputs[0] is None:
@@ -202,15 +196,3 @@ def noted_extent(value: oir.Value) -> Dim | None:
 
 def _is_negative(term: Expression) -> bool:
     return bool(term.as_coeff_Mul()[0] < 0)
-
-
-def _chain(b: NodeBuilder, op_type: str, values: Sequence[oir.Value]) -> oir.Value:
-    result = values[0]
-    for value in values[1:]:
-        result = b.op(op_type, result, value)
-    return result
-
-
-def _divided(b: NodeBuilder, x: oir.Value, divisor: int) -> oir.Value:
-    result: oir.Value = x if divisor == 1 else b.Div(x, b.i64([divisor]))
-    return result

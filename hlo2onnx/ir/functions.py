@@ -1,8 +1,8 @@
-"""What a model needs so that its functions are functions of ONNX.
+"""Conversion of a model's functions into valid ONNX functions.
 
-While a model is made, the graph of a function has initializers like any other. A function of ONNX
-has none: short ones become constants in it, and long ones further inputs, so that a weight is
-stored once, and may be stored outside of the model.
+During translation the graph of a function has initializers. An ONNX function has none: short ones
+become constants and long ones additional inputs, so that a weight is stored once and may be stored
+outside the model.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _called_by(graph: oir.Graph) -> set[tuple[str, str]]:
 
 
 def _pass_weights(function: oir.Function, model: oir.Model) -> None:
-    """Makes long initializers inputs, which the callers' initializers are passed to."""
+    """Turns long initializers into inputs; callers pass their own initializers."""
     graph = function.graph
     weights = [value for value in graph.initializers.values() if _bytes(value) > LONG_BYTES]
     if not weights:

@@ -19,8 +19,8 @@ class Names:
     def unique_node(self, base: str, outputs: int) -> str:
         """A name for a node and its first output; the others are `name:1`, `name:2`, ...
 
-        A value keeps its name when another node comes to make it, so one of those may be taken
-        where `name` itself is free.
+        A value keeps its name when another node replaces its producer, so one of those may be taken
+        although `name` is free.
         """
         while True:
             name = self.unique(base)

@@ -1,4 +1,4 @@
-"""Nodes, where they go, and constants: what GraphBuilder makes everything of."""
+"""Creation and placement of nodes and constants, the base of GraphBuilder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NodeBuilder:
 
     Attributes:
         names: Names taken in the model.
-        made: The nodes made so far, in order; whoever wants to know empties it first.
+        made: The nodes made so far, in order. A reader empties it first.
         scope: Name of the next node; made unique.
         metadata: Metadata of the next node.
     """
@@ -186,53 +186,45 @@ class NodeBuilder:
         else:
             self.graph.append(node)
 
-    @contextmanager
-    def before(self, node: oir.Node) -> Iterator[None]:
+    def before(self, node: oir.Node) -> AbstractContextManager[None]:
         """Within the block nodes go right before `node`, under its name and metadata."""
-        with self._beside(node):
-            self._insert_before = node
-            yield
+        return self._beside(node, before=node)
 
-    @contextmanager
-    def after(self, node: oir.Node) -> Iterator[None]:
+    def after(self, node: oir.Node) -> AbstractContextManager[None]:
         """Within the block nodes go right after `node`, under its name and metadata."""
-        with self._beside(node):
-            self._insert_after = node
-            yield
+        return self._beside(node, after=node)
 
-    def _beside(self, node: oir.Node) -> AbstractContextManager[None]:
+    def _beside(
+        self, node: oir.Node, before: oir.Node | None = None, after: oir.Node | None = None
+    ) -> AbstractContextManager[None]:
         graph = node.graph
         if not isinstance(graph, oir.Graph):
             raise InternalError(f"node {node.name} is not part of a graph")
-        return self._elsewhere(graph, node.name or "", node.metadata_props)
+        return self._elsewhere(graph, node.name or "", node.metadata_props, before, after)
 
-    @contextmanager
-    def at_end(self, graph: oir.Graph) -> Iterator[None]:
+    def at_end(self, graph: oir.Graph) -> AbstractContextManager[None]:
         """Within the block nodes go to the end of an existing graph."""
-        with self._elsewhere(graph, self.scope, self.metadata):
-            yield
+        return self._elsewhere(graph, self.scope, self.metadata)
 
-    @contextmanager
-    def at_start(self) -> Iterator[None]:
+    def at_start(self) -> AbstractContextManager[None]:
         """Within the block nodes go to the start of the main graph, after those of earlier such
         blocks."""
-        with self._elsewhere(self.main_graph, "", {}):
-            self._starting = True
-            yield
+        return self._elsewhere(self.main_graph, "", {}, starting=True)
 
     @contextmanager
     def _elsewhere(
-        self, graph: oir.Graph, scope: str, metadata: Mapping[str, str]
+        self,
+        graph: oir.Graph,
+        scope: str,
+        metadata: Mapping[str, str],
+        before: oir.Node | None = None,
+        after: oir.Node | None = None,
+        starting: bool = False,
     ) -> Iterator[None]:
         saved = (self.graph, self._insert_before, self._insert_after, self._starting)
         named = (self.scope, self.metadata)
-        self.graph, self._insert_before, self._insert_after, self._starting = (
-            graph,
-            None,
-            None,
-            False,
-        )
-        self.scope, self.metadata = scope, metadata
+        self.graph, self.scope, self.metadata = graph, scope, metadata
+        self._insert_before, self._insert_after, self._starting = before, after, starting
         try:
             yield
         finally:
@@ -263,7 +255,7 @@ class NodeBuilder:
         Args:
             array: Anything numpy takes; not copied when it already is an array.
             dtype: ONNX element type where numpy's own is not meant.
-            name: Of a weight; what is made of it alone will have the same.
+            name: The name of a weight. Constants made of it alone inherit the name.
         """
         array = np.asarray(array)
         if dtype is not None:

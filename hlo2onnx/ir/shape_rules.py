@@ -1,4 +1,4 @@
-"""What extents a Reshape or Slice needs or leaves, symbolic ones among them."""
+"""Extents that Reshape and Slice take and produce, including symbolic ones."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hlo2onnx.ir.dims import difference, is_positive
 from hlo2onnx.ir.values import Dim
 
 INT64_MAX = (1 << 63) - 1
-"""As the limit of a Slice: the end."""
+"""The end of an axis, as the limit of a Slice."""
 INT64_MIN = -(1 << 63)
-"""As the limit of a Slice backwards: past the first element."""
+"""The place before the first element, as the limit of a backward Slice."""
 
 
 def reshape_target(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
-    """The constant shape that Reshape takes for these extents, not all of which are numbers: 0
-    keeps the extent of an axis and one -1 is worked out; None where that does not suffice."""
+    """The constant shape operand of a Reshape to these partly symbolic extents. 0 keeps the extent
+    of an axis and one -1 is inferred. None if that does not suffice."""
     target = [
         dim if isinstance(dim, int) else 0 if have[axis : axis + 1] == (dim,) else -1
         for axis, dim in enumerate(dims)
@@ -30,7 +30,7 @@ def reshape_target(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None
 
 
 def added_units(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
-    """The axes of extent 1 that `dims` has more than `have`; None if that is not all."""
+    """The axes of extent 1 that `dims` adds to `have`; None if they differ in another way."""
     added = []
     position = 0
     for axis, dim in enumerate(dims):
@@ -44,15 +44,15 @@ def added_units(have: Sequence[Dim], dims: Sequence[Dim]) -> list[int] | None:
 
 
 def slice_of(dim: int, start: int, limit: int, step: int) -> slice:
-    """What ONNX's Slice takes of an axis: backwards, a start before the first element is that
-    element, and a limit before it is past it."""
+    """The Python slice equal to ONNX's Slice of an axis. Backwards, ONNX clamps a start before the
+    first element to that element, and a limit before it to the place before it."""
     if step > 0:
         return slice(start, limit, step)
     return slice(max(start, -dim), None if limit < -dim else limit, step)
 
 
 def sliced_extent(dim: Dim, start: Dim, limit: Dim, step: int) -> Dim:
-    """The extent that is left of one."""
+    """The extent of a slice of an axis."""
     if isinstance(dim, int) and isinstance(start, int) and isinstance(limit, int):
         return len(range(*slice_of(dim, start, limit, step).indices(dim)))
     if step < 0:

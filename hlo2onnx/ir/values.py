@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx_ir as oir
@@ -12,50 +14,19 @@ from hlo2onnx.errors import InternalError
 Dim = int | oir.SymbolicDim
 Shape = tuple[Dim, ...]
 
-INTEGERS = frozenset(
-    {
-        oir.DataType.INT8,
-        oir.DataType.INT16,
-        oir.DataType.INT32,
-        oir.DataType.INT64,
-        oir.DataType.UINT8,
-        oir.DataType.UINT16,
-        oir.DataType.UINT32,
-        oir.DataType.UINT64,
-        oir.DataType.INT4,
-        oir.DataType.UINT4,
-        oir.DataType.INT2,
-        oir.DataType.UINT2,
-    }
-)
-UNSIGNED = frozenset(
-    {
-        oir.DataType.UINT8,
-        oir.DataType.UINT16,
-        oir.DataType.UINT32,
-        oir.DataType.UINT64,
-        oir.DataType.UINT4,
-        oir.DataType.UINT2,
-    }
-)
+_Item = TypeVar("_Item")
+_T = oir.DataType
+
+UNSIGNED = frozenset({_T.UINT2, _T.UINT4, _T.UINT8, _T.UINT16, _T.UINT32, _T.UINT64})
+INTEGERS = UNSIGNED | {_T.INT2, _T.INT4, _T.INT8, _T.INT16, _T.INT32, _T.INT64}
 FLOATS = frozenset(
-    {
-        oir.DataType.FLOAT,
-        oir.DataType.DOUBLE,
-        oir.DataType.FLOAT16,
-        oir.DataType.BFLOAT16,
-        oir.DataType.FLOAT8E4M3FN,
-        oir.DataType.FLOAT8E4M3FNUZ,
-        oir.DataType.FLOAT8E5M2,
-        oir.DataType.FLOAT8E5M2FNUZ,
-        oir.DataType.FLOAT8E8M0,
-        oir.DataType.FLOAT4E2M1,
-    }
-)
+    {_T.FLOAT, _T.DOUBLE, _T.FLOAT16, _T.BFLOAT16, _T.FLOAT8E4M3FN, _T.FLOAT8E4M3FNUZ,
+     _T.FLOAT8E5M2, _T.FLOAT8E5M2FNUZ, _T.FLOAT8E8M0, _T.FLOAT4E2M1}
+)  # fmt: skip
 
 
 def dtype_of(value: oir.Value) -> oir.DataType:
-    """The element type; every value of ours has one from birth."""
+    """The element type, which every value has from its creation."""
     if value.dtype is None:
         raise InternalError(f"value {value.name} has no dtype")
     return value.dtype
@@ -73,6 +44,24 @@ def static_shape(value: oir.Value) -> tuple[int, ...] | None:
     shape = shape_of(value)
     numbers = tuple(dim for dim in shape if isinstance(dim, int))
     return numbers if len(numbers) == len(shape) else None
+
+
+def size_of(value: oir.Value | None) -> int | None:
+    """The number of elements when every extent is static, else None."""
+    dims = None if value is None else static_shape(value)
+    return None if dims is None else math.prod(dims)
+
+
+def present(values: Iterable[oir.Value | None]) -> list[oir.Value]:
+    """The values without omitted optional ones."""
+    return [value for value in values if value is not None]
+
+
+def complete(items: Iterable[_Item | None]) -> list[_Item] | None:
+    """The items as a list; None if one of them is None."""
+    found = list(items)
+    known = [item for item in found if item is not None]
+    return known if len(known) == len(found) else None
 
 
 def rank_of(value: oir.Value) -> int:

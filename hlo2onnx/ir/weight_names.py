@@ -1,4 +1,4 @@
-"""Names of weights: what a large constant is called, wherever the stages have moved it."""
+"""Names of weights, kept when stages move or change a large constant."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.traversal import all_nodes
 
 WEIGHT = "hlo2onnx.weight"
-"""Where a constant keeps the name of the weight that it is, or was moved from."""
+"""Key of `onnx_ir.Value.meta`: the name of the weight that a constant is or was made of."""
 
 SMALL_ELEMENTS = 16
 """Constants of up to this many elements are numbers of the program, not weights."""
 
 
 def inherit_name(sources: Sequence[oir.Value | None], made: oir.Value) -> None:
-    """A constant made of one weight, and of nothing else that has a name, is that weight."""
+    """Passes on the name of a weight to a constant that is made of it and of no other named one."""
     names = {x.meta[WEIGHT] for x in sources if x is not None and WEIGHT in x.meta}
     if len(names) == 1 and WEIGHT not in made.meta:
         made.meta[WEIGHT] = names.pop()

@@ -1,4 +1,4 @@
-"""Where in a program the lowering is, and what it asks of the walk over the program."""
+"""The surroundings of an op in the program, and the interface of the walk over the program."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.locations import Origin
+from hlo2onnx.mlir.values import MlirValue
 
 Parts = tuple[oir.Value, ...]
 """The ONNX values of one StableHLO value: one, two for complex (re, im), none for a token."""
@@ -30,8 +32,8 @@ class Context:
             tensors' shape, not the one in the program.
     """
 
-    functions: Mapping[str, Any]
-    calls: tuple[Any, ...] = ()
+    functions: Mapping[str, ir.Operation]
+    calls: tuple[ir.Operation, ...] = ()
     scope: str = ""
     origin: Origin = field(default_factory=Origin)
     in_expansion: bool = False
@@ -39,18 +41,18 @@ class Context:
 
 
 class Translator(Protocol):
-    """What translates blocks, calls and expansions. `Walker` implements it."""
+    """Translates blocks, calls and expansions. `Walker` implements it."""
 
     context: Context
 
-    def block(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
+    def block(self, block: ir.Block, arguments: Sequence[Parts]) -> list[Parts]:
         """See `Emitter.inline`."""
 
     def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
         """See `Emitter.call`."""
 
     def scalar_function(
-        self, block: Any, results: Sequence[Any] | None = None
+        self, block: ir.Block, results: Sequence[MlirValue] | None = None
     ) -> Callable[..., list[oir.Value]]:
         """See `Emitter.scalar_function`."""
 

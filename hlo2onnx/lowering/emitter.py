@@ -1,4 +1,4 @@
-"""What a handler is given to work with."""
+"""The interface that handlers use: nodes, operands, regions, facts, notes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.dependence import Draw
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError, UnsupportedOp
-from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.custom_domains import qualified
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.lowering.context import Context, Parts, Translator
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, parts_of, shape_of
+from hlo2onnx.mlir.values import MlirValue
 from hlo2onnx.options import BITCAST_OPSET, Options
 from hlo2onnx.report import Report
 from hlo2onnx.targets import Target
+from hlo2onnx.targets.builder import TargetBuilder
 
 
 class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not an error)
@@ -31,21 +33,19 @@ class NeedsOpset(Exception):  # noqa: N818  (a signal to the lowering stage, not
         self.reason = reason
 
 
-class Emitter(GraphBuilder):
-    """The graph builder plus the program around a handler: operands, regions, facts, notes.
+class Emitter(TargetBuilder):
+    """The graph builder with the program around a handler.
 
     Attributes:
         facts: Proven facts about values (`hlo2onnx.analysis`).
         options: The user's switches.
-        target: The runtime the model is for.
         report: Where notes go.
         constants: Contents of the module's constants.
-        rows: For the loops being translated, by the placeholder of a buffer that becomes a stack
-            of rows: the row written in a trip.
+        rows: For the loops being translated, the row written in a trip, by the placeholder of the
+            buffer that becomes a stack of rows.
         has_symbols: Whether an input has a symbolic extent.
         draws: The uses of generators of random bits.
-        inner_nodes: While the handler of a plug-in runs: the nodes that handlers of other ops made
-            in the meantime, which are not its own.
+        inner_nodes: While the handler of a plug-in runs, the nodes that handlers of other ops made.
     """
 
     def __init__(
@@ -57,13 +57,12 @@ class Emitter(GraphBuilder):
         report: Report,
         constants: Constants,
     ) -> None:
-        super().__init__(graph, opset)
+        super().__init__(graph, opset, target)
         self.options = options
-        self.target = target
         self.report = report
         self.constants = constants
         self.facts = Facts()
-        self.environment: dict[Any, Parts] = {}
+        self.environment: dict[MlirValue, Parts] = {}
         self.rows: dict[Parts, Parts] = {}
         self.has_symbols = False
         self.draws: list[Draw] = []
@@ -72,7 +71,7 @@ class Emitter(GraphBuilder):
 
     # -- values of the program ----------------------------------------------------------------
 
-    def parts(self, value: Any) -> Parts:
+    def parts(self, value: MlirValue) -> Parts:
         """The ONNX values of an MLIR value."""
         try:
             return self.environment[value]
@@ -103,7 +102,7 @@ class Emitter(GraphBuilder):
         """
         return self.static_dims(op.results[index].type)
 
-    def static_dims(self, mlir_type: Any) -> tuple[int, ...]:
+    def static_dims(self, mlir_type: ir.Type) -> tuple[int, ...]:
         """Extents of a tensor type that must be static.
 
         Raises:
@@ -123,13 +122,12 @@ class Emitter(GraphBuilder):
         """The surroundings of the op that is being translated."""
         return self.translator.context
 
-    def inline(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
+    def inline(self, block: ir.Block, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a block in place with these arguments; returns what its terminator returns."""
         return self.translator.block(block, arguments)
 
     def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
-        """Translates the body of a function of the module in place, or calls it as a function of
-        the model.
+        """Translates the body of a function of the module in place, or emits a call of it.
 
         Args:
             name: Of that function; by default its symbol.
@@ -137,7 +135,7 @@ class Emitter(GraphBuilder):
         return self.translator.call(symbol, arguments, name)
 
     def scalar_function(
-        self, block: Any, results: Sequence[Any] | None = None
+        self, block: ir.Block, results: Sequence[MlirValue] | None = None
     ) -> Callable[..., list[oir.Value]]:
         """A region over scalars (of reduce, map, ...) as a function over tensors of any shape.
 
@@ -147,8 +145,8 @@ class Emitter(GraphBuilder):
 
         Args:
             block: The region's block.
-            results: Values of the block to return in the place of what its terminator returns;
-                only what they depend on is translated.
+            results: Values of the block to return instead of its terminator's operands. Only ops
+                that they depend on are translated.
         """
         return self.translator.scalar_function(block, results)
 
@@ -156,7 +154,7 @@ class Emitter(GraphBuilder):
         """Translates the op through its expansion into simpler StableHLO ops.
 
         Args:
-            operands: What to apply an elementwise op to where not to its operands as they are.
+            operands: Operands of an elementwise op that replace its own.
         """
         return self.translator.expansion(op, operands)
 
@@ -166,16 +164,15 @@ class Emitter(GraphBuilder):
         """Translates a function written in JAX, applied to these values, in place.
 
         It is traced for their shapes and element types with 64-bit types enabled and lowered for
-        the CPU. It must be pure, and not call what is translated by calling it.
+        the CPU. It must be pure, and must not lead to the op that is translated through it.
 
         Args:
             function: Takes and returns arrays, in any pytree.
-            arguments: What to apply it to; the two parts of a complex value are one argument.
-            keywords: What else it takes; hashable.
+            arguments: Its arguments; the two parts of a complex value are one argument.
+            keywords: Its other arguments; hashable.
 
         Raises:
-            UnsupportedOp: It cannot be traced for symbolic extents, which arguments and keywords
-                may have.
+            UnsupportedOp: It cannot be traced for the symbolic extents of arguments or keywords.
         """
         parts = [item if isinstance(item, tuple) else (item,) for item in arguments]
         return self.translator.through_jax(function, parts, keywords)
@@ -191,7 +188,7 @@ class Emitter(GraphBuilder):
     ) -> list[oir.Value]:
         """Makes a node of an operator of any domain, with outputs of these types.
 
-        Outside of ONNX's own domain it goes by a qualified name until the model is finished (see
+        Outside ONNX's own domain it has a qualified name until the model is finished (see
         `hlo2onnx.ir.custom_domains`).
         """
         if domain:
@@ -235,7 +232,3 @@ class Emitter(GraphBuilder):
         raise UnsupportedOp(
             f"opset {self.opset} has no element type {dtype.name.lower()}", f"use opset {first}"
         )
-
-    def supports(self, op_type: str, dtype: oir.DataType) -> bool:
-        """Whether the target runs this ONNX operator on this element type."""
-        return self.target.supports(op_type, dtype, self.opset)

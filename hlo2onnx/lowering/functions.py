@@ -1,16 +1,16 @@
 """Private functions and composites that stay functions of the model.
 
-Such a function is translated once, by an emitter of its own: nothing but its operands and results
-crosses its border, no fact and no constant either.
+Such a function is translated once, by an emitter of its own. It shares only operands and results
+with its callers, no facts and no constants.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.names import Names
@@ -25,8 +25,7 @@ DOMAIN = "hlo2onnx"
 """The domain of the functions of a model."""
 
 _JAXS_OWN = re.compile(r"(closed_call|None|checkpoint|core_call)(_\d+)?")
-"""Functions that JAX's lowering makes of loop bodies and transformations, under no name of the
-user's."""
+"""Names of functions that JAX's lowering makes of loop bodies and transformations."""
 
 _LARGE_ELEMENTS = 4096
 """Functions with longer constants are not compared with others."""
@@ -46,7 +45,7 @@ class KeptFunctions:
         self._open: set[str] = set()
 
     def as_functions(self) -> list[oir.Function]:
-        """What the model declares; callees come before those that call them."""
+        """The functions that the model declares; callees come before callers."""
         unique = {id(graph): graph for graph in self._graphs.values()}
         return [
             oir.Function(DOMAIN, str(graph.name), graph=graph, attributes=[])
@@ -61,10 +60,10 @@ class KeptFunctions:
         name: str,
         translate: Translate,
     ) -> list[Parts] | None:
-        """The results of a call; None where the function is to be translated in place.
+        """The results of a call; None if the function is to be translated in place.
 
-        That is one that JAX makes by itself, and a call within a scalar region, with operands of a
-        dynamic shape, or on a buffer that becomes a stack of rows.
+        That holds for functions that JAX created on its own, and for calls within a scalar region,
+        with operands of a dynamic shape, or on a buffer that becomes a stack of rows.
 
         Raises:
             UnsupportedOp: It calls itself.
@@ -108,7 +107,7 @@ class KeptFunctions:
     def _translated(
         self, outer: Emitter, symbol: str, name: str, translate: Translate
     ) -> oir.Graph:
-        """The body of a function as a graph, under a name that no other has."""
+        """The body of a function as a graph with a unique name."""
         function = outer.context.functions[symbol]
         unique = self._names.unique(re.sub(r"\W", "_", name))
         graph = oir.Graph([], [], nodes=[], name=unique, opset_imports={"": outer.opset})
@@ -125,18 +124,18 @@ class KeptFunctions:
 
 
 def may_be_kept(symbol: str) -> bool:
-    """Whether a function can be one of the model: JAX did not make it by itself."""
+    """Whether a function can be one of the model, because JAX did not create it on its own."""
     return _JAXS_OWN.fullmatch(symbol) is None
 
 
-def _inputs(em: Emitter, argument: Any) -> Parts:
+def _inputs(em: Emitter, argument: ir.BlockArgument[ir.Type]) -> Parts:
     name = argument_name(argument.location) or f"arg{argument.arg_number}"
     values = tuple(em.value(name, *part.value_type) for part in parts_of(argument.type))
     em.main_graph.inputs.extend(values)
     return values
 
 
-def _text(function: Any, symbol: str) -> str:
+def _text(function: ir.Operation, symbol: str) -> str:
     """The function without its name; "" where constants are too long to be compared."""
-    text: str = function.get_asm(enable_debug_info=False, large_elements_limit=_LARGE_ELEMENTS)
+    text = str(function.get_asm(enable_debug_info=False, large_elements_limit=_LARGE_ELEMENTS))
     return "" if "__elided__" in text else text.replace(f"@{symbol}(", "@(", 1)

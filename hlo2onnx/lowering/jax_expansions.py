@@ -11,14 +11,15 @@ import onnx_ir as oir
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.lowering.registry import load_handlers
 from hlo2onnx.mlir.types import parts_of
+from hlo2onnx.mlir.values import MlirValue
 from hlo2onnx.report import Report
 
 
 def function_of(call: CustomCall) -> Callable[..., Any] | None:
-    """The function of arrays that the handler of a call translates in its place, on its operands;
-    None if it does anything else.
+    """The function of arrays that the handler of a call passes to `through_jax` with its operands;
+    None if the handler does anything else.
 
-    Its results, in any pytree, are those of the call.
+    Its results, in any pytree, are the results of the call.
     """
     handler = load_handlers().find(call.key, call.touches_complex)
     if handler is None:
@@ -31,13 +32,13 @@ def function_of(call: CustomCall) -> Callable[..., Any] | None:
 
 
 class _Recorder:
-    """An emitter for handlers that do nothing but call `through_jax` on their operands."""
+    """An emitter for handlers that only call `through_jax` on their operands."""
 
     def __init__(self) -> None:
         self.report = Report()
         self.function: Callable[..., Any] | None = None
 
-    def parts(self, value: Any) -> tuple[oir.Value, ...]:
+    def parts(self, value: MlirValue) -> tuple[oir.Value, ...]:
         """Values of the operand's types."""
         return tuple(
             oir.Value(shape=oir.Shape(part.value_type[1]), type=oir.TensorType(part.dtype))

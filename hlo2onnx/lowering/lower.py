@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.analysis.dependence import Dependence
 from hlo2onnx.custom_calls import known_translations
@@ -33,7 +33,7 @@ from hlo2onnx.targets import Target
 
 
 def lower(
-    module_operation: Any,
+    module_operation: ir.Operation,
     function: str,
     signature: Signature,
     options: Options,
@@ -42,7 +42,7 @@ def lower(
 ) -> oir.Model:
     """Translates one function of a module.
 
-    The opset is the wanted one, or the default raised to what the program turns out to need.
+    The opset is the requested one, or the default, raised if the program needs a newer one.
 
     Raises:
         LoadError: The function has no results, or inlining its calls makes too many ops.
@@ -73,7 +73,7 @@ def lower(
             opset = needed.opset
 
 
-def _check_size(functions: Mapping[str, Any], root: str, options: Options) -> None:
+def _check_size(functions: Mapping[str, ir.Operation], root: str, options: Options) -> None:
     keeps = options.functions == "keep"
     found = inlined(functions, root, lambda symbol: keeps and may_be_kept(symbol))
     if found.is_too_large:
@@ -82,14 +82,15 @@ def _check_size(functions: Mapping[str, Any], root: str, options: Options) -> No
 
 
 STATES = "hlo2onnx.states"
-"""Metadata of a model: JSON that maps outputs to the inputs whose next value they are."""
+"""Metadata of a model: JSON that maps an output to the input that takes its value in the next
+step."""
 
 
 @dataclass(frozen=True)
 class _Lowering:
-    """What stays the same when the lowering starts again with a newer opset."""
+    """The parameters that stay the same when the lowering starts again with a newer opset."""
 
-    functions: Mapping[str, Any]
+    functions: Mapping[str, ir.Operation]
     function: str
     signature: Signature
     options: Options

@@ -1,9 +1,8 @@
-"""Ops that ONNX has no counterpart for, expanded into simpler StableHLO by MLIR's own passes."""
+"""Expansion of ops without ONNX counterpart into simpler StableHLO, by MLIR's own passes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -24,9 +23,9 @@ _COMPLEX = frozenset(
 
 
 def is_elementwise(op: Op) -> bool:
-    """Whether the expansion is over scalars, to be applied to tensors of any shape.
+    """Whether the expansion is over scalars and is applied to tensors of any shape.
 
-    That keeps the constants in it scalars, and serves operands that broadcast.
+    Then its constants stay scalars, and operands may broadcast.
     """
     return op.name not in _ON_WHOLE_TENSORS
 
@@ -35,8 +34,8 @@ class Expansions:
     """One expanded function per (op, element or operand types, attributes)."""
 
     def __init__(self) -> None:
-        self._functions: dict[tuple[str, ...], Any] = {}
-        self._modules: list[Any] = []
+        self._functions: dict[tuple[str, ...], ir.Operation] = {}
+        self._modules: list[ir.Module] = []
 
     def knows(self, op: Op) -> bool:
         """Whether there is an expansion: every CHLO op without regions has one, and some
@@ -45,7 +44,7 @@ class Expansions:
             return True
         return op.name.startswith("chlo.") and not op.block_count
 
-    def function(self, op: Op) -> Any:
+    def function(self, op: Op) -> ir.Operation:
         """The expansion as a func.func operation whose arguments are the op's operands.
 
         Raises:
@@ -74,14 +73,17 @@ class Expansions:
         return self._functions[key]
 
 
-def _scalar(mlir_type: Any) -> Any:
+def _scalar(mlir_type: ir.Type) -> ir.Type:
     with mlir_type.context, ir.Location.unknown():
         return ir.RankedTensorType.get([], ir.RankedTensorType(mlir_type).element_type)
 
 
 def _module_of(
-    op: Op, operand_types: list[Any], result_types: list[Any], attributes: Mapping[str, Any]
-) -> Any:
+    op: Op,
+    operand_types: list[ir.Type],
+    result_types: list[ir.Type],
+    attributes: Mapping[str, ir.Attribute],
+) -> ir.Module:
     """A module whose main applies the op, on these types, to its arguments."""
     with op.operation.context, ir.Location.unknown() as unknown:
         module = ir.Module.create()

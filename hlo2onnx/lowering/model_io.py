@@ -1,16 +1,16 @@
 """The model's inputs and outputs.
 
 At the boundary a complex tensor is one float tensor with a trailing axis of 2 (re, im): the
-convention of ONNX's own DFT. Images may have their channels second. Tokens have no counterpart.
+convention of ONNX's own DFT. Images may have their channels in axis 1. Tokens have no counterpart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import Refusal, UnsupportedOp
 from hlo2onnx.ir.dims import is_static
@@ -30,9 +30,9 @@ from hlo2onnx.sources.signature import (
 
 
 def boundary_refusals(
-    em: Emitter, function: Any, ports: Sequence[Port], kind: str
+    em: Emitter, function: ir.Operation, ports: Sequence[Port], kind: str
 ) -> list[Refusal]:
-    """Inputs or outputs whose element type ONNX, or the explicit opset, does not have.
+    """Refusals of inputs or outputs whose element type ONNX, or the explicit opset, does not have.
 
     Args:
         kind: "argument" or "result".
@@ -52,7 +52,7 @@ def boundary_refusals(
     return refusals
 
 
-def bind_inputs(em: Emitter, function: Any, signature: Signature) -> list[Parts]:
+def bind_inputs(em: Emitter, function: ir.Operation, signature: Signature) -> list[Parts]:
     """Creates the graph's inputs; returns the parts of each argument of the MLIR function."""
     arguments = function.regions[0].blocks[0].arguments
     parts: list[list[oir.Value]] = [[] for _ in arguments]
@@ -95,14 +95,14 @@ def _input(em: Emitter, port: Port, dtype: oir.DataType) -> Parts:
 
 
 def _note_stored(em: Emitter, port: Port, value: oir.Value) -> None:
-    """Says so where a tensor of the boundary holds floats as the integers of their bits."""
+    """Notes that an input or output holds the bits of floats as integers."""
     if port.element in STORED_FLOATS and dtype_of(value) == oir.DataType.UINT8:
         value.metadata_props[ELEMENT_TYPE] = port.element
         em.report.note(f"{value.name} is uint8 and holds the bits of {port.element} numbers")
 
 
 def _weight(em: Emitter, item: Bound, dtype: oir.DataType) -> Parts:
-    """An initializer named after the argument it was, in the type that it is stored in."""
+    """An initializer named after its argument, in the type in which it is stored."""
     name = item.port.name
     if item.port.element in STORED_FLOATS and dtype == oir.DataType.UINT8:
         return (em.const(item.array.view(np.uint8), name=name),)

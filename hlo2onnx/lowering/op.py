@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from jaxlib.mlir import ir
+
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.dynamic_calls import operands_of
 from hlo2onnx.mlir.types import Dim, is_complex, shape_of
+from hlo2onnx.mlir.values import MlirValue
 
 
 class Op:
@@ -19,20 +22,20 @@ class Op:
         results: MLIR values.
     """
 
-    def __init__(self, operation: Any) -> None:
+    def __init__(self, operation: ir.Operation) -> None:
         self.operation = operation
         self.name: str = operation.name
-        self.operands: list[Any] = list(operation.operands)
-        self.results: list[Any] = list(operation.results)
+        self.operands: list[MlirValue] = list(operation.operands)
+        self.results: list[MlirValue] = list(operation.results)
 
     @property
     def key(self) -> str:
-        """What the op's handler is registered under."""
+        """The key of the op's handler in the registry."""
         return self.name
 
     @property
     def label(self) -> str:
-        """What to call its nodes where the program does not say."""
+        """The default name of its nodes."""
         return self.name.partition(".")[2]
 
     @cached_property
@@ -54,13 +57,14 @@ class Op:
         """How many regions the op has."""
         return len(self.operation.regions)
 
-    def block(self, region: int) -> Any:
+    def block(self, region: int) -> ir.Block:
         """The single block of a region."""
-        return self.operation.regions[region].blocks[0]
+        block: ir.Block = self.operation.regions[region].blocks[0]
+        return block
 
     @property
     def reader(self) -> Op | None:
-        """The op that alone reads the op's single result, once; None if there is no such op."""
+        """The op that is the only reader of the op's only result; None if there is none."""
         owners = [use.owner for result in self.results for use in result.uses]
         return Op(owners[0].operation) if len(owners) == len(self.results) == 1 else None
 
@@ -89,25 +93,25 @@ CALLED = "called_computations"
 
 
 def call_key(target: str) -> str:
-    """What the handler of a custom call is registered under."""
+    """The key of a custom call's handler in the registry."""
     return f"{CUSTOM_CALL} @{target}"
 
 
 class CustomCall(Op):
-    """A `stablehlo.custom_call`; its handler goes by the target it calls.
+    """A `stablehlo.custom_call`. Its handler is registered for the target.
 
-    Its attributes are the entries of its configuration: those of a `backend_config` dictionary,
-    or of `mhlo.backend_config` and `mhlo.attributes`, where older versions keep them. A text that
-    is not empty is the single entry "backend_config"; functions it calls are "called_computations",
-    and the generator that a random number is of is "rng_algorithm".
+    Its attributes are the entries of its configuration: those of a `backend_config` dictionary, or
+    of `mhlo.backend_config` and `mhlo.attributes`, where older versions keep them. A text that is
+    not empty is the single entry "backend_config". The called functions are "called_computations",
+    and the generator of random numbers is "rng_algorithm".
 
-    Operands that hold the shapes of results (indices_of_shape_operands) are none of its operands.
+    Operands that hold the shapes of results (indices_of_shape_operands) are left out.
 
-    The other attributes say how the call is made, not what it computes, and no handler reads
-    them: api_version, has_side_effect, operand_layouts, result_layouts, output_operand_aliases.
+    The other attributes describe the calling convention, and no handler reads them: api_version,
+    has_side_effect, operand_layouts, result_layouts, output_operand_aliases.
     """
 
-    def __init__(self, operation: Any) -> None:
+    def __init__(self, operation: ir.Operation) -> None:
         super().__init__(operation)
         self.operands = operands_of(operation)
 
@@ -118,12 +122,12 @@ class CustomCall(Op):
 
     @property
     def label(self) -> str:
-        """What to call its nodes: the last part of the target."""
+        """The name of its nodes: the last part of the target."""
         return self.target.rpartition(".")[2] or self.target
 
     @property
     def key(self) -> str:
-        """What the call's handler is registered under."""
+        """The key of the call's handler in the registry."""
         return call_key(self.target)
 
     @cached_property
@@ -148,6 +152,6 @@ class CustomCall(Op):
         return self.configuration[name]
 
 
-def op_of(operation: Any) -> Op:
+def op_of(operation: ir.Operation) -> Op:
     """The view of an MLIR operation."""
     return CustomCall(operation) if operation.name == CUSTOM_CALL else Op(operation)

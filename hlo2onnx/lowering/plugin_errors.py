@@ -1,4 +1,4 @@
-"""Handlers of plug-ins, run so that their mistakes are told as theirs."""
+"""Runs handlers of plug-ins and reports their mistakes as errors of the plug-in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WALKER = "hlo2onnx.lowering.walker"
 
 
 def run_handler(handler: Handler, em: Emitter, op: Op, attributes: Mapping[str, Any]) -> Any:
-    """What a handler returns, checked where it is a plug-in's.
+    """The result of a handler, checked if the handler is a plug-in's.
 
     Raises:
         UnsupportedOp: The plug-in's handler failed, or returned something else than the values of
@@ -75,9 +75,9 @@ _TRACEBACK = "its traceback is the cause of this error (--debug prints it)"
 def _is_mistake(error: Exception) -> bool:
     """Whether an exception is a mistake of the handler that it left.
 
-    A refusal is none, nor is a signal of the lowering. What fails while hlo2onnx translates the
-    StableHLO that it made of a JAX function itself is hlo2onnx's own; and where the program nests
-    too deeply, the handlers of its regions are not to blame.
+    Refusals and signals of the lowering are not mistakes. A failure in StableHLO that hlo2onnx
+    lowered from a JAX function is hlo2onnx's own mistake. If the program nests too deeply, the
+    handlers of its regions are not at fault.
     """
     if isinstance(error, Hlo2OnnxError):
         is_other = not isinstance(error, InternalError)
@@ -98,7 +98,7 @@ def _walker_functions(error: Exception) -> list[str]:
 
 
 def _explained(plugin: Plugin, error: Exception, op: Op) -> tuple[str, str]:
-    """What an exception says of the handler, and what to do."""
+    """A description of an exception in a handler, and advice."""
     place = _place_of_error(plugin, error)
     if isinstance(error, MissingTypesError):
         why = f"made a node {error.op_type} without types={place}, and there is no type rule for it"
@@ -123,7 +123,7 @@ def _types_advice(op: Op) -> str:
     )
 
 
-def _tuple_text(shape: Iterable[Any]) -> str:
+def _tuple_text(shape: Iterable[object]) -> str:
     return str(tuple(dim if isinstance(dim, int) else None for dim in shape))
 
 

@@ -1,27 +1,27 @@
-"""Whether the nodes that a plug-in's handler made are nodes of ONNX.
+"""Checks of the nodes that a plug-in's handler made.
 
-hlo2onnx's own handlers are tested; of others a wrong node would show much later, as an error of a
-rule or of the runtime that does not say who made it.
+hlo2onnx's own handlers are tested. A wrong node of another handler would only show later, as an
+error of a rule or of the runtime that does not name the handler.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
 
 import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.type_inference import RULES, infer
+from hlo2onnx.ir.values import attributes_of
 
 
 def check_nodes(nodes: Iterable[oir.Node], opset: int) -> None:
     """Checks nodes of ONNX's own domain against the standard, and their types against its rules.
 
     Raises:
-        UnsupportedOp: A node is none that this opset has.
+        UnsupportedOp: A node is not valid in this opset.
     """
     for node in nodes:
         if not node.domain:
@@ -33,14 +33,14 @@ def check_nodes(nodes: Iterable[oir.Node], opset: int) -> None:
 
 
 def _write_out(node: oir.Node) -> None:
-    """Adds the permutation that a Transpose has by default, which all rules read."""
+    """Adds the default permutation of a Transpose, because all rules read the attribute."""
     if node.op_type == "Transpose" and "perm" not in node.attributes:
         assert node.outputs[0].shape is not None
         perm = range(len(node.outputs[0].shape))[::-1]
         node.attributes["perm"] = oir.AttrInt64s("perm", list(perm))
 
 
-def _schema(op_type: str, opset: int) -> Any:
+def _schema(op_type: str, opset: int) -> onnx.defs.OpSchema:
     try:
         schema = onnx.defs.get_schema(op_type, opset, "")
     except onnx.defs.SchemaError:
@@ -56,7 +56,7 @@ def _schema(op_type: str, opset: int) -> Any:
     )
 
 
-def _check_attributes(node: oir.Node, schema: Any) -> None:
+def _check_attributes(node: oir.Node, schema: onnx.defs.OpSchema) -> None:
     known = schema.attributes
     for name, given in node.attributes.items():
         if name not in known:
@@ -79,7 +79,7 @@ def _check_attributes(node: oir.Node, schema: Any) -> None:
         )
 
 
-def _check_counts(node: oir.Node, schema: Any) -> None:
+def _check_counts(node: oir.Node, schema: onnx.defs.OpSchema) -> None:
     single = onnx.defs.OpSchema.FormalParameterOption.Single
     required = [place for place, item in enumerate(schema.inputs) if item.option == single]
     lacks = len(node.inputs) < schema.min_input or any(_lacks(node, place) for place in required)
@@ -112,12 +112,11 @@ def _lacks(node: oir.Node, position: int) -> bool:
 
 
 def _check_types(node: oir.Node) -> None:
-    """Compares the types of a node's outputs, which `types=` can give, with what is inferred."""
+    """Compares the types of a node's outputs, which `types=` can give, with the inferred ones."""
     if node.op_type not in RULES:
         return
-    attributes = {name: item.value for name, item in node.attributes.items()}
     try:
-        inferred = infer(node.op_type, node.inputs, attributes, len(node.outputs))
+        inferred = infer(node.op_type, node.inputs, attributes_of(node), len(node.outputs))
     except InternalError:  # made with types=, because the rule does not know them
         return
     for output, (dtype, shape) in zip(node.outputs, inferred, strict=False):

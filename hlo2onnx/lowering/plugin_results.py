@@ -1,9 +1,9 @@
-"""Whether a plug-in's handler returned the values of the op's results."""
+"""Checks of the values that a plug-in's handler returned."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as oir
@@ -19,7 +19,7 @@ CONTRACT = "return one onnx_ir.Value per result of the op, or a list of them"
 
 
 def returned_values(
-    returned: Any, em: Emitter, op: Op, made: Sequence[oir.Node], halves: bool
+    returned: object, em: Emitter, op: Op, made: Sequence[oir.Node], halves: bool
 ) -> list[oir.Value]:
     """The values that a handler returned, in one list.
 
@@ -29,7 +29,7 @@ def returned_values(
         halves: Whether the handler was called for the real or the imaginary parts alone.
 
     Raises:
-        UnsupportedOp: They are not the values of the op's results.
+        UnsupportedOp: They do not fit the op's results.
     """
     groups = [tuple(_flat(item)) for item in _items(returned)]
     values = [value for group in groups for value in group]
@@ -61,20 +61,21 @@ def _expected_parts(op: Op, halves: bool) -> list[tuple[TensorType, ...]]:
     return [parts[:1] for parts in types] if halves else types
 
 
-def _items(returned: Any) -> list[Any]:
+def _items(returned: object) -> list[object]:
     return list(returned) if isinstance(returned, list | tuple | Iterator) else [returned]
 
 
 def _same_groups(
-    returned: Any, groups: Sequence[Sequence[Any]], wanted: Sequence[Sequence[Any]]
+    returned: object, groups: Sequence[Sequence[object]], wanted: Sequence[Sequence[object]]
 ) -> bool:
-    """Whether tuples with the parts of each result, if a handler returned such, have as many."""
+    """Whether tuples with the parts of each result, if a handler returned them, have the right
+    lengths."""
     if not isinstance(returned, list) or not any(isinstance(item, tuple) for item in returned):
         return True
     return [*filter(None, map(len, groups))] == [*filter(None, map(len, wanted))]
 
 
-def _flat(returned: Any) -> Iterator[oir.Value]:
+def _flat(returned: object) -> Iterator[oir.Value]:
     if isinstance(returned, oir.Value):
         yield returned
     elif isinstance(returned, list | tuple | Iterator):
@@ -84,7 +85,7 @@ def _flat(returned: Any) -> Iterator[oir.Value]:
         raise UnsupportedOp(f"returned {_kind(returned)}, not onnx_ir.Values", _advice(returned))
 
 
-def _kind(item: Any) -> str:
+def _kind(item: object) -> str:
     if item is None:
         return "None"
     kind = type(item)
@@ -96,7 +97,7 @@ def _kind(item: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def _advice(item: Any) -> str:
+def _advice(item: object) -> str:
     if item is None:
         return f"{CONTRACT}; is there a return statement?"
     if isinstance(item, np.ndarray | np.generic | int | float):
@@ -118,7 +119,7 @@ def _check_typed(value: oir.Value) -> None:
 
 
 def _check_placed(value: oir.Value, em: Emitter, made: Sequence[oir.Node]) -> None:
-    """Refuses a value that the graph does not have where the op stands."""
+    """Refuses a value that is not visible in the graph at the op."""
     node = value.producer()
     if node is not None:
         is_inside = node in made and node.graph not in (em.graph, em.main_graph)
@@ -138,8 +139,8 @@ def _check_placed(value: oir.Value, em: Emitter, made: Sequence[oir.Node]) -> No
 
 
 def _misfit(value: oir.Value, expected: TensorType, whole: bool) -> str:
-    """What to do about a value of another element type, or (but of a scalar region that is applied
-    to `whole` tensors) of another shape; "" if it fits."""
+    """Advice about a value of another element type or shape; "" if it fits. The shape is free in a
+    scalar region that is applied to `whole` tensors."""
     assert value.shape is not None
     if value.dtype != expected.dtype:
         return (

@@ -1,7 +1,7 @@
-"""Handlers that plug-ins and users bring: who wrote them, and where.
+"""Origin of the handlers of plug-ins and users: author and place.
 
-A mistake in such a handler is not a bug of hlo2onnx. It becomes a refusal of the op, beside all
-others, that names the handler and says what to change (`hlo2onnx.lowering.plugin_errors`).
+A mistake in such a handler is not a bug of hlo2onnx. It becomes a refusal of the op that names the
+handler and says what to change (`hlo2onnx.lowering.plugin_errors`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _TO_FUNCTIONS = "return one array for each result of the call, of its shape and 
 
 @dataclass(frozen=True)
 class Plugin:
-    """What a handler was written as, outside of hlo2onnx.
+    """The origin of a handler outside hlo2onnx.
 
     Attributes:
-        title: How errors begin: "the handler acme.handlers.swish (acme/handlers.py:12)".
-        filename: Where Python has its code; "" where it has none.
-        advice: What to do about wrong results, where that is not to make other ONNX values.
+        title: The beginning of its errors: "the handler acme.handlers.swish (acme/handlers.py:12)".
+        filename: The file of its code; "" if there is none.
+        advice: Advice about wrong results, if it differs from the default.
     """
 
     title: str
@@ -41,9 +41,8 @@ def plugin_of(author: Any, target: str = "") -> Plugin | None:
     """The plug-in of a handler; None for a handler of hlo2onnx.
 
     Args:
-        author: The handler's function; or what a user gave to be made into a handler: a JAX
-            function, a `CustomOp`.
-        target: The target of the custom calls that a user gave it for.
+        author: The handler's function, or the JAX function or `CustomOp` that a user gave.
+        target: The target of the user's custom call.
     """
     if isinstance(author, CustomOp):
         title = f"the CustomOp({author.domain!r}, {author.op_type!r}) for @{target}"
@@ -75,7 +74,7 @@ def place_of(function: Callable[..., Any]) -> Frame | None:
     return None if code is None else Frame(code.co_filename, code.co_firstlineno)
 
 
-def _plain(function: Any) -> Any:
+def _plain(function: Callable[..., Any]) -> Any:
     """The function under decorators and `functools.partial`."""
     function = inspect.unwrap(function)
     while isinstance(function, functools.partial):
@@ -83,7 +82,7 @@ def _plain(function: Any) -> Any:
     return function
 
 
-def _code(function: Any) -> CodeType | None:
+def _code(function: object) -> CodeType | None:
     if not hasattr(function, "__code__") and callable(function):
         function = type(function).__call__
     code = getattr(function, "__code__", None)

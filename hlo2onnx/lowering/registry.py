@@ -1,4 +1,4 @@
-"""Which function translates which op."""
+"""The registry of handlers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ENTRY_POINTS = "hlo2onnx.handlers"
 """The group of entry points under which packages register handlers: each names a module."""
 
 Form = Literal["real", "complex", "parts", "any"]
-"""What values a handler takes: tensors of real (int, bool, float) elements; complex ones as
-(re, im) pairs; "parts": it only moves data and is applied to re and im in turn; or "any": it
-hands on whole values, whatever parts they have (see `Emitter.parts`)."""
+"""The values that a handler takes. "real": tensors of int, bool or float. "complex": complex
+tensors as (re, im) pairs. "parts": it only moves data and is applied to re and im in turn. "any":
+it passes on whole values with all their parts (see `Emitter.parts`)."""
 
 _OP_NAME = re.compile(r"[a-z_][\w]*\.[\w.-]+( @.+)?")
 
@@ -39,7 +39,7 @@ class Handler:
         required: Those of them without a default.
         ignores: Attributes it leaves unread, each with the reason.
         reads_rest: Whether it takes every other attribute as well.
-        plugin: Who wrote it, where that is not hlo2onnx.
+        plugin: Its origin, if it is not part of hlo2onnx.
     """
 
     op: str
@@ -125,7 +125,7 @@ def handles(
     It returns one onnx_ir value per result part: a single value, or a sequence of them.
 
     Raises:
-        PluginError: The function is none that can be called so, or the op has a handler already.
+        PluginError: The function cannot be called so, or the op has a handler already.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,7 +141,7 @@ def handles_call(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the handler of `stablehlo.custom_call`s of these targets.
 
-    As `handles`, with the entries of the call's configuration in the place of attributes; see
+    Like `handles`, with the entries of the call's configuration instead of attributes; see
     `hlo2onnx.lowering.op.CustomCall`.
     """
     return handles(*map(call_key, targets), form=form, ignores=ignores)
@@ -173,7 +173,7 @@ def _describe(
 
 
 def _fault(handler: Handler, what: str, advice: str) -> Hlo2OnnxError:
-    """What is wrong with a handler that is being registered."""
+    """The error about a handler that is being registered."""
     if handler.plugin is None:
         return InternalError(f"{name_of(handler.function)}: {what}; {advice}")
     return PluginError(f"{handler.plugin.title} cannot be registered: {what}\n  next   {advice}")
@@ -190,10 +190,10 @@ def load_handlers() -> Registry:
 
 
 def _load(entry: EntryPoint) -> None:
-    """Imports one package of handlers; of one that fails none stays.
+    """Imports one package of handlers. If it fails, none of its handlers stays registered.
 
     Raises:
-        PluginError: It cannot be imported, or registers something that is no handler.
+        PluginError: It cannot be imported, or registers an invalid handler.
     """
     before = registry.copy()
     try:
@@ -210,7 +210,7 @@ def _load(entry: EntryPoint) -> None:
 
 
 def _place(error: Exception) -> str:
-    """Where an import failed: " at file:line", if that is in a file."""
+    """The place of a failed import: " at file:line", if it is in a file."""
     frames = [Frame(item.filename, item.lineno or 0) for item in extract_tb(error.__traceback__)]
     files = [frame for frame in frames if not frame.filename.startswith("<")]
     of_others = [frame for frame in files if frame.filename not in (__file__, metadata.__file__)]

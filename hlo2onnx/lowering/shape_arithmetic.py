@@ -1,25 +1,26 @@
-"""Arithmetic on shapes, done at translation time.
+"""Evaluation of shape arithmetic at translation time.
 
 A program with dynamic dimensions computes its shapes by integer ops on scalars and short vectors.
-Their contents are known as expressions of the inputs' extents, so that nothing of that arithmetic
-has to run: handlers of dynamic ops read the extents, and what else reads such a value gets one
-computed from the inputs' shapes.
+Their contents are known as expressions of the inputs' extents, so this arithmetic need not run.
+Handlers of dynamic ops read the extents. Other readers get a value that is computed from the
+inputs' shapes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as oir
 import sympy
+from jaxlib.mlir import ir
 
-from hlo2onnx.analysis.constant_elements import known_elements
-from hlo2onnx.analysis.dim_arithmetic import ARITHMETIC, COMPARISONS, Item, fits, plain
+from hlo2onnx.analysis.block_evaluator import name_of
+from hlo2onnx.analysis.dim_arithmetic import FORMULAS, Function, Item, fits, plain
+from hlo2onnx.analysis.evaluator import known_elements
 from hlo2onnx.ir.dims import dim_of, expression
-from hlo2onnx.ir.values import Dim, const_of, static_shape
+from hlo2onnx.ir.values import Dim, complete, const_of, size_of, static_shape
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.types import is_tensor, parts_of
 
@@ -28,16 +29,17 @@ if TYPE_CHECKING:
 from hlo2onnx.lowering.emitter import Emitter
 
 CONTENTS = "hlo2onnx.contents"
-"""Where a value keeps what it holds: an array of ints, bools and SymPy expressions."""
+"""Key of `onnx_ir.Value.meta`: the content of a value, an array of ints, bools and SymPy
+expressions."""
 
 _LIMIT = 64
-"""Longer vectors are no shapes."""
+"""Longer vectors are not shapes."""
 
 Contents = np.ndarray[Any, np.dtype[np.object_]]
 
 
 def contents_of(value: oir.Value) -> Contents | None:
-    """What a short integer or boolean value holds, if that is known."""
+    """The content of a short integer or boolean value, if it is known."""
     known: Contents | None = value.meta.get(CONTENTS)
     if known is not None:
         return known
@@ -48,10 +50,11 @@ def contents_of(value: oir.Value) -> Contents | None:
 
 
 def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = None) -> list[Dim]:
-    """The extents that a tensor of integers holds, in order; what depends on data gets a symbol.
+    """The extents that a tensor of integers holds, in order. Extents that depend on data get
+    symbols.
 
     Args:
-        known: Those that the program says already.
+        known: The extents that the program states.
     """
     contents = contents_of(value)
     if contents is None:
@@ -60,8 +63,7 @@ def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = 
     if contents is not None:
         dims = [_dim(item) for item in contents.reshape(-1)]
         return [own if dim is None else dim for own, dim in zip(dims, known or dims, strict=True)]  # type: ignore[misc]
-    shape = static_shape(value)
-    count = 0 if shape is None else math.prod(shape)
+    count = size_of(value) or 0
     known = known or [None] * count
     vector = em.cast(em.reshape(value, [count]), oir.DataType.INT64)
     return [
@@ -71,7 +73,7 @@ def dims_of(em: Emitter, value: oir.Value, known: Sequence[int | None] | None = 
 
 
 def value_of(em: Emitter, contents: Contents, dtype: oir.DataType) -> oir.Value:
-    """A value that holds this: a constant, or computed from the inputs' shapes."""
+    """A value with this content: a constant, or computed from the inputs' shapes."""
     if not _is_symbolic(contents):
         return em.const(contents.astype(dtype.numpy()))
     if contents.ndim == 0:
@@ -83,7 +85,7 @@ def value_of(em: Emitter, contents: Contents, dtype: oir.DataType) -> oir.Value:
 
 
 def holding(value: oir.Value, contents: Contents) -> oir.Value:
-    """The value, of which is known what it holds."""
+    """The value, with its content noted."""
     value.meta[CONTENTS] = contents
     return value
 
@@ -91,7 +93,7 @@ def holding(value: oir.Value, contents: Contents) -> oir.Value:
 def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
     """The results of an op whose operands' contents follow from shapes; None for other ops, and
     in a program without dynamic shapes."""
-    function = _OPS.get(op.name) if em.has_symbols else None
+    function = _OPS.get(name_of(op.operation)) if em.has_symbols else None
     if function is None or len(op.results) != 1 or not is_tensor(op.results[0].type):
         return None
     operands = [em.parts(value) for value in op.operands]
@@ -104,8 +106,8 @@ def evaluated(em: Emitter, op: Op) -> list[Parts] | None:
         decided = _decided(em, _DECIDED_BY[op.name], arrays)
         if decided is not None:
             return decided
-    known = [array for array in arrays if array is not None]
-    if len(known) < len(arrays):
+    known = complete(arrays)
+    if known is None:
         return None
     part, *others = parts_of(op.results[0].type)
     if others or part.dtype.is_floating_point() or None in part.shape:
@@ -122,12 +124,14 @@ _FUNCTIONS: Mapping[str, Callable[[Item, Item], Item]] = {
     _FLOOR_DIVIDE: lambda x, y: sympy.floor(x / y),
     _MODULO: sympy.Mod,
 }
-"""The functions, by the ops in them but for constants, that JAX writes `//` and `%` of dimensions
-as. Their branches on signs would have to be decided to evaluate them op by op."""
+"""JAX's functions for `//` and `%` of dimensions, by the ops in them without constants. Op by op
+they cannot be evaluated, because their branches depend on signs."""
 
 
-def evaluated_call(em: Emitter, function: Any, arguments: Sequence[Parts]) -> list[Parts] | None:
-    """What a function makes of dimensions, if it is one of `_FUNCTIONS`; its last two arguments
+def evaluated_call(
+    em: Emitter, function: ir.Operation, arguments: Sequence[Parts]
+) -> list[Parts] | None:
+    """The results of a function on dimensions, if it is one of `_FUNCTIONS`. Its last two arguments
     are the operands."""
     if not em.has_symbols or len(arguments) < 2 or any(len(parts) != 1 for parts in arguments):
         return None
@@ -135,10 +139,10 @@ def evaluated_call(em: Emitter, function: Any, arguments: Sequence[Parts]) -> li
     known = _FUNCTIONS.get(" ".join(name for name in names if name != "constant"))
     if known is None:
         return None
-    contents = [contents_of(value) for (value,) in arguments[-2:]]
-    if any(item is None or item.ndim for item in contents):
+    contents = complete(contents_of(value) for (value,) in arguments[-2:])
+    if contents is None or any(item.ndim for item in contents):
         return None
-    x, y = (sympy.sympify(item.item()) for item in contents if item is not None)
+    x, y = (sympy.sympify(item.item()) for item in contents)
     dtype = arguments[-1][0].dtype
     if not y.is_positive or dtype is None:
         return None
@@ -146,13 +150,13 @@ def evaluated_call(em: Emitter, function: Any, arguments: Sequence[Parts]) -> li
 
 
 def scalar_contents(item: Item) -> Contents:
-    """What a scalar holds."""
+    """The content of a scalar that holds an item."""
     contents = np.empty((), object)
     contents[()] = item
     return contents
 
 
-def _dim(item: Any) -> Dim:
+def _dim(item: Item) -> Dim:
     return dim_of(sympy.sympify(item))
 
 
@@ -182,7 +186,7 @@ _DECIDED_BY = {"stablehlo.and": False, "stablehlo.or": True}
 # -- elementwise -------------------------------------------------------------------------------
 
 
-def _each(function: Callable[..., Item | None]) -> Callable[[Op, list[Contents]], Contents | None]:
+def _each(function: Function) -> Callable[[Op, list[Contents]], Contents | None]:
     def apply(op: Op, arrays: list[Contents]) -> Contents | None:
         grids = np.broadcast_arrays(*arrays)
         result = np.empty(grids[0].shape, object)
@@ -194,14 +198,6 @@ def _each(function: Callable[..., Item | None]) -> Callable[[Op, list[Contents]]
         return result
 
     return apply
-
-
-def _compare(op: Op, arrays: list[Contents]) -> Contents | None:
-    return _each(COMPARISONS[op.attribute("comparison_direction")])(op, arrays)
-
-
-def _concatenate(op: Op, arrays: list[Contents]) -> Contents | None:
-    return np.concatenate(arrays, op.attribute("dimension"))
 
 
 def _reshape(op: Op, arrays: list[Contents]) -> Contents | None:
@@ -226,14 +222,13 @@ def _broadcast(op: Op, arrays: list[Contents]) -> Contents | None:
 
 
 _OPS: Mapping[str, Callable[[Op, list[Contents]], Contents | None]] = {
-    **{f"stablehlo.{name}": _each(function) for name, function in ARITHMETIC.items()},
-    "stablehlo.compare": _compare,
-    "stablehlo.concatenate": _concatenate,
-    "stablehlo.reshape": _reshape,
-    "stablehlo.slice": _slice,
-    "stablehlo.broadcast_in_dim": _broadcast,
+    **{name: _each(function) for name, function in FORMULAS.items()},
+    "concatenate": lambda op, arrays: np.concatenate(arrays, op.attribute("dimension")),
+    "reshape": _reshape,
+    "slice": _slice,
+    "broadcast_in_dim": _broadcast,
 }
-"""What the ops that programs compute shapes with make of contents."""
+"""Results of the ops with which programs compute shapes, on contents."""
 
 
 def extent_contents(dim: Dim) -> Contents:

@@ -1,8 +1,8 @@
-"""Functions written in JAX, as StableHLO to translate in the place of an op.
+"""Lowering of JAX functions that replace an op.
 
-What ONNX has no operator for, and what is long to say in nodes, is short in JAX: a decomposition
-of linear algebra, a generator of random bits, a special function. Such a function is pure, takes
-and returns arrays, and is testable in JAX alone.
+Some ops have no ONNX operator and are long as nodes, but short in JAX: decompositions of linear
+algebra, generators of random bits, special functions. Such a function is pure, takes and returns
+arrays, and is testable in JAX alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import jax
 import jax.export
 import numpy as np
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import expression
@@ -32,7 +33,7 @@ class Symbol:
     name: str
 
 
-ArrayType = tuple[tuple[int | Symbol, ...], np.dtype[Any]]
+ArrayType = tuple[tuple[int | Symbol, ...], np.dtype]
 """Shape and element type of an argument."""
 
 
@@ -41,15 +42,15 @@ class LoweredFunction:
     """A function of JAX as StableHLO.
 
     Attributes:
-        functions: The functions of its module by symbol; "main" takes `symbols`, as scalars, and
-            the arguments in order; and, where there are symbols, what it does not read.
+        functions: The functions of its module by symbol. "main" takes `symbols` as scalars, then
+            the arguments in order, then, if there are symbols, one that it does not read.
         symbols: Names of extents.
-        module: Keeps them alive.
+        module: The module, kept alive.
     """
 
-    functions: Mapping[str, Any]
+    functions: Mapping[str, ir.Operation]
     symbols: tuple[str, ...]
-    module: Any
+    module: ir.Module
 
 
 @functools.lru_cache(maxsize=256)
@@ -63,14 +64,15 @@ def lowered_function(
     Args:
         function: Takes one array per type, and the keywords.
         types: Shapes and element types.
-        keywords: Names and (hashable) values of what is not an array; a `Symbol`, also one in a
-            tuple, is the extent.
+        keywords: Names and hashable values of other arguments. A `Symbol`, also in a tuple, stands
+            for the extent.
 
     Raises:
         UnsupportedOp: The function cannot be traced for symbolic extents.
     """
     items = [dim for shape, _ in types for dim in shape]
-    items += [dim for _, value in keywords for dim in (value if _is_tuple(value) else [value])]
+    for _, value in keywords:
+        items += value if isinstance(value, tuple) else [value]
     names = dict.fromkeys(item.name for item in items if isinstance(item, Symbol))
     dims = dict(zip(names, jax.export.symbolic_shape(", ".join(names)), strict=True))
     arguments = [
@@ -103,7 +105,7 @@ STATIC = (
     'fix the extents: specialize={"n": 8} (--specialize n=8), with every dimension of the program,'
     " or example arguments of static shapes"
 )
-"""What to do about an op that is translated for static shapes only."""
+"""Advice for an op that is translated for static shapes only."""
 
 _UNTRACEABLE = (
     jax.errors.InconclusiveDimensionOperation,
@@ -111,11 +113,11 @@ _UNTRACEABLE = (
     ValueError,
     NotImplementedError,
 )
-"""What JAX and NumPy raise where an extent must be a number."""
+"""Exceptions of JAX and NumPy where an extent must be a number."""
 
 
 def _but_last(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, given one argument that it does not take."""
+    """The function with one more argument, which it ignores."""
 
     def called(*arguments: Any, **keywords: Any) -> Any:
         return function(*arguments[:-1], **keywords)
@@ -123,12 +125,8 @@ def _but_last(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _is_tuple(value: Any) -> bool:
-    return isinstance(value, tuple)
-
-
 def _replaced(value: Any, dims: Mapping[str, Any]) -> Any:
-    """The value with extents of JAX in the place of symbols."""
+    """The value with symbols replaced by extents of JAX."""
     if isinstance(value, tuple):
         return tuple(_replaced(item, dims) for item in value)
     return dims[value.name] if isinstance(value, Symbol) else value

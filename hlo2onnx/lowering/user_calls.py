@@ -1,4 +1,4 @@
-"""Handlers of the custom calls that users translate themselves."""
+"""Handlers for the custom calls that users translate themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hlo2onnx.mlir.types import parts_of
 
 
 def user_handler(target: str, translation: Translation) -> Handler:
-    """The handler of a target that the user says how to translate."""
+    """The handler of a target with a user's translation."""
     make = _as_operator if isinstance(translation, CustomOp) else _as_expansion
     return Handler(
         call_key(target),
@@ -48,8 +48,8 @@ class _Configured:
         return self.function(*arrays, **self.configuration)
 
 
-def _key(item: Any) -> Hashable:
-    """Something hashable that tells an entry from any other, 1 from 1.0 and True as well."""
+def _key(item: object) -> Hashable:
+    """A hashable key of an entry. It distinguishes 1, 1.0 and True."""
     if isinstance(item, np.ndarray):
         return (item.dtype.name, item.shape, item.tobytes())
     if isinstance(item, Mapping):
@@ -98,7 +98,7 @@ def _as_operator(operator: CustomOp) -> Callable[..., list[Parts]]:
 _KINDS = ({bool}, {int}, {float}, {str})
 
 
-def _representable(op: CustomCall, attributes: Any) -> Mapping[str, Any]:
+def _representable(op: CustomCall, attributes: object) -> Mapping[str, Any]:
     if not isinstance(attributes, Mapping):
         raise UnsupportedOp(
             f"the attributes for @{op.target} are no mapping: {attributes!r}",

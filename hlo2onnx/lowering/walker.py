@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.ir.expansion_notes import note_origin
@@ -32,7 +33,7 @@ from hlo2onnx.mlir.dynamic_calls import fault_of
 from hlo2onnx.mlir.locations import Origin, origin_of
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
-from hlo2onnx.mlir.values import leading_to
+from hlo2onnx.mlir.values import MlirValue, leading_to
 from hlo2onnx.report import SHARDINGS_DROPPED
 
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "chlo.return"})
@@ -56,7 +57,7 @@ class Walker:
     def __init__(
         self,
         em: Emitter,
-        functions: Mapping[str, Any],
+        functions: Mapping[str, ir.Operation],
         registry: Registry,
         kept: KeptFunctions | None = None,
     ) -> None:
@@ -82,11 +83,10 @@ class Walker:
 
     # -- blocks -------------------------------------------------------------------------------
 
-    def block(self, block: Any, arguments: Sequence[Parts]) -> list[Parts]:
+    def block(self, block: ir.Block, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a block in place; returns the parts its terminator returns."""
         environment = self.em.environment
-        for argument, parts in zip(block.arguments, arguments, strict=True):
-            environment[argument] = parts
+        environment.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations:
             if operation.operation.name in TERMINATORS:
                 return [environment[operand] for operand in operation.operation.operands]
@@ -123,18 +123,19 @@ class Walker:
         with self._within(scope=self.em.scope, calls=(*self.context.calls, function)):
             return self.block(function.regions[0].blocks[0], arguments)
 
-    def values(self, block: Any, arguments: Sequence[Parts], wanted: Sequence[Any]) -> list[Parts]:
-        """Translates those ops of a block that some of its values depend on; returns the parts of
+    def values(
+        self, block: ir.Block, arguments: Sequence[Parts], wanted: Sequence[MlirValue]
+    ) -> list[Parts]:
+        """Translates the ops of a block that some of its values depend on; returns the parts of
         these values."""
         environment = self.em.environment
-        for argument, parts in zip(block.arguments, arguments, strict=True):
-            environment[argument] = parts
+        environment.update(zip(block.arguments, arguments, strict=True))
         for operation in leading_to(block, wanted):
             self.op(op_of(operation))
         return [environment[value] for value in wanted]
 
     def scalar_function(
-        self, block: Any, results: Sequence[Any] | None = None
+        self, block: ir.Block, results: Sequence[MlirValue] | None = None
     ) -> Callable[..., list[oir.Value]]:
         """See `Emitter.scalar_function`."""
 
@@ -152,8 +153,8 @@ class Walker:
     # -- one op -------------------------------------------------------------------------------
 
     def op(self, op: Op) -> None:
-        """Translates one op; what it cannot is recorded, and its results become placeholders, so
-        that one run finds every unsupported op."""
+        """Translates one op. A refusal is recorded and the results become placeholders, so that one
+        run finds every unsupported op."""
         em = self.em
         em.report.ops[op.name] += 1
         # An op of an expansion has no location of its own. It gets that of the expanded op.
@@ -249,7 +250,7 @@ class Walker:
             return self.body("main", [*extents, *arguments, *unread])
 
     def _extent(self, dim: Dim) -> Parts:
-        """The scalar that JAX lets a function have for a symbolic extent."""
+        """The scalar argument that a lowered JAX function has for a symbolic extent."""
         return (value_of(self.em, extent_contents(dim), oir.DataType.INT64),)
 
     # -- results ------------------------------------------------------------------------------
@@ -297,7 +298,7 @@ class Walker:
         self.cause = self.cause or refusal.__cause__
         self.refusals.append(Refusal(op.key, op.types(), str(origin), refusal.why, refusal.next))
 
-    def _placeholder(self, value: Any) -> Parts:
+    def _placeholder(self, value: MlirValue) -> Parts:
         try:
             types = parts_of(value.type)
         except UnsupportedOp:
@@ -324,7 +325,8 @@ def _no_handler(op: Op) -> UnsupportedOp:
 
 
 _OF_NO_MEANING = frozenset({"result_layout", "xla_shape"})
-"""What XLA's exporters add to any op: how its result lies in memory, and XLA's name of its type."""
+"""Attributes that XLA's exporters add to any op: the memory layout of its result and XLA's name of
+its type."""
 
 
 def _attributes(handler: Handler, op: Op) -> dict[str, Any]:

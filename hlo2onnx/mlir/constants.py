@@ -196,7 +196,8 @@ def constant_bytes(operation: Any) -> int:
     element, parts = ir.RankedTensorType(mlir_type).element_type, 1
     if isinstance(element, ir.ComplexType):
         element, parts = ir.ComplexType(element).element_type, 2
-    bits: int = parts * element.width
+    assert isinstance(element, ir.IntegerType | ir.FloatType)
+    bits = parts * element.width
     return (bits * math.prod(dim or 0 for dim in shape_of(mlir_type)) + 7) // 8
 
 

@@ -149,7 +149,7 @@ class Opener:
         text = self._replacement(tag, operation)
         if text not in self._names:
             self._names[text] = self._added(text)
-        callee = {"callee": ir.FlatSymbolRefAttr.get(self._names[text])}
+        callee: dict[str, ir.Attribute] = {"callee": ir.FlatSymbolRefAttr.get(self._names[text])}
         return list(ir.Operation.create("func.call", types, operands, callee).results)
 
     def _added(self, text: str) -> str:

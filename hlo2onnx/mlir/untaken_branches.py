@@ -158,8 +158,8 @@ def _keep_regions(operation: Any, kept: list[Any], dropped: list[int]) -> None:
     is dropped, it is never taken."""
     with operation.context, operation.location, ir.InsertionPoint(operation):
         index = shifted = operation.operands[0]
-        for region in dropped:
-            bound = ir.DenseElementsAttr.get(np.array(region, np.int32))
+        for place in dropped:
+            bound = ir.DenseElementsAttr.get(np.array(place, np.int32))
             greater = stablehlo.compare(
                 index,
                 stablehlo.constant(bound),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 from jaxlib.mlir import ir
 
 from hlo2onnx.ir.values import INTEGERS
 from hlo2onnx.mlir.types import parts_of
+
+if TYPE_CHECKING:
+    MlirValue = ir.Value[ir.Type]
+else:  # only the stubs are generic
+    MlirValue = ir.Value
 
 
 def defining_operation(value: Any) -> Any:

@@ -13,12 +13,12 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
-from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import remove_node
 from hlo2onnx.rewrite.replace import can_replace, detach, remove_makers, replace
 from hlo2onnx.targets import Target
+from hlo2onnx.targets.builder import TargetBuilder
 
 T = TypeVar("T")
 
@@ -94,22 +94,17 @@ def needed(value: T | None, reason: str, culprit: oir.Value | oir.Node | None = 
     return value
 
 
-class Rewriter(GraphBuilder):
+class Rewriter(TargetBuilder):
     """The builder that rules use, with the facts and the target they may ask about.
 
     New nodes are placed before the node being rewritten and inherit its name and provenance.
     """
 
     def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
-        super().__init__(model.graph, model.graph.opset_imports[""])
+        super().__init__(model.graph, model.graph.opset_imports[""], target)
         self.adopt(model.graph)
-        self.target = target
         self.watch = watch
         self.facts = Facts()
-
-    def supports(self, op_type: str, dtype: oir.DataType) -> bool:
-        """Whether the target runs this operator on this element type."""
-        return self.target.supports(op_type, dtype, self.opset)
 
 
 class Rule(ABC):

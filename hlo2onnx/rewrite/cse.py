@@ -15,9 +15,9 @@ from hlo2onnx.rewrite.replace import can_replace, replace
 def eliminate_common_subexpressions(
     graph: oir.Graph, outer: dict[Hashable, oir.Node] | None = None
 ) -> int:
-    """Removes nodes that compute what an earlier node of this graph or of a graph around it
-    computes; returns how many went. Of nodes with subgraphs only equal stacks of a Loop become
-    one; random ones are left alone."""
+    """Removes nodes equal to an earlier node of this graph or of a graph around it; returns how
+    many. Nodes with subgraphs stay, but equal stacked outputs of a Loop become one. Random nodes
+    stay."""
     seen = dict(outer or {})
     count = 0
     for node in list(graph):
@@ -37,8 +37,8 @@ def eliminate_common_subexpressions(
 
 
 def _share_stacks(loop: oir.Node) -> int:
-    """Makes readers of what a Loop stacks read the first of its outputs that stacks the same;
-    returns how many outputs nobody reads any more."""
+    """Replaces outputs of a Loop that stack the same values by the first of them; returns how many
+    outputs are no longer read."""
     seen: dict[Hashable, oir.Value] = {}
     count = 0
     for stacked, output in _stacks(loop):
@@ -51,14 +51,14 @@ def _share_stacks(loop: oir.Node) -> int:
 
 
 def _stacks(loop: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
-    """What the body of a Loop makes in a trip, and the output that is the stack of it."""
+    """Pairs of a value in the body of a Loop and the output that stacks it."""
     states = len(loop.inputs) - 2
     stacked = loop.attributes["body"].as_graph().outputs[1 + states :]
     return zip(stacked, loop.outputs[states:], strict=True)
 
 
 def _origin(value: oir.Value) -> Hashable:
-    """Equal for what is stacked of the same, at whatever depth, and for copies."""
+    """A key that is equal for stacks of the same value, at any depth, and for copies."""
     node = value.producer()
     if node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
         return _origin(node.inputs[0])

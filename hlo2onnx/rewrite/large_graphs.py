@@ -1,8 +1,8 @@
 """Edits of nodes with thousands of inputs, and of graphs with thousands of outputs.
 
-In onnx_ir every change of one input goes through all inputs of the node, and every removal of one
-node through all outputs of its graph, so that changing each takes quadratic time. These functions
-do the same; where there are many, they reach into onnx_ir's own fields instead.
+In onnx_ir a change of one input visits all inputs of the node, and a removal of one node visits all
+outputs of its graph, so that changing each takes quadratic time. These functions do the same in
+linear time: for many inputs or outputs they use onnx_ir's private fields.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def replace_input(node: oir.Node, index: int, value: oir.Value | None) -> None:
 
 
 def replace_uses(old: oir.Value, new: oir.Value) -> None:
-    """Makes everything that reads a value read another, which also becomes an output of the graph
-    where it was one."""
+    """Replaces all uses of a value by another one, as an output of the graph too."""
     if old.is_graph_output() and old.graph is not None:
         outputs = old.graph.outputs
         while old in outputs:

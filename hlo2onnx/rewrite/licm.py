@@ -1,4 +1,4 @@
-"""Moving what does not change from trip to trip out of loops."""
+"""Loop-invariant code motion."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "Rand
 
 
 def is_repeatable(node: oir.Node) -> bool:
-    """Whether the node gives the same whenever and however often it runs; nobody can tell of the
-    operators of other domains."""
+    """Whether the node gives the same result in every run. For operators of other domains that is
+    unknown."""
     return node.op_type not in RANDOM and not node.domain
 
 
 def hoist_invariants(graph: oir.Graph) -> int:
-    """Moves nodes of Loop bodies that read nothing made in the body in front of the Loop; returns
-    how many went.
+    """Moves nodes of Loop bodies that read no value of the body in front of the Loop; returns how
+    many.
 
-    They then run once, also where the loop makes no trip: no operator that we emit fails or has
-    side effects. Nodes of branches stay, since they may cost much and never run.
+    They then run once, even if the loop makes no trip: no operator that we emit fails or has side
+    effects. Nodes of branches stay, because they may be expensive and never run.
     """
     count = 0
     for node in list(graph):

@@ -14,7 +14,7 @@ from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
 
 
 def replace(node: oir.Node, values: Sequence[oir.Value]) -> None:
-    """Makes everything that read the node's outputs read `values` instead and removes the node.
+    """Replaces all uses of the node's outputs by `values` and removes the node.
 
     A graph output keeps its name, which the new value takes over.
 
@@ -58,8 +58,7 @@ def _replace_value(old: oir.Value, new: oir.Value) -> None:
 
 
 def remove_unused(graph: oir.Graph) -> int:
-    """Removes nodes nobody reads, outputs of loops likewise, and initializers left over; returns
-    how many nodes went.
+    """Removes unread nodes, outputs of loops and initializers; returns how many nodes.
 
     No operator that we emit has side effects.
     """
@@ -71,9 +70,9 @@ def remove_unused(graph: oir.Graph) -> int:
 
 
 def remove_makers(values: Iterable[oir.Value], within: oir.Graph | None = None) -> list[oir.Value]:
-    """Removes the nodes that make these values if nobody reads what they make, and so for what
-    these read; returns what lost a reader. Nodes with subgraphs stay, and those of other graphs
-    than the one that is given."""
+    """Removes the producers of these values if nothing reads them, and then their operands'
+    producers likewise; returns the values that lost a reader. Nodes with subgraphs stay, and nodes
+    outside the given graph."""
     less_read = list(values)
     for value in less_read:
         node = value.producer()
@@ -103,7 +102,7 @@ def _remove_unused_nodes(graph: oir.Graph) -> int:
 
 
 def detach(graph: oir.Graph) -> None:
-    """Lets go of everything a removed subgraph captured."""
+    """Drops all uses of values that a removed subgraph captured."""
     graph.outputs.clear()
     _remove_unused_nodes(graph)
 
@@ -113,8 +112,8 @@ def _is_read(value: oir.Value) -> bool:
 
 
 def _without_unread_outputs(loop: oir.Node) -> oir.Node:
-    """The Loop without stacked outputs nobody reads, and without states that neither the body
-    nor anybody after the loop reads."""
+    """The Loop without unread stacked outputs, and without states that neither the body nor later
+    nodes read."""
     body, graph = loop.attributes["body"].as_graph(), loop.graph
     count = len(loop.inputs) - 2
     kept = [

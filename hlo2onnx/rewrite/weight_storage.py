@@ -1,4 +1,4 @@
-"""Weights in a narrower type than the program has them."""
+"""Storage of weights in a narrower type than the program's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ STORAGE_TYPES = {"bfloat16": oir.DataType.BFLOAT16, "float16": oir.DataType.FLOA
 
 
 def store_weights(builder: GraphBuilder, dtype: oir.DataType) -> int:
-    """Stores weights of f32 in a narrower type, with a Cast where they are read; returns how many
-    that changes.
+    """Stores weights of f32 in a narrower type, followed by a Cast; returns how many lose digits.
 
     Each is rounded once, to nearest, ties to even.
     """

@@ -67,7 +67,7 @@ def _from_scalar(value: Any, wanted: np.dtype, port: Port) -> np.ndarray:
 
 def _from_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
     if isinstance(leaf, jax.core.Tracer):
-        raise SignatureError("an OnnxProgram runs in ONNX Runtime: JAX cannot trace it")
+        raise SignatureError("an OnnxProgram runs outside of JAX: JAX cannot trace it")
     if isinstance(leaf, jax.Array) and is_key(leaf.dtype):
         if is_key(dtype) and leaf.dtype != dtype:
             raise SignatureError(f"argument {port.name} must be of type {dtype}, not {leaf.dtype}")

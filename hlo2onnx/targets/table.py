@@ -1,16 +1,17 @@
 """Targets as JSON tables: those of this folder by their names, others by their paths.
 
-The form, with what `tools.probe` writes beside it:
+The form:
 
     {
-      "extends": "ort-cpu",                      what is not given is that target's
+      "extends": "ort-cpu",                      the target that gives the rest
       "runtime": "...", "runtime_version": "...",
       "min_opset": 18, "max_opset": 21, "max_ir_version": 10,
       "ops":   {"Add": {"18-21": "f32 i64"}},    operator key -> opsets -> element types
       "pairs": {"Cast": {"f32": {"18-21": "f16 i64"}}},
       "wrong": {"Max": {"18-21": "i64"}},        runs, and gives wrong numbers
       "skipped": {"reason": "If Loop"},          not asked about
-      "naive_sums": true, ...                    the flags of `Target`
+      "naive_sums": true, ...                    `Flags`; false where not given
+      "costs": {"unrolled_nodes": 48, ...}       `Costs`; the default where not given
     }
 """
 
@@ -19,7 +20,8 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -27,6 +29,7 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
+from hlo2onnx.targets.costs import Costs, Flags
 from hlo2onnx.targets.target import (
     MIN_OPSET,
     PAIR_PARAMETERS,
@@ -39,27 +42,28 @@ from hlo2onnx.targets.target import (
 )
 
 SCHEMA_TARGET: Final = "onnx"
-"""The target that is no table: what the standard allows."""
+"""The target without a table: it allows what the standard allows."""
 
 _PACKAGE: Final = "hlo2onnx.targets"
 _LIMITS: Final = ("min_opset", "max_opset", "max_ir_version")
-_FLAGS: Final = ("naive_sums", "loses_nan", "inlines_branches")
+_FLAGS: Final = tuple(field.name for field in fields(Flags))
+_COSTS: Final = tuple(field.name for field in fields(Costs))
 _TEXTS: Final = ("extends", "runtime", "runtime_version", "onnx_version")
 _ROWS: Final = ("ops", "wrong", "zero_signs_lost")
 _PAIRS: Final = ("pairs", "wrong_pairs")
-_NAMES: Final = ("harmful_fusions", "skipped")
+_NAMES: Final = ("harmful_fusions", "skipped", "costs")
 _KEYS: Final = (*_TEXTS, *_LIMITS, *_FLAGS, *_ROWS, *_PAIRS, *_NAMES)
 _REQUIRED: Final = (*_LIMITS, "ops", "pairs")
 _RANGES: Final = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 def load_target(name: str) -> Target:
-    """Give the target of that name: "onnx", a JSON table of this folder ("ort-cpu"), or the path of
-    another table, which ends in ".json".
+    """Return the target of that name: "onnx", a JSON table of this folder ("ort-cpu"), or the path
+    of another table, which ends in ".json".
 
     Raises:
-        ValueError: there is none, and the message lists those there are; or the table is
-            malformed, and the message says where.
+        ValueError: There is no such target; the message lists the known ones. Or the table is
+            malformed; the message says where.
     """
     if not name.endswith(".json"):
         return _known_target(name)
@@ -106,55 +110,58 @@ def _parsed(text: str) -> Any:
 
 
 def _target(name: str, table: Mapping[str, Any]) -> Target:
-    """Build a target from a parsed table.
+    """Return the target of a parsed table.
 
     Raises:
         ValueError: A row is malformed, or the opsets are no range.
     """
-    given: dict[str, Any] = {}
-    if "extends" in table:
-        given = _known_target(table["extends"]).parameters()
-    limits = dict(
-        zip(_LIMITS, (*given.get("opsets", ()), given.get("max_ir_version")), strict=False)
-    )
-    limits |= {key: table[key] for key in _LIMITS if key in table}
-    _check_limits(limits)
-    given |= {key: table[key] for key in _FLAGS if key in table}
+    base = _known_target(table["extends"]) if "extends" in table else Target(name)
+    given = {key: table[key] for key in (*_LIMITS, "runtime_version") if key in table}
     for key, parse in (("ops", _support), ("pairs", _pair_support), ("wrong", _support)):
         rows = {op: parse(f"{key}: {op}", row) for op, row in table.get(key, {}).items()}
-        given[key] = {**given.get(key, {}), **rows}
-    skipped = table.get("skipped", {}).items()
-    given["skipped"] = {
-        **given.get("skipped", {}),
-        **{op: reason for reason, ops in skipped for op in ops.split()},
-    }
-    if "harmful_fusions" in table:
-        given["harmful_fusions"] = table["harmful_fusions"]
-    given["runtime_version"] = table.get("runtime_version", given.get("runtime_version", "unknown"))
-    given["opsets"] = (limits["min_opset"], limits["max_opset"])
-    given["max_ir_version"] = limits["max_ir_version"]
-    return Target(name, **given)
+        given[key] = {**getattr(base, key), **rows}
+    skipped = {op: reason for reason, ops in table.get("skipped", {}).items() for op in ops.split()}
+    target = replace(
+        base,
+        name=name,
+        skipped={**base.skipped, **skipped},
+        harmful_fusions=frozenset(table.get("harmful_fusions", base.harmful_fusions)),
+        flags=replace(base.flags, **{key: table[key] for key in _FLAGS if key in table}),
+        costs=replace(base.costs, **table.get("costs", {})),
+        **given,
+    )
+    if not MIN_OPSET <= target.min_opset <= target.max_opset:
+        raise ValueError(
+            f"min_opset {target.min_opset} and max_opset {target.max_opset} are no range from"
+            f" {MIN_OPSET} on"
+        )
+    return target
 
 
 # -- what a table may hold ----------------------------------------------------------------------
 
 
 def _check(table: Any) -> None:
-    """Raises ValueError unless the keys of the table are known and their values of the right
+    """Raise ValueError unless all keys of the table are known and their values have the right
     kinds."""
     if not isinstance(table, dict):
         raise ValueError(f"a table is an object, not {type(table).__name__}")
     for key, value in table.items():
         if key not in _KEYS:
-            close = difflib.get_close_matches(key, _KEYS, 1)
-            advice = f"did you mean {close[0]}?" if close else f"the keys are {', '.join(_KEYS)}"
-            raise ValueError(f"there is no key {key}; {advice}")
+            raise ValueError(f"there is no key {key}; {_advice(key, 'keys', _KEYS)}")
         kind, called = _kind(key)
         if type(value) is not kind:
             raise ValueError(f"{key} is {json.dumps(value)[:40]}, not {called}")
     for reason, ops in table.get("skipped", {}).items():
         if not isinstance(ops, str):
             raise ValueError(f'skipped: {reason}: {ops!r} is not a text, such as "If Loop"')
+    for name, cost in table.get("costs", {}).items():
+        if name not in _COSTS:
+            raise ValueError(f"costs: there is no cost {name}; {_advice(name, 'costs', _COSTS)}")
+        if type(cost) is not int or cost < 0:
+            raise ValueError(
+                f"costs: {name} is {json.dumps(cost)[:40]}, not a whole number from 0 on"
+            )
     missing = [key for key in _REQUIRED if key not in table and "extends" not in table]
     if missing:
         raise ValueError(
@@ -166,6 +173,11 @@ def _check(table: Any) -> None:
             _check_operator(key, op)
 
 
+def _advice(name: str, called: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {close[0]}?" if close else f"the {called} are {', '.join(known)}"
+
+
 def _kind(key: str) -> tuple[type, str]:
     if key in _LIMITS:
         return int, "a whole number"
@@ -174,14 +186,8 @@ def _kind(key: str) -> tuple[type, str]:
     return (str, "a text") if key in _TEXTS else (dict, "an object")
 
 
-def _check_limits(limits: Mapping[str, int]) -> None:
-    first, last = limits["min_opset"], limits["max_opset"]
-    if not MIN_OPSET <= first <= last:
-        raise ValueError(f"min_opset {first} and max_opset {last} are no range from {MIN_OPSET} on")
-
-
 def _check_operator(section: str, key: str) -> None:
-    """Raises ValueError unless ONNX has the operator, and the parameter that follows it."""
+    """Raise ValueError unless ONNX has the operator and the parameter in the key."""
     op_type = key.partition("[")[0].partition(".")[0]
     known = schemas()
     if op_type not in known:

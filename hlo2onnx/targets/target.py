@@ -1,24 +1,26 @@
-"""What a runtime can execute: a table of (operator, element type, opset) that others ask.
+"""What a runtime executes: a table of (operator, element type, opset).
 
-A target is data. `ort_cpu.json` was measured by `tools.probe`; `hlo2onnx.targets.table`
-reads this table and others of the same form. The target `onnx` is read off the ONNX schemas and
-allows whatever the standard allows, so nothing needs to be legalized for it.
+A target is data. `tools.probe` measured `ort_cpu.json`; `hlo2onnx.targets.table` reads
+it and other tables of this form. The target `onnx` comes from the ONNX schemas: it allows whatever
+the standard allows, so that nothing needs to be legalized for it.
 
 Operator keys
     "Add"               the operator; the element type is that of its main parameter, which is the
                         first input unless `MAIN_PARAMETER` says otherwise
     "ScatterND[add]"    the operator with attributes that change what is supported, see
                         `KEY_ATTRIBUTES`; `op_key` and `node_key` write it
-    "Gather.indices"    a further parameter with an element type of its own, the others being usual
-Keys in `PAIR_PARAMETERS` have a matrix over two parameters, too: see `Target.supports_pair`.
+    "Gather.indices"    a further parameter with an element type of its own, where the others have
+                        usual types
+Keys in `PAIR_PARAMETERS` also have a matrix over two parameters: see `Target.supports_pair`.
 
-What a table says a runtime executes, it executes rightly as far as the prober knows. Kernels that
-run and give wrong numbers are listed apart: see `Target.is_wrong`.
+As far as the prober knows, the supported kernels give the right numbers. Kernels that give wrong
+numbers are listed separately: see `Target.is_wrong`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
@@ -26,12 +28,13 @@ import onnx
 import onnx_ir as ir
 
 from hlo2onnx.ir.values import attributes_of
+from hlo2onnx.targets.costs import Costs, Flags
 
 MIN_OPSET: Final = 18
-"""The oldest opset of the default domain that tables speak about."""
+"""The oldest opset of the default domain in tables."""
 
 OUTPUT: Final = -1
-"""In place of an input's position: the first output."""
+"""The first output, in place of an input's position."""
 
 MAIN_PARAMETER: Final[Mapping[str, int]] = {
     "BlackmanWindow": OUTPUT,
@@ -48,7 +51,7 @@ MAIN_PARAMETER: Final[Mapping[str, int]] = {
     "RandomUniformLike": OUTPUT,
     "Where": 1,
 }
-"""The parameter whose element type `Target.supports` is asked about, where it is not input 0."""
+"""The parameter whose element type `Target.supports` takes, where it is not input 0."""
 
 PAIR_PARAMETERS: Final[Mapping[str, tuple[int, int]]] = {
     "Attention.attn_mask": (0, 3),
@@ -67,8 +70,8 @@ PAIR_PARAMETERS: Final[Mapping[str, tuple[int, int]]] = {
     "RMSNormalization.scale": (0, 1),
 }
 """The two parameters of `Target.supports_pair`: source and result of a cast or quantization,
-quantized and scale for DequantizeLinear, indices and values for OneHot, base and exponent for Pow,
-first input and the named one for the others."""
+quantized input and scale of DequantizeLinear, indices and values of OneHot, base and exponent of
+Pow, the first and the named input of the others."""
 
 _PAIRS_OF: Final[Mapping[str, list[tuple[str, tuple[int, int]]]]] = {
     op_type: [(k, at) for k, at in PAIR_PARAMETERS.items() if k.partition(".")[0] == op_type]
@@ -95,8 +98,8 @@ KEY_ATTRIBUTES: Final[Mapping[str, Mapping[str, str | int]]] = {
     "ScatterND": {"reduction": "none"},
     "TensorScatter": {"mode": "linear"},
 }
-"""Attributes that are part of the key, with the value that leaves the key plain. The prober tries
-every combination that the standard allows; one that is not in the table is not supported."""
+"""Attributes that are part of the key, with the default value, which the key omits. The prober
+tries every combination that the standard allows; one that is not in the table is not supported."""
 
 Support = dict[ir.DataType, frozenset[int]]
 """Element type -> opsets in which it works."""
@@ -107,10 +110,10 @@ _NOWHERE: Final[frozenset[int]] = frozenset()
 
 
 def op_key(op_type: str, attributes: Mapping[str, object]) -> str:
-    """Give the key of an operator with these attributes, such as `Resize[linear,antialias=1]`.
+    """Return the key of an operator with these attributes, such as `Resize[linear,antialias=1]`.
 
-    Attributes that are not in `KEY_ATTRIBUTES`, and those at their default, leave no trace.
-    A string attribute shows as its value, an integer as `name=value`.
+    The key omits attributes that are not in `KEY_ATTRIBUTES` and those with the default value.
+    It holds a string attribute as its value, an integer as `name=value`.
     """
     parts = []
     for name, default in KEY_ATTRIBUTES.get(op_type, {}).items():
@@ -121,14 +124,14 @@ def op_key(op_type: str, attributes: Mapping[str, object]) -> str:
 
 
 def node_key(node: ir.Node) -> str:
-    """Give the key of a node of the default domain."""
+    """Return the key of a node of the default domain."""
     if node.op_type not in KEY_ATTRIBUTES:
         return node.op_type
     return op_key(node.op_type, attributes_of(node))
 
 
 def main_dtype(node: ir.Node) -> ir.DataType | None:
-    """Give the element type that `Target.supports` is to be asked about; None when not known."""
+    """Return the element type of the main parameter; None if it is not known."""
     position = MAIN_PARAMETER.get(node.op_type, 0)
     values = node.outputs if position == OUTPUT or not node.inputs else node.inputs
     value = values[max(position, 0)] if values else None
@@ -136,7 +139,7 @@ def main_dtype(node: ir.Node) -> ir.DataType | None:
 
 
 def node_pairs(node: ir.Node) -> list[tuple[str, ir.DataType, ir.DataType]]:
-    """Give the key and element types of each of the `PAIR_PARAMETERS` that the node has."""
+    """Return the key and element types of each of the `PAIR_PARAMETERS` that the node has."""
     found = []
     for key, positions in _PAIRS_OF.get(node.op_type, ()):
         first, second = (_value_at(node, position) for position in positions)
@@ -164,76 +167,54 @@ def schema_dtypes(schema: Any, type_str: str) -> frozenset[ir.DataType]:
     return frozenset(_TENSOR_TYPES[name] for name in names if name in _TENSOR_TYPES)
 
 
+@dataclass(eq=False, repr=False)
 class Target:
     """A runtime, and which operators it runs on which element types in which opsets.
 
     Attributes:
         name: "ort-cpu", "onnx", or that of the file of another table.
-        runtime_version: version of the runtime that was probed (of onnx for the schema target).
-        min_opset: oldest opset of the default domain in the table.
-        max_opset: newest opset that the runtime loads.
-        max_ir_version: newest ONNX IR version that the runtime loads.
-        naive_sums: whether float sums are running sums, which lose digits when they are long.
-        harmful_fusions: names of the fusions that the runtime makes when it loads a model and that
+        runtime_version: Version of the runtime that was probed (of onnx for the schema target).
+        min_opset: Oldest opset of the default domain in the table.
+        max_opset: Newest opset that the runtime loads.
+        max_ir_version: Newest ONNX IR version that the runtime loads.
+        ops: Rows by operator key.
+        pairs: Rows by the keys of `PAIR_PARAMETERS`.
+        wrong: Rows of kernels that give wrong numbers.
+        skipped: Operators that were not probed, with the reason. `supports` is False for them.
+        harmful_fusions: Names of the fusions that the runtime makes when it loads a model and that
             give other numbers for some constants, see docs/runtime_fusions.md.
-        loses_nan: whether ReduceMax and ReduceMin give a number where there is a NaN.
-        inlines_branches: whether it inlines branches whose conditions follow from constants when it
-            loads a model, and its process ends where one of them is in another.
-        skipped: operators that were not probed, with the reason. `supports` is False for them.
+        flags: Other properties of the runtime.
+        costs: Sizes at which one way to compute becomes faster than another.
+        variants: Whether `Op[...]` has rows of its own; otherwise those of `Op` hold.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        runtime_version: str,
-        opsets: tuple[int, int],
-        max_ir_version: int,
-        ops: Mapping[str, Support],
-        pairs: Mapping[str, PairSupport],
-        wrong: Mapping[str, Support] | None = None,
-        skipped: Mapping[str, str] | None = None,
-        naive_sums: bool = False,
-        harmful_fusions: Iterable[str] = (),
-        loses_nan: bool = False,
-        inlines_branches: bool = False,
-        variants: bool = True,
-    ) -> None:
-        """Take the parsed tables; `variants=False` answers `Op[...]` as `Op`."""
-        self._given = {
-            "runtime_version": runtime_version, "opsets": opsets, "max_ir_version": max_ir_version,
-            "ops": ops, "pairs": pairs, "wrong": wrong or {}, "skipped": skipped or {},
-            "naive_sums": naive_sums, "harmful_fusions": harmful_fusions, "loses_nan": loses_nan,
-            "inlines_branches": inlines_branches, "variants": variants,
-        }  # fmt: skip
-        self.name = name
-        self.runtime_version = runtime_version
-        self.min_opset, self.max_opset = opsets
-        self.max_ir_version = max_ir_version
-        self.skipped: Mapping[str, str] = dict(skipped or {})
-        self.naive_sums = naive_sums
-        self.harmful_fusions = frozenset(harmful_fusions)
-        self.loses_nan = loses_nan
-        self.inlines_branches = inlines_branches
-        self._ops = dict(ops)
-        self._pairs = dict(pairs)
-        self._wrong: Mapping[str, Support] = dict(wrong or {})
-        self._variants = variants
-        for key, firsts in self._pairs.items():
-            self._ops.setdefault(key, _either(firsts, second="." in key))
+    name: str
+    runtime_version: str = "unknown"
+    min_opset: int = MIN_OPSET
+    max_opset: int = MIN_OPSET
+    max_ir_version: int = 0
+    ops: Mapping[str, Support] = field(default_factory=dict)
+    pairs: Mapping[str, PairSupport] = field(default_factory=dict)
+    wrong: Mapping[str, Support] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    harmful_fusions: frozenset[str] = frozenset()
+    flags: Flags = field(default_factory=Flags)
+    costs: Costs = field(default_factory=Costs)
+    variants: bool = True
 
-    def parameters(self) -> dict[str, Any]:
-        """Give what the target was made of, for another one that differs in some of it."""
-        return dict(self._given)
+    def __post_init__(self) -> None:
+        """Adds the rows that follow from pairs."""
+        either = {key: _either(firsts, "." in key) for key, firsts in self.pairs.items()}
+        self._ops = {**either, **self.ops}
 
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.runtime_version}, opset <= {self.max_opset})"
 
     def supports(self, op_key: str, dtype: ir.DataType, opset: int) -> bool:
-        """Say whether the operator runs on this element type of its main parameter.
+        """Return whether the operator runs on this element type of its main parameter.
 
-        Where there is only a matrix (Cast, CastLike, BitCast and the keys `Op.parameter` of
-        `PAIR_PARAMETERS`): whether it runs with any element type of the other parameter.
+        For keys that have only a matrix (Cast, CastLike, BitCast and the keys `Op.parameter` of
+        `PAIR_PARAMETERS`): whether it runs with some element type of the other parameter.
 
         Raises:
             ValueError: ONNX has no operator of that name.
@@ -243,24 +224,28 @@ class Target:
     def supports_pair(
         self, op_key: str, first: ir.DataType, second: ir.DataType, opset: int
     ) -> bool:
-        """Say whether an operator of `PAIR_PARAMETERS` runs on these two element types.
+        """Return whether an operator of `PAIR_PARAMETERS` runs on these two element types.
 
         Raises:
             ValueError: the operator has no such matrix.
         """
-        firsts = self._pairs.get(op_key)
+        firsts = self.pairs.get(op_key)
         if firsts is None:
             raise ValueError(f"{op_key!r} has no pair table; there is one for {[*PAIR_PARAMETERS]}")
         return opset in firsts.get(first, {}).get(second, _NOWHERE)
 
     def supports_cast(self, src: ir.DataType, dst: ir.DataType, opset: int) -> bool:
-        """Say whether Cast runs from `src` to `dst`."""
+        """Return whether Cast runs from `src` to `dst`."""
         return self.supports_pair("Cast", src, dst, opset)
 
     def is_wrong(self, op_key: str, dtype: ir.DataType, opset: int) -> bool:
-        """Say whether the operator runs on this element type but gives wrong numbers for some
-        operands, for which reason it is not supported."""
-        return opset in self._wrong.get(op_key, {}).get(dtype, _NOWHERE)
+        """Return whether the operator runs on this element type but gives wrong numbers for some
+        operands. It is not supported then."""
+        return opset in self.wrong.get(op_key, {}).get(dtype, _NOWHERE)
+
+    def has(self, fault: str) -> bool:
+        """Return whether a flag of this name is set, or the fusion of this name is harmful."""
+        return fault in self.harmful_fusions or getattr(self.flags, fault, False)
 
     def _row(self, op_key: str) -> Support:
         row = self._ops.get(op_key)
@@ -269,20 +254,20 @@ class Target:
         op_type = op_key.partition("[")[0].partition(".")[0]
         if op_type not in schemas():
             raise ValueError(f"{op_key!r}: ONNX has no operator {op_type!r} in its default domain")
-        found = {} if self._variants else self._ops.get(op_type, {})
+        found = {} if self.variants else self._ops.get(op_type, {})
         self._ops[op_key] = found
         return found
 
 
 def parse_ranges(ranges: str) -> Iterable[int]:
-    """Give the opsets of "18-20,23"."""
+    """Yield the opsets of "18-20,23"."""
     for part in ranges.split(","):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
 
 def _either(firsts: PairSupport, second: bool) -> Support:
-    """Give what one member of the pairs can be when the other is anything."""
+    """Return the first (or second) element types of the pairs, whatever the other one is."""
     either: Support = {}
     for first, seconds in firsts.items():
         for other, opsets in seconds.items():
@@ -293,7 +278,7 @@ def _either(firsts: PairSupport, second: bool) -> Support:
 
 @cache
 def schemas() -> dict[str, dict[int, Any]]:
-    """Give the schemas of the default domain: operator -> since_version -> schema."""
+    """Return the schemas of the default domain: operator -> since_version -> schema."""
     schemas: dict[str, dict[int, Any]] = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if not schema.domain:
@@ -302,7 +287,7 @@ def schemas() -> dict[str, dict[int, Any]]:
 
 
 def schema_target(name: str) -> Target:
-    """Build the target that allows what the ONNX standard allows."""
+    """Return the target that allows what the ONNX standard allows."""
     newest: int = onnx.defs.onnx_opset_version()
     ops: dict[str, Support] = {}
     pairs: dict[str, PairSupport] = {}
@@ -315,10 +300,11 @@ def schema_target(name: str) -> Target:
     return Target(
         name,
         runtime_version=onnx.__version__,
-        opsets=(MIN_OPSET, newest),
+        max_opset=newest,
         max_ir_version=onnx.IR_VERSION,
         ops=ops,
         pairs=pairs,
+        flags=Flags(rounds_half=True),
         variants=False,
     )
 
@@ -339,7 +325,7 @@ def _add_schema(
 
 
 def parameter(schema: Any, position: int) -> Any:
-    """Give the formal parameter of a schema at an input's position, or `OUTPUT`."""
+    """Return the formal parameter of a schema at an input's position, or `OUTPUT`."""
     return schema.outputs[0] if position == OUTPUT else schema.inputs[position]
 
 

@@ -37,6 +37,8 @@ _FLOATS = [
     "Abs",
     "Exp",
     "Sqrt",
+    "Neg",
+    "Sign",
 ]
 
 
@@ -160,6 +162,8 @@ def test_modulo_takes_the_sign_of_the_divisor(fmod: int, expected: Range | None)
         ([("Clip", -3.0), ("Sub", 7.0), ("Abs", 0)], FloatRange(2.0, 10.0)),
         ([("Exp", 0), ("Mul", -2.0)], FloatRange(-math.inf, 0.0)),
         ([("Sqrt", 0)], FloatRange(0.0, math.inf)),
+        ([("Clip", -3.0), ("Neg", 0)], FloatRange(-5.0, 3.0)),
+        ([("Clip", -3.0), ("Sign", 0)], FloatRange(-1.0, 1.0)),
     ],
 )
 def test_float_ranges_are_useful(steps: list[tuple[str, float]], expected: FloatRange) -> None:
@@ -211,3 +215,13 @@ def test_constants() -> None:
     assert facts.float_range(builder.const(np.array([1, -2.5, np.nan]))) == FloatRange(-2.5, 1.0)
     assert facts.float_range(builder.const(np.array([np.nan]))) == ANYTHING
     assert facts.float_range(builder.const(np.zeros(0))) == ANYTHING
+
+
+@pytest.mark.parametrize("dtype", [T.FLOAT8E4M3FN, T.FLOAT8E5M2, T.BFLOAT16])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_greater_of_a_number_and_anything(dtype: oir.DataType, first: bool) -> None:
+    """Some types have no infinity, which is the bound of what is unknown."""
+    builder = GraphBuilder(oir.Graph([], [], nodes=[]), 23)
+    operands = [builder.scalar(0.5, dtype), builder.value("x", dtype, (3,))]
+    found = Facts().float_range(builder.Max(*operands[:: 1 if first else -1]))
+    assert found == FloatRange(0.5, math.inf)

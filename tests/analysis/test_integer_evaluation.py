@@ -172,3 +172,18 @@ def test_extents_come_from_what_is_not_known(factor: str, known: bool) -> None:
     assert (results is not None) == known
     if results is not None:
         np.testing.assert_array_equal(results[0], X * K)
+
+
+def test_a_function_that_calls_itself_is_unknown() -> None:
+    text = """
+    func.func public @main(%x: tensor<4xui32>) -> tensor<4xui32> {
+      %0 = func.call @again(%x) : (tensor<4xui32>) -> tensor<4xui32>
+      return %0 : tensor<4xui32>
+    }
+    func.func private @again(%x: tensor<4xui32>) -> tensor<4xui32> {
+      %0 = func.call @again(%x) : (tensor<4xui32>) -> tensor<4xui32>
+      return %0 : tensor<4xui32>
+    }"""
+    source = load(text, (), {}, None)
+    functions = functions_of(source.module.operation)
+    assert evaluate(functions["main"], functions, [X]) is None

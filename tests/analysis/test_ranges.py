@@ -151,3 +151,16 @@ def test_extents() -> None:
     types = [(oir.DataType.INT64, (oir.SymbolicDim("n"),))]
     count = b.Range(b.i64(0), limit, b.i64(1), types=types)
     assert Facts().int_range(count) == Range(0, (1 << 31) - 2)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 2), (3, 4), (8, 9), (9, None)])
+def test_the_greatest_of_several(count: int, expected: int | None) -> None:
+    """The corners of the ranges double with each operand."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        small = [b.Clip(x, b.scalar(k, T.INT32), b.scalar(k + 2, T.INT32)) for k in range(count)]
+        return b.Identity(b.Max(*small))
+
+    model = model_of(build, {"x": np.zeros(3, np.int32)})
+    wanted = WHOLE if expected is None else Range(count - 1, expected)
+    assert Facts().int_range(model.graph.outputs[0]) == wanted

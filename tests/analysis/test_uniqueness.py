@@ -48,6 +48,8 @@ KNOWN: dict[str, tuple[Build, list[int]]] = {
     "not less": (lambda b, x: b.GreaterOrEqual(b.i64([1, 5, 6]), b.i64(5)), [0, 1, 1]),
     "less": (lambda b, x: b.Less(b.i64([1, 5, 6]), b.i64(5)), [1, 0, 0]),
     "not greater": (lambda b, x: b.LessOrEqual(b.i64([1, 5, 6]), b.i64(5)), [1, 1, 0]),
+    "negated": (lambda b, x: b.Neg(b.i64([1, -2])), [-1, 2]),
+    "of floats": (lambda b, x: b.cast(b.const(np.array([1, 2], np.float32)), INT64), [1, 2]),
     "overflowed": (lambda b, x: b.Add(b.i64([2**63 - 1]), b.i64(1)), [-(2**63)]),
 }
 
@@ -66,8 +68,8 @@ def test_inputs_and_large_values_are_not_known() -> None:
     assert Facts().elements(made(lambda b, x: x)) is None
     free = made(lambda b, x: b.Add(x, b.i64(1)), (oir.SymbolicDim("n"),))
     assert Facts().elements(free) is None
-    assert Facts().elements(made(lambda b, x: b.Neg(b.i64(1)))) is None
-    assert Facts().elements(made(lambda b, x: b.cast(b.scalar(1, FLOAT), INT64))) is None
+    assert Facts().elements(made(lambda b, x: b.ReduceMax(b.i64([1, 2]), keepdims=0))) is None
+    assert Facts().elements(made(lambda b, x: b.cast(b.scalar(np.nan, FLOAT), INT64))) is None
     assert Facts().elements(made(lambda b, x: b.cast(b.i64(1), FLOAT))) is None
 
 
@@ -78,7 +80,7 @@ def test_how_many_elements_are_looked_into(count: int, is_known: bool) -> None:
     assert [expanded is not None, constant is not None] == [is_known, is_known]
 
 
-@pytest.mark.parametrize(("count", "is_known"), [(63, True), (64, False)])
+@pytest.mark.parametrize(("count", "is_known"), [(64, True), (65, False)])
 def test_how_many_operators_are_looked_through(count: int, is_known: bool) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         value = b.i64([1, 2])

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir_text import Start, Starts, tensor
 from rule_names import RULE_NAMES
+from target_costs import use_costs
 
-from dialect_handlers.stablehlo import dynamic_slice as handler
 from hlo2onnx import translate
 from hlo2onnx.mlir.types import numpy_type
 
@@ -133,7 +133,7 @@ def test_single_elements_along_several_axes(
 ) -> None:
     """The longest axis is taken first: little is then left to copy. Where much is, one Slice
     takes it all."""
-    monkeypatch.setattr(handler, "FEW_ELEMENTS", 4)
+    use_costs(monkeypatch, gathered_elements=4)
     sizes = [1 if isinstance(start, str) else 1 + (len(dims) == 3) for start in starts]
     sizes = [min(size, dim - 1) for size, dim in zip(sizes, dims, strict=True)]
     run = sliced(dims, starts, sizes, without=RULE_NAMES)

@@ -25,6 +25,7 @@ from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import Shape
 from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.mlir.constants import Constants
 
 T = oir.DataType
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -135,7 +136,7 @@ def test_counts_of_composites(name: str, inputs: int, outputs: int, culprit: str
 
 
 def test_expressions_are_numbered_by_what_they_are() -> None:
-    e = Expressions(emitter())
+    e = Expressions(Constants(), {})
     x, y = e.argument(0), e.argument(1)
     assert x != y
     assert e.argument(0) == x

@@ -9,17 +9,18 @@ import pytest
 from against_xla import against_xla
 from rule_names import RULE_NAMES
 from scatter_case import Case, numbers
+from target_costs import use_costs, with_costs
 
-from dialect_handlers.stablehlo.scatter import blocked_updates
 from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block
 from hlo2onnx.ir.dims import symbol
+
+SMALL = {"scattered_elements": 64, "scattered_block_elements": 16}
+COSTS = with_costs(**SMALL).costs
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocked_updates, "MANY_ELEMENTS", 64)
-    monkeypatch.setattr(blocked_updates, "BLOCK_ELEMENTS", 16)
-    monkeypatch.setattr(blocked_updates, "COPY_RATIO", 4)
+    use_costs(monkeypatch, **SMALL)
 
 
 def rows(dims: Sequence[int], count: int) -> Case:
@@ -32,7 +33,7 @@ def pairs(count: int) -> Case:
 
 BLOCKS: list[tuple[Case, int]] = [
     (rows((3, 2), 40), 12),
-    (rows((1, 2), 40), 8),  # no fewer than BLOCK_ELEMENTS
+    (rows((1, 2), 40), 8),  # no fewer than `scattered_block_elements`
     (rows((3, 2), 32), 12),
     (rows((3, 2), 31), 0),  # too few updates
     (rows((5, 2), 40), 20),
@@ -47,19 +48,19 @@ BLOCKS: list[tuple[Case, int]] = [
 @pytest.mark.parametrize(("case", "expected"), BLOCKS)
 def test_rows_of_a_block(case: Case, expected: int) -> None:
     n = numbers(case)
-    assert rows_of_a_block(n, n.windows) == expected
+    assert rows_of_a_block(n, n.windows, COSTS) == expected
 
 
 def test_what_is_taken_at_once() -> None:
     n = numbers(rows((3, 2), 40))
-    assert rows_of_a_block(n, n.windows[::-1]) == 0
-    assert rows_of_a_block(n, []) == 0
+    assert rows_of_a_block(n, n.windows[::-1], COSTS) == 0
+    assert rows_of_a_block(n, [], COSTS) == 0
     columns = numbers(Case((4, 2), (40, 1), (4, 40), (1,), 1, (0,), (1,)))
-    assert rows_of_a_block(columns, columns.windows) == 0
+    assert rows_of_a_block(columns, columns.windows, COSTS) == 0
     batched = numbers(Case((40, 3), (40, 2, 1), (40, 2), (1,), 2, (), (1,), ((0, 0),)))
-    assert rows_of_a_block(batched, batched.windows) == 0
+    assert rows_of_a_block(batched, batched.windows, COSTS) == 0
     symbols = numbers(rows((3, 2), 40), lambda dims: tuple(map(named, dims)))
-    assert rows_of_a_block(symbols, symbols.windows) == 0
+    assert rows_of_a_block(symbols, symbols.windows, COSTS) == 0
 
 
 def named(dim: int) -> object:
@@ -150,7 +151,7 @@ def test_a_block_has_as_many_rows_as_asked_for() -> None:
         for node in case.run(region="add").program.model.graph.all_nodes()
         if node.op_type == "Scan"
     )
-    count = rows_of_a_block(n, n.windows)
+    count = rows_of_a_block(n, n.windows, COSTS)
     assert [tuple(x.shape or ())[:2] for x in scan.inputs[1:] if x] == [(500 // count, count)] * 2
 
 

@@ -10,16 +10,14 @@ import pytest
 from rewriting import Build, foreign, model_of
 from symbolic import free
 
+from hlo2onnx.analysis.evaluator import MAX_ELEMENTS, MAX_STEPS, known_array
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import (
     COMPUTED_ELEMENTS,
-    MAX_ELEMENTS,
-    MAX_STEPS,
     MOST_ELEMENTS,
     MOVED_ELEMENTS,
     FoldConstants,
-    evaluated,
 )
 from hlo2onnx.targets import load_target
 
@@ -32,7 +30,7 @@ def value_of(build: Callable[[GraphBuilder, oir.Value], oir.Value]) -> np.ndarra
 
     def whole(b: GraphBuilder, x: oir.Value) -> oir.Value:
         made = build(b, x)
-        found.append(evaluated(made))
+        found.append(known_array(made))
         return b.Identity(made)
 
     model_of(whole, {"x": X})
@@ -87,6 +85,40 @@ def test_expressions_of_constants() -> None:
 )
 def test_what_has_no_value(build: Callable[[GraphBuilder, oir.Value], oir.Value]) -> None:
     assert value_of(build) is None
+
+
+def scattered(b: GraphBuilder, place: int, reduction: str | None = None) -> oir.Value:
+    updates = b.const(np.array([9], np.float32))
+    return b.ScatterND(ramp(b, 3), b.i64([[place]]), updates, reduction=reduction)
+
+
+MOVED: dict[str, tuple[Callable[[GraphBuilder], oir.Value], list[float] | None]] = {
+    "reflected": (lambda b: b.Pad(ramp(b, 3), b.i64([2, 1]), mode="reflect"), [2, 1, 0, 1, 2, 1]),
+    "a number beside": (lambda b: b.Pad(ramp(b, 3), b.i64([1, 0])), None),
+    "cut": (lambda b: b.Pad(ramp(b, 3), b.i64([-1, 0]), mode="edge"), None),
+    "written": (lambda b: scattered(b, 1), [0, 9, 2]),
+    "written from the end": (lambda b: scattered(b, -1), [0, 1, 9]),
+    "written outside": (lambda b: scattered(b, 3), None),
+    "added": (lambda b: scattered(b, 1, "add"), None),
+    "every second": (
+        lambda b: b.op(
+            "Slice", ramp(b, 3), b.i64([0]), b.i64([3]), b.i64([0]), b.i64([2]),
+            types=[(T.FLOAT, (2,))],
+        ), [0, 2],
+    ),
+    "axes left out": (
+        lambda b: b.op(
+            "Slice", ramp(b, 3), b.i64([0]), b.i64([3]), None, b.i64([2]), types=[(T.FLOAT, (2,))]
+        ), None,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_moved_constants(name: str) -> None:
+    build, wanted = MOVED[name]
+    found = value_of(lambda b, x: build(b))
+    assert (None if found is None else found.tolist()) == wanted
 
 
 def test_limits_of_expressions() -> None:

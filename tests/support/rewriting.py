@@ -14,6 +14,7 @@ from hlo2onnx.raising.engine import Rule, apply_rules
 from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
 from hlo2onnx.targets import load_target
+from hlo2onnx.targets.builder import TargetBuilder
 
 Inputs = Mapping[str, np.ndarray]
 Build = Callable[..., oir.Value | Sequence[oir.Value]]
@@ -27,7 +28,7 @@ def model_of(
     `dims` gives the shapes of inputs that have free extents.
     """
     graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": opset})
-    builder = GraphBuilder(graph, opset)
+    builder = TargetBuilder(graph, opset, load_target("ort-cpu"))
     values = {}
     for name, array in inputs.items():
         dtype = oir.DataType.from_numpy(array.dtype)

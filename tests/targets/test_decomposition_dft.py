@@ -9,8 +9,9 @@ import onnx_ir as oir
 import pytest
 from rewriting import model_of
 
-from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.runtime.sessions import OrtProgram
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions import dft
 from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.dft_factors import (
@@ -25,6 +26,8 @@ from hlo2onnx.targets.decompositions.dft_matmul import Transform, transformed
 
 pytestmark = pytest.mark.wide
 
+COSTS = load_target("ort-cpu").costs
+
 
 def run(model: oir.Model, x: np.ndarray) -> np.ndarray:
     return OrtProgram(oir.to_proto(model).SerializeToString(), optimize=False)({"x": x})[0]
@@ -32,7 +35,7 @@ def run(model: oir.Model, x: np.ndarray) -> np.ndarray:
 
 def test_radices() -> None:
     for length in [*range(1, 600), 4097, 65536, 1 << 20, 65537, 9973 * 4]:
-        factors = radices(length, 1 + 99 * (length % 2))
+        factors = radices(length, 1 + 99 * (length % 2), COSTS)
         assert math.prod(factors) == length
         assert list(factors) == sorted(factors, reverse=True)
         for factor in factors:
@@ -42,9 +45,9 @@ def test_radices() -> None:
 
 @pytest.mark.parametrize("least", [1, 2, 17, 513, 1018, 8193, 100_001])
 def test_convolution_length(least: int) -> None:
-    length = convolution_length(least)
+    length = convolution_length(least, COSTS)
     assert least <= length < 2 * least or least == length
-    assert max(radices(length, 1)) <= LARGEST_MATRIX
+    assert max(radices(length, 1, COSTS)) <= LARGEST_MATRIX
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 97, 1000, 4097])
@@ -89,7 +92,7 @@ def test_transform(
     np.testing.assert_allclose(got, wanted, atol=1e-13 * length)
 
 
-def _decomposed(b: GraphBuilder, y: oir.Value) -> oir.Value | None:
+def _decomposed(b: TargetBuilder, y: oir.Value) -> oir.Value | None:
     node = y.producer()
     assert node is not None
     return decompose_dft(b, node)
@@ -104,7 +107,7 @@ def test_node(parts: int, inverse: bool, length: int | None, axis: int, opset: i
     """Longer inputs are cropped, shorter ones padded."""
     x = np.random.default_rng(0).standard_normal((6, 6, 6, parts))
 
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    def build(b: TargetBuilder, x: oir.Value) -> oir.Value:
         made = _decomposed(b, b.dft(x, axis, length, inverse=inverse))
         assert made is not None
         return made
@@ -136,7 +139,7 @@ def test_one_sided_nodes(length: int | None) -> None:
 
 def test_a_symbolic_transformed_axis_is_left_alone() -> None:
     graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
-    b = GraphBuilder(graph, 23)
+    b = TargetBuilder(graph, 23, load_target("ort-cpu"))
     x = b.value("x", oir.DataType.FLOAT, (8, oir.SymbolicDim("n"), 2))
     assert _decomposed(b, b.dft(x, 1)) is None
     assert dft._without_last_axis(x) is None

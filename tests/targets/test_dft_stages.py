@@ -13,12 +13,15 @@ from rewriting import model_of, run_model
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions import dft_factors
 from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.dft_factors import convolution_length, radices
 from hlo2onnx.targets.decompositions.dft_matmul import Transform, transformed
 
 RNG = np.random.default_rng(0)
+COSTS = load_target("ort-cpu").costs
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,7 @@ RNG = np.random.default_rng(0)
     ],
 )
 def test_radices(length: int, few: tuple[int, ...], many: tuple[int, ...]) -> None:
-    assert (radices(length, 7), radices(length, 8)) == (few, many)
+    assert (radices(length, 7, COSTS), radices(length, 8, COSTS)) == (few, many)
 
 
 def test_factors_of_numbers() -> None:
@@ -56,8 +59,8 @@ def test_factors_of_numbers() -> None:
 def test_convolution_length(least: int) -> None:
     """The cheapest of all lengths that 2, 3 and 5 make."""
     allowed = [n for n in range(least, 2 * least) if max(dft_factors._primes(n), default=1) <= 5]
-    costs = {n: (n * dft_factors._cheapest(n)[0], n) for n in allowed}
-    assert convolution_length(least) == min(allowed, key=costs.__getitem__)
+    costs = {n: (n * dft_factors._cheapest(n, COSTS.dft_stage)[0], n) for n in allowed}
+    assert convolution_length(least, COSTS) == min(allowed, key=costs.__getitem__)
 
 
 @pytest.mark.parametrize("inner", [1, 3])
@@ -87,7 +90,7 @@ def decomposed(build: Build, x: np.ndarray, free: bool = False) -> tuple[np.ndar
     """What the graph gives when its DFTs, first ones first, are decomposed, and its operators."""
     dims = {"x": (oir.SymbolicDim("n"), *x.shape[1:])} if free else None
     model = model_of(build, {"x": x}, dims=dims)
-    builder = GraphBuilder(model.graph, 23)
+    builder = TargetBuilder(model.graph, 23, load_target("ort-cpu"))
     builder.adopt(model.graph)
     for node in [n for n in all_nodes(model.graph) if n.op_type == "DFT"]:
         with builder.before(node):

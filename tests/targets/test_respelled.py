@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import model_of
+from rewriting import Build, model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
+from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.legalize import legalize
+from hlo2onnx.targets.workarounds import WORKAROUNDS
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])
@@ -145,3 +149,50 @@ def test_the_runtime_takes_them_for_its_own() -> None:
     legalize(model, load_target("onnx"), "fast", Report())
     (got,) = OrtProgram(oir.to_proto(model).SerializeToString())({"x": x})
     assert (got < 0).all()
+
+
+def far_mean(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    one, zero, mean = (b.const(np.full(2, number, np.float32)) for number in (1, 0, 255))
+    return b.BatchNormalization(x, one, zero, mean, one)  # type: ignore[no-any-return]
+
+
+def turned_halves(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    wide = b.cast(b.transpose(b.cast(x, oir.DataType.FLOAT16), (1, 0)), oir.DataType.FLOAT)
+    return b.MatMul(wide, wide)  # type: ignore[no-any-return]
+
+
+def sum_of_halves(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    half = b.cast(x, oir.DataType.FLOAT16)
+    return b.cast(b.Add(half, half), oir.DataType.FLOAT)
+
+
+def largest(b: GraphBuilder, x: oir.Value) -> oir.Value:
+    return b.ReduceMax(x, b.i64([1]))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("build", [far_mean, turned_halves, sum_of_halves, largest])
+def test_flags_switch_workarounds_on(build: Build) -> None:
+    """The plain standard has none."""
+    for name, stays in (("onnx", True), ("ort-cpu", False)):
+        model = model_of(build, {"x": np.ones((2, 2), np.float32)})
+        before = [node.op_type for node in model.graph]
+        legalize(model, load_target(name), "xla", Report())
+        assert ([node.op_type for node in model.graph] == before) == stays
+
+
+def test_operators_of_other_domains_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        made = b.node("ReduceSum", [x], {}, [(oir.DataType.FLOAT, ())], "acme")
+        return made[0]
+
+    model = model_of(build, {"x": np.ones(100_000, np.float32)})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    assert [(node.domain, node.op_type) for node in model.graph] == [("acme", "ReduceSum")]
+
+
+def test_faults_have_the_names_of_flags_or_fusions() -> None:
+    target = load_target("ort-cpu")
+    faults = {fault for rows in WORKAROUNDS.values() for fault, _ in rows}
+    assert faults <= target.harmful_fusions | {field.name for field in fields(Flags)}
+    assert all(map(target.has, faults))
+    assert not any(map(load_target("onnx").has, faults))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import onnx_ir as oir
@@ -12,7 +14,11 @@ from rewriting import Build, foreign, model_of, run_model
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.report import Report
+from hlo2onnx.rewrite.replace import remove_unused, replace
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.workarounds import fusions
 from hlo2onnx.targets.workarounds.fusions import spell_out_normalization
 from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
@@ -25,7 +31,8 @@ from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
 T = oir.DataType
 RNG = np.random.default_rng(0)
 FLOATS = RNG.uniform(1, 2, (3, 4)).astype(np.float32)
-Change = Callable[[oir.Node, GraphBuilder], bool]
+WITHOUT_FUSIONS = dataclasses.replace(load_target("ort-cpu"), harmful_fusions=frozenset())
+Change = Callable[[TargetBuilder, oir.Node], oir.Value | None]
 
 
 def changed(
@@ -34,12 +41,15 @@ def changed(
     """The nodes after a change, which gives nearly the same numbers; None if it does nothing."""
     model = model_of(build, inputs)
     before = run_model(model, inputs) if runs else []
-    builder = GraphBuilder(model.graph, 23)
+    builder = TargetBuilder(model.graph, 23, WITHOUT_FUSIONS)
     builder.adopt(model.graph)
     node = next(n for n in model.graph if n.op_type == op_type)
-    if not change(node, builder):
+    with builder.before(node):
+        made = change(builder, node)
+    if made is None:
         assert any(n is node for n in model.graph)
         return None
+    replace(node, [made])
     remove_unused(model.graph)
     after = run_model(model, inputs) if runs else []
     for new, old in zip(after, before, strict=True):
@@ -286,7 +296,7 @@ def test_which_operands_of_an_extreme_are_looked_at() -> None:
 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
 def test_nan_among_floats_that_are_compared(op_type: str) -> None:
-    guard = lambda node, b: guard_nan(node, b, Facts())  # noqa: E731
+    guard = partial(guard_nan, facts=Facts())
 
     def reduced(make: Callable[..., oir.Value]) -> Counter[str] | None:
         build = lambda b, x: b.op(op_type, make(b, x), b.i64([1]), keepdims=0)  # noqa: E731
@@ -297,9 +307,7 @@ def test_nan_among_floats_that_are_compared(op_type: str) -> None:
     assert reduced(lambda b, x: b.Abs(x)) == made + Counter(Abs=1)
     assert reduced(lambda b, x: b.Where(b.IsNaN(x), b.scalar_like(0, x), x)) is None
     model = model_of(lambda b, x: b.op(op_type, x, keepdims=0), {"x": FLOATS})
-    builder = GraphBuilder(model.graph, 23)
-    builder.adopt(model.graph)
-    assert guard(next(iter(model.graph)), builder)
+    legalize(model, load_target("ort-cpu"), "xla", Report())
     x = FLOATS.copy()
     x[1, 2] = np.nan
     assert np.isnan(run_model(model, {"x": x})[0])
@@ -321,7 +329,7 @@ def normalized(
 @pytest.mark.parametrize("epsilon", [3.0, None])
 def test_normalization_of_far_means(shape: tuple[int, ...], epsilon: float | None) -> None:
     """Means of many deviations; epsilon is part of the deviation."""
-    spell = lambda node, b: spell_out_normalization(node, b, frozenset())  # noqa: E731
+    spell = spell_out_normalization
     x = RNG.normal(size=shape).astype(np.float32)
     build = lambda b, x: normalized(b, x, 9.0, epsilon)  # noqa: E731
     assert changed(build, "BatchNormalization", spell, x=x) == Counter(Sub=1, Mul=1, Add=1)
@@ -332,14 +340,14 @@ def test_normalization_of_far_means(shape: tuple[int, ...], epsilon: float | Non
 )
 def test_how_far_means_are(mean: float, applies: bool) -> None:
     """Factors are 1 and 1.5: eight deviations."""
-    spell = lambda node, b: spell_out_normalization(node, b, frozenset())  # noqa: E731
+    spell = spell_out_normalization
     x = RNG.normal(size=(3, 2)).astype(np.float32)
     build = lambda b, x: normalized(b, x, mean)  # noqa: E731
     assert (changed(build, "BatchNormalization", spell, x=x) is not None) == applies
 
 
 def test_normalization_that_is_left_alone() -> None:
-    spell = lambda node, b: spell_out_normalization(node, b, frozenset())  # noqa: E731
+    spell = spell_out_normalization
     x = RNG.normal(size=(3, 2)).astype(np.float32)
 
     def computed(b: GraphBuilder, x: oir.Value, v: oir.Value) -> oir.Value:

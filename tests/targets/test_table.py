@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx_ir as ir
 import pytest
+from jax import lax
 
 from hlo2onnx import UsageError, translate
 from hlo2onnx.cli import main
-from hlo2onnx.targets import Target, load_target
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.costs import Costs, Flags
 from hlo2onnx.targets.target import KEY_ATTRIBUTES
+from tools.probe import __main__ as probe_kernels
+from tools.probe.__main__ import SECTIONS, TABLE
 
 F32, I64, F64 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.DOUBLE
 WHOLE = {
@@ -52,8 +60,8 @@ def test_a_whole_table(tmp_path: Path) -> None:
     assert target.supports("Cast", F32, 20)
     assert target.is_wrong("Max", I64, 18)
     assert target.skipped["Loop"] == "runs graphs"
-    assert target.naive_sums
-    assert not target.loses_nan
+    assert target.flags.naive_sums
+    assert not target.flags.loses_nan
 
 
 def test_what_a_table_extends(tmp_path: Path) -> None:
@@ -64,10 +72,62 @@ def test_what_a_table_extends(tmp_path: Path) -> None:
     assert not target.supports("Sin", F32, 20)
     assert target.supports("Cos", F32, 20)
     assert (target.min_opset, target.max_opset) == (cpu.min_opset, 21)
-    assert (target.loses_nan, cpu.loses_nan) == (False, True)
+    assert (target.flags.loses_nan, cpu.flags.loses_nan) == (False, True)
     assert target.harmful_fusions == cpu.harmful_fusions
     assert target.skipped == cpu.skipped
     assert target.is_wrong("Max", I64, 20)
+
+
+def test_costs_and_flags(tmp_path: Path) -> None:
+    """What is not given is that of the extended table, or else the default."""
+    cpu = load_target("ort-cpu")
+    own = {"extends": "ort-cpu", "costs": {"unrolled_nodes": 7}, "slow_rnn": False}
+    target = load_target(written(tmp_path, own))
+    assert target.costs == replace(cpu.costs, unrolled_nodes=7)
+    assert target.flags == replace(cpu.flags, slow_rnn=False)
+    assert load_target(written(tmp_path, WHOLE)).costs == Costs()
+    whole = load_target(written(tmp_path, {**WHOLE, "costs": {"unrolled_nodes": 7}}))
+    assert whole.costs == Costs(unrolled_nodes=7)
+    assert whole.flags == Flags(naive_sums=True)
+
+
+def test_rules_ask_the_table(tmp_path: Path) -> None:
+    loop = jax.jit(lambda x: lax.fori_loop(0, 3, lambda i, x: jnp.sin(x) * 0.5, x))
+
+    def nodes(nodes: int) -> list[str]:
+        own = {"extends": "ort-cpu", "costs": {"unrolled_nodes": nodes}}
+        program = translate(loop.lower(np.ones(3, np.float32)), target=written(tmp_path, own))
+        return [node.op_type for node in program.model.graph]
+
+    assert nodes(6) == ["Sin", "Mul"] * 3
+    assert "Sin" not in nodes(5)
+
+
+def test_handlers_ask_the_table(tmp_path: Path) -> None:
+    def sums(terms: int) -> list[str]:
+        own = {"extends": "ort-cpu", "costs": {"cumulative_sum_terms": terms}}
+        lowered = jax.jit(jnp.cumsum).lower(np.ones(64, np.float32))
+        model = translate(lowered, target=written(tmp_path, own)).model
+        return [node.op_type for node in model.graph if node.op_type == "CumSum"]
+
+    assert len(sums(64)) == 1
+    assert len(sums(63)) == 2
+
+
+def test_what_is_not_probed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    probed = ("adds_naively", "harmful_fusions", "loses_nan", "inlines_branches")
+    for name in probed:
+        monkeypatch.setattr(probe_kernels, name, lambda: True)
+    known = json.loads(TABLE.read_text())
+    prober = SimpleNamespace(
+        limits=probe_kernels.Limits(18, 10), found={section: {} for section in SECTIONS}
+    )
+    table = probe_kernels.table_of(prober, known)
+    assert [key for key in known if key not in table] == []
+    assert (table["costs"], table["slow_rnn"]) == (known["costs"], known["slow_rnn"])
+    assert {"costs", *(field.name for field in fields(Flags))} == {
+        "naive_sums", "loses_nan", "inlines_branches", *probe_kernels.KEPT,
+    }  # fmt: skip
 
 
 def test_the_standard_can_be_extended(tmp_path: Path) -> None:
@@ -91,7 +151,7 @@ def test_the_table_of_onnxruntime_is_one_too(tmp_path: Path) -> None:
 
     text = (Path(hlo2onnx.targets.__file__).parent / "ort_cpu.json").read_text()
     copied, cpu = load_target(written(tmp_path, text)), load_target("ort-cpu")
-    assert vars(copied)["_ops"] == vars(Target("x", **cpu.parameters()))["_ops"]
+    assert vars(copied)["_ops"] == vars(replace(cpu))["_ops"]
 
 
 def test_a_model_for_it(tmp_path: Path) -> None:
@@ -120,6 +180,25 @@ MALFORMED = [
     ({"extends": "ort-cpu", "max_opset": "21"}, 'max_opset is "21", not a whole number'),
     ({"extends": "ort-cpu", "max_opset": True}, "max_opset is true, not a whole number"),
     ({"extends": "ort-cpu", "naive_sums": 1}, "naive_sums is 1, not true or false"),
+    ({"extends": "ort-cpu", "slow_rn": True}, "there is no key slow_rn; did you mean slow_rnn?"),
+    ({"extends": "ort-cpu", "costs": 3}, "costs is 3, not an object"),
+    (
+        {"extends": "ort-cpu", "costs": {"unroled_nodes": 3}},
+        "costs: there is no cost unroled_nodes; did you mean unrolled_nodes?",
+    ),
+    (
+        {"extends": "ort-cpu", "costs": {"x": 3}},
+        "costs: there is no cost x; the costs are join_nodes, joined_",
+    ),
+    (
+        {"extends": "ort-cpu", "costs": {"dft_stage": -1}},
+        "costs: dft_stage is -1, not a whole number from 0 on",
+    ),
+    (
+        {"extends": "ort-cpu", "costs": {"dft_stage": True}},
+        "costs: dft_stage is true, not a whole number from 0 on",
+    ),
+    ({**WHOLE, "costs": {"dft_stage": 1.5}}, "costs: dft_stage is 1.5, not a whole number"),
     ({"extends": "ort-cpu", "ops": []}, "ops is [], not an object"),
     ({"extends": "ort-cpu", "max_opset": 17}, "min_opset 18 and max_opset 17 are no range from 18"),
     ({**WHOLE, "min_opset": 11}, "min_opset 11 and max_opset 21 are no range from 18 on"),

@@ -11,7 +11,9 @@ from rewriting import Build, model_of, run_model
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.rewrite.replace import remove_unused
+from hlo2onnx.rewrite.replace import remove_unused, replace
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.workarounds.float_sums import split_long_sum
 from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
@@ -25,11 +27,14 @@ def spelled(build: Build, x: np.ndarray, op_type: str, change: object) -> Nodes 
     """The nodes after the change, whose numbers are nearly those before; None without one."""
     model = model_of(build, {"x": x})
     before = run_model(model, {"x": x})
-    builder = GraphBuilder(model.graph, 23)
+    builder = TargetBuilder(model.graph, 23, load_target("ort-cpu"))
     builder.adopt(model.graph)
     (node,) = (n for n in model.graph if n.op_type == op_type)
-    if not change(node, builder):  # type: ignore[operator]
+    with builder.before(node):
+        made = change(builder, node)  # type: ignore[operator]
+    if made is None:
         return None
+    replace(node, [made])
     remove_unused(model.graph)
     for new, old in zip(run_model(model, {"x": x}), before, strict=True):
         assert (new.dtype, new.shape) == (old.dtype, old.shape)

@@ -18,7 +18,8 @@ IN_BOUNDS = {"allow_negative_indices": False}
 """For dynamic slices whose start is never negative."""
 
 LARGEST_BLOCK = 32
-"""Columns of a block: a trip of a loop costs as much as hundreds of columns of a product."""
+"""Columns of a block, as in LAPACK: on any runtime a trip of a loop costs more than a few columns
+of a product."""
 
 
 def block_size(n: int) -> int:

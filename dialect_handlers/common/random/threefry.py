@@ -98,7 +98,7 @@ def _added(em: Emitter, keys: Sequence[oir.Value]) -> list[oir.Value]:
 _LANES = 16
 
 
-def is_threefry2x32(function: ir.OpView, functions: Mapping[str, ir.OpView]) -> bool:
+def is_threefry2x32(function: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
     """Whether a function takes (extents..., key, key, counter, counter) and gives their random
     bits.
 

@@ -20,15 +20,12 @@ T = oir.DataType
 Comparator = Callable[..., list[oir.Value]]
 """A comparator over whole tensors, as `Emitter.scalar_function` gives it."""
 
-_RANKED = 256
-"""Up to this extent n · n comparisons are faster than the steps of a network."""
-
 
 def order_by_comparing(
     em: Emitter, comparator: Comparator, operands: Sequence[Parts], dims: Sequence[int], axis: int
 ) -> oir.Value:
     """The stable permutation (i64) that sorts the operands, of shape `dims`, along the axis."""
-    strategy = by_rank if dims[axis] <= _RANKED else by_network
+    strategy = by_rank if dims[axis] <= em.costs.ranked_elements else by_network
     return strategy(em, comparator, operands, dims, axis)
 
 

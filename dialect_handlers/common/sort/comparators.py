@@ -18,6 +18,7 @@ from jaxlib.mlir import ir
 from dialect_handlers.common.region_expressions import Expressions
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.mlir.types import element_type
+from hlo2onnx.mlir.values import MlirValue
 
 
 class Order(Enum):
@@ -42,7 +43,7 @@ class SortKey:
         descending: Whether the greater one comes first.
     """
 
-    value: ir.Value
+    value: MlirValue
     order: Order
     descending: bool
 
@@ -52,7 +53,7 @@ def sort_keys(em: Emitter, block: ir.Block) -> list[SortKey] | None:
 
     LE and GE count as LT and GT, since no element comes before itself.
     """
-    expressions = Expressions(em)
+    expressions = Expressions(em.constants, em.context.functions)
     (result,) = expressions.of_block(block)
     return _Reader(expressions).keys(result)
 

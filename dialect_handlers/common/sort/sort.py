@@ -14,11 +14,11 @@ from hlo2onnx.errors import UnsupportedOp
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
-from hlo2onnx.mlir.values import counts_along
+from hlo2onnx.mlir.values import MlirValue, counts_along
 
 
 def sort_by_region(
-    em: Emitter, block: ir.Block, operands: Sequence[ir.Value], axis: int, k: Dim | None = None
+    em: Emitter, block: ir.Block, operands: Sequence[MlirValue], axis: int, k: Dim | None = None
 ) -> list[Parts]:
     """MLIR values sorted together along the axis, stably; the first k elements, or all.
 

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 import onnx_ir as oir
 import sympy
-from jaxlib.mlir import ir
 
 from dialect_handlers.common.parts import flat
 from dialect_handlers.common.subgraphs import grouped, inputs_for, scalar_content, set_outputs
@@ -31,6 +30,7 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
 from hlo2onnx.lowering.shape_arithmetic import contents_of, holding, scalar_contents
+from hlo2onnx.mlir.values import MlirValue
 
 INT64 = oir.DataType.INT64
 
@@ -98,7 +98,7 @@ def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[
     return _with(initial, {**final, **stacks, **_counters(em, form, initial, trips)})
 
 
-def _shape(em: Emitter, value: ir.Value) -> Shape:
+def _shape(em: Emitter, value: MlirValue) -> Shape:
     parts = em.parts(value)
     return shape_of(parts[0]) if parts else ()
 

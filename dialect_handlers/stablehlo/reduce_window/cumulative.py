@@ -31,11 +31,6 @@ CUMSUM_TYPES = frozenset(
 )
 """Element types that ONNX defines CumSum for."""
 
-LONGEST_CUMSUM = 4096
-"""Longest axis of floats for one CumSum. It adds one by one, so that its error grows with the
-length: 0.5 of the f32 tolerance at 10,000 elements, 4 at 100,000. Sums of blocks of about sqrt(n)
-stay below 0.4 up to 1,000,000 and take the same time."""
-
 
 def doubling_scan(
     em: Emitter, combine: Combine, tensors: Sequence[Parts], axis: int, *, reverse: bool
@@ -93,7 +88,8 @@ def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.
     """
     dims = shape_of(x)
     extent, before, behind = dims[axis], dims[:axis], dims[axis + 1 :]
-    if dtype_of(x) not in FLOATS or (isinstance(extent, int) and extent <= LONGEST_CUMSUM):
+    fits = isinstance(extent, int) and extent <= em.costs.cumulative_sum_terms
+    if fits or dtype_of(x) not in FLOATS or not em.target.flags.naive_sums:
         return _cum_sum(em, x, axis, prefix)
     blocks, length = _blocks(em, extent)
     room = product((blocks, length))
@@ -111,12 +107,12 @@ def cumulative_sum(em: Emitter, x: oir.Value, axis: int, prefix: Prefix) -> oir.
 
 def _blocks(em: Emitter, extent: Dim) -> tuple[Dim, Dim]:
     """The number of blocks and their length: about sqrt(n) both, or as many blocks as
-    LONGEST_CUMSUM asks for where n is symbolic."""
+    the target asks for where n is symbolic."""
     if isinstance(extent, int):
         static_length = 1 << (extent.bit_length() // 2)
         return -(-extent // static_length), static_length
     size, one = em.extents.value(extent), em.i64([1])
-    blocks = em.Add(em.Div(size, em.i64([LONGEST_CUMSUM])), one)
+    blocks = em.Add(em.Div(size, em.i64([int(em.costs.cumulative_sum_terms)])), one)
     length = em.Div(em.Add(size, em.Sub(blocks, one)), blocks)
     return em.extents.held_by(blocks), em.extents.held_by(length)
 

@@ -22,10 +22,11 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
 LONGEST_FOLD = 16
-"""Elements of the largest cumulative window that is not taken to be associative."""
+"""Elements of the largest cumulative window that is not taken to be associative: a limit on the
+number of nodes, no cost."""
 
 LONGEST_UNROLLED = 64
-"""Elements of the largest window that needs no Loop."""
+"""Elements of the largest window without a Loop: a limit on the number of nodes, no cost."""
 
 
 class Fold:

@@ -23,6 +23,7 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall, Op
 from hlo2onnx.lowering.registry import handles, handles_call
 from hlo2onnx.lowering.shape_arithmetic import dims_of
+from hlo2onnx.mlir.values import MlirValue
 
 
 @handles("stablehlo.reduce_window", form="real")
@@ -64,7 +65,7 @@ def dynamic_reduce_window(
 
 
 def _windows(
-    em: Emitter, operands: Sequence[ir.Value], block: ir.Block, axes: Sequence[WindowAxis]
+    em: Emitter, operands: Sequence[MlirValue], block: ir.Block, axes: Sequence[WindowAxis]
 ) -> list[Parts]:
     """The choice of a strategy."""
     values = promoted(em, operands, block.arguments)

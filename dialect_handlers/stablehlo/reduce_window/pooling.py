@@ -37,11 +37,6 @@ NEGATED_TYPES = MAX_POOL_TYPES - {oir.DataType.INT8, oir.DataType.UINT8}
 SUMMED_TYPES = NEGATED_TYPES - {oir.DataType.DOUBLE}
 """Element types of sums that go to Conv; runtimes convolve in single precision only."""
 
-LARGEST_MAX_POOL = 256
-LARGEST_CONV = 64
-"""Elements of the largest window for one node. Both cost the product of the window's extents. The
-separable way costs its logarithm, and is faster beyond these sizes (measured)."""
-
 NAN_NOTE = (
     "MaxPool of the runtime ignores NaN, and gives the lowest finite number for a window that"
     " holds nothing but -inf; nan='xla' gives what XLA gives"
@@ -64,7 +59,7 @@ def extreme_pool(
         (largest or combiner == Combiner.MINIMUM)
         and dtype_of(x) in (MAX_POOL_TYPES if largest else NEGATED_TYPES)
         and 1 <= len(pooled) <= 3
-        and _size(axes) <= LARGEST_MAX_POOL
+        and _size(axes) <= em.costs.max_pool_window
         and all(axis.gap == 1 and axis.is_narrow and axis.always_holds for axis in axes)
         and not any(map(_accumulates, axes))
     )
@@ -85,7 +80,7 @@ def sum_pool(em: Emitter, x: oir.Value, axes: Sequence[WindowAxis]) -> oir.Value
     pooled = _pooled(axes)
     if dtype_of(x) not in SUMMED_TYPES or not 1 <= len(pooled) <= 3:
         return None
-    if _size(axes) > LARGEST_CONV or all(axes[number].count == 1 for number in pooled):
+    if _size(axes) > em.costs.conv_pool_window or all(axes[number].count == 1 for number in pooled):
         return None
     if any(map(_accumulates, axes)):
         return None

@@ -29,7 +29,7 @@ NAMED = IDEMPOTENT | {Combiner.ADD, Combiner.MULTIPLY, Combiner.XOR}
 """Associative, commutative, and with a neutral element to fill holes with."""
 
 LONGEST_ONE_BY_ONE = 16
-"""Longest window that is combined element by element."""
+"""Longest window that is combined element by element: a limit on the number of nodes, no cost."""
 
 
 @dataclass(frozen=True)

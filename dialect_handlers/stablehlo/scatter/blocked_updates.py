@@ -17,26 +17,24 @@ from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.targets.costs import Costs
 
-MANY_ELEMENTS = 1 << 18
-"""Updates of fewer elements are taken at once."""
-BLOCK_ELEMENTS = 1 << 16
-"""Elements of a block. Its indices, one for each element, stay in the cache, which is 2 to 3 times
-as fast as one scatter of all updates (measured)."""
 COPY_RATIO = 4
-"""A block has at least so many times the elements of the operand, which it copies."""
+"""A block has at least so many times the elements of the operand, which it copies. This bounds the
+copies on any runtime; it is no cost."""
 
 
-def rows_of_a_block(n: ScatterDimensions, layout: Sequence[Axis]) -> int:
+def rows_of_a_block(n: ScatterDimensions, layout: Sequence[Axis], costs: Costs) -> int:
     """How many rows of the updates, in this layout, make a block; 0 for all of them at once."""
     if not n.is_static:
         return 0
     total = _count(n.extents(layout))
     first = layout[0] if layout else None
-    if total < MANY_ELEMENTS or not isinstance(first, Batch) or first.axis not in n.free:
+    if total < costs.scattered_elements or not isinstance(first, Batch) or first.axis not in n.free:
         return 0
-    size, length = max(BLOCK_ELEMENTS, COPY_RATIO * _count(n.dims)), _count([n.extent(first)])
-    rows = max(size * length // total, 1)
+    size = max(costs.scattered_block_elements, COPY_RATIO * _count(n.dims))
+    length = _count([n.extent(first)])
+    rows = max(int(size * length // total), 1)
     return rows if 2 * rows <= length else 0
 
 

@@ -22,8 +22,8 @@ from dialect_handlers.common.scatter_updates import (
 )
 from dialect_handlers.common.update_window import (
     NOT_A_ROW,
-    SMALL_PART,
     Start,
+    is_small_part,
     read_window,
     write_window,
 )
@@ -31,7 +31,7 @@ from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block, 
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.errors import InternalError, UnsupportedOp
-from hlo2onnx.ir.dims import at_most, product
+from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -107,7 +107,7 @@ class _Scatter:
             valid = em.reshape(valid, [])
         order = sorted(range(len(n.windows)), key=lambda place: _operand_axis(n.windows[place]))
         news = each(lambda x: em.reshape(em.transpose(x, order), n.sizes), self.updates)
-        if places.constant is not None and valid is None and _is_padded(n, region):
+        if places.constant is not None and valid is None and _is_padded(em, n, region):
             known = np.zeros(len(n.dims), np.int64)
             known[places.axes] = places.constant.reshape(-1)
             return combine(em, region.function, self.inputs, _padded(em, n, region, known, news))
@@ -162,7 +162,7 @@ class _Scatter:
         flat = each(lambda x: em.reshape(x, [product(n.dims)]), self.inputs)
         news = each(lambda x: em.transpose(x, order), self.updates)
         spread = None if valid is None else places.spread(valid, layout)
-        rows = rows_of_a_block(n, layout)
+        rows = rows_of_a_block(n, layout, em.costs)
         if rows and places.constant is None and None not in region.combiners:
             results = scatter_blocks(em, n, region, flat, places, layout, news, spread, rows)
         else:
@@ -172,9 +172,9 @@ class _Scatter:
         return each(lambda x: em.reshape(x, n.dims), results)
 
 
-def _is_padded(n: ScatterDimensions, region: Region) -> bool:
+def _is_padded(em: Emitter, n: ScatterDimensions, region: Region) -> bool:
     """Whether a window whose place is known is large, and its combiner has a neutral element."""
-    is_large = not at_most(product((*n.sizes, SMALL_PART)), product(n.dims))
+    is_large = not is_small_part(em, n.sizes, n.dims)
     return is_large and all(name in MONOIDS for name in region.combiners)
 
 

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.broadcasting import broadcast_shapes
+from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.type_inference.registry import Attributes, Inputs, ValueType, need, operand, rule
-from hlo2onnx.ir.values import dtype_of, shape_of
-
-
-def _present(inputs: Inputs) -> list[oir.Value]:
-    return [x for x in inputs if x is not None]
+from hlo2onnx.ir.values import dtype_of, present, shape_of
 
 
 def _same_dtype(values: Sequence[oir.Value]) -> oir.DataType:
@@ -21,15 +18,17 @@ def _same_dtype(values: Sequence[oir.Value]) -> oir.DataType:
     return dtypes.pop()
 
 
+_OF_OTHER_TYPE = frozenset({"BitCast", "Cast", "IsInf", "IsNaN", "Not"})
+_PREDICATES = frozenset(
+    {"And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor"}
+)
+
+
 @rule(
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh",
-    "CumSum", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity",
-    "LeakyRelu", "Log", "LogSoftmax", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu",
-    "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Sqrt", "Tan", "Tanh", "Trilu",
-    "Swish", "RMSNormalization", "GroupNormalization", "InstanceNormalization",
-    "LpNormalization", "Celu", "ThresholdedRelu", "Softsign", "Dropout",
-    "ReverseSequence", "ScatterND", "ScatterElements", "TensorScatter",
-    "LRN", "MeanVarianceNormalization", "CumProd",
+    *(UNARY - _OF_OTHER_TYPE), "CumProd", "CumSum", "Dropout", "GroupNormalization", "Identity",
+    "InstanceNormalization", "LRN", "LogSoftmax", "LpNormalization",
+    "MeanVarianceNormalization", "RMSNormalization", "ReverseSequence", "ScatterElements",
+    "ScatterND", "Softmax", "TensorScatter", "Trilu",
 )  # fmt: skip
 def _like_first(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     x = operand(inputs, 0)
@@ -41,31 +40,28 @@ def _bool_like_first(inputs: Inputs, attributes: Attributes, n_outputs: int) -> 
     return [(oir.DataType.BOOL, shape_of(operand(inputs, 0)))]
 
 
-@rule(
-    "Add", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Max", "Mean", "Min", "Mod",
-    "Mul", "Sub", "Sum",
-)  # fmt: skip
+@rule(*(BROADCASTING - _PREDICATES - {"Pow", "Where"}), "Mean")
 def _arithmetic(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
-    values = _present(inputs)
+    values = present(inputs)
     return [(_same_dtype(values), broadcast_shapes(*map(shape_of, values)))]
 
 
 @rule("Pow", "PRelu")
 def _first_dtype(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
-    values = _present(inputs)
+    values = present(inputs)
     return [(dtype_of(values[0]), broadcast_shapes(*map(shape_of, values)))]
 
 
-@rule("And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+@rule(*_PREDICATES)
 def _predicate(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
-    values = _present(inputs)
+    values = present(inputs)
     _same_dtype(values)
     return [(oir.DataType.BOOL, broadcast_shapes(*map(shape_of, values)))]
 
 
 @rule("Where")
 def _where(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
-    condition, *branches = _present(inputs)
+    condition, *branches = present(inputs)
     need(dtype_of(condition) == oir.DataType.BOOL, "the condition is not bool")
     shape = broadcast_shapes(shape_of(condition), *map(shape_of, branches))
     return [(_same_dtype(branches), shape)]
@@ -73,7 +69,7 @@ def _where(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Value
 
 @rule("Clip")
 def _clip(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
-    _same_dtype(_present(inputs))
+    _same_dtype(present(inputs))
     return _like_first(inputs, attributes, n_outputs)
 
 

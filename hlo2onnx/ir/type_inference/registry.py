@@ -66,7 +66,7 @@ def _shown(inputs: Inputs) -> str:
 
 
 def _misuse(inputs: Inputs, error: Exception) -> str:
-    """What is wrong with the operands or attributes that a type rule failed on."""
+    """A description of the operands or attributes on which a type rule failed."""
     for index, x in enumerate(inputs):
         if x is not None and not isinstance(x, oir.Value):
             return f"operand {index} is a {type(x).__qualname__}, not an onnx_ir.Value"

@@ -175,6 +175,6 @@ def _storage_type(mlir_type: Any) -> Any:
 def update_signature(function: Any, changed: Callable[[Any], Any]) -> None:
     """Changes, in place, the types of a function's arguments and results."""
     old = function.attributes["function_type"].value
-    types = [[changed(item) for item in side] for side in (old.inputs, old.results)]
+    inputs, results = ([changed(item) for item in side] for side in (old.inputs, old.results))
     with function.context:
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))

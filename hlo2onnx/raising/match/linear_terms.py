@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as oir
 
 from hlo2onnx.ir.shape_rules import INT64_MIN
-from hlo2onnx.ir.values import Dim, Shape, const_ints, const_number, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, Shape, complete, const_ints, const_number, rank_of, shape_of
 from hlo2onnx.raising.match.counted_loop import Trips
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
 
@@ -316,11 +316,10 @@ def _before_slice(part: Part, node: oir.Node, x: oir.Value) -> Part | None:
     """Legal for a range of the features, or of the trips in any order."""
     axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
     if axes is not None and part.time is not None and [a % rank_of(x) for a in axes] == [part.time]:
-        bounds = [const_ints(value) for value in (*node.inputs[1:3], *node.inputs[4:])]
-        numbers = [bound[0] for bound in bounds if bound is not None]
-        if len(numbers) < len(bounds):
+        bounds = complete(map(const_ints, (*node.inputs[1:3], *node.inputs[4:])))
+        if bounds is None:
             return None
-        start, end, step = (*numbers, 1)[:3]
+        start, end, step = (*(bound[0] for bound in bounds), 1)[:3]
         turn = Turn(start, end, step, shape_of(part.value)[part.time])
         return replace(part, value=x, turns=(turn, *part.turns))
     ranges = ranges_of(node)

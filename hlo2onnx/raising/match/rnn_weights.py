@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.constant_evaluation import MOVES
+from hlo2onnx.analysis.evaluator import MOVES, known_array
+from hlo2onnx.ir.values import complete, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.linear_terms import Bias, Matrix, Part, Product, Sums, Term, Turn
 
@@ -60,12 +60,7 @@ def constant_of(value: oir.Value) -> np.ndarray | None:
 
     Runtimes pack constant weights, which makes an LSTM four times faster.
     """
-    array, node = const_of(value), value.producer()
-    if array is not None or node is None or node.op_type not in MOVES or node.domain:
-        return array
-    inputs = [constant_of(x) for x in node.inputs if x is not None]
-    known = [x for x in inputs if x is not None]
-    return MOVES[node.op_type](node, known) if len(known) == len(inputs) else None
+    return known_array(value, MOVES, most_elements=None)
 
 
 def inputs_of(b: Rewriter, gates: Sequence[Gate]) -> oir.Value:
@@ -99,9 +94,8 @@ def _turned(b: Rewriter, x: oir.Value, turn: Turn) -> oir.Value:
 
 def stacked(b: Rewriter, matrices: Sequence[Matrix], signs: Sequence[int]) -> oir.Value:
     """Matrices of features by inputs, stacked, with an axis for the direction."""
-    arrays = [constant_of(matrix.value) for matrix in matrices]
-    known = [array for array in arrays if array is not None]
-    if len(known) == len(arrays):
+    known = complete(constant_of(matrix.value) for matrix in matrices)
+    if known is not None:
         parts = [
             _cut(array, matrix) * array.dtype.type(sign)
             for array, matrix, sign in zip(known, matrices, signs, strict=True)
@@ -137,9 +131,8 @@ def vectors(
     if not any(biases):
         return None
     parts = [_sum(b, part, sign, width, like) for part, sign in zip(biases, signs, strict=True)]
-    arrays = [constant_of(part) for part in parts]
-    known = [array for array in arrays if array is not None]
-    if len(known) == len(arrays):
+    known = complete(map(constant_of, parts))
+    if known is not None:
         return b.const(np.concatenate(known))
     return b.concat(parts, 0)
 
@@ -148,10 +141,9 @@ def _sum(b: Rewriter, biases: Sequence[Bias], sign: int, width: int, like: oir.V
     """The sum of some vectors."""
     zero = np.zeros(width, dtype_of(like).numpy())
     values = [_vector(b, bias, width) for bias in biases]
-    arrays = [constant_of(value) for value in values]
-    known = [array for array in arrays if array is not None]
+    known = complete(map(constant_of, values))
     signs = [bias.sign * sign for bias in biases]
-    if len(known) == len(arrays):
+    if known is not None:
         for array, its in zip(known, signs, strict=True):
             zero = zero + array if its > 0 else zero - array
         return b.const(zero)

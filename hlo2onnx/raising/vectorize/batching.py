@@ -17,19 +17,11 @@ from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, release
 from hlo2onnx.raising.match.nested_loops import Nested, copied
 from hlo2onnx.raising.match.views import operands
 
-ROW_BYTES = 1 << 20
-"""Larger rows gain nothing: a trip does as much work as a node takes to start many times over."""
-
 TOTAL_BYTES = 1 << 26
-"""What a batched value may hold."""
-
-SMALL_ROW = 1 << 12
-CACHED_BYTES = 1 << 22
-"""What an inner loop passes over in each of its trips: larger rows are as fast one by one, or twice
-as fast where all of them are more than this. (Rows of 256 bytes are 25 times as fast at once.)"""
+"""What a batched value may hold: a limit on memory, no cost."""
 
 MOST_TRIPS = 1 << 16
-"""The numbers of more trips are not stored."""
+"""The numbers of more trips are not stored: a limit on the model's size, no cost."""
 
 _AXIS = frozenset(
     {"ArgMax", "ArgMin", "Concat", "Hardmax", "LayerNormalization", "LogSoftmax",
@@ -104,7 +96,8 @@ class Batcher:
 
     def _affordable(self, value: oir.Value) -> bool:
         size = row_bytes(value)
-        return size <= ROW_BYTES and size * self._trips.count <= TOTAL_BYTES
+        most = self._b.costs.batched_row_bytes
+        return size <= most and size * self._trips.count <= TOTAL_BYTES
 
     # -- operands -------------------------------------------------------------------------------
 
@@ -283,12 +276,16 @@ class Batcher:
         return self._same(node, [x, self._b.i64(axis % rank + 1)])
 
     def nested(self, node: oir.Node) -> list[oir.Value]:
-        """A Scan or Loop in the body: one loop that works on all trips of the outer one."""
-        inner = Nested(node)
+        """A Scan or Loop in the body: all trips of the outer loop in each of its own."""
+        inner, costs = Nested(node), self._b.costs
         for x in inner.results:
             size = row_bytes(x)
-            small = size <= SMALL_ROW or size * self._trips.count <= CACHED_BYTES
-            need(small, "its trips are faster one by one, as their rows stay in the cache", x)
+            small = size <= costs.nested_row_bytes
+            need(
+                small or size * self._trips.count <= costs.cached_bytes,
+                "a trip of its own works on what is in the cache",
+                x,
+            )
         for x in inner.captured:
             need(x in self.rows or self._trips.is_outer(x), "its body reads a state", x)
         changing = inner.changing(self.rows)

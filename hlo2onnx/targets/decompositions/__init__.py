@@ -1,4 +1,4 @@
-"""Operators spelled with others, for targets that lack their kernel in some element type or whose
+"""Operators as combinations of others, for targets that have no kernel for an element type or whose
 kernel gives wrong numbers."""
 
 from __future__ import annotations
@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
 from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.f64_functions import F64_FUNCTIONS, decompose_f64_function
 from hlo2onnx.targets.decompositions.integer_ops import INTEGER_OPERATORS
 
-Decompose = Callable[[GraphBuilder, oir.Node], oir.Value | Sequence[oir.Value] | None]
+Decompose = Callable[[TargetBuilder, oir.Node], oir.Value | Sequence[oir.Value] | None]
 
 DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("Conv", oir.DataType.DOUBLE): decompose_conv,
@@ -23,5 +23,5 @@ DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, oir.DataType.DOUBLE): decompose_f64_function for op_type in F64_FUNCTIONS},
     **INTEGER_OPERATORS,
 }
-"""What a node of an operator and main element type is replaced by when the target cannot run it:
-its outputs, or None where the node is of a kind that has no such spelling."""
+"""The decomposition of each operator and main element type: it returns the outputs, or None where
+this node has no decomposition."""

@@ -1,7 +1,7 @@
-"""Conv and ConvTranspose as MatMul over windows: for element types that have no Conv.
+"""Conv and ConvTranspose as MatMul over windows, for element types without a Conv kernel.
 
-Every function takes and gives what the ONNX operator of that name does, in any element type that
-Pad, Slice, Gather and MatMul have, and for any number of spatial axes.
+Each function has the operands and result of the ONNX operator of that name, for any element type of
+Pad, Slice, Gather and MatMul, and any number of spatial axes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import Dim, rank_of, shape_of
 
 _SLICES = 16
-"""Up to this many windows are cut out one by one; more of them by one Gather."""
+"""Up to this many windows are cut out one by one, more by one Gather. This limits the number of
+nodes; it is no cost."""
 
 
 def conv_as_matmul(
@@ -32,14 +33,14 @@ def conv_as_matmul(
     dilations: Sequence[int],
     group: int = 1,
 ) -> oir.Value:
-    """Conv(x, w): windows of x are laid out once, spatial axis by spatial axis, then multiplied.
+    """Conv(x, w): stacks windows of x, one spatial axis after the other, and multiplies them once.
 
-    Windows are stacked by kernel positions or by output positions, whichever are fewer: a weight
-    gradient has a kernel as large as an image and an output as small as a kernel.
+    Stacks by kernel positions or by output positions, whichever are fewer: a weight gradient has a
+    kernel as large as an image and an output as small as a kernel.
 
     Args:
         x: (batch, channels, spatial...).
-        w: (outputs, channels / group, kernel...), of which the kernel's extents are static.
+        w: (outputs, channels / group, kernel...), with static kernel extents.
         strides, dilations: One per spatial axis.
         pads: All low edges, then all high edges; negative ones crop.
         group: Number of channel groups.
@@ -88,11 +89,11 @@ def conv_transpose_as_matmul(
 
     Args:
         x: (batch, channels, spatial...).
-        w: (channels, outputs / group, kernel...), of which the kernel's extents are static.
+        w: (channels, outputs / group, kernel...), with static kernel extents.
         strides, dilations: One per spatial axis.
-        pads: What is cut off the output: all low edges, then all high edges.
+        pads: Elements cut off the output: all low edges, then all high edges.
         group: Number of channel groups.
-        output_padding: What is added to the high edges of the output.
+        output_padding: Elements added to the high edges of the output.
     """
     kernel = spatial_dims(w)
     rank = len(kernel)
@@ -114,7 +115,7 @@ def conv_transpose_as_matmul(
 
 
 def swap_channels(builder: GraphBuilder, w: oir.Value, group: int) -> oir.Value:
-    """The kernel of a ConvTranspose as that of a Conv, or the other way round:
+    """Converts the kernel of a ConvTranspose to that of a Conv, or back:
     (group * a, b, kernel...) -> (group * b, a, kernel...)."""
     rows, columns, *kernel = shape_of(w)
     kernel_axes = range(2, 2 + len(kernel))
@@ -165,7 +166,7 @@ def _stack_each(
     stacks: Sequence[tuple[int, int]],
     windows: Sequence[tuple[Dim, int]],
 ) -> oir.Value:
-    """Windows of each spatial axis; see `_stack_windows` for what these are."""
+    """Stacks windows of each spatial axis, see `_stack_windows`."""
     axis = rank_of(x) - 1
     for stack, window in reversed(list(zip(stacks, windows, strict=True))):
         # Each axis done puts its stack in front of the spatial axes and its windows at the end.
@@ -181,7 +182,7 @@ def _stack_windows(
     stack: tuple[int, int],
     window: tuple[Dim, int],
 ) -> oir.Value:
-    """Windows of `axis`, stacked along a new axis in front of it.
+    """Stacks windows of `axis` along a new axis in front of it.
 
     `stack` is (how many windows, distance between their starts), `window` (how many elements,
     distance between them).
@@ -206,7 +207,11 @@ def _swap_last_two(builder: GraphBuilder, x: oir.Value) -> oir.Value:
 
 
 def spatial_dims(x: oir.Value) -> tuple[int, ...]:
-    """The spatial extents of (batch, channels, spatial...), all of which are static."""
+    """The spatial extents of (batch, channels, spatial...).
+
+    Raises:
+        InternalError: One is symbolic.
+    """
     dims = tuple(dim for dim in shape_of(x)[2:] if isinstance(dim, int))
     if len(dims) != rank_of(x) - 2:
         raise InternalError(f"{x.name} has a dynamic shape")

@@ -1,7 +1,8 @@
-"""DFT nodes from other operators: for runtimes whose kernel is inexact or slow.
+"""DFT nodes from other operators, for runtimes whose kernel is inexact or slow.
 
-ONNX Runtime's is accurate for powers of two only (at n = 4,097 its error is 8e-4 of the norm in
-f32, 1e-12 in f64; here 4e-7 and 6e-16), and there 4 to 8 times slower than this, from n = 64 on.
+The kernel of ONNX Runtime is accurate for powers of two only: at n = 4,097 its error is 8e-4 of the
+norm in f32 and 1e-12 in f64; here it is 4e-7 and 6e-16. For powers of two from 64 on, that kernel
+takes 4 to 8 times as long.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import dim_of, expression, fixed, is_static, product
 from hlo2onnx.ir.values import Dim, const_ints, const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.rewrite.replace import can_replace
 from hlo2onnx.rewrite.replace import replace as replace_node
+from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.dft_matmul import (
     RESHAPES,
     Transform,
@@ -27,7 +28,7 @@ from hlo2onnx.targets.decompositions.dft_matmul import (
 )
 
 
-def decompose_dft(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
+def decompose_dft(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     """A DFT node's output; None where the extents from the transformed axis on are not known."""
     x = node.inputs[0]
     assert x is not None
@@ -52,7 +53,7 @@ def decompose_dft(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
     return b.concat([b.unsqueeze(part, [len(shape)]) for part in parts], len(shape))
 
 
-def _one_point(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
+def _one_point(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Value:
     """One point is its own transform."""
     if columns_of(x)[1] < transform.parts_out:
         zeros = b.Expand(b.scalar_like(0, x), b.Shape(x), types=[(dtype_of(x), shape_of(x))])
@@ -60,17 +61,17 @@ def _one_point(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value
     return b.slice(x, [0], [transform.parts_out], axes=[1])
 
 
-def _points(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
+def _points(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Value:
     if transform.parts_out == 1:
         x = _half_spectrum(b, x, transform.length)
     return transformed(b, x, replace(transform, parts_in=columns_of(x)[1]))
 
 
-def _half_spectrum(b: GraphBuilder, x: oir.Value, length: int) -> oir.Value:
+def _half_spectrum(b: TargetBuilder, x: oir.Value, length: int) -> oir.Value:
     """One half of a symmetric spectrum, weighted for a transform to real numbers.
 
-    What is not there is conjugate to what is: the latter counts twice, but for the one or two
-    elements that are their own conjugates, whose imaginary parts are not looked at.
+    The other half holds the conjugates. So each element counts twice, except for one or two that
+    are their own conjugates; their imaginary parts are not read.
     """
     _, parts, extent, _ = columns_of(x)
     paired = np.zeros((extent, 1), bool)
@@ -124,9 +125,9 @@ def _transform(node: oir.Node, length: int, extent: int) -> Transform:
 # -- real and imaginary parts --------------------------------------------------------------------
 
 
-def _columns(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
-    """What stands along an axis of x, whose last axis holds real and imaginary parts, as
-    (outer, parts, extent, inner)."""
+def _columns(b: TargetBuilder, x: oir.Value, axis: int) -> oir.Value:
+    """x as (outer, parts, extent, inner): the extent is that of an axis, and the last axis of x
+    holds the real and imaginary parts."""
     dims = shape_of(x)[:-1]
     outer, inner = product(dims[:axis]), product(dims[axis + 1 :])
     parts = _parts(b, x)
@@ -134,7 +135,7 @@ def _columns(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
     if whole is None:
         columns = [shaped(b, part, (outer, 1, dims[axis], inner)) for part in parts]
         return b.concat(columns, axis=1)
-    # They were columns along another axis: the parts change places with what lies between.
+    # They were columns along another axis: exchange the parts with the axes in between.
     before = columns_of(whole)[0]
     fewer, ratio = (outer, _ratio(before, outer)), _ratio(outer, before)
     few, many = (before, ratio) if ratio else fewer
@@ -147,7 +148,7 @@ def _columns(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
 
 
 def _ratio(more: Dim, fewer: Dim) -> int | None:
-    """How many times the one is the other; None if it is no multiple."""
+    """more / fewer; None if it is no integer."""
     if isinstance(more, int) and isinstance(fewer, int):
         return more // fewer if more % fewer == 0 else None
     ratio = dim_of(expression(more) / expression(fewer))
@@ -155,8 +156,8 @@ def _ratio(more: Dim, fewer: Dim) -> int | None:
 
 
 def _cut_from(parts: Sequence[oir.Value], outer: Dim) -> oir.Value | None:
-    """The transform whose two parts these are; None if they are not, or if it does not extend
-    over `outer` groups of columns or a divisor or multiple of them."""
+    """The transform that has these two parts; None if there is none, or if its number of groups of
+    columns is neither a divisor nor a multiple of `outer`."""
     sources = []
     for index, part in enumerate(parts):
         node = part.producer()
@@ -175,8 +176,8 @@ def _cut_from(parts: Sequence[oir.Value], outer: Dim) -> oir.Value | None:
     return whole if count == 2 and fits else None
 
 
-def _parts(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
-    """What stands along the last axis of x."""
+def _parts(b: TargetBuilder, x: oir.Value) -> list[oir.Value]:
+    """The elements along the last axis of x, each a tensor."""
     axis = rank_of(x) - 1
     if shape_of(x)[axis] == 1:
         return [_without_last_axis(x) or b.squeeze(x, [axis])]
@@ -190,7 +191,7 @@ def _parts(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
 
 
 def _without_last_axis(x: oir.Value | None) -> oir.Value | None:
-    """What x was before it got a last axis of extent 1; None if it did not."""
+    """The operand of the Unsqueeze that adds the last axis of x; None if there is none."""
     node = None if x is None else x.producer()
     if node is None or node.op_type != "Unsqueeze":
         return None
@@ -199,7 +200,7 @@ def _without_last_axis(x: oir.Value | None) -> oir.Value | None:
 
 
 def _hand_out(y: oir.Value, parts: Sequence[oir.Value]) -> None:
-    """Gives the parts of y to those who take them out of it."""
+    """Gives the parts of y to the Gathers that take them from y."""
     for reader in [use.node for use in y.uses()]:
         if reader.op_type != "Gather" or reader.attributes.get_int("axis", 0) != rank_of(y) - 1:
             continue

@@ -1,5 +1,5 @@
-"""The numbers behind discrete Fourier transforms: how a length splits into factors, and the roots
-of unity their stages multiply by."""
+"""Numbers of discrete Fourier transforms: the factors of a length, and the roots of unity by which
+stages multiply."""
 
 from __future__ import annotations
 
@@ -9,60 +9,50 @@ from typing import Any
 
 import numpy as np
 
+from hlo2onnx.targets.costs import Costs
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 LARGEST_MATRIX = 256
-"""A factor of a length up to this is one matrix."""
-
-_STAGE = 110
-"""What one more stage costs, in multiplications per element (measured in ONNX Runtime: 8 to 64
-rows of 64 to 16,384 elements, f32 and f64)."""
+"""A factor of a length up to this is one matrix: a limit on the size of the model, no cost."""
 
 
-_FEW = 8
-"""So few transforms at once are a vector rather than a matrix, times a matrix, which takes as long
-as loading the latter: twice the time per multiplication, where it is large."""
-
-_SMALL_MATRIX = 64
-
-MANY = _FEW
-"""Stands for a number of transforms that is not known."""
-
-
-def radices(length: int, count: int) -> tuple[int, ...]:
-    """The factors of a length whose stages take least time, in descending order.
+def radices(length: int, count: float, costs: Costs) -> tuple[int, ...]:
+    """Returns the factors of a length whose stages take least time, in descending order.
 
     Prime factors above `LARGEST_MATRIX` are factors of their own. The length 1 is one factor.
 
     Args:
         length: How many points are transformed.
-        count: How many transforms there are at once.
+        count: How many transforms there are at once; `math.inf` if that is not known.
+        costs: What a stage costs.
     """
     primes = list(_primes(length))
     large = [prime for prime in primes if prime > LARGEST_MATRIX]
     rest = int(np.prod([prime for prime in primes if prime <= LARGEST_MATRIX], dtype=np.int64))
-    small = _cheapest(rest)[1] if rest > 1 or not large else ()
-    if count < _FEW and small == (length,) and length > _SMALL_MATRIX:
-        small = min([(2 * length, small), *_splits(length)])[1]
+    small = _cheapest(rest, costs.dft_stage)[1] if rest > 1 or not large else ()
+    is_loaded = small == (length,) and length > costs.dft_cached_length
+    if is_loaded and count < costs.dft_rows:
+        small = min([(2 * length, small), *_splits(length, costs.dft_stage)])[1]
     return tuple(sorted((*large, *small), reverse=True))
 
 
 @functools.cache
-def _cheapest(length: int) -> tuple[int, tuple[int, ...]]:
+def _cheapest(length: int, stage: float) -> tuple[float, tuple[int, ...]]:
     """Cost per element and factors, all of them up to `LARGEST_MATRIX`."""
-    found: list[tuple[int, tuple[int, ...]]] = []
+    found: list[tuple[float, tuple[int, ...]]] = []
     if length <= LARGEST_MATRIX:
         found.append((length, (length,)))
-    return min([*found, *_splits(length)])
+    return min([*found, *_splits(length, stage)])
 
 
-def _splits(length: int) -> list[tuple[int, tuple[int, ...]]]:
+def _splits(length: int, stage: float) -> list[tuple[float, tuple[int, ...]]]:
     """Cost and factors of two and more stages, by the first factor."""
     found = []
     for radix in range(2, min(LARGEST_MATRIX, length // 2) + 1):
         if length % radix == 0:
-            cost, others = _cheapest(length // radix)
-            found.append((radix + _STAGE + cost, (radix, *others)))
+            cost, others = _cheapest(length // radix, stage)
+            found.append((radix + stage + cost, (radix, *others)))
     return found
 
 
@@ -79,8 +69,8 @@ def _primes(number: int) -> Iterator[int]:
 
 
 @functools.cache
-def convolution_length(least: int) -> int:
-    """The length of at least that, a product of small primes, that is transformed in least time."""
+def convolution_length(least: int, costs: Costs) -> int:
+    """Returns the product of small primes, at least `least`, that is transformed in least time."""
     lengths = [1]
     for base in (2, 3, 5):
         lengths = [
@@ -89,11 +79,12 @@ def convolution_length(least: int) -> int:
             for power in range(least.bit_length() + 1)
             if length * base**power < 2 * least
         ]
-    return min((length * _cheapest(length)[0], length) for length in lengths if length >= least)[1]
+    fitting = [length for length in lengths if length >= least]
+    return min((length * _cheapest(length, costs.dft_stage)[0], length) for length in fitting)[1]
 
 
 def roots(length: int, powers: Array) -> Array:
-    """exp(2 pi i powers / length), right to the last bit of f64; ±1 and ±i are exact."""
+    """Returns exp(2 pi i powers / length), correctly rounded to f64; ±1 and ±i are exact."""
     powers = np.asarray(powers, np.int64) % length
     quarter = (4 * powers + length // 2) // length
     rest = (4 * powers - quarter * length).astype(np.longdouble)
@@ -104,29 +95,29 @@ def roots(length: int, powers: Array) -> Array:
 
 
 def dft_matrix(length: int, outputs: int, inputs: int, sign: int) -> Array:
-    """The first rows and columns of the matrix of a transform: exp(sign 2 pi i row column / n)."""
+    """Returns the first rows and columns of the matrix exp(sign 2 pi i row column / length)."""
     return roots(length, sign * np.arange(outputs)[:, None] * np.arange(inputs))
 
 
 def as_real(matrix: Array, parts_out: int, parts_in: int) -> Array:
-    """A complex matrix as one of real numbers that acts on a column of real parts above one of
-    imaginary parts, which is absent where there is one part only."""
+    """Returns a complex matrix as a real one. It multiplies columns of real parts above imaginary
+    parts; with one part, columns have real parts only."""
     top = np.concatenate([matrix.real, -matrix.imag][:parts_in], axis=1)
     bottom = np.concatenate([matrix.imag, matrix.real][:parts_in], axis=1)
     return np.concatenate([top, bottom][:parts_out])
 
 
 def chirp(length: int, count: int, sign: int) -> Array:
-    """exp(sign pi i j^2 / length) of the first j."""
+    """Returns exp(sign pi i j^2 / length) for the first j."""
     squares = [j * j % (2 * length) for j in range(count)]
     return roots(2 * length, sign * np.array(squares, np.int64))
 
 
 def chirp_spectrum(length: int, inputs: int, outputs: int, sign: int, padded: int) -> Array:
-    """The transform of what a chirped signal is convolved with, over the padded length.
+    """Returns the transform, over the padded length, of the filter for a chirped signal.
 
-    j k = (j^2 + k^2 - (k - j)^2) / 2, so that a transform of any length is a convolution with the
-    opposite chirp (Bluestein), which is needed from -(inputs - 1) to outputs - 1.
+    j k = (j^2 + k^2 - (k - j)^2) / 2, so a transform of any length is a convolution with the
+    opposite chirp (Bluestein). Its elements from -(inputs - 1) to outputs - 1 are needed.
     """
     filter_ = np.zeros(padded, np.clongdouble)
     filter_[:outputs] = chirp(length, outputs, -sign)

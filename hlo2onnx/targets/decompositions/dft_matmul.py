@@ -8,6 +8,7 @@ is a product of small primes (Bluestein).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,12 +16,11 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
-from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
+from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.dft_factors import (
     LARGEST_MATRIX,
-    MANY,
     Array,
     as_real,
     chirp,
@@ -56,11 +56,11 @@ class Transform:
     scale: float = 1.0
 
 
-def transformed(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Value:
+def transformed(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Value:
     """The transform of (outer, parts_in, inputs, inner): (outer, parts_out, outputs, inner)."""
     outer, _, _, inner = columns_of(x)
-    count = outer * inner if isinstance(outer, int) else MANY
-    factors = radices(transform.length, count)
+    count = outer * inner if isinstance(outer, int) else math.inf
+    factors = radices(transform.length, count, b.costs)
     rest, done = transform.length, 1
     for index, radix in enumerate(factors):
         rest, before = rest // radix, done
@@ -82,7 +82,7 @@ def transformed(b: GraphBuilder, x: oir.Value, transform: Transform) -> oir.Valu
     return b.slice(x, [0], [transform.outputs], axes=[2])
 
 
-def _product(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
+def _product(b: TargetBuilder, x: oir.Value, stage: Transform) -> oir.Value:
     """The transform as one product with a matrix."""
     outer, _, _, inner = columns_of(x)
     matrix = dft_matrix(stage.length, stage.outputs, stage.inputs, stage.sign) * stage.scale
@@ -96,7 +96,7 @@ def _product(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
     return shaped(b, x, [outer, stage.parts_out, stage.outputs, inner])
 
 
-def _twiddled(b: GraphBuilder, x: oir.Value, radix: int, rest: int, sign: int) -> oir.Value:
+def _twiddled(b: TargetBuilder, x: oir.Value, radix: int, rest: int, sign: int) -> oir.Value:
     """What comes between two stages: (outer, 2, radix, rest * columns) times the roots of unity
     that belong to its radix and rest, as (outer, 2, rest, radix * columns)."""
     outer, _, _, inner = columns_of(x)
@@ -107,10 +107,10 @@ def _twiddled(b: GraphBuilder, x: oir.Value, radix: int, rest: int, sign: int) -
     return shaped(b, x, [outer, 2, rest, radix * columns])
 
 
-def _prime(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
+def _prime(b: TargetBuilder, x: oir.Value, stage: Transform) -> oir.Value:
     """The transform as a convolution with a chirp."""
     length, sign = stage.length, stage.sign
-    padded = convolution_length(stage.inputs + stage.outputs - 1)
+    padded = convolution_length(stage.inputs + stage.outputs - 1, b.costs)
     spectrum = chirp_spectrum(length, stage.inputs, stage.outputs, sign, padded)
     x = _times(b, x, chirp(length, stage.inputs, sign)[:, None])
     x = transformed(b, x, Transform(padded, -1, stage.inputs, padded))
@@ -120,7 +120,7 @@ def _prime(b: GraphBuilder, x: oir.Value, stage: Transform) -> oir.Value:
     return b.slice(x, [0], [stage.parts_out], axes=[1])
 
 
-def _times(b: GraphBuilder, x: oir.Value, factors: Array) -> oir.Value:
+def _times(b: TargetBuilder, x: oir.Value, factors: Array) -> oir.Value:
     """(outer, parts, ...) times complex numbers (...); complex, whatever x was."""
     if shape_of(x)[1] == 1:
         return b.Mul(x, const_like(b, np.stack([factors.real, factors.imag]), x))
@@ -130,7 +130,7 @@ def _times(b: GraphBuilder, x: oir.Value, factors: Array) -> oir.Value:
     return b.Add(straight, crossed)
 
 
-def _padded(b: GraphBuilder, x: oir.Value, extent: int) -> oir.Value:
+def _padded(b: TargetBuilder, x: oir.Value, extent: int) -> oir.Value:
     """x with zeros up to that extent of axis 2."""
     missing = extent - columns_of(x)[2]
     if not missing:
@@ -138,7 +138,7 @@ def _padded(b: GraphBuilder, x: oir.Value, extent: int) -> oir.Value:
     return b.Pad(x, b.i64([0, 0, 0, 0, 0, 0, missing, 0]))
 
 
-def shaped(b: GraphBuilder, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
+def shaped(b: TargetBuilder, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
     """Reshape, also of what x itself is a Reshape of."""
     node = x.producer()
     if node is not None and node.op_type in RESHAPES:
@@ -146,7 +146,7 @@ def shaped(b: GraphBuilder, x: oir.Value, dims: Sequence[Dim]) -> oir.Value:
     return b.reshape(x, dims)
 
 
-def const_like(b: GraphBuilder, array: Array, like: oir.Value) -> oir.Value:
+def const_like(b: TargetBuilder, array: Array, like: oir.Value) -> oir.Value:
     """A constant of the element type of `like`."""
     return b.const(np.ascontiguousarray(array), dtype_of(like))
 

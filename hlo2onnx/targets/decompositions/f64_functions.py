@@ -1,7 +1,7 @@
 """f64 functions for targets that have them in f32 only.
 
-They rest on Exp, Log, Sin, Cos and Sqrt in f64, which every runtime has, and hold no fitted
-coefficients. The errors behind the formulas are the largest found in ONNX Runtime, in ULP.
+They use Exp, Log, Sin, Cos and Sqrt in f64, which every runtime has, and no fitted coefficients.
+The number after each formula is the largest error found in ONNX Runtime, in ULP.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from hlo2onnx.ir.builder import GraphBuilder
 def atan_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """The f32 result y, then one step: y + (x - tan(y)) / (1 + x tan(y)).  4
 
-    The step is atan(x) - atan(tan(y)) to first order, and what it neglects is the cube of the
-    f32 error.
+    The step is atan(x) - atan(tan(y)) up to the cube of the f32 error.
     """
     # Beyond 1e17 the result does not change any more, and an infinity would give NaN.
     x = b.Clip(x, b.scalar_like(-1e17, x), b.scalar_like(1e17, x))
@@ -52,8 +51,8 @@ _HALF_PI = tuple(
 def tan_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """tan(r) or -1/tan(r), where r = x - k pi/2 lies within pi/4.  5
 
-    Sin and Cos alone would do but for the neighbourhood of their zeros, where the runtime's are
-    off by 4e-16, which for a small result is much. Beyond 1e6 they must do: k = 0 there.
+    Sin(x) / Cos(x) would be exact enough except near their zeros: the kernels are off by 4e-16,
+    which is much for a small result. Beyond 1e6 it is used all the same: k = 0 there.
     """
     zero, half = b.scalar_like(0, x), b.scalar_like(0.5, x)
     is_near = b.Less(b.Abs(x), b.scalar_like(1e6, x))
@@ -123,12 +122,12 @@ _ERF_TERMS = 8
 def erf_f64(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """The Taylor series of erf around the nearest point of a grid of 1/64.  2
 
-    Its coefficients are one table each, looked up by the number of the point.
+    Each coefficient has a table, indexed by the number of the point.
     """
     size = b.Min(b.Abs(x), b.scalar_like(_ERF_END, x))
     point = b.Round(b.Mul(size, b.scalar_like(_ERF_STEPS, x)))
     offset = b.Sub(size, b.Mul(point, b.scalar_like(1 / _ERF_STEPS, x)))
-    # NaN has no point; it comes back in through the offset.
+    # The index of NaN is arbitrary; the offset is NaN.
     index = b.Clip(b.cast(point, oir.DataType.INT64), b.i64(0), b.i64(_ERF_END * _ERF_STEPS))
     result = None
     for column in reversed(_erf_taylor_coefficients()):
@@ -173,7 +172,7 @@ F64_FUNCTIONS: Mapping[str, Callable[[GraphBuilder, oir.Value], oir.Value]] = {
     "Sinh": sinh_f64,
     "Tan": tan_f64,
 }
-"""The function above that an ONNX operator stands for."""
+"""The function for each ONNX operator."""
 
 
 def decompose_f64_function(builder: GraphBuilder, node: oir.Node) -> oir.Value:

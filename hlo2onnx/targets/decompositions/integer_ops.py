@@ -1,5 +1,5 @@
-"""Integer operators whose kernels are missing or give wrong numbers, spelled with ones that are
-right: comparison, Where, Mul, MatMul and TopK.
+"""Integer operators whose kernels are missing or give wrong numbers, from exact ones: comparison,
+Where, Mul, MatMul and TopK.
 
 ONNX Runtime compares some INT64 vectors as if the low halves were signed, and adds and multiplies
 integers along axes in f64.
@@ -80,8 +80,8 @@ def sign(b: GraphBuilder, node: oir.Node) -> oir.Value:
 
 
 def reduced_axes(node: oir.Node) -> tuple[int, ...] | None:
-    """The axes, ascending from 0 on, that a reduction with axes as its second input is over; None
-    if they are computed at run time."""
+    """The axes of a reduction that has them as its second input, in ascending order and not
+    negative; None if they are computed at run time."""
     x = _first(node)
     given = node.inputs[1] if len(node.inputs) > 1 else None
     axes = () if given is None else const_ints(given)
@@ -96,8 +96,8 @@ def _over_axes(
     function: Callable[[GraphBuilder, oir.Value, Sequence[int]], oir.Value | None],
     identity: Callable[[oir.DataType], int],
 ) -> Decompose:
-    """A reduction made of function(b, x, axes), which keeps the reduced axes as 1; over no
-    elements it gives the identity."""
+    """Returns a decomposition that calls function(b, x, axes), which keeps the reduced axes as 1.
+    A reduction of no elements gives the identity."""
 
     def decompose(b: GraphBuilder, node: oir.Node) -> Outputs:
         x, axes = _first(node), reduced_axes(node)
@@ -122,14 +122,14 @@ def _extreme(b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, largest: boo
     """The first of TopK, one axis after the other."""
     bounds = range_of_type(dtype_of(x))
     for axis in axes:
-        if not is_positive(shape_of(x)[axis]):  # of no elements there is no first one
+        if not is_positive(shape_of(x)[axis]):  # TopK needs an element
             x = _one_more(b, x, axis, bounds.low if largest else bounds.high)
         x, _ = b.outputs("TopK", x, b.i64([1]), axis=axis, largest=int(largest), n_outputs=2)
     return x
 
 
 def _sum(b: GraphBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value:
-    """The product with ones: MatMul wraps, and is several times faster besides."""
+    """The product with ones: MatMul wraps around, and is several times faster."""
     dims = static_shape(x)
     if dims is None:
         return reduce(partial(_sum_along, b), axes, x)
@@ -189,8 +189,8 @@ def _halved(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
 
 
 def _halved_in_loop(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
-    """The product along an axis, multiplied as in `_halved` by a Loop; a 1 is put behind the
-    elements, as there may be none."""
+    """The product along an axis by a Loop that multiplies as `_halved` does. A 1 is appended, as
+    there may be no elements."""
     dtype, padded = dtype_of(x), _one_more(b, x, axis, 1)
     unknown = tuple(
         oir.SymbolicDim(None) if place == axis else dim for place, dim in enumerate(shape_of(x))
@@ -219,7 +219,7 @@ def _halved_in_loop(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
 
 
 def _one_more(b: GraphBuilder, x: oir.Value, axis: int, item: int) -> oir.Value:
-    """x with this number behind what lies along an axis."""
+    """x with this number appended along an axis."""
     pads = [0] * (2 * rank_of(x))
     pads[rank_of(x) + axis] = 1
     more = [canonical(dim + int(place == axis)) for place, dim in enumerate(shape_of(x))]
@@ -228,7 +228,8 @@ def _one_more(b: GraphBuilder, x: oir.Value, axis: int, item: int) -> oir.Value:
 
 
 def _groups(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, int, int]:
-    """The elements before, along and after adjacent reduced axes; axes apart come last."""
+    """The number of elements before, along and after the reduced axes. Axes that are not adjacent
+    are moved to the end."""
     count = math.prod(dims[axis] for axis in axes)
     kept = [axis for axis in range(len(dims)) if axis not in axes]
     inner = math.prod(dims[axes[-1] + 1 :]) if _adjacent(axes) else 1

@@ -1,36 +1,34 @@
-"""Legalization: makes every node one that the target can run and that gives the right numbers.
+"""Legalization: replaces nodes until the target runs each one and gives the right numbers.
 
-For a node without a kernel: a decomposition, where one is listed; else casts to the cheapest
-carrier type in which the operator gives the same bits, and back. Then casts that cancel exactly
-are removed. A kernel that gives wrong numbers is none, except where the facts about its operands
-say that here it gives the right ones. Long float sums are split where the runtime adds naively,
-maxima guarded where it loses NaN.
+A node without a kernel is decomposed, or cast to the cheapest carrier type in which the operator
+gives the same bits, and back. Casts that cancel exactly are removed. A kernel that gives wrong
+numbers counts as missing, unless facts about the operands show that it is right here. Flags and
+`harmful_fusions` of the target switch on the workarounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import Refusal, TranslationError
-from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.licm import hoist_invariants
 from hlo2onnx.rewrite.replace import remove_unused, replace
-from hlo2onnx.targets.decompositions import DECOMPOSITIONS
+from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.decompositions import DECOMPOSITIONS, Decompose
 from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
 from hlo2onnx.targets.legalize.casts import (
     cast_path,
     cast_through,
     collapse_casts,
     holds,
-    widen_before_transposing,
 )
 from hlo2onnx.targets.legalize.operand_types import (
     apart_from_outputs,
@@ -46,20 +44,8 @@ from hlo2onnx.targets.target import (
     node_key,
     node_pairs,
 )
-from hlo2onnx.targets.workarounds.float_sums import split_long_sum
-from hlo2onnx.targets.workarounds.fusions import (
-    CONV_ADD,
-    CONV_MUL,
-    QUANTIZED_BIAS,
-    keep_bias_apart,
-    keep_factor_apart,
-    keep_shift_apart,
-    spell_out_normalization,
-)
-from hlo2onnx.targets.workarounds.int8_weights import MATMUL_DEQUANTIZE, spell_out_weights
-from hlo2onnx.targets.workarounds.integer_reciprocal import DIV_MUL, spell_out_reciprocal
-from hlo2onnx.targets.workarounds.matmul_scale import MATMUL_SCALE, spell_out_scale
-from hlo2onnx.targets.workarounds.max_pool_padding import PAD, spell_out_axes
+from hlo2onnx.targets.workarounds import WORKAROUNDS
+from hlo2onnx.targets.workarounds.cast_transposes import widen_before_transposing
 from hlo2onnx.targets.workarounds.operand_limits import is_right_here
 from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
 
@@ -79,30 +65,29 @@ def legalize(
         nan: "runtime" leaves NaN to the target, see `hlo2onnx.options.Options.nan`.
 
     Raises:
-        TranslationError: The target can run an operator on a type in no way; all of them.
+        TranslationError: The target cannot run some operators on their types; lists all of them.
     """
     opset = model.graph.opset_imports[""]
-    builder = GraphBuilder(model.graph, opset)
+    builder = TargetBuilder(model.graph, opset, target)
     builder.adopt(model.graph)
-    kernels = _Kernels(target, opset, half, Facts())
+    kernels = _Kernels(builder, half, Facts())
     refusals = []
     carry_states(model.graph, target, builder)
-    if target.loses_nan and nan != "runtime":
+    if target.flags.loses_nan and nan != "runtime":
         for node in all_nodes(model.graph):
             if node.op_type in ("ReduceMax", "ReduceMin"):
-                guard_nan(node, builder, kernels.facts)
+                _replaced(node, builder, partial(guard_nan, facts=kernels.facts))
     pending = list(all_nodes(model.graph))
-    _keep_apart(pending, target)
     while pending:
         made: list[oir.Node] = []
         for node in pending:
             builder.made.clear()
-            if _respelled(node, target, builder):
+            if _respelled(node, builder):
                 made += builder.made
                 continue
             if node.domain or node.op_type in _STRUCTURAL or kernels.run(node):
                 continue
-            if _decompose(node, builder) or _carry(node, builder, kernels, report):
+            if _decompose(node, builder) or _carry(node, kernels, report):
                 made += builder.made
             else:
                 refusals.append(_refusal(node, target))
@@ -110,46 +95,35 @@ def legalize(
     if refusals:
         raise TranslationError(refusals)
     collapse_casts(model.graph, opset)
-    widen_before_transposing(model.graph, builder)
+    if target.flags.fuses_cast_transposes:
+        widen_before_transposing(model.graph, builder)
     hoist_invariants(model.graph)
     remove_unused(model.graph)
 
 
-def _keep_apart(nodes: Iterable[oir.Node], target: Target) -> None:
-    """Writes nodes so that the target does not fuse them, where that would be harmful."""
-    for node in nodes:
-        if node.op_type == "Mul" and CONV_MUL in target.harmful_fusions:
-            keep_factor_apart(node)
-        elif node.op_type == "Add" and CONV_ADD in target.harmful_fusions:
-            keep_shift_apart(node)
+def _respelled(node: oir.Node, builder: TargetBuilder) -> bool:
+    """Replaces a node that the target computes wrongly among its neighbours; False for others."""
+    known = () if node.domain else WORKAROUNDS.get(node.op_type, ())
+    return any(
+        builder.target.has(fault) and _replaced(node, builder, spell) for fault, spell in known
+    )
 
 
-def _respelled(node: oir.Node, target: Target, builder: GraphBuilder) -> bool:
-    """Spells a node differently that the target runs badly for what stands around it."""
-    if node.op_type in ("ReduceMean", "ReduceSum") and target.naive_sums:
-        return split_long_sum(node, builder)
-    fusions = target.harmful_fusions
-    if node.op_type == "Div" and DIV_MUL in fusions and spell_out_reciprocal(node, builder):
-        return True
-    if node.op_type in ("Mul", "Div") and MATMUL_SCALE in fusions:
-        return spell_out_scale(node, builder)
-    if node.op_type == "Pad" and PAD in fusions:
-        return spell_out_axes(node, builder)
-    if node.op_type == "DequantizeLinear" and MATMUL_DEQUANTIZE in fusions:
-        return spell_out_weights(node, builder)
-    if node.op_type in ("Conv", "Gemm") and QUANTIZED_BIAS in fusions:
-        return keep_bias_apart(node, builder)
-    if node.op_type == "BatchNormalization":
-        return spell_out_normalization(node, builder, fusions)
-    return False
+def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
+    """Replaces a node by the outputs that a function makes in its place; False for None."""
+    with builder.before(node):
+        made = make(builder, node)
+    if made is None:
+        return False
+    replace(node, [made] if isinstance(made, oir.Value) else made)
+    return True
 
 
 @dataclass(frozen=True)
 class _Kernels:
-    """What the target's kernels make of a node as it stands."""
+    """Answers whether the target's kernels run a node as it is."""
 
-    target: Target
-    opset: int
+    builder: TargetBuilder
     half: str
     facts: Facts
 
@@ -160,53 +134,46 @@ class _Kernels:
     def take(self, node: oir.Node) -> bool:
         """Whether there is a kernel for the main element type that gives the right numbers here.
 
-        The runtime's own f16 kernels skip roundings between ops, so that f16 arithmetic goes
-        through f32 and an explicit rounding, as bf16 does, unless `half` is "fast".
+        Where the target's f16 kernels skip roundings between ops, f16 arithmetic goes through f32
+        and an explicit rounding, as bf16 does, unless `half` is "fast".
         """
         dtype, key = main_dtype(node), node_key(node)
         if dtype is None:
             return True
-        if dtype == oir.DataType.FLOAT16 and self.half != "fast":
-            return node.op_type in EXACT_IN_HALF and self.target.supports(key, dtype, self.opset)
-        if self.target.supports(key, dtype, self.opset):
-            return True
-        return self.target.is_wrong(key, dtype, self.opset) and is_right_here(node, self.facts)
+        target, is_supported = self.builder.target, self.builder.supports(key, dtype)
+        is_fast = self.half == "fast" or target.flags.rounds_half
+        if dtype == oir.DataType.FLOAT16 and not is_fast:
+            return node.op_type in EXACT_IN_HALF and is_supported
+        is_wrong = target.is_wrong(key, dtype, self.builder.opset)
+        return is_supported or (is_wrong and is_right_here(node, self.facts))
 
     def unmatched(self, node: oir.Node) -> list[tuple[str, oir.DataType, oir.DataType]]:
         """The `PAIR_PARAMETERS` whose element types no kernel takes together."""
-        return [
-            pair for pair in node_pairs(node) if not self.target.supports_pair(*pair, self.opset)
-        ]
+        b = self.builder
+        return [pair for pair in node_pairs(node) if not b.target.supports_pair(*pair, b.opset)]
 
 
-def _decompose(node: oir.Node, builder: GraphBuilder) -> bool:
+def _decompose(node: oir.Node, builder: TargetBuilder) -> bool:
     dtype = main_dtype(node)
     assert dtype is not None
     decompose = DECOMPOSITIONS.get((node.op_type, dtype))
-    if decompose is None:
-        return False
-    with builder.before(node):
-        made = decompose(builder, node)
-    if made is None:
-        return False
-    replace(node, [made] if isinstance(made, oir.Value) else made)
-    return True
+    return decompose is not None and _replaced(node, builder, decompose)
 
 
-def _carry(node: oir.Node, builder: GraphBuilder, kernels: _Kernels, report: Report) -> bool:
+def _carry(node: oir.Node, kernels: _Kernels, report: Report) -> bool:
     """Runs the node on other element types; False when there are none."""
-    target, opset = kernels.target, kernels.opset
+    builder = kernels.builder
     if node.op_type == "Cast":
-        path = cast_path(node, target, opset)
+        path = cast_path(node, builder.target, builder.opset)
         if path is not None:
             cast_through(node, path, builder)
         return path is not None
     if kernels.take(node):
-        return all(_match(node, *pair, builder, target) for pair in kernels.unmatched(node))
+        return all(_match(node, *pair, builder) for pair in kernels.unmatched(node))
     dtype, key = main_dtype(node), node_key(node)
     assert dtype is not None
     carriers = carriers_of(key, dtype)
-    ready = [carrier for carrier in carriers if target.supports(key, carrier, opset)]
+    ready = [carrier for carrier in carriers if builder.supports(key, carrier)]
     # The node in its carrier is legalized in turn.
     ready += [carrier for carrier in carriers if (node.op_type, carrier) in DECOMPOSITIONS]
     if not ready:
@@ -224,15 +191,16 @@ def _match(
     key: str,
     first: oir.DataType,
     second: oir.DataType,
-    builder: GraphBuilder,
-    target: Target,
+    builder: TargetBuilder,
 ) -> bool:
-    """Casts the second of two parameters to a type that holds its values and that a kernel takes
-    beside the first (the exponent of Pow, the scale of BatchNormalization); False if none does."""
+    """Casts the second of two parameters (the exponent of Pow, the scale of BatchNormalization) to
+    a type that holds its values and that a kernel takes with the first; False if there is none."""
     position = PAIR_PARAMETERS[key][1]
     shared = [] if position == OUTPUT else apart_from_outputs(node, position, builder.opset)
     for partner in (first, *_PARTNERS):
-        if holds(partner, second) and target.supports_pair(key, first, partner, builder.opset):
+        if holds(partner, second) and builder.target.supports_pair(
+            key, first, partner, builder.opset
+        ):
             with builder.before(node):
                 for index in shared:
                     x = node.inputs[index]
@@ -243,7 +211,7 @@ def _match(
 
 
 def _in_carrier(
-    node: oir.Node, dtype: oir.DataType, carrier: oir.DataType, builder: GraphBuilder
+    node: oir.Node, dtype: oir.DataType, carrier: oir.DataType, builder: TargetBuilder
 ) -> int:
     """Replaces the node by casts, the node in the carrier type, and casts back; returns how many
     casts that took."""

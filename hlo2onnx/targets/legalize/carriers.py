@@ -16,19 +16,19 @@ MOVES = frozenset(
      "ScatterND", "Slice", "SpaceToDepth", "Split", "Squeeze", "TensorScatter", "Tile",
      "Transpose", "Trilu", "Unsqueeze", "Where"}
 )  # fmt: skip
-"""Operators that only move elements: any type that holds the bits will do. (A scatter may also add
-or multiply, which wraps, or compare, see `_COMPARES`.)"""
+"""Operators that only move elements: any type that holds the bits is right. (A scatter may also add
+or multiply, which wraps around, or compare, see `_COMPARES`.)"""
 
 _COMPARES = ("[max]", "[min]")
-"""Ends of the keys of scatters for which the order of elements counts."""
+"""Ends of the keys of scatters that depend on the order of elements."""
 
 WRAPS = frozenset(
     {"Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "CumSum", "Einsum", "MatMul",
      "Mul", "Neg", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Sub", "Sum"}
 )  # fmt: skip
-"""Integer operators whose low bits depend on the operands' low bits only: they may run in any
-type at least as wide, and the cast back wraps. (Which kernels wrap is the target's affair: a
-carrier must have one that does.)"""
+"""Integer operators whose low bits depend only on the operands' low bits: they may run in any type
+at least as wide, and the cast back wraps around. (The target must have a kernel that wraps around
+in the carrier.)"""
 
 EXACT_IN_HALF = frozenset(
     {"BitCast", "Cast", "Clip", "Compress", "Concat", "Constant", "Expand", "Flatten", "Gather",
@@ -36,16 +36,19 @@ EXACT_IN_HALF = frozenset(
      "Round", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Split", "Squeeze",
      "TensorScatter", "Transpose", "Unsqueeze"}
 )  # fmt: skip
-"""Operators that never round and of which the runtime has f16 kernels. Others that never round, as
-Where and Equal, ONNX Runtime runs in f32 by Casts of its own, which it cancels against Casts from
-f32 in front of them and to f32 behind them: a rounding is lost, and x * y is not its own equal."""
+"""Operators that never round and have f16 kernels. ONNX Runtime runs others that never round, such
+as Where and Equal, in f32 with Casts of its own. It cancels these against Casts from f32 before and
+to f32 after them: a rounding is lost, and x * y does not equal itself."""
 
-_SAME_WIDTH_FIRST = {
-    T.BOOL: (T.UINT8, T.INT8, T.INT32, T.INT64),
+_BELOW_A_BYTE = {
     T.INT2: (T.INT8, T.INT32, T.INT64),
     T.UINT2: (T.UINT8, T.INT32, T.INT64),
     T.INT4: (T.INT8, T.INT32, T.INT64),
     T.UINT4: (T.UINT8, T.INT32, T.INT64),
+}
+
+_SAME_WIDTH_FIRST = _BELOW_A_BYTE | {
+    T.BOOL: (T.UINT8, T.INT8, T.INT32, T.INT64),
     T.INT8: (T.UINT8, T.INT32, T.INT64),
     T.UINT8: (T.INT8, T.INT32, T.INT64),
     T.INT16: (T.UINT16, T.INT32, T.INT64),
@@ -57,12 +60,8 @@ _SAME_WIDTH_FIRST = {
 }
 """Integer types that keep all bits of a type; casts between them wrap."""
 
-_WIDER = {
+_WIDER = _BELOW_A_BYTE | {
     T.BOOL: (T.UINT8, T.INT32, T.INT64),
-    T.INT2: (T.INT8, T.INT32, T.INT64),
-    T.UINT2: (T.UINT8, T.INT32, T.INT64),
-    T.INT4: (T.INT8, T.INT32, T.INT64),
-    T.UINT4: (T.UINT8, T.INT32, T.INT64),
     T.INT8: (T.INT32, T.INT64),
     T.UINT8: (T.INT32, T.INT64, T.UINT32),
     T.INT16: (T.INT32, T.INT64),
@@ -76,9 +75,9 @@ _WIDER = {
 def carriers_of(op_key: str, dtype: oir.DataType) -> Sequence[oir.DataType]:
     """Types an operator may run in instead of `dtype`, cheapest first.
 
-    Floats below f32 go through f32, whose result is rounded once, as XLA does on the CPU; f32 and
-    f64 have no carrier, since a wider type would not round as they do and a narrower one loses
-    digits. f32 may move through any type that holds its bits only by a bit cast, so it does not.
+    Floats below f32 go through f32 and are rounded once, as by XLA on the CPU. f32 and f64 have no
+    carrier: a wider type rounds differently, a narrower one loses digits, and an integer type would
+    need a bit cast.
     """
     if dtype in FLOATS:
         return (T.FLOAT,) if dtype.bitwidth < 32 else ()

@@ -52,7 +52,7 @@ def holds(wide: oir.DataType, narrow: oir.DataType) -> bool:
 
 
 def cast_path(node: oir.Node, target: Target, opset: int) -> oir.DataType | None:
-    """A type through which a Cast without a kernel can go and give the same result."""
+    """A type through which a Cast without a kernel gives the same result; None if there is none."""
     source, result = _ends(node)
     for detour in _DETOURS:
         if (
@@ -65,10 +65,10 @@ def cast_path(node: oir.Node, target: Target, opset: int) -> oir.DataType | None
 
 
 def _leads_through(detour: oir.DataType, source: oir.DataType, result: oir.DataType) -> bool:
-    """Whether a Cast by way of `detour` gives the same: it holds every value of the source, so that
-    only the second cast rounds or wraps; or it is an integer type that holds those of the result,
-    in which a float is truncated first (one outside the result's range becomes anything, in ONNX).
-    """
+    """Whether a Cast through `detour` gives the same result. Either it holds every value of the
+    source, so that only the second cast rounds or wraps around. Or the source is a float and
+    `detour` an integer type that holds every value of the result: the first cast truncates (ONNX
+    defines no result for floats outside the range)."""
     if source in FLOATS and detour not in FLOATS:
         return result in INTEGERS and holds(detour, result)
     return holds(detour, source)
@@ -90,7 +90,7 @@ def _ends(node: oir.Node) -> tuple[oir.DataType, oir.DataType]:
 
 
 def collapse_casts(graph: oir.Graph, opset: int) -> int:
-    """Removes pairs of Casts that change nothing; returns how many pairs went.
+    """Removes pairs of Casts that change nothing; returns how many.
 
     Cast(Cast(x: a -> b) -> a) -> x when b holds every value of a (widen and back), or when every
     element of x is known to be a value of b (narrow and back, after mere data movement). Any
@@ -137,25 +137,3 @@ def _lies_in(value: oir.Value, narrow: oir.DataType, opset: int, depth: int = 0)
         return False
     sources = [node.inputs[index] for index in same_type_inputs(node, opset)]
     return all(x is None or _lies_in(x, narrow, opset, depth + 1) for x in sources)
-
-
-def widen_before_transposing(graph: oir.Graph, builder: GraphBuilder) -> None:
-    """MatMul(Cast(Transpose(x))) -> MatMul(Transpose(Cast(x))), for casts of half floats to f32.
-
-    ONNX Runtime 1.31 ends the process when it loads the former with a Transpose of batch axes:
-    its fusion of Transpose into MatMul looks through the Cast.
-    """
-    for node in all_nodes(graph):
-        x = node.inputs[0] if node.op_type == "Cast" else None
-        transpose = x.producer() if x is not None else None
-        if transpose is None or transpose.op_type != "Transpose" or node.graph is None:
-            continue
-        source, (narrow, wide) = transpose.inputs[0], _ends(node)
-        readers = {reader.op_type for reader in node.outputs[0].consumers()}
-        if source is None or narrow.bitwidth != 16 or wide != T.FLOAT or "MatMul" not in readers:
-            continue
-        with builder.before(node):
-            perm = transpose.attributes["perm"].as_ints()
-            value = builder.transpose(builder.cast(source, wide), perm)
-        if can_replace(node.outputs[0], value):
-            replace(node, [value])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -23,21 +24,25 @@ def _main_variable(schema: Any) -> str:
     return str(parameter.type_str)
 
 
-def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
-    """Positions of the inputs whose type variable is the operator's main one."""
-    schema = _schema(node.op_type, opset)
-    variable = _main_variable(schema)
-    last = len(schema.inputs) - 1
+def _positions(values: Sequence[Any], parameters: Sequence[Any], variables: set[str]) -> list[int]:
+    """Positions of the values whose type variable is one of these."""
+    last = len(parameters) - 1
     return [
         index
-        for index in range(len(node.inputs))
-        if str(schema.inputs[min(index, last)].type_str) == variable
+        for index in range(len(values))
+        if str(parameters[min(index, last)].type_str) in variables
     ]
 
 
+def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
+    """Positions of the inputs whose type variable is the operator's main one."""
+    schema = _schema(node.op_type, opset)
+    return _positions(node.inputs, schema.inputs, {_main_variable(schema)})
+
+
 def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
-    """Positions of the inputs that share the type variable of the input at `position`; none if an
-    output has that type variable, too, or if it is the operator's main one."""
+    """Positions of the inputs that share the type variable of the input at `position`; none if the
+    variable is also that of an output, or the operator's main one."""
     schema = _schema(node.op_type, opset)
     variables = [str(parameter.type_str) for parameter in schema.inputs]
     variable = variables[position]
@@ -49,28 +54,16 @@ def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
 
 def carried_inputs(node: oir.Node, opset: int) -> list[int]:
     """Positions of the inputs that change type when the node is carried: those of the main type
-    variable, and floats of the same type under another one (the exponent of Pow, the scale of
-    BatchNormalization), which no kernel takes beside a wider main operand."""
+    variable, and floats of the same type under another variable (the exponent of Pow, the scale of
+    BatchNormalization), which no kernel takes with a wider main operand."""
     schema = _schema(node.op_type, opset)
-    variables = _carried_variables(node, schema)
-    last = len(schema.inputs) - 1
-    return [
-        index
-        for index in range(len(node.inputs))
-        if str(schema.inputs[min(index, last)].type_str) in variables
-    ]
+    return _positions(node.inputs, schema.inputs, _carried_variables(node, schema))
 
 
 def carried_outputs(node: oir.Node, opset: int) -> list[int]:
     """Positions of the outputs of those type variables."""
     schema = _schema(node.op_type, opset)
-    variables = _carried_variables(node, schema)
-    last = len(schema.outputs) - 1
-    return [
-        index
-        for index in range(len(node.outputs))
-        if str(schema.outputs[min(index, last)].type_str) in variables
-    ]
+    return _positions(node.outputs, schema.outputs, _carried_variables(node, schema))
 
 
 def _carried_variables(node: oir.Node, schema: Any) -> set[str]:

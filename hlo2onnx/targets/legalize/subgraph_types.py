@@ -1,4 +1,4 @@
-"""Element types of what goes into and out of subgraphs: Loop and If carry what Identity does."""
+"""Element types of the inputs and outputs of subgraphs: Loop and If carry those of Identity."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from hlo2onnx.targets.target import Target
 
 
 def carry_states(graph: oir.Graph, target: Target, builder: GraphBuilder) -> None:
-    """Loop(x: i4) -> Cast(Loop(Cast(x, i8)), i4), and so for If, in place, with casts back where
-    the subgraphs read their inputs; for the element types that the target cannot carry.
+    """Loop(x: i4) -> Cast(Loop(Cast(x, i8)), i4), and the same for If, in place, for element types
+    that the target cannot carry. Subgraphs cast their inputs back where they read them.
 
-    What subgraphs capture from around them has any type. An element type without a carrier stays
-    as it is.
+    Values captured by subgraphs may have any type. An element type without a carrier stays.
     """
     for node in all_nodes(graph):
         if node.op_type not in ("If", "Loop"):
@@ -50,7 +49,7 @@ def _carry(node: oir.Node, index: int, carrier: oir.DataType, builder: GraphBuil
 
 
 def _retype(value: oir.Value, carrier: oir.DataType, builder: GraphBuilder) -> None:
-    """Gives a value the carrier's type, and what reads it a cast to its own."""
+    """Gives a value the carrier's type, and its readers a cast back."""
     dtype, readers = dtype_of(value), list(value.uses())
     value.type = oir.TensorType(carrier)
     cast = builder.cast(value, dtype)

@@ -1,1 +1,38 @@
-"""Workarounds for a runtime's faults. Flags of the target switch each one on."""
+"""Workarounds for a runtime's faults. Flags and harmful fusions of the target switch them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hlo2onnx.targets.decompositions import Decompose
+from hlo2onnx.targets.workarounds.float_sums import split_long_sum
+from hlo2onnx.targets.workarounds.fusions import (
+    CONV_NORMALIZATION,
+    MATMUL_NORMALIZATION,
+    keep_bias_apart,
+    keep_factor_apart,
+    keep_shift_apart,
+    spell_out_normalization,
+)
+from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
+from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
+from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
+from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
+
+WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
+    "Add": [("ConvAddFusion", keep_shift_apart)],
+    "BatchNormalization": [
+        (fault, spell_out_normalization)
+        for fault in ("folds_batch_norm", CONV_NORMALIZATION, MATMUL_NORMALIZATION)
+    ],
+    "Conv": [("WeightBiasQuantization", keep_bias_apart)],
+    "DequantizeLinear": [("QDQSelectorActionTransformer", spell_out_weights)],
+    "Div": [("DivMulFusion", spell_out_reciprocal), ("MatMulScaleFusion", spell_out_scale)],
+    "Gemm": [("WeightBiasQuantization", keep_bias_apart)],
+    "Mul": [("ConvMulFusion", keep_factor_apart), ("MatMulScaleFusion", spell_out_scale)],
+    "Pad": [("Pad_Fusion", spell_out_axes)],
+    "ReduceMean": [("naive_sums", split_long_sum)],
+    "ReduceSum": [("naive_sums", split_long_sum)],
+}
+"""For each operator the faults (see `Target.has`) that replace a node, in the order of trial. A
+function returns None for a node that does not meet the fault."""

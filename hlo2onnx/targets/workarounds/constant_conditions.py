@@ -1,7 +1,7 @@
-"""Conditions that a runtime would know when it loads a model.
+"""Conditions that a runtime knows when it loads a model.
 
-A runtime computes what follows from constants, by any operator, and inlines the branch that an If
-then takes. ONNX Runtime's process ends where such an If is in a branch of another one.
+A runtime folds constants, and inlines the branch that an If with a constant condition takes. The
+process of ONNX Runtime ends if such an If is in a branch of another If.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _OF_SHAPES = frozenset({"Shape", "Size"})
 
 
 def conceal_conditions(model: oir.Model) -> None:
-    """Passes the conditions of Ifs that a runtime would know through a Loop of one trip, which it
-    does not compute when it loads the model."""
+    """Passes the conditions of Ifs that a runtime would know through a Loop of one trip. A runtime
+    does not fold Loops."""
     known = _KnownAtLoad(model)
     for graph in each_graph(model):
         builder = GraphBuilder(graph, graph.opset_imports[""])
@@ -35,7 +35,7 @@ def conceal_conditions(model: oir.Model) -> None:
 
 
 class _KnownAtLoad:
-    """Tells which values follow from constants and static shapes alone."""
+    """Tells which values depend only on constants and static shapes."""
 
     def __init__(self, model: oir.Model) -> None:
         self._known: set[oir.Value] = set()

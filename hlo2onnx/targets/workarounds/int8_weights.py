@@ -1,7 +1,7 @@
-"""Weights kept in 8 bits, for runtimes that compute their products with floats in 8 bits.
+"""8-bit weights, for runtimes that compute their products with floats in 8 bits.
 
-ONNX Runtime 1.31 makes MatMulNBits of a MatMul with a dequantized constant, and quantizes the other
-operand on the way: the result is off by half a percent.
+ONNX Runtime 1.31 replaces a MatMul with a dequantized constant by MatMulNBits, which quantizes the
+other operand: the result is off by half a percent.
 """
 
 from __future__ import annotations
@@ -11,34 +11,27 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of
-from hlo2onnx.rewrite.replace import replace
 
-MATMUL_DEQUANTIZE = "QDQSelectorActionTransformer"
 _PRODUCTS = frozenset({"Gemm", "MatMul"})
 
 
-def spell_out_weights(node: oir.Node, builder: GraphBuilder) -> bool:
-    """Replaces a DequantizeLinear of constants that are multiplied with floats by (q - zero) *
-    scale; False for others. The runtime folds that when it loads the model."""
+def spell_out_weights(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
+    """A DequantizeLinear of constants that are multiplied with floats as (q - zero) * scale; None
+    for others. The runtime folds that when it loads the model."""
     q, scale, zero = (*node.inputs, None)[:3]
     assert q is not None and scale is not None
     readers = node.outputs[0].consumers()
     is_weight = const_of(q) is not None and any(_meets_floats(r, node) for r in readers)
     if not is_weight or const_of(scale) is None or "block_size" in node.attributes:
-        return False
+        return None
     axis, rank = node.attributes.get_int("axis", 1) % max(rank_of(q), 1), rank_of(q)
-    with builder.before(node):
-        value = q
-        zeros = const_of(zero)
-        if zeros is not None and zeros.any():
-            wide = builder.cast(q, oir.DataType.INT32)
-            value = builder.Sub(wide, builder.const(_along(zeros.astype(np.int32), axis, rank)))
-        factors = const_of(scale)
-        assert factors is not None
-        value = builder.cast(value, dtype_of(scale))
-        value = builder.Mul(value, builder.const(_along(factors, axis, rank)))
-    replace(node, [value])
-    return True
+    zeros, factors = const_of(zero), const_of(scale)
+    assert factors is not None
+    if zeros is not None and zeros.any():
+        wide = builder.cast(q, oir.DataType.INT32)
+        q = builder.Sub(wide, builder.const(_along(zeros.astype(np.int32), axis, rank)))
+    value = builder.cast(q, dtype_of(scale))
+    return builder.Mul(value, builder.const(_along(factors, axis, rank)))  # type: ignore[no-any-return]
 
 
 def _meets_floats(reader: oir.Node, node: oir.Node) -> bool:

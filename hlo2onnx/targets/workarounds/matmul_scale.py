@@ -1,18 +1,18 @@
 """Scaled matrices, for runtimes that keep the scale of a product as an f32 number.
 
-A MatMul that a Mul or Div by a constant scalar stands next to becomes one node with that factor as
-an attribute. Three things go wrong:
+A MatMul before or after a Mul or Div by a constant scalar becomes one node with this factor as an
+attribute. Three things go wrong:
 
-* The attribute is f32: an f64 factor of 0.1 is wrong from the ninth digit on, and a product of two
-  factors can be more than f32 holds, for which the runtime does not load the model.
-* The factor is multiplied with the finished product, which overflows or vanishes where a factor
-  was meant to keep it in range: (x * 1e-20) @ y for x = 1e30 and y = 1e20.
+* The attribute is f32: an f64 factor of 0.1 is wrong from the ninth digit on. The product of two
+  factors can exceed f32; then the runtime does not load the model.
+* The factor multiplies the finished product, which overflows or vanishes although the factor was to
+  keep it in range: (x * 1e-20) @ y for x = 1e30 and y = 1e20.
 * All factors around a product become one: 1e-30 for either operand is 1e-60, which f32 rounds to 0.
 
-So a factor stays an ordinary one if it is not far from 1, and for f64 a power of two, of which all
-products are exact. With f32 factors of 24 bits, only products within 24 bits of the ends of the
-range can leave it. Others are written as a row. A constant of more than one element is left alone
-by the runtime, and so is one of more axes than the matrix.
+So a scalar stays if it is not far from 1, and in f64 if it is also a power of two, whose products
+are exact. With f32 factors of 24 bits, only products within 24 bits of the ends of the range can
+leave it. Other factors become a row: the runtime leaves constants of several elements, or with more
+axes than the matrix, as they are.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import const_of, dtype_of, shape_of
-from hlo2onnx.rewrite.replace import replace
-
-MATMUL_SCALE = "MatMulScaleFusion"
 
 _LOOKED_THROUGH = frozenset({"Transpose", "Identity"})
 _FLOATS = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
@@ -34,30 +31,25 @@ _FAR = 2.0**24
 """Factors of more than this, and of less than its inverse, are far from 1."""
 
 
-def spell_out_scale(node: oir.Node, builder: GraphBuilder) -> bool:
-    """Replaces the scalar by a row of it, or where no extent is known to be more than 1 by an array
-    of one more axis, where it is no ordinary factor and a MatMul stands next to the node; False
-    for others."""
+def spell_out_scale(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
+    """A Mul or Div next to a MatMul with a row in place of a scalar that is no ordinary factor, or
+    with an array of one more axis if no extent is known to exceed 1; None for others."""
     (result,) = node.outputs
     if dtype_of(result) not in _FLOATS:
-        return False
+        return None
     place = 1 if node.op_type == "Div" or const_of(node.inputs[1]) is not None else 0
     scale, x = const_of(node.inputs[place]), node.inputs[1 - place]
     if scale is None or x is None or scale.size != 1 or _is_ordinary(scale):
-        return False
+        return None
     extents = shape_of(x)
     if shape_of(result) != extents or not (_feeds_product(result) or _is_product(x)):
-        return False
+        return None
     long = {axis: n for axis, n in enumerate(extents) if isinstance(n, int) and n > 1}
     axis = max(long, default=-1)
     dims = [long[axis], *[1] * (len(extents) - axis - 1)] if long else [1] * (len(extents) + 1)
-    with builder.before(node):
-        row = builder.const(np.full(dims, scale.item(), scale.dtype))
-        replaced = builder.op(node.op_type, x, row)
-        if not long:
-            replaced = builder.squeeze(replaced, [0])
-    replace(node, [replaced])
-    return True
+    row = builder.const(np.full(dims, scale.item(), scale.dtype))
+    scaled: oir.Value = builder.op(node.op_type, x, row)
+    return scaled if long else builder.squeeze(scaled, [0])
 
 
 def _is_ordinary(scale: np.ndarray) -> bool:

@@ -1,6 +1,6 @@
-"""Zeros padded before a MaxPool, for runtimes that make them the padding of the MaxPool itself.
+"""Zeros padded before a MaxPool, for runtimes that replace them by the padding of the MaxPool.
 
-That is -inf: where all numbers beside the border are negative, the zeros were the maxima.
+That padding is -inf. Where all numbers at the border are negative, the zeros were the maxima.
 """
 
 from __future__ import annotations
@@ -9,35 +9,23 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import const_ints, dtype_of, shape_of
-from hlo2onnx.rewrite.replace import replace
-
-PAD = "Pad_Fusion"
 
 
-def spell_out_axes(node: oir.Node, builder: GraphBuilder) -> bool:
-    """Names the axes of a Pad that a MaxPool reads, which is then left alone; False for others."""
+def spell_out_axes(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
+    """A Pad that a MaxPool reads with its axes as an input, which the runtime does not match; None
+    for others."""
     if len(node.inputs) > 3 or node.attributes.get_string("mode", "constant") != "constant":
-        return False
+        return None
     if not any(user.op_type == "MaxPool" for user in node.outputs[0].consumers()):
-        return False
+        return None
     x, pads, value = (*node.inputs, None)[:3]
     widths = const_ints(pads)
     if x is None or widths is None:
-        return False
+        return None
     half = len(widths) // 2
     axes = [axis for axis in range(half) if widths[axis] or widths[half + axis]]
     if not axes:
-        return False
+        return None
     kept = [*(widths[axis] for axis in axes), *(widths[half + axis] for axis in axes)]
-    result = node.outputs[0]
-    with builder.before(node):
-        padded = builder.op(
-            "Pad",
-            x,
-            builder.i64(kept),
-            value,
-            builder.i64(axes),
-            types=[(dtype_of(result), shape_of(result))],
-        )
-    replace(node, [padded])
-    return True
+    types = [(dtype_of(node.outputs[0]), shape_of(node.outputs[0]))]
+    return builder.op("Pad", x, builder.i64(kept), value, builder.i64(axes), types=types)  # type: ignore[no-any-return]

@@ -1,9 +1,9 @@
-"""Kernels that give wrong numbers for some operands: where they are right all the same.
+"""Kernels that give wrong numbers for some operands: the operands for which they are right.
 
-Measured (ONNX Runtime 1.31; `wrong` in ort_cpu.json): what orders INT64 elements compares those of
-equal high halves by their low halves as signed numbers, so that within 32 bits it is right; what
-adds up integers does so in f64 and saturates, so that it is right where all sums are exact there
-and the type holds the last.
+Measured in ONNX Runtime 1.31 (`wrong` in ort_cpu.json): kernels that order INT64 elements compare
+low halves as signed numbers where the high halves are equal, so they are right within 32 bits.
+Kernels that add integers do it in f64 and saturate, so they are right if all sums are exact in f64
+and the type holds the last one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SUMS = frozenset({"ReduceL1", "ReduceSum", "ReduceSumSquare"})
 
 _EXACT_IN_F64 = 1 << 53
 _ANY_EXTENT = 1 << 31
-"""More elements than a dynamic extent stands for."""
+"""More elements than a dynamic extent can have."""
 
 
 def is_right_here(node: oir.Node, facts: Facts) -> bool:
-    """Whether a kernel that gives wrong numbers gives none for what this node can meet."""
+    """Whether a kernel that gives wrong numbers is right for all operands this node can have."""
     if node.op_type in _ORDERS:
         operands = node.inputs[:1] if node.op_type.startswith("Reduce") else node.inputs
         low, high = range_of_type(oir.DataType.INT32)

@@ -227,4 +227,4 @@ def test_dead_branches_are_left_out() -> None:
 
 
 def test_the_target_knows_what_the_runtime_does() -> None:
-    assert inlines_branches() == load_target("ort-cpu").inlines_branches
+    assert inlines_branches() == load_target("ort-cpu").flags.inlines_branches

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.evaluator import MOVES, OPERATORS, Unknown, evaluate
 from hlo2onnx.ir.op_families import ELEMENTWISE as ELEMENTWISE_OPERATORS
-from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, static_shape
+from hlo2onnx.ir.values import INTEGERS, complete, const_of, dtype_of, present, static_shape
 from hlo2onnx.ir.weight_names import inherit_name
-from hlo2onnx.raising.constant_evaluation import BY_ATTRIBUTE, ELEMENTWISE, MOVES, SUMS, evaluate
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
+# Limits on the size of the model and on compile time, no costs:
 MOVED_ELEMENTS = 1 << 12
 """Elements of a constant that may always be made by moving others."""
 
@@ -19,6 +20,9 @@ COMPUTED_ELEMENTS = 1 << 14
 
 MOST_ELEMENTS = 1 << 18
 """Elements if an operand has as many: the parameters of a normalization."""
+
+_MOVES = MOVES.keys() - {"Identity", "Pad", "ScatterND"}
+"""Operators that give elements in another shape or order, without elements of other tensors."""
 
 _PASS_ON = ELEMENTWISE_OPERATORS | {"Concat", "Expand", "Gather"}
 """Operators that take one element instead of a repeated one, or pass it on."""
@@ -30,7 +34,7 @@ def _is_final(x: oir.Value) -> bool:
         return False
     return all(
         reader.op_type not in _PASS_ON
-        and (reader.op_type not in MOVES or _is_final(reader.outputs[0]))
+        and (reader.op_type not in _MOVES or _is_final(reader.outputs[0]))
         for reader in x.consumers()
     )
 
@@ -49,12 +53,12 @@ class FoldConstants(Rule):
     """
 
     name = "fold-constants"
-    anchors = frozenset({*MOVES, *ELEMENTWISE, *BY_ATTRIBUTE, *SUMS, "Cast", "Where"})
+    anchors = OPERATORS - {"Identity"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        arrays = [const_of(x) for x in node.inputs if x is not None]
-        inputs = [array for array in arrays if array is not None]
-        need(len(inputs) == len(arrays), "an operand is computed at run time", node)
+        inputs = complete(map(const_of, present(node.inputs)))
+        if inputs is None:
+            raise Refusal("an operand is computed at run time", node)
         dims = static_shape(node.outputs[0])
         need(dims is not None, "its shape is dynamic", node)
         if node.op_type == "Expand":
@@ -62,12 +66,15 @@ class FoldConstants(Rule):
             is_final = is_index or _is_final(node.outputs[0])
             need(is_final, "readers that broadcast take it unexpanded", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
-        folded = b.const(evaluate(node, inputs))
+        try:
+            folded = b.const(evaluate(node, inputs))
+        except Unknown as unknown:
+            raise Refusal(str(unknown), node) from None
         inherit_name(node.inputs, folded)
         return folded
 
     def _affordable(self, node: oir.Node, elements: int) -> bool:
-        moves = node.op_type in MOVES
+        moves = node.op_type in _MOVES
         if elements <= (MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS):
             return True
         return any(
@@ -77,43 +84,3 @@ class FoldConstants(Rule):
             and (len(x.uses()) == 1 or (not moves and elements <= MOST_ELEMENTS))
             for x in (node.inputs[:1] if moves else node.inputs)
         )
-
-
-MAX_STEPS = 64
-"""Nodes of an expression in `evaluated`."""
-MAX_ELEMENTS = 1 << 20
-"""Elements of each result."""
-
-
-def evaluated(value: oir.Value) -> np.ndarray | None:
-    """The value of an expression of constants, which may be larger than folded constants; None for
-    other expressions."""
-    nodes: dict[oir.Value, oir.Node] = {}
-    pending = [value]
-    while pending:
-        x = pending.pop()
-        if const_of(x) is not None or x in nodes:
-            continue
-        node, dims = x.producer(), static_shape(x)
-        if node is None or node.domain or node.op_type not in FoldConstants.anchors:
-            return None
-        if dims is None or int(np.prod(dims)) > MAX_ELEMENTS or len(nodes) == MAX_STEPS:
-            return None
-        nodes[x] = node
-        pending += [operand for operand in node.inputs if operand is not None]
-    try:
-        return _computed(value, nodes, {})
-    except Refusal:
-        return None
-
-
-def _computed(
-    value: oir.Value, nodes: dict[oir.Value, oir.Node], known: dict[oir.Value, np.ndarray]
-) -> np.ndarray:
-    array = const_of(value)
-    if array is not None:
-        return array
-    if value not in known:
-        inputs = [_computed(x, nodes, known) for x in nodes[value].inputs if x is not None]
-        known[value] = evaluate(nodes[value], inputs)
-    return known[value]

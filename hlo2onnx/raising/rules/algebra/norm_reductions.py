@@ -11,23 +11,14 @@ from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, maker_of, source_of
 from hlo2onnx.raising.rules.shapes.unit_dims import keeps_axes, reduced_axes
 
-MOST_ELEMENTS = 4096
-"""Elements up to which these kernels are as fast as a product and a ReduceSum. At 200,000 they take
-three times as long."""
-MOST_OUTER_TERMS = 128
-"""Terms along non-trailing axes up to which the kernels lose no digits. A longer ReduceSum is split
-(`targets.workarounds.float_sums`). These reductions cannot be split."""
-MOST_TERMS = 2048
-"""The same along trailing axes, which the kernels add up in several lanes."""
-
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
 class ReduceSumSquareOperator(Rule):
     """ReduceSum(x * x) -> ReduceSumSquare(x), ReduceSum(Abs(x)) -> ReduceL1(x)
 
-    Legal in f32 and f64 for up to 128 terms, or 2,048 along trailing axes: longer sums are split
-    into shorter ones. Done for 1 to 4,096 elements, for which it is as fast.
+    Legal in f32 and f64, except for sums so long that the target loses digits: those are split into
+    shorter ones. Done if it is as fast, for at least one element.
     """
 
     name = "reduce-sum-square"
@@ -70,11 +61,11 @@ def reduced(
     need(dims, "its extents are not known, or it is a scalar", x)
     assert dims
     need(dtype_of(x) in _TYPES and b.supports(op_type, dtype_of(x)), "no kernel for its type", x)
-    need(0 < math.prod(dims) <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
+    need(0 < math.prod(dims) <= b.costs.norm_elements, "the kernel is slow, or x may be empty", x)
     terms = math.prod(dims[axis] for axis in axes)
     trailing = axes == tuple(range(rank_of(x) - len(axes), rank_of(x)))
-    most = MOST_TERMS if trailing else MOST_OUTER_TERMS
-    need(terms < most, "the kernel loses digits", x)
+    most = b.costs.inner_sum_terms if trailing else b.costs.outer_sum_terms
+    need(not b.target.flags.naive_sums or terms < most, "the kernel loses digits", x)
     return b.op(op_type, x, b.i64(axes), keepdims=int(keepdims))
 
 

@@ -12,12 +12,7 @@ from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first
 from hlo2onnx.rewrite.replace import replace
-
-FEW_ELEMENTS = 1 << 10
-"""Computing this many elements takes no longer than computing one."""
-
-TIMES_LARGER = 8
-"""Elements of a larger table that may be computed for each one that a trip gathers."""
+from hlo2onnx.targets.costs import Costs
 
 
 class GatherHoisting(Rule):
@@ -40,7 +35,9 @@ class GatherHoisting(Rule):
         maker = x.producer()
         is_outer = x not in body.inputs and (maker is None or maker.graph is not body)
         need(
-            is_outer and _is_small(x, taken), "its operand is made in the loop, or is too large", x
+            is_outer and _is_small(x, taken, b.costs),
+            "what it takes from is made in the loop, or large",
+            x,
         )
         computed = _computed(body, taken, rank_of(x))
         ends = [value for value in computed if _is_read(value, computed)]
@@ -67,11 +64,12 @@ def _is_body(graph: oir.Graph) -> bool:
     return kinds == [(oir.DataType.INT64, 0), (oir.DataType.BOOL, 0)]
 
 
-def _is_small(x: oir.Value, taken: oir.Value) -> bool:
+def _is_small(x: oir.Value, taken: oir.Value, costs: Costs) -> bool:
     dims, few = static_shape(x), static_shape(taken)
     if not dims or few is None:
         return False
-    return 0 < math.prod(dims) <= max(FEW_ELEMENTS, TIMES_LARGER * math.prod(few))
+    most = max(costs.hoisted_elements, costs.hoisted_ratio * math.prod(few))
+    return 0 < math.prod(dims) <= most
 
 
 def _computed(body: oir.Graph, taken: oir.Value, rank: int) -> dict[oir.Value, None]:

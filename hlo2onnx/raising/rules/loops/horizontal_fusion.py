@@ -13,14 +13,8 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first
 from hlo2onnx.rewrite.replace import replace
 
-LEAST_SAVED = 4
-"""Nodes that must be saved at least."""
-
-ELEMENTS_A_NODE = 256
-"""Joining and splitting this many elements takes as long as starting a node."""
-
 MOST_NODES = 2000
-"""Nodes of a body; larger ones are not searched."""
+"""Larger bodies are not searched: a limit on compile time, no cost."""
 
 _ELEMENTWISE = UNARY | BROADCASTING
 _JOINING = frozenset({"Concat", "Split"})
@@ -48,7 +42,8 @@ class HorizontalFusion(Rule):
         assert x
         need(len(body) <= MOST_NODES, "the body is too large", node)
         need(b.supports("Split", dtype_of(first(node))), "the target cannot split it", node)
-        enough = max(LEAST_SAVED, math.prod(x) // ELEMENTS_A_NODE)
+        copies = math.prod(x) // b.costs.joined_elements_per_node
+        enough = max(b.costs.fewest_fused_nodes, copies)
         places = {one: place for place, one in enumerate(body)}
         for other in places:
             is_later = other.op_type == "Split" and places[other] > places[node]

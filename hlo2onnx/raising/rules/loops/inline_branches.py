@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.analysis.evaluator import known_array
 from hlo2onnx.ir.values import static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first
-from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
 from hlo2onnx.rewrite.replace import detach
 
 
@@ -28,7 +28,7 @@ class InlineBranch(Rule):
         condition = first(node)
         known = b.facts.truth(condition)
         if known is None:
-            content = evaluated(condition)
+            content = known_array(condition)
             known = None if content is None else bool(content.item())
         need(known is not None, "its condition is not known", condition)
         names = ("then_branch", "else_branch") if known else ("else_branch", "then_branch")

@@ -15,16 +15,6 @@ from hlo2onnx.raising.vectorize.batching import Batcher, batchable, row_bytes
 from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
 from hlo2onnx.rewrite.replace import detach
 
-LEAST_WORK = 24
-"""Nodes that a trip must save. Another loop costs as much as three nodes in each trip, and values
-that depend on the state are computed again in front of it."""
-
-
-MOST_BYTES = 1 << 16
-MOST_STACKED = 1 << 22
-"""Bytes of a chain's states, in a trip and in all trips. For larger ones the work of a trip counts,
-not its number of nodes."""
-
 
 class LoopFission(Rule):
     """Loop(k = f(k); h = g(h, k)) -> Loop(k = f(k)) stacking k; Loop(h = g(h, k[i]))
@@ -40,14 +30,15 @@ class LoopFission(Rule):
     anchors = frozenset({"Loop"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        trips = counted(node)
+        trips, costs = counted(node), b.costs
         for chain, nodes in _chains(trips):
             size = sum(row_bytes(trips.states[k]) for k in chain)
-            if size > MOST_BYTES or size * trips.count > MOST_STACKED:
+            if size > costs.trip_bytes or size * trips.count > costs.cached_bytes:
                 continue
             if not all(has_one_shape(b, trips.states[k]) for k in chain):
                 continue
-            if _work(nodes) >= LEAST_WORK and _work(_by_rows(b, trips, chain, nodes)) >= LEAST_WORK:
+            least = costs.fission_nodes
+            if _work(nodes) >= least and _work(_by_rows(b, trips, chain, nodes)) >= least:
                 return _separated(b, trips, chain)
         raise Refusal("no state depends on itself alone, or few nodes depend on it", node)
 

@@ -13,13 +13,6 @@ from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
 from hlo2onnx.rewrite.licm import is_repeatable
 
-MOST_NODES = 48
-"""Nodes of an unrolled loop. The loop itself costs as much as about ten nodes."""
-
-MOST_NODES_OF_LAYERS = 1500
-"""Nodes if the trips multiply by their own constant matrices, which runtimes then pack. A layer has
-about 40 nodes."""
-
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _COPIES = frozenset({"Identity", "Gather"})
 
@@ -45,8 +38,8 @@ class LoopUnroll(Rule):
         size = trips.count * sum(inner.op_type not in _COPIES for inner in body)
         size += trips.count * len(trips.rows)
         layers = any(_has_own_matrix(trips, inner) for inner in body)
-        limit = MOST_NODES_OF_LAYERS if layers else MOST_NODES
-        need(trips.count == 1 or size <= limit, "it would be too long", node)
+        most = b.costs.unrolled_layer_nodes if layers else b.costs.unrolled_nodes
+        need(trips.count == 1 or size <= most, "it would be too long", node)
         states = trips.initial
         stacks: list[list[oir.Value]] = [[] for _ in trips.rows]
         for trip in range(trips.count):

@@ -24,11 +24,8 @@ from hlo2onnx.raising.vectorize.batching import Batcher, batchable, batched_body
 from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import remove_makers
 
-FEW_BYTES = 1 << 16
-"""Bytes that a trip may read of a batched value that the body could compute from fewer."""
-
 STACKED_BYTES = 1 << 22
-"""Bytes that a loop may stack beyond those of the program."""
+"""What a loop may stack beyond what the program does: a limit on memory, no cost."""
 
 _PRODUCTS = frozenset({"MatMul"})
 _PARTS = frozenset({"Slice", "Split"})
@@ -57,7 +54,7 @@ class LoopVectorize(Rule):
         batcher = batched_body(b, trips)
         rows = batcher.rows
         whole = {k: _whole(b, trips, origin(row), rows) for k, row in enumerate(trips.rows)}
-        cut = _cut(trips, rows)
+        cut = _cut(trips, rows, b.costs.trip_bytes)
         need(cut or any(whole.values()), "every value depends on a state", node)
         for value in cut:
             producer = value.producer()
@@ -95,8 +92,12 @@ def _whole(
     return b.expand(b.unsqueeze(value, [0]), (trips.count, *shape_of(value)))
 
 
-def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
-    """The values of the body to read from batched values instead of computing them in the body."""
+def _cut(trips: Trips, rows: dict[oir.Value, oir.Value], few_bytes: float) -> list[oir.Value]:
+    """The values of the body to be read from batched ones instead of made in the body.
+
+    Args:
+        few_bytes: See `Costs.trip_bytes`.
+    """
     made = [output for node in trips.body for output in node.outputs if output in rows]
     makings = _makings(trips, rows)
     ends = {trips.body.outputs[0], *trips.after}
@@ -114,7 +115,7 @@ def _cut(trips: Trips, rows: dict[oir.Value, oir.Value]) -> list[oir.Value]:
         assert node is not None
         whole = _part_of(value)
         siblings = {x for x in parts.get(whole, ()) if x in needed} if whole else {value}
-        if len(siblings) > 1 or not making.pays(value) or _is_broadcast(trips, value):
+        if len(siblings) > 1 or not making.pays(value, few_bytes) or _is_broadcast(trips, value):
             opened |= siblings
             cut -= siblings
             more = [x for x in node.inputs if x is not None and x in makings]
@@ -139,9 +140,9 @@ class _Making:
     has_product: bool
     row_bytes: int
 
-    def pays(self, value: oir.Value) -> bool:
-        """Whether reading a row is no more work than computing it."""
-        return self.has_product or row_bytes(value) <= max(FEW_BYTES, self.row_bytes)
+    def pays(self, value: oir.Value, few_bytes: float) -> bool:
+        """Whether reading a row is no more work than making it."""
+        return self.has_product or row_bytes(value) <= max(few_bytes, self.row_bytes)
 
 
 def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, _Making]:

@@ -214,7 +214,7 @@ def _normalized(x: oir.Value, groups: int, epsilon: float, b: Rewriter) -> oir.V
     zeros = b.const(np.zeros(groups, dtype_of(x).numpy()))
     whole = shape_of(x)
     inside = quotient(product(whole[1:]), groups)
-    need_few_terms([inside])
+    need_few_terms([inside], b)
     if whole[1] == groups:
         return b.InstanceNormalization(x, ones, zeros, epsilon=epsilon)
     flat = (whole[0], groups, inside)

@@ -18,13 +18,6 @@ from hlo2onnx.ir.values import (
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, maker_of
 
-_MOST_PLACES = 3
-"""Positions of the kernel along an axis up to which the products are faster. At 3 they take 0.25 to
-0.7 of the convolution's time, at 5 up to twice that."""
-
-_FEWEST_MULTIPLICATIONS = 1 << 17
-"""For each position of the kernel. With fewer, another node costs more than it saves."""
-
 
 class _Window:
     """The kernel positions of a convolution of static size.
@@ -141,9 +134,9 @@ class ConvFilterGradient(Rule):
         need(dtype_of(x) == oir.DataType.FLOAT, "this type is not measured", x)
         need(weights.const_value is None, "the weights are constant", weights)
         window = _Window(node)
-        need(max(window.places) <= _MOST_PLACES, "the kernel has too many positions", node)
+        need(max(window.places) <= b.costs.matmul_conv_places, "the kernel has more places", node)
         work = window.batch * prod(window.kernel)
-        need(window.batch > 1 and work >= _FEWEST_MULTIPLICATIONS, "it is too small", node)
+        need(window.batch > 1 and work >= b.costs.matmul_conv_work, "it is small", node)
         return self._products(x, weights, window, b)
 
     def _products(

@@ -81,26 +81,23 @@ VARIANCE = Either(Extreme("Max", 0.0, _PLAIN), Op("Relu", _PLAIN), _PLAIN)
 """The two forms of a variance. The second one names the `difference`."""
 
 
-MOST_TERMS = 1 << 17
-"""Terms of a normalization beyond which the running sums of the kernels lose digits: 6e-6 at
-200,000, 1.5e-4 at 2,000,000."""
-
-
-def need_few_terms(dims: Sequence[Dim]) -> None:
-    """Refuses so many terms that the kernels lose digits. Symbolic extents count as 1."""
+def need_few_terms(dims: Sequence[Dim], b: Rewriter) -> None:
+    """Refuses where so much is normalized together that the kernels lose digits; how much runs
+    along symbolic axes is not known."""
     terms = math.prod(dim for dim in dims if isinstance(dim, int))
-    need(terms <= MOST_TERMS, "the kernel's sum of so many terms loses digits")
+    is_exact = not b.target.flags.naive_sums or terms <= b.costs.normalized_terms
+    need(is_exact, "the kernel's sums of so many terms lose digits")
 
 
-def _trailing(x: oir.Value, axes: tuple[int, ...]) -> Shape:
-    """The extents of the normalized axes, which are the last ones."""
+def _trailing(x: oir.Value, axes: tuple[int, ...], b: Rewriter) -> Shape:
+    """The shape of what is normalized together: the last axes."""
     count = len(axes)
     need(
         count and axes == tuple(range(rank_of(x) - count, rank_of(x))),
         "its axes are not the last ones",
     )
     dims = shape_of(x)[rank_of(x) - count :]
-    need_few_terms(dims)
+    need_few_terms(dims, b)
     return dims
 
 
@@ -287,7 +284,7 @@ class LayerNormalization(Rule):
                 constant_axes(squares["axes"], rank_of(x)) == axes,
                 "mean and deviation have different axes",
             )
-            dims = _trailing(x, axes)
+            dims = _trailing(x, axes, b)
             _need_beside(root, x, axes)
             need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
             parameter = _parameter(b, scale, dims, x)
@@ -319,10 +316,10 @@ class RMSNormalization(Rule):
             found = match(Op("ReduceMean", Product(_X, _X), Name("axes")), squares)
             if found is None or found["x"] is not x:
                 continue
-            axes = needed(
-                constant_axes(found["axes"], rank_of(x)), "its axes are not known", squares
-            )
-            dims = _trailing(x, axes)
+            axes = constant_axes(found["axes"], rank_of(x))
+            need(axes is not None, "its axes are not known", squares)
+            assert axes is not None
+            dims = _trailing(x, axes, b)
             _need_beside(root, x, axes)
             need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
             return b.RMSNormalization(

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.evaluator import known_array
 from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.values import Dim, Shape, const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
@@ -40,7 +41,6 @@ from hlo2onnx.raising.match.axis_layouts import (
     repeated,
 )
 from hlo2onnx.raising.match.views import RESHAPES, first, is_private, maker_of, operands
-from hlo2onnx.raising.rules.algebra.constant_folding import evaluated
 from hlo2onnx.raising.rules.nn.resize_weights import (
     LINEAR,
     NEAREST,
@@ -159,7 +159,7 @@ class ResizeOperator(_Resample):
             dims = static_shape(matrix)
             if dims is None or len(dims) != 2 or min(dims) < 2 or rank_of(x) < 2:
                 continue
-            weights = evaluated(matrix)
+            weights = known_array(matrix)
             if weights is None:
                 continue
             weights = weights if axis == -1 else weights.T
@@ -172,7 +172,7 @@ class ResizeOperator(_Resample):
     def made(self, steps: dict[int, Step], x: oir.Value, moves: int, b: Rewriter) -> oir.Value:
         """See `_Resample.made`."""
         mode = _common_mode(steps.values())
-        if mode is not None and _is_fast(mode, steps, x) and b.supports(mode.key, dtype_of(x)):
+        if mode is not None and _is_fast(mode, steps, x, b):
             return _resize(x, _sizes(steps), mode, b)
         axes = sorted(steps)
         need(len(axes) == 2, "there are more than two axes", x)
@@ -199,7 +199,7 @@ class NearestResize(_Resample):
         before, count = shape_of(x)[axis], static_shape(indices)
         if count is None or len(count) != 1 or count[0] < 2 or not isinstance(before, int):
             return None
-        index = evaluated(indices) if before > 1 else None
+        index = known_array(indices) if before > 1 else None
         if index is None:
             return None
         modes = index_modes(np.where(index < 0, index + before, index), before)
@@ -268,14 +268,18 @@ def _common_mode(steps: Iterable[Step]) -> Mode | None:
     return next(shared, None)
 
 
-def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value) -> bool:
-    """Whether a Resize takes at most a quarter longer than products of matrices."""
+def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value, b: Rewriter) -> bool:
+    """Whether the target has this Resize, and products of matrices would not be much faster."""
+    if not b.supports(mode.key, dtype_of(x)):
+        return False
     if mode == NEAREST or (
         mode.is_plain_linear and _takes(mode, sorted(steps), rank_of(x)) == "last"
     ):
         return True
     *_, rows, columns = _matrices(steps)
-    return _work(rows.shape, columns.shape) >= mode.least_work
+    plain = b.costs.antialiased_resize_work if mode.antialias else b.costs.linear_resize_work
+    least = b.costs.cubic_resize_work if mode.mode == "cubic" else plain
+    return _work(rows.shape, columns.shape) >= least
 
 
 def _sizes(steps: dict[int, Step]) -> dict[int, int]:
@@ -319,7 +323,8 @@ def _products(
 
 
 def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir.Value:
-    """x with axes of these sizes, with Transposes around it if ONNX Runtime needs other axes."""
+    """x with axes of these sizes, transposed before and after where the target does not take the
+    axes there."""
     if rank_of(x) == 3:  # one image
         batch = b.unsqueeze(x, [0])
         resized = _resize(batch, {axis + 1: size for axis, size in sizes.items()}, mode, b)
@@ -328,7 +333,7 @@ def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir
     rank = rank_of(x)
     need(0 not in shape_of(x), "it is empty", x)
     perm = list(range(rank))
-    if _takes(mode, axes, rank) is None:
+    if b.target.flags.images_only and _takes(mode, axes, rank) is None:
         perm = _to_the_end(axes, rank)
         ends = range(rank - len(axes), rank)
         need(_takes(mode, list(ends), rank) is not None, "Resize is wrong for this rank", x)
@@ -384,7 +389,7 @@ class SinkTransposeResize(Rule):
         dims = static_shape(x)
         if plain and dims is not None:
             pairs = [(dims[i], *fixed([after[i]])) for i in resized]
-            if _work(*pairs) < LINEAR.least_work:
+            if _work(*pairs) < b.costs.linear_resize_work:
                 weights = [interpolation(LINEAR, *pair).astype(np.float32) for pair in pairs]
                 return b.transpose(_products(x, resized, weights, b), perm)
         *rest, sizes = node.inputs[1:]

@@ -15,17 +15,11 @@ TOLERANCE: Final = 1e-6
 
 @dataclass(frozen=True)
 class Mode:
-    """Attributes of a Resize, and its cost.
-
-    Attributes:
-        least_work: Multiplications of the matrix products for each element of the result, from
-            which on ONNX Runtime's kernel is about as fast.
-    """
+    """Attributes of a Resize."""
 
     mode: str
     antialias: bool = False
     nearest_mode: str = ""
-    least_work: float = 0
 
     @property
     def key(self) -> str:
@@ -56,11 +50,11 @@ class Mode:
 
 
 NEAREST: Final = Mode("nearest", nearest_mode="round_prefer_ceil")
-"""The nearest element; of two equally near ones, the latter."""
-LINEAR: Final = Mode("linear", least_work=96)
-LINEAR_ANTIALIASED: Final = Mode("linear", antialias=True, least_work=400)
-CUBIC: Final = Mode("cubic", antialias=True, least_work=600)
-"""Equal to the plain one for enlarging."""
+"""The element whose square a coordinate is in; of two that it is between, the latter."""
+LINEAR: Final = Mode("linear")
+LINEAR_ANTIALIASED: Final = Mode("linear", antialias=True)
+CUBIC: Final = Mode("cubic", antialias=True)
+"""Enlarging, it is the plain one."""
 
 
 def _triangle(x: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ class Softmax(Rule):
 class LogSoftmax(Rule):
     """s - Log(ReduceSum(Exp(s), a)) with s = Sub(x, ReduceMax(x, a)) -> LogSoftmax(x, axis=a)
 
-    Legal except for f64, for which ONNX Runtime's kernel gives numbers in rows with NaN or +inf.
+    Legal except for f64 if the target's kernel gives numbers in rows with NaN or +inf.
     """
 
     name = "log-softmax"
@@ -91,20 +91,16 @@ class LogSoftmax(Rule):
         axes = reduction_of(total, "ReduceSum", exponential)
         x, axis = _shifted(shifted)
         need(axes == (axis,), "maximum and sum run over different axes", node)
-        need(dtype_of(x) != oir.DataType.DOUBLE, "its kernel loses NaN in this type", x)
+        is_exact = dtype_of(x) != oir.DataType.DOUBLE or not b.target.flags.loses_nan
+        need(is_exact, "its kernel loses NaN in this type", x)
         return _operator(b, "LogSoftmax", x, axis)
-
-
-MOST_ELEMENTS = 2048
-"""Elements up to which ReduceLogSumExp is faster. Its kernel computes exponentials one by one: half
-the time at 256 elements, 1.4 times at 4,096, 8 times at 1,000,000."""
 
 
 class LogSumExp(Rule):
     """m + Log(ReduceSum(Exp(x - m), a)) -> ReduceLogSumExp(x, a)
 
     Legal for m = ReduceMax(x, a), and 0 where that is infinite, as in the operator: rows of only
-    -inf give -inf. The sum may be inside Abs. Done for 1 to 2,048 elements, for which it is faster.
+    -inf give -inf. The sum may be inside Abs. Done if it is faster, for at least one element.
     """
 
     name = "log-sum-exp"
@@ -133,7 +129,9 @@ class LogSumExp(Rule):
     ) -> oir.Value:
         # If an extent is 0, the kernel gives a wrong shape.
         elements = math.prod(static_shape(x) or (0,))
-        need(0 < elements <= MOST_ELEMENTS, "the kernel is slow, or x may be empty", x)
+        need(
+            0 < elements <= b.costs.log_sum_exp_elements, "the kernel is slow, or x may be empty", x
+        )
         is_supported = dtype_of(x) in FLOATS and b.supports("ReduceLogSumExp", dtype_of(x))
         need(is_supported, "no ReduceLogSumExp for its type", x)
         return b.ReduceLogSumExp(x, b.i64(axes), keepdims=int(keepdims))

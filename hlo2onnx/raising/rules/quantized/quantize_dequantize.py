@@ -60,6 +60,7 @@ class _Steps:
 
 
 _LONGEST = 8
+"""Steps that are followed: a limit on compile time, no cost."""
 
 
 def _steps_to(value: oir.Value) -> _Steps:

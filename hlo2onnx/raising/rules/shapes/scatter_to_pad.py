@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.shape_rules import slice_of
-from hlo2onnx.ir.values import const_ints, const_of, dtype_of, static_shape
+from hlo2onnx.analysis.evaluator import Unknown, evaluate
+from hlo2onnx.ir.values import complete, const_of, dtype_of, present, size_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES
 from hlo2onnx.raising.rules.shapes.pad_modes import MODES, WRAP_OPSET, is_padded
 
-MOST_ELEMENTS = 1 << 14
-"""In larger tensors, writing a few elements is faster than copying all."""
+MOST_ELEMENTS = 1 << 18
+"""The elements of larger tensors are not followed: a limit on compile time, no cost."""
 
 DEEPEST = 24
-"""Longest chain of moves that is followed."""
+"""More moves in a row are not followed: a limit on compile time, no cost."""
 
 Places = np.ndarray
 """The flat position of each element in another tensor."""
@@ -38,7 +38,7 @@ class ScatterToPad(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(node.graph is not b.main_graph, "it is in no body", node)
-        moves = _Moves(node.graph)
+        moves = _Moves(node.graph, min(MOST_ELEMENTS, b.costs.padded_elements))
         x, places = moves.origin(node.outputs[0])
         need(len(moves.nodes) > 2 and x is not node.outputs[0], "it writes other values", node)
         need(
@@ -90,8 +90,9 @@ class _Moves:
         nodes: The nodes that moved them.
     """
 
-    def __init__(self, body: oir.Graph | oir.Function | None) -> None:
+    def __init__(self, body: oir.Graph | oir.Function | None, most: float) -> None:
         self._body = body
+        self._most = most
         self._known: dict[oir.Value, tuple[oir.Value, Places]] = {}
         self.nodes: set[oir.Node] = set()
 
@@ -103,89 +104,39 @@ class _Moves:
 
     def _found(self, value: oir.Value, depth: int) -> tuple[oir.Value, Places]:
         node, shape = value.producer(), static_shape(value)
-        need(shape is not None and math.prod(shape) <= MOST_ELEMENTS, "it is too large", value)
+        need(self._is_small(value), "it is large", value)
         assert shape is not None
         itself = value, np.arange(math.prod(shape)).reshape(shape)
         if node is None or node.graph is not self._body or node.domain or not depth:
             return itself
-        move, operands = _MOVES.get(node.op_type), _operands(node)
-        if move is None or not all(map(_is_small, operands)):
+        moved = set(present(_moved(node)))
+        if not moved or not all(map(self._is_small, moved)):
             return itself
-        found = [self.origin(x, depth - 1) for x in operands]
-        places = (
-            move(node, [each for _, each in found]) if len({x for x, _ in found}) == 1 else None
-        )
-        if places is None:
+        found = {x: self.origin(x, depth - 1) for x in moved}
+        arrays = (found[x][1] if x in found else const_of(x) for x in present(node.inputs))
+        inputs = complete(arrays)
+        sources = {source for source, _ in found.values()}
+        if len(sources) > 1 or inputs is None:
+            return itself
+        try:
+            places = evaluate(node, inputs)
+        except Unknown:
             return itself
         self.nodes.add(node)
-        return found[0][0], places.reshape(shape)
+        return sources.pop(), places.reshape(shape)
+
+    def _is_small(self, x: oir.Value) -> bool:
+        size = size_of(x)
+        return size is not None and size <= self._most
 
 
-def _is_small(x: oir.Value) -> bool:
-    shape = static_shape(x)
-    return shape is not None and math.prod(shape) <= MOST_ELEMENTS
+def _moved(node: oir.Node) -> Sequence[oir.Value | None]:
+    """The operands that the elements of a node's output come from."""
+    if node.op_type == "Concat":
+        return node.inputs
+    if node.op_type == "ScatterND":
+        return node.inputs[::2]
+    return node.inputs[:1] if node.op_type in _FOLLOWED else ()
 
 
-def _operands(node: oir.Node) -> list[oir.Value]:
-    """The operands that elements come from."""
-    taken = {"Concat": node.inputs, "ScatterND": node.inputs[::2]}
-    return [x for x in taken.get(node.op_type, node.inputs[:1]) if x is not None]
-
-
-def _reshaped(node: oir.Node, operands: list[Places]) -> Places:
-    return operands[0]
-
-
-def _transposed(node: oir.Node, operands: list[Places]) -> Places:
-    return operands[0].transpose(node.attributes["perm"].as_ints())
-
-
-def _expanded(node: oir.Node, operands: list[Places]) -> Places:
-    return np.broadcast_to(operands[0], static_shape(node.outputs[0]) or ())
-
-
-def _sliced(node: oir.Node, operands: list[Places]) -> Places | None:
-    bounds = [const_ints(x) for x in node.inputs[1:]]
-    known = [items for items in bounds if items is not None]
-    if len(known) < max(len(bounds), 3):
-        return None
-    starts, ends, axes, *steps = known
-    cuts = [slice(None)] * operands[0].ndim
-    rows = zip(starts, ends, axes, steps[0] if steps else (1,) * len(axes), strict=True)
-    for start, end, axis, step in rows:
-        cuts[axis] = slice_of(operands[0].shape[axis], start, end, step)
-    return operands[0][tuple(cuts)]
-
-
-def _joined(node: oir.Node, operands: list[Places]) -> Places:
-    return np.concatenate(operands, node.attributes["axis"].as_int())
-
-
-def _padded(node: oir.Node, operands: list[Places]) -> Places | None:
-    mode = node.attributes.get_string("mode", "constant") or "constant"
-    pads = const_ints(node.inputs[1]) if len(node.inputs) == 2 else None
-    if mode not in MODES or pads is None or min(pads) < 0:
-        return None
-    half = len(pads) // 2
-    widths = list(zip(pads[:half], pads[half:], strict=True))
-    return np.pad(operands[0], widths, mode)  # type: ignore[call-overload,no-any-return]
-
-
-def _written(node: oir.Node, operands: list[Places]) -> Places | None:
-    indices = const_of(node.inputs[1])
-    if indices is None or node.attributes.get_string("reduction", "none") != "none":
-        return None
-    written = operands[0].copy()
-    written[tuple(np.moveaxis(indices, -1, 0))] = operands[1]
-    return written
-
-
-_MOVES: dict[str, Callable[[oir.Node, list[Places]], Places | None]] = {
-    **dict.fromkeys(RESHAPES | {"Identity"}, _reshaped),
-    "Concat": _joined,
-    "Expand": _expanded,
-    "Pad": _padded,
-    "ScatterND": _written,
-    "Slice": _sliced,
-    "Transpose": _transposed,
-}
+_FOLLOWED = RESHAPES | {"Expand", "Identity", "Pad", "Slice", "Transpose"}

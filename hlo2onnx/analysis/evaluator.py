@@ -1,18 +1,53 @@
-"""What nodes make of constants, where numpy and every runtime agree."""
+"""ONNX operators on numpy arrays, where numpy and every runtime agree.
+
+Constant folding, the content of index values, weights that are moved and the tracing of moved
+elements all use these tables. An operator that is added here is known to all of them.
+
+Other evaluators have their own tables, because their operators differ and not only their values:
+* `block_evaluator` evaluates StableHLO, whose shifts, divisions and maxima differ from ONNX's.
+* `ranges` and `float_ranges` bound the elements of a value as a set, so that data movement is the
+  identity and only monotonic operators are shared.
+* `dyadic` and `raising.match.linear_terms` recognise forms such as x + c, and evaluate nothing.
+* `ir.type_inference` computes types, which depend on attributes more than on contents.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.shape_rules import slice_of
-from hlo2onnx.ir.values import FLOATS, dtype_of, static_shape
-from hlo2onnx.raising.engine import need
+from hlo2onnx.ir.values import (
+    FLOATS,
+    INTEGERS,
+    UNSIGNED,
+    const_of,
+    dtype_of,
+    present,
+    size_of,
+    static_shape,
+)
+
+MAX_STEPS = 64
+"""Most nodes that `known_array` evaluates."""
+MAX_ELEMENTS = 1 << 20
+"""Most elements of each result in `known_array`."""
+MAX_INDEX_ELEMENTS = 1 << 16
+"""Most elements of each result in `known_elements`."""
 
 Evaluate = Callable[[oir.Node, list[np.ndarray]], np.ndarray]
+
+
+class Unknown(Exception):  # noqa: N818  (a verdict, not an error)
+    """The result depends on the runtime. The message says why."""
+
+
+def _need(condition: object, reason: str) -> None:
+    if not condition:
+        raise Unknown(reason)
 
 
 def _reshape(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
@@ -25,10 +60,6 @@ def _transpose(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 def _expand(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     return np.array(np.broadcast_to(inputs[0], static_shape(node.outputs[0]) or ()))
-
-
-def _concat(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(inputs, node.attributes["axis"].as_int())
 
 
 def _slice(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
@@ -59,10 +90,6 @@ def _exact_cast(array: np.ndarray, source: oir.DataType, target: oir.DataType) -
     return target not in FLOATS or target in _EXACT
 
 
-def _clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    return np.asarray(np.minimum(np.maximum(x, low), high))
-
-
 def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     """The sum or the mean: of floats in f64 and rounded once, of integers it wraps."""
     x, *rest = inputs
@@ -70,57 +97,71 @@ def _sum(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     given = rest[0].tolist() if rest else []
     axes = tuple(given) if given or noop else tuple(range(x.ndim))
     if x.dtype.kind in "iu":
-        need(node.op_type == "ReduceSum", "runtimes round the mean of integers", node)
+        _need(node.op_type == "ReduceSum", "runtimes round the mean of integers")
         total = np.asarray(np.sum(x, axis=axes, dtype=x.dtype))
         return total.reshape(static_shape(node.outputs[0]) or ())
     wide = np.asarray(np.sum(x.astype(np.float64), axis=axes, keepdims=True))
     if node.op_type == "ReduceMean":
         wide = wide / (x.size // max(wide.size, 1))
     negative_zeros = np.any(np.signbit(x) & (x == 0))
-    need(not negative_zeros or np.all(wide), "runtimes differ in the sum of -0 alone", node)
+    _need(not negative_zeros or np.all(wide), "runtimes differ in the sum of -0 alone")
     return wide.astype(x.dtype).reshape(static_shape(node.outputs[0]) or ())
 
 
 SUMS: dict[str, Evaluate] = {"ReduceMean": _sum, "ReduceSum": _sum}
-"""Reductions: folded in f32 and in integers, and where there is something to sum."""
+"""Reductions: evaluated in f32 and in integers, and only of at least one element."""
 
 
 def _gather(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     x, index = inputs
     axis = node.attributes.get_int("axis", 0)
     extent = x.shape[axis]
-    need(np.all((index >= -extent) & (index < extent)), "an index is out of range", node)
+    _need(np.all((index >= -extent) & (index < extent)), "an index is out of range")
     return np.asarray(np.take(x, index, axis))
 
 
 def _bits(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     narrow = dtype_of(node.outputs[0]).bitwidth < 8
-    need(not narrow, "numpy stores it with more bits than it has", node)
+    _need(not narrow, "numpy stores this type with padding bits")
     return inputs[0].view(dtype_of(node.outputs[0]).numpy())
+
+
+def _pad(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    mode = node.attributes.get_string("mode", "constant") or "constant"
+    _need(mode != "constant" and len(inputs) == 2, "it adds a number, or pads some axes only")
+    x, pads = inputs
+    _need(np.all(pads >= 0), "it removes elements")
+    return np.asarray(np.pad(x, pads.reshape(2, -1).T, mode))  # type: ignore[call-overload]
+
+
+def _scatter(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
+    x, index, updates = inputs
+    _need(node.attributes.get_string("reduction", "none") == "none", "it adds to what is there")
+    extents = x.shape[: index.shape[-1]]
+    _need(np.all((index < extents) & (index >= np.negative(extents))), "an index is out of range")
+    written = x.copy()
+    written[tuple(np.moveaxis(index, -1, 0))] = updates
+    return written
 
 
 MOVES: dict[str, Evaluate] = {
     "BitCast": _bits,
-    "Concat": _concat,
+    "Concat": lambda node, inputs: np.concatenate(inputs, node.attributes["axis"].as_int()),
     "Expand": _expand,
     "Gather": _gather,
+    "Identity": lambda node, inputs: inputs[0],
+    "Pad": _pad,
     "Reshape": _reshape,
+    "ScatterND": _scatter,
     "Slice": _slice,
     "Squeeze": _reshape,
     "Transpose": _transpose,
     "Unsqueeze": _reshape,
 }
-"""Operators that only move data: folded in every element type."""
+"""Operators that only move data: evaluated in every element type."""
 
-_UNSIGNED = frozenset(
-    {oir.DataType.UINT8, oir.DataType.UINT16, oir.DataType.UINT32, oir.DataType.UINT64}
-)
-_INTEGERS = _UNSIGNED | {
-    oir.DataType.INT8, oir.DataType.INT16, oir.DataType.INT32, oir.DataType.INT64
-}  # fmt: skip
-_SUB_BYTE = frozenset(
-    {oir.DataType.INT2, oir.DataType.INT4, oir.DataType.UINT2, oir.DataType.UINT4}
-)
+_SUB_BYTE = frozenset(dtype for dtype in INTEGERS if dtype.bitwidth < 8)
+_INTEGERS, _UNSIGNED = INTEGERS - _SUB_BYTE, UNSIGNED - _SUB_BYTE
 _EXACT = _INTEGERS | {oir.DataType.FLOAT, oir.DataType.DOUBLE}
 """Element types in which numpy computes as every runtime does."""
 _SINGLE = frozenset({oir.DataType.FLOAT})
@@ -133,7 +174,7 @@ def _divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
         return np.asarray(x / y)
     overflows = (y == -1) & (x == np.iinfo(x.dtype).min) if x.dtype.kind == "i" else False
-    need(not np.any((y == 0) | overflows), "the division traps")
+    _need(not np.any((y == 0) | overflows), "the division traps")
     floor, rest = np.divmod(x, y)
     return np.asarray(floor + ((rest != 0) & ((x < 0) != (y < 0))))
 
@@ -151,7 +192,7 @@ def _smaller(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _shifted(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     """Bits shifted by less than there are."""
     x, amount = inputs
-    need(np.all(amount < 8 * x.itemsize), "no bit is left, which runtimes may see otherwise", node)
+    _need(np.all(amount < 8 * x.itemsize), "no bit is left, and runtimes differ then")
     is_left = node.attributes.get_string("direction", "") == "LEFT"
     return np.asarray(x << amount if is_left else x >> amount)
 
@@ -160,9 +201,9 @@ def _remainder(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
     """x mod y: of y's sign, or with fmod=1 of x's."""
     x, y = inputs
     if x.dtype.kind == "f":
-        need(node.attributes.get_int("fmod", 0), "this remainder is of integers", node)
+        _need(node.attributes.get_int("fmod", 0), "this remainder is of integers")
         return np.asarray(np.fmod(x, y))
-    need(not np.any((y == 0) | ((y == -1) & (x.dtype.kind == "i"))), "the division may trap", node)
+    _need(not np.any((y == 0) | ((y == -1) & (x.dtype.kind == "i"))), "the division may trap")
     return np.asarray((np.fmod if node.attributes.get_int("fmod", 0) else np.mod)(x, y))
 
 
@@ -179,7 +220,7 @@ def _in_f64(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
 ELEMENTWISE: dict[str, tuple[Callable[..., np.ndarray], frozenset[oir.DataType]]] = {
     "Abs": (np.abs, _EXACT),
     "Add": (np.add, _EXACT),
-    "Clip": (_clip, _INTEGERS),
+    "Clip": (lambda x, low, high: np.minimum(np.maximum(x, low), high), _INTEGERS),
     "And": (np.logical_and, _BOOL),
     "BitwiseAnd": (np.bitwise_and, _INTEGERS),
     "BitwiseNot": (np.invert, _INTEGERS),
@@ -220,21 +261,25 @@ BY_ATTRIBUTE: dict[str, tuple[Evaluate, frozenset[oir.DataType]]] = {
     "BitShift": (_shifted, _UNSIGNED),
     "Mod": (_remainder, _EXACT),
 }
-"""The same of operators whose attribute tells which of two functions they are."""
+"""Operators whose function depends on an attribute, with the element types as above."""
+
+
+OPERATORS = frozenset({*MOVES, *ELEMENTWISE, *BY_ATTRIBUTE, *SUMS, "Cast", "Where"})
+"""All operators that `evaluate` knows."""
 
 
 def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    """What the node makes of these operands.
+    """The output of a node of `OPERATORS` for these operands.
 
     Raises:
-        Refusal: Only the runtime knows.
+        Unknown: The result depends on the runtime.
     """
+    _need(len(inputs) == len(node.inputs), "an operand is left out")
     if node.op_type in MOVES:
         return MOVES[node.op_type](node, inputs)
     source, target = dtype_of(node.inputs[0]), dtype_of(node.outputs[0])  # type: ignore[arg-type]
     if node.op_type == "Cast":
-        exact = _exact_cast(inputs[0], source, target)
-        need(exact, "numpy's cast may not be the runtime's", node)
+        _need(_exact_cast(inputs[0], source, target), "numpy and the runtime may cast differently")
         # ml_dtypes has no casts between its own integers.
         array = inputs[0].astype(np.int8) if source in _SUB_BYTE else inputs[0]
         return array.astype(target.numpy())
@@ -243,13 +288,64 @@ def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
             return np.where(*inputs)
         if node.op_type in SUMS:
             is_exact = source in _SINGLE | _INTEGERS
-            need(is_exact and inputs[0].size, "the order of its terms matters", node)
+            _need(is_exact and inputs[0].size, "the order of its terms matters")
             return SUMS[node.op_type](node, inputs)
         if node.op_type in BY_ATTRIBUTE:
             evaluated, types = BY_ATTRIBUTE[node.op_type]
-            need(source in types, "it is not the runtime's in this type", node)
+            _need(source in types, "numpy and the runtime may differ in this type")
             return evaluated(node, inputs)
         function, types = ELEMENTWISE[node.op_type]
-        need(source in types, "numpy's arithmetic in this type may not be the runtime's", node)
-        need(len(inputs) == len(node.inputs), "an operand is left out", node)
+        _need(source in types, "numpy and the runtime may differ in this type")
         return function(*inputs)
+
+
+def known_array(
+    value: oir.Value,
+    operators: Collection[str] = OPERATORS,
+    most_elements: int | None = MAX_ELEMENTS,
+) -> np.ndarray | None:
+    """The value of an expression of constants, None for any other value.
+
+    Args:
+        operators: The operators the expression may consist of.
+        most_elements: No result in the expression may have more; None for any number.
+    """
+    nodes: dict[oir.Value, oir.Node] = {}
+    pending = [value]
+    while pending:
+        x = pending.pop()
+        if x in nodes or x.const_value is not None:
+            continue
+        node, size = x.producer(), size_of(x)
+        if node is None or node.domain or node.op_type not in operators or size is None:
+            return None
+        too_large = most_elements is not None and size > most_elements
+        if too_large or len(nodes) == MAX_STEPS:
+            return None
+        nodes[x] = node
+        pending += present(node.inputs)
+    try:
+        return _computed(value, nodes, {})
+    except Unknown:
+        return None
+
+
+def _computed(
+    value: oir.Value, nodes: dict[oir.Value, oir.Node], known: dict[oir.Value, np.ndarray]
+) -> np.ndarray:
+    array = const_of(value)
+    if array is not None:
+        return array
+    if value not in known:
+        inputs = [_computed(x, nodes, known) for x in present(nodes[value].inputs)]
+        known[value] = evaluate(nodes[value], inputs)
+    return known[value]
+
+
+def known_elements(value: oir.Value) -> np.ndarray | None:
+    """The elements of a small integer or boolean value, in its shape, if they follow from
+    constants."""
+    if dtype_of(value) not in INTEGERS and dtype_of(value) != oir.DataType.BOOL:
+        return None
+    array = known_array(value, most_elements=MAX_INDEX_ELEMENTS)
+    return array if array is not None and array.size <= MAX_INDEX_ELEMENTS else None

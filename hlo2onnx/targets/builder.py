@@ -1,0 +1,30 @@
+"""A graph builder for one target."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.targets.costs import Costs
+from hlo2onnx.targets.target import Target
+
+
+class TargetBuilder(GraphBuilder):
+    """Makes nodes for a target, and answers what the target runs and what that costs.
+
+    Attributes:
+        target: The runtime that the model is for.
+    """
+
+    def __init__(self, graph: oir.Graph, opset: int, target: Target) -> None:
+        super().__init__(graph, opset)
+        self.target = target
+
+    @property
+    def costs(self) -> Costs:
+        """What operators cost in the target."""
+        return self.target.costs
+
+    def supports(self, op_type: str, dtype: oir.DataType) -> bool:
+        """Whether the target runs this operator on this element type."""
+        return self.target.supports(op_type, dtype, self.opset)

@@ -1,0 +1,147 @@
+"""What operators cost in a runtime: the numbers that rules and handlers compare sizes with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Sizes at which one way to compute becomes faster, or more exact, than another.
+
+    The defaults know no runtime: fewer nodes are better, unless much more would be computed or
+    copied. `ort_cpu.json` holds the numbers of ONNX Runtime 1.31 with two threads; the times below
+    were measured there. A table gives whole numbers that are not negative.
+    """
+
+    # -- nodes ------------------------------------------------------------------------------------
+
+    join_nodes: float = 1
+    """What a Concat or a Split costs, in nodes that do arithmetic."""
+    joined_elements_per_node: float = math.inf
+    """Elements that are joined and parted again in the time that a node takes to start."""
+    fewest_fused_nodes: float = 1
+    """Nodes that fusing two equal parts of a body must save."""
+    gathered_elements: float = 1
+    """Elements that a Gather may copy for each element that is wanted, instead of one Slice."""
+    scattered_part: float = 1
+    """ScatterND writes a window of at most 1 / this of a tensor: it copies the tensor once. A
+    larger window is put between slices: they copy it twice, but need no index for each row."""
+
+    # -- loops ------------------------------------------------------------------------------------
+
+    unrolled_nodes: float = 0
+    """Nodes that an unrolled loop may have. A loop costs as much as about ten nodes."""
+    unrolled_layer_nodes: float = 0
+    """The same where each trip multiplies with a constant matrix of its own, which the runtime
+    then packs. A layer of a network has about 40 nodes."""
+    fission_nodes: float = math.inf
+    """Nodes that a trip must be spared for a second loop to pay: that costs three in each trip."""
+    trip_bytes: float = 0
+    """Bytes that a trip may move instead of computing them from fewer; also those of the states
+    that get a loop of their own."""
+    cached_bytes: float = math.inf
+    """Bytes that fit into the cache."""
+    batched_row_bytes: float = math.inf
+    """Largest row that is computed for all trips at once. The work of a trip with larger rows
+    takes many times as long as its nodes take to start."""
+    nested_row_bytes: float = math.inf
+    """The same for the rows of an inner loop, where all rows do not fit into the cache: rows of
+    256 bytes are 25 times as fast at once, rows of more than this half as fast."""
+    hoisted_elements: float = 0
+    """Elements of a table that take no longer to compute than one element."""
+    hoisted_ratio: float = 1
+    """Elements of a larger table that may be computed for each element that a trip reads."""
+    lane_elements: float = math.inf
+    """Elements of a row that is computed beside others, though the result may not be needed."""
+    leading_columns: float = 0
+    """Columns of a state that is carried with the columns first. Operators that take columns apart
+    are then faster by a quarter; with more columns they are not."""
+
+    # -- one operator in place of several ---------------------------------------------------------
+
+    tiled_elements: float = 0
+    """Elements that Tile must copy at once. One element 65,536 times takes 120 µs, Expand 15 µs;
+    from this number on, Tile takes half the time of Reshape, Expand and Reshape."""
+    padded_elements: float = math.inf
+    """Largest tensor whose borders are made by Pad, which copies it, and not by ScatterND."""
+    log_sum_exp_elements: float = math.inf
+    """Largest operand of ReduceLogSumExp, which takes one exponential after the other: half the
+    time of the operators it replaces at 256 elements, 1.4 times at 4,096, 8 times at 1,000,000."""
+    norm_elements: float = math.inf
+    """Largest operand of ReduceL1, ReduceL2 and ReduceSumSquare. Of 200,000 elements they take
+    three times as long as the operators they replace."""
+    linear_resize_work: float = 0
+    """Multiplications for each element of the result, as products with interpolation matrices, from
+    which on a linear Resize with channels second is as fast as these products."""
+    antialiased_resize_work: float = 0
+    """The same for a linear Resize with antialias."""
+    cubic_resize_work: float = 0
+    """The same for a cubic Resize with antialias."""
+    matmul_conv_places: float = 0
+    """A convolution whose kernel has at most so many places along each axis is faster as products
+    of matrices: at 3 places they take 0.25 to 0.7 of its time, at 5 up to 2 times."""
+    matmul_conv_work: float = 0
+    """Multiplications for each place of the kernel that such a convolution must have."""
+    max_pool_window: float = 1024
+    """Elements of the largest window of a MaxPool. It takes time in proportion to the product of
+    the window's extents, pooling axis by axis to its logarithm."""
+    conv_pool_window: float = 1024
+    """The same for sums over windows, made by Conv."""
+    scattered_elements: float = math.inf
+    """Updates with fewer elements are scattered at once, others in blocks."""
+    scattered_block_elements: float = 0
+    """Elements of a block, whose indices then stay in the cache: 2 to 3 times as fast as at once,
+    where reading the indices takes longer than the sums."""
+    ranked_elements: float = 64
+    """Longest axis that is sorted by n * n comparisons at once, not by the steps of a sorting
+    network, if the comparator is no known one."""
+    dft_stage: float = 1 << 20
+    """What one more stage of a Fourier transform costs, in multiplications for each element.
+    Measured with 8 to 64 rows of 64 to 16,384 elements, f32 and f64."""
+    dft_rows: float = 0
+    """Fewer rows than this, times a matrix that is not in the cache, take as long as loading the
+    matrix: twice the time for each multiplication."""
+    dft_cached_length: float = 0
+    """Rows of the largest matrix of a Fourier transform that stays in the cache."""
+
+    # -- terms of float sums, where `Flags.naive_sums` --------------------------------------------
+
+    outer_sum_terms: float = 128
+    """Terms from which on a sum over other axes than the last ones is split: a running sum of n
+    terms is off by up to n / 2 ULP."""
+    inner_sum_terms: float = 128
+    """The same for the last axes, which a runtime may add in several lanes."""
+    cumulative_sum_terms: float = 4096
+    """Longest axis of floats of one CumSum: its error is 0.5 of the f32 tolerance at 10,000
+    elements, 4 at 100,000; sums of blocks stay below 0.4 up to 1,000,000 and take as long."""
+    normalized_terms: float = 1 << 17
+    """Terms that a normalization operator adds: it is off by 6e-6 at 200,000 and by 1.5e-4 at
+    2,000,000."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Properties of a runtime that kernels alone do not show, each with a workaround or a rule."""
+
+    naive_sums: bool = False
+    """Float sums are running sums, which lose digits when they are long."""
+    loses_nan: bool = False
+    """ReduceMax and ReduceMin, and LogSoftmax in f64, give a number where there is a NaN."""
+    inlines_branches: bool = False
+    """It inlines branches whose conditions follow from constants when it loads a model, and its
+    process ends where one of them is in another."""
+    folds_batch_norm: bool = False
+    """BatchNormalization computes x * f + (b - mean * f), which loses the digits that x and the
+    mean share."""
+    fuses_cast_transposes: bool = False
+    """It fuses a Transpose of half floats, the Cast behind it and a MatMul when it loads a model,
+    and its process ends."""
+    rounds_half: bool = False
+    """The kernels of f16 arithmetic round after each operator. Where they do not, this arithmetic
+    goes through f32, see `hlo2onnx.options.Options.half`."""
+    slow_rnn: bool = False
+    """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
+    images_only: bool = False
+    """Resize in other modes than "nearest" takes the last two axes, or the inner two of four."""
