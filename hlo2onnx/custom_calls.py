@@ -102,6 +102,8 @@ def check_translations(given: Mapping[str, Translation]) -> None:
     Raises:
         UsageError: One is not.
     """
+    if not isinstance(given, Mapping):
+        raise UsageError(f"custom_calls={given!r} is no mapping of targets to translations")
     for target, translation in given.items():
         if not isinstance(target, str):
             raise UsageError(f"custom_calls: the target of a call is a text, not {target!r}")
