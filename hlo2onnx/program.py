@@ -13,8 +13,8 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import SignatureError, UsageError, VerificationError
+from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.inlining import inlined
-from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import explain_rule
 from hlo2onnx.raising.explanation import Explanation

@@ -22,7 +22,8 @@ from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import expression
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
-from hlo2onnx.mlir.normalize import functions_of, normalized
+from hlo2onnx.mlir.functions import functions_of
+from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.sources.jax_lowered import from_lowered
 
 

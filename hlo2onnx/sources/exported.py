@@ -8,6 +8,7 @@ from typing import Any
 import jax.export
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.context import parse_module
 from hlo2onnx.mlir.parse_in_subprocess import read_untrusted
 from hlo2onnx.sources.signature import with_trees
@@ -17,7 +18,7 @@ from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 def from_exported(exported: Any) -> Source:
     """Loads a `jax.export.Exported`."""
     module = parse_module(exported.mlir_module_serialized, exported.fun_name)
-    return _source(exported, module, module.operation.attributes["sym_name"].value)
+    return _source(exported, module, text_of(module.operation, "sym_name"))
 
 
 def from_serialized(content: bytes, what: str) -> Source:

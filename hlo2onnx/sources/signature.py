@@ -14,9 +14,9 @@ from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.ir.dims import is_static, parse, symbol
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.functions import argument_attributes
 from hlo2onnx.mlir.locations import argument_name
 from hlo2onnx.mlir.quant.types import step_of, stored_element
-from hlo2onnx.mlir.specialize import argument_attributes
 from hlo2onnx.mlir.types import is_tensor, is_token, shape_of
 
 _KEY = re.compile(r"\[(['\"]?)(?:<flat index )?(?P<item>.*?)>?\1\]|\.(?P<name>\w+)")

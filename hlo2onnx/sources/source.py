@@ -10,7 +10,8 @@ import numpy as np
 
 from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.mlir.context import clone_module
-from hlo2onnx.mlir.specialize import argument_attributes, specialize
+from hlo2onnx.mlir.functions import argument_attributes
+from hlo2onnx.mlir.specialize import specialize
 from hlo2onnx.sources.signature import Signature
 
 

@@ -83,7 +83,7 @@ class _Static:
         function = find_function(module, "main", source.description)
         self._module = module
         self._argument_count = len(function.regions[0].blocks[0].arguments)
-        self._constants = large_constants_as_arguments(module, function)
+        self._constants = large_constants_as_arguments(function)
         outputs = [port.position for port in source.signature.outputs]
         self._results = flatten_results(function) or outputs
         self._signature = source.signature
@@ -97,8 +97,7 @@ class _Static:
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
     ) -> list[np.ndarray | None]:
         try:
-            text = self._module.get_asm(enable_debug_info=False)
-            program = XlaProgram(widened(text).encode())
+            program = XlaProgram(self._widened().encode())
             found = self._run(program, arrays, widen)
         except VerificationError:
             return [None] * len(expected)
@@ -107,6 +106,9 @@ class _Static:
             for truth, want in zip(found, expected, strict=True)
         ]
 
+    def _widened(self) -> str:
+        return widened(str(self._module.get_asm(enable_debug_info=False)))
+
     def opened(self, form: Form) -> OpenReference | None:
         module = clone_module(self._module)
         if not has_decompositions(module):
@@ -114,8 +116,7 @@ class _Static:
         convert: Callable[[np.ndarray], np.ndarray] = np.asarray
         try:
             if form == "wide":
-                text = self._module.get_asm(enable_debug_info=False)
-                module, convert = ir.Module.parse(widened(text), module.context).operation, widen
+                module, convert = ir.Module.parse(self._widened(), module.context).operation, widen
             return OpenReference(
                 module, self._results, partial(self._arguments, converted=convert), form
             )
