@@ -15,8 +15,8 @@ _IN_CHLO = {
     f"mhlo.{name}": f"chlo.{name}"
     for name in ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "sinh", "tan")
 }
-"""Ops of MHLO that CHLO has and StableHLO has not. (`mhlo.topk` can also find the smallest elements,
-which `chlo.top_k` cannot.)"""
+"""Ops of MHLO that CHLO has and StableHLO has not. (`mhlo.topk` is not among them: it can also find
+the smallest elements.)"""
 
 
 def replace_calls(module_operation: ir.Operation) -> None:

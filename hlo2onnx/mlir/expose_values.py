@@ -1,8 +1,8 @@
 """Opens a program at some of its operations.
 
-Readers of their results read new arguments of `main` instead, and `main` also returns their operands
-and results. Operations in regions, such as loops, can run many times. Their results are replaced in
-place.
+Readers of their results read new arguments of `main` instead, and `main` also returns their
+operands and results. Operations in regions, such as loops, can run many times. Their results are
+replaced in place.
 """
 
 from __future__ import annotations

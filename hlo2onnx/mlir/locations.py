@@ -134,7 +134,7 @@ def split_scope(scope: str) -> list[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _relative(filename: str) -> str:
-    """A path without machine paths: relative to the working directory or package root, or a name."""
+    """A path relative to the working directory or to the package root, or else the file name."""
     if filename == "-":  # MLIR's own position in text that carries no locations
         return "input"
     path = Path(filename)

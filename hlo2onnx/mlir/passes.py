@@ -21,8 +21,8 @@ NORMALIZE = (
     "builtin.module(func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false},"
     "stablehlo-canonicalize-dynamism))"
 )
-"""Replaces deprecated ops (dot, broadcast, create_token, ...), and dynamic ops whose dynamic operands
-are constants by static ops."""
+"""Replaces deprecated ops (dot, broadcast, create_token, ...), and by static ops those dynamic ops
+whose sizes are constants."""
 
 QUANTIZED_OPS = "builtin.module(func.func(stablehlo-legalize-quantized-op-to-qdq))"
 """Replaces ops on quantized types by ops on floats between conversions."""

@@ -29,7 +29,7 @@ _WITH_REGION = frozenset(
         "select_and_scatter", "sort",
     )
 )  # fmt: skip
-"""Ops whose regions compute on elements. The whole op computes in f32, so that a sum rounds once."""
+"""Ops whose regions compute on elements. The whole op computes in f32, and a sum rounds once."""
 
 _MOVES = (
     KEEPS_STORED

@@ -40,7 +40,7 @@ def quantized_to_calls(module_operation: ir.Operation) -> None:
 
 
 def quantized_to_math(module_operation: ir.Operation) -> None:
-    """Replaces quantized types, in place, by integers, floats, and arithmetic that converts them."""
+    """Replaces quantized types, in place, by integers, floats, and arithmetic between them."""
     _to_float_ops(module_operation)
     _replace(module_operation, as_arithmetic)
     _to_storage(module_operation)
