@@ -56,15 +56,15 @@ def parse_module(source: str | bytes, what: str) -> ir.Module:
 
 
 def is_vhlo(module: ir.Module) -> bool:
-    """Whether the module is written in VHLO, the versioned form of StableHLO."""
+    """Whether the module is in VHLO, the versioned form of StableHLO."""
     return any(item.name.startswith("vhlo.") for item in operations_in(module.body))
 
 
-def upgrade_vhlo(module: ir.Module, what: str) -> None:
-    """Turns a VHLO module of any version this jaxlib knows into StableHLO, in place.
+def upgrade_vhlo(module: ir.Module | ir.Operation, what: str) -> None:
+    """Upgrades a VHLO module of any version that this jaxlib knows to StableHLO, in place.
 
     Raises:
-        LoadError: It uses something this version of StableHLO does not have.
+        LoadError: It uses something that this version of StableHLO does not have.
     """
     try:
         run_pipeline(module.operation, FROM_VHLO)

@@ -18,9 +18,9 @@ Make: TypeAlias = Callable[[ir.Operation, Sequence[Value]], Value | None]
 _DIALECTS = ("arith.", "tensor.", "shape.")
 
 
-def has_shape_dialects(module: ir.Module) -> bool:
+def has_shape_dialects(module_operation: ir.Operation) -> bool:
     """Whether a module computes sizes outside of StableHLO."""
-    return any(item.name.startswith(_DIALECTS) for item in operations_of(module.operation))
+    return any(item.name.startswith(_DIALECTS) for item in operations_of(module_operation))
 
 
 def shapes_in_stablehlo(module_operation: ir.Operation) -> None:

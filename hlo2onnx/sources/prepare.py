@@ -1,10 +1,9 @@
-"""A source as the stages take it: loaded, with its weights bound, its sizes and layouts set."""
+"""Loads a program with the options of loading: bound weights, fixed sizes, other layouts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 
@@ -15,7 +14,7 @@ from hlo2onnx.sources import Source, load
 from hlo2onnx.sources.bind import Bind, bound, named_without_argument, stored_as, values_to_bind
 from hlo2onnx.sources.partition import plain_function
 from hlo2onnx.sources.prune_branches import without_untaken_branches
-from hlo2onnx.sources.signature import with_channels_second
+from hlo2onnx.sources.signature import PyTree, with_channels_second
 from hlo2onnx.sources.specialize import specialized
 from hlo2onnx.sources.symbolic_arguments import Dynamic
 
@@ -38,8 +37,8 @@ class LoadOptions:
 
 def prepared(
     source: object,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
     parameters: Sequence[str],
     how: LoadOptions,
     options: Options,

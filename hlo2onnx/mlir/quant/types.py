@@ -85,10 +85,10 @@ def with_element(mlir_type: ir.Type, element: str) -> ir.RankedTensorType:
         return ir.RankedTensorType.get(tensor.shape, ir.Type.parse(element), tensor.encoding)
 
 
-def stored_element(element: ir.Type) -> str:
+def stored_element(element: str) -> str:
     """The spelling of an element type; of the storage type if it is quantized."""
-    known = parse_quantization(str(element))
-    return str(element) if known is None else known.storage
+    known = parse_quantization(element)
+    return element if known is None else known.storage
 
 
 def step_of(value: Value) -> float:
