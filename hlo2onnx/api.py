@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack, overload
+from typing import TypeAlias, TypedDict, Unpack, overload
 
 import jax
 import jax.export
@@ -33,6 +33,7 @@ from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.runtime.output_paths import output_folder
 from hlo2onnx.sources.bind import Bind
 from hlo2onnx.sources.prepare import LoadOptions, prepared
+from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.sources.symbolic_arguments import Dynamic
 
 Program: TypeAlias = (
@@ -79,7 +80,7 @@ def _with_checked_keywords(
     defaults = function.__kwdefaults__ or {}
 
     @wraps(function)
-    def call(source: object, /, *args: Any, **keywords: Any) -> OnnxProgram | OnnxPrograms:
+    def call(source: object, /, *args: PyTree, **keywords: PyTree) -> OnnxProgram | OnnxPrograms:
         for item in source.values() if isinstance(source, Mapping) else [source]:
             _check_keywords(item, keywords, defaults)
         return function(source, *args, **keywords)
@@ -101,7 +102,7 @@ def translate(source: Program, /, **options: Unpack[Keywords]) -> OnnxProgram: .
 def translate(
     source: Callable[..., object],
     /,
-    *args: Any,
+    *args: PyTree,
     opset: int | None = ...,
     target: str | Path = ...,
     function: str | None = ...,
@@ -119,7 +120,7 @@ def translate(
     weights_dtype: WeightsDtype | None = ...,
     inputs_as_nchw: str | Iterable[str] = ...,
     outputs_as_nchw: str | Iterable[str] = ...,
-    **kwargs: Any,
+    **kwargs: PyTree,
 ) -> OnnxProgram: ...
 
 
@@ -127,7 +128,7 @@ def translate(
 def translate(
     source: object,
     /,
-    *args: Any,
+    *args: PyTree,
     opset: int | None = Options.opset,
     target: str | Path = Options.target,
     function: str | None = LoadOptions.function,
@@ -145,7 +146,7 @@ def translate(
     weights_dtype: WeightsDtype | None = Options.weights_dtype,
     inputs_as_nchw: str | Iterable[str] = (),
     outputs_as_nchw: str | Iterable[str] = (),
-    **kwargs: Any,
+    **kwargs: PyTree,
 ) -> OnnxProgram | OnnxPrograms:
     """Translates a JAX function or StableHLO program to ONNX.
 
@@ -238,8 +239,8 @@ def translate(
 
 def _translate(
     source: object,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
     how: LoadOptions,
     options: Options,
 ) -> OnnxProgram:
@@ -283,7 +284,7 @@ def _check_keywords(
         raise UsageError(f"translate has no option {name}={missing}{advice}")
 
 
-def _check_names(programs: Mapping[Any, object]) -> None:
+def _check_names(programs: Mapping[object, object]) -> None:
     """Checks that every program has a name that is valid as a file name.
 
     Raises:
