@@ -1,4 +1,4 @@
-"""What a program computes, as XLA has it."""
+"""Runs a program in XLA, as the reference."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known
 
 
 class Reference:
-    """A program in XLA: the arbiter of what it computes.
+    """A program in XLA: the reference for its results.
 
-    One of dynamic shapes is compiled for the shapes that it meets.
+    XLA compiles a program of dynamic shapes for each set of input shapes.
 
     Raises:
         VerificationError: XLA does not compile it.
@@ -49,12 +49,14 @@ class Reference:
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
     ) -> list[np.ndarray | None]:
-        """The outputs of the program in f64; None for those without a believable evaluation."""
+        """The outputs of the program in f64; None for each without a credible evaluation."""
         return self._program(arrays).in_f64(arrays, expected)
 
     def opened(self, arrays: Sequence[np.ndarray], form: Form = "plain") -> OpenReference | None:
-        """The program opened at its decompositions; None where it has none, or XLA does not compile
-        it in this form."""
+        """The program opened at its decompositions.
+
+        None if it has none, or XLA does not compile it in this form.
+        """
         return self._program(arrays).opened(form)
 
     def _program(self, arrays: Sequence[np.ndarray]) -> _Static:
