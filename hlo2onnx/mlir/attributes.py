@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
-
-
-@dataclass(frozen=True)
-class ChannelHandle:
-    """`#stablehlo.channel_handle`."""
-
-    handle: int
-    type: int
-
 
 _DENSE_ARRAYS = (
     ir.DenseBoolArrayAttr,

@@ -13,7 +13,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, UnsupportedOp
 from hlo2onnx.mlir.dense_bytes import raw_content
-from hlo2onnx.mlir.types import STORED_FLOATS, element_type, is_complex, parts_of, shape_of
+from hlo2onnx.mlir.types import element_type, is_complex, numpy_type, shape_of
 from hlo2onnx.mlir.values import dense
 from hlo2onnx.mlir.walk import Value, module_of, operations_of
 
@@ -135,10 +135,7 @@ def _dense(mlir_type: ir.Type, digits: str, name: str) -> ir.Attribute:
     """A dense attribute of a resource's bytes. The first four bytes are the alignment."""
     content = np.frombuffer(bytes.fromhex(digits[_ALIGNMENT_DIGITS:]), np.uint8)
     dims = [dim or 0 for dim in shape_of(mlir_type)]
-    dtype = STORED_FLOATS.get(element_type(mlir_type))
-    if dtype is None:
-        (part,) = parts_of(mlir_type)
-        dtype = part.dtype.numpy()
+    dtype = numpy_type(element_type(mlir_type))
     if content.size != math.prod(dims) * dtype.itemsize:
         raise LoadError(f"the resource {name} does not have the size of {mlir_type}")
     return dense(content.view(dtype).reshape(dims), mlir_type)

@@ -5,33 +5,17 @@ from __future__ import annotations
 import io
 import math
 
-import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.mlir.types import STORED_FLOATS, shape_of
-
-DTYPES: dict[str, np.dtype] = {
-    **STORED_FLOATS,
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
-    "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
-    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
-    "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
-    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
-    "i2": np.dtype(ml_dtypes.int2),
-    "i4": np.dtype(ml_dtypes.int4),
-    "ui2": np.dtype(ml_dtypes.uint2),
-    "ui4": np.dtype(ml_dtypes.uint4),
-}
-"""The numpy types of MLIR's element types, by their spelling."""
+from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS, element_type, numpy_type, shape_of
 
 _PARSED_BYTES = 1 << 10
 
 
 def raw_content(attribute: ir.DenseElementsAttr) -> np.ndarray:
-    """The content of a `DenseElementsAttr` of one of `DTYPES`; of rank 0 for a splat.
+    """The content of a `DenseElementsAttr`; of rank 0 for a splat.
 
     Bytecode holds the elements in one piece after their count of bytes. MLIR shares equal
     attributes, so an attribute made of the right piece is the same one.
@@ -39,10 +23,10 @@ def raw_content(attribute: ir.DenseElementsAttr) -> np.ndarray:
     Raises:
         UnsupportedOp: There is no numpy type for the elements.
     """
-    element = ir.RankedTensorType(attribute.type).element_type
-    dtype = DTYPES.get(str(element))
-    if dtype is None:
+    element = element_type(attribute.type)
+    if element not in ELEMENT_TYPES and element not in STORED_FLOATS:
         raise UnsupportedOp(f"constants of the element type {element} cannot be read")
+    dtype = numpy_type(element)
     shape = [dim or 0 for dim in shape_of(attribute.type)]
     if 0 in shape:
         return np.zeros(shape, dtype)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.values import defining_operation
+from hlo2onnx.mlir.values import defining_operation, made
 from hlo2onnx.mlir.walk import Value, operations_of
 
 Make: TypeAlias = Callable[[ir.Operation, Sequence[Value]], Value | None]
@@ -25,24 +25,24 @@ def has_shape_dialects(module_operation: ir.Operation) -> bool:
 
 def shapes_in_stablehlo(module_operation: ir.Operation) -> None:
     """Rewrites the known ops of these dialects in place. Other ops and their operands stay."""
-    made: dict[Value, Value] = {}
+    results: dict[Value, Value] = {}
     replaced: list[ir.Operation] = []
     for operation in operations_of(module_operation):
         make = _MAKERS.get(operation.name)
-        operands = [made.get(operand, operand) for operand in operation.operands]
+        operands = [results.get(operand, operand) for operand in operation.operands]
         if make is None or not all(isinstance(x.type, ir.RankedTensorType) for x in operands):
             continue
         with operation.context, operation.location, ir.InsertionPoint(operation):
             value = make(operation, operands)
         if value is not None:
-            made[operation.results[0]] = value
+            results[operation.results[0]] = value
             replaced.append(operation)
     for operation in reversed(replaced):
         (old,) = operation.results
         readers = {use.owner.operation.name for use in old.uses}
         # Other readers, such as a return, need the old type.
-        if old.type == made[old].type or all(name.startswith("stablehlo.") for name in readers):
-            old.replace_all_uses_with(made[old])
+        if old.type == results[old].type or all(name.startswith("stablehlo.") for name in readers):
+            old.replace_all_uses_with(results[old])
             operation.erase()
 
 
@@ -56,17 +56,13 @@ def _element_type(x: Value) -> ir.Type:
     return ir.RankedTensorType(x.type).element_type
 
 
-def _op(name: str, result: ir.Type, operands: Sequence[Value], **attributes: ir.Attribute) -> Value:
-    return ir.Operation.create(f"stablehlo.{name}", [result], list(operands), attributes).result
-
-
 def _constant(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
     value = operation.attributes["value"]
     if not isinstance(value, ir.IntegerAttr) or value.type == ir.IntegerType.get_signless(1):
         return None
     mlir_type = _tensor(value.type)
     number = ir.IntegerAttr.get(mlir_type.element_type, value.value)
-    return _op("constant", mlir_type, (), value=ir.DenseElementsAttr.get_splat(mlir_type, number))
+    return made("constant", mlir_type, value=ir.DenseElementsAttr.get_splat(mlir_type, number))
 
 
 def _cast(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
@@ -79,14 +75,14 @@ def _cast(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
     one_bit = ir.IntegerType.get_signless(1)
     if one_bit in (_element_type(x), target.element_type):
         return None  # true is -1 here, and the lowest bit counts
-    return _op("convert", target, [x])
+    return made("convert", target, x)
 
 
 def _elementwise(name: str) -> Make:
     def make(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
         if _element_type(operands[0]) == ir.IntegerType.get_signless(1):
             return None  # arith has numbers of one bit, StableHLO booleans
-        return _op(name, operands[0].type, operands)
+        return made(name, operands[0].type, *operands)
 
     return make
 
@@ -100,15 +96,15 @@ def _dim(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
 def _size(x: Value, axis: int) -> Value:
     small = _tensor(ir.IntegerType.get_signless(32))
     place = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)
-    size = _op("get_dimension_size", small, [x], dimension=place)
-    return _op("convert", _tensor(ir.IndexType.get()), [size])
+    size = made("get_dimension_size", small, x, dimension=place)
+    return made("convert", _tensor(ir.IndexType.get()), size)
 
 
 def _vector(scalars: Sequence[Value]) -> Value:
     element = _element_type(scalars[0])
-    rows = [_op("reshape", _tensor(element, [1]), [scalar]) for scalar in scalars]
+    rows = [made("reshape", _tensor(element, [1]), scalar) for scalar in scalars]
     axis = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
-    return _op("concatenate", _tensor(element, [len(rows)]), rows, dimension=axis)
+    return made("concatenate", _tensor(element, [len(rows)]), *rows, dimension=axis)
 
 
 def _from_elements(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
@@ -134,8 +130,8 @@ def _element(x: Value, place: int) -> Value:
     element = _element_type(x)
     bounds = zip(("start_indices", "limit_indices", "strides"), (place, place + 1, 1), strict=True)
     attributes = {name: ir.DenseI64ArrayAttr.get([number]) for name, number in bounds}
-    row = _op("slice", _tensor(element, [1]), [x], **attributes)
-    return _op("reshape", _tensor(element), [row])
+    row = made("slice", _tensor(element, [1]), x, **attributes)
+    return made("reshape", _tensor(element), row)
 
 
 def _num_elements(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
@@ -145,7 +141,7 @@ def _num_elements(operation: ir.Operation, operands: Sequence[Value]) -> Value |
         return None
     product = _element(shape, 0)
     for place in range(1, dims[0]):
-        product = _op("multiply", product.type, [product, _element(shape, place)])
+        product = made("multiply", product.type, product, _element(shape, place))
     return product
 
 
@@ -155,11 +151,11 @@ def _broadcast(operation: ir.Operation, operands: Sequence[Value]) -> Value | No
         return None
     x, y = operands
     number = ir.IntegerAttr.get(_element_type(x), 1)
-    one = _op("constant", x.type, (), value=ir.DenseElementsAttr.get_splat(x.type, number))
+    one = made("constant", x.type, value=ir.DenseElementsAttr.get_splat(x.type, number))
     flags = _tensor(ir.IntegerType.get_signless(1), ir.RankedTensorType(x.type).shape)
     direction = ir.Attribute.parse("#stablehlo<comparison_direction EQ>")
-    is_one = _op("compare", flags, [x, one], comparison_direction=direction)
-    return _op("select", x.type, [is_one, y, x])
+    is_one = made("compare", flags, x, one, comparison_direction=direction)
+    return made("select", x.type, is_one, y, x)
 
 
 def _number(value: Value) -> int | None:

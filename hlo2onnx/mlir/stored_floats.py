@@ -16,7 +16,7 @@ from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.quant.to_integers import KEEPS_STORED, update_signature
 from hlo2onnx.mlir.quant.types import with_element
 from hlo2onnx.mlir.types import STORED_FLOATS, element_type, is_tensor
-from hlo2onnx.mlir.values import constant_operation, dense
+from hlo2onnx.mlir.values import constant_operation, dense, made, made_call, replace_uses_but
 from hlo2onnx.mlir.walk import Value, operations_of, values_of
 
 DECODE = "hlo2onnx.decode_float"
@@ -101,8 +101,7 @@ def _wrap(operation: ir.Operation, elements: Collection[str]) -> Sequence[ir.Ope
             stored_type = result.type
             result.set_type(with_element(stored_type, "f32"))
             with ir.InsertionPoint.after(operation), operation.location:
-                encoded = _conversion(ENCODE, element, result, stored_type)
-            result.replace_all_uses_except(encoded.results[0], encoded)
+                replace_uses_but(result, _conversion(ENCODE, element, result, stored_type))
     return inner
 
 
@@ -113,7 +112,7 @@ def _encode_operand(convert: ir.Operation, elements: Collection[str]) -> None:
     assert element is not None
     with ir.InsertionPoint(convert), convert.location:
         encoded = _conversion(ENCODE, element, convert.operands[0], result.type)
-    result.replace_all_uses_with(encoded.results[0])
+    result.replace_all_uses_with(encoded)
     convert.erase()
 
 
@@ -144,17 +143,11 @@ def _arguments(operation: ir.Operation) -> list[Value]:
 
 def _call(target: str, element: str, value: Value, result: str, before: ir.Operation) -> Value:
     with ir.InsertionPoint(before), before.location:
-        call = _conversion(target, element, value, with_element(value.type, result))
-        return call.result
+        return _conversion(target, element, value, with_element(value.type, result))
 
 
-def _conversion(target: str, element: str, value: Value, result_type: ir.Type) -> ir.Operation:
-    attributes: dict[str, ir.Attribute] = {
-        "call_target_name": ir.StringAttr.get(target),
-        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
-        "backend_config": ir.DictAttr.get({"element": ir.StringAttr.get(element)}),
-    }
-    return ir.Operation.create("stablehlo.custom_call", [result_type], [value], attributes)
+def _conversion(target: str, element: str, value: Value, result_type: ir.Type) -> Value:
+    return made_call(target, result_type, value, element=ir.StringAttr.get(element))
 
 
 def _bitcast_by_width(operation: ir.Operation, elements: Collection[str]) -> None:
@@ -162,18 +155,12 @@ def _bitcast_by_width(operation: ir.Operation, elements: Collection[str]) -> Non
     operand, result = operation.operands[0], operation.results[0]
     if _stored(operand, elements) == "f4E2M1FN":
         with ir.InsertionPoint(operation), operation.location:
-            bits = _convert(operand, with_element(operand.type, "ui4"))
-            operation.operands[0] = bits.results[0]
+            operation.operands[0] = made("convert", with_element(operand.type, "ui4"), operand)
     if _stored(result, elements) == "f4E2M1FN":
         stored_type = result.type
         result.set_type(with_element(stored_type, "ui4"))
         with ir.InsertionPoint.after(operation), operation.location:
-            stored = _convert(result, stored_type)
-        result.replace_all_uses_except(stored.results[0], stored)
-
-
-def _convert(value: Value, result_type: ir.Type) -> ir.Operation:
-    return ir.Operation.create("stablehlo.convert", [result_type], [value])
+            replace_uses_but(result, made("convert", stored_type, result))
 
 
 # -- constants ----------------------------------------------------------------------------------

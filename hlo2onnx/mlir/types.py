@@ -16,20 +16,10 @@ from hlo2onnx.errors import UnsupportedOp, VerificationError
 Dim = int | None
 """A static extent, or None for `?` in the MLIR type."""
 
-_INTEGERS = {
-    "i1": oir.DataType.BOOL,
-    "i2": oir.DataType.INT2,
-    "i4": oir.DataType.INT4,
-    "i8": oir.DataType.INT8,
-    "i16": oir.DataType.INT16,
-    "i32": oir.DataType.INT32,
-    "i64": oir.DataType.INT64,
-    "ui2": oir.DataType.UINT2,
-    "ui4": oir.DataType.UINT4,
-    "ui8": oir.DataType.UINT8,
-    "ui16": oir.DataType.UINT16,
-    "ui32": oir.DataType.UINT32,
-    "ui64": oir.DataType.UINT64,
+_INTEGERS = {"i1": oir.DataType.BOOL} | {
+    f"{sign}i{bits}": oir.DataType[f"{sign.upper()}INT{bits}"]
+    for sign in ("", "u")
+    for bits in (2, 4, 8, 16, 32, 64)
 }
 _FLOATS = {
     "f16": oir.DataType.FLOAT16,

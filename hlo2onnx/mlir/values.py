@@ -41,6 +41,30 @@ def dense(array: np.ndarray, mlir_type: ir.Type) -> ir.Attribute:
         )
 
 
+def made(name: str, mlir_type: ir.Type, *operands: Value, **attributes: ir.Attribute) -> Value:
+    """The result of a new op of StableHLO at the insertion point."""
+    return ir.Operation.create(f"stablehlo.{name}", [mlir_type], operands, attributes).result
+
+
+def made_call(target: str, mlir_type: ir.Type, x: Value, **config: ir.Attribute) -> Value:
+    """The result of a new custom call with a backend_config, at the insertion point."""
+    return made(
+        "custom_call",
+        mlir_type,
+        x,
+        call_target_name=ir.StringAttr.get(target),
+        api_version=ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
+        backend_config=ir.DictAttr.get(config),
+    )
+
+
+def replace_uses_but(value: Value, reader: Value) -> None:
+    """Replaces a value by another one, except in the operation that makes the other from it."""
+    maker = defining_operation(reader)
+    assert maker is not None
+    value.replace_all_uses_except(reader, maker)
+
+
 def leading_to(block: ir.Block, values: Collection[Value]) -> list[ir.Operation]:
     """The operations of a block that some of its values depend on, in order."""
     read, found = set(values), []

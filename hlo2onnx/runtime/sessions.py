@@ -162,10 +162,7 @@ _NATIVE = frozenset(
 )
 
 
-_NATIVE_PORTS = frozenset(
-    {"tensor(float)", "tensor(double)", "tensor(float16)", "tensor(bool)"}
-    | {f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)}
-)
+_NATIVE_PORTS = frozenset(f"tensor({name.lower()})" for name in _NATIVE)
 
 
 def from_ort(value: ort.OrtValue) -> np.ndarray:

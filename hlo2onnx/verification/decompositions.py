@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -163,14 +163,6 @@ def _moments(a: Array, w: Array) -> Array:
     return (abs(first) / size + abs(second) / size**2).max(initial=0)
 
 
-def _eigh_errors(a: Array, given: Arrays, _: Sequence[str]) -> tuple[Array, Array]:
-    return eigh_error(a, given["v"], given["w"])
-
-
-def _svd_errors(a: Array, given: Arrays, _: Sequence[str]) -> tuple[Array, Array]:
-    return svd_error(a, given["s"], given["u"], given["vh"])
-
-
 def _eig_errors(a: Array, given: Arrays, free: Sequence[str]) -> tuple[Array, Array]:
     w = _eigenvalues(given)
     residual = _moments(a, w)
@@ -187,7 +179,12 @@ def _schur_errors(a: Array, given: Arrays, _: Sequence[str]) -> tuple[Array, Arr
     return residual + _moments(a, _eigenvalues(given)), defects
 
 
-_ERRORS = {"eigh": _eigh_errors, "svd": _svd_errors, "eig": _eig_errors, "schur": _schur_errors}
+_ERRORS: Mapping[Kind, Callable[[Array, Arrays, Sequence[str]], tuple[Array, Array]]] = {
+    "eigh": lambda a, given, _: eigh_error(a, given["v"], given["w"]),
+    "svd": lambda a, given, _: svd_error(a, given["s"], given["u"], given["vh"]),
+    "eig": _eig_errors,
+    "schur": _schur_errors,
+}
 
 
 # -- completion ---------------------------------------------------------------------------------

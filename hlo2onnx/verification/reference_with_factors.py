@@ -140,7 +140,7 @@ def _decomposition(operation: ir.Operation) -> Decomposition | None:
 
 def _array_type(mlir_type: ir.Type) -> jax.ShapeDtypeStruct:
     shape = tuple(dim or 0 for dim in shape_of(mlir_type))
-    return jax.ShapeDtypeStruct(shape, numpy_type(element_type(mlir_type)))  # type: ignore[no-untyped-call]
+    return jax.ShapeDtypeStruct(shape, numpy_type(element_type(mlir_type)))
 
 
 def _chosen(decomposition: Decomposition, operation: ir.Operation, form: Form) -> str:

@@ -16,7 +16,7 @@ from hlo2onnx.mlir.passes import QUANTIZED_OPS, run_pipeline
 from hlo2onnx.mlir.quant.accumulators import merge_accumulators
 from hlo2onnx.mlir.quant.types import Quantization, quantization_of, with_element
 from hlo2onnx.mlir.quant.uniform_quantize import as_arithmetic
-from hlo2onnx.mlir.values import dense, integers_of
+from hlo2onnx.mlir.values import dense, integers_of, made, made_call, replace_uses_but
 from hlo2onnx.mlir.walk import Value, is_used, operations_of, values_of
 
 QUANTIZE = "stablehlo.uniform_quantize"
@@ -83,13 +83,12 @@ def _wrap(operation: ir.Operation) -> None:
             stored_type = result.type
             result.set_type(_expressed_type(stored_type))
             with ir.InsertionPoint.after(operation), operation.location:
-                stored = ir.Operation.create(QUANTIZE, [stored_type], [result])
-            result.replace_all_uses_except(stored.results[0], stored)
+                replace_uses_but(result, made("uniform_quantize", stored_type, result))
 
 
 def _dequantized(before: ir.Operation, value: Value) -> Value:
     with ir.InsertionPoint(before), before.location:
-        return ir.Operation.create(DEQUANTIZE, [_expressed_type(value.type)], [value]).result
+        return made("uniform_dequantize", _expressed_type(value.type), value)
 
 
 def _expressed_type(mlir_type: ir.Type) -> ir.Type:
@@ -121,7 +120,7 @@ def _replace(
 
 
 def _as_call(operation: ir.Operation, known: Quantization, stores: bool) -> Value:
-    i32, i64 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
+    i64 = ir.IntegerType.get_signless(64)
     configuration: dict[str, ir.Attribute] = {
         "scales": ir.DenseF64ArrayAttr.get(known.scales),
         "zero_points": ir.DenseI64ArrayAttr.get(known.zero_points),
@@ -130,17 +129,8 @@ def _as_call(operation: ir.Operation, known: Quantization, stores: bool) -> Valu
     }
     if known.axis is not None:
         configuration["axis"] = ir.IntegerAttr.get(i64, known.axis)
-    call = ir.Operation.create(
-        "stablehlo.custom_call",
-        [operation.results[0].type],
-        [operation.operands[0]],
-        {
-            "call_target_name": ir.StringAttr.get(QUANTIZE if stores else DEQUANTIZE),
-            "api_version": ir.IntegerAttr.get(i32, 4),
-            "backend_config": ir.DictAttr.get(configuration),
-        },
-    )
-    return call.result
+    target, result_type = QUANTIZE if stores else DEQUANTIZE, operation.results[0].type
+    return made_call(target, result_type, operation.operands[0], **configuration)
 
 
 def _to_storage(module_operation: ir.Operation) -> None:

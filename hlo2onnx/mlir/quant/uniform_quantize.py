@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.quant.types import Quantization, with_element
+from hlo2onnx.mlir.values import made
 from hlo2onnx.mlir.walk import Value
 
 
@@ -19,21 +20,17 @@ def as_arithmetic(operation: ir.Operation, known: Quantization, stores: bool) ->
     x = operation.operands[0]
     if stores:
         scale = _parameter(x.type, known, known.scales)
-        y = _op("divide", x.type, x, scale)
-        y = _op("add", x.type, y, _parameter(x.type, known, known.zero_points))
+        y = made("divide", x.type, x, scale)
+        y = made("add", x.type, y, _parameter(x.type, known, known.zero_points))
         low, high = (_splat(x.type, bound) for bound in (known.low, known.high))
-        y = _op("round_nearest_even", x.type, _op("clamp", x.type, low, y, high))
-        return _op("convert", with_element(x.type, known.storage), y)
+        y = made("round_nearest_even", x.type, made("clamp", x.type, low, y, high))
+        return made("convert", with_element(x.type, known.storage), y)
     wide, result = with_element(x.type, "i32"), operation.results[0].type
     # The operand keeps its quantized type until all conversions are replaced.
-    y = _op("convert", wide, _op("bitcast_convert", with_element(x.type, known.storage), x))
-    y = _op("subtract", wide, y, _parameter(wide, known, known.zero_points))
-    y = _op("convert", result, y)
-    return _op("multiply", result, y, _parameter(result, known, known.scales))
-
-
-def _op(name: str, mlir_type: ir.Type, *operands: Value) -> Value:
-    return ir.Operation.create(f"stablehlo.{name}", [mlir_type], list(operands)).result
+    y = made("convert", wide, made("bitcast_convert", with_element(x.type, known.storage), x))
+    y = made("subtract", wide, y, _parameter(wide, known, known.zero_points))
+    y = made("convert", result, y)
+    return made("multiply", result, y, _parameter(result, known, known.scales))
 
 
 def _splat(like: ir.Type, number: float) -> Value:
@@ -50,15 +47,6 @@ def _parameter(like: ir.Type, known: Quantization | None, numbers: Sequence[floa
     shape = [] if axis is None else [len(numbers)]
     given = ir.RankedTensorType.get(shape, element)
     body = literals[0] if axis is None else f"[{', '.join(literals)}]"
-    constant = ir.Operation.create(
-        "stablehlo.constant",
-        [given],
-        attributes={"value": ir.Attribute.parse(f"dense<{body}> : {given}")},
-    )
+    constant = made("constant", given, value=ir.Attribute.parse(f"dense<{body}> : {given}"))
     dims = ir.DenseI64ArrayAttr.get([] if axis is None else [axis])
-    return ir.Operation.create(
-        "stablehlo.broadcast_in_dim",
-        [like],
-        [constant.result],
-        {"broadcast_dimensions": dims},
-    ).result
+    return made("broadcast_in_dim", like, constant, broadcast_dimensions=dims)
