@@ -75,12 +75,11 @@ class Keywords(TypedDict, total=False):
 def _with_checked_keywords(
     function: Callable[..., OnnxProgram | OnnxPrograms],
 ) -> Callable[..., OnnxProgram | OnnxPrograms]:
-    """`translate`, which first checks the keywords that it is given."""
-
+    """Makes `translate` check the names of its keywords first."""
     defaults = function.__kwdefaults__ or {}
 
     @wraps(function)
-    def call(source: object, /, *args: PyTree, **keywords: PyTree) -> OnnxProgram | OnnxPrograms:
+    def call(source: object, /, *args: PyTree, **keywords: object) -> OnnxProgram | OnnxPrograms:
         for item in source.values() if isinstance(source, Mapping) else [source]:
             _check_keywords(item, keywords, defaults)
         return function(source, *args, **keywords)

@@ -21,15 +21,14 @@ def assertions(module_operation: ir.Operation) -> list[str]:
 
     Assertions that the dimensions of inputs fit their names are left out.
     """
-    messages = []
+    found = []
     for operation in operations_of(module_operation):
         is_call = operation.name == "stablehlo.custom_call"
         if not is_call or "error_message" not in operation.attributes:
             continue
-        if text_of(operation, "call_target_name") == ASSERTION:
-            messages.append(text_of(operation, "error_message"))
-    found = []
-    for text in messages:
+        if text_of(operation, "call_target_name") != ASSERTION:
+            continue
+        text = text_of(operation, "error_message")
         constraint = _CONSTRAINT.search(text)
         if constraint is not None:
             found.append(constraint[1])

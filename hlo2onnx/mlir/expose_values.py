@@ -141,8 +141,7 @@ class Opener(Generic[Tag]):
         closed = [
             (operation, tag)
             for operation in operations_of(self._module)
-            if (tag := self._tag_of(operation)) is not None
-            and not any(operation == opened for opened in self._opened)
+            if (tag := self._tag_of(operation)) is not None and operation not in self._opened
         ]
         for operation, tag in closed:
             with ir.InsertionPoint(operation):

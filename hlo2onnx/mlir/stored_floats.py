@@ -119,8 +119,7 @@ def _encode_operand(convert: ir.Operation, elements: Collection[str]) -> None:
 def _in_f32(operation: ir.Operation, elements: Collection[str]) -> list[ir.Operation]:
     """Changes the values in an op's regions to f32. Returns the ops there."""
     inner = [item for item in operations_of(operation) if item != operation]
-    own: set[Value] = {result for item in inner for result in item.results}
-    own |= {argument for item in (operation, *inner) for argument in _arguments(item)}
+    own = set(values_of(operation)) - set(operation.results)
     for item in inner:
         for index, operand in enumerate(item.operands):
             element = _stored(operand, elements)
@@ -134,11 +133,6 @@ def _in_f32(operation: ir.Operation, elements: Collection[str]) -> list[ir.Opera
                 constant.attributes["value"] = dense(numbers.astype(np.float32), wide)
             value.set_type(wide)
     return inner
-
-
-def _arguments(operation: ir.Operation) -> list[Value]:
-    blocks = (block for region in operation.regions for block in region.blocks)
-    return [argument for block in blocks for argument in block.arguments]
 
 
 def _call(target: str, element: str, value: Value, result: str, before: ir.Operation) -> Value:
