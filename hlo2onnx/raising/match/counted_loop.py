@@ -174,7 +174,7 @@ def release(body: oir.Graph) -> None:
 
 def separate(b: Rewriter, old: oir.Value, new: oir.Value) -> oir.Value:
     """`new`, or a copy of it where `old` is an output of the model, which must have its own."""
-    return b.Identity(new) if old.is_graph_output() else new  # type: ignore[no-any-return]
+    return b.Identity(new) if old.is_graph_output() else new
 
 
 def replace_value(old: oir.Value, new: oir.Value) -> None:

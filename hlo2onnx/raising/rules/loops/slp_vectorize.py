@@ -227,7 +227,7 @@ class _Packed:
         if isinstance(plan, Numbers):
             return self._constant(np.array(plan.lanes, self._rows.dtype))
         x = self._new[plan.source]
-        return x if plan.is_whole else b.Gather(x, b.i64(plan.places), axis=0)  # type: ignore[no-any-return]
+        return x if plan.is_whole else b.Gather(x, b.i64(plan.places), axis=0)
 
     def _constant(self, rows: np.ndarray) -> oir.Value:
         """A constant of these rows in full: broadcasting a column takes longer."""
