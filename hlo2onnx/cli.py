@@ -66,7 +66,7 @@ def _explained(error: Exception) -> int:
     kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
     return _failure(
         f"internal error: {kind}{error}\n"
-        "  This is a bug in hlo2onnx. Please report it with what the same command prints under"
+        "  This is a bug in hlo2onnx. Please report it with the output of the same command with"
         " --debug.",
         FAILED,
     )

@@ -73,7 +73,7 @@ LIMITATIONS: Mapping[str, Limitation] = {
         _HOST,
         ALWAYS,
         "it exchanges data with the host or another device while the program runs",
-        "make what is received an argument of the function, and what is sent a result",
+        "make the received data an argument of the function, and the sent data a result",
     ),
     "io_callback": Limitation(
         tuple(f"stablehlo.custom_call @{target}" for target in CALLBACK_TARGETS),

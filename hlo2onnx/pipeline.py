@@ -100,7 +100,7 @@ def _raised(
         for call in drop_effects(module):
             if call == ASSERTION:
                 continue
-            report.note(f"calls of @{call} are left out: nothing reads what they return")
+            report.note(f"calls of @{call} are left out: nothing reads their results")
     dump.module("normalize", module)
     with _timed(report, "lower"), _depth_limited():
         model = lower(module, source.function, source.signature, options, target, report)

@@ -225,9 +225,8 @@ class OnnxProgram:
         Returns:
             One comparison per output and run. It prints as a table. It is falsy if an output
             differs or cannot be judged, and then has the notes of the report as well. Vectors of
-            decompositions are judged by what is unique: they may have other signs than XLA's, and
-            so may outputs that depend on them. An output cannot be judged if it depends on a
-            choice that is not known.
+            decompositions, and outputs that depend on them, may have other signs than XLA's. An
+            output cannot be judged if it depends on an unknown choice.
 
         Raises:
             SignatureError: The arguments do not fit.

@@ -145,7 +145,7 @@ def _conversion(target: str, element: str, value: Value, result_type: ir.Type) -
 
 
 def _bitcast_by_width(operation: ir.Operation, elements: Collection[str]) -> None:
-    """Makes a bitcast of a 4-bit type one of ui4. The ui8 that stores it has 4 bits more."""
+    """Replaces a 4-bit float by ui4 in a bitcast. The ui8 that stores it has 4 bits more."""
     operand, result = operation.operands[0], operation.results[0]
     if _stored(operand, elements) == "f4E2M1FN":
         with ir.InsertionPoint(operation), operation.location:

@@ -117,7 +117,7 @@ def _ports(signature: Signature, values: Mapping[str | int, PyTree]) -> dict[int
     for key, value in values.items():
         index = names.index(key) if key in names else key
         if not isinstance(index, int) or not 0 <= index < len(names):
-            raise UsageError(f"bind= speaks of the input {key!r}; there are {', '.join(names)}")
+            raise UsageError(f"bind= names the input {key!r}; there are {', '.join(names)}")
         chosen[index] = _array(value, signature.inputs[index], None)
     return chosen
 
@@ -199,7 +199,7 @@ def _argument(
             return found
     if not jax.tree.leaves(value) and len(empty) == 1:  # lowered programs name leaves only
         return empty[0]
-    raise UsageError(f"bind= speaks of the argument {key!r}, which the program does not have")
+    raise UsageError(f"bind= names the argument {key!r}, which the program does not have")
 
 
 def _without_leaves(trees: Trees) -> list[Place]:

@@ -103,6 +103,6 @@ def _by_argument(
     for key, spec in dynamic.items():
         place = places.get(str(key), key)
         if place not in kwargs and not (isinstance(place, int) and 0 <= place < len(args)):
-            raise UsageError(f"dynamic= speaks of the argument {key!r}, which is not given")
+            raise UsageError(f"dynamic= names the argument {key!r}, which is not given")
         specs[place] = spec
     return specs

@@ -29,7 +29,7 @@ from hlo2onnx.verification.reference_with_factors import OpenReference, Results,
 
 Arrays = Sequence[np.ndarray]
 
-_REMARK = "with the model's choice of what is not unique"
+_REMARK = "with the model's choice of results that are not unique"
 _TIMES_SPREAD = 4
 """Limit of a difference that may come from a choice, relative to that of other choices."""
 

@@ -1,4 +1,4 @@
-"""XLA on the CPU, the arbiter of what a program computes."""
+"""Runs programs in XLA on the CPU."""
 
 from __future__ import annotations
 
