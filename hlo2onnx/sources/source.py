@@ -82,7 +82,9 @@ def find_function(module_operation: ir.Operation, wanted: str | None, what: str)
     if blocks == 0:
         raise LoadError(f"{what} only declares @{name}; its body is missing")
     if blocks > 1:
-        raise LoadError(f"@{name} of {what} has branches between blocks, which StableHLO does not have")
+        raise LoadError(
+            f"@{name} of {what} has branches between blocks, which StableHLO does not have"
+        )
     return functions[name]
 
 
