@@ -7,6 +7,7 @@ import inspect
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TypeAlias, TypedDict, Unpack, overload
@@ -18,8 +19,10 @@ from jaxlib.mlir import ir
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
 from hlo2onnx.options import (
+    Bind,
     CallbackPolicy,
     DenormalPolicy,
+    Dynamic,
     FunctionPolicy,
     HalfPolicy,
     NanPolicy,
@@ -31,10 +34,8 @@ from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.runtime.output_paths import output_folder
-from hlo2onnx.sources.bind import Bind
-from hlo2onnx.sources.prepare import LoadOptions, prepared
+from hlo2onnx.sources.prepare import prepared
 from hlo2onnx.sources.signature import PyTree
-from hlo2onnx.sources.symbolic_arguments import Dynamic
 
 Program: TypeAlias = (
     str
@@ -130,7 +131,7 @@ def translate(
     *args: PyTree,
     opset: int | None = Options.opset,
     target: str | Path = Options.target,
-    function: str | None = LoadOptions.function,
+    function: str | None = Options.function,
     nan: NanPolicy = Options.nan,
     half: HalfPolicy = Options.half,
     functions: FunctionPolicy = Options.functions,
@@ -139,9 +140,9 @@ def translate(
     dump: str | Path | None = Options.dump,
     custom_calls: Mapping[str, Translation] | None = None,
     denormals: DenormalPolicy = Options.denormals,
-    dynamic: Dynamic | None = LoadOptions.dynamic,
-    specialize: Mapping[str, int] | None = LoadOptions.specialize,
-    bind: Bind = LoadOptions.bind,
+    dynamic: Dynamic | None = Options.dynamic,
+    specialize: Mapping[str, int] | None = Options.specialize,
+    bind: Bind = Options.bind,
     weights_dtype: WeightsDtype | None = Options.weights_dtype,
     inputs_as_nchw: str | Iterable[str] = (),
     outputs_as_nchw: str | Iterable[str] = (),
@@ -208,6 +209,7 @@ def translate(
     options = Options(
         opset=opset,
         target=str(target) if isinstance(target, Path) else target,
+        function=function,
         nan=nan,
         half=half,
         without=frozenset(names("without", without)),
@@ -217,39 +219,34 @@ def translate(
         callbacks=callbacks,
         custom_calls={} if custom_calls is None else custom_calls,
         denormals=denormals,
-    ).with_environment()
-    how = LoadOptions(
-        function=function,
         dynamic=dynamic,
         specialize=specialize,
         bind=bind,
         inputs_as_nchw=names("inputs_as_nchw", inputs_as_nchw),
         outputs_as_nchw=names("outputs_as_nchw", outputs_as_nchw),
-    )
+    ).with_environment()
     if not isinstance(source, Mapping):
-        return _translate(source, args, kwargs, how, options)
+        return _translate(source, args, kwargs, options)
     if args or kwargs:
         raise UsageError("example arguments go with one function, not with several programs")
     _check_names(source)
-    return OnnxPrograms(
-        {name: _translate(item, (), {}, how, options) for name, item in source.items()}
-    )
+    return OnnxPrograms({name: _translate(item, (), {}, options) for name, item in source.items()})
 
 
 def _translate(
     source: object,
     args: Sequence[PyTree],
     kwargs: Mapping[str, PyTree],
-    how: LoadOptions,
     options: Options,
 ) -> OnnxProgram:
     """Translates one program."""
     start = time.perf_counter()
-    loaded = prepared(source, args, kwargs, list(_parameters(source)), how, options)
+    loaded = prepared(source, args, kwargs, list(_parameters(source)), options)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}
     libraries = libraries_of(model, options.custom_calls)
+    options = replace(options, bind=())  # the program has the arrays already
     return OnnxProgram(model, loaded, report, libraries, options)
 
 

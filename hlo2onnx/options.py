@@ -27,6 +27,12 @@ CallbackPolicy = Literal["drop-checks", "unreachable", "refuse"]
 DenormalPolicy = Literal["keep", "flush"]
 WeightsDtype = Literal["bfloat16", "float16"]
 
+Dynamic = str | Mapping[str | int, str]
+"""Dimensions of the arguments: one text for all, or texts by name or position."""
+
+Bind = str | int | Iterable[str | int] | Mapping[str | int, object]
+"""Arguments to bind, by name or position. Without values, these are the example arguments."""
+
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "nan": get_args(NanPolicy),
     "half": get_args(HalfPolicy),
@@ -46,6 +52,7 @@ class Options:
         opset: ONNX opset of the model. None: 23, or 26 if the program needs BitCast.
         target: Name of the runtime whose kernels the model must fit (`hlo2onnx.targets`), or
             path of its table.
+        function: Public function of the module to translate. None: `main`, or the only one.
         nan: NaN semantics of max, min, pooling and arg-reductions. "default": XLA's where that is
             cheap (reductions and arg-reductions), the runtime's own in pooling. "xla": XLA's
             everywhere. "runtime": no guards.
@@ -65,10 +72,13 @@ class Options:
             that `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
         denormals: Denormal floats in calls of the program. "keep": ONNX Runtime computes with
             them. "flush": it treats them as zeros, as XLA does on the CPU. The model is the same.
+        dynamic, specialize, bind, inputs_as_nchw, outputs_as_nchw: Options of the loading. See
+            `hlo2onnx.translate`.
     """
 
     opset: int | None = None
     target: str = "ort-cpu"
+    function: str | None = None
     nan: NanPolicy = "default"
     half: HalfPolicy = "xla"
     without: frozenset[str] = frozenset()
@@ -78,12 +88,19 @@ class Options:
     callbacks: CallbackPolicy = "drop-checks"
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
     denormals: DenormalPolicy = "keep"
+    dynamic: Dynamic | None = None
+    specialize: Mapping[str, int] | None = None
+    bind: Bind = ()
+    inputs_as_nchw: tuple[str, ...] = ()
+    outputs_as_nchw: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.opset is not None and type(self.opset) is not int:
             raise UsageError(f"opset={self.opset!r} is not a whole number, such as {DEFAULT_OPSET}")
         if not isinstance(self.target, str):
             raise UsageError(f"target={self.target!r} is not a text")
+        if not isinstance(self.function, str | None):
+            raise UsageError(f"function={self.function!r} is not a text")
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in (getattr(Options, name), *choices):

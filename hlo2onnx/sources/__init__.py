@@ -11,12 +11,12 @@ import jax.export
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.exported import from_exported
 from hlo2onnx.sources.files import from_bytes, from_module, from_path, from_string
 from hlo2onnx.sources.jax_lowered import from_function, from_lowered, unwrapped
 from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.sources.source import Source
-from hlo2onnx.sources.symbolic_arguments import Dynamic
 
 __all__ = ["Source", "load"]
 

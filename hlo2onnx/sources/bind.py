@@ -13,6 +13,7 @@ from jax.tree_util import KeyPath
 
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
+from hlo2onnx.options import Bind
 from hlo2onnx.sources.input_arrays import input_array
 from hlo2onnx.sources.signature import (
     Bound,
@@ -25,9 +26,6 @@ from hlo2onnx.sources.signature import (
     key_paths,
 )
 from hlo2onnx.sources.source import Source
-
-Bind = str | int | Iterable[str | int] | Mapping[str | int, PyTree]
-"""Arguments to bind, by name or position. Without values, these are the example arguments."""
 
 Place: TypeAlias = tuple[int, int | str]
 """The place of an argument in `(args, kwargs)`."""

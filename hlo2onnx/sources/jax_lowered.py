@@ -13,6 +13,7 @@ import jax
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.attributes import text_of
+from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.partition import (
     combined,
     is_filtered,
@@ -22,7 +23,7 @@ from hlo2onnx.sources.partition import (
 )
 from hlo2onnx.sources.signature import NO_STATICS, PyTree, Statics, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
-from hlo2onnx.sources.symbolic_arguments import Dynamic, symbolic_arguments
+from hlo2onnx.sources.symbolic_arguments import symbolic_arguments
 
 
 def from_lowered(lowered: jax.stages.Lowered, statics: Statics = NO_STATICS) -> Source:

@@ -11,10 +11,8 @@ import jax.export
 import jax.numpy as jnp
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.signature import PyTree
-
-Dynamic = str | Mapping[str | int, str]
-"""Dimensions of the arguments: one text for all, or texts by name or position."""
 
 _SPEC = re.compile(r"\s*(?:(?P<dtype>\w+)\s*\[(?P<inner>.*)\]|(?P<dims>.*))\s*", re.DOTALL)
 _WORDS = re.compile(r"\w+")

@@ -6,8 +6,9 @@ XLA's own is XLA's rounding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -83,17 +84,8 @@ class _Runner:
         """ORT's results with and without graph optimisation."""
         feeds = to_model(self._names, arrays, self._inputs)
         # One session at a time: each may have a copy of all weights.
-        return [
-            from_model(self.outputs, self._run(feeds, flag, denormals)) for flag in (True, False)
-        ]
-
-    def _run(
-        self, feeds: Mapping[str, np.ndarray], optimize: bool, denormals: str
-    ) -> list[np.ndarray]:
-        program = OrtProgram(
-            self._model, optimize=optimize, libraries=self._libraries, denormals=denormals
-        )
-        return program(feeds)
+        start = partial(OrtProgram, self._model, libraries=self._libraries, denormals=denormals)
+        return [from_model(self.outputs, start(optimize=on)(feeds)) for on in (True, False)]
 
 
 def _random_inputs(source: Source, seed: int) -> list[tuple[Sequence[np.ndarray], str]]:
