@@ -12,8 +12,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TypeAlias, TypedDict, Unpack, overload
 
-import jax
-import jax.export
+from jax.export import Exported
+from jax.stages import Lowered, Traced
 from jaxlib.mlir import ir
 
 from hlo2onnx.custom_calls import Translation, libraries_of
@@ -37,17 +37,8 @@ from hlo2onnx.runtime.output_paths import output_folder
 from hlo2onnx.sources.prepare import prepared
 from hlo2onnx.sources.signature import PyTree
 
-Program: TypeAlias = (
-    str
-    | os.PathLike[str]
-    | bytes
-    | bytearray
-    | memoryview
-    | ir.Module
-    | jax.stages.Lowered
-    | jax.stages.Traced
-    | jax.export.Exported
-)
+Text: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview
+Program: TypeAlias = Text | ir.Module | Lowered | Traced | Exported
 """The sources that know their own types and take no example arguments."""
 
 
