@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from hlo2onnx import __version__, progress
 from hlo2onnx.command.help import SHELLS, PrintCompletion, opset_range
@@ -225,7 +225,7 @@ def _sizes(text: str) -> dict[str, int]:
 def _run(arguments: argparse.Namespace) -> int:
     outputs = _outputs(arguments)
     source = _source(arguments.model)
-    facts: dict[str, Any] = {"report": None, "verification": None, "error": None, "refusals": []}
+    facts: dict[str, object] = {"report": None, "verification": None, "error": None, "refusals": []}
     stdout = sys.stdout
     with (
         Console(
@@ -249,7 +249,7 @@ def _translate(
     arguments: argparse.Namespace,
     source: Path | bytes,
     outputs: Outputs,
-    facts: dict[str, Any],
+    facts: dict[str, object],
     console: Console,
     stdout: TextIO,
 ) -> int:
@@ -296,7 +296,7 @@ def _translate(
 
 
 def _verify(
-    arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, Any], console: Console
+    arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, object], console: Console
 ) -> int:
     """Compares with XLA, and says what came of it; returns the exit code."""
     progress.begin("verify")
