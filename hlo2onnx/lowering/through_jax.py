@@ -51,7 +51,7 @@ class LoweredFunction:
 
     functions: Mapping[str, ir.Operation]
     symbols: tuple[str, ...]
-    module: ir.Module
+    module: ir.Operation
 
 
 @functools.lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ from hlo2onnx.errors import LoadError, UnsupportedOp
 from hlo2onnx.mlir.dense_bytes import raw_content
 from hlo2onnx.mlir.types import element_type, is_complex, numpy_type, shape_of
 from hlo2onnx.mlir.values import dense
-from hlo2onnx.mlir.walk import Value, module_of, operations_of
+from hlo2onnx.mlir.walk import MlirValue, module_of, operations_of
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Constants:
     """
 
     def __init__(self) -> None:
-        self._complex: dict[Value, np.ndarray] = {}
-        self._raw: dict[Value, np.ndarray] = {}
+        self._complex: dict[MlirValue, np.ndarray] = {}
+        self._raw: dict[MlirValue, np.ndarray] = {}
 
     def read(self, operation: ir.Operation) -> np.ndarray | Splat:
         """The content of a `stablehlo.constant`. A view keeps the memory of the MLIR attribute.

@@ -9,7 +9,7 @@ from jaxlib.mlir import ir
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.dynamic_calls import fault_of, operands_of
 from hlo2onnx.mlir.values import constant_operation, integers_of
-from hlo2onnx.mlir.walk import Value, operations_of
+from hlo2onnx.mlir.walk import MlirValue, operations_of
 
 _IN_CHLO = {
     f"mhlo.{name}": f"chlo.{name}"
@@ -39,17 +39,17 @@ def replace_calls(module_operation: ir.Operation) -> None:
             operation.erase()
 
 
-def _in_chlo(call: ir.Operation) -> Sequence[Value]:
+def _in_chlo(call: ir.Operation) -> Sequence[MlirValue]:
     name = _IN_CHLO[text_of(call, "call_target_name")]
     return list(ir.Operation.create(name, _types(call), list(call.operands)).results)
 
 
-def _marked(call: ir.Operation) -> Sequence[Value]:
+def _marked(call: ir.Operation) -> Sequence[MlirValue]:
     """A mark returns its operands."""
     return list(call.operands)
 
 
-def _reduce_window(call: ir.Operation) -> Sequence[Value] | None:
+def _reduce_window(call: ir.Operation) -> Sequence[MlirValue] | None:
     """dynamic_reduce_window(inputs, inits, window_dimensions, window_strides, base_dilations,
     window_dilations, padding), whose computation is a called function."""
     operands = operands_of(call)
@@ -76,7 +76,7 @@ def _reduce_window(call: ir.Operation) -> Sequence[Value] | None:
     return list(made.results)
 
 
-def _rng_bit_generator(call: ir.Operation) -> Sequence[Value] | None:
+def _rng_bit_generator(call: ir.Operation) -> Sequence[MlirValue] | None:
     """dynamic_rng_bit_generator(state, shape) with results of static types."""
     if not all(ir.RankedTensorType(mlir_type).has_static_shape for mlir_type in _types(call)):
         return None
@@ -86,7 +86,7 @@ def _rng_bit_generator(call: ir.Operation) -> Sequence[Value] | None:
     return list(made.results)
 
 
-_MAKERS: Mapping[str, Callable[[ir.Operation], Sequence[Value] | None]] = {
+_MAKERS: Mapping[str, Callable[[ir.Operation], Sequence[MlirValue] | None]] = {
     **dict.fromkeys(_IN_CHLO, _in_chlo),
     "stablehlo.dynamic_reduce_window": _reduce_window,
     "stablehlo.dynamic_rng_bit_generator": _rng_bit_generator,

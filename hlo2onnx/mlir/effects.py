@@ -8,7 +8,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.types import is_token
-from hlo2onnx.mlir.walk import Value, is_used, operations_of
+from hlo2onnx.mlir.walk import MlirValue, is_used, operations_of
 
 ASSERTION = "shape_assertion"
 _OF_DIMENSIONS = "Input shapes do not match the polymorphic shapes specification."
@@ -56,12 +56,12 @@ def drop_effects(module_operation: ir.Operation) -> list[str]:
     return list(dict.fromkeys(reversed(targets)))
 
 
-def is_read(result: Value) -> bool:
+def is_read(result: MlirValue) -> bool:
     """Whether an operation reads the data of a result."""
     return is_used(result) and not is_token(result.type)
 
 
-def _earlier_token(call: ir.Operation, token: ir.Type) -> Value:
+def _earlier_token(call: ir.Operation, token: ir.Type) -> MlirValue:
     tokens = [operand for operand in call.operands if is_token(operand.type)]
     if tokens:
         return tokens[0]

@@ -16,7 +16,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.functions import function_type, functions_of, set_function_type
-from hlo2onnx.mlir.walk import Value, operations_in, operations_of
+from hlo2onnx.mlir.walk import MlirValue, operations_in, operations_of
 
 Tag = TypeVar("Tag")
 
@@ -74,7 +74,7 @@ class Opener(Generic[Tag]):
         """
         (block,) = function.regions[0].blocks
         openings: list[Opening[Tag]] = []
-        returned: list[Value] = []
+        returned: list[MlirValue] = []
         for operation in operations_in(block):
             tag = self._tag_of(operation)
             if tag is not None:
@@ -90,7 +90,7 @@ class Opener(Generic[Tag]):
 
     def _open_one(
         self, block: ir.Block, operation: ir.Operation, tag: Tag
-    ) -> tuple[Opening[Tag], list[Value]]:
+    ) -> tuple[Opening[Tag], list[MlirValue]]:
         with ir.InsertionPoint(operation):
             copy = operation.clone().operation
             self._opened.append(copy)
@@ -101,7 +101,7 @@ class Opener(Generic[Tag]):
 
     def _open_callee(
         self, block: ir.Block, call: ir.Operation
-    ) -> tuple[list[Opening[Tag]], list[Value]]:
+    ) -> tuple[list[Opening[Tag]], list[MlirValue]]:
         """Opens a copy of the called function, which only this call calls."""
         callee = functions_of(self._module)[text_of(call, "callee")]
         self._count += 1
@@ -121,7 +121,7 @@ class Opener(Generic[Tag]):
                 [*call.operands, *new],
                 {"callee": ir.FlatSymbolRefAttr.get(name)},
             )
-        results: list[Value] = [*made.results]
+        results: list[MlirValue] = [*made.results]
         for old in call.results:
             old.replace_all_uses_with(results.pop(0))
         call.erase()
@@ -152,7 +152,7 @@ class Opener(Generic[Tag]):
             operation.erase()
         return bool(closed)
 
-    def _call_replacement(self, tag: Tag, operation: ir.Operation) -> list[Value]:
+    def _call_replacement(self, tag: Tag, operation: ir.Operation) -> list[MlirValue]:
         operands = [*operation.operands, *operation.results]
         types = [result.type for result in operation.results]
         text = self._replacement(tag, operation)
@@ -176,7 +176,7 @@ class Opener(Generic[Tag]):
 _SYMBOL = re.compile(r"(call |func\.func public |func\.func private )@([\w.]+)")
 
 
-def _return_also(function: ir.Operation, values: list[Value]) -> None:
+def _return_also(function: ir.Operation, values: list[MlirValue]) -> None:
     """Appends results to a function, and gives it the type of its block."""
     (block,) = function.regions[0].blocks
     end = operations_in(block)[-1]

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.values import defining_operation, made
-from hlo2onnx.mlir.walk import Value, operations_of
+from hlo2onnx.mlir.walk import MlirValue, operations_of
 
-Make: TypeAlias = Callable[[ir.Operation, Sequence[Value]], Value | None]
+Make: TypeAlias = Callable[[ir.Operation, Sequence[MlirValue]], MlirValue | None]
 
 _DIALECTS = ("arith.", "tensor.", "shape.")
 
@@ -25,7 +25,7 @@ def has_shape_dialects(module_operation: ir.Operation) -> bool:
 
 def shapes_in_stablehlo(module_operation: ir.Operation) -> None:
     """Rewrites the known ops of these dialects in place. Other ops and their operands stay."""
-    results: dict[Value, Value] = {}
+    results: dict[MlirValue, MlirValue] = {}
     replaced: list[ir.Operation] = []
     for operation in operations_of(module_operation):
         make = _MAKERS.get(operation.name)
@@ -52,11 +52,11 @@ def _tensor(element: ir.Type, dims: Sequence[int] = ()) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(list(dims), element)
 
 
-def _element_type(x: Value) -> ir.Type:
+def _element_type(x: MlirValue) -> ir.Type:
     return ir.RankedTensorType(x.type).element_type
 
 
-def _constant(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+def _constant(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
     value = operation.attributes["value"]
     if not isinstance(value, ir.IntegerAttr) or value.type == ir.IntegerType.get_signless(1):
         return None
@@ -65,7 +65,7 @@ def _constant(operation: ir.Operation, operands: Sequence[Value]) -> Value | Non
     return made("constant", mlir_type, value=ir.DenseElementsAttr.get_splat(mlir_type, number))
 
 
-def _cast(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+def _cast(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
     result = operation.results[0].type
     (x,) = operands
     if isinstance(result, ir.RankedTensorType):
@@ -79,7 +79,7 @@ def _cast(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
 
 
 def _elementwise(name: str) -> Make:
-    def make(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+    def make(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
         if _element_type(operands[0]) == ir.IntegerType.get_signless(1):
             return None  # arith has numbers of one bit, StableHLO booleans
         return made(name, operands[0].type, *operands)
@@ -87,46 +87,46 @@ def _elementwise(name: str) -> Make:
     return make
 
 
-def _dim(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+def _dim(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
     """tensor.dim x, axis; the axis must be a constant."""
     axis = _number(operation.operands[1])
     return None if axis is None else _size(operands[0], axis)
 
 
-def _size(x: Value, axis: int) -> Value:
+def _size(x: MlirValue, axis: int) -> MlirValue:
     small = _tensor(ir.IntegerType.get_signless(32))
     place = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)
     size = made("get_dimension_size", small, x, dimension=place)
     return made("convert", _tensor(ir.IndexType.get()), size)
 
 
-def _vector(scalars: Sequence[Value]) -> Value:
+def _vector(scalars: Sequence[MlirValue]) -> MlirValue:
     element = _element_type(scalars[0])
     rows = [made("reshape", _tensor(element, [1]), scalar) for scalar in scalars]
     axis = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
     return made("concatenate", _tensor(element, [len(rows)]), *rows, dimension=axis)
 
 
-def _from_elements(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+def _from_elements(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
     if not operands or ir.RankedTensorType(operation.results[0].type).rank != 1:
         return None
     return _vector(operands)
 
 
-def _shape_of(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+def _shape_of(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
     (x,) = operands
     rank = ir.RankedTensorType(x.type).rank
     return _vector([_size(x, axis) for axis in range(rank)]) if rank else None
 
 
-def _extract(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+def _extract(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
     """tensor.extract x[place]; the place must be a constant."""
     x, *places = operands
     place = _number(operation.operands[1]) if len(places) == 1 else None
     return None if place is None else _element(x, place)
 
 
-def _element(x: Value, place: int) -> Value:
+def _element(x: MlirValue, place: int) -> MlirValue:
     element = _element_type(x)
     bounds = zip(("start_indices", "limit_indices", "strides"), (place, place + 1, 1), strict=True)
     attributes = {name: ir.DenseI64ArrayAttr.get([number]) for name, number in bounds}
@@ -134,7 +134,7 @@ def _element(x: Value, place: int) -> Value:
     return made("reshape", _tensor(element), row)
 
 
-def _num_elements(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+def _num_elements(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
     (shape,) = operands
     dims = ir.RankedTensorType(shape.type).shape
     if len(dims) != 1 or dims[0] < 1:
@@ -145,7 +145,7 @@ def _num_elements(operation: ir.Operation, operands: Sequence[Value]) -> Value |
     return product
 
 
-def _broadcast(operation: ir.Operation, operands: Sequence[Value]) -> Value | None:
+def _broadcast(operation: ir.Operation, operands: Sequence[MlirValue]) -> MlirValue | None:
     """shape.broadcast x, y of equal rank: where(x == 1, y, x)."""
     if len(operands) != 2 or operands[0].type != operands[1].type:
         return None
@@ -158,7 +158,7 @@ def _broadcast(operation: ir.Operation, operands: Sequence[Value]) -> Value | No
     return made("select", x.type, is_one, y, x)
 
 
-def _number(value: Value) -> int | None:
+def _number(value: MlirValue) -> int | None:
     maker = defining_operation(value)
     if maker is None or maker.name != "arith.constant":
         return None

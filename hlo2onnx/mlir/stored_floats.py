@@ -17,7 +17,7 @@ from hlo2onnx.mlir.quant.to_integers import KEEPS_STORED, update_signature
 from hlo2onnx.mlir.quant.types import with_element
 from hlo2onnx.mlir.types import STORED_FLOATS, element_type, is_tensor
 from hlo2onnx.mlir.values import constant_operation, dense, made, made_call, replace_uses_but
-from hlo2onnx.mlir.walk import Value, operations_of, values_of
+from hlo2onnx.mlir.walk import MlirValue, operations_of, values_of
 
 DECODE = "hlo2onnx.decode_float"
 ENCODE = "hlo2onnx.encode_float"
@@ -71,7 +71,7 @@ def store_floats(module_operation: ir.Operation, elements: Collection[str]) -> N
             update_signature(operation, lambda mlir_type: _storage_type(mlir_type, elements))
 
 
-def _stored(value: Value, elements: Collection[str]) -> str | None:
+def _stored(value: MlirValue, elements: Collection[str]) -> str | None:
     """The element type of a value, if it is one of these."""
     if not is_tensor(value.type):
         return None
@@ -135,12 +135,14 @@ def _in_f32(operation: ir.Operation, elements: Collection[str]) -> list[ir.Opera
     return inner
 
 
-def _call(target: str, element: str, value: Value, result: str, before: ir.Operation) -> Value:
+def _call(
+    target: str, element: str, value: MlirValue, result: str, before: ir.Operation
+) -> MlirValue:
     with ir.InsertionPoint(before), before.location:
         return _conversion(target, element, value, with_element(value.type, result))
 
 
-def _conversion(target: str, element: str, value: Value, result_type: ir.Type) -> Value:
+def _conversion(target: str, element: str, value: MlirValue, result_type: ir.Type) -> MlirValue:
     return made_call(target, result_type, value, element=ir.StringAttr.get(element))
 
 

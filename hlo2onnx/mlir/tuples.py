@@ -7,7 +7,7 @@ from jaxlib.mlir import ir
 from hlo2onnx.mlir.functions import function_type, set_function_type
 from hlo2onnx.mlir.types import is_token
 from hlo2onnx.mlir.values import defining_operation
-from hlo2onnx.mlir.walk import Value, operations_in
+from hlo2onnx.mlir.walk import MlirValue, operations_in
 
 
 def flatten_results(function: ir.Operation) -> list[int] | None:
@@ -31,7 +31,7 @@ def flatten_results(function: ir.Operation) -> list[int] | None:
     return [place for place, mlir_type in enumerate(types) if not is_token(mlir_type)]
 
 
-def _members(value: Value) -> list[Value]:
+def _members(value: MlirValue) -> list[MlirValue]:
     """The tensors and tokens in a value, at any depth."""
     if not isinstance(value.type, ir.TupleType):
         return [value]
@@ -44,7 +44,7 @@ def _members(value: Value) -> list[Value]:
     return [member for part in parts for member in _members(part)]
 
 
-def _member(value: Value, mlir_type: ir.TupleType, index: int) -> Value:
+def _member(value: MlirValue, mlir_type: ir.TupleType, index: int) -> MlirValue:
     place = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), index)
     made = ir.Operation.create(
         "stablehlo.get_tuple_element", [mlir_type.get_type(index)], [value], {"index": place}

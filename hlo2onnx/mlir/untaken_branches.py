@@ -18,7 +18,7 @@ from hlo2onnx.mlir.callbacks import (
 from hlo2onnx.mlir.functions import enclosing_function
 from hlo2onnx.mlir.locations import Frame, frames_of
 from hlo2onnx.mlir.values import defining_operation
-from hlo2onnx.mlir.walk import Value, operations_in, operations_of
+from hlo2onnx.mlir.walk import MlirValue, operations_in, operations_of
 
 _PASSING_ON = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape")
 
@@ -88,7 +88,7 @@ def _place(frames: list[Frame]) -> str:
 def _condition(branch: Untaken, path: list[ir.Operation]) -> str:
     """The operation that makes the condition of a branch."""
     calls = iter(path)
-    value: Value = branch.operation.operands[0]
+    value: MlirValue = branch.operation.operands[0]
     negated = False
     while True:
         maker = defining_operation(value)

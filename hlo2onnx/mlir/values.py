@@ -11,16 +11,17 @@ from jaxlib.mlir import ir
 from hlo2onnx.ir.values import INTEGERS
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import parts_of
-from hlo2onnx.mlir.walk import Value, operations_in
+from hlo2onnx.mlir.walk import MlirValue as MlirValue
+from hlo2onnx.mlir.walk import operations_in
 
 
-def defining_operation(value: Value) -> ir.Operation | None:
+def defining_operation(value: MlirValue) -> ir.Operation | None:
     """The operation whose result the value is; None for the argument of a block."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def constant_operation(value: Value) -> ir.Operation | None:
+def constant_operation(value: MlirValue) -> ir.Operation | None:
     """The `stablehlo.constant` whose result the value is; None if there is none."""
     maker = defining_operation(value)
     return maker if maker is not None and maker.name == "stablehlo.constant" else None
@@ -41,12 +42,14 @@ def dense(array: np.ndarray, mlir_type: ir.Type) -> ir.Attribute:
         )
 
 
-def made(name: str, mlir_type: ir.Type, *operands: Value, **attributes: ir.Attribute) -> Value:
+def made(
+    name: str, mlir_type: ir.Type, *operands: MlirValue, **attributes: ir.Attribute
+) -> MlirValue:
     """The result of a new op of StableHLO at the insertion point."""
     return ir.Operation.create(f"stablehlo.{name}", [mlir_type], operands, attributes).result
 
 
-def made_call(target: str, mlir_type: ir.Type, x: Value, **config: ir.Attribute) -> Value:
+def made_call(target: str, mlir_type: ir.Type, x: MlirValue, **config: ir.Attribute) -> MlirValue:
     """The result of a new custom call with a backend_config, at the insertion point."""
     return made(
         "custom_call",
@@ -58,14 +61,14 @@ def made_call(target: str, mlir_type: ir.Type, x: Value, **config: ir.Attribute)
     )
 
 
-def replace_uses_but(value: Value, reader: Value) -> None:
+def replace_uses_but(value: MlirValue, reader: MlirValue) -> None:
     """Replaces a value by another one, except in the operation that makes the other from it."""
     maker = defining_operation(reader)
     assert maker is not None
     value.replace_all_uses_except(reader, maker)
 
 
-def leading_to(block: ir.Block, values: Collection[Value]) -> list[ir.Operation]:
+def leading_to(block: ir.Block, values: Collection[MlirValue]) -> list[ir.Operation]:
     """The operations of a block that some of its values depend on, in order."""
     read, found = set(values), []
 
@@ -84,7 +87,7 @@ _EXTENT_BITS = 32
 """An integer type of this width holds any extent."""
 
 
-def counts_along(value: Value, axis: int) -> bool:
+def counts_along(value: MlirValue, axis: int) -> bool:
     """Whether a tensor holds 0, 1, 2, ... along the axis, in an integer type that holds them."""
     operation = defining_operation(value)
     if operation is None or operation.name not in ("stablehlo.iota", "stablehlo.dynamic_iota"):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from jaxlib.mlir import ir
 
 if TYPE_CHECKING:
-    Value: TypeAlias = ir.Value[ir.Type]
+    MlirValue: TypeAlias = ir.Value[ir.Type]
 else:
-    Value = ir.Value
+    MlirValue = ir.Value
 
 
 def operations_in(block: ir.Block) -> list[ir.Operation]:
@@ -30,7 +30,7 @@ def operations_of(module_operation: ir.Operation) -> list[ir.Operation]:
     return found
 
 
-def values_of(module_operation: ir.Operation) -> Iterator[Value]:
+def values_of(module_operation: ir.Operation) -> Iterator[MlirValue]:
     """Every result of an operation and every argument of a block."""
     for operation in operations_of(module_operation):
         yield from operation.results
@@ -46,6 +46,6 @@ def module_of(operation: ir.Operation) -> ir.Operation:
     return operation
 
 
-def is_used(value: Value) -> bool:
+def is_used(value: MlirValue) -> bool:
     """Whether an operation has the value as an operand."""
     return any(True for _ in value.uses)

@@ -9,7 +9,7 @@ from jaxlib.mlir.dialects import stablehlo
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.quant.types import quantization_of
 from hlo2onnx.mlir.values import defining_operation
-from hlo2onnx.mlir.walk import Value, operations_of
+from hlo2onnx.mlir.walk import MlirValue, operations_of
 
 Grid = tuple[tuple[float, ...], int | None]
 """Scales, and the axis along which there are several."""
@@ -40,7 +40,7 @@ def merge_accumulators(module_operation: ir.Operation) -> None:
             operation.erase()
 
 
-def _grid(value: Value) -> Grid | None:
+def _grid(value: MlirValue) -> Grid | None:
     """The scales that a float value is a multiple of; None if they are unknown."""
     maker = defining_operation(value)
     if maker is None:

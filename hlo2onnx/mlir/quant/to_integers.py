@@ -17,7 +17,7 @@ from hlo2onnx.mlir.quant.accumulators import merge_accumulators
 from hlo2onnx.mlir.quant.types import Quantization, quantization_of, with_element
 from hlo2onnx.mlir.quant.uniform_quantize import as_arithmetic
 from hlo2onnx.mlir.values import dense, integers_of, made, made_call, replace_uses_but
-from hlo2onnx.mlir.walk import Value, is_used, operations_of, values_of
+from hlo2onnx.mlir.walk import MlirValue, is_used, operations_of, values_of
 
 QUANTIZE = "stablehlo.uniform_quantize"
 DEQUANTIZE = "stablehlo.uniform_dequantize"
@@ -86,7 +86,7 @@ def _wrap(operation: ir.Operation) -> None:
                 replace_uses_but(result, made("uniform_quantize", stored_type, result))
 
 
-def _dequantized(before: ir.Operation, value: Value) -> Value:
+def _dequantized(before: ir.Operation, value: MlirValue) -> MlirValue:
     with ir.InsertionPoint(before), before.location:
         return made("uniform_dequantize", _expressed_type(value.type), value)
 
@@ -101,7 +101,7 @@ def _expressed_type(mlir_type: ir.Type) -> ir.Type:
 
 
 def _replace(
-    module_operation: ir.Operation, make: Callable[[ir.Operation, Quantization, bool], Value]
+    module_operation: ir.Operation, make: Callable[[ir.Operation, Quantization, bool], MlirValue]
 ) -> None:
     """Replaces every conversion by the value that `make` returns."""
     conversions = []
@@ -119,7 +119,7 @@ def _replace(
         operation.erase()
 
 
-def _as_call(operation: ir.Operation, known: Quantization, stores: bool) -> Value:
+def _as_call(operation: ir.Operation, known: Quantization, stores: bool) -> MlirValue:
     i64 = ir.IntegerType.get_signless(64)
     configuration: dict[str, ir.Attribute] = {
         "scales": ir.DenseF64ArrayAttr.get(known.scales),

@@ -10,7 +10,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.values import defining_operation
-from hlo2onnx.mlir.walk import Value
+from hlo2onnx.mlir.walk import MlirValue
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def stored_element(element: str) -> str:
     return element if known is None else known.storage
 
 
-def step_of(value: Value) -> float:
+def step_of(value: MlirValue) -> float:
     """The distance between neighbouring numbers of a value.
 
     1 for a quantized value, the (largest) scale for a result of uniform_dequantize, 0 for others.

@@ -8,10 +8,10 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.quant.types import Quantization, with_element
 from hlo2onnx.mlir.values import made
-from hlo2onnx.mlir.walk import Value
+from hlo2onnx.mlir.walk import MlirValue
 
 
-def as_arithmetic(operation: ir.Operation, known: Quantization, stores: bool) -> Value:
+def as_arithmetic(operation: ir.Operation, known: Quantization, stores: bool) -> MlirValue:
     """Makes the value of a conversion at the insertion point.
 
     uniform_quantize(x) = convert(round_nearest_even(clamp(low, x / scale + zero_point, high)))
@@ -33,11 +33,11 @@ def as_arithmetic(operation: ir.Operation, known: Quantization, stores: bool) ->
     return made("multiply", result, y, _parameter(result, known, known.scales))
 
 
-def _splat(like: ir.Type, number: float) -> Value:
+def _splat(like: ir.Type, number: float) -> MlirValue:
     return _parameter(like, None, (number,))
 
 
-def _parameter(like: ir.Type, known: Quantization | None, numbers: Sequence[float]) -> Value:
+def _parameter(like: ir.Type, known: Quantization | None, numbers: Sequence[float]) -> MlirValue:
     """A parameter of every slice along the quantized axis, as a tensor of the type of `like`."""
     axis = None if known is None else known.axis
     element = ir.RankedTensorType(like).element_type
