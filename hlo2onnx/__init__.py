@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hlo2onnx.custom_calls import CustomOp, custom_call, expand_custom_call
 from hlo2onnx.errors import (
@@ -55,15 +55,15 @@ _HOMES = {
     "Verification": "hlo2onnx.verification.compare",
     "translate": "hlo2onnx.api",
 }
-"""Names whose modules import JAX; the command's help and the child that reads damaged files do
-without it."""
+"""Names whose modules import JAX. The command's help, and the child process that reads damaged
+files, do not need it."""
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

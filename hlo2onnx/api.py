@@ -4,61 +4,140 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, overload
+from typing import TypeAlias, TypedDict, Unpack, overload
 
-import jax
+from jax.export import Exported
+from jax.stages import Lowered, Traced
+from jaxlib.mlir import ir
 
 from hlo2onnx.custom_calls import Translation, libraries_of
 from hlo2onnx.errors import UsageError
-from hlo2onnx.options import Options
+from hlo2onnx.options import (
+    Bind,
+    CallbackPolicy,
+    DenormalPolicy,
+    Dynamic,
+    FunctionPolicy,
+    HalfPolicy,
+    NanPolicy,
+    Options,
+    WeightsDtype,
+    names,
+)
 from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
-from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES
 from hlo2onnx.runtime.output_paths import output_folder
-from hlo2onnx.sources import Source, load
-from hlo2onnx.sources.bind import Bind, bound, named_without_argument, stored_as, values_to_bind
-from hlo2onnx.sources.partition import plain_function
-from hlo2onnx.sources.prune_branches import without_untaken_branches
-from hlo2onnx.sources.signature import with_channels_second
-from hlo2onnx.sources.specialize import specialized
-from hlo2onnx.sources.symbolic_arguments import Dynamic
+from hlo2onnx.sources.prepare import prepared
+from hlo2onnx.sources.signature import PyTree
+
+Text: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview
+Program: TypeAlias = Text | ir.Module | Lowered | Traced | Exported
+"""The sources that know their own types and take no example arguments."""
+
+
+class Keywords(TypedDict, total=False):
+    """The options of `translate`, for type checkers."""
+
+    opset: int | None
+    target: str | Path
+    function: str | None
+    nan: NanPolicy
+    half: HalfPolicy
+    functions: FunctionPolicy
+    callbacks: CallbackPolicy
+    without: str | Iterable[str]
+    dump: str | Path | None
+    custom_calls: Mapping[str, Translation] | None
+    denormals: DenormalPolicy
+    dynamic: Dynamic | None
+    specialize: Mapping[str, int] | None
+    bind: Bind
+    weights_dtype: WeightsDtype | None
+    inputs_as_nchw: str | Iterable[str]
+    outputs_as_nchw: str | Iterable[str]
+
+
+def _with_checked_keywords(
+    function: Callable[..., OnnxProgram | OnnxPrograms],
+) -> Callable[..., OnnxProgram | OnnxPrograms]:
+    """Makes `translate` check the names of its keywords first."""
+    defaults = function.__kwdefaults__ or {}
+
+    @wraps(function)
+    def call(source: object, /, *args: PyTree, **keywords: object) -> OnnxProgram | OnnxPrograms:
+        for item in source.values() if isinstance(source, Mapping) else [source]:
+            _check_keywords(item, keywords, defaults)
+        return function(source, *args, **keywords)
+
+    return call
 
 
 @overload
-def translate(source: Mapping[str, Any], /, **options: Any) -> OnnxPrograms: ...
-
-
-@overload
-def translate(source: Any, /, *args: Any, **options: Any) -> OnnxProgram: ...
-
-
 def translate(
-    source: Any,
+    source: Mapping[str, Program | Callable[..., object]], /, **options: Unpack[Keywords]
+) -> OnnxPrograms: ...
+
+
+@overload
+def translate(source: Program, /, **options: Unpack[Keywords]) -> OnnxProgram: ...
+
+
+@overload
+def translate(
+    source: Callable[..., object],
     /,
-    *args: Any,
-    opset: int | None = None,
-    target: str | Path = "ort-cpu",
-    function: str | None = None,
-    nan: str = "default",
-    half: str = "xla",
-    functions: str = "inline",
-    callbacks: str = "drop-checks",
-    without: Iterable[str] = (),
-    dump: str | Path | None = None,
+    *args: PyTree,
+    opset: int | None = ...,
+    target: str | Path = ...,
+    function: str | None = ...,
+    nan: NanPolicy = ...,
+    half: HalfPolicy = ...,
+    functions: FunctionPolicy = ...,
+    callbacks: CallbackPolicy = ...,
+    without: str | Iterable[str] = ...,
+    dump: str | Path | None = ...,
+    custom_calls: Mapping[str, Translation] | None = ...,
+    denormals: DenormalPolicy = ...,
+    dynamic: Dynamic | None = ...,
+    specialize: Mapping[str, int] | None = ...,
+    bind: Bind = ...,
+    weights_dtype: WeightsDtype | None = ...,
+    inputs_as_nchw: str | Iterable[str] = ...,
+    outputs_as_nchw: str | Iterable[str] = ...,
+    **kwargs: PyTree,
+) -> OnnxProgram: ...
+
+
+@_with_checked_keywords
+def translate(
+    source: object,
+    /,
+    *args: PyTree,
+    opset: int | None = Options.opset,
+    target: str | Path = Options.target,
+    function: str | None = Options.function,
+    nan: NanPolicy = Options.nan,
+    half: HalfPolicy = Options.half,
+    functions: FunctionPolicy = Options.functions,
+    callbacks: CallbackPolicy = Options.callbacks,
+    without: str | Iterable[str] = (),
+    dump: str | Path | None = Options.dump,
     custom_calls: Mapping[str, Translation] | None = None,
-    denormals: str = "keep",
-    dynamic: Dynamic | None = None,
-    specialize: Mapping[str, int] | None = None,
-    bind: Bind = (),
-    weights_dtype: str | None = None,
-    inputs_as_nchw: Iterable[str] = (),
-    outputs_as_nchw: Iterable[str] = (),
-    **kwargs: Any,
+    denormals: DenormalPolicy = Options.denormals,
+    dynamic: Dynamic | None = Options.dynamic,
+    specialize: Mapping[str, int] | None = Options.specialize,
+    bind: Bind = Options.bind,
+    weights_dtype: WeightsDtype | None = Options.weights_dtype,
+    inputs_as_nchw: str | Iterable[str] = (),
+    outputs_as_nchw: str | Iterable[str] = (),
+    **kwargs: PyTree,
 ) -> OnnxProgram | OnnxPrograms:
     """Translates a JAX function or StableHLO program to ONNX.
 
@@ -118,109 +197,81 @@ def translate(
         UsageError: An option or its value is unknown, or the function has a parameter of the same
             name.
     """
-    given: dict[str, Any] = {
-        "opset": opset, "target": target, "function": function, "nan": nan, "half": half,
-        "functions": functions, "callbacks": callbacks, "without": without, "dump": dump,
-        "custom_calls": custom_calls, "denormals": denormals, "dynamic": dynamic,
-        "specialize": specialize, "bind": bind, "weights_dtype": weights_dtype,
-        "inputs_as_nchw": inputs_as_nchw, "outputs_as_nchw": outputs_as_nchw,
-    }  # fmt: skip
-    _check_keywords(source, kwargs, given)
-    if isinstance(source, Mapping):
-        if args or kwargs:
-            raise UsageError("example arguments go with one function, not with several programs")
-        _check_names(source)
-        return OnnxPrograms(
-            {name: _translate(item, (), {}, given) for name, item in source.items()}
-        )
-    return _translate(source, args, kwargs, given)
+    options = Options(
+        opset=opset,
+        target=str(target) if isinstance(target, Path) else target,
+        function=function,
+        nan=nan,
+        half=half,
+        without=frozenset(names("without", without)),
+        dump=None if dump is None else output_folder(dump),
+        weights_dtype=weights_dtype,
+        functions=functions,
+        callbacks=callbacks,
+        custom_calls={} if custom_calls is None else custom_calls,
+        denormals=denormals,
+        dynamic=dynamic,
+        specialize=specialize,
+        bind=bind,
+        inputs_as_nchw=names("inputs_as_nchw", inputs_as_nchw),
+        outputs_as_nchw=names("outputs_as_nchw", outputs_as_nchw),
+    ).with_environment()
+    if not isinstance(source, Mapping):
+        return _translate(source, args, kwargs, options)
+    if args or kwargs:
+        raise UsageError("example arguments go with one function, not with several programs")
+    _check_names(source)
+    return OnnxPrograms({name: _translate(item, (), {}, options) for name, item in source.items()})
 
 
 def _translate(
-    source: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
+    source: object,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    options: Options,
 ) -> OnnxProgram:
-    """Translates one program with the options of `translate`."""
-    _check_parameters(source, given)
-    options = _options(given)
+    """Translates one program."""
     start = time.perf_counter()
-    loaded = _load(source, args, kwargs, given)
+    loaded = prepared(source, args, kwargs, list(_parameters(source)), options)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}
     libraries = libraries_of(model, options.custom_calls)
+    options = replace(options, bind=())  # the program has the arrays already
     return OnnxProgram(model, loaded, report, libraries, options)
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    """The options that the stages read, converted to the types of `Options`."""
-    own = {item.name: given[item.name] for item in fields(Options)}
-    dump, calls = own["dump"], own["custom_calls"]
-    if isinstance(own["target"], Path):
-        own["target"] = str(own["target"])
-    own["without"] = frozenset(_names("without", own["without"]))
-    own["dump"] = None if dump is None else output_folder(dump)
-    if calls is not None and not isinstance(calls, Mapping):
-        raise UsageError(f"custom_calls={calls!r} is no mapping of targets to translations")
-    own["custom_calls"] = dict(calls or {})
-    return Options(**own).with_environment()
+def _check_keywords(
+    source: object, keywords: Mapping[str, object], defaults: Mapping[str, object]
+) -> None:
+    """Checks that every keyword is either an option or a parameter of the function.
 
-
-def _names(option: str, given: Any) -> list[str]:
-    """The value of an option that takes one name or several, as a list.
+    Args:
+        source: The function, or another program.
+        keywords: The keywords of a call of `translate`.
+        defaults: The options and their defaults.
 
     Raises:
-        UsageError: The value is neither a name nor a list of names.
+        UsageError: A keyword is neither, or it is both and not the option's default.
     """
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
-        raise UsageError(f"{option}={given!r} is neither a name nor a list of names")
-    return list(names)
-
-
-def _load(
-    source: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: Mapping[str, Any]
-) -> Source:
-    """Loads the program, binds its weights, fixes its sizes and sets its layouts."""
-    loaded = load(source, args, kwargs, given["function"], given["dynamic"])
-    loaded = without_untaken_branches(loaded, given["callbacks"])
-    if callable(source) and not isinstance(source, jax.stages.Wrapped):
-        _, module = plain_function(source)
-        if module is not None:
-            loaded = named_without_argument(bound(loaded, {0: module}))
-    to_bind = values_to_bind(given["bind"], _parameters(source), args, kwargs)
-    if to_bind:
-        loaded = bound(loaded, to_bind, _parameters(source)[: len(args)])
-    if given["weights_dtype"] is not None:
-        loaded = stored_as(loaded, STORAGE_TYPES[given["weights_dtype"]])
-    if given["specialize"]:
-        loaded = specialized(loaded, given["specialize"])
-    inputs = _names("inputs_as_nchw", given["inputs_as_nchw"])
-    outputs = _names("outputs_as_nchw", given["outputs_as_nchw"])
-    if inputs or outputs:
-        moved = with_channels_second(loaded.signature, inputs, outputs)
-        loaded = replace(loaded, signature=moved)
-    return loaded
-
-
-def _check_keywords(source: Any, kwargs: Mapping[str, Any], options: Iterable[str]) -> None:
-    """Checks that every keyword is an option or a parameter of the function.
-
-    Raises:
-        UsageError: A keyword is neither.
-    """
-    parameters = _signature(source)
-    if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
+    parameters = _parameters(source)
+    for name in sorted(keywords.keys() & defaults.keys() & parameters.keys()):
+        if keywords[name] is not defaults[name]:
+            raise UsageError(
+                f"{name}= is an option of translate and a parameter of the function: pass"
+                f" jax.jit(f).lower(..., {name}=...) instead of the function"
+            )
+    takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+    if takes_any or (callable(source) and not parameters):  # its parameters may be unknown
         return
-    if callable(source) and not parameters:  # its parameters are unknown
-        return
-    for name in kwargs.keys() - parameters.keys():
-        close = difflib.get_close_matches(name, list(options), 1)
-        advice = f"; did you mean {close[0]}=?" if close else f"; it has {', '.join(options)}"
+    for name in keywords.keys() - defaults.keys() - parameters.keys():
+        close = difflib.get_close_matches(name, list(defaults), 1)
+        advice = f"; did you mean {close[0]}=?" if close else f"; it has {', '.join(defaults)}"
         missing = ", nor the function a parameter of that name" if callable(source) else ""
         raise UsageError(f"translate has no option {name}={missing}{advice}")
 
 
-def _check_names(programs: Mapping[Any, Any]) -> None:
+def _check_names(programs: Mapping[object, object]) -> None:
     """Checks that every program has a name that is valid as a file name.
 
     Raises:
@@ -233,29 +284,8 @@ def _check_names(programs: Mapping[Any, Any]) -> None:
             raise UsageError(f"{name!r} is no name for a program, whose file is <name>.onnx")
 
 
-def _check_parameters(source: Any, options: Mapping[str, Any]) -> None:
-    """Checks that no given option is also a parameter of the function.
-
-    Raises:
-        UsageError: An option is one.
-    """
-    defaults = translate.__kwdefaults__ or {}
-    given = {name for name, value in options.items() if value is not defaults[name]}
-    if not given or not callable(source):
-        return
-    for name in sorted(given & set(_parameters(source))):
-        raise UsageError(
-            f"{name}= is an option of translate and a parameter of the function: pass"
-            f" jax.jit(f).lower(..., {name}=...) instead of the function"
-        )
-
-
-def _parameters(source: Any) -> list[str]:
-    """The names of a function's parameters; empty for other sources."""
-    return list(_signature(source))
-
-
-def _signature(source: Any) -> Mapping[str, inspect.Parameter]:
+def _parameters(source: object) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function; empty for other sources."""
     if not callable(source):
         return {}
     try:

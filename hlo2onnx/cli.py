@@ -12,25 +12,29 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from hlo2onnx import __version__, progress
 from hlo2onnx.command.help import SHELLS, PrintCompletion, opset_range
 from hlo2onnx.command.output import Console, port_types, summary, write_model, write_report
 from hlo2onnx.command.paths import STANDARD, Outputs, checked_outputs
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
-from hlo2onnx.options import (
-    CALLBACK_POLICIES,
-    DUMP_VARIABLE,
-    FUNCTION_POLICIES,
-    HALF_POLICIES,
-    NAN_POLICIES,
-)
+from hlo2onnx.options import CHOICES, DUMP_VARIABLE, Options
 
 if TYPE_CHECKING:
     from hlo2onnx.program import OnnxProgram
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+POLICIES = {
+    "nan": "NaN semantics of max, min and pooling: XLA's where that is cheap (default), XLA's"
+    " everywhere, or the runtime's",
+    "half": "f16 arithmetic: round after every op as XLA does (default), or use the runtime's own"
+    " kernels",
+    "functions": "inline private functions and composites (default), or keep them as functions",
+    "callbacks": "leave out branches with Python callbacks: those of equinox's checks (default),"
+    " all of them, or none",
+}
+"""Help texts of the options that choose between several correct translations."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,7 +66,7 @@ def _explained(error: Exception) -> int:
     kind = "" if isinstance(error, InternalError) else f"{type(error).__name__}: "
     return _failure(
         f"internal error: {kind}{error}\n"
-        "  This is a bug in hlo2onnx. Please report it with what the same command prints under"
+        "  This is a bug in hlo2onnx. Please report it with the output of the same command with"
         " --debug.",
         FAILED,
     )
@@ -132,7 +136,7 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--target",
-        default="ort-cpu",
+        default=Options.target,
         help="runtime to fit: ort-cpu (default), onnx, or a table FILE.json",
     )
     add("--function", metavar="NAME", help="function to translate (default: main)")
@@ -154,42 +158,18 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         )
     add(
         "--weights-dtype",
-        choices=["bfloat16", "float16"],
+        choices=CHOICES["weights_dtype"],
         help="store f32 weights in this type (default: f32)",
     )
 
 
 def _add_policies(group: argparse._ArgumentGroup) -> None:
     """Options that choose between several correct translations."""
-    add = group.add_argument
-    add(
-        "--nan",
-        choices=NAN_POLICIES,
-        default="default",
-        help="NaN semantics of max, min and pooling: XLA's where that is cheap (default), XLA's"
-        " everywhere, or the runtime's",
-    )
-    add(
-        "--half",
-        choices=HALF_POLICIES,
-        default="xla",
-        help="f16 arithmetic: round after every op as XLA does (default), or use the runtime's"
-        " own kernels",
-    )
-    add(
-        "--functions",
-        choices=FUNCTION_POLICIES,
-        default="inline",
-        help="inline private functions and composites (default), or keep them as functions",
-    )
-    add(
-        "--callbacks",
-        choices=CALLBACK_POLICIES,
-        default="drop-checks",
-        help="leave out branches with Python callbacks: those of equinox's checks (default), all"
-        " of them, or none",
-    )
-    add(
+    for name, text in POLICIES.items():
+        group.add_argument(
+            f"--{name}", choices=CHOICES[name], default=getattr(Options, name), help=text
+        )
+    group.add_argument(
         "--no-raise",
         "--without",
         dest="without",
@@ -245,7 +225,7 @@ def _sizes(text: str) -> dict[str, int]:
 def _run(arguments: argparse.Namespace) -> int:
     outputs = _outputs(arguments)
     source = _source(arguments.model)
-    facts: dict[str, Any] = {"report": None, "verification": None, "error": None, "refusals": []}
+    facts: dict[str, object] = {"report": None, "verification": None, "error": None, "refusals": []}
     stdout = sys.stdout
     with (
         Console(
@@ -269,7 +249,7 @@ def _translate(
     arguments: argparse.Namespace,
     source: Path | bytes,
     outputs: Outputs,
-    facts: dict[str, Any],
+    facts: dict[str, object],
     console: Console,
     stdout: TextIO,
 ) -> int:
@@ -316,7 +296,7 @@ def _translate(
 
 
 def _verify(
-    arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, Any], console: Console
+    arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, object], console: Console
 ) -> int:
     """Compares with XLA, and says what came of it; returns the exit code."""
     progress.begin("verify")

@@ -1,8 +1,8 @@
-"""Translations of `stablehlo.custom_call`s that users give.
+"""The user's translations of `stablehlo.custom_call`s.
 
-A custom call names code outside the program, such as a kernel registered with `jax.ffi` or a
-function of another framework. Its translation is a JAX function that computes the same, or an
-operator of the runtime: one of ONNX, of "com.microsoft", or of a library of custom operators.
+A custom call names code outside the program, such as a kernel of `jax.ffi` or a function of another
+framework. Its translation is a JAX function with the same results, or an operator of the runtime:
+of ONNX, of "com.microsoft", or of a library of custom operators.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class CustomOp:
         return self.attributes(configuration) if callable(self.attributes) else self.attributes
 
 
-Translation = Callable[..., Any] | CustomOp
+Translation = Callable[..., object] | CustomOp
 """A JAX function, or an operator of a runtime."""
 
 _registered: dict[str, Translation] = {}
 
 
-def expand_custom_call(target: str, function: Callable[..., Any]) -> None:
+def expand_custom_call(target: str, function: Callable[..., object]) -> None:
     """Registers a JAX function that computes the custom calls of a target.
 
     This holds for all translations of the process. Registering a target again replaces its
@@ -102,6 +102,8 @@ def check_translations(given: Mapping[str, Translation]) -> None:
     Raises:
         UsageError: One is not.
     """
+    if not isinstance(given, Mapping):
+        raise UsageError(f"custom_calls={given!r} is no mapping of targets to translations")
     for target, translation in given.items():
         if not isinstance(target, str):
             raise UsageError(f"custom_calls: the target of a call is a text, not {target!r}")
@@ -120,7 +122,7 @@ def check_translations(given: Mapping[str, Translation]) -> None:
 
 
 def known_translations(given: Mapping[str, Translation]) -> dict[str, Translation]:
-    """Translations by target: the given ones, and then those registered in the process."""
+    """Translations by target: the given ones, and otherwise those registered in the process."""
     return {**_registered, **given}
 
 

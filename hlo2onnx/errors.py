@@ -1,4 +1,4 @@
-"""The errors of hlo2onnx. Their texts say what is wrong, where, why, and what to do next."""
+"""The errors of hlo2onnx. Their texts say what is wrong, where, why, and what to do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What cannot be translated, and why: read by the errors and by docs/op_coverage.md.
+"""The limitations of the translation, for errors and for docs/op_coverage.md.
 
-An op that no handler takes is refused for the limitation that names it. A handler raises
-`unsupported(name)` for one that depends on the op's attributes or operands.
+An op without a handler gets the error of the limitation that names it. A handler raises
+`unsupported(name)` for a limitation that depends on the op's attributes or operands.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Limitation:
     """One thing that a model cannot express.
 
     Attributes:
-        ops: Names of the ops it is about; of custom calls with the target ("... @target").
+        ops: Names of the ops; custom calls have their target ("... @target").
         condition: When it holds.
-        reason: What stands in the way.
-        advice: What the user can do about it.
-        scope: Part of the op's name in JAX where it holds only for ops of such a name.
+        reason: Why it holds.
+        advice: What the user can do.
+        scope: Part of the JAX names of the ops, if it holds only for these.
     """
 
     ops: tuple[str, ...]
@@ -48,7 +48,7 @@ CALLBACK_TARGETS = (
     "xla_python_cpu_callback",
     "xla_python_gpu_callback",
 )
-"""The custom calls with which JAX calls Python."""
+"""The custom calls by which JAX calls Python."""
 _KERNELS = tuple(
     f"stablehlo.custom_call @{target}"
     for target in ("__gpu$xla.gpu.triton", "mosaic_gpu", "tpu_custom_call", "triton_kernel_call")
@@ -73,7 +73,7 @@ LIMITATIONS: Mapping[str, Limitation] = {
         _HOST,
         ALWAYS,
         "it exchanges data with the host or another device while the program runs",
-        "make what is received an argument of the function, and what is sent a result",
+        "make the received data an argument of the function, and the sent data a result",
     ),
     "io_callback": Limitation(
         tuple(f"stablehlo.custom_call @{target}" for target in CALLBACK_TARGETS),
@@ -177,7 +177,7 @@ def unsupported(name: str, detail: str = "") -> UnsupportedOp:
 
     Args:
         name: Its name in `LIMITATIONS`.
-        detail: What about the op at hand makes it hold.
+        detail: The reason why it holds for the op.
     """
     limitation = LIMITATIONS[name]
     why = f"{limitation.reason} ({detail})" if detail else limitation.reason
@@ -189,12 +189,9 @@ def limitation_of(op: str, scope: str = "") -> UnsupportedOp | None:
 
     Args:
         op: Its name.
-        scope: Its name in JAX, where it has one.
+        scope: Its name in JAX, if it has one.
     """
-    names = (
-        name
-        for name, limitation in LIMITATIONS.items()
-        if op in limitation.ops and limitation.scope in scope
-    )
-    name = next(names, None)
-    return None if name is None else unsupported(name)
+    for name, limitation in LIMITATIONS.items():
+        if op in limitation.ops and limitation.scope in scope:
+            return unsupported(name)
+    return None

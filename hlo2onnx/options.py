@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 from hlo2onnx.custom_calls import Translation, check_translations
 from hlo2onnx.errors import UsageError
@@ -17,13 +18,30 @@ IR_VERSION = 10
 BITCAST_OPSET = 26
 """First opset with BitCast."""
 
-NAN_POLICIES = ("default", "xla", "runtime")
-WEIGHTS_DTYPES = (None, "bfloat16", "float16")
-HALF_POLICIES = ("xla", "fast")
-FUNCTION_POLICIES = ("inline", "keep")
-CALLBACK_POLICIES = ("drop-checks", "unreachable", "refuse")
-DENORMAL_POLICIES = ("keep", "flush")
 DUMP_VARIABLE = "HLO2ONNX_DUMP"
+
+NanPolicy = Literal["default", "xla", "runtime"]
+HalfPolicy = Literal["xla", "fast"]
+FunctionPolicy = Literal["inline", "keep"]
+CallbackPolicy = Literal["drop-checks", "unreachable", "refuse"]
+DenormalPolicy = Literal["keep", "flush"]
+WeightsDtype = Literal["bfloat16", "float16"]
+
+Dynamic = str | Mapping[str | int, str]
+"""Dimensions of the arguments: one text for all, or texts by name or position."""
+
+Bind = str | int | Iterable[str | int] | Mapping[str | int, object]
+"""Arguments to bind, by name or position. Without values, these are the example arguments."""
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "nan": get_args(NanPolicy),
+    "half": get_args(HalfPolicy),
+    "functions": get_args(FunctionPolicy),
+    "callbacks": get_args(CallbackPolicy),
+    "denormals": get_args(DenormalPolicy),
+    "weights_dtype": get_args(WeightsDtype),
+}
+"""The options that take one of a few texts."""
 
 
 @dataclass(frozen=True)
@@ -54,45 +72,41 @@ class Options:
             that `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
         denormals: Denormal floats in calls of the program. "keep": ONNX Runtime computes with
             them. "flush": it treats them as zeros, as XLA does on the CPU. The model is the same.
+        dynamic, specialize, bind, inputs_as_nchw, outputs_as_nchw: Options of the loading. See
+            `hlo2onnx.translate`.
     """
 
     opset: int | None = None
     target: str = "ort-cpu"
     function: str | None = None
-    nan: str = "default"
-    half: str = "xla"
+    nan: NanPolicy = "default"
+    half: HalfPolicy = "xla"
     without: frozenset[str] = frozenset()
     dump: Path | None = None
-    weights_dtype: str | None = None
-    functions: str = "inline"
-    callbacks: str = "drop-checks"
+    weights_dtype: WeightsDtype | None = None
+    functions: FunctionPolicy = "inline"
+    callbacks: CallbackPolicy = "drop-checks"
     custom_calls: Mapping[str, Translation] = field(default_factory=dict)
-    denormals: str = "keep"
+    denormals: DenormalPolicy = "keep"
+    dynamic: Dynamic | None = None
+    specialize: Mapping[str, int] | None = None
+    bind: Bind = ()
+    inputs_as_nchw: tuple[str, ...] = ()
+    outputs_as_nchw: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.opset is not None and type(self.opset) is not int:
             raise UsageError(f"opset={self.opset!r} is not a whole number, such as {DEFAULT_OPSET}")
-        for name in ("target", "function"):
+        if not isinstance(self.target, str):
+            raise UsageError(f"target={self.target!r} is not a text")
+        if not isinstance(self.function, str | None):
+            raise UsageError(f"function={self.function!r} is not a text")
+        for name, choices in CHOICES.items():
             value = getattr(self, name)
-            if not isinstance(value, str) and not (value is None and name == "function"):
-                raise UsageError(f"{name}={value!r} is not a text")
-        if self.nan not in NAN_POLICIES:
-            raise UsageError(f"nan={self.nan!r} is not one of {', '.join(NAN_POLICIES)}")
-        if self.weights_dtype not in WEIGHTS_DTYPES:
-            known = ", ".join(filter(None, WEIGHTS_DTYPES))
-            raise UsageError(f"weights_dtype={self.weights_dtype!r} is not one of {known}")
-        if self.half not in HALF_POLICIES:
-            raise UsageError(f"half={self.half!r} is not one of {', '.join(HALF_POLICIES)}")
-        if self.functions not in FUNCTION_POLICIES:
-            known = ", ".join(FUNCTION_POLICIES)
-            raise UsageError(f"functions={self.functions!r} is not one of {known}")
-        if self.callbacks not in CALLBACK_POLICIES:
-            known = ", ".join(CALLBACK_POLICIES)
-            raise UsageError(f"callbacks={self.callbacks!r} is not one of {known}")
-        if self.denormals not in DENORMAL_POLICIES:
-            known = ", ".join(DENORMAL_POLICIES)
-            raise UsageError(f"denormals={self.denormals!r} is not one of {known}")
+            if value not in (getattr(Options, name), *choices):
+                raise UsageError(f"{name}={value!r} is not one of {', '.join(choices)}")
         check_translations(self.custom_calls)
+        object.__setattr__(self, "custom_calls", dict(self.custom_calls))
 
     def with_environment(self) -> Options:
         """The options, with `dump` from HLO2ONNX_DUMP if it is not set."""
@@ -100,6 +114,18 @@ class Options:
         if self.dump is None and folder:
             return replace(self, dump=Path(folder))
         return self
+
+
+def names(option: str, given: str | Iterable[str]) -> tuple[str, ...]:
+    """The value of an option that takes one name or several.
+
+    Raises:
+        UsageError: The value is neither a name nor a list of names.
+    """
+    found = [given] if isinstance(given, str) else given
+    if not isinstance(found, Iterable) or not all(isinstance(name, str) for name in found):
+        raise UsageError(f"{option}={given!r} is neither a name nor a list of names")
+    return tuple(found)
 
 
 def ir_version(opset: int) -> int:

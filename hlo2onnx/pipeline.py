@@ -1,4 +1,4 @@
-"""The way of the data: load, normalize, lower, raise, legalize, each timed and dumped."""
+"""Runs the stages normalize, lower, raise and legalize. Times and dumps each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import onnx_ir as oir
+from jaxlib.mlir import ir
 
 from hlo2onnx import progress
 from hlo2onnx.errors import LoadError, UsageError
@@ -61,7 +61,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
 
 
 def explain_rule(source: Source, options: Options, name: str) -> Explanation:
-    """Translates a program up to the rewrite rules, and tells what one of them does.
+    """Translates a program up to the rewrite rules, and logs one of them.
 
     Args:
         name: The current or a former name of the rule.
@@ -100,7 +100,7 @@ def _raised(
         for call in drop_effects(module):
             if call == ASSERTION:
                 continue
-            report.note(f"calls of @{call} are left out: nothing reads what they return")
+            report.note(f"calls of @{call} are left out: nothing reads their results")
     dump.module("normalize", module)
     with _timed(report, "lower"), _depth_limited():
         model = lower(module, source.function, source.signature, options, target, report)
@@ -115,7 +115,7 @@ def _raised(
 def _finish(
     model: oir.Model, options: Options, target: Target, report: Report, watch: Watch | None
 ) -> None:
-    """Makes the model one that the target runs, and names its values and weights."""
+    """Makes a model that the target runs, and names its values and weights."""
     with _timed(report, "legalize"), _depth_limited():
         for part in _parts(model):
             legalize(part, target, options.half, report, options.nan)
@@ -173,8 +173,10 @@ def _target(options: Options) -> Target:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Pauses the search for garbage in cycles, which looks at all of a growing graph again and
-    again, and takes a quarter of the time of large programs."""
+    """Pauses Python's collection of cyclic garbage.
+
+    It visits the growing graph again and again, and takes a quarter of the time of large programs.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -194,7 +196,7 @@ def _timed(report: Report, stage: str) -> Iterator[None]:
 
 @contextmanager
 def _depth_limited() -> Iterator[None]:
-    """Makes an error of ours of Python's: nested regions and calls are walked recursively."""
+    """Turns a RecursionError into a LoadError. Nested regions and calls are walked recursively."""
     try:
         yield
     except RecursionError:
@@ -202,7 +204,7 @@ def _depth_limited() -> Iterator[None]:
 
 
 class _Dump:
-    """Writes what each stage left, and a log of the rules, when a folder is given."""
+    """Writes the result of each stage and a log of the rules, if there is a folder."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -211,10 +213,10 @@ class _Dump:
             with writing(output_folder(folder)):
                 folder.mkdir(parents=True, exist_ok=True)
 
-    def module(self, stage: str, operation: Any) -> None:
+    def module(self, stage: str, operation: ir.Operation) -> None:
         if self._folder is not None:
             text = operation.get_asm(enable_debug_info=True, large_elements_limit=16)
-            self._write(stage, "mlir", text)
+            self._write(stage, "mlir", str(text))
 
     def model(self, stage: str, model: oir.Model) -> None:
         if self._folder is not None:
@@ -222,7 +224,7 @@ class _Dump:
 
     @contextmanager
     def rule_log(self) -> Iterator[RuleLog | None]:
-        """What the rules do within the block goes to `rules.txt`, even if the block fails."""
+        """Logs the rules within the block to `rules.txt`, even if the block fails."""
         if self._folder is None:
             yield None
             return

@@ -6,15 +6,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import SignatureError, UsageError, VerificationError
+from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.inlining import inlined
-from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import explain_rule
 from hlo2onnx.raising.explanation import Explanation
@@ -30,6 +29,7 @@ from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.runtime.stepping import Stepper
 from hlo2onnx.sources import Source
+from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.inputs import random_array
 from hlo2onnx.verification.verify import verify
@@ -135,7 +135,7 @@ class OnnxProgram:
         with self._serialized() as model:
             return OrtProgram(model, libraries=self.libraries, denormals=self.denormals)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Runs the model in ONNX Runtime.
 
         Args:
@@ -157,7 +157,7 @@ class OnnxProgram:
         arrays = flatten_arguments(signature, args, kwargs)
         return unflatten_results(signature, self.run(arrays))
 
-    def step(self, *args: Any, **kwargs: Any) -> Any:
+    def step(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
         """Runs the model once and keeps its state in ONNX Runtime's memory.
 
         States are donated arguments (`jax.jit(..., donate_argnums=...)`) whose memory a result
@@ -186,7 +186,7 @@ class OnnxProgram:
             lambda: Stepper(self._runtime, self.model.graph, self._source.signature)
         )
 
-    def flatten(self, *args: Any, **kwargs: Any) -> list[np.ndarray]:
+    def flatten(self, *args: PyTree, **kwargs: PyTree) -> list[np.ndarray]:
         """Converts the arguments of a call to flat arrays, one per input.
 
         Raises:
@@ -211,7 +211,7 @@ class OnnxProgram:
         feeds = to_model(self.input_names, items, signature.inputs)
         return from_model(signature.outputs, self._runtime(feeds))
 
-    def verify(self, *args: Any, seed: int = 0, **kwargs: Any) -> Verification:
+    def verify(self, *args: PyTree, seed: int = 0, **kwargs: PyTree) -> Verification:
         """Compares the model in ONNX Runtime with the original program in XLA on the CPU.
 
         ONNX Runtime runs twice, with and without graph optimization. If an output differs, it is
@@ -225,9 +225,8 @@ class OnnxProgram:
         Returns:
             One comparison per output and run. It prints as a table. It is falsy if an output
             differs or cannot be judged, and then has the notes of the report as well. Vectors of
-            decompositions are judged by what is unique: they may have other signs than XLA's, and
-            so may outputs that depend on them. An output cannot be judged if it depends on a
-            choice that is not known.
+            decompositions, and outputs that depend on them, may have other signs than XLA's. An
+            output cannot be judged if it depends on an unknown choice.
 
         Raises:
             SignatureError: The arguments do not fit.
@@ -253,7 +252,7 @@ class OnnxProgram:
             found.notes.extend(self.report.notes)
         return found
 
-    def profile(self, *args: Any, runs: int = 10, depth: int = 2, **kwargs: Any) -> Profile:
+    def profile(self, *args: PyTree, runs: int = 10, depth: int = 2, **kwargs: PyTree) -> Profile:
         """Measures the time of a run in ONNX Runtime, by operator and by JAX scope.
 
         Args:

@@ -8,7 +8,6 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 FIXED_KEY = (
     "random numbers are the same in every run: a key is a constant of the program; pass it as an"
@@ -35,8 +34,7 @@ class Report:
         nodes: Count of each ONNX operator in the model.
         rules: How often each rewrite rule fired.
         casts: Cast nodes that legalization added, by operator and type ("Conv f64").
-        notes: What a user should know, such as dropped shardings or a changed opset. No note is
-            there twice.
+        notes: Notes for the user, such as dropped shardings or a changed opset, each once.
         seconds: Wall-clock seconds per stage.
     """
 
@@ -55,7 +53,7 @@ class Report:
         if text not in self.notes:
             self.notes.append(text)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The report as plain JSON data."""
         return {
             name: dict(value) if isinstance(value, Counter) else value
@@ -98,12 +96,12 @@ class Report:
         return "\n".join(self.lines())
 
 
-def to_json(data: Any) -> str:
+def to_json(data: object) -> str:
     """Data as JSON text. Infinities and NaN are strings, because JSON has no such numbers."""
     return json.dumps(_without_nonfinite(data), indent=2, sort_keys=True)
 
 
-def _without_nonfinite(data: Any) -> Any:
+def _without_nonfinite(data: object) -> object:
     if isinstance(data, float):
         return data if math.isfinite(data) else str(data)
     if isinstance(data, Mapping):

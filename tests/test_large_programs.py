@@ -17,8 +17,8 @@ import pytest
 import hlo2onnx
 from hlo2onnx.mlir import inlining
 from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.inlining import inlined
-from hlo2onnx.mlir.normalize import functions_of
 
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
 INDICES = np.array([0, 3, 1, 2], np.int32)

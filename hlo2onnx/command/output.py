@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from hlo2onnx import progress
 from hlo2onnx.command.paths import Outputs
@@ -177,7 +177,7 @@ def write_model(program: OnnxProgram, outputs: Outputs, stdout: TextIO) -> None:
             raise WriteError(f"cannot write {path}: {error.strerror}") from error
 
 
-def write_report(outputs: Outputs, facts: Mapping[str, Any], stdout: TextIO) -> None:
+def write_report(outputs: Outputs, facts: Mapping[str, object], stdout: TextIO) -> None:
     """Writes the report, if there is to be one, to its file or to standard output.
 
     Raises:

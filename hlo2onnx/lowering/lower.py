@@ -24,8 +24,8 @@ from hlo2onnx.lowering.registry import Registry, load_handlers
 from hlo2onnx.lowering.user_calls import user_handler
 from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.constants import Constants
+from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.inlining import inlined
-from hlo2onnx.mlir.normalize import functions_of
 from hlo2onnx.options import DEFAULT_OPSET, Options, ir_version
 from hlo2onnx.report import FIXED_KEY, Report
 from hlo2onnx.sources.signature import Signature

@@ -22,7 +22,8 @@ from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import expression
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.lowering.context import Parts
-from hlo2onnx.mlir.normalize import functions_of, normalized
+from hlo2onnx.mlir.functions import functions_of
+from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.sources.jax_lowered import from_lowered
 
 
@@ -50,7 +51,7 @@ class LoweredFunction:
 
     functions: Mapping[str, ir.Operation]
     symbols: tuple[str, ...]
-    module: ir.Module
+    module: ir.Operation
 
 
 @functools.lru_cache(maxsize=256)
@@ -75,14 +76,11 @@ def lowered_function(
         items += value if isinstance(value, tuple) else [value]
     names = dict.fromkeys(item.name for item in items if isinstance(item, Symbol))
     dims = dict(zip(names, jax.export.symbolic_shape(", ".join(names)), strict=True))
-    arguments = [
-        jax.ShapeDtypeStruct(_replaced(shape, dims), dtype)  # type: ignore[no-untyped-call]
-        for shape, dtype in types
-    ]
+    arguments = [jax.ShapeDtypeStruct(_replaced(shape, dims), dtype) for shape, dtype in types]
     statics = {name: _replaced(value, dims) for name, value in keywords}
     if names:
         # Every symbol must stand in the shape of an argument.
-        arguments.append(jax.ShapeDtypeStruct(tuple(dims.values()), np.bool_))  # type: ignore[no-untyped-call]
+        arguments.append(jax.ShapeDtypeStruct(tuple(dims.values()), np.bool_))
         function = _but_last(function)
     jitted = jax.jit(functools.partial(function, **statics), keep_unused=True)
     try:

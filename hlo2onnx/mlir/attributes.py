@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
-
-
-@dataclass(frozen=True)
-class ChannelHandle:
-    """`#stablehlo.channel_handle`."""
-
-    handle: int
-    type: int
-
 
 _DENSE_ARRAYS = (
     ir.DenseBoolArrayAttr,
@@ -39,13 +29,13 @@ _ENUM = re.compile(r"#(?:stablehlo|chlo|mhlo)<(\w+) (\w+)>")
 _RECORD = re.compile(r"#(?:stablehlo|chlo|mhlo)\.(\w+)<")
 
 
-def to_python(attribute: Any) -> Any:
+def to_python(attribute: ir.Attribute) -> Any:
     """The Python value of an attribute.
 
-    Integers, floats, booleans and strings become themselves (what is not UTF-8 in a string is
-    escaped); arrays become tuples; dense elements numpy arrays (shape kept); dictionaries dicts;
-    enums of StableHLO and CHLO their name ("LT", "THREE_FRY"); dimension numbers the bindings'
-    own record with its fields; symbol references and types their text. What is none of these is
+    Integers, floats, booleans and strings become themselves (bytes that are not UTF-8 are
+    escaped). Arrays become tuples, dense elements numpy arrays of the same shape, dictionaries
+    dicts. Enums of StableHLO and CHLO become their names ("LT", "THREE_FRY"), dimension numbers the
+    record of the bindings, symbol references their text, types an `ir.Type`. Other attributes are
     returned unchanged.
     """
     if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
@@ -59,21 +49,25 @@ def to_python(attribute: Any) -> Any:
     if isinstance(attribute, ir.DenseElementsAttr):
         return np.array(attribute)
     if isinstance(attribute, ir.DictAttr):
-        return {name: to_python(attribute[name]) for name in _names(attribute)}
-    if isinstance(attribute, ir.FlatSymbolRefAttr):
-        return attribute.value
-    if isinstance(attribute, ir.TypeAttr):
+        return {name: to_python(attribute[name]) for name in keys_of(attribute)}
+    if isinstance(attribute, ir.FlatSymbolRefAttr | ir.TypeAttr):
         return attribute.value
     if isinstance(attribute, ir.UnitAttr):
         return True
     return _dialect_value(attribute)
 
 
-def _names(attribute: Any) -> list[str]:
-    return [item if isinstance(item, str) else item.name for item in attribute]
+def text_of(operation: ir.Operation, name: str) -> str:
+    """The text of an attribute that is a string or the symbol of a function."""
+    return str(to_python(operation.attributes[name]))
 
 
-def _dialect_value(attribute: Any) -> Any:
+def keys_of(attributes: ir.DictAttr | ir.OpAttributeMap) -> list[str]:
+    """The names of attributes."""
+    return [attributes[index].name for index in range(len(attributes))]
+
+
+def _dialect_value(attribute: ir.Attribute) -> Any:
     text = str(attribute)
     if enum := _ENUM.fullmatch(text):
         return enum.group(2)

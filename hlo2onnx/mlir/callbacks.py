@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from hlo2onnx.limitations import CALLBACK_TARGETS
-from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.attributes import text_of, to_python
 from hlo2onnx.mlir.effects import is_read
+from hlo2onnx.mlir.functions import enclosing_function, functions_of
 from hlo2onnx.mlir.locations import Frame, frames_of, origin_of
-from hlo2onnx.mlir.normalize import functions_of
+from hlo2onnx.mlir.walk import module_of, operations_in, operations_of
 
 _BRANCHING = ("stablehlo.case", "stablehlo.if")
 _CHECKS = re.compile(r"(^|[\\/])equinox[\\/]_errors\.py$")
@@ -26,47 +26,39 @@ class Untaken:
 
     Attributes:
         operation: The `case` or `if` that has the branch.
-        region: Its region of this operation.
-        call: The callback because of which it counts as not taken.
+        region: Index of the branch's region.
+        call: The callback that makes it count as not taken.
     """
 
-    operation: Any
+    operation: ir.Operation
     region: int
-    call: Any
+    call: ir.Operation
 
 
-def is_callback(operation: Any) -> bool:
-    """Whether an operation calls a Python function, and something reads what it returns."""
+def is_callback(operation: ir.Operation) -> bool:
+    """Whether an operation calls a Python function whose results are read."""
     if operation.name != "stablehlo.custom_call":
         return False
-    target = to_python(operation.attributes["call_target_name"])
+    target = text_of(operation, "call_target_name")
     return target in CALLBACK_TARGETS and any(map(is_read, operation.results))
 
 
-def has_callbacks(module_operation: Any) -> bool:
+def has_callbacks(module_operation: ir.Operation) -> bool:
     """Whether there is a callback in a module."""
-    found = False
-
-    def visit(operation: Any) -> Any:
-        nonlocal found
-        found = is_callback(operation)
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
-
-    module_operation.walk(visit)
-    return found
+    return any(map(is_callback, operations_of(module_operation)))
 
 
 def is_frame_of_check(frame: Frame) -> bool:
-    """Whether a frame stands in the file of `equinox.error_if`."""
+    """Whether a frame is in the file of `equinox.error_if`."""
     return _CHECKS.search(frame.filename) is not None
 
 
-def is_check(call: Any) -> bool:
+def is_check(call: ir.Operation) -> bool:
     """Whether a callback raises an error of `equinox.error_if`.
 
-    Such a call was made in equinox's own file, which calls no code of users. Where JAX lost its
-    source lines, as within functions with derivatives of their own (`jax.custom_jvp`), the name of
-    equinox's function is left. In a program without any locations that name is not enough.
+    Its frames are in equinox's own file, which calls no user code. JAX loses source lines within
+    functions with custom derivatives (`jax.custom_jvp`). There, the name of equinox's function
+    counts, unless the program has no locations at all.
     """
     frames = frames_of(call.location)
     if any(map(is_frame_of_check, frames)):
@@ -75,65 +67,58 @@ def is_check(call: Any) -> bool:
     return has_origin(call) and _CHECKING_FUNCTION.fullmatch(symbol) is not None
 
 
-def has_origin(operation: Any) -> bool:
-    """Whether an operation has a name or a source line of the Python program that made it."""
+def has_origin(operation: ir.Operation) -> bool:
+    """Whether an operation has a scope or a source line of a Python program."""
     origin = origin_of(operation.location)
     return bool(origin.scope) or any(f.filename != "-" for f in frames_of(operation.location))
 
 
-def enclosing_function(operation: Any) -> str:
-    """The symbol of the function that an operation stands in."""
-    while operation.name != "func.func":
-        operation = operation.parent.operation
-    return str(to_python(operation.attributes["sym_name"]))
-
-
-_COUNTS: Mapping[str, Callable[[Any], bool]] = {
+_COUNTS: Mapping[str, Callable[[ir.Operation], bool]] = {
     "drop-checks": is_check,
     "unreachable": lambda call: True,
     "refuse": lambda call: False,
 }
-"""By policy, the callbacks because of which a branch counts as not taken."""
+"""By policy, whether a callback makes its branch count as not taken."""
 
 
 class Callbacks:
     """The callbacks of a module under a policy.
 
-    A branch counts as not taken where another branch of the same operation holds no callback
-    that counts. Of nested branches the innermost is the one that is left out.
+    A branch with a callback that counts is not taken if another branch of the same operation has no
+    such callback. Of nested branches, the innermost one is left out.
 
     Args:
-        module_operation: The module; it is only read.
+        module_operation: The module. It does not change.
         policy: See `hlo2onnx.options.Options.callbacks`.
 
     Attributes:
         untaken: The branches that count as not taken, inner ones before outer ones.
-        remaining: The callbacks that are left without these branches.
+        remaining: The callbacks outside of these branches.
     """
 
-    def __init__(self, module_operation: Any, policy: str) -> None:
+    def __init__(self, module_operation: ir.Operation, policy: str) -> None:
         self._counts = _COUNTS[policy]
         self._functions = functions_of(module_operation)
-        self._of_functions: dict[str, set[Any]] = {}
+        self._of_functions: dict[str, set[ir.Operation]] = {}
         self._called: set[str] = set()
         self.untaken: list[Untaken] = []
         held = {symbol: self._of_function(symbol) for symbol in self._functions}
         roots = held.keys() - self._called
-        self.remaining: set[Any] = set().union(*(held[symbol] for symbol in roots))
+        self.remaining: set[ir.Operation] = set().union(*(held[symbol] for symbol in roots))
 
-    def _of_function(self, symbol: str) -> set[Any]:
+    def _of_function(self, symbol: str) -> set[ir.Operation]:
         if symbol not in self._of_functions:
-            self._of_functions[symbol] = set()  # what a call of itself adds
+            self._of_functions[symbol] = set()  # for recursive calls
             if symbol in self._functions:
                 calls = self._of_regions(self._functions[symbol].regions)
                 self._of_functions[symbol] = calls
         return self._of_functions[symbol]
 
-    def _of_regions(self, regions: Iterable[Any]) -> set[Any]:
-        operations = (op.operation for region in regions for block in region for op in block)
+    def _of_regions(self, regions: Iterable[ir.Region]) -> set[ir.Operation]:
+        operations = (op for region in regions for block in region for op in operations_in(block))
         return set().union(*map(self._of_operation, operations))
 
-    def _of_operation(self, operation: Any) -> set[Any]:
+    def _of_operation(self, operation: ir.Operation) -> set[ir.Operation]:
         if is_callback(operation):
             return {operation}
         if operation.name in _BRANCHING:
@@ -144,7 +129,7 @@ class Callbacks:
             calls |= self._of_function(symbol)
         return calls
 
-    def _of_branches(self, operation: Any) -> set[Any]:
+    def _of_branches(self, operation: ir.Operation) -> set[ir.Operation]:
         held = [self._of_regions([region]) for region in operation.regions]
         counted = [[call for call in calls if self._counts(call)] for calls in held]
         if all(counted):
@@ -157,20 +142,18 @@ class Callbacks:
         )
 
 
-def called_functions(operation: Any) -> Iterator[str]:
+def called_functions(operation: ir.Operation) -> Iterator[str]:
     """The symbols of the functions that an operation calls."""
     for name in ("callee", "decomposition"):
         if name in operation.attributes:
-            yield str(to_python(operation.attributes[name]))
+            yield text_of(operation, name)
     if "called_computations" in operation.attributes:
         yield from map(str, to_python(operation.attributes["called_computations"]))
 
 
-def way_out(call: Any, policy: str) -> str:
-    """Which other policy leaves out a callback that cannot be translated; "" if none does."""
-    module = call
-    while module.parent is not None:
-        module = module.parent.operation
+def way_out(call: ir.Operation, policy: str) -> str:
+    """Advice on a policy that leaves out this callback; "" if none does."""
+    module = module_of(call)
     if policy == "refuse" and call not in Callbacks(module, "drop-checks").remaining:
         return (
             'translate(..., callbacks="drop-checks"), the default, leaves out this check of equinox'

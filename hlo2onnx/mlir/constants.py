@@ -1,4 +1,4 @@
-"""The content of constant attributes as numpy arrays, without copying what can be viewed."""
+"""The content of constants as numpy arrays: views of MLIR's memory where the bindings give them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, UnsupportedOp
 from hlo2onnx.mlir.dense_bytes import raw_content
-from hlo2onnx.mlir.types import STORED_FLOATS, is_complex, parts_of, shape_of
+from hlo2onnx.mlir.types import element_type, is_complex, numpy_type, shape_of
+from hlo2onnx.mlir.values import dense
+from hlo2onnx.mlir.walk import MlirValue, module_of, operations_of
 
 
 @dataclass(frozen=True)
@@ -33,20 +34,19 @@ class Splat:
 class Constants:
     """Reads the constants of a program, and of the modules that its ops expand into.
 
-    The bindings show complex attributes in no form; XLA evaluates all that a module holds when the
-    first of them is read, as XLA has complex numbers of every width that StableHLO has. XLA
-    evaluates nothing else: it aborts the process on types that it does not know.
+    The bindings cannot read complex attributes. When the first one is read, XLA evaluates all of
+    the module. XLA evaluates no others: it aborts the process on types that it does not know.
     """
 
     def __init__(self) -> None:
-        self._complex: dict[Any, np.ndarray] = {}
-        self._raw: dict[Any, np.ndarray] = {}
+        self._complex: dict[MlirValue, np.ndarray] = {}
+        self._raw: dict[MlirValue, np.ndarray] = {}
 
-    def read(self, operation: Any) -> np.ndarray | Splat:
-        """The content of a `stablehlo.constant`; views keep the MLIR attribute's memory.
+    def read(self, operation: ir.Operation) -> np.ndarray | Splat:
+        """The content of a `stablehlo.constant`. A view keeps the memory of the MLIR attribute.
 
         Raises:
-            UnsupportedOp: Its elements have a type that numpy has not.
+            UnsupportedOp: numpy has no type for its elements.
         """
         (result,) = operation.results
         shape = tuple(dim or 0 for dim in shape_of(result.type))
@@ -64,10 +64,11 @@ class Constants:
             self._raw[result] = raw_content(attribute).reshape(shape)
         return _as_splat(self._raw[result])
 
-    def _read_complex(self, operation: Any) -> np.ndarray:
+    def _read_complex(self, operation: ir.Operation) -> np.ndarray:
         (result,) = operation.results
         if result not in self._complex:
-            found = [op for op in _constant_ops(_root(operation)) if is_complex(op.results[0].type)]
+            everywhere = _constant_ops(module_of(operation))
+            found = [op for op in everywhere if is_complex(op.results[0].type)]
             for batch in _batches(found):
                 for op, array in zip(batch, _evaluate(batch), strict=True):
                     self._complex[op.results[0]] = array
@@ -80,8 +81,8 @@ def _as_splat(array: np.ndarray) -> np.ndarray | Splat:
     return Splat(array[(0,) * array.ndim], tuple(array.shape)) if equal else array
 
 
-def _splat_element(attribute: Any) -> np.ndarray:
-    """The one element of a splat, whatever its extents: numpy has no arrays as large as types."""
+def _splat_element(attribute: ir.DenseElementsAttr) -> np.ndarray:
+    """The element of a splat, of rank 0. The type may be too large for a numpy array."""
     if not _viewable(attribute):
         return raw_content(attribute)
     tensor = ir.RankedTensorType(attribute.type)
@@ -90,30 +91,24 @@ def _splat_element(attribute: Any) -> np.ndarray:
     return np.asarray(ir.DenseElementsAttr.get_splat(scalar, attribute.get_splat_value()))
 
 
-def _root(operation: Any) -> Any:
-    """The module an operation stands in."""
-    while operation.parent is not None:
-        operation = operation.parent.operation
-    return operation
-
-
-def densify(module_operation: Any) -> None:
+def densify(module_operation: ir.Operation) -> None:
     """Replaces every `dense_resource` constant of a module, in place, by a dense one.
 
-    The bindings give no access to a resource's bytes and XLA takes no resources; the text of a
-    module that holds just those constants has them.
+    The bindings do not give the bytes of a resource, and XLA takes no resources. The bytes are read
+    from the text of a module with only those constants.
 
     Raises:
         LoadError: A resource is missing or does not have the size of its constant.
     """
-    resources = [op for op in _constant_ops(module_operation) if _is_resource(op)]
+    resources = [op for op in _constant_ops(module_operation) if _resource_name(op) is not None]
     if not resources:
         return
-    text = _module_returning(resources).operation.get_asm()
+    text = str(_module_returning(resources).operation.get_asm())
     blobs = {m.group(1): m.group(2) for m in _BLOB.finditer(text)}
     for operation in resources:
         attribute = operation.attributes["value"]
-        name = _RESOURCE.match(str(attribute)).group(1)  # type: ignore[union-attr]
+        name = _resource_name(operation)
+        assert name is not None
         if name not in blobs:
             raise LoadError(f"the resource {name} of a constant is missing")
         operation.attributes["value"] = _dense(attribute.type, blobs[name], name)
@@ -124,49 +119,33 @@ _BLOB = re.compile(r'^\s*"?([^\s":]+)"?: "0x([0-9A-Fa-f]*)"', re.MULTILINE)
 _ALIGNMENT_DIGITS = 8
 
 
-def _is_resource(operation: Any) -> bool:
-    # The text of a dense attribute may be gigabytes, so its class is asked first; complex ones
-    # cannot even be fetched.
+def _resource_name(operation: ir.Operation) -> str | None:
+    """The name of the resource that a constant refers to; None if it refers to none."""
+    # The bindings cannot fetch a complex attribute. The text of a dense one may be gigabytes.
     if is_complex(operation.results[0].type):
-        return False
+        return None
     attribute = operation.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
-        return False
-    return _RESOURCE.match(str(attribute)) is not None
+        return None
+    match = _RESOURCE.match(str(attribute))
+    return None if match is None else match[1]
 
 
-def _dense(mlir_type: Any, digits: str, name: str) -> Any:
-    """A dense attribute over a resource's bytes, whose first four are its alignment."""
+def _dense(mlir_type: ir.Type, digits: str, name: str) -> ir.Attribute:
+    """A dense attribute of a resource's bytes. The first four bytes are the alignment."""
     content = np.frombuffer(bytes.fromhex(digits[_ALIGNMENT_DIGITS:]), np.uint8)
-    tensor = ir.RankedTensorType(mlir_type)
     dims = [dim or 0 for dim in shape_of(mlir_type)]
-    dtype = STORED_FLOATS.get(str(tensor.element_type))
-    if dtype is None:
-        (part,) = parts_of(mlir_type)
-        dtype = part.dtype.numpy()
+    dtype = numpy_type(element_type(mlir_type))
     if content.size != math.prod(dims) * dtype.itemsize:
         raise LoadError(f"the resource {name} does not have the size of {mlir_type}")
-    array = content.view(_CARRIER.get(dtype.name, dtype)).reshape(dims)
-    with mlir_type.context:
-        return ir.DenseElementsAttr.get(array, type=tensor.element_type, shape=dims)
+    return dense(content.view(dtype).reshape(dims), mlir_type)
 
 
-_CARRIER = {"bool": np.dtype(bool), "bfloat16": np.dtype(np.uint16)}
+def _constant_ops(module_operation: ir.Operation) -> list[ir.Operation]:
+    return [op for op in operations_of(module_operation) if op.name == "stablehlo.constant"]
 
 
-def _constant_ops(module_operation: Any) -> Iterable[Any]:
-    found: list[Any] = []
-
-    def visit(operation: Any) -> Any:
-        if operation.name == "stablehlo.constant":
-            found.append(operation)
-        return ir.WalkResult.ADVANCE
-
-    module_operation.walk(visit)
-    return found
-
-
-def _viewable(attribute: Any) -> bool:
+def _viewable(attribute: ir.Attribute) -> bool:
     element = ir.RankedTensorType(attribute.type).element_type
     if isinstance(element, ir.IntegerType):
         return element.width in (1, 8, 16, 32, 64)
@@ -174,11 +153,11 @@ def _viewable(attribute: Any) -> bool:
 
 
 _BATCH_BYTES = 1 << 24
-"""XLA holds several copies of the constants that it compiles."""
+"""Limit of the constants that XLA compiles at once. It holds several copies of them."""
 
 
-def _batches(operations: Iterable[Any]) -> Iterator[list[Any]]:
-    batch: list[Any] = []
+def _batches(operations: Iterable[ir.Operation]) -> Iterator[list[ir.Operation]]:
+    batch: list[ir.Operation] = []
     size = 0
     for operation in operations:
         batch.append(operation)
@@ -190,8 +169,8 @@ def _batches(operations: Iterable[Any]) -> Iterator[list[Any]]:
         yield batch
 
 
-def constant_bytes(operation: Any) -> int:
-    """How large the content of a constant is, when all of its elements are written out."""
+def constant_bytes(operation: ir.Operation) -> int:
+    """The size of a constant with all elements written out."""
     mlir_type = operation.results[0].type
     element, parts = ir.RankedTensorType(mlir_type).element_type, 1
     if isinstance(element, ir.ComplexType):
@@ -201,8 +180,8 @@ def constant_bytes(operation: Any) -> int:
     return (bits * math.prod(dim or 0 for dim in shape_of(mlir_type)) + 7) // 8
 
 
-def _evaluate(operations: list[Any]) -> list[np.ndarray]:
-    """Runs a module that returns these constants."""
+def _evaluate(operations: list[ir.Operation]) -> list[np.ndarray]:
+    """The contents of these constants, from XLA."""
     from hlo2onnx.verification.xla import run_bytecode
 
     bytecode = io.BytesIO()
@@ -210,8 +189,8 @@ def _evaluate(operations: list[Any]) -> list[np.ndarray]:
     return run_bytecode(bytecode.getvalue(), [])
 
 
-def _module_returning(operations: list[Any]) -> Any:
-    """A module whose main returns copies of these constants."""
+def _module_returning(operations: list[ir.Operation]) -> ir.Module:
+    """A module whose `main` returns copies of these constants."""
     context = operations[0].context
     types = [operation.results[0].type for operation in operations]
     with context, ir.Location.unknown():

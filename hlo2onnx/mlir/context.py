@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
@@ -11,13 +10,14 @@ from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.passes import FROM_VHLO, run_pipeline
+from hlo2onnx.mlir.walk import operations_in
 
 
-def new_context() -> Any:
+def new_context() -> ir.Context:
     """A fresh MLIR context that knows every dialect JAX emits.
 
-    JAX 0.12 hands out one shared context per thread; files and expansions get their own, so that
-    no flag or diagnostic handler of ours reaches the user's lowering.
+    JAX 0.12 shares one context per thread. Files and expansions get their own, so that our flags
+    and diagnostic handlers do not reach the user's lowering.
     """
     context = ir.Context()
     upstream = ir.DialectRegistry()
@@ -33,14 +33,14 @@ def new_context() -> Any:
     return context
 
 
-def parse_module(source: str | bytes, what: str) -> Any:
-    """Parses MLIR text or bytecode into an `ir.Module` in a fresh context, upgrading VHLO.
+def parse_module(source: str | bytes, what: str) -> ir.Module:
+    """Parses MLIR text or bytecode in a fresh context, and upgrades VHLO.
 
-    Bytes and odd text may crash the parser, and the process with it: what is not known to be
-    harmless goes through `hlo2onnx.mlir.parse_in_subprocess` instead.
+    Bytes and odd text may crash the parser and the process. `hlo2onnx.mlir.parse_in_subprocess`
+    reads input that is not known to be harmless.
 
     Args:
-        source: Text or bytecode of a StableHLO module, or of one in VHLO, its versioned form.
+        source: Text or bytecode of a module in StableHLO, or in VHLO, its versioned form.
         what: How to name the source in an error ("model.mlir", "the given text").
 
     Raises:
@@ -55,16 +55,16 @@ def parse_module(source: str | bytes, what: str) -> Any:
     return module
 
 
-def is_vhlo(module: Any) -> bool:
-    """Whether the module is written in VHLO, the versioned form of StableHLO."""
-    return any(op.operation.name.startswith("vhlo.") for op in module.body.operations)
+def is_vhlo(module: ir.Module) -> bool:
+    """Whether the module is in VHLO, the versioned form of StableHLO."""
+    return any(item.name.startswith("vhlo.") for item in operations_in(module.body))
 
 
-def upgrade_vhlo(module: Any, what: str) -> None:
-    """Turns a VHLO module of any version this jaxlib knows into StableHLO, in place.
+def upgrade_vhlo(module: ir.Module | ir.Operation, what: str) -> None:
+    """Upgrades a VHLO module of any version that this jaxlib knows to StableHLO, in place.
 
     Raises:
-        LoadError: It uses something this version of StableHLO does not have.
+        LoadError: It uses something that this version of StableHLO does not have.
     """
     try:
         run_pipeline(module.operation, FROM_VHLO)
@@ -72,14 +72,14 @@ def upgrade_vhlo(module: Any, what: str) -> None:
         raise LoadError(_explained(error, b"", what)) from error
 
 
-def clone_module(module: Any) -> Any:
-    """A copy of `module` in the same context; constants are shared, not copied."""
+def clone_module(module: ir.Module | ir.Operation) -> ir.Operation:
+    """Copies a module within its context. Constants are shared."""
     with module.context:
-        return module.operation.clone()
+        return module.operation.clone().operation
 
 
 def newer_version(content: bytes) -> str:
-    """The version of StableHLO that wrote an artifact, if this jaxlib is older; else ""."""
+    """The version of StableHLO that wrote an artifact; "" if this jaxlib reads it."""
     end = content.find(b"\0", len(BYTECODE_MAGIC), 100)
     producer = content[len(BYTECODE_MAGIC) + 1 : end].decode("latin-1")
     version = producer.removeprefix("StableHLO_v")
@@ -89,7 +89,7 @@ def newer_version(content: bytes) -> str:
 
 
 BYTECODE_MAGIC = b"ML\xefR"
-"""How MLIR bytecode begins, StableHLO's portable artifacts included."""
+"""The first bytes of MLIR bytecode, and so of StableHLO's portable artifacts."""
 
 _EXCERPT = 100
 _POSITION = re.compile(r'loc\("-":(\d+):(\d+)\)')
@@ -99,8 +99,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
-def _explained(error: Any, source: str | bytes, what: str) -> str:
-    """The first diagnostic, with its line and column in the source text where it has them."""
+def _explained(error: ir.MLIRError, source: str | bytes, what: str) -> str:
+    """The first diagnostic, with its line and column in the source text if they are known."""
     if not error.error_diagnostics:
         return f"{what} is not valid StableHLO: {error}"
     diagnostic = error.error_diagnostics[0]

@@ -1,49 +1,32 @@
-"""Dense constants that the bindings give no numpy view of: bf16, f4 to f8, and i2 and i4."""
+"""Reads dense constants without a numpy view in the bindings: bf16, f4 to f8, i2 and i4."""
 
 from __future__ import annotations
 
 import io
 import math
-from typing import Any
 
-import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UnsupportedOp
-from hlo2onnx.mlir.types import STORED_FLOATS, shape_of
-
-DTYPES: dict[str, np.dtype[Any]] = {
-    **STORED_FLOATS,
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f8E4M3FN": np.dtype(ml_dtypes.float8_e4m3fn),
-    "f8E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
-    "f8E5M2": np.dtype(ml_dtypes.float8_e5m2),
-    "f8E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
-    "f8E8M0FNU": np.dtype(ml_dtypes.float8_e8m0fnu),
-    "i2": np.dtype(ml_dtypes.int2),
-    "i4": np.dtype(ml_dtypes.int4),
-    "ui2": np.dtype(ml_dtypes.uint2),
-    "ui4": np.dtype(ml_dtypes.uint4),
-}
-"""The numpy types of MLIR's element types, by their spelling."""
+from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS, element_type, numpy_type, shape_of
 
 _PARSED_BYTES = 1 << 10
 
 
-def raw_content(attribute: Any) -> np.ndarray:
-    """The content of a `DenseElementsAttr` of one of `DTYPES`; of rank 0 for a splat.
+def raw_content(attribute: ir.DenseElementsAttr) -> np.ndarray:
+    """The content of a `DenseElementsAttr`; of rank 0 for a splat.
 
-    Bytecode holds the elements in one piece after their number of bytes. Equal attributes are one
-    in MLIR, so making the attribute anew proves that the right piece is found.
+    Bytecode holds the elements in one piece after their count of bytes. MLIR shares equal
+    attributes, so an attribute made of the right piece is the same one.
 
     Raises:
         UnsupportedOp: There is no numpy type for the elements.
     """
-    element = ir.RankedTensorType(attribute.type).element_type
-    dtype = DTYPES.get(str(element))
-    if dtype is None:
+    element = element_type(attribute.type)
+    if element not in ELEMENT_TYPES and element not in STORED_FLOATS:
         raise UnsupportedOp(f"constants of the element type {element} cannot be read")
+    dtype = numpy_type(element)
     shape = [dim or 0 for dim in shape_of(attribute.type)]
     if 0 in shape:
         return np.zeros(shape, dtype)
@@ -61,7 +44,7 @@ def raw_content(attribute: Any) -> np.ndarray:
     raise UnsupportedOp("the content of the constant cannot be read")
 
 
-def _attribute(like: Any, content: np.ndarray, dims: list[int]) -> Any:
+def _attribute(like: ir.Attribute, content: np.ndarray, dims: list[int]) -> ir.Attribute:
     """An attribute of the same type with this content."""
     tensor = ir.RankedTensorType(like.type)
     if content.size <= _PARSED_BYTES:
@@ -72,8 +55,8 @@ def _attribute(like: Any, content: np.ndarray, dims: list[int]) -> Any:
         return ir.DenseElementsAttr.get(array, type=tensor.element_type, shape=dims)
 
 
-def _decoded(content: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """Bytes as elements. The high bits of small integers mean nothing to MLIR and much to numpy."""
+def _decoded(content: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Bytes as elements. MLIR ignores the high bits of small integers. numpy needs their sign."""
     bits = _INTEGER_BITS.get(dtype.name)
     if bits is None:
         return content.view(dtype)
@@ -85,8 +68,8 @@ def _decoded(content: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 _INTEGER_BITS = {"int2": 2, "int4": 4, "uint2": 2, "uint4": 4}
 
 
-def _bytecode(attribute: Any) -> bytes:
-    """A module that holds nothing but an attribute."""
+def _bytecode(attribute: ir.Attribute) -> bytes:
+    """Bytecode of a module that holds only an attribute."""
     stream = io.BytesIO()
     with attribute.context, ir.Location.unknown():
         module = ir.Module.create()
@@ -96,8 +79,7 @@ def _bytecode(attribute: Any) -> bytes:
 
 
 def _length(size: int) -> bytes:
-    """A number as bytecode has it: the zeros at the low end of its first byte say how many bytes
-    follow that."""
+    """A number as bytecode encodes it: the low zeros of the first byte count the bytes after it."""
     for extra in range(8):
         if size < 1 << 7 * (extra + 1):
             return ((size << 1 | 1) << extra).to_bytes(extra + 1, "little")

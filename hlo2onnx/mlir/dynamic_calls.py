@@ -1,30 +1,29 @@
-"""The form of StableHLO's custom calls for dynamic ops, which no verifier looks at."""
+"""Verifies StableHLO's custom calls for dynamic ops. MLIR's verifier does not check them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-import numpy as np
+from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.attributes import text_of, to_python
 from hlo2onnx.mlir.types import element_type, is_tensor, shape_of
-from hlo2onnx.mlir.values import defining_operation
+from hlo2onnx.mlir.values import constant_operation, integers_of
+from hlo2onnx.mlir.walk import MlirValue
 
 _SHAPES = "indices_of_shape_operands"
 _CALLED = "called_computations"
 
 
-def operands_of(call: Any) -> list[Any]:
-    """The operands but for those that hold the shapes of results (indices_of_shape_operands)."""
+def operands_of(call: ir.Operation) -> list[MlirValue]:
+    """The operands without the shapes of results (indices_of_shape_operands)."""
     shapes = set(to_python(call.attributes[_SHAPES]).flat) if _SHAPES in call.attributes else set()
     return [x for place, x in enumerate(call.operands) if place not in shapes]
 
 
-def fault_of(call: Any) -> str | None:
-    """What is wrong with the form of such a call; None for other custom calls, and where all is
-    as StableHLO has it."""
-    check = _CHECKS.get(call.attributes["call_target_name"].value)
+def fault_of(call: ir.Operation) -> str | None:
+    """The fault in such a call; None for a valid call, and for other custom calls."""
+    check = _CHECKS.get(text_of(call, "call_target_name"))
     if check is None:
         return None
     operands = operands_of(call)
@@ -33,7 +32,7 @@ def fault_of(call: Any) -> str | None:
     return check(call, operands)
 
 
-def _reduce_window(call: Any, operands: list[Any]) -> str | None:
+def _reduce_window(call: ir.Operation, operands: list[MlirValue]) -> str | None:
     values, windows = operands[:-5], operands[-5:]
     called = to_python(call.attributes[_CALLED]) if _CALLED in call.attributes else ()
     if not values or len(values) != 2 * len(call.results):
@@ -49,7 +48,7 @@ def _reduce_window(call: Any, operands: list[Any]) -> str | None:
     return None
 
 
-def _top_k(call: Any, operands: list[Any]) -> str | None:
+def _top_k(call: ir.Operation, operands: list[MlirValue]) -> str | None:
     if len(operands) != 2 or len(call.results) != 2:
         return "it takes two operands and has two results"
     x, k = operands
@@ -58,7 +57,7 @@ def _top_k(call: Any, operands: list[Any]) -> str | None:
     return None if not shape_of(k.type) and _is_integer(k) else "k is no integer"
 
 
-def _rng_bit_generator(call: Any, operands: list[Any]) -> str | None:
+def _rng_bit_generator(call: ir.Operation, operands: list[MlirValue]) -> str | None:
     if len(operands) != 2 or len(call.results) != 2:
         return "it takes two operands and has two results"
     rank = len(shape_of(call.results[1].type))
@@ -66,18 +65,17 @@ def _rng_bit_generator(call: Any, operands: list[Any]) -> str | None:
     return None if fits else "the shape it is given is no vector of the result's rank"
 
 
-_CHECKS: Mapping[str, Callable[[Any, list[Any]], str | None]] = {
+_CHECKS: Mapping[str, Callable[[ir.Operation, list[MlirValue]], str | None]] = {
     "stablehlo.dynamic_reduce_window": _reduce_window,
     "stablehlo.dynamic_rng_bit_generator": _rng_bit_generator,
     "stablehlo.dynamic_top_k": _top_k,
 }
 
 
-def _may_be_positive(value: Any) -> bool:
-    maker = defining_operation(value)
-    is_constant = maker is not None and maker.name == "stablehlo.constant"
-    return not is_constant or bool((np.array(maker.attributes["value"]) > 0).all())
+def _may_be_positive(value: MlirValue) -> bool:
+    constant = constant_operation(value)
+    return constant is None or bool((integers_of(constant) > 0).all())
 
 
-def _is_integer(value: Any) -> bool:
+def _is_integer(value: MlirValue) -> bool:
     return element_type(value.type).lstrip("u").startswith("i")

@@ -1,8 +1,8 @@
-"""Values of a module made arguments and results of its main function.
+"""Opens a program at some of its operations.
 
-A program is opened at some of its operations: what reads their results reads new arguments
-instead, and their operands and results are returned besides. Operations in regions, of loops for
-example, may happen many times and have no such arguments: their results are replaced in place.
+Readers of their results read new arguments of `main` instead, and `main` also returns their
+operands and results. Operations in regions, such as loops, can run many times. Their results are
+replaced in place.
 """
 
 from __future__ import annotations
@@ -10,64 +10,72 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.normalize import functions_of
-from hlo2onnx.mlir.walk import operations_of
+from hlo2onnx.mlir.attributes import text_of
+from hlo2onnx.mlir.functions import function_type, functions_of, set_function_type
+from hlo2onnx.mlir.walk import MlirValue, operations_in, operations_of
 
-Tag = Callable[[Any], Any]
-"""What an operation is opened as; None where it stays closed."""
+Tag = TypeVar("Tag")
 
 
 @dataclass(frozen=True)
-class Opening:
-    """One operation that was opened.
+class Opening(Generic[Tag]):
+    """One open operation.
 
     Attributes:
-        tag: What the given function said of it.
-        operation: It, in the module.
+        tag: The result of `tag_of` for it.
+        operation: The operation in the module.
     """
 
-    tag: Any
-    operation: Any
+    tag: Tag
+    operation: ir.Operation
 
 
-class Opener:
+class Opener(Generic[Tag]):
     """Opens the operations of a module, in place.
 
     Args:
-        module: The module operation; its `main` becomes the open function.
-        tag_of: Which operations to open, and what they are.
-        replacement: For operations in regions, of this tag: the text of a module whose `main` takes
-            operands and results of the operation, and gives results in their place.
+        module: The module operation.
+        tag_of: Describes the operations to open; None for others.
+        replacement: For an operation in a region, with its tag: the text of a module whose `main`
+            takes operands and results of the operation, and returns results to use instead.
 
     Attributes:
-        openings: The operations that are open, in order.
-        has_closed: Whether there are others.
+        openings: The open operations in order.
+        has_closed: Whether operations in regions were replaced.
     """
 
-    def __init__(self, module: Any, tag_of: Tag, replacement: Callable[[Any, Any], str]) -> None:
+    def __init__(
+        self,
+        module: ir.Operation,
+        tag_of: Callable[[ir.Operation], Tag | None],
+        replacement: Callable[[Tag, ir.Operation], str],
+    ) -> None:
         self._module = module
         self._tag_of = tag_of
         self._replacement = replacement
         self._names: dict[str, str] = {}
-        self._opened: list[Any] = []
+        self._opened: list[ir.Operation] = []
         self._count = 0
         with module.context, ir.Location.unknown():
             self.openings = self._open(functions_of(module)["main"])
             self.has_closed = self._replace_closed()
 
-    # -- operations that happen once --------------------------------------------------------------
+    # -- operations that run once -----------------------------------------------------------------
 
-    def _open(self, function: Any) -> list[Opening]:
-        """Opens a function: it takes the results of each operation as arguments after its own, and
-        returns operands and results of the operation after its own."""
+    def _open(self, function: ir.Operation) -> list[Opening[Tag]]:
+        """Opens a function.
+
+        Its last arguments become the results of the operations, its last results their operands
+        and results.
+        """
         (block,) = function.regions[0].blocks
-        openings: list[Opening] = []
-        returned: list[Any] = []
-        for operation in [item.operation for item in block.operations]:
+        openings: list[Opening[Tag]] = []
+        returned: list[MlirValue] = []
+        for operation in operations_in(block):
             tag = self._tag_of(operation)
             if tag is not None:
                 opening, values = self._open_one(block, operation, tag)
@@ -80,7 +88,9 @@ class Opener:
         _return_also(function, returned)
         return openings
 
-    def _open_one(self, block: Any, operation: Any, tag: Any) -> tuple[Opening, list[Any]]:
+    def _open_one(
+        self, block: ir.Block, operation: ir.Operation, tag: Tag
+    ) -> tuple[Opening[Tag], list[MlirValue]]:
         with ir.InsertionPoint(operation):
             copy = operation.clone().operation
             self._opened.append(copy)
@@ -89,40 +99,40 @@ class Opener:
         operation.erase()
         return Opening(tag, copy), [*copy.operands, *copy.results]
 
-    def _open_callee(self, block: Any, call: Any) -> tuple[list[Opening], list[Any]]:
-        """Every call gets a function of its own."""
-        callee = functions_of(self._module)[call.attributes["callee"].value]
+    def _open_callee(
+        self, block: ir.Block, call: ir.Operation
+    ) -> tuple[list[Opening[Tag]], list[MlirValue]]:
+        """Opens a copy of the called function, which only this call calls."""
+        callee = functions_of(self._module)[text_of(call, "callee")]
         self._count += 1
-        name = f"{call.attributes['callee'].value}.open{self._count}"
+        name = f"{text_of(call, 'callee')}.open{self._count}"
         with ir.InsertionPoint(callee):
             copy = callee.clone().operation
         copy.attributes["sym_name"] = ir.StringAttr.get(name)
         copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
         before = len(call.operands)
         openings = self._open(copy)
-        of_callee = copy.attributes["function_type"].value
+        of_callee = function_type(copy)
         new = [block.add_argument(kind, call.location) for kind in of_callee.inputs[before:]]
         with ir.InsertionPoint(call):
             made = ir.Operation.create(
                 "func.call",
-                list(of_callee.results),
+                of_callee.results,
                 [*call.operands, *new],
                 {"callee": ir.FlatSymbolRefAttr.get(name)},
             )
-        own = len(call.results)
-        for old, value in zip(call.results, list(made.results)[:own], strict=True):
-            old.replace_all_uses_with(value)
+        results: list[MlirValue] = [*made.results]
+        for old in call.results:
+            old.replace_all_uses_with(results.pop(0))
         call.erase()
-        return openings, list(made.results)[own:]
+        return openings, results
 
-    def _holds_any(self, call: Any) -> bool:
+    def _holds_any(self, call: ir.Operation) -> bool:
         """Whether the called function has operations to open, or calls one that has."""
-        callee = functions_of(self._module)[call.attributes["callee"].value]
-        (block,) = callee.regions[0].blocks
-        operations = [item.operation for item in block.operations]
+        (block,) = functions_of(self._module)[text_of(call, "callee")].regions[0].blocks
         return any(
             self._tag_of(item) is not None or (item.name == "func.call" and self._holds_any(item))
-            for item in operations
+            for item in operations_in(block)
         )
 
     # -- operations in regions --------------------------------------------------------------------
@@ -131,8 +141,7 @@ class Opener:
         closed = [
             (operation, tag)
             for operation in operations_of(self._module)
-            if (tag := self._tag_of(operation)) is not None
-            and not any(operation == opened for opened in self._opened)
+            if (tag := self._tag_of(operation)) is not None and operation not in self._opened
         ]
         for operation, tag in closed:
             with ir.InsertionPoint(operation):
@@ -143,7 +152,7 @@ class Opener:
             operation.erase()
         return bool(closed)
 
-    def _call_replacement(self, tag: Any, operation: Any) -> list[Any]:
+    def _call_replacement(self, tag: Tag, operation: ir.Operation) -> list[MlirValue]:
         operands = [*operation.operands, *operation.results]
         types = [result.type for result in operation.results]
         text = self._replacement(tag, operation)
@@ -153,13 +162,13 @@ class Opener:
         return list(ir.Operation.create("func.call", types, operands, callee).results)
 
     def _added(self, text: str) -> str:
-        """Adds the functions of a module; returns the name of its main."""
+        """Adds the functions of a module. Returns the name of its `main`."""
         prefix = f"choice{len(self._names)}"
         text = _SYMBOL.sub(lambda match: f"{match[1]}@{prefix}.{match[2]}", text)
         module = ir.Module.parse(text, self._module.context)
         with ir.InsertionPoint.at_block_begin(self._module.regions[0].blocks[0]):
-            for item in module.body.operations:
-                copy = item.operation.clone().operation
+            for item in operations_in(module.body):
+                copy = item.clone().operation
                 copy.attributes["sym_visibility"] = ir.StringAttr.get("private")
         return f"{prefix}.main"
 
@@ -167,17 +176,15 @@ class Opener:
 _SYMBOL = re.compile(r"(call |func\.func public |func\.func private )@([\w.]+)")
 
 
-def _return_also(function: Any, values: list[Any]) -> None:
-    """Makes the type of a function that of its block, and returns values after what it returns."""
+def _return_also(function: ir.Operation, values: list[MlirValue]) -> None:
+    """Appends results to a function, and gives it the type of its block."""
     (block,) = function.regions[0].blocks
-    end = [operation.operation for operation in block.operations][-1]
+    end = operations_in(block)[-1]
     operands = [*end.operands, *values]
     with ir.InsertionPoint(end):
         ir.Operation.create(end.name, operands=operands)
     end.erase()
-    inputs = [argument.type for argument in block.arguments]
-    results = [value.type for value in operands]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+    set_function_type(function, block.arguments.types, [value.type for value in operands])
     for name in ("arg_attrs", "res_attrs"):
         if name in function.attributes:
             del function.attributes[name]

@@ -1,31 +1,33 @@
-"""How many ops a program has when calls are replaced by what they call, without doing it."""
+"""Counts the ops that a program has after inlining, without inlining it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from jaxlib.mlir import ir
+
+from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.walk import operations_of
 
 INLINED_OPS = 1_000_000
-"""How many ops a program may have after inlining; one that has more to begin with may double them.
-Translating so many takes some ten minutes; functions that call the next one twice need twenty
-levels to get there, and would never end with forty."""
+"""How many ops a program may have after inlining. A program that has more before may double them.
+Translating this many takes some ten minutes. A chain of functions that call the next one twice gets
+there in twenty levels."""
 
 _CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 
 
 @dataclass(frozen=True)
 class Inlined:
-    """A program after inlining.
+    """The size of a program after inlining.
 
     Attributes:
-        own: Ops of its functions as they are.
+        own: Ops before inlining.
         ops: Ops after inlining.
         largest: The function whose copies have the most ops.
-        copies: How many copies of that there are.
+        copies: Count of these copies.
     """
 
     own: int
@@ -46,14 +48,17 @@ class Inlined:
 
 
 def inlined(
-    functions: Mapping[str, Any], root: str, is_kept: Callable[[str], bool] = lambda _: False
+    functions: Mapping[str, ir.Operation],
+    root: str,
+    is_kept: Callable[[str], bool] = lambda _: False,
 ) -> Inlined:
-    """Counts the ops of a function with all that it calls; a function that calls itself counts as
-    if it did not.
+    """Counts the ops of a function with those of all functions that it calls.
+
+    Recursive calls do not count.
 
     Args:
         functions: The functions of a module by symbol.
-        root: The one to begin with.
+        root: The function to start with.
         is_kept: Whether calls of a function stay calls.
     """
     own: dict[str, int] = {}
@@ -70,10 +75,17 @@ def inlined(
 
 
 def _callees_first(
-    functions: Mapping[str, Any], root: str, own: dict[str, int], calls: dict[str, Counter[str]]
+    functions: Mapping[str, ir.Operation],
+    root: str,
+    own: dict[str, int],
+    calls: dict[str, Counter[str]],
 ) -> list[str]:
-    """The functions that are reached, each after what it calls; fills in how many ops each has of
-    its own, and how often it calls which others."""
+    """The functions that `root` calls, callees first.
+
+    Args:
+        own: Receives the count of ops of each function.
+        calls: Receives the count of calls of each callee, for each function.
+    """
     order: list[str] = []
     pending = [(root, False)]
     while pending:
@@ -85,15 +97,11 @@ def _callees_first(
             continue
         operations = operations_of(functions[symbol])
         own[symbol] = len(operations)
-        calls[symbol] = Counter(map(_callee, filter(_is_call, operations)))
+        calls[symbol] = Counter(
+            text_of(operation, _CALLEES[operation.name])
+            for operation in operations
+            if operation.name in _CALLEES
+        )
         pending.append((symbol, True))
         pending += [(callee, False) for callee in calls[symbol]]
     return order
-
-
-def _is_call(operation: Any) -> bool:
-    return operation.name in _CALLEES
-
-
-def _callee(operation: Any) -> str:
-    return str(operation.attributes[_CALLEES[operation.name]].value)

@@ -1,4 +1,4 @@
-"""Where an op comes from: the JAX scope and the user's source line, out of MLIR locations."""
+"""Reads the JAX scope and the user's source line from MLIR locations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -21,8 +20,8 @@ class Origin:
 
     Attributes:
         scope: JAX's name stack without the enclosing jit ("Dense_0/dot_general"), "" if unknown.
-        source: "file:line" with a path relative to the working directory, the package root or
-            nothing (never an absolute path of the machine), "" if unknown.
+        source: "file:line", "" if unknown. The path is relative to the working directory or to the
+            package root, or only a file name. It is never absolute.
     """
 
     scope: str = ""
@@ -40,8 +39,8 @@ class Frame:
     """One frame of the Python call stack that made an op.
 
     Attributes:
-        filename: As Python has it; "-" where the op stands in text without locations.
-        line: The line in this file.
+        filename: As in Python; "-" for an op of text without locations.
+        line: Line in the file.
     """
 
     filename: str
@@ -58,10 +57,10 @@ class Frame:
         return not {"site-packages", "dist-packages"}.isdisjoint(Path(self.filename).parts)
 
 
-def origin_of(location: Any) -> Origin:
+def origin_of(location: ir.Location) -> Origin:
     """Reads scope and source line from an MLIR location.
 
-    Of a call stack the innermost frame counts: JAX has already removed its own frames.
+    The innermost frame of a call stack counts. JAX has removed its own frames.
     """
     names: list[str] = []
     source = ""
@@ -73,7 +72,7 @@ def origin_of(location: Any) -> Origin:
     return Origin(_scope(names), source)
 
 
-def frames_of(location: Any) -> list[Frame]:
+def frames_of(location: ir.Location) -> list[Frame]:
     """The call stack in an MLIR location, the innermost frame first."""
     return [
         Frame(here.filename, here.start_line)
@@ -82,10 +81,14 @@ def frames_of(location: Any) -> list[Frame]:
     ]
 
 
-def _leaves(location: Any, with_callers: bool = False) -> Iterator[Any]:
-    """The names and positions in files of a location: those of the innermost frame of a call
-    stack, and then those of its callers if wanted."""
-    pending = [location]
+def _leaves(
+    location: ir.Location, with_callers: bool = False
+) -> Iterator[ir.NameLoc | ir.FileLineColLoc]:
+    """The `NameLoc`s and `FileLineColLoc`s of a location.
+
+    Of a call stack, these are in the innermost frame, and then in its callers if wanted.
+    """
+    pending: list[object] = [location]
     while pending:
         here = pending.pop(0)
         if isinstance(here, ir.NameLoc):
@@ -99,15 +102,13 @@ def _leaves(location: Any, with_callers: bool = False) -> Iterator[Any]:
             yield here
 
 
-def argument_name(location: Any) -> str:
-    """The name JAX gave a function argument ("params['w']"), or "" where it has none."""
-    if isinstance(location, ir.NameLoc):
-        return str(location.name_str)
-    return ""
+def argument_name(location: ir.Location) -> str:
+    """JAX's name of a function argument ("params['w']"); "" if it has none."""
+    return location.name_str if isinstance(location, ir.NameLoc) else ""
 
 
 def _scope(names: list[str]) -> str:
-    """The name stack: JAX puts it in the outermost name, frames' function names come below it."""
+    """The name stack. JAX puts it in the outermost name, above the function names of frames."""
     if not names:
         return ""
     segments = split_scope(names[0])
@@ -117,7 +118,7 @@ def _scope(names: list[str]) -> str:
 
 
 def split_scope(scope: str) -> list[str]:
-    """Splits a name stack at the slashes that stand outside parentheses."""
+    """Splits a name stack at the slashes outside of parentheses."""
     segments, depth, start = [], 0, 0
     for position, char in enumerate(scope):
         if char == "(":
@@ -133,8 +134,7 @@ def split_scope(scope: str) -> list[str]:
 
 @functools.lru_cache(maxsize=4096)
 def _relative(filename: str) -> str:
-    """A path that says nothing about the machine: relative to the working directory, to the
-    package root, or the bare file name."""
+    """A path relative to the working directory or to the package root, or else the file name."""
     if filename == "-":  # MLIR's own position in text that carries no locations
         return "input"
     path = Path(filename)

@@ -1,9 +1,8 @@
-"""The form of a module that the lowering walks."""
+"""The form of a module that the lowering takes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -16,18 +15,20 @@ from hlo2onnx.mlir.quant.to_integers import is_quantized, quantized_to_calls
 from hlo2onnx.mlir.stored_floats import store_floats
 
 
-def normalized(module: Any, stored: Collection[str] = ()) -> Any:
-    """A copy of a module, as an operation, with dense constants and without deprecated ops and
-    quantized types.
+def normalized(module: ir.Module | ir.Operation, stored: Collection[str] = ()) -> ir.Operation:
+    """Copies a module, with dense constants and without deprecated ops and quantized types.
 
     Args:
-        stored: Float types that the model holds as the integers of their bits, see
+        stored: Float types that the model holds as the integers of their bits. See
             `hlo2onnx.mlir.stored_floats`.
 
+    Returns:
+        The module operation of the copy.
+
     Raises:
-        LoadError: A resource of a constant is missing or has the wrong size, a type is quantized
-            in a way that is not supported, an op needs a type that is stored as bits, or MLIR
-            refuses to rewrite an op.
+        LoadError: A resource of a constant is missing or has the wrong size, a kind of quantization
+            is not supported, an op needs a type that is stored as bits, or MLIR cannot rewrite an
+            op.
     """
     copy = clone_module(module)
     densify(copy)
@@ -42,15 +43,6 @@ def normalized(module: Any, stored: Collection[str] = ()) -> Any:
     return copy
 
 
-def _first_line(error: Any) -> str:
+def _first_line(error: ir.MLIRError) -> str:
     found = error.error_diagnostics
     return f"{found[0].message}\n  where  {found[0].location}" if found else str(error)
-
-
-def functions_of(module_operation: Any) -> dict[str, Any]:
-    """The functions of a module by symbol."""
-    return {
-        op.operation.attributes["sym_name"].value: op.operation
-        for op in module_operation.regions[0].blocks[0].operations
-        if op.operation.name == "func.func"
-    }

@@ -1,9 +1,8 @@
-"""Reading programs that nobody vouches for.
+"""Reads programs that may be damaged.
 
-MLIR's bytecode reader crashes the process on damaged input, hangs on it, or corrupts the heap;
-its text parser overflows the stack on deep nesting. Input that is not known to be harmless is read
-by a child process, which hands back bytecode that MLIR itself has just written; this process never
-sees the original.
+On damaged input, MLIR's bytecode reader crashes the process, hangs, or corrupts the heap. Its text
+parser overflows the stack on deep nesting. A child process reads all input that is not known to be
+harmless, and writes it anew as bytecode. This process reads only that bytecode.
 """
 
 from __future__ import annotations
@@ -16,24 +15,25 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.context import parse_module
 from hlo2onnx.mlir.text_allowlist import is_harmless
 
 SECONDS = 60
-"""How long reading a small input may take; bigger ones get a second more for every 4 MB."""
+"""Time limit for small inputs. Each 4 MB add a second."""
 
 
 STACK_BYTES = 2 << 20
-"""The child's stack: a quarter of what a thread usually has."""
+"""The child's stack, a quarter of the usual size."""
 
 MEMORY_BYTES, MEMORY_FACTOR = 4 << 30, 32
-"""How much memory the child may take, and how much more for each byte of its input."""
+"""Memory limit of the child, and its increase for each byte of input."""
 
 
-def read_untrusted(content: str | bytes, what: str) -> Any:
+def read_untrusted(content: str | bytes, what: str) -> ir.Module:
     """Parses text or bytecode that may be damaged into an `ir.Module`.
 
     Args:
@@ -41,7 +41,7 @@ def read_untrusted(content: str | bytes, what: str) -> Any:
         what: How to name the source in an error ("model.mlir", "the given text").
 
     Raises:
-        LoadError: It does not parse, does not verify, or brings MLIR down.
+        LoadError: It does not parse, does not verify, or crashes MLIR.
     """
     if isinstance(content, str) and is_harmless(content):
         return parse_module(content, what)
@@ -49,7 +49,7 @@ def read_untrusted(content: str | bytes, what: str) -> Any:
 
 
 def _rewritten_by_child(content: str | bytes, what: str) -> bytes:
-    """What the child makes of the content: clean StableHLO bytecode."""
+    """The content as StableHLO bytecode that the child has written."""
     kind = "text" if isinstance(content, str) else "bytecode"
     data = content.encode() if isinstance(content, str) else content
     command = [sys.executable, "-P", "-c", _CHILD, kind, what, json.dumps(_path())]
@@ -81,8 +81,8 @@ sys.path[:] = json.loads(sys.argv.pop())
 from hlo2onnx.mlir.parse_in_subprocess import main
 main()
 """
-"""The child finds the same packages as this process. It starts with Python's own path, so that a
-types.py of the user's does not stand before the module of that name, as it would in PYTHONPATH."""
+"""The child finds the same packages as this process. It starts with Python's own path. In
+PYTHONPATH, a types.py of the user would hide Python's module of that name."""
 
 
 def _cause_of_death(child: subprocess.CompletedProcess[bytes]) -> str:
@@ -101,11 +101,11 @@ def _last_line(child: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def main() -> None:
-    """Reads a module from stdin; writes null and its bytecode, or why it cannot, to stdout."""
+    """Reads a module from stdin. Writes null and its bytecode, or the error, to stdout."""
     kind, what = sys.argv[1:]
     data = sys.stdin.buffer.read()
     _limit_resources(len(data))
-    # What overflows no small stack here overflows no larger one in the parent.
+    # Input that fits this small stack also fits the larger stack of the parent.
     threading.stack_size(STACK_BYTES)
     with ThreadPoolExecutor(1) as thread:
         thread.submit(_answer, kind, what, data).result()
@@ -121,10 +121,10 @@ def _answer(kind: str, what: str, data: bytes) -> None:
 
 
 def rewrite(content: str | bytes, what: str) -> bytes:
-    """Parses a module and writes it anew. May bring the process down.
+    """Parses a module and writes it anew. May crash the process.
 
     Raises:
-        LoadError: It does not parse or verify, or the bindings could not take its names.
+        LoadError: It does not parse or verify, or the bindings cannot read its names.
     """
     module = parse_module(content, what)
     _check_names(module, what)
@@ -134,7 +134,7 @@ def rewrite(content: str | bytes, what: str) -> bytes:
 
 
 def _limit_resources(size: int) -> None:
-    """A crash is expected here: it must not litter the user's folder, nor use up the memory."""
+    """Limits memory, and core dumps in the user's folder."""
     try:
         import resource
     except ImportError:  # Windows, which has no limits
@@ -146,16 +146,16 @@ def _limit_resources(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
-def _check_names(module: Any, what: str) -> None:
-    """Refuses names that are not UTF-8: the bindings kill the process when they meet one.
+def _check_names(module: ir.Module, what: str) -> None:
+    """Checks that all names are UTF-8. On others, the bindings kill the process.
 
     Raises:
-        LoadError: There is such a name.
+        LoadError: A name is not.
     """
     text = module.operation.get_asm(
         enable_debug_info=True, large_elements_limit=16, large_resource_limit=16
     )
-    for name in _NAME.finditer(text):
+    for name in _NAME.finditer(str(text)):
         try:
             _ESCAPED.sub(_byte, name.group()).encode("latin-1").decode()
         except UnicodeDecodeError:
@@ -163,8 +163,8 @@ def _check_names(module: Any, what: str) -> None:
 
 
 _NAME = re.compile(r'(?<=[@(])"(?:[^"\\]|\\.)*"|"(?:[^"\\]|\\.)*"(?=\(| =)')
-"""Symbols, locations, and quoted names of ops and attributes in MLIR's own printing, which
-escapes whatever is not ASCII. Strings that are values may hold any bytes."""
+"""Symbols, locations, and quoted names of ops and attributes in text that MLIR has printed. MLIR
+escapes characters that are not ASCII. Strings that are values may hold any bytes."""
 
 _ESCAPED = re.compile(r"\\(?:([0-9A-F]{2})|.)")
 

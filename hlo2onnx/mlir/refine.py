@@ -1,35 +1,34 @@
-"""A program of dynamic shapes for one set of static ones."""
+"""Refines a program of dynamic shapes to static shapes."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
 
 from jaxlib import _jax
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.passes import run_pipeline
 from hlo2onnx.mlir.walk import operations_of
 
 
-def refined(module_operation: Any, shapes: Sequence[Sequence[int] | None]) -> bytes:
-    """Bytecode of a module whose @main takes arguments of these shapes, and in which no shape is
-    dynamic any more; the module given is changed.
+def refined(module_operation: ir.Operation, shapes: Sequence[Sequence[int] | None]) -> bytes:
+    """Gives the arguments of @main static shapes, and infers all other shapes.
 
     Args:
-        shapes: One per argument; None for one that is no tensor.
+        module_operation: The module. It changes.
+        shapes: One per argument; None for an argument that is no tensor.
+
+    Returns:
+        Bytecode of the static module.
 
     Raises:
         UsageError: The program does not admit these shapes, or its shapes depend on data.
     """
-    (main,) = (
-        op.operation
-        for op in module_operation.regions[0].blocks[0].operations
-        if op.operation.name == "func.func" and op.operation.attributes["sym_name"].value == "main"
-    )
-    arguments = main.regions[0].blocks[0].arguments
+    arguments = functions_of(module_operation)["main"].regions[0].blocks[0].arguments
     types = [
         str(argument.type) if shape is None else _type_of(argument.type, shape)
         for argument, shape in zip(arguments, shapes, strict=True)
@@ -48,18 +47,16 @@ def refined(module_operation: Any, shapes: Sequence[Sequence[int] | None]) -> by
     return content
 
 
-def _drop_defaults(module_operation: Any) -> None:
-    """Leaves out, in place, that calls have no effect and call nothing: the pass takes those that
-    say so, and are dynamic ops, for others."""
+def _drop_defaults(module_operation: ir.Operation) -> None:
+    """Removes attributes that repeat defaults. With them, the pass does not see dynamic ops."""
     for operation in operations_of(module_operation):
         if operation.name == "stablehlo.custom_call":
             attributes = operation.attributes
-            if "has_side_effect" in attributes and not attributes["has_side_effect"].value:
-                del attributes["has_side_effect"]
-            if "called_computations" in attributes and not len(attributes["called_computations"]):
-                del attributes["called_computations"]
+            for name in ("has_side_effect", "called_computations"):
+                if name in attributes and not to_python(attributes[name]):
+                    del attributes[name]
 
 
-def _type_of(mlir_type: Any, shape: Sequence[int]) -> str:
+def _type_of(mlir_type: ir.Type, shape: Sequence[int]) -> str:
     element = ir.RankedTensorType(mlir_type).element_type
     return f"tensor<{''.join(f'{dim}x' for dim in shape)}{element}>"

@@ -1,26 +1,22 @@
-"""Fixing arguments of a function: the ones JAX adds and the user never passes."""
+"""Fixes arguments of a function that the user does not pass."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.attributes import to_python
-from hlo2onnx.mlir.types import shape_of
+from hlo2onnx.mlir.functions import function_type, set_function_type
+from hlo2onnx.mlir.values import dense
 
 
-def argument_attributes(function: Any) -> list[dict[str, Any]]:
-    """The attributes of each argument of a `func.func`."""
-    if "arg_attrs" not in function.attributes:
-        return [{} for _ in function.regions[0].blocks[0].arguments]
-    return list(to_python(function.attributes["arg_attrs"]))
+def specialize(function: ir.Operation, values: Mapping[int, np.ndarray]) -> None:
+    """Replaces arguments of a `func.func` by constants in place.
 
-
-def specialize(function: Any, values: Mapping[int, np.ndarray]) -> None:
-    """Replaces arguments of a `func.func`, by position, by constants; in place."""
+    Args:
+        values: Contents of the constants, by position of the argument.
+    """
     block = function.regions[0].blocks[0]
     kept = [index for index in range(len(block.arguments)) if index not in values]
     with function.context, ir.Location.unknown():
@@ -30,25 +26,22 @@ def specialize(function: Any, values: Mapping[int, np.ndarray]) -> None:
                 constant = ir.Operation.create(
                     "stablehlo.constant",
                     results=[argument.type],
-                    attributes={"value": _dense(value, argument.type)},
+                    attributes={"value": dense(value, argument.type)},
                 )
             argument.replace_all_uses_with(constant.results[0])
         for index in sorted(values, reverse=True):
             block.erase_argument(index)
-        function_type = function.attributes["function_type"].value
-        inputs = [function_type.inputs[index] for index in kept]
-        function.attributes["function_type"] = ir.TypeAttr.get(
-            ir.FunctionType.get(inputs, function_type.results)
-        )
+        old = function_type(function)
+        set_function_type(function, [old.inputs[index] for index in kept], old.results)
         if "arg_attrs" in function.attributes:
-            attributes = list(function.attributes["arg_attrs"])
+            attributes = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
             function.attributes["arg_attrs"] = ir.ArrayAttr.get([attributes[i] for i in kept])
 
 
-def make_main(module_operation: Any, symbol: str) -> None:
-    """Makes a function of a module its public @main, in place; another @main is renamed.
+def make_main(module_operation: ir.Operation, symbol: str) -> None:
+    """Makes a function the public @main of its module, in place. Renames another @main.
 
-    XLA runs no other function. Nothing may call either of the two.
+    XLA runs @main only. Nothing may call either of the two.
     """
     if symbol == "main":
         return
@@ -61,15 +54,5 @@ def make_main(module_operation: Any, symbol: str) -> None:
         _set_visibility(table[symbol], "public")
 
 
-def _set_visibility(function: Any, visibility: str) -> None:
-    """For functions as well that say nothing of it, and so are public."""
+def _set_visibility(function: ir.OpView, visibility: str) -> None:
     function.operation.attributes["sym_visibility"] = ir.StringAttr.get(visibility)
-
-
-def _dense(value: np.ndarray, mlir_type: Any) -> Any:
-    element = ir.RankedTensorType(mlir_type).element_type
-    # The bindings know no numpy type of ml_dtypes; they take its bits where told the type.
-    if value.dtype.kind == "V":
-        value = value.view(f"u{value.dtype.itemsize}")
-    shape = [dim or 0 for dim in shape_of(mlir_type)]
-    return ir.DenseElementsAttr.get(np.ascontiguousarray(value), type=element, shape=shape)

@@ -1,15 +1,13 @@
-"""Floats of 8 bits or fewer that ONNX or the target has no type for, as the integers of their bits.
+"""Replaces floats of at most 8 bits that ONNX or the target lacks by the integers of their bits.
 
-Past this module nothing knows of them. Values of such a type are ui8. Ops that move elements move
-these. Ops that compute have f32 on both sides, whose results are rounded once, between calls of
-`DECODE` and `ENCODE`.
+Values of such a type become ui8. Ops that move elements move these. Ops that compute do it in f32,
+between calls of `DECODE` and `ENCODE`, and round once. Later stages do not know these types.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -18,7 +16,8 @@ from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.quant.to_integers import KEEPS_STORED, update_signature
 from hlo2onnx.mlir.quant.types import with_element
 from hlo2onnx.mlir.types import STORED_FLOATS, element_type, is_tensor
-from hlo2onnx.mlir.walk import operations_of, values_of
+from hlo2onnx.mlir.values import constant_operation, dense, made, made_call, replace_uses_but
+from hlo2onnx.mlir.walk import MlirValue, operations_of, values_of
 
 DECODE = "hlo2onnx.decode_float"
 ENCODE = "hlo2onnx.encode_float"
@@ -30,7 +29,7 @@ _WITH_REGION = frozenset(
         "select_and_scatter", "sort",
     )
 )  # fmt: skip
-"""Ops whose regions compute on elements: in f32 as a whole, so that a sum is rounded once."""
+"""Ops whose regions compute on elements. The whole op computes in f32, and a sum rounds once."""
 
 _MOVES = (
     KEEPS_STORED
@@ -40,18 +39,18 @@ _MOVES = (
 _MOVING_DIALECTS = ("sdy.", "shape.")
 
 _READS_BITS = frozenset({"chlo.next_after", "chlo.broadcast_next_after"})
-"""Ops that compute with the distance between neighbouring numbers."""
+"""Ops that depend on the distance between neighbouring numbers."""
 
 
-def store_floats(module_operation: Any, elements: Collection[str]) -> None:
-    """Leaves, in place, no values of these element types, which are among `STORED_FLOATS`.
+def store_floats(module_operation: ir.Operation, elements: Collection[str]) -> None:
+    """Replaces, in place, all values of these element types, which are in `STORED_FLOATS`.
 
     Raises:
-        LoadError: An op needs the neighbours of a number in such a type.
+        LoadError: An op needs the neighbour of a number in such a type.
     """
     if not any(_stored(value, elements) for value in values_of(module_operation)):
         return
-    within: set[Any] = set()
+    within: set[ir.Operation] = set()
     for operation in operations_of(module_operation):
         values = (*operation.operands, *operation.results)
         if operation in within or not any(_stored(value, elements) for value in values):
@@ -72,7 +71,7 @@ def store_floats(module_operation: Any, elements: Collection[str]) -> None:
             update_signature(operation, lambda mlir_type: _storage_type(mlir_type, elements))
 
 
-def _stored(value: Any, elements: Collection[str]) -> str | None:
+def _stored(value: MlirValue, elements: Collection[str]) -> str | None:
     """The element type of a value, if it is one of these."""
     if not is_tensor(value.type):
         return None
@@ -80,7 +79,7 @@ def _stored(value: Any, elements: Collection[str]) -> str | None:
     return element if element in elements else None
 
 
-def _storage_type(mlir_type: Any, elements: Collection[str]) -> Any:
+def _storage_type(mlir_type: ir.Type, elements: Collection[str]) -> ir.Type:
     is_stored = is_tensor(mlir_type) and element_type(mlir_type) in elements
     return with_element(mlir_type, "ui8") if is_stored else mlir_type
 
@@ -88,8 +87,8 @@ def _storage_type(mlir_type: Any, elements: Collection[str]) -> Any:
 # -- ops that compute ---------------------------------------------------------------------------
 
 
-def _wrap(operation: Any, elements: Collection[str]) -> Sequence[Any]:
-    """Makes an op compute in f32, between conversions; returns the ops of its regions."""
+def _wrap(operation: ir.Operation, elements: Collection[str]) -> Sequence[ir.Operation]:
+    """Makes an op compute in f32, between conversions. Returns the ops of its regions."""
     if operation.name == "stablehlo.convert" and not _stored(operation.operands[0], elements):
         _encode_operand(operation, elements)
         return ()
@@ -102,27 +101,25 @@ def _wrap(operation: Any, elements: Collection[str]) -> Sequence[Any]:
             stored_type = result.type
             result.set_type(with_element(stored_type, "f32"))
             with ir.InsertionPoint.after(operation), operation.location:
-                encoded = _conversion(ENCODE, element, result, stored_type)
-            result.replace_all_uses_except(encoded.results[0], encoded)
+                replace_uses_but(result, _conversion(ENCODE, element, result, stored_type))
     return inner
 
 
-def _encode_operand(convert: Any, elements: Collection[str]) -> None:
-    """Makes one rounding of a conversion to a stored type, whatever it is from."""
+def _encode_operand(convert: ir.Operation, elements: Collection[str]) -> None:
+    """Replaces a conversion to a stored type by one rounding."""
     result = convert.results[0]
     element = _stored(result, elements)
     assert element is not None
     with ir.InsertionPoint(convert), convert.location:
         encoded = _conversion(ENCODE, element, convert.operands[0], result.type)
-    result.replace_all_uses_with(encoded.results[0])
+    result.replace_all_uses_with(encoded)
     convert.erase()
 
 
-def _in_f32(operation: Any, elements: Collection[str]) -> list[Any]:
-    """Gives the values within an op's regions f32 for their types; returns the ops there."""
+def _in_f32(operation: ir.Operation, elements: Collection[str]) -> list[ir.Operation]:
+    """Changes the values in an op's regions to f32. Returns the ops there."""
     inner = [item for item in operations_of(operation) if item != operation]
-    own = {result for item in inner for result in item.results}
-    own |= {argument for item in (operation, *inner) for argument in _arguments(item)}
+    own = set(values_of(operation)) - set(operation.results)
     for item in inner:
         for index, operand in enumerate(item.operands):
             element = _stored(operand, elements)
@@ -131,79 +128,57 @@ def _in_f32(operation: Any, elements: Collection[str]) -> list[Any]:
     for value in own:
         if element := _stored(value, elements):
             wide = with_element(value.type, "f32")
-            if _is_constant(value):
-                numbers = bits_of(value.owner, element).view(STORED_FLOATS[element])
-                value.owner.attributes["value"] = _dense(numbers.astype(np.float32), wide)
+            if constant := constant_operation(value):
+                numbers = bits_of(constant, element).view(STORED_FLOATS[element])
+                constant.attributes["value"] = dense(numbers.astype(np.float32), wide)
             value.set_type(wide)
     return inner
 
 
-def _is_constant(value: Any) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "stablehlo.constant"
-
-
-def _arguments(operation: Any) -> list[Any]:
-    blocks = (block for region in operation.regions for block in region.blocks)
-    return [argument for block in blocks for argument in block.arguments]
-
-
-def _call(target: str, element: str, value: Any, result: str, before: Any) -> Any:
+def _call(
+    target: str, element: str, value: MlirValue, result: str, before: ir.Operation
+) -> MlirValue:
     with ir.InsertionPoint(before), before.location:
-        call = _conversion(target, element, value, with_element(value.type, result))
-        return call.results[0]
+        return _conversion(target, element, value, with_element(value.type, result))
 
 
-def _conversion(target: str, element: str, value: Any, result_type: Any) -> Any:
-    attributes = {
-        "call_target_name": ir.StringAttr.get(target),
-        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
-        "backend_config": ir.DictAttr.get({"element": ir.StringAttr.get(element)}),
-    }
-    return ir.Operation.create("stablehlo.custom_call", [result_type], [value], attributes)
+def _conversion(target: str, element: str, value: MlirValue, result_type: ir.Type) -> MlirValue:
+    return made_call(target, result_type, value, element=ir.StringAttr.get(element))
 
 
-def _bitcast_by_width(operation: Any, elements: Collection[str]) -> None:
-    """Makes a bitcast of a type of 4 bits one of ui4: uint8 has 4 bits more."""
+def _bitcast_by_width(operation: ir.Operation, elements: Collection[str]) -> None:
+    """Replaces a 4-bit float by ui4 in a bitcast. The ui8 that stores it has 4 bits more."""
     operand, result = operation.operands[0], operation.results[0]
     if _stored(operand, elements) == "f4E2M1FN":
         with ir.InsertionPoint(operation), operation.location:
-            bits = _convert(operand, with_element(operand.type, "ui4"))
-            operation.operands[0] = bits.results[0]
+            operation.operands[0] = made("convert", with_element(operand.type, "ui4"), operand)
     if _stored(result, elements) == "f4E2M1FN":
         stored_type = result.type
         result.set_type(with_element(stored_type, "ui4"))
         with ir.InsertionPoint.after(operation), operation.location:
-            stored = _convert(result, stored_type)
-        result.replace_all_uses_except(stored.results[0], stored)
-
-
-def _convert(value: Any, result_type: Any) -> Any:
-    return ir.Operation.create("stablehlo.convert", [result_type], [value])
+            replace_uses_but(result, made("convert", stored_type, result))
 
 
 # -- constants ----------------------------------------------------------------------------------
 
 
-def _store_constant(operation: Any, elements: Collection[str]) -> None:
+def _store_constant(operation: ir.Operation, elements: Collection[str]) -> None:
     element = element_type(operation.attributes["value"].type)
     if element in elements:
         wanted = operation.results[0].type
-        operation.attributes["value"] = _dense(bits_of(operation, element), wanted)
-
-
-def _dense(array: np.ndarray, mlir_type: Any) -> Any:
-    tensor = ir.RankedTensorType(mlir_type)
-    with mlir_type.context:
-        return ir.DenseElementsAttr.get(array, type=tensor.element_type, shape=tensor.shape)
+        operation.attributes["value"] = dense(bits_of(operation, element), wanted)
 
 
 _BODY = re.compile(r"dense<(.*)> : ", re.DOTALL)
 _TOKEN = re.compile(r"[^\s,\[\]]+")
 
 
-def bits_of(constant: Any, element: str) -> np.ndarray:
-    """The content of a constant of a stored type, as uint8 of its shape; read off its text, which
-    has decimal numbers, the bits of some, or the bytes of all."""
+def bits_of(constant: ir.Operation, element: str) -> np.ndarray:
+    """The content of a constant of a stored type, as uint8 of its shape.
+
+    Reads the text of the constant, which has decimal numbers, the bits of some elements, or the
+    bytes of all elements.
+    """
     attribute = constant.attributes["value"]
     shape, number = ir.RankedTensorType(attribute.type).shape, STORED_FLOATS[element]
     body = _BODY.match(str(attribute))

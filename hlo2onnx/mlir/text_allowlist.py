@@ -1,10 +1,10 @@
-"""Which StableHLO text MLIR's parser may read in this process.
+"""Decides which StableHLO text MLIR's parser may read in this process.
 
-The parser recurses, and a long enough chain overflows the stack: nested brackets, signs in affine
-expressions, aliases that name each other. It allocates what a number asks for, and takes quadratic
-time for numbers of a million digits. Nobody has listed all such places, so this module lists what
-exporters of StableHLO write. Text with anything else is read by a child process
-(`hlo2onnx.mlir.parse_in_subprocess`), which costs a second and is right for every text.
+The parser recurses: nested brackets, signs in affine expressions, and aliases of aliases can
+overflow the stack. A number can make it allocate any memory, and numbers of a million digits take
+quadratic time. There is no list of all such places. So this module lists what exporters of
+StableHLO write. A child process (`hlo2onnx.mlir.parse_in_subprocess`) reads all other text. It
+takes about a second.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import re
 import numpy as np
 
 DEPTH = 200
-"""Text nested no deeper than this is parsed without a child. MLIR can parse some thousand levels.
-"""
+"""Limit of nesting for text without a child process. MLIR can parse some thousand levels."""
 
 CHAIN = 1000
-"""How deep aliases may be nested when they are written out. JAX writes the stack of each op so."""
+"""Limit of the nesting of aliases. JAX writes the call stack of each op as nested aliases."""
 
 EXPANDED = 1 << 20
-"""How many characters an alias may have with the aliases in it written out."""
+"""Limit of the characters of an alias after the expansion of the aliases in it."""
 
 
 def is_harmless(text: str) -> bool:
-    """Whether text cannot bring MLIR down: it consists of known tokens and is not deeply nested."""
+    """Whether text cannot crash MLIR: it has known tokens only, and is not deeply nested."""
     bare = _without_strings(text)
     if bare is None or "vhlo." in text or _ESCAPE.search(text):
         return False
@@ -42,8 +41,11 @@ _DIALECTS = "stablehlo|chlo|func|sdy|mhlo|shape|tensor|arith|builtin|quant"
 
 
 def _without_strings(text: str) -> str | None:
-    """The text with empty strings and no comments; None where MLIR could disagree about what a
-    string or comment is, or where a string names an op of a dialect not known here."""
+    """The text with empty strings and no comments.
+
+    None if MLIR could see other strings or comments, or if a string names an op of an unknown
+    dialect.
+    """
     pieces = text.split('"')
     strings = pieces[1::2]
     if len(pieces) % 2 == 0 or any(s.endswith("\\") or "\n" in s for s in strings):
@@ -62,11 +64,11 @@ def _without_strings(text: str) -> str | None:
 
 
 _COMMENT = re.compile(r"//[^\n\r>]*(?=\r?\n)")
-"""A comment. Within `#dialect<...>` MLIR takes one for text, and a `>` in it for the end."""
+"""A comment. Within `#dialect<...>`, MLIR reads comments as text, and a `>` in them ends it."""
 
 
 def _is_known_op(string: str, before: str, after: str) -> bool:
-    """Whether a string is not the name of an op, or of one in a known dialect."""
+    """Whether a string does not name an op, or an op of a known dialect."""
     if not after.lstrip().startswith("("):
         return True
     return _KNOWN_OP.fullmatch(string) is not None or _IN_LOCATION.search(before) is not None
@@ -116,8 +118,7 @@ _NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"([{<)]}>")))
 
 
 def _has_flat_aliases(bare: str) -> bool:
-    """Whether aliases are defined one a line, before they are used in other definitions, and
-    neither nest deeply nor stand for very much text."""
+    """Whether each alias has its own line, before its uses in others, and none is deep or long."""
     definitions = _DEFINITION.findall(bare)
     if len(definitions) != len(_DEFINED.findall(bare)):
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -15,22 +14,12 @@ from jaxlib.mlir import ir
 from hlo2onnx.errors import UnsupportedOp, VerificationError
 
 Dim = int | None
-"""A static extent, or None where the MLIR type says `?`."""
+"""A static extent, or None for `?` in the MLIR type."""
 
-_INTEGERS = {
-    "i1": oir.DataType.BOOL,
-    "i2": oir.DataType.INT2,
-    "i4": oir.DataType.INT4,
-    "i8": oir.DataType.INT8,
-    "i16": oir.DataType.INT16,
-    "i32": oir.DataType.INT32,
-    "i64": oir.DataType.INT64,
-    "ui2": oir.DataType.UINT2,
-    "ui4": oir.DataType.UINT4,
-    "ui8": oir.DataType.UINT8,
-    "ui16": oir.DataType.UINT16,
-    "ui32": oir.DataType.UINT32,
-    "ui64": oir.DataType.UINT64,
+_INTEGERS = {"i1": oir.DataType.BOOL} | {
+    f"{sign}i{bits}": oir.DataType[f"{sign.upper()}INT{bits}"]
+    for sign in ("", "u")
+    for bits in (2, 4, 8, 16, 32, 64)
 }
 _FLOATS = {
     "f16": oir.DataType.FLOAT16,
@@ -45,11 +34,10 @@ _FLOATS = {
     "f4E2M1FN": oir.DataType.FLOAT4E2M1,
 }
 ELEMENT_TYPES: dict[str, oir.DataType] = {**_INTEGERS, **_FLOATS}
-"""StableHLO element types that ONNX has, by their MLIR spelling. Everything is signless or
-unsigned; i1 is bool."""
+"""StableHLO element types that ONNX has, by their MLIR spelling. i1 is bool."""
 
 
-STORED_FLOATS: dict[str, np.dtype[Any]] = {
+STORED_FLOATS: dict[str, np.dtype] = {
     "f4E2M1FN": np.dtype(ml_dtypes.float4_e2m1fn),
     "f6E2M3FN": np.dtype(ml_dtypes.float6_e2m3fn),
     "f6E3M2FN": np.dtype(ml_dtypes.float6_e3m2fn),
@@ -57,11 +45,11 @@ STORED_FLOATS: dict[str, np.dtype[Any]] = {
     "f8E4M3": np.dtype(ml_dtypes.float8_e4m3),
     "f8E4M3B11FNUZ": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
 }
-"""Float types whose bits a model holds as uint8, by their MLIR spelling: ONNX has no such type, or
-the target no kernel for it. See `hlo2onnx.mlir.stored_floats`."""
+"""Float types whose bits a model holds as uint8, by their MLIR spelling. ONNX has no such type, or
+the target has no kernel for it. See `hlo2onnx.mlir.stored_floats`."""
 
 ELEMENT_TYPE = "hlo2onnx.element_type"
-"""Metadata of inputs and outputs: the MLIR spelling of the float type that uint8 stands for."""
+"""Metadata of inputs and outputs: the MLIR spelling of the float type whose bits uint8 holds."""
 
 
 TYPE_OPSETS = {
@@ -76,7 +64,7 @@ TYPE_OPSETS = {
     oir.DataType.INT2: 25,
     oir.DataType.UINT2: 25,
 }
-"""First opset in which Cast knows an element type, where that is not the oldest we emit."""
+"""First opset whose Cast takes an element type, for types that the oldest opset does not have."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +91,7 @@ class TensorType:
         return f"tensor<{dims}{self.dtype.short_name()}>"
 
 
-def element_type(mlir_type: Any) -> str:
+def element_type(mlir_type: ir.Type) -> str:
     """The MLIR spelling of a tensor's element type ("f32", "ui8", "complex<f32>")."""
     return str(ir.RankedTensorType(mlir_type).element_type)
 
@@ -125,12 +113,12 @@ def numpy_type(element: str) -> np.dtype:
     return ELEMENT_TYPES[element].numpy()
 
 
-def is_tensor(mlir_type: Any) -> bool:
+def is_tensor(mlir_type: ir.Type) -> bool:
     """Whether the type is a ranked tensor."""
     return isinstance(mlir_type, ir.RankedTensorType)
 
 
-def is_token(mlir_type: Any) -> bool:
+def is_token(mlir_type: ir.Type) -> bool:
     """Whether the type is `!stablehlo.token`, which carries order and no data."""
     return str(mlir_type) == "!stablehlo.token"
 
@@ -138,20 +126,20 @@ def is_token(mlir_type: Any) -> bool:
 _FUTURE = re.compile(r"!stablehlo\.future<(.*)>")
 
 
-def _awaited(mlir_type: Any) -> Any | None:
-    """The types a `!stablehlo.future` stands for, as a tuple type; None for another type."""
+def _awaited(mlir_type: ir.Type) -> ir.Type | None:
+    """The types that a `!stablehlo.future` carries, as a tuple type; None for another type."""
     match = _FUTURE.fullmatch(str(mlir_type))
     return match and ir.Type.parse(f"tuple<{match[1]}>", mlir_type.context)
 
 
-def is_complex(mlir_type: Any) -> bool:
+def is_complex(mlir_type: ir.Type) -> bool:
     """Whether the type is a tensor of complex numbers."""
     return is_tensor(mlir_type) and isinstance(
         ir.RankedTensorType(mlir_type).element_type, ir.ComplexType
     )
 
 
-def shape_of(mlir_type: Any) -> tuple[Dim, ...]:
+def shape_of(mlir_type: ir.Type) -> tuple[Dim, ...]:
     """The extents of a ranked tensor type; None for a dynamic one."""
     tensor = ir.RankedTensorType(mlir_type)
     if tensor.has_static_shape:
@@ -162,7 +150,7 @@ def shape_of(mlir_type: Any) -> tuple[Dim, ...]:
     )
 
 
-def parts_of(mlir_type: Any) -> tuple[TensorType, ...]:
+def parts_of(mlir_type: ir.Type) -> tuple[TensorType, ...]:
     """The ONNX tensors that carry a StableHLO value of this type.
 
     One for a tensor, two (re, im) for a complex tensor, none for a token, and those of its
@@ -188,7 +176,7 @@ def parts_of(mlir_type: Any) -> tuple[TensorType, ...]:
     raise UnsupportedOp(f"the type {mlir_type} has no ONNX counterpart")
 
 
-def _onnx_dtype(element: Any) -> oir.DataType:
+def _onnx_dtype(element: ir.Type) -> oir.DataType:
     try:
         return ELEMENT_TYPES[str(element)]
     except KeyError:

@@ -1,35 +1,36 @@
-"""Branches that count as not taken: what to tell the user of them, and how they are left out."""
+"""Branches that count as not taken: their notes for the user, and their removal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.attributes import text_of, to_python
 from hlo2onnx.mlir.callbacks import (
     Untaken,
     called_functions,
-    enclosing_function,
     is_check,
     is_frame_of_check,
 )
+from hlo2onnx.mlir.functions import enclosing_function
 from hlo2onnx.mlir.locations import Frame, frames_of
 from hlo2onnx.mlir.values import defining_operation
-from hlo2onnx.mlir.walk import operations_of
+from hlo2onnx.mlir.walk import MlirValue, operations_in, operations_of
 
 _PASSING_ON = ("stablehlo.broadcast_in_dim", "stablehlo.convert", "stablehlo.reshape")
 
 # -- notes ----------------------------------------------------------------------------------------
 
 
-def notes_of(module_operation: Any, untaken: Sequence[Untaken]) -> list[str]:
-    """What to tell the user of branches that are to be left out: where each stands, and its
-    condition. One in a function has a note for each call of the function."""
-    sites: dict[str, list[Any]] = {}
+def notes_of(module_operation: ir.Operation, untaken: Sequence[Untaken]) -> list[str]:
+    """Notes on branches that will be left out: the place and condition of each.
+
+    A branch in a function has one note for each call of the function.
+    """
+    sites: dict[str, list[ir.Operation]] = {}
     for operation in operations_of(module_operation):
         for symbol in called_functions(operation):
             sites.setdefault(symbol, []).append(operation)
@@ -37,18 +38,23 @@ def notes_of(module_operation: Any, untaken: Sequence[Untaken]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _paths(branch: Untaken, sites: Mapping[str, list[Any]]) -> Iterator[list[Any]]:
-    """For each call of the function with the branch, the calls that lead to it from the program's
-    main function, the innermost first; of functions further out the first call."""
-    for call in sites.get(enclosing_function(branch.operation), [None]):
-        path = []
+def _paths(
+    branch: Untaken, sites: Mapping[str, Sequence[ir.Operation]]
+) -> Iterator[list[ir.Operation]]:
+    """For each call of the branch's function: the chain of calls from `main`, innermost first.
+
+    Of the outer functions, only the first call counts.
+    """
+    calls: Sequence[ir.Operation | None] = sites.get(enclosing_function(branch.operation), [None])
+    for call in calls:
+        path: list[ir.Operation] = []
         while call is not None and call not in path:
             path.append(call)
             call = next(iter(sites.get(enclosing_function(call), [])), None)
         yield path
 
 
-def _note(branch: Untaken, path: list[Any]) -> str:
+def _note(branch: Untaken, path: list[ir.Operation]) -> str:
     frames = frames_of(branch.call.location)
     for call in path:
         frames += frames_of(call.location)
@@ -65,7 +71,7 @@ def _note(branch: Untaken, path: list[Any]) -> str:
 
 
 def _callers(frames: list[Frame]) -> list[Frame]:
-    """The frames of a check from the one on that calls equinox."""
+    """The frames of a check, from the caller of equinox outwards."""
     checking = [index for index, frame in enumerate(frames) if is_frame_of_check(frame)]
     return frames[checking[-1] + 1 :] if checking else frames
 
@@ -79,19 +85,21 @@ def _place(frames: list[Frame]) -> str:
     return f" at {frames[0].source}{of_user}"
 
 
-def _condition(branch: Untaken, path: list[Any]) -> str:
-    """What decides whether a branch is taken: the operation that makes its condition."""
+def _condition(branch: Untaken, path: list[ir.Operation]) -> str:
+    """The operation that makes the condition of a branch."""
     calls = iter(path)
-    value, negated = branch.operation.operands[0], False
+    value: MlirValue = branch.operation.operands[0]
+    negated = False
     while True:
         maker = defining_operation(value)
         if maker is None:
-            owner = value.owner.owner.operation
+            argument: ir.BlockArgument[ir.Type] = ir.BlockArgument(value)
+            owner = argument.owner.owner.operation
             call = next(calls, None) if owner.name == "func.func" else None
             if call is None:
                 text, frames = f"an argument of {_title(owner)}", frames_of(owner.location)
                 break
-            value = call.operands[value.arg_number]
+            value = call.operands[argument.arg_number]
         elif maker.name in _PASSING_ON or _is_reduction_of_booleans(maker):
             value = maker.operands[0]
         elif maker.name == "stablehlo.not":
@@ -105,32 +113,32 @@ def _condition(branch: Untaken, path: list[Any]) -> str:
     return text if count == 2 else f"{text} chooses branch {branch.region} of {count}"
 
 
-def _is_reduction_of_booleans(operation: Any) -> bool:
+def _is_reduction_of_booleans(operation: ir.Operation) -> bool:
     return operation.name == "stablehlo.reduce" and (
         str(ir.ShapedType(operation.results[0].type).element_type) == "i1"
     )
 
 
-def _title(operation: Any) -> str:
-    """The name of an operation, with its direction or what it calls."""
+def _title(operation: ir.Operation) -> str:
+    """The name of an operation, with its direction or callee."""
     if operation.name == "func.func":
-        return f"@{to_python(operation.attributes['sym_name'])}"
+        return f"@{text_of(operation, 'sym_name')}"
     if operation.name == "stablehlo.compare":
         return f"{operation.name} {to_python(operation.attributes['comparison_direction'])}"
     called = next(called_functions(operation), "")
-    return f"{operation.name} @{called}" if called else str(operation.name)
+    return f"{operation.name} @{called}" if called else operation.name
 
 
-# -- leaving out ----------------------------------------------------------------------------------
+# -- removal --------------------------------------------------------------------------------------
 
 
 def drop_branches(untaken: Sequence[Untaken]) -> None:
-    """Leaves out branches in place.
+    """Removes branches in place.
 
     Args:
         untaken: Inner ones before outer ones.
     """
-    regions: dict[Any, list[int]] = {}
+    regions: dict[ir.Operation, list[int]] = {}
     for branch in untaken:
         regions.setdefault(branch.operation, []).append(branch.region)
     for operation, dropped in regions.items():
@@ -141,9 +149,9 @@ def drop_branches(untaken: Sequence[Untaken]) -> None:
             _keep_regions(operation, kept, dropped)
 
 
-def _replace_by_block(operation: Any, block: Any) -> None:
-    """Replaces an operation by what one of its blocks, without arguments, computes."""
-    *body, terminator = [item.operation for item in block.operations]
+def _replace_by_block(operation: ir.Operation, block: ir.Block) -> None:
+    """Replaces an operation by one of its blocks, which has no arguments."""
+    *body, terminator = operations_in(block)
     returned = list(terminator.operands)
     for item in body:
         item.move_before(operation)
@@ -152,14 +160,18 @@ def _replace_by_block(operation: Any, block: Any) -> None:
     operation.erase()
 
 
-def _keep_regions(operation: Any, kept: list[Any], dropped: list[int]) -> None:
-    """Replaces a `case` by one of fewer branches: an index is less by the number of dropped
-    branches before it. An index out of range stays so, and takes the last branch; where that one
-    is dropped, it is never taken."""
+def _keep_regions(
+    operation: ir.Operation, kept: Sequence[ir.Region], dropped: Sequence[int]
+) -> None:
+    """Replaces a `case` by one with fewer branches.
+
+    An index decreases by the number of dropped branches before it. An index out of range stays so,
+    and takes the last branch. If the last branch is dropped, no index is out of range.
+    """
     with operation.context, operation.location, ir.InsertionPoint(operation):
         index = shifted = operation.operands[0]
-        for place in dropped:
-            bound = ir.DenseElementsAttr.get(np.array(place, np.int32))
+        for number in dropped:
+            bound = ir.DenseElementsAttr.get(np.array(number, np.int32))
             greater = stablehlo.compare(
                 index,
                 stablehlo.constant(bound),
@@ -170,6 +182,6 @@ def _keep_regions(operation: Any, kept: list[Any], dropped: list[int]) -> None:
         made = ir.Operation.create(operation.name, types, [shifted], regions=len(kept))
         for region, old in zip(made.regions, kept, strict=True):
             old.blocks[0].append_to(region)
-    for old, new in zip(operation.results, made.results, strict=True):
-        old.replace_all_uses_with(new)
+    for result, value in zip(operation.results, made.results, strict=True):
+        result.replace_all_uses_with(value)
     operation.erase()

@@ -2,36 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
 
 import ml_dtypes
+import numpy as np
 from jaxlib.mlir import ir
 
 from hlo2onnx.ir.values import INTEGERS
+from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import parts_of
-
-if TYPE_CHECKING:
-    MlirValue = ir.Value[ir.Type]
-else:  # only the stubs are generic
-    MlirValue = ir.Value
+from hlo2onnx.mlir.walk import MlirValue as MlirValue
+from hlo2onnx.mlir.walk import operations_in
 
 
-def defining_operation(value: Any) -> Any:
+def defining_operation(value: MlirValue) -> ir.Operation | None:
     """The operation whose result the value is; None for the argument of a block."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def leading_to(block: Any, values: Sequence[Any]) -> list[Any]:
+def constant_operation(value: MlirValue) -> ir.Operation | None:
+    """The `stablehlo.constant` whose result the value is; None if there is none."""
+    maker = defining_operation(value)
+    return maker if maker is not None and maker.name == "stablehlo.constant" else None
+
+
+def integers_of(constant: ir.Operation) -> np.ndarray:
+    """The content of a `stablehlo.constant` of integers that numpy has."""
+    return np.array(constant.attributes["value"])
+
+
+def dense(array: np.ndarray, mlir_type: ir.Type) -> ir.Attribute:
+    """An array as a dense attribute of this static type. numpy types of ml_dtypes give bits."""
+    tensor = ir.RankedTensorType(mlir_type)
+    bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+    with mlir_type.context:
+        return ir.DenseElementsAttr.get(
+            np.ascontiguousarray(bits), type=tensor.element_type, shape=tensor.shape
+        )
+
+
+def made(
+    name: str, mlir_type: ir.Type, *operands: MlirValue, **attributes: ir.Attribute
+) -> MlirValue:
+    """The result of a new op of StableHLO at the insertion point."""
+    return ir.Operation.create(f"stablehlo.{name}", [mlir_type], operands, attributes).result
+
+
+def made_call(target: str, mlir_type: ir.Type, x: MlirValue, **config: ir.Attribute) -> MlirValue:
+    """The result of a new custom call with a backend_config, at the insertion point."""
+    return made(
+        "custom_call",
+        mlir_type,
+        x,
+        call_target_name=ir.StringAttr.get(target),
+        api_version=ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
+        backend_config=ir.DictAttr.get(config),
+    )
+
+
+def replace_uses_but(value: MlirValue, reader: MlirValue) -> None:
+    """Replaces a value by another one, except in the operation that makes the other from it."""
+    maker = defining_operation(reader)
+    assert maker is not None
+    value.replace_all_uses_except(reader, maker)
+
+
+def leading_to(block: ir.Block, values: Collection[MlirValue]) -> list[ir.Operation]:
     """The operations of a block that some of its values depend on, in order."""
     read, found = set(values), []
 
-    def note_operands(operation: Any) -> Any:
+    def note_operands(operation: ir.Operation) -> ir.WalkResult:
         read.update(operation.operands)
         return ir.WalkResult.ADVANCE
 
-    for operation in reversed([item.operation for item in block.operations]):
+    for operation in reversed(operations_in(block)):
         if not read.isdisjoint(operation.results):
             found.append(operation)
             operation.walk(note_operands)
@@ -39,17 +84,18 @@ def leading_to(block: Any, values: Sequence[Any]) -> list[Any]:
 
 
 _EXTENT_BITS = 32
-"""Integers of so many bits have room for any extent that is not known."""
+"""An integer type of this width holds any extent."""
 
 
-def counts_along(value: Any, axis: int) -> bool:
-    """Whether a tensor holds 0, 1, 2, ... along the axis, in an integer type that has room."""
+def counts_along(value: MlirValue, axis: int) -> bool:
+    """Whether a tensor holds 0, 1, 2, ... along the axis, in an integer type that holds them."""
     operation = defining_operation(value)
     if operation is None or operation.name not in ("stablehlo.iota", "stablehlo.dynamic_iota"):
         return False
     (part, *_) = parts_of(value.type)
     extent = part.shape[axis]
-    if operation.attributes["iota_dimension"].value != axis or part.dtype not in INTEGERS:
+    counted = to_python(operation.attributes["iota_dimension"])
+    if counted != axis or part.dtype not in INTEGERS:
         return False
     if extent is None:
         return part.dtype.bitwidth >= _EXTENT_BITS

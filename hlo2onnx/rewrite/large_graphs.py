@@ -56,4 +56,4 @@ def remove_node(node: oir.Node) -> None:
         if value is not None:
             value._remove_usage(node, index)
     node.graph = None
-    graph._nodes.remove(node)  # type: ignore[union-attr]
+    graph._nodes.remove(node)

@@ -1,13 +1,13 @@
-"""From the JAX function's arguments to the model's inputs, and back from its outputs."""
+"""Converts a JAX function's arguments to the model's inputs, and outputs to results."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import KeyPath, PyTreeDef
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.ir.dims import evaluate, solve
@@ -15,17 +15,17 @@ from hlo2onnx.mlir.types import STORED_FLOATS, numpy_type
 from hlo2onnx.runtime.state import StateArray
 from hlo2onnx.sources.input_arrays import check_type, dims_text, input_array, is_key
 from hlo2onnx.sources.partition import combined
-from hlo2onnx.sources.signature import Port, Signature, Statics, Trees, key_paths
+from hlo2onnx.sources.signature import Port, PyTree, Signature, Statics, Trees, key_paths
 
 
 def flatten_arguments(
-    signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+    signature: Signature, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
 ) -> list[np.ndarray]:
-    """One array per input of the program, checked against its type.
+    """Converts arguments to one array per input of the program, and checks them.
 
-    Arguments that jit pruned are accepted and left out; typed PRNG keys become their data.
-    Python scalars take the input's type. 64-bit arrays are narrowed where JAX would do so, which
-    is as long as `jax_enable_x64` is off; integers that do not fit are refused.
+    Arguments that jit pruned are left out. Typed PRNG keys become their data. Python scalars take
+    the input's type. While `jax_enable_x64` is off, 64-bit arrays are narrowed, as in JAX. Integers
+    that do not fit are errors.
 
     Raises:
         SignatureError: Structure, shape or type of an argument does not fit.
@@ -38,7 +38,7 @@ def flatten_arguments(
                 f"the program takes {len(signature.inputs)} arguments, not {len(args)}:"
                 f" {', '.join(map(_shown, signature.inputs)) or 'none'}"
             )
-        pairs = [(leaf, None) for leaf in args]
+        pairs: Sequence[tuple[PyTree, np.dtype | None]] = [(leaf, None) for leaf in args]
     else:
         pairs = _leaves(signature.trees, args, kwargs)
     arrays = [
@@ -50,10 +50,10 @@ def flatten_arguments(
 
 
 def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, int]:
-    """What the symbols in the inputs' shapes stand for, given the inputs.
+    """The values of the symbols in the inputs' shapes.
 
     Raises:
-        SignatureError: An extent is not what the others say.
+        SignatureError: The extents contradict each other.
     """
     rows = [
         (port, dim, have)
@@ -82,8 +82,10 @@ def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, 
     return values
 
 
-def _leaves(trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """The leaves that inputs carry, each with the dtype JAX has for it."""
+def _leaves(
+    trees: Trees, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> list[tuple[PyTree, np.dtype]]:
+    """The leaves of the inputs, each with JAX's type."""
     dynamic = _without_statics(trees.statics, args, kwargs)
     given, tree = jax.tree_util.tree_flatten(dynamic)
     has_objects = trees.statics.objects is not None
@@ -91,7 +93,7 @@ def _leaves(trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]) -> lis
         raise SignatureError(_difference(trees, tree, given))
     if has_objects:
         given = _without_objects(trees.statics, dynamic)
-    # jit keeps the order of the leaves it does not prune.
+    # jit keeps the order of the leaves that it does not prune.
     return [
         (value, leaf.aval.dtype)
         for leaf, value in zip(trees.in_leaves, given, strict=True)
@@ -100,14 +102,14 @@ def _leaves(trees: Trees, args: Sequence[Any], kwargs: Mapping[str, Any]) -> lis
 
 
 def _without_statics(
-    statics: Statics, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments without the static ones, which may be given or left out.
+    statics: Statics, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
+    """The arguments without the static ones, which are optional.
 
     Raises:
-        SignatureError: A static argument has another value than the program was made with.
+        SignatureError: A static argument differs from its value in the program.
     """
-    positional: Mapping[int, Any] = statics.positional if len(args) == statics.count else {}
+    positional: Mapping[int, object] = statics.positional if len(args) == statics.count else {}
     for index, value in positional.items():
         _check_static(f"argument {index}", args[index], value)
     for name in statics.keywords.keys() & kwargs.keys():
@@ -118,10 +120,10 @@ def _without_statics(
     )
 
 
-def _check_static(what: str, given: Any, value: Any) -> None:
+def _check_static(what: str, given: object, value: object) -> None:
     try:
         differs = given is not value and bool(given != value)
-    except ValueError:  # an array, where there was none
+    except ValueError:  # an array
         differs = True
     if differs:
         raise SignatureError(
@@ -129,17 +131,17 @@ def _check_static(what: str, given: Any, value: Any) -> None:
         )
 
 
-def _whole_tree(trees: Trees) -> Any:
-    """The structure of the arguments together with what is no array in them."""
+def _whole_tree(trees: Trees) -> PyTreeDef:
+    """The structure of the arguments with their objects."""
     arrays = jax.tree_util.tree_unflatten(trees.in_tree, trees.in_leaves)
     return jax.tree_util.tree_structure(combined(arrays, trees.statics.objects))
 
 
-def _without_objects(statics: Statics, dynamic: Any) -> list[Any]:
+def _without_objects(statics: Statics, dynamic: PyTree) -> list[PyTree]:
     """The arrays among the arguments' leaves.
 
     Raises:
-        SignatureError: Another leaf is not what the program was made with.
+        SignatureError: Another leaf differs from its value in the program.
     """
     objects = _objects(statics)
     arrays = []
@@ -151,13 +153,13 @@ def _without_objects(statics: Statics, dynamic: Any) -> list[Any]:
     return arrays
 
 
-def _objects(statics: Statics) -> dict[tuple[Any, ...], Any]:
-    """What is no array in the arguments, by its path."""
+def _objects(statics: Statics) -> dict[KeyPath, object]:
+    """The leaves of the arguments that are no arrays, by path."""
     pairs = jax.tree_util.tree_flatten_with_path(statics.objects)[0]
     return {tuple(path): leaf for path, leaf in pairs}
 
 
-def _difference(trees: Trees, tree: Any, given: Sequence[Any]) -> str:
+def _difference(trees: Trees, tree: PyTreeDef, given: Sequence[PyTree]) -> str:
     wanted = {_argument(path) for path in key_paths(trees.in_tree, trees.in_leaves)}
     found = {_argument(path) for path in key_paths(tree, given)}
     found -= {_argument(path) for path in _objects(trees.statics)}
@@ -172,15 +174,15 @@ def _difference(trees: Trees, tree: Any, given: Sequence[Any]) -> str:
     return "\n".join(lines)
 
 
-def _argument(path: Sequence[Any]) -> str:
-    """How a user writes the argument at a key path: "args[0]['w']", "scale"."""
+def _argument(path: KeyPath) -> str:
+    """The argument at a key path in Python: "args[0]['w']", "scale"."""
     kind, parameter, *rest = path
     suffix = jax.tree_util.keystr(tuple(rest))
     return f"args[{parameter.idx}]{suffix}" if kind.idx == 0 else f"{parameter.key}={suffix}"
 
 
-def _input_array(leaf: Any, port: Port, dtype: Any) -> Any:
-    """See `input_array`; an array in the runtime's memory stays there."""
+def _input_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> PyTree:
+    """Like `input_array`, but arrays in the runtime's memory stay there."""
     if not isinstance(leaf, StateArray):
         return input_array(leaf, port, dtype)
     check_type(leaf, port)
@@ -197,8 +199,11 @@ def _shown(port: Port) -> str:
 def to_model(
     names: Sequence[str], arrays: Sequence[np.ndarray], ports: Sequence[Port] = ()
 ) -> dict[str, np.ndarray]:
-    """The model's feeds: complex arrays become float arrays with a trailing axis of 2, floats of
-    types that models store as bits become uint8, images get the layout of their port."""
+    """The model's feeds.
+
+    Complex arrays become float arrays with a trailing axis of 2, and floats that the model stores
+    as bits become uint8. Images get the layout of their port.
+    """
     feeds = {name: _fed(array) for name, array in zip(names, arrays, strict=True)}
     for name, port in zip(names, ports, strict=False):
         if port.channels_second:
@@ -216,8 +221,7 @@ def _fed(array: np.ndarray) -> np.ndarray:
 
 
 def from_model(ports: Sequence[Port], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The model's outputs in the program's types and layouts: trailing axes of 2 become complex
-    numbers, and stored bits floats."""
+    """The model's outputs in the program's types and layouts: the reverse of `to_model`."""
     return [_result_array(port, array) for port, array in zip(ports, arrays, strict=True)]
 
 
@@ -230,12 +234,12 @@ def _result_array(port: Port, array: np.ndarray) -> np.ndarray:
 
 
 def _complex(pairs: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    # re + 1j * im would lose the sign of zeros and spread NaN.
+    # re + 1j * im would lose the signs of zeros and spread NaN.
     return np.ascontiguousarray(pairs).view(dtype).reshape(pairs.shape[:-1])
 
 
-def unflatten_results(signature: Signature, arrays: Sequence[np.ndarray]) -> Any:
-    """The results as the JAX function returns them."""
+def unflatten_results(signature: Signature, arrays: Sequence[np.ndarray | StateArray]) -> PyTree:
+    """The results in the pytree of the JAX function."""
     if signature.trees is None:
         return arrays[0] if len(arrays) == 1 else tuple(arrays)
     leaves = [
@@ -245,7 +249,7 @@ def unflatten_results(signature: Signature, arrays: Sequence[np.ndarray]) -> Any
     return jax.tree_util.tree_unflatten(signature.trees.out_tree, leaves)
 
 
-def _result(dtype: Any, array: np.ndarray) -> Any:
+def _result(dtype: np.dtype, array: np.ndarray | StateArray) -> PyTree:
     if dtype == jax.dtypes.float0:
         return np.zeros(array.shape, jax.dtypes.float0)
     if is_key(dtype):
@@ -254,11 +258,11 @@ def _result(dtype: Any, array: np.ndarray) -> Any:
 
 
 @functools.cache
-def _key_impl(dtype: Any) -> Any:
-    """The implementation of a key type: JAX names it for keys only, not for their type."""
-    found: list[Any] = []
+def _key_impl(dtype: np.dtype) -> object:
+    """The implementation of a key type. JAX gives it for keys, but not for their type."""
+    found: list[object] = []
 
-    def look(key: Any) -> None:
+    def look(key: jax.Array) -> None:
         found.append(jax.random.key_impl(key))
 
     jax.eval_shape(look, jax.ShapeDtypeStruct((), dtype))

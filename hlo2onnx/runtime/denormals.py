@@ -1,9 +1,9 @@
-"""Threads that flush denormal floats to zero, as XLA's do on the CPU.
+"""Threads that flush denormal floats to zero, as XLA does on the CPU.
 
-Whether arithmetic keeps denormals is the state of a thread. ONNX Runtime's own option,
-session.set_denormal_as_zero, holds for the threads that a session makes. Of the threads that run
-the session it changes one only: that which makes the first session of the process, and for good.
-So a session that is to flush gets a thread of its own, and no thread of the user changes.
+Each thread has a state that keeps or flushes denormals. ONNX Runtime's option
+session.set_denormal_as_zero sets it in the threads that a session makes. It also sets it, for good,
+in the thread that makes the first session of the process, but in no other thread that runs a
+session. So a session that flushes gets its own thread, and the user's threads do not change.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _CONTROL_WORDS = {
     ("Darwin", "x86_64"): (1, _X86),
     ("Darwin", "arm64"): (2, _ARM),
 }
-"""Where C's `fenv_t` holds the control word, in words of 32 bits, and the bits to set."""
+"""The index of the control word in C's `fenv_t`, in words of 32 bits, and the bits to set."""
 _ENVIRONMENT_WORDS = 16
 """More than any `fenv_t` has."""
 
 
 class FlushingThread:
-    """A thread in which arithmetic takes denormals for zeros. It ends when nothing refers to it.
+    """A thread whose arithmetic treats denormals as zeros. It ends without references to it.
 
     Raises:
-        VerificationError: This platform has no known way to make one.
+        VerificationError: There is no known way to make one on this platform.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class FlushingThread:
             )
 
     def __call__(self, function: Callable[..., T], *args: object, **kwargs: object) -> T:
-        """Calls a function in the thread and waits for what it returns or raises."""
+        """Calls a function in the thread, and returns its result."""
         return self._pool.submit(function, *args, **kwargs).result()
 
 
@@ -67,7 +67,7 @@ def can_flush() -> bool:
 
 
 def _flush() -> None:
-    """Makes the current thread flush denormals, where it is known how."""
+    """Makes the current thread flush denormals, on known platforms."""
     known = _CONTROL_WORDS.get((platform.system(), platform.machine()))
     if known is None:
         return
@@ -80,7 +80,7 @@ def _flush() -> None:
 
 
 def _flushes() -> bool:
-    """Whether arithmetic in the current thread takes denormals for zeros."""
+    """Whether arithmetic in the current thread treats denormals as zeros."""
     with np.errstate(all="ignore"):
         products = [
             np.full(8, np.finfo(dtype).smallest_subnormal) * np.ones(8, dtype)

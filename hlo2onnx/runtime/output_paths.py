@@ -1,4 +1,4 @@
-"""Paths that hlo2onnx writes to, checked before the work and explained after a failure."""
+"""Checks the paths that hlo2onnx writes to, and explains failures."""
 
 from __future__ import annotations
 
@@ -6,34 +6,33 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from hlo2onnx.errors import UsageError, WriteError
 
 
-def output_file(path: Any, example: str) -> Path:
-    """A path as the name of a file to write.
+def output_file(path: object, example: str) -> Path:
+    """Checks the path of a file to write.
 
     Args:
-        example: What such a file is called, "model.onnx".
+        example: The name of such a file, "model.onnx".
 
     Raises:
-        UsageError: It is no path, or that of a folder, or in a folder that does not exist.
+        UsageError: It is no path or the path of a folder, or its folder does not exist.
     """
     checked = _path(path, example)
-    if not os.fspath(path) or checked.is_dir():
-        name = os.fspath(path) or "the empty path"
+    if path == "" or checked.is_dir():
+        name = str(path) or "the empty path"
         raise UsageError(f"cannot write to {name}: it is a folder; name a file, such as {example}")
     if not checked.parent.is_dir():
         raise UsageError(f"cannot write {checked}: there is no folder {checked.parent}")
     return checked
 
 
-def output_folder(path: Any) -> Path:
-    """A path as the name of a folder to write files in; it may not exist yet.
+def output_folder(path: object) -> Path:
+    """Checks the path of a folder to write files in. The folder may not exist yet.
 
     Raises:
-        UsageError: It is no path, or that of a file.
+        UsageError: It is no path, or the path of a file.
     """
     checked = _path(path, "folder")
     if checked.exists() and not checked.is_dir():
@@ -58,10 +57,10 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Says of an error of the operating system what was to be written.
+    """Adds the path to errors of the operating system.
 
     Raises:
-        WriteError: In place of an OSError.
+        WriteError: Instead of an OSError.
     """
     try:
         yield
@@ -69,7 +68,7 @@ def writing(path: Path) -> Iterator[None]:
         raise WriteError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _path(path: Any, example: str) -> Path:
+def _path(path: object, example: str) -> Path:
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise UsageError(f"{path!r} is no path: pass a str or pathlib.Path, such as {example!r}")
     if "\0" in os.fspath(path):

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: by operator, and by the JAX scope that the nodes come from."""
+"""Measures the time of a run by operator and by JAX scope."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,17 +22,19 @@ _SUFFIX = "_kernel_time"
 _ROWS = 25
 """Lines of a table, and bars of a picture."""
 
+Event: TypeAlias = Mapping[str, Any]
+"""One event of the runtime's profile, from JSON."""
+
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a run that some nodes take.
+    """The time of some nodes.
 
     Attributes:
         name: Operator or scope.
-        milliseconds: Of one run; time inside a Loop, Scan or If belongs to the nodes of its body.
-        part: Of the time of all nodes, 0 to 1.
-        nodes: How many there are after the runtime's own optimisation, those of a loop's body
-            once for each trip.
+        milliseconds: Time in one run. Time in a Loop, Scan or If belongs to the nodes of its body.
+        part: Part of the time of all nodes, 0 to 1.
+        nodes: Count after the runtime's optimization. Nodes in a loop count once per trip.
     """
 
     name: str
@@ -43,12 +45,12 @@ class Share:
 
 @dataclass(frozen=True)
 class Profile:
-    """The time of one run in ONNX Runtime, as measured by it.
+    """The time of one run, as ONNX Runtime measures it.
 
     Attributes:
-        milliseconds: Of all nodes together, the mean of some runs.
-        operators: By operator, as the runtime calls them after fusing, the longest first.
-        scopes: By JAX scope (module or `jax.named_scope`), to some depth, the longest first.
+        milliseconds: Time of all nodes, the mean of some runs.
+        operators: Time by operator, with the runtime's fused operators, the longest first.
+        scopes: Time by JAX scope (module or `jax.named_scope`), to some depth, the longest first.
     """
 
     milliseconds: float
@@ -82,20 +84,20 @@ def profile(
     libraries: Sequence[str] = (),
     denormals: str = "keep",
 ) -> Profile:
-    """Runs a model several times under the runtime's profiler.
+    """Runs a model several times with the runtime's profiler.
 
     Args:
-        model: Serialized model, or the path of one with external data.
+        model: Serialized model, or the path of a model with external data.
         feeds: An array for each input.
-        runs: How many runs are averaged, after two to warm up.
-        threads: Intra-op threads; 0 leaves it to the runtime.
+        runs: Count of runs to average, after two to warm up.
+        threads: Count of intra-op threads; 0 for the runtime's default.
         depth: Scopes are grouped by this many leading components.
         libraries: Shared libraries with custom operators.
         denormals: "keep" or "flush", as in `hlo2onnx.options.Options`.
 
     Raises:
-        UsageError: There would be no run, or no component.
-        VerificationError: ONNX Runtime is not installed, or refuses the model.
+        UsageError: `runs` or `depth` is less than 1.
+        VerificationError: ONNX Runtime is not installed, or does not run the model.
     """
     for name, count in (("runs", runs), ("depth", depth)):
         if not isinstance(count, int) or count < 1:
@@ -112,11 +114,11 @@ def profile(
     return _summary(_runs(events)[WARM_UP:], depth)
 
 
-def _runs(events: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+def _runs(events: Iterable[Event]) -> list[list[Event]]:
     """The events of the nodes of each run."""
     ordered = sorted(events, key=lambda event: (event["ts"], -event["dur"]))
     starts = [event for event in ordered if event["name"] == "model_run"]
-    found: list[list[Mapping[str, Any]]] = [[] for _ in starts]
+    found: list[list[Event]] = [[] for _ in starts]
     for event in ordered:
         if event["cat"] == "Node" and event["name"].endswith(_SUFFIX):
             for index, run in enumerate(starts):
@@ -125,8 +127,8 @@ def _runs(events: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     return found
 
 
-def _own_times(events: Sequence[Mapping[str, Any]]) -> list[float]:
-    """The microseconds of each event without those of the events inside it."""
+def _own_times(events: Sequence[Event]) -> list[float]:
+    """The microseconds of each event without the events inside it."""
     own = [float(event["dur"]) for event in events]
     open_events: list[int] = []
     for index, event in enumerate(events):
@@ -138,11 +140,11 @@ def _own_times(events: Sequence[Mapping[str, Any]]) -> list[float]:
     return own
 
 
-def _end(event: Mapping[str, Any]) -> float:
+def _end(event: Event) -> float:
     return float(event["ts"] + event["dur"])
 
 
-def _summary(runs: Sequence[Sequence[Mapping[str, Any]]], depth: int) -> Profile:
+def _summary(runs: Sequence[Sequence[Event]], depth: int) -> Profile:
     operators: dict[str, list[float]] = defaultdict(list)
     scopes: dict[str, list[float]] = defaultdict(list)
     for events in runs:

@@ -233,7 +233,7 @@ class _Layout:
                 self._starts[id(tensor)],
                 tensor.nbytes,
                 tensor.dtype,
-                shape=tensor.shape,  # type: ignore[arg-type]
+                shape=oir.Shape(tensor.shape.numpy()),
                 name=name,
                 base_dir=data.parent,
             )

@@ -1,28 +1,30 @@
-"""Arrays that stay in the runtime's memory."""
+"""Arrays in the runtime's memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hlo2onnx.errors import SignatureError
 
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
 _TAKEN = "this state was given to a step, which has taken its memory"
 
 
 class StateArray:
-    """An array in the runtime's memory: a result that is to be the next step's state.
+    """An array in the runtime's memory: a result that is the state of the next step.
 
-    As in JAX, a step that is given it takes its memory (`donate_argnums`): it cannot be read
-    afterwards.
+    The next step takes its memory, as with `donate_argnums` in JAX. Then it cannot be read.
 
     Args:
-        value: The `onnxruntime.OrtValue`.
-        shape: The shape of the array it holds.
-        dtype: The numpy type of its elements.
-        read: Copies an `OrtValue` into a numpy array.
+        value: The value in the runtime.
+        shape: Shape of the array.
+        dtype: numpy type of its elements.
+        read: Copies an `OrtValue` to a numpy array.
 
     Attributes:
         shape: Its shape.
@@ -31,10 +33,10 @@ class StateArray:
 
     def __init__(
         self,
-        value: Any,
+        value: ort.OrtValue,
         shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        read: Callable[[Any], np.ndarray],
+        dtype: np.dtype,
+        read: Callable[[ort.OrtValue], np.ndarray],
     ) -> None:
         self._values = [value]
         self._read = read
@@ -42,24 +44,24 @@ class StateArray:
         self.dtype = dtype
 
     @property
-    def value(self) -> Any:
-        """The `onnxruntime.OrtValue`.
+    def value(self) -> ort.OrtValue:
+        """The value in the runtime.
 
         Raises:
-            SignatureError: A step has taken it.
+            SignatureError: A step has taken its memory.
         """
         try:
             return self._values[0]
         except IndexError:
             raise SignatureError(_TAKEN) from None
 
-    def take(self) -> Any:
-        """The `onnxruntime.OrtValue`, whose memory is the taker's from now on.
+    def take(self) -> ort.OrtValue:
+        """The value in the runtime. Its memory belongs to the caller afterwards.
 
         One of several threads gets it.
 
         Raises:
-            SignatureError: A step has taken it.
+            SignatureError: A step has taken its memory.
         """
         try:
             return self._values.pop()
@@ -70,7 +72,7 @@ class StateArray:
         """A copy of the content."""
         return self._read(self.value)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 

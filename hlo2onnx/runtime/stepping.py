@@ -1,10 +1,10 @@
-"""Running a model step by step, its state staying with the runtime."""
+"""Runs a model step by step. Its state stays in the runtime's memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as oir
@@ -15,16 +15,20 @@ from hlo2onnx.runtime.sessions import OrtProgram, from_ort, to_ort
 from hlo2onnx.runtime.state import StateArray
 from hlo2onnx.sources.signature import Port, Signature
 
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
 _IN_PLACE = frozenset({"ScatterElements", "ScatterND"})
-"""Operators that ONNX Runtime runs without a copy where the output is in the memory of `data`."""
+"""Operators that ONNX Runtime runs without a copy if the output has the memory of `data`."""
 
 
 def updated_in_place(graph: oir.Graph, aliases: Mapping[int, int]) -> frozenset[int]:
-    """Outputs that can be written over the state whose next value they are: nothing reads that
-    state but the node that makes the output, and this one changes elements of it.
+    """Outputs that can overwrite their state.
+
+    Only the node that makes such an output reads the state, and it updates some elements.
 
     Args:
-        aliases: Places of the outputs, by those of the inputs that are their states.
+        aliases: Places of the outputs, by the places of their states among the inputs.
     """
     found = set()
     for place, output in aliases.items():
@@ -40,13 +44,13 @@ def updated_in_place(graph: oir.Graph, aliases: Mapping[int, int]) -> frozenset[
 class Stepper:
     """Runs a program with ONNX Runtime's IO binding.
 
-    A result that is a state takes the memory of the state it follows, where the model can update
-    that in place, or else of the one before that.
+    A new state takes the memory of the old state if the model can update that in place. Otherwise,
+    it takes the memory of the state before the old one.
 
     Args:
         program: The session.
         graph: The model's graph.
-        signature: Says which inputs lend their memory to which outputs.
+        signature: Says which outputs take the memory of which inputs.
     """
 
     def __init__(self, program: OrtProgram, graph: oir.Graph, signature: Signature) -> None:
@@ -55,10 +59,10 @@ class Stepper:
         self._signature = signature
         self._state_of = {output: place for place, output in signature.aliases.items()}
         self._in_place = updated_in_place(graph, signature.aliases)
-        self._spare: dict[int, Any] = {}
+        self._spare: dict[int, ort.OrtValue] = {}
 
-    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
-        """The results; those that are states as `StateArray`s."""
+    def __call__(self, arrays: Sequence[np.ndarray | StateArray]) -> list[np.ndarray | StateArray]:
+        """Runs a step. Returns its results, with states as `StateArray`s."""
         binding = self._program.session.io_binding()
         taken = self._bind_inputs(binding, arrays)
         outputs = self._program.output_names
@@ -77,9 +81,11 @@ class Stepper:
         }
         return [self._result(place, value) for place, value in enumerate(values)]
 
-    def _bind_inputs(self, binding: Any, arrays: Sequence[Any]) -> dict[int, Any]:
-        """Binds all inputs; returns the runtime's values that this step may overwrite, by input."""
-        taken: dict[int, Any] = {}
+    def _bind_inputs(
+        self, binding: ort.IOBinding, arrays: Sequence[np.ndarray | StateArray]
+    ) -> dict[int, ort.OrtValue]:
+        """Binds all inputs. Returns the values that this step may overwrite, by input."""
+        taken: dict[int, ort.OrtValue] = {}
         lent = set(self._state_of.values())
         for place, (name, array) in enumerate(zip(self._names, arrays, strict=True)):
             if isinstance(array, StateArray):
@@ -92,8 +98,8 @@ class Stepper:
             binding.bind_ortvalue_input(name, value)
         return taken
 
-    def _memory(self, output: int, taken: Mapping[int, Any]) -> Any | None:
-        """What an output is to be written over; None for memory of its own."""
+    def _memory(self, output: int, taken: Mapping[int, ort.OrtValue]) -> ort.OrtValue | None:
+        """The value that an output overwrites; None for new memory."""
         current = taken.get(self._state_of.get(output, -1))
         if output in self._in_place:
             return current
@@ -102,7 +108,7 @@ class Stepper:
             return None
         return spare if spare.shape() == current.shape() else None
 
-    def _result(self, place: int, value: Any) -> Any:
+    def _result(self, place: int, value: ort.OrtValue) -> np.ndarray | StateArray:
         port = self._signature.outputs[place]
         if place in self._state_of:
             shape = tuple(value.shape())
@@ -111,6 +117,6 @@ class Stepper:
         return _read(port, value)
 
 
-def _read(port: Port, value: Any) -> np.ndarray:
+def _read(port: Port, value: ort.OrtValue) -> np.ndarray:
     (array,) = from_model([port], [from_ort(value)])
     return array

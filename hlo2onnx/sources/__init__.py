@@ -1,44 +1,44 @@
-"""Loading every accepted kind of program."""
+"""Loads programs of every accepted kind."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.export
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.exported import from_exported
 from hlo2onnx.sources.files import from_bytes, from_module, from_path, from_string
 from hlo2onnx.sources.jax_lowered import from_function, from_lowered, unwrapped
+from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.sources.source import Source
-from hlo2onnx.sources.symbolic_arguments import Dynamic
 
 __all__ = ["Source", "load"]
 
 
 def load(
-    source: Any,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    source: object,
+    args: Sequence[PyTree] = (),
+    kwargs: Mapping[str, PyTree] | None = None,
     function: str | None = None,
     dynamic: Dynamic | None = None,
 ) -> Source:
-    """Makes a `Source` of whatever is given; `hlo2onnx.translate` lists the kinds.
+    """Loads a program of any kind that `hlo2onnx.translate` lists.
 
     Args:
         source: The program.
         args, kwargs: Example arguments of a function.
-        function: Name of the function of a module with several.
-        dynamic: Dimensions of a function's arguments that are to stay free.
+        function: Name of the function, for a module with several.
+        dynamic: Dimensions of a function's arguments that stay free.
 
     Raises:
         LoadError: It is not a program.
-        UsageError: Arguments are given that this kind of source does not take.
+        UsageError: This kind of source does not take these arguments.
     """
     if type(source).__module__.partition(".")[0] in ("onnx", "onnx_ir", "hlo2onnx"):
         name = type(source).__name__
@@ -66,17 +66,19 @@ def load(
 
 
 def _from_jax(
-    source: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: Dynamic | None
+    source: object,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    dynamic: Dynamic | None,
 ) -> Source | None:
-    """The program of a JAX object that knows its calling convention; None for other sources."""
+    """The program of a JAX object with a calling convention; None for other sources."""
     if isinstance(source, jax.stages.Traced):
         source = source.lower()
-    if isinstance(source, jax.export.Exported) or unwrapped(source) is not None:
+    lowered = unwrapped(source)
+    if isinstance(source, jax.export.Exported) or lowered is not None:
         if args or kwargs or dynamic is not None:
             raise UsageError("example arguments go with a function; this program has its own")
-        if isinstance(source, jax.export.Exported):
-            return from_exported(source)
-        return from_lowered(unwrapped(source))
+        return from_exported(source) if lowered is None else from_lowered(lowered)
     if isinstance(source, jax.stages.Compiled):
         raise LoadError("XLA has compiled this program: pass what jit(f).lower(...) returned")
     if callable(source):

@@ -1,38 +1,49 @@
-"""Arguments that become part of the model: weights as named initializers."""
+"""Binds arguments: they become named initializers of the model."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeAlias
 
 import jax
+import numpy as np
 import onnx_ir as oir
+from jax.tree_util import KeyPath
 
 from hlo2onnx.errors import SignatureError, UsageError
 from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
+from hlo2onnx.options import Bind
 from hlo2onnx.sources.input_arrays import input_array
-from hlo2onnx.sources.signature import Bound, Leaf, Signature, Statics, Trees, key_paths
+from hlo2onnx.sources.signature import (
+    Bound,
+    Leaf,
+    Port,
+    PyTree,
+    Signature,
+    Statics,
+    Trees,
+    key_paths,
+)
 from hlo2onnx.sources.source import Source
 
-Bind = str | int | Iterable[str | int] | Mapping[str | int, Any]
-"""Which arguments of a function to bind, by name or position: with their values, or without where
-these are the example arguments of a translated function."""
+Place: TypeAlias = tuple[int, int | str]
+"""The place of an argument in `(args, kwargs)`."""
 
 
 def bound(
-    source: Source, values: Mapping[str | int, Any], parameters: Sequence[str] = ()
+    source: Source, values: Mapping[str | int, PyTree], parameters: Sequence[str] = ()
 ) -> Source:
     """The program with these arguments fixed.
 
     Args:
-        values: The arguments, pytrees of arrays, by the parameter's name or position; for a bare
-            StableHLO program arrays by the input's name or index.
-        parameters: Names of positional parameters, where they are known: of arguments that hold no
-            arrays, or none that the program reads, the signature has no names.
+        values: The arguments, pytrees of arrays, by the parameter's name or position. For a bare
+            StableHLO program: arrays, by the input's name or index.
+        parameters: Names of positional parameters, if known. The signature has no names of
+            arguments without arrays, or without arrays that the program reads.
 
     Raises:
-        UsageError: There is no such argument, or the value is not one of it.
+        UsageError: There is no such argument, or the value does not fit it.
     """
     signature = source.signature
     if signature.trees is None:
@@ -42,7 +53,7 @@ def bound(
 
 
 def named_without_argument(source: Source) -> Source:
-    """The program with bound weights named by their paths within the one argument they were."""
+    """The program with bound weights named by their paths within their argument."""
     taken = {port.name for port in source.signature.inputs}
     names = [item.port.name.partition("/")[2] for item in source.signature.bound]
     renamed = tuple(
@@ -53,7 +64,7 @@ def named_without_argument(source: Source) -> Source:
 
 
 def stored_as(source: Source, dtype: oir.DataType) -> Source:
-    """The program with its bound f32 weights rounded to a narrower type, in which they stay."""
+    """The program with its bound f32 weights rounded to a narrower type."""
     rounded = tuple(
         replace(item, array=item.array.astype(dtype.numpy()))
         if item.port.element == "f32" and item.array.size > SMALL_ELEMENTS
@@ -64,12 +75,12 @@ def stored_as(source: Source, dtype: oir.DataType) -> Source:
 
 
 def values_to_bind(
-    bind: Bind, parameters: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> dict[str | int, Any]:
-    """What to bind, by position or keyword; names without values get the example argument's.
+    bind: Bind, parameters: Sequence[str], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> dict[str | int, PyTree]:
+    """The values to bind, by position or keyword.
 
     Args:
-        bind: As given by the user.
+        bind: The option of the user. Names without values get the example arguments.
         parameters: Names of the function's positional parameters.
         args, kwargs: Its example arguments.
 
@@ -81,9 +92,10 @@ def values_to_bind(
     keys = [bind] if isinstance(bind, str | int) else bind
     if not isinstance(keys, Iterable):
         raise UsageError(f"bind={bind!r} names no argument: give a name, names, or a mapping")
-    values: dict[str | int, Any] = {}
+    positions = {name: index for index, name in enumerate(parameters[: len(args)])}
+    values: dict[str | int, PyTree] = {}
     for key in keys:
-        place = parameters.index(key) if key in parameters[: len(args)] else key  # type: ignore[arg-type]
+        place = positions.get(str(key), key)
         if isinstance(place, int) and place < len(args):
             values[place] = args[place]
         elif place in kwargs:
@@ -96,19 +108,19 @@ def values_to_bind(
     return values
 
 
-def _ports(signature: Signature, values: Mapping[str | int, Any]) -> dict[int, Any]:
+def _ports(signature: Signature, values: Mapping[str | int, PyTree]) -> dict[int, np.ndarray]:
     """The bound inputs of a bare program, by index."""
     names = [port.name for port in signature.inputs]
     chosen = {}
     for key, value in values.items():
         index = names.index(key) if key in names else key
         if not isinstance(index, int) or not 0 <= index < len(names):
-            raise UsageError(f"bind= speaks of the input {key!r}; there are {', '.join(names)}")
+            raise UsageError(f"bind= names the input {key!r}; there are {', '.join(names)}")
         chosen[index] = _array(value, signature.inputs[index], None)
     return chosen
 
 
-def _array(value: Any, port: Any, dtype: Any) -> Any:
+def _array(value: PyTree, port: Port, dtype: np.dtype | None) -> np.ndarray:
     try:
         return input_array(value, port, dtype)
     except SignatureError as error:
@@ -118,20 +130,20 @@ def _array(value: Any, port: Any, dtype: Any) -> Any:
 def _with_trees(
     signature: Signature,
     trees: Trees,
-    values: Mapping[str | int, Any],
+    values: Mapping[str | int, PyTree],
     parameters: Sequence[str],
 ) -> Signature:
     paths = key_paths(trees.in_tree, trees.in_leaves)
-    places = {}
+    places: dict[Place, str | int] = {}
     for key, item in values.items():
         position = parameters.index(str(key)) if key in parameters else key
         places[_argument(signature, trees, paths, (key, position), item)] = key
-    chosen: dict[int, Any] = {}
+    chosen: dict[int, np.ndarray] = {}
     for place, key in places.items():
         leaves = [
             (leaf, path)
             for leaf, path in zip(trees.in_leaves, paths, strict=True)
-            if (path[0].idx, _key(path[1])) == place
+            if _place(path) == place
         ]
         given = _arrays(trees, place, values[key])
         if [tuple(path) for path, _ in given] != [tuple(path[2:]) for _, path in leaves]:
@@ -143,60 +155,67 @@ def _with_trees(
     return _without(signature, chosen, _remaining(trees, places, chosen))
 
 
-def _arrays(trees: Trees, place: tuple[int, Any], value: Any) -> list[tuple[Any, Any]]:
-    """The leaves of an argument by their paths in it, without those that the program has as
-    objects."""
+def _arrays(trees: Trees, place: Place, value: PyTree) -> list[tuple[KeyPath, PyTree]]:
+    """The leaves of an argument with their paths in it, without the objects of the program."""
     paths = jax.tree_util.tree_flatten_with_path(trees.statics.objects)[0]
-    own = {tuple(path[2:]) for path, _ in paths if (path[0].idx, _key(path[1])) == place}
+    own = {tuple(path[2:]) for path, _ in paths if _place(path) == place}
     leaves = jax.tree_util.tree_flatten_with_path(value)[0]
     return [(path, leaf) for path, leaf in leaves if tuple(path) not in own]
 
 
-def _key(entry: Any) -> Any:
-    return entry.idx if hasattr(entry, "idx") else entry.key
+def _place(path: KeyPath) -> Place:
+    """The place of the argument with a leaf of this path."""
+    kind, entry, *_ = path
+    return kind.idx, entry.idx if hasattr(entry, "idx") else entry.key
 
 
 def _argument(
-    signature: Signature, trees: Trees, paths: Sequence[Any], keys: tuple[Any, Any], value: Any
-) -> tuple[int, Any]:
-    """Which of (args, kwargs) an argument is in, and where there.
+    signature: Signature,
+    trees: Trees,
+    paths: Sequence[KeyPath],
+    keys: tuple[str | int, str | int],
+    value: PyTree,
+) -> Place:
+    """The place of an argument.
 
     Args:
-        keys: What the user calls it, and the position of a parameter of that name, if known.
-        value: What to bind to it.
+        keys: The user's name of the argument, and the position of a parameter of that name, if
+            known.
+        value: The value to bind.
     """
     key, position = keys[0], _dynamic_position(trees, keys[1])
     for leaf, path in zip(trees.in_leaves, paths, strict=True):
-        place = (path[0].idx, _key(path[1]))
+        place = _place(path)
         name = None
         if leaf.port is not None:
             name = signature.inputs[leaf.port].name.split("/")[0]
         if key == name or place == (1, key) or place == (0, position):
             return place
     empty = _without_leaves(trees)
-    if (1, key) in empty or (0, position) in empty:
-        return (1, key) if (1, key) in empty else (0, position)
+    for found in empty:
+        if found in ((1, key), (0, position)):
+            return found
     if not jax.tree.leaves(value) and len(empty) == 1:  # lowered programs name leaves only
         return empty[0]
-    raise UsageError(f"bind= speaks of the argument {key!r}, which the program does not have")
+    raise UsageError(f"bind= names the argument {key!r}, which the program does not have")
 
 
-def _without_leaves(trees: Trees) -> list[tuple[int, Any]]:
-    """The arguments that hold no arrays, such as the state of a model that has none."""
+def _without_leaves(trees: Trees) -> list[Place]:
+    """The arguments without arrays, such as the empty state of a model."""
     args, kwargs = jax.tree_util.tree_unflatten(trees.in_tree, range(len(trees.in_leaves)))
-    items = [((0, index), item) for index, item in enumerate(args)]
+    items: list[tuple[Place, PyTree]] = [((0, index), item) for index, item in enumerate(args)]
     items += [((1, name), item) for name, item in kwargs.items()]
     return [place for place, item in items if not jax.tree.leaves(item)]
 
 
 def _dynamic_position(trees: Trees, key: str | int) -> int | None:
-    """The position of an argument among those that are not static."""
+    """The position of an argument among the dynamic ones."""
     if not isinstance(key, int) or key in trees.statics.positional:
         return None
     return key - sum(static < key for static in trees.statics.positional)
 
 
-def _remaining(trees: Trees, places: Iterable[tuple[int, Any]], chosen: Mapping[int, Any]) -> Trees:
+def _remaining(trees: Trees, places: Iterable[Place], chosen: Collection[int]) -> Trees:
     """The calling convention without the bound arguments."""
     args, kwargs = jax.tree_util.tree_unflatten(trees.in_tree, range(len(trees.in_leaves)))
     taken = set(places)
@@ -209,7 +228,7 @@ def _remaining(trees: Trees, places: Iterable[tuple[int, Any]], chosen: Mapping[
         leaves.append(Leaf(leaf.aval, port))
     statics = trees.statics
     positions = [i for i in range(statics.count) if i not in statics.positional]
-    gone = {positions[index] for kind, index in taken if kind == 0 and index < len(positions)}
+    gone = {place for index, place in enumerate(positions) if (0, index) in taken}
     moved = Statics(
         max(statics.count - len(gone), 0),
         {
@@ -222,7 +241,7 @@ def _remaining(trees: Trees, places: Iterable[tuple[int, Any]], chosen: Mapping[
     return replace(trees, in_tree=tree, in_leaves=tuple(leaves), statics=moved)
 
 
-def _left(arguments: Any, taken: Container[tuple[int, Any]]) -> Any:
+def _left(arguments: PyTree, taken: Container[Place]) -> PyTree:
     args, kwargs = arguments
     return (
         tuple(item for index, item in enumerate(args) if (0, index) not in taken),
@@ -230,7 +249,9 @@ def _left(arguments: Any, taken: Container[tuple[int, Any]]) -> Any:
     )
 
 
-def _without(signature: Signature, chosen: Mapping[int, Any], trees: Trees | None) -> Signature:
+def _without(
+    signature: Signature, chosen: Mapping[int, np.ndarray], trees: Trees | None
+) -> Signature:
     kept = [port for index, port in enumerate(signature.inputs) if index not in chosen]
     added = [Bound(signature.inputs[index], array) for index, array in sorted(chosen.items())]
     return replace(signature, inputs=tuple(kept), trees=trees, bound=(*signature.bound, *added))

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import jax.export
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.context import parse_module
 from hlo2onnx.mlir.parse_in_subprocess import read_untrusted
 from hlo2onnx.sources.signature import with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 
 
-def from_exported(exported: Any) -> Source:
+def from_exported(exported: jax.export.Exported) -> Source:
     """Loads a `jax.export.Exported`."""
     module = parse_module(exported.mlir_module_serialized, exported.fun_name)
-    return _source(exported, module, module.operation.attributes["sym_name"].value)
+    return _source(exported, module, text_of(module.operation, "sym_name"))
 
 
 def from_serialized(content: bytes, what: str) -> Source:
-    """Loads what `jax.export.Exported.serialize` wrote.
+    """Loads the bytes of `jax.export.Exported.serialize`.
 
     Raises:
-        LoadError: The bytes are something else or damaged.
+        LoadError: The bytes are something else, or damaged.
     """
     try:
         exported = jax.export.deserialize(bytearray(content))
@@ -52,17 +53,17 @@ _DAMAGE = (
     ValueError,
     struct.error,
 )
-"""What JAX's reader raises on bytes that are no Exported: it checks nothing beforehand."""
+"""Errors of JAX's reader on bytes that are no Exported. It does not check them first."""
 
 
-def _source(exported: Any, module: Any, what: str) -> Source:
-    module = bind_added_arguments(module, exported.platforms, ())
+def _source(exported: jax.export.Exported, module: ir.Module, what: str) -> Source:
+    bound = bind_added_arguments(module, exported.platforms, ())
     signature = with_trees(
-        find_function(module.operation, "main", what),
+        find_function(bound.operation, "main", what),
         exported.in_tree,
         exported.in_avals,
         exported.module_kept_var_idx,
         exported.out_tree,
         exported.out_avals,
     )
-    return Source(module, "main", signature, what)
+    return Source(bound, "main", signature, what)

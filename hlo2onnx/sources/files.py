@@ -1,13 +1,15 @@
-"""Programs that come as text, as bytes or in files."""
+"""Programs in text, bytes or files."""
 
 from __future__ import annotations
 
 import codecs
 import os
 from pathlib import Path
-from typing import Any
+
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.context import BYTECODE_MAGIC, clone_module, is_vhlo, upgrade_vhlo
 from hlo2onnx.mlir.parse_in_subprocess import read_untrusted
 from hlo2onnx.mlir.shape_dialects import has_shape_dialects, shapes_in_stablehlo
@@ -17,14 +19,14 @@ from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.wrong_formats import binary_format, text_format
 
 SUFFIXES = frozenset({".mlir", ".mlirbc", ".bc", ".stablehlo", ".vhlo", ".txt", ".jax_export"})
-"""What file names of programs end in."""
+"""Suffixes of file names of programs."""
 
 
 def from_path(path: Path, function: str | None) -> Source:
     """Loads a file of any kind: text, MLIR bytecode, portable artifact, serialized Exported.
 
     Raises:
-        LoadError: The file cannot be read, or what is in it.
+        LoadError: The file or its content cannot be read.
     """
     try:
         content = path.read_bytes()
@@ -36,7 +38,7 @@ def from_path(path: Path, function: str | None) -> Source:
 
 
 def from_string(text: str, function: str | None) -> Source:
-    """Loads the file that a string names, or else the string as StableHLO text.
+    """Loads the file that a string names, or the string as StableHLO text.
 
     Raises:
         LoadError: It names no file, or is not valid text.
@@ -80,7 +82,7 @@ def from_text(text: str, what: str, function: str | None) -> Source:
     start = text.lstrip()
     if not start:
         raise LoadError(f"{what} is empty")
-    # MLIR takes a NUL for the end of the text and says nothing about what follows.
+    # MLIR silently stops reading at a NUL.
     if "\0" in text:
         raise LoadError(f"{what} is damaged: it holds NUL characters")
     _refuse_other_format(what, text_format(text))
@@ -91,20 +93,21 @@ def from_text(text: str, what: str, function: str | None) -> Source:
     return from_module(read_untrusted(text, what), what, function)
 
 
-def from_module(module: Any, what: str, function: str | None) -> Source:
+def from_module(module: ir.Module, what: str, function: str | None) -> Source:
     """Loads an `ir.Module`.
 
     Raises:
         LoadError: It has no function to translate.
     """
+    changed: ir.Module | ir.Operation = module
     if is_vhlo(module):
-        module = clone_module(module)
-        upgrade_vhlo(module, what)
-    if has_shape_dialects(module):
-        module = clone_module(module)
-        shapes_in_stablehlo(module.operation)
-    found = find_function(module.operation, function, what)
-    return Source(module, found.attributes["sym_name"].value, signature_of(found), what)
+        changed = clone_module(module)
+        upgrade_vhlo(changed, what)
+    if has_shape_dialects(changed.operation):
+        changed = clone_module(changed)
+        shapes_in_stablehlo(changed)
+    found = find_function(changed.operation, function, what)
+    return Source(changed, text_of(found, "sym_name"), signature_of(found), what)
 
 
 def _decoded(content: bytes) -> str | None:
@@ -125,7 +128,7 @@ def _exists(text: str) -> bool:
 
 
 def _looks_like_path(text: str) -> bool:
-    """Whether a single line means a file rather than a program, which has braces and blanks."""
+    """Whether a single line is the path of a file. Programs have braces and blanks."""
     if Path(text).suffix in SUFFIXES:
         return True
     if any(char in text for char in "{}()"):

@@ -1,8 +1,6 @@
-"""One argument of a call as the array that an input of the program takes."""
+"""Converts an argument of a call to the array of an input."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import ml_dtypes
@@ -10,16 +8,16 @@ import numpy as np
 
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.mlir.types import numpy_type
-from hlo2onnx.sources.signature import Port
+from hlo2onnx.sources.signature import Aval, Port, PyTree
 
 
-def input_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
-    """One argument as the array that an input takes.
+def input_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> np.ndarray:
+    """An argument as the array of an input.
 
     Args:
-        leaf: An array, or a Python scalar, or a typed PRNG key.
+        leaf: An array, a Python scalar, or a typed PRNG key.
         port: The input.
-        dtype: What JAX has for its type; None where there is no JAX function.
+        dtype: JAX's type of the argument; None without a JAX function.
 
     Raises:
         SignatureError: Its shape or type does not fit.
@@ -33,8 +31,8 @@ def input_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
     return array
 
 
-def check_type(array: Any, port: Port) -> None:
-    """Checks that an array is one that an input takes.
+def check_type(array: Aval, port: Port) -> None:
+    """Checks the shape and type of an array for an input.
 
     Raises:
         SignatureError: Its shape or type does not fit.
@@ -52,11 +50,11 @@ def check_type(array: Any, port: Port) -> None:
         )
 
 
-def _from_scalar(value: Any, wanted: np.dtype, port: Port) -> np.ndarray:
-    """A Python scalar in the input's type, as JAX's weak types would have it."""
+def _from_scalar(value: bool | float | complex, wanted: np.dtype, port: Port) -> np.ndarray:
+    """A Python scalar in the input's type, by JAX's rules of weak types."""
     if "bifc".index(_kind(wanted)) < (bool, int, float, complex).index(type(value)):
         raise SignatureError(f"argument {port.name} must be {wanted}, not {value!r}")
-    if _kind(wanted) == "i":
+    if isinstance(value, int) and _kind(wanted) == "i":
         _check_range(value, value, wanted, port)
     try:
         with np.errstate(over="ignore"):
@@ -65,7 +63,7 @@ def _from_scalar(value: Any, wanted: np.dtype, port: Port) -> np.ndarray:
         raise SignatureError(f"argument {port.name}: {error}") from error
 
 
-def _from_array(leaf: Any, port: Port, dtype: Any) -> np.ndarray:
+def _from_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> np.ndarray:
     if isinstance(leaf, jax.core.Tracer):
         raise SignatureError("an OnnxProgram runs outside of JAX: JAX cannot trace it")
     if isinstance(leaf, jax.Array) and is_key(leaf.dtype):
@@ -90,7 +88,7 @@ _NARROW = {
 
 
 def _narrowed(array: np.ndarray, wanted: np.dtype, port: Port) -> np.ndarray:
-    """A 64-bit array in 32 bits, if that is wanted and JAX would do it too."""
+    """A 64-bit array in 32 bits, if the input needs that and JAX would do it."""
     if _NARROW.get(array.dtype) != wanted or jax.config.jax_enable_x64:
         return array
     if _kind(wanted) == "i" and array.size:
@@ -107,14 +105,14 @@ def _check_range(lowest: int, highest: int, wanted: np.dtype, port: Port) -> Non
 
 
 def _kind(dtype: np.dtype) -> str:
-    """b, i (signed or not), f or c; numpy itself knows only V for the types of ml_dtypes."""
+    """b, i (signed or not), f or c. numpy's own kind of the types of ml_dtypes is V."""
     if dtype.kind in "bfc":
         return dtype.kind
     return "i" if dtype.kind in "iu" or "int" in dtype.name else "f"
 
 
-def is_key(dtype: Any) -> bool:
-    """Whether a type is that of typed PRNG keys."""
+def is_key(dtype: np.dtype | None) -> bool:
+    """Whether a type is one of typed PRNG keys."""
     return dtype is not None and bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
 
 

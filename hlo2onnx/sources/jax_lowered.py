@@ -1,18 +1,19 @@
-"""Programs that come from JAX in this process: `jax.stages.Lowered` and functions.
+"""Programs from JAX in this process: `jax.stages.Lowered` and functions.
 
-JAX tells nowhere in public which arguments jit pruned, which constants it made arguments, for
-which platforms it lowered and which arguments are static; this file alone reads it in private.
+Only this file reads private attributes of JAX: which arguments jit pruned, which constants became
+arguments, the platforms, and the static arguments.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.attributes import text_of
+from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.partition import (
     combined,
     is_filtered,
@@ -20,12 +21,12 @@ from hlo2onnx.sources.partition import (
     partitioned_within,
     plain_function,
 )
-from hlo2onnx.sources.signature import NO_STATICS, Statics, with_trees
+from hlo2onnx.sources.signature import NO_STATICS, PyTree, Statics, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
-from hlo2onnx.sources.symbolic_arguments import Dynamic, symbolic_arguments
+from hlo2onnx.sources.symbolic_arguments import symbolic_arguments
 
 
-def from_lowered(lowered: Any, statics: Statics = NO_STATICS) -> Source:
+def from_lowered(lowered: jax.stages.Lowered, statics: Statics = NO_STATICS) -> Source:
     """Loads a `jax.stages.Lowered`.
 
     Raises:
@@ -34,7 +35,7 @@ def from_lowered(lowered: Any, statics: Statics = NO_STATICS) -> Source:
     module = lowered.compiler_ir("stablehlo")
     if module is None:
         raise LoadError("this Lowered holds no StableHLO module")
-    name = module.operation.attributes["sym_name"].value
+    name = text_of(module.operation, "sym_name")
     lowering = lowered._lowering
     constants = lowering.const_args
     module = bind_added_arguments(module, lowering._platforms, constants)
@@ -52,14 +53,14 @@ def from_lowered(lowered: Any, statics: Statics = NO_STATICS) -> Source:
 
 
 def from_function(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    function: Callable[..., object],
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
     dynamic: Dynamic | None = None,
 ) -> Source:
-    """Lowers a jitted or plain function for example arguments, and loads that.
+    """Lowers a jitted or plain function for example arguments, and loads the result.
 
-    A module with weights (`objects.plain_function`) is the first argument of what it does.
+    A module with weights (`partition.plain_function`) is the first argument of its function.
 
     Raises:
         LoadError: The function's `lower` gives no `jax.stages.Lowered`.
@@ -78,7 +79,10 @@ def from_function(
 
 
 def _with_objects(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], objects: Any
+    function: Callable[..., object],
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    objects: PyTree,
 ) -> Source:
     """The program of a function of arrays and objects."""
     if not jax.tree_util.tree_leaves(objects):
@@ -88,7 +92,10 @@ def _with_objects(
 
 
 def _lowered(
-    jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any], statics: Statics
+    jitted: jax.stages.Wrapped,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    statics: Statics,
 ) -> Source:
     try:
         lowered = unwrapped(jitted.lower(*args, **kwargs))
@@ -106,13 +113,13 @@ _SYMBOLIC_CALLBACK = (
     "  next   lower the function for static shapes, or without callbacks: equinox's checks make"
     " none where the environment variable EQX_ON_ERROR is off, or nan"
 )
-"""What its error, "std::bad_cast", means."""
+"""The meaning of JAX's error "std::bad_cast"."""
 
 
-def unwrapped(lowered: Any) -> Any:
-    """The `jax.stages.Lowered` in what `.lower()` of a jit gives; None if there is none.
+def unwrapped(lowered: object) -> jax.stages.Lowered | None:
+    """The `jax.stages.Lowered` in the result of `.lower()` of a jit; None if there is none.
 
-    Those of flax.nnx and equinox keep it in their attribute `lowered`.
+    flax.nnx and equinox wrap it, in an attribute `lowered`.
     """
     if isinstance(lowered, jax.stages.Lowered):
         return lowered
@@ -120,11 +127,13 @@ def unwrapped(lowered: Any) -> Any:
     return inner if isinstance(inner, jax.stages.Lowered) else None
 
 
-def _named(function: Callable[..., Any], objects: Any) -> Callable[..., Any]:
-    """The same as a function proper: jit takes only what it can hash, an `equinox.Module` with
-    weights is not; the parameters' names stay. The objects are put back among its arguments."""
+def _named(function: Callable[..., object], objects: PyTree | None) -> Callable[..., object]:
+    """A callable as a function with the same parameters, which adds the objects to its arguments.
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    jit needs a hash, which an `equinox.Module` with weights does not have.
+    """
+
+    def call(*args: PyTree, **kwargs: PyTree) -> object:
         if objects is not None:
             args, kwargs = combined((args, kwargs), objects)
         return function(*args, **kwargs)
@@ -137,7 +146,9 @@ def _named(function: Callable[..., Any], objects: Any) -> Callable[..., Any]:
 _JITTED = type(jax.jit(lambda: None))
 
 
-def _statics(jitted: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Statics:
+def _statics(
+    jitted: jax.stages.Wrapped, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> Statics:
     if not isinstance(jitted, _JITTED):
         return NO_STATICS
     info, count = jitted._jit_info, len(args)

@@ -1,24 +1,28 @@
-"""Arguments that hold more than arrays: modules, with their functions and settings."""
+"""Separates the arrays in arguments from other leaves: the functions and settings of modules."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
+from jax.tree_util import PyTreeDef
+
+from hlo2onnx.sources.signature import PyTree
 
 
-def partitioned(tree: Any) -> tuple[Any, Any]:
-    """The tree with its arrays alone, and the one with everything else, Python's numbers among it;
-    None takes the others' places."""
+def partitioned(tree: PyTree) -> tuple[PyTree, PyTree]:
+    """A tree of the arrays and one of the other leaves, with numbers; None replaces leaves."""
     leaves, structure = jax.tree_util.tree_flatten(tree)
     return _halves(structure, [(leaf, _is_array(leaf)) for leaf in leaves])
 
 
-def partitioned_within(arguments: Any) -> tuple[Any, Any]:
-    """The same of `(args, kwargs)`, with numbers among the arrays, as for `jax.jit`. So is an
-    argument that is no array as a whole, for JAX to refuse it: it would be frozen unasked."""
+def partitioned_within(arguments: PyTree) -> tuple[PyTree, PyTree]:
+    """The same for `(args, kwargs)` of `jax.jit`.
+
+    Numbers are among the arrays. So are arguments that are single leaves: JAX refuses them if they
+    are no arrays. Otherwise, they would silently become part of the program.
+    """
     pairs, structure = jax.tree_util.tree_flatten_with_path(arguments)
     kinds = [
         (leaf, len(path) == 2 or _is_array(leaf) or isinstance(leaf, bool | int | float | complex))
@@ -27,14 +31,14 @@ def partitioned_within(arguments: Any) -> tuple[Any, Any]:
     return _halves(structure, kinds)
 
 
-def _halves(structure: Any, pairs: Sequence[tuple[Any, bool]]) -> tuple[Any, Any]:
+def _halves(structure: PyTreeDef, pairs: Sequence[tuple[object, bool]]) -> tuple[PyTree, PyTree]:
     arrays = structure.unflatten([leaf if is_array else None for leaf, is_array in pairs])
     objects = structure.unflatten([None if is_array else leaf for leaf, is_array in pairs])
     return arrays, objects
 
 
-def combined(arrays: Any, objects: Any) -> Any:
-    """What `partitioned` took apart."""
+def combined(arrays: PyTree, objects: PyTree) -> PyTree:
+    """The reverse of `partitioned`."""
     return jax.tree_util.tree_map(
         lambda array, other: array if other is None else other,
         arrays,
@@ -43,14 +47,15 @@ def combined(arrays: Any, objects: Any) -> Any:
     )
 
 
-def plain_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], Any]:
-    """What a callable does as a plain function, and the module it is a method of, which then is
-    its first argument; None for one that holds no arrays.
+def plain_function(
+    function: Callable[..., object],
+) -> tuple[Callable[..., object], PyTree | None]:
+    """The plain function of a callable, and its module; None if the callable has no arrays.
 
-    Modules are pytrees that can be called, as those of equinox and flax.nnx.
+    A module is a pytree that can be called, as those of equinox and flax.nnx. It is the first
+    argument of the plain function.
     """
-    if is_filtered(function):
-        function = function.__wrapped__  # type: ignore[attr-defined]
+    function = _wrapped(function) or function
     leaves = jax.tree_util.tree_leaves(function)
     if not any(_is_array(leaf) for leaf in leaves):
         return function, None
@@ -58,10 +63,16 @@ def plain_function(function: Callable[..., Any]) -> tuple[Callable[..., Any], An
     return (method, function) if inspect.isfunction(method) else (function, None)
 
 
-def is_filtered(function: Any) -> bool:
-    """Whether a function is one of `equinox.filter_jit`, which takes numbers for settings."""
-    return type(function).__module__ == "equinox._jit" and hasattr(function, "__wrapped__")
+def is_filtered(function: Callable[..., object]) -> bool:
+    """Whether a function is one of `equinox.filter_jit`. Numbers are static arguments of these."""
+    return _wrapped(function) is not None
 
 
-def _is_array(leaf: Any) -> bool:
+def _wrapped(function: Callable[..., object]) -> Callable[..., object] | None:
+    """The function in one of `equinox.filter_jit`; None for others."""
+    is_equinox = type(function).__module__ == "equinox._jit"
+    return getattr(function, "__wrapped__", None) if is_equinox else None
+
+
+def _is_array(leaf: object) -> bool:
     return (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or hasattr(leaf, "__jax_array__")

@@ -1,4 +1,4 @@
-"""A program without the branches that count as not taken."""
+"""Removes the branches of a program that count as not taken."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from hlo2onnx.sources.source import Source
 
 
 def without_untaken_branches(source: Source, policy: str) -> Source:
-    """The program without those branches with Python callbacks that count as not taken, and with a
-    note of each.
+    """The program without the branches that count as not taken, with a note on each.
 
-    Translation and verification both take this program: XLA crashes on callbacks of another
-    process, or of another executable of this one.
+    Translation and verification both use it. XLA crashes on Python callbacks of another process, or
+    of another executable of this process.
 
     Args:
-        source: The program; its module stays as it is.
+        source: The program. Its module does not change.
         policy: See `hlo2onnx.options.Options.callbacks`.
 
     Raises:

@@ -5,19 +5,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import jax
+import numpy as np
+from jax.tree_util import KeyEntry, KeyPath, PyTreeDef
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.ir.dims import is_static, parse, symbol
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.mlir.attributes import to_python
+from hlo2onnx.mlir.functions import argument_attributes, function_type
 from hlo2onnx.mlir.locations import argument_name
 from hlo2onnx.mlir.quant.types import step_of, stored_element
-from hlo2onnx.mlir.specialize import argument_attributes
-from hlo2onnx.mlir.types import is_tensor, is_token, shape_of
+from hlo2onnx.mlir.types import element_type, is_tensor, is_token, shape_of
+from hlo2onnx.mlir.walk import module_of, operations_in
+
+PyTree: TypeAlias = Any
+"""Nested containers with arrays or other leaves, as `jax.tree_util` flattens them."""
+
+
+class Aval(Protocol):
+    """The shape and dtype of an array. JAX has several classes for it."""
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Extents, perhaps symbolic."""
+
+    @property
+    def dtype(self) -> np.dtype:
+        """A type of NumPy or of PRNG keys."""
+
 
 _KEY = re.compile(r"\[(['\"]?)(?:<flat index )?(?P<item>.*?)>?\1\]|\.(?P<name>\w+)")
 
@@ -28,15 +47,14 @@ class Port:
 
     Attributes:
         name: Path of the leaf: "x", "params/Dense_0/kernel", "result/logits".
-        element: MLIR element type: "f32", "ui8", "complex<f32>"; of a quantized one that of its
-            storage.
-        shape: Extents; symbolic where they are dynamic.
+        element: MLIR element type: "f32", "ui8", "complex<f32>"; the storage type of a quantized
+            type.
+        shape: Extents; symbols for dynamic ones.
         position: Index among the arguments (or results) of the MLIR function.
-        alias: Of an input that the caller gives away (`donate_argnums`): the position of the
-            result that takes its memory.
-        step: Distance between neighbouring values of a quantized result, or one just dequantized:
-            rounding that goes the other way shows as one step. 0 for everything else.
-        channels_second: Whether the model has the last axis second, though the program has it last.
+        alias: Position of the result that takes the memory of a donated input (`donate_argnums`).
+        step: Distance between neighbouring numbers of a quantized or dequantized result. Another
+            rounding differs by one step. 0 for other results.
+        channels_second: Whether the program's last axis is the second axis in the model.
     """
 
     name: str
@@ -53,30 +71,30 @@ class Leaf:
     """One leaf of the JAX function's arguments or results.
 
     Attributes:
-        aval: Its abstract value (`.shape`, `.dtype`; the dtype may be a PRNG key type or float0).
+        aval: Its shape and dtype. The dtype may be a PRNG key type or float0.
         port: Index of the input (output) that carries it; None for an argument that jit pruned.
     """
 
-    aval: Any
+    aval: Aval
     port: int | None
 
 
 @dataclass(frozen=True)
 class Statics:
-    """Static arguments, which are part of the program and no inputs of it.
+    """Static arguments. They are part of the program, not inputs.
 
     Attributes:
-        count: How many positional arguments the function was lowered with, static ones included.
+        count: Count of positional arguments at lowering, with the static ones.
         positional: Values by position.
         keywords: Values by name.
-        objects: `(args, kwargs)` with what is no array in arguments that hold arrays, too, and
-            None in place of these; None where there is no such thing.
+        objects: `(args, kwargs)` with the leaves that are no arrays, and None for each array. None
+            if all leaves are arrays.
     """
 
     count: int = 0
-    positional: Mapping[int, Any] = field(default_factory=dict)
-    keywords: Mapping[str, Any] = field(default_factory=dict)
-    objects: Any = None
+    positional: Mapping[int, object] = field(default_factory=dict)
+    keywords: Mapping[str, object] = field(default_factory=dict)
+    objects: PyTree | None = None
 
 
 NO_STATICS = Statics()
@@ -84,37 +102,38 @@ NO_STATICS = Statics()
 
 @dataclass(frozen=True)
 class Trees:
-    """The JAX function's own calling convention: `in_tree` is that of `(args, kwargs)`."""
+    """The calling convention of a JAX function. `in_tree` is the structure of `(args, kwargs)`."""
 
-    in_tree: Any
+    in_tree: PyTreeDef
     in_leaves: tuple[Leaf, ...]
-    out_tree: Any
+    out_tree: PyTreeDef
     out_leaves: tuple[Leaf, ...]
     statics: Statics = NO_STATICS
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An input that is part of the model.
+    """An input whose value is part of the model.
 
     Attributes:
-        array: Its value, over the memory it was given in.
+        array: Its value, in the user's memory.
     """
 
     port: Port
-    array: Any
+    array: np.ndarray
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Inputs and outputs of a program, tokens left out.
+    """Inputs and outputs of a program, without tokens.
 
     Attributes:
         inputs: In the order of the MLIR arguments.
         outputs: In the order of the MLIR results.
         trees: Pytrees of the JAX function; None for a bare StableHLO module.
-        dims: Extents that are arguments of the MLIR function, by position; nobody passes them.
-        bound: What were inputs, with their values.
+        dims: Extents that are arguments of the MLIR function, by position. The user does not pass
+            them.
+        bound: Former inputs with their values.
     """
 
     inputs: tuple[Port, ...]
@@ -125,7 +144,7 @@ class Signature:
 
     @property
     def aliases(self) -> dict[int, int]:
-        """Inputs that lend their memory to outputs of their type: input index to output index."""
+        """Indices of the outputs that take the memory of an input, by index of the input."""
         places = {port.position: index for index, port in enumerate(self.outputs)}
         return {
             index: places[port.alias]
@@ -134,59 +153,60 @@ class Signature:
         }
 
 
-def signature_of(function: Any) -> Signature:
+def signature_of(function: ir.Operation) -> Signature:
     """The signature of a `func.func`, named by its argument locations and `jax.result_info`.
 
     Raises:
         LoadError: An argument or result is no tensor.
     """
     block = function.regions[0].blocks[0]
+    attributes = argument_attributes(function)
     dims = {
         position: parse(names["jax.global_constant"])
-        for position, names in enumerate(argument_attributes(function))
+        for position, names in enumerate(attributes)
         if "jax.global_constant" in names
     }
-    positive = POLYMORPHIC in function.parent.attributes
+    positive = POLYMORPHIC in module_of(function).attributes
     inputs = _ports(
-        (argument.type for argument in block.arguments),
+        block.arguments.types,
         [path_name(argument_name(argument.location)) for argument in block.arguments],
         "arg",
         positive,
     )
-    aliases = [names.get("tf.aliasing_output") for names in argument_attributes(function)]
+    aliases = [names.get("tf.aliasing_output") for names in attributes]
     inputs = tuple(
         replace(port, alias=aliases[port.position]) for port in inputs if port.position not in dims
     )
-    result_types = list(to_python(function.attributes["function_type"]).results)
+    result_types = function_type(function).results
     names = _result_names(function, len(result_types))
     outputs = _ports(result_types, names, "result", positive)
-    steps = [step_of(value) for value in block.operations[len(block.operations) - 1].operands]
+    steps = [step_of(value) for value in operations_in(block)[-1].operands]
     outputs = tuple(replace(port, step=steps[port.position]) for port in outputs)
     return Signature(inputs, outputs, dims=dims)
 
 
 def with_trees(
-    function: Any,
-    in_tree: Any,
-    in_avals: Sequence[Any],
+    function: ir.Operation,
+    in_tree: PyTreeDef,
+    in_avals: Sequence[Aval],
     kept: Iterable[int],
-    out_tree: Any,
-    out_avals: Sequence[Any],
+    out_tree: PyTreeDef,
+    out_avals: Sequence[Aval],
     statics: Statics = NO_STATICS,
 ) -> Signature:
-    """The signature of a `func.func` that JAX made, with its pytrees.
+    """The signature of a `func.func` that JAX has made, with its pytrees.
 
     Args:
         function: The `func.func`.
         in_tree: Tree of `(args, kwargs)`.
         in_avals: One per leaf of it.
-        kept: Indices of the leaves that are arguments of the function; jit pruned the others.
+        kept: Indices of the leaves that are arguments of the function. jit pruned the others.
         out_tree: Tree of the results.
         out_avals: One per leaf of it.
-        statics: Static arguments, where they are known.
+        statics: Static arguments, if they are known.
 
     Raises:
-        LoadError: The function's inputs and outputs are not those of the trees.
+        LoadError: The function's inputs and outputs do not fit the trees.
     """
     bare = signature_of(function)
     port_of = {leaf: port for port, leaf in enumerate(sorted(kept))}
@@ -219,9 +239,9 @@ def with_trees(
 def path_name(text: str) -> str:
     """JAX's spelling of a pytree leaf as a path: "params['a'][0].w" -> "params/a/0/w".
 
-    Names that are not spelled so, as other producers of StableHLO have them, stay as they are.
+    Names of other producers of StableHLO stay the same.
     """
-    parts = [re.match(r"[^\[.]*", text).group()]  # type: ignore[union-attr]
+    parts = [re.split(r"[\[.]", text, maxsplit=1)[0]]
     end = len(parts[0])
     while key := _KEY.match(text, end):
         parts.append(key.group("name") or key.group("item"))
@@ -229,17 +249,21 @@ def path_name(text: str) -> str:
     return "/".join(parts) if end == len(text) else text
 
 
-def key_paths(tree: Any, leaves: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """The key path of each leaf of a tree; the leaves are put there to find them."""
+def key_paths(tree: PyTreeDef, leaves: Sequence[object]) -> list[KeyPath]:
+    """The key path of each leaf of a tree.
+
+    Args:
+        leaves: Leaves to fill the tree with.
+    """
     filled = jax.tree_util.tree_unflatten(tree, leaves)
     return [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
 
 
-def _input_name(path: Sequence[Any], location: str) -> str:
+def _input_name(path: KeyPath, location: str) -> str:
     """Path of an argument's leaf: the parameter's name, then the keys within it.
 
-    The parameter's name stands in the argument's location ("params['w']"), if at all; keys are
-    taken from the pytree, since the location does not tell a key "a.b" from attribute b of a.
+    The argument's location may have the parameter's name ("params['w']"). The keys come from the
+    pytree: in the location, a key "a.b" looks like attribute b of a.
     """
     kind, parameter, *rest = path
     suffix = jax.tree_util.keystr(tuple(rest))
@@ -250,21 +274,23 @@ def _input_name(path: Sequence[Any], location: str) -> str:
     return "/".join([head, *map(_key_name, rest)])
 
 
-def _key_name(key: Any) -> str:
+def _key_name(key: KeyEntry) -> str:
     return str(jax.tree_util.keystr((key,), simple=True))
 
 
-def _renamed(ports: Sequence[Port], names: Sequence[str], avals: Sequence[Any]) -> tuple[Port, ...]:
-    """The ports with the names of a JAX function, and with its extents where they are dynamic."""
+def _renamed(
+    ports: Sequence[Port], names: Sequence[str], avals: Sequence[Aval]
+) -> tuple[Port, ...]:
+    """The ports with the names and symbolic extents of a JAX function."""
     rows = zip(ports, names, avals, strict=True)
     renamed = (replace(port, name=name, shape=_named(port, aval)) for port, name, aval in rows)
     return tuple(_unique(renamed))
 
 
-def _named(port: Port, aval: Any) -> tuple[Dim, ...]:
+def _named(port: Port, aval: Aval) -> tuple[Dim, ...]:
     if is_static(port.shape):
         return port.shape
-    # The data of a typed key has axes that its aval has not.
+    # The data of a typed key has more axes than its aval.
     spelled = [*aval.shape, *(None for _ in port.shape[len(aval.shape) :])]
     return tuple(
         dim if isinstance(dim, int) else parse(str(text))
@@ -273,30 +299,30 @@ def _named(port: Port, aval: Any) -> tuple[Dim, ...]:
 
 
 POLYMORPHIC = "jax.uses_shape_polymorphism"
-"""The attribute of a module that JAX made for symbolic dimensions, which are at least 1."""
+"""JAX's attribute of modules with symbolic dimensions, which are at least 1."""
 
 
 def _ports(
-    types: Iterable[Any], names: Sequence[str], default: str, positive: bool
+    types: Iterable[ir.Type], names: Sequence[str], default: str, positive: bool
 ) -> tuple[Port, ...]:
-    """One port per tensor; the members of a tuple are ports of their own."""
+    """One port per tensor, and one per member of a tuple."""
     ports: list[Port] = []
     for position, (mlir_type, name) in enumerate(zip(types, names, strict=True)):
         for member, suffix in _members(mlir_type):
             wanted = (name or f"{default}{position}") + suffix
-            element = stored_element(member.element_type)
+            element = stored_element(element_type(member))
             ports.append(Port(wanted, element, _shape(member, wanted, positive), position))
     return tuple(_unique(ports))
 
 
-def _shape(mlir_type: Any, name: str, positive: bool) -> tuple[Dim, ...]:
+def _shape(mlir_type: ir.Type, name: str, positive: bool) -> tuple[Dim, ...]:
     return tuple(
         symbol(f"{name}_dim{axis}", positive) if dim is None else dim
         for axis, dim in enumerate(shape_of(mlir_type))
     )
 
 
-def _members(mlir_type: Any, suffix: str = "") -> list[tuple[Any, str]]:
+def _members(mlir_type: ir.Type, suffix: str = "") -> list[tuple[ir.Type, str]]:
     if is_token(mlir_type):
         return []
     if is_tensor(mlir_type):
@@ -321,9 +347,9 @@ def _unique(ports: Iterable[Port]) -> Iterable[Port]:
         yield replace(port, name=name)
 
 
-def _result_names(function: Any, count: int) -> list[str]:
-    names = [a if isinstance(a, str) else a.name for a in function.attributes]
-    attributes = to_python(function.attributes["res_attrs"]) if "res_attrs" in names else ()
+def _result_names(function: ir.Operation, count: int) -> list[str]:
+    present = "res_attrs" in function.attributes
+    attributes = to_python(function.attributes["res_attrs"]) if present else ()
     infos = [entry.get("jax.result_info", "") for entry in attributes] or [""] * count
     return [path_name(info) if info else ("result" if count == 1 else "") for info in infos]
 
@@ -331,10 +357,10 @@ def _result_names(function: Any, count: int) -> list[str]:
 def with_channels_second(
     signature: Signature, inputs: Iterable[str], outputs: Iterable[str]
 ) -> Signature:
-    """The signature of a model that has some inputs and outputs in another layout.
+    """Moves the channels of some inputs and outputs from the last axis to the second.
 
     Raises:
-        UsageError: There are none of these names, or they have no channels to move.
+        UsageError: There is no port of a name, or it has no channels to move.
     """
     return replace(
         signature,
@@ -356,10 +382,10 @@ def _moved(ports: Sequence[Port], names: frozenset[str], kind: str) -> tuple[Por
 
 
 def channels_to_second(rank: int) -> list[int]:
-    """The permutation that makes channels-second of channels-last."""
+    """The permutation from channels-last to channels-second."""
     return [0, rank - 1, *range(1, rank - 1)]
 
 
 def channels_to_last(rank: int) -> list[int]:
-    """The permutation that makes channels-last of channels-second."""
+    """The permutation from channels-second to channels-last."""
     return [0, *range(2, rank), 1]

@@ -2,56 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.context import clone_module
-from hlo2onnx.mlir.specialize import argument_attributes, specialize
+from hlo2onnx.mlir.functions import argument_attributes, functions_of
+from hlo2onnx.mlir.specialize import specialize
 from hlo2onnx.sources.signature import Signature
 
 
 @dataclass(frozen=True)
 class Source:
-    """What `load` makes of any accepted input.
+    """A loaded program.
 
     Attributes:
-        module: The MLIR module in its own context: as it came, or without branches that count as
-            not taken. Never changed: it may be the user's live module, and it is what XLA runs as
-            the reference.
+        module: The MLIR module, perhaps without branches that count as not taken. It must not
+            change: it may be the user's module, and XLA runs it as the reference.
         function: Symbol of the function to translate.
         signature: Names and types of its inputs and outputs, and their pytrees where known.
-        description: What to call the program in reports ("jit_f", "model.mlir").
-        notes: What was left out of the module, for the report.
+        description: Name of the program in reports ("jit_f", "model.mlir").
+        notes: Notes for the report on parts that were left out.
     """
 
-    module: Any
+    module: ir.Module | ir.Operation
     function: str
     signature: Signature
     description: str
     notes: tuple[str, ...] = ()
 
 
-def bind_added_arguments(module: Any, platforms: Sequence[str], constants: Sequence[Any]) -> Any:
-    """A module made by JAX without the arguments that no caller passes.
+def bind_added_arguments(
+    module: ir.Module, platforms: Sequence[str], constants: Sequence[object]
+) -> ir.Module | ir.Operation:
+    """Fixes the arguments that JAX has added to the function of a module.
 
-    A program for several platforms takes the index of the one it runs on; with
-    `jax_use_simplified_jaxpr_constants` it takes large constants.
+    A program for several platforms takes the index of its platform. With
+    `jax_use_simplified_jaxpr_constants`, it takes large constants.
 
     Args:
-        module: The module; it stays as it is, where there is something to bind a copy is made.
-        platforms: The platforms it was lowered for.
-        constants: Values of its arguments that are constants.
+        module: The module. It does not change.
+        platforms: The platforms of the lowering.
+        constants: Values of the arguments that are constants.
+
+    Returns:
+        A changed copy, or the module if it has no such arguments.
     """
     attributes = argument_attributes(find_function(module.operation, "main", "the program"))
     remaining = iter(constants)
     values = {}
     for position, names in enumerate(attributes):
         if names.get("jax.global_constant") == "_platform_index":
-            # ONNX runs wherever its runtime runs, and that is most like XLA on the CPU.
+            # Runtimes of ONNX are most like XLA on the CPU.
             index = platforms.index("cpu") if "cpu" in platforms else 0
             values[position] = np.array(index, np.int32)
         elif "jax.const" in names:
@@ -63,27 +69,26 @@ def bind_added_arguments(module: Any, platforms: Sequence[str], constants: Seque
     return clone
 
 
-def find_function(module_operation: Any, wanted: str | None, what: str) -> Any:
+def find_function(module_operation: ir.Operation, wanted: str | None, what: str) -> ir.Operation:
     """The `func.func` to translate: the wanted one, else `main`, else the only public one.
 
     Raises:
-        LoadError: There is no such function, or it has no body of one block.
+        LoadError: There is no such function, or its body is not one block.
         UsageError: The wanted function does not exist.
     """
-    functions = {}
-    for op in module_operation.regions[0].blocks[0].operations:
-        if op.operation.name == "func.func":
-            functions[op.operation.attributes["sym_name"].value] = op.operation
+    functions = functions_of(module_operation)
     name = _chosen(functions, wanted, what)
     blocks = len(functions[name].regions[0].blocks)
     if blocks == 0:
         raise LoadError(f"{what} only declares @{name}; its body is missing")
     if blocks > 1:
-        raise LoadError(f"@{name} of {what} has branches between blocks, which StableHLO has not")
+        raise LoadError(
+            f"@{name} of {what} has branches between blocks, which StableHLO does not have"
+        )
     return functions[name]
 
 
-def _chosen(functions: dict[str, Any], wanted: str | None, what: str) -> str:
+def _chosen(functions: Mapping[str, ir.Operation], wanted: str | None, what: str) -> str:
     if wanted is not None:
         wanted = wanted.removeprefix("@")
         if wanted not in functions:
@@ -102,12 +107,10 @@ def _chosen(functions: dict[str, Any], wanted: str | None, what: str) -> str:
     )
 
 
-def _is_public(function: Any) -> bool:
-    names = [a if isinstance(a, str) else a.name for a in function.attributes]
-    if "sym_visibility" not in names:
-        return True
-    return bool(function.attributes["sym_visibility"].value == "public")
+def _is_public(function: ir.Operation) -> bool:
+    is_given = "sym_visibility" in function.attributes
+    return not is_given or text_of(function, "sym_visibility") == "public"
 
 
-def _listed(functions: dict[str, Any]) -> str:
+def _listed(functions: Mapping[str, ir.Operation]) -> str:
     return ", ".join(f"@{name}" for name in functions) or "no function at all"

@@ -1,4 +1,4 @@
-"""A program of dynamic shapes for one size of each of its dimensions."""
+"""Fixes the sizes of a program's dynamic dimensions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hlo2onnx.mlir.constants import densify
 from hlo2onnx.mlir.context import clone_module, parse_module
 from hlo2onnx.mlir.refine import refined
 from hlo2onnx.mlir.specialize import make_main, specialize
+from hlo2onnx.mlir.types import element_type, numpy_type
 from hlo2onnx.sources.signature import Port, Signature
 from hlo2onnx.sources.source import Source, find_function
 
@@ -24,10 +25,10 @@ def symbols_of(signature: Signature) -> list[str]:
 
 
 def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
-    """The same program with static shapes only.
+    """The program with static shapes only.
 
     Args:
-        sizes: What each symbol stands for, by name; a dimension without a name is called
+        sizes: Value of each symbol, by name. A dimension without a name has the symbol
             `<input>_dim<axis>`.
 
     Raises:
@@ -39,12 +40,12 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
     densify(module)
     make_main(module, source.function)
     main = find_function(module, "main", source.description)
-    types = [argument.type for argument in main.regions[0].blocks[0].arguments]
+    types = main.regions[0].blocks[0].arguments.types
     dims = source.signature.dims
     specialize(
         main,
         {
-            position: np.array(_size(dim, sizes), f"int{types[position].element_type.width}")
+            position: np.array(_size(dim, sizes), numpy_type(element_type(types[position])))
             for position, dim in dims.items()
         },
     )
@@ -86,7 +87,7 @@ def _check_sizes(names: Sequence[str], sizes: Mapping[str, int]) -> None:
 
 
 def _moved(port: Port, dims: Mapping[int, Dim]) -> Port:
-    """The port where the extents among the arguments are gone."""
+    """The port after the removal of the arguments that are extents."""
     return replace(port, position=port.position - sum(other < port.position for other in dims))
 
 

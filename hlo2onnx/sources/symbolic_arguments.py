@@ -5,39 +5,35 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.export
 import jax.numpy as jnp
 
 from hlo2onnx.errors import UsageError
-
-Dynamic = str | Mapping[str | int, str]
-"""Dimensions of the arguments: one text for all of them, or one for some, by name or position."""
+from hlo2onnx.options import Dynamic
+from hlo2onnx.sources.signature import PyTree
 
 _SPEC = re.compile(r"\s*(?:(?P<dtype>\w+)\s*\[(?P<inner>.*)\]|(?P<dims>.*))\s*", re.DOTALL)
-
-
 _WORDS = re.compile(r"\w+")
 _NO_NAMES = frozenset({"None", "True", "False"})
 _MAX_EXTENT = (1 << 63) - 1
 
 
 def symbolic_arguments(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    function: Callable[..., object],
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
     dynamic: Dynamic | None,
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with `jax.ShapeDtypeStruct`s of symbolic shapes where they are dynamic.
+) -> tuple[tuple[PyTree, ...], dict[str, PyTree]]:
+    """Replaces dynamic arguments by `jax.ShapeDtypeStruct`s of symbolic shapes.
 
     Args:
-        function: Its parameters' names are the keys of `dynamic`.
-        args, kwargs: Example arguments; a text such as "b, 128" or "int32[b, s]" is one of that
-            shape, in f32 where it names no type.
-        dynamic: "b, ..." for an argument says that its first dimension is `b` and the others are
-            as in the example; for an argument that is a pytree it holds for all of its leaves.
+        function: The function. `dynamic` names its parameters.
+        args, kwargs: Example arguments. A text such as "b, 128" (f32) or "int32[b, s]" is an
+            argument of that shape.
+        dynamic: "b, ..." for an argument names its first dimension `b`. The other dimensions are
+            those of the example. For a pytree, it holds for all leaves.
 
     Raises:
         UsageError: A text is no shape, does not fit the example, or belongs to no argument.
@@ -63,7 +59,7 @@ def symbolic_arguments(
     return positional, named
 
 
-def _from_text(text: str, scope: Any) -> Any:
+def _from_text(text: str, scope: jax.export.SymbolicScope) -> jax.ShapeDtypeStruct:
     match = _SPEC.fullmatch(text)
     assert match is not None
     dims = match["inner"] if match["dtype"] else match["dims"]
@@ -77,7 +73,7 @@ def _from_text(text: str, scope: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def _with_spec(argument: Any, spec: str | None, scope: Any) -> Any:
+def _with_spec(argument: PyTree, spec: str | None, scope: jax.export.SymbolicScope) -> PyTree:
     if spec is None:
         return argument
     specs = jax.export.symbolic_args_specs(argument, spec, scope=scope)
@@ -88,9 +84,9 @@ def _with_spec(argument: Any, spec: str | None, scope: Any) -> Any:
 
 
 def _by_argument(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    function: Callable[..., object],
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
     dynamic: Dynamic,
 ) -> dict[str | int, str]:
     """The dimensions by position and, for keywords, by name."""
@@ -100,10 +96,11 @@ def _by_argument(
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # of C functions
         names = []
+    places = {name: index for index, name in enumerate(names[: len(args)])}
     specs: dict[str | int, str] = {}
     for key, spec in dynamic.items():
-        place = names.index(key) if key in names[: len(args)] else key  # type: ignore[arg-type]
+        place = places.get(str(key), key)
         if place not in kwargs and not (isinstance(place, int) and 0 <= place < len(args)):
-            raise UsageError(f"dynamic= speaks of the argument {key!r}, which is not given")
+            raise UsageError(f"dynamic= names the argument {key!r}, which is not given")
         specs[place] = spec
     return specs

@@ -1,4 +1,4 @@
-"""Files that people take for StableHLO, recognised by how they begin."""
+"""Recognises files that are not StableHLO by their first bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PICKLES = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 
 
 def binary_format(content: bytes) -> tuple[str, str] | None:
-    """What binary content is, and what to do about it; None if that is not known."""
+    """The format of binary content, and advice; None if it is unknown."""
     for offset, beginning, kind, advice in _BEGINNINGS:
         if content.startswith(beginning, offset):
             return kind, advice
@@ -45,7 +45,7 @@ def binary_format(content: bytes) -> tuple[str, str] | None:
 
 
 def text_format(text: str) -> tuple[str, str] | None:
-    """What text is, if it is known not to be MLIR, and what to do about it."""
+    """The format of text that is not MLIR, and advice; None if it is unknown."""
     start = text.lstrip()
     for beginnings, kind, advice in _TEXTS:
         if start.startswith(beginnings):
@@ -78,8 +78,10 @@ def _archive(content: bytes) -> tuple[str, str]:
 
 
 def _is_onnx(content: bytes) -> bool:
-    """Whether the content begins as protobuf writes a ModelProto: with the IR version, then the
-    name of the producer, or with the opsets or the graph."""
+    """Whether the content begins like a ModelProto in protobuf.
+
+    First is the IR version, and then the name of the producer, the opsets or the graph.
+    """
     if content[:1] != b"\x08" or len(content) < 4 or not 3 <= content[1] < 64:
         return False
     return content[2] in (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42) and (

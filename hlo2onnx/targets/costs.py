@@ -17,8 +17,6 @@ class Costs:
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    join_nodes: float = 1
-    """What a Concat or a Split costs, in nodes that do arithmetic."""
     joined_elements_per_node: float = math.inf
     """Elements that are joined and parted again in the time that a node takes to start."""
     fewest_fused_nodes: float = 1
@@ -53,11 +51,6 @@ class Costs:
     """Elements of a table that take no longer to compute than one element."""
     hoisted_ratio: float = 1
     """Elements of a larger table that may be computed for each element that a trip reads."""
-    lane_elements: float = math.inf
-    """Elements of a row that is computed beside others, though the result may not be needed."""
-    leading_columns: float = 0
-    """Columns of a state that is carried with the columns first. Operators that take columns apart
-    are then faster by a quarter; with more columns they are not."""
 
     # -- one operator in place of several ---------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Comparing ONNX Runtime's outputs with XLA's."""
+"""Compares ONNX Runtime's outputs with XLA's."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hlo2onnx.verification.tolerance import Tolerance, tolerance_of
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output of one run beside the reference.
+    """The comparison of one output of one run with the reference.
 
     Attributes:
         name: Name of the output.
-        max_abs: Largest absolute difference over elements finite on both sides.
+        max_abs: Largest absolute difference of elements that are finite on both sides.
         max_rel: The same divided by the reference's scale (its largest finite magnitude).
         max_ulp: Largest distance in units in the last place; 0 for integers and bool.
-        nonfinite: Elements where one side is NaN or infinite and the other is not the same.
-        tolerance: What was allowed; None where equality was asked for.
+        nonfinite: Count of elements that are NaN or infinite on one side, and not equal.
+        tolerance: The tolerance; None if elements must be equal.
         ok: Whether every element is within the tolerance.
-        unjudged: What the output depends on that is not unique, where it differs and that may be
-            the reason; then nothing is known about it.
-        remark: How it was judged, where not by the elements of XLA's result.
+        unjudged: The choice that may be the reason for a difference. Then it is unknown whether the
+            output is right.
+        remark: The judgement, if it does not use the elements of XLA's result.
     """
 
     name: str
@@ -51,13 +51,12 @@ def compare(
     """Compares one output with XLA's.
 
     Args:
-        actual: What ONNX Runtime gave.
-        expected: What XLA gave.
-        exact: The same output evaluated in f64, if there is one: then an element is also right
-            when its error to that is within the tolerance. Up to twice XLA's own (see `_allowed`)
-            it may be where the evaluation is believable, since XLA rounds as well, contracts to
-            FMA and flushes denormals.
-        step: How far an element may be off besides (see `Port.step`).
+        actual: The output of ONNX Runtime.
+        expected: The output of XLA.
+        exact: The output in f64, if known. An element is also right if its error from this is
+            within the tolerance, or, if the evaluation is credible, up to twice XLA's own (see
+            `_allowed`): XLA rounds, contracts to FMA and flushes denormals.
+        step: Additional tolerance of each element (see `Port.step`).
     """
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return Comparison(
@@ -94,17 +93,19 @@ def compare(
 
 
 _TYPICAL = 0.98
-"""Elements of which XLA's error is less than what is taken for nearly its worst."""
+"""The quantile of XLA's errors that counts as nearly the worst."""
 _MOST = 4.0
-"""How many times the absolute tolerance that may make of it: a sum of random roundings is that much
-larger in one order than in another."""
+"""Limit of twice that error, in absolute tolerances. Another order of a sum can change its rounding
+error by such a factor."""
 
 
 def _allowed(want: np.ndarray, truth: np.ndarray, absolute: float) -> np.ndarray:
-    """Twice XLA's own error: at each element, and at nearly the worst of them, as where rounding
-    happens to cancel in XLA is chance. The latter only up to some times the tolerance, since an
-    output that XLA itself gets wrong is no excuse for its other elements."""
-    # Where XLA overflowed its error is no measure.
+    """Twice XLA's own error: that of each element, or nearly the worst.
+
+    At some elements, XLA's rounding errors cancel by chance. The worst error counts only up to some
+    tolerances: a large error of XLA in some elements does not excuse errors in others.
+    """
+    # An overflow in XLA is no measure of rounding.
     own = np.where(np.isfinite(want) & np.isfinite(truth), np.abs(want - truth), 0)
     if not own.size:
         return own
@@ -117,7 +118,7 @@ def _limit(
 ) -> np.ndarray:
     if tolerance is None:
         return np.zeros(want.shape)
-    # XLA flushes denormals to zero, so anything below the smallest normal number counts as zero.
+    # XLA flushes denormals to zero, so numbers below the smallest normal one count as zero.
     floor = _smallest_normal(dtype)
     magnitude = np.where(np.isfinite(want), np.abs(want), 0)
     return tolerance.absolute * scale + tolerance.relative * magnitude + floor
@@ -132,7 +133,7 @@ def _smallest_normal(dtype: np.dtype) -> float:
 
 
 def _parts(array: np.ndarray) -> np.ndarray:
-    """The elements as f64 (complex as pairs); integers stay exact in longdouble or int64."""
+    """The elements as f64 (complex ones as pairs); 64-bit integers in longdouble stay exact."""
     if array.dtype.kind == "c":
         return np.stack([array.real, array.imag], -1).astype(np.float64)
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
@@ -162,9 +163,9 @@ class Verification:
     """The outcome of `OnnxProgram.verify`.
 
     Attributes:
-        optimized: One comparison per output, with ORT's graph optimisation on.
-        plain: The same with it off.
-        notes: What a reader should know (ORT's two runs disagree, inputs were random, ...).
+        optimized: One comparison per output, with ORT's graph optimization.
+        plain: The same without it.
+        notes: Notes for the user (ORT's two runs disagree, inputs were random, ...).
     """
 
     optimized: Sequence[Comparison]
@@ -173,12 +174,12 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether every output agrees in both runs; not where one cannot be judged."""
+        """Whether every output agrees in both runs. False if one cannot be judged."""
         return all(item.ok for item in (*self.optimized, *self.plain))
 
     @property
     def differing(self) -> list[Comparison]:
-        """The outputs that are wrong; those that cannot be judged are not among them."""
+        """The outputs that are wrong, without those that cannot be judged."""
         items = (*self.optimized, *self.plain)
         return [item for item in items if not item.ok and not item.unjudged]
 

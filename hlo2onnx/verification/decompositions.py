@@ -1,17 +1,17 @@
-"""LAPACK's decompositions whose results are not unique: which results they are, whether given ones
-are right, and other right ones."""
+"""LAPACK's decompositions whose results are not unique: their checks, and other right results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.verification.factor_checks import (
+    Array,
     adjoint,
     eig_error,
     eigh_error,
@@ -24,8 +24,9 @@ from hlo2onnx.verification.factor_checks import (
 )
 
 Kind = Literal["eigh", "svd", "eig", "schur"]
-Arrays = Mapping[str, Any]
+Arrays = Mapping[str, Array]
 """Results by name."""
+Results = dict[str, Array]
 
 WHAT: Mapping[Kind, str] = {
     "eigh": "eigenvectors, which are unique up to their signs or phases and the basis of a space of"
@@ -36,7 +37,7 @@ WHAT: Mapping[Kind, str] = {
     " eigenvalues",
     "schur": "Schur vectors, which are unique up to signs or phases and the order of eigenvalues",
 }
-"""What a result may depend on."""
+"""The choices that a result may depend on."""
 
 _TARGET = re.compile(r"lapack_([sdcz])(syevd|heevd|gesdd|gesvd|geev|gees)_ffi")
 _YES = ord("V")
@@ -48,8 +49,8 @@ class Decomposition:
 
     Attributes:
         kind: Which decomposition.
-        names: Of the results, in order.
-        free: Those that are not unique.
+        names: Names of the results, in order.
+        free: Names of the results that are not unique.
         lower: The triangle of a Hermitian operand.
     """
 
@@ -58,26 +59,28 @@ class Decomposition:
     free: tuple[str, ...]
     lower: bool = True
 
-    def named(self, results: Sequence[Any]) -> dict[str, Any]:
+    def named(self, results: Sequence[Array]) -> Results:
         """Results by name."""
         return dict(zip(self.names, results, strict=True))
 
-    def errors(self, a: Any, results: Arrays) -> tuple[Any, Any]:
-        """How far results are from those of the operand: the residual, and the defect of vectors
-        (see `factor_checks`); for arrays of NumPy or of JAX."""
+    def errors(self, a: Array, results: Arrays) -> tuple[Array, Array]:
+        """The errors of results: the residual, and the defect of vectors (see `factor_checks`).
+
+        The arrays are of NumPy or of JAX.
+        """
         given = {name: wide(x) for name, x in results.items() if x.dtype.kind in "fc"}
         return _ERRORS[self.kind](_operand(self, wide(a)), given, self.free)
 
-    def are_good(self, a: Any, results: Arrays, xla: Arrays) -> Any:
-        """Whether results are as good as XLA's: a truth value."""
+    def are_good(self, a: Array, results: Arrays, xla: Arrays) -> Array:
+        """Whether results are as good as XLA's, as a boolean scalar."""
         dtype = np.dtype(a.dtype)
-        good: Any = True
+        good: Array = True
         for mine, theirs in zip(self.errors(a, results), self.errors(a, xla), strict=True):
             good &= mine <= limit(theirs, dtype)
         return good
 
-    def flipped(self, results: Arrays) -> dict[str, Any]:
-        """Other right results, of NumPy or of JAX: every second vector with the other sign."""
+    def flipped(self, results: Arrays) -> Results:
+        """Other right results, of NumPy or of JAX: every second vector with the opposite sign."""
         made = dict(results)
         for name in set(self.free) & _FLIPPED.keys():
             x = made[name]
@@ -88,17 +91,17 @@ class Decomposition:
         return made
 
     def is_told_by(self, names: Set[str]) -> bool:
-        """Whether these results, of the free ones, tell what the choice of the others is."""
+        """Whether these free results determine the choice of the others."""
         if self.kind == "svd":
             return not names.isdisjoint(self.free)
-        # Eigenvalues tell no signs; T follows from Z.
+        # Eigenvalues do not determine signs. T follows from Z.
         return names >= set(self.free) - {"w", "wr", "wi", "t"}
 
-    def completed(self, a: np.ndarray, own: Arrays, found: Arrays) -> dict[str, Any]:
-        """Results with those that were found in place of our own, and with what follows from them.
+    def completed(self, a: np.ndarray, own: Arrays, found: Arrays) -> Results:
+        """Our results, with the found ones and all that follows from these.
 
         Args:
-            found: Some of the free results; NaN where an element is not known.
+            found: Some of the free results; NaN for unknown elements.
         """
         known = {name: x for name, x in found.items() if not np.isnan(x).any()}
         made = _COMPLETED[self.kind](_operand(self, wide(a)), dict(own), known, found)
@@ -106,7 +109,7 @@ class Decomposition:
 
 
 def decomposition_of(call: CustomCall) -> Decomposition | None:
-    """What a custom call decomposes; None if it is no such call, or its results are unique."""
+    """The decomposition of a custom call; None for other calls, and for unique results."""
     match = _TARGET.fullmatch(call.target)
     if match is None:
         return None
@@ -128,7 +131,7 @@ def decomposition_of(call: CustomCall) -> Decomposition | None:
     )
 
 
-def _operand(decomposition: Decomposition, a: Any) -> Any:
+def _operand(decomposition: Decomposition, a: Array) -> Array:
     return hermitian(a, decomposition.lower) if decomposition.kind == "eigh" else a
 
 
@@ -141,18 +144,18 @@ _FLIPPED = {
     "z": (-1,),
     "t": (-2, -1),
 }
-"""The axes along which a change of sign of a vector is one of signs of the results."""
+"""The axes of each result along which a change of a vector's sign changes signs."""
 
 
 # -- errors -------------------------------------------------------------------------------------
 
 
-def _eigenvalues(given: Arrays) -> Any:
+def _eigenvalues(given: Arrays) -> Array:
     return given["w"] if "w" in given else given["wr"] + 1j * given["wi"]
 
 
-def _moments(a: Any, w: Any) -> Any:
-    """How far the sum of eigenvalues and that of their squares are from the traces."""
+def _moments(a: Array, w: Array) -> Array:
+    """The errors of the sum of eigenvalues, and of the sum of their squares, from the traces."""
     size = norm(a)
     size = size + (size == 0)
     first = w.sum(-1) - (a * np.eye(a.shape[-1])).sum((-2, -1))
@@ -160,17 +163,10 @@ def _moments(a: Any, w: Any) -> Any:
     return (abs(first) / size + abs(second) / size**2).max(initial=0)
 
 
-def _eigh_errors(a: Any, given: Arrays, _: Sequence[str]) -> tuple[Any, Any]:
-    return eigh_error(a, given["v"], given["w"])
-
-
-def _svd_errors(a: Any, given: Arrays, _: Sequence[str]) -> tuple[Any, Any]:
-    return svd_error(a, given["s"], given["u"], given["vh"])
-
-
-def _eig_errors(a: Any, given: Arrays, free: Sequence[str]) -> tuple[Any, Any]:
+def _eig_errors(a: Array, given: Arrays, free: Sequence[str]) -> tuple[Array, Array]:
     w = _eigenvalues(given)
-    residual, lengths = _moments(a, w), 0.0
+    residual = _moments(a, w)
+    lengths: Array = np.zeros(())
     for name, matrix, values in (("vl", adjoint(a), w.conj()), ("vr", a, w)):
         if name in free:
             errors = eig_error(matrix, values, given[name])
@@ -178,27 +174,32 @@ def _eig_errors(a: Any, given: Arrays, free: Sequence[str]) -> tuple[Any, Any]:
     return residual, lengths
 
 
-def _schur_errors(a: Any, given: Arrays, _: Sequence[str]) -> tuple[Any, Any]:
+def _schur_errors(a: Array, given: Arrays, _: Sequence[str]) -> tuple[Array, Array]:
     residual, defects = schur_error(a, given["t"], given["z"])
     return residual + _moments(a, _eigenvalues(given)), defects
 
 
-_ERRORS = {"eigh": _eigh_errors, "svd": _svd_errors, "eig": _eig_errors, "schur": _schur_errors}
+_ERRORS: Mapping[Kind, Callable[[Array, Arrays, Sequence[str]], tuple[Array, Array]]] = {
+    "eigh": lambda a, given, _: eigh_error(a, given["v"], given["w"]),
+    "svd": lambda a, given, _: svd_error(a, given["s"], given["u"], given["vh"]),
+    "eig": _eig_errors,
+    "schur": _schur_errors,
+}
 
 
 # -- completion ---------------------------------------------------------------------------------
 
 
-def _completed_eigh(a: np.ndarray, own: dict[str, Any], known: Arrays, found: Arrays) -> Any:
+def _completed_eigh(a: np.ndarray, own: Results, known: Arrays, found: Arrays) -> Results:
     if "v" in found:
         own["v"] = np.where(np.isnan(found["v"]).any(-2, keepdims=True), own["v"], found["v"])
     return own
 
 
-def _completed_svd(a: np.ndarray, own: dict[str, Any], known: Arrays, found: Arrays) -> Any:
+def _completed_svd(a: np.ndarray, own: Results, known: Arrays, found: Arrays) -> Results:
     made = own | dict(known)
     if len(known) == 1:
-        # The other vectors, where there is a singular value: A^H u / s, or A v / s.
+        # The other vectors of nonzero singular values: A^H u / s, or A v / s.
         s = own["s"].astype(np.float64)
         rank = s.shape[-1]
         first = s.max(-1, keepdims=True, initial=0)
@@ -215,7 +216,7 @@ def _completed_svd(a: np.ndarray, own: dict[str, Any], known: Arrays, found: Arr
     return made
 
 
-def _completed_eig(a: np.ndarray, own: dict[str, Any], known: Arrays, found: Arrays) -> Any:
+def _completed_eig(a: np.ndarray, own: Results, known: Arrays, found: Arrays) -> Results:
     made = own | dict(known)
     if "vr" in known and not {"w", "wr"} & known.keys():
         v = wide(known["vr"])
@@ -224,7 +225,7 @@ def _completed_eig(a: np.ndarray, own: dict[str, Any], known: Arrays, found: Arr
     return made
 
 
-def _completed_schur(a: np.ndarray, own: dict[str, Any], known: Arrays, found: Arrays) -> Any:
+def _completed_schur(a: np.ndarray, own: Results, known: Arrays, found: Arrays) -> Results:
     if "z" not in known:
         return own
     made = own | dict(known)

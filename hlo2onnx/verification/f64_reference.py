@@ -1,4 +1,4 @@
-"""The same program in f64: the judge where XLA's own rounding is in question."""
+"""Rewrites a program to f64, to measure XLA's own rounding errors."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ _CONSTANT = re.compile(
 )
 _LAPACK = re.compile(r"(?<=@lapack_)[sc](?=\w+_ffi)")
 _WIDE_LAPACK = {"s": "d", "c": "z"}
-"""The letter in the name of a LAPACK function that says what type it is for."""
+"""The letter for the element type in the name of a LAPACK function."""
 _BITS = re.compile(r"0x[0-9A-Fa-f]+")
 _FROM_BITS = re.compile(
     r"%(?P<name>\w+) = stablehlo\.bitcast_convert (?P<bits>%[\w#]+) : "
     r"\((?P<integers>tensor<[0-9x]*u?i\d+>)\) -> tensor<(?P<dims>[0-9x]*)(?P<element>f32|f16|bf16)>"
 )
 _NARROW = "narrow "
-"""Marks the types that stay."""
+"""Marks types that do not change."""
 _TYPE = re.compile(r"(?<=[x<])(?:f32|f16|bf16|f[468]E\w+)(?=>)")
 
 NARROW_LIMITS = {"float16": 0.05, "bfloat16": 0.2, "float32": 1e-2, "complex64": 1e-2}
-"""How far XLA's results may be from an f64 evaluation, relative to their norm. What is farther
-off is another function: one that draws other random numbers in f64, for example. Types that are
-not listed have no wider evaluation."""
+"""Limit of the distance of XLA's results from an f64 evaluation, relative to their norm. Beyond it,
+the evaluation is another function, for example with other random numbers in f64. Other types have
+no wider evaluation."""
 
 
 def widened(text: str) -> str:
-    """StableHLO text with every float type made f64, and complex<f32> complex<f64>.
+    """StableHLO text with all floats in f64, and complex<f32> in complex<f64>.
 
-    Constants given as bits are rewritten, and floats made of bits, as random ones are, are made of
-    as many bits as before. A program that reads the bits of its floats is another program
-    afterwards, or none.
+    Constants written as bits are rewritten. Floats made of bits, such as random numbers, keep their
+    count of bits. A program that reads the bits of its floats becomes another program, or invalid.
     """
     text = _LAPACK.sub(lambda letter: _WIDE_LAPACK[letter[0]], text)
     text = _FROM_BITS.sub(_from_bits, _CONSTANT.sub(_constant, text))
@@ -56,7 +55,7 @@ def _from_bits(match: re.Match[str]) -> str:
 
 
 def widen(array: np.ndarray) -> np.ndarray:
-    """An argument of the program as one of its widened form."""
+    """An argument of the program as an argument of its widened form."""
     if array.dtype.kind == "c":
         return array.astype(np.complex128)
     if array.dtype.kind in "biu" or "int" in array.dtype.name:
@@ -65,7 +64,7 @@ def widen(array: np.ndarray) -> np.ndarray:
 
 
 def is_evaluation_of(found: np.ndarray, want: np.ndarray) -> bool:
-    """Whether an array is the wide evaluation of a result, rather than of something else."""
+    """Whether an array is credible as the f64 evaluation of a result."""
     wide = np.dtype(np.complex128 if want.dtype.kind == "c" else np.float64)
     if want.dtype.name not in NARROW_LIMITS or found.dtype != wide or found.shape != want.shape:
         return False

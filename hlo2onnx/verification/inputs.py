@@ -1,9 +1,8 @@
-"""Random inputs for a verification without given ones."""
+"""Random inputs for verification and profiling."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +13,7 @@ from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.sources.signature import Port
 
 SIZE = 3
-"""What a dynamic extent is, where nothing is said."""
+"""Default value of a dynamic extent."""
 
 
 def random_array(
@@ -25,21 +24,21 @@ def random_array(
     Integers stay in [0, 8), because most integer inputs are indices or keys.
 
     Args:
-        sizes: What the symbols of the input's shape stand for; `SIZE` where they are missing.
+        sizes: Values of the symbols in the input's shape. Missing ones are `SIZE`.
 
     Raises:
-        VerificationError: There is no memory for it.
+        VerificationError: There is not enough memory.
     """
     known = dict.fromkeys(free_symbols(port.shape), SIZE) | dict(sizes or {})
     shape = tuple(evaluate(dim, known) or 0 for dim in port.shape)
     dtype = numpy_type(port.element)
     try:
         return _random(shape, dtype, rng)
-    except (MemoryError, ValueError) as error:  # ValueError of more elements than numpy counts
+    except (MemoryError, ValueError) as error:  # ValueError: more elements than numpy counts
         raise VerificationError(f"no random input {port.name} of shape {shape}: {error}") from error
 
 
-def _random(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> np.ndarray:
+def _random(shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind == "c":
@@ -50,5 +49,5 @@ def _random(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generat
 
 
 def is_float(array: np.ndarray) -> bool:
-    """Whether the elements are real floats, ml_dtypes' ones included."""
+    """Whether the elements are real floats, also of ml_dtypes."""
     return array.dtype.kind not in "biuc" and "int" not in array.dtype.name

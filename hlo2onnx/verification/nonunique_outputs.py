@@ -1,15 +1,14 @@
-"""Outputs that depend on what decompositions leave open.
+"""Judges outputs that depend on results of decompositions that are not unique.
 
-Eigenvectors are unique only up to their signs, for example, and so XLA's need not be the model's.
-Where outputs differ, the reference is given the model's choice:
+For example, eigenvectors are unique only up to their signs, so XLA's can differ from the model's.
+If outputs differ, the reference gets the model's choice:
 
--   Where outputs are elements of vectors, perhaps scaled, the vectors of the model are read from
-    them. If they are as good as LAPACK's (see `factor_checks`) the other outputs are computed from
-    them.
--   Else the choice is that of our own algorithms, run in XLA, if it is as good.
+-   If outputs are elements of vectors, perhaps scaled, the model's vectors are read from them. If
+    these are as good as LAPACK's (see `factor_checks`), XLA computes the other outputs from them.
+-   Otherwise, our own algorithms, run in XLA, make the choice, if they are as good.
 
-What differs then is wrong, unless it differs no more than the outputs of two such choices do: then
-it cannot be judged.
+An output that still differs is wrong. But it cannot be judged if the outputs of two such choices
+differ as much.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from hlo2onnx.verification.reference_with_factors import OpenReference, Results,
 
 Arrays = Sequence[np.ndarray]
 
-_REMARK = "with the model's choice of what is not unique"
+_REMARK = "with the model's choice of results that are not unique"
 _TIMES_SPREAD = 4
-"""How much farther from the reference than other choices an output may be whose difference may be
-that of a choice."""
+"""Limit of a difference that may come from a choice, relative to that of other choices."""
 
 
 class _Places(NamedTuple):
-    """Where the elements of an output come from, for one decomposition. Complex numbers count as
-    two elements.
+    """The origin of the elements of an output, for one decomposition.
+
+    Complex numbers count as two elements.
 
     Attributes:
-        element: Which of the free results; -1 for a constant, -2 for anything else.
-        factor: What that is multiplied by.
+        element: Index among the free results; -1 for a constant, -2 for anything else.
+        factor: Its factor.
     """
 
     element: np.ndarray
@@ -50,7 +49,7 @@ class _Places(NamedTuple):
 
 
 class Choices:
-    """The references of one verification, for the choices of XLA, of our algorithms, and others.
+    """The references of one verification: with XLA's choices, with ours, and with others.
 
     Args:
         opened: The program, open at its decompositions.
@@ -78,12 +77,12 @@ class Choices:
     def of(
         cls, reference: Reference, arrays: Arrays, outputs: Sequence[Port], expected: Arrays
     ) -> Choices | None:
-        """None where the program leaves nothing open."""
+        """The choices of a program; None if all its results are unique."""
         opened = reference.opened(arrays)
         return None if opened is None else cls(reference, opened, arrays, outputs, expected)
 
     def judged(self, found: Sequence[Comparison], actual: Arrays) -> list[Comparison]:
-        """The comparisons of one run, those of outputs that differ made anew."""
+        """Repeats the comparisons of one run for outputs that differ."""
         pairs = zip(actual, self._expected, strict=True)
         if any(got.shape != want.shape or got.dtype != want.dtype for got, want in pairs):
             return list(found)
@@ -115,8 +114,7 @@ class Choices:
     # -- the model's choice -----------------------------------------------------------------------
 
     def _of_model(self, actual: Arrays) -> tuple[list[Results], list[bool]]:
-        """The results of each decomposition as the model has them, as far as that is known; and
-        whether it is."""
+        """The model's results of each decomposition, and whether they are known."""
         flat = [_real(array) for array in actual]
         choices: list[Results] = []
         is_read: list[bool] = []
@@ -134,12 +132,15 @@ class Choices:
         return choices, is_read
 
     def _chosen(self, index: int, site: Site, found: Results) -> tuple[Results, bool]:
-        """The results of a decomposition of which the model's outputs hold these; and whether they
-        are right and tell the choice."""
+        """The results of a decomposition, and whether they are right and determine the choice.
+
+        Args:
+            found: The results in the model's outputs.
+        """
         decomposition = self._opened.decompositions[index]
         complete = {name for name, x in found.items() if not np.isnan(x).any()}
         read = decomposition.is_told_by(complete)
-        if found:  # LAPACK's tell the others, unless they are of a space of which some are found
+        if found:  # LAPACK's results complete them, except in a space that has found vectors
             made = decomposition.completed(site.operand, site.xla, found)
             if decomposition.are_good(site.operand, made, site.xla):
                 return made, read
@@ -153,7 +154,7 @@ class Choices:
         return own, False
 
     def _same_before(self, sites: Sequence[Site]) -> int | None:
-        """An earlier decomposition that is the same as the last one, of the same matrices."""
+        """An earlier decomposition of the same kind and the same matrices as the last one."""
         last = self._opened.decompositions[len(sites) - 1]
         for index, site in enumerate(sites[:-1]):
             same = np.array_equal(site.operand, sites[-1].operand)
@@ -162,7 +163,7 @@ class Choices:
         return None
 
     def _read(self, index: int, flat: Arrays) -> Results:
-        """The free results of a decomposition that the outputs hold elements of; NaN elsewhere."""
+        """The free results of a decomposition in the outputs; NaN for unknown elements."""
         like, free = self._xla[index], self._opened.decompositions[index].free
         size = sum(_real(like[name]).size for name in free)
         values = np.full(size, np.nan)
@@ -173,8 +174,11 @@ class Choices:
         return {name: x for name, x in parts.items() if not np.isnan(x).all()}
 
     def _places_of(self, index: int) -> list[_Places]:
-        """Where the elements of the outputs come from: the program is run on ones, on numbers and
-        on others in the place of the results."""
+        """The origins of the elements of the outputs.
+
+        The program runs with ones, with numbers and with other numbers as results of the
+        decomposition.
+        """
         like, free = self._xla[index], self._opened.decompositions[index].free
         size = sum(_real(like[name]).size for name in free)
         mixed = np.random.default_rng(0).integers(1, 1000, size)
@@ -189,7 +193,7 @@ class Choices:
     def _in_f64(
         self, choices: Sequence[Results], is_read: Sequence[bool], wanted: Arrays
     ) -> list[np.ndarray | None]:
-        """The outputs in f64, for the model's vectors and, where they are not known, for ours."""
+        """The outputs in f64, for the model's vectors, or for ours if these are unknown."""
         opened = self._wide
         if opened is None:
             return [None] * len(wanted)
@@ -208,12 +212,12 @@ class Choices:
     def _wide(self) -> OpenReference | None:
         return self._reference.opened(self._arrays, "wide")
 
-    # -- what cannot be judged --------------------------------------------------------------------
+    # -- outputs that cannot be judged ------------------------------------------------------------
 
     def _may_be_a_choice(self, index: int, got: np.ndarray, wanted: np.ndarray) -> bool:
-        """Whether an output differs no more than those of other choices do."""
+        """Whether an output differs no more than the outputs of other choices."""
         if self._places and all((at[index].element != -2).all() for at in self._places):
-            return False  # there are only elements of vectors, and not right ones
+            return False  # all outputs are elements of vectors, and these are not right
         port = self._outputs[index]
         others = [outputs[index] for outputs in self._others]
         if all(compare(port.name, other, wanted, step=port.step).ok for other in others):
@@ -232,7 +236,7 @@ class Choices:
 
     @cached_property
     def _others(self) -> list[Arrays]:
-        """The outputs for other choices than the model's."""
+        """The outputs for choices other than the model's."""
         flipped: list[Results] = []
         for index, decomposition in enumerate(self._opened.decompositions):
             site = self._opened(self._arrays, flipped)[1][index]
@@ -252,14 +256,14 @@ class Choices:
 
 
 def _real(array: np.ndarray) -> np.ndarray:
-    """The elements in f64, flat; complex ones as two each."""
+    """The elements in f64, flat; two for a complex one."""
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], -1)
     return np.asarray(array, np.float64).reshape(-1)
 
 
 def _split(values: np.ndarray, like: Results, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The reverse of `_real` for several arrays one after the other."""
+    """The reverse of `_real` for several arrays in a row."""
     found: dict[str, np.ndarray] = {}
     start = 0
     for name in names:
@@ -278,8 +282,13 @@ def _split(values: np.ndarray, like: Results, names: Sequence[str]) -> dict[str,
 def _matched(
     ones: np.ndarray, numbers: np.ndarray, others: np.ndarray, *, mixed: np.ndarray
 ) -> _Places:
-    """The places of the elements of an output, from its values for ones, for 2, 3, 4, ..., and for
-    mixed numbers in the places of the elements it may hold."""
+    """The origins of the elements of an output.
+
+    Args:
+        ones: The output for free results that are 1.
+        numbers: The output for 2, 3, 4, ...
+        others: The output for the mixed numbers.
+    """
     with np.errstate(all="ignore"):
         quotient = np.nan_to_num(numbers / ones, nan=-1, posinf=-1, neginf=-1)
         index = np.clip(np.rint(quotient) - 2, -1, mixed.size - 1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a program computes, as XLA has it."""
+"""Runs a program in XLA, as the reference."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known
 
 
 class Reference:
-    """A program in XLA: the arbiter of what it computes.
+    """A program in XLA: the reference for its results.
 
-    One of dynamic shapes is compiled for the shapes that it meets.
+    XLA compiles a program of dynamic shapes for each set of input shapes.
 
     Raises:
         VerificationError: XLA does not compile it.
@@ -49,12 +49,14 @@ class Reference:
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
     ) -> list[np.ndarray | None]:
-        """The outputs of the program in f64; None for those without a believable evaluation."""
+        """The outputs of the program in f64; None for each without a credible evaluation."""
         return self._program(arrays).in_f64(arrays, expected)
 
     def opened(self, arrays: Sequence[np.ndarray], form: Form = "plain") -> OpenReference | None:
-        """The program opened at its decompositions; None where it has none, or XLA does not compile
-        it in this form."""
+        """The program opened at its decompositions.
+
+        None if it has none, or XLA does not compile it in this form.
+        """
         return self._program(arrays).opened(form)
 
     def _program(self, arrays: Sequence[np.ndarray]) -> _Static:
@@ -83,7 +85,7 @@ class _Static:
         function = find_function(module, "main", source.description)
         self._module = module
         self._argument_count = len(function.regions[0].blocks[0].arguments)
-        self._constants = large_constants_as_arguments(module, function)
+        self._constants = large_constants_as_arguments(function)
         outputs = [port.position for port in source.signature.outputs]
         self._results = flatten_results(function) or outputs
         self._signature = source.signature
@@ -97,8 +99,7 @@ class _Static:
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
     ) -> list[np.ndarray | None]:
         try:
-            text = self._module.get_asm(enable_debug_info=False)
-            program = XlaProgram(widened(text).encode())
+            program = XlaProgram(self._widened().encode())
             found = self._run(program, arrays, widen)
         except VerificationError:
             return [None] * len(expected)
@@ -107,6 +108,9 @@ class _Static:
             for truth, want in zip(found, expected, strict=True)
         ]
 
+    def _widened(self) -> str:
+        return widened(str(self._module.get_asm(enable_debug_info=False)))
+
     def opened(self, form: Form) -> OpenReference | None:
         module = clone_module(self._module)
         if not has_decompositions(module):
@@ -114,8 +118,7 @@ class _Static:
         convert: Callable[[np.ndarray], np.ndarray] = np.asarray
         try:
             if form == "wide":
-                text = self._module.get_asm(enable_debug_info=False)
-                module, convert = ir.Module.parse(widened(text), module.context).operation, widen
+                module, convert = ir.Module.parse(self._widened(), module.context).operation, widen
             return OpenReference(
                 module, self._results, partial(self._arguments, converted=convert), form
             )

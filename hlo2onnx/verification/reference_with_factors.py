@@ -1,19 +1,20 @@
 """A program in XLA that takes the results of its decompositions as arguments.
 
-What a decomposition leaves open can so be chosen as the model chooses it, or otherwise. A
-decomposition in a loop has no such arguments: there our own algorithm, which is the model's too,
-chooses, where its results are as good as LAPACK's.
+Thus the reference can use the model's choice where results are not unique, or another choice. A
+decomposition in a loop has no such arguments. There, the reference uses our own algorithm, as the
+model does, if its results are as good as LAPACK's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxlib.mlir import ir
 
 from hlo2onnx.lowering.jax_expansions import function_of
 from hlo2onnx.lowering.op import CUSTOM_CALL, CustomCall
@@ -24,14 +25,14 @@ from hlo2onnx.verification.decompositions import Decomposition, decomposition_of
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
 Form = Literal["plain", "wide", "flipped"]
-"""As it is; in f64; or with other signs of vectors where they are not arguments."""
+"""The program itself; in f64; or with other signs of the vectors that are not arguments."""
 
 Results = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Site:
-    """What one decomposition was given, and gave.
+    """The operand and the results of one decomposition.
 
     Attributes:
         operand: The matrices.
@@ -42,7 +43,7 @@ class Site:
     xla: dict[str, np.ndarray]
 
 
-def has_decompositions(module: Any) -> bool:
+def has_decompositions(module: ir.Operation) -> bool:
     """Whether a module has decompositions whose results are not unique."""
     return any(_decomposition(operation) is not None for operation in operations_of(module))
 
@@ -51,14 +52,14 @@ class OpenReference:
     """A program opened at its decompositions.
 
     Attributes:
-        decompositions: Those outside of loops, whose results are arguments.
+        decompositions: The decompositions outside of loops. Their results are arguments.
         closed: Whether there are others.
-        every: All of them.
+        every: All decompositions.
 
     Args:
-        module: The module operation, which is changed.
+        module: The module operation. It changes.
         results: Places of the outputs among its results.
-        arguments: The arguments of its main, for inputs.
+        arguments: Converts inputs to the arguments of `main`.
         form: See `Form`.
 
     Raises:
@@ -67,7 +68,7 @@ class OpenReference:
 
     def __init__(
         self,
-        module: Any,
+        module: ir.Operation,
         results: Sequence[int],
         arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
         form: Form,
@@ -75,7 +76,7 @@ class OpenReference:
         every = [_decomposition(operation) for operation in operations_of(module)]
         self.every = [item for item in every if item is not None]
         opener = Opener(module, _decomposition, lambda tag, op: _chosen(tag, op, form))
-        self.decompositions: list[Decomposition] = [item.tag for item in opener.openings]
+        self.decompositions = [item.tag for item in opener.openings]
         self.closed = opener.has_closed
         self._types = [
             [_array_type(result.type) for result in item.operation.results]
@@ -91,11 +92,11 @@ class OpenReference:
     def __call__(
         self, arrays: Sequence[np.ndarray], choices: Sequence[Results]
     ) -> tuple[list[np.ndarray], list[Site]]:
-        """The outputs for inputs and results of the decompositions, and what these were given.
+        """The outputs, and the operands and XLA's results of the decompositions.
 
         Args:
-            choices: One for each decomposition, or for the first ones; the results of the others
-                are 0.
+            choices: Results for each decomposition, or for the first ones. Those of the others are
+                0.
         """
         given: list[np.ndarray] = []
         for index, types in enumerate(self._types):
@@ -118,7 +119,7 @@ class OpenReference:
         return [every[place] for place in self._results], sites
 
     def own(self, index: int, site: Site) -> dict[str, np.ndarray]:
-        """Our results for a decomposition, or LAPACK's where these are not as good."""
+        """Our results for a decomposition, or LAPACK's if ours are not as good."""
         text = _chosen(self.decompositions[index], self._openings[index].operation, "plain")
         if text not in self._own_programs:
             self._own_programs[text] = XlaProgram(text.encode())
@@ -127,7 +128,7 @@ class OpenReference:
         return decomposition.named(self._own_programs[text](given))
 
 
-def _decomposition(operation: Any) -> Decomposition | None:
+def _decomposition(operation: ir.Operation) -> Decomposition | None:
     if operation.name != CUSTOM_CALL:
         return None
     call = CustomCall(operation)
@@ -137,14 +138,14 @@ def _decomposition(operation: Any) -> Decomposition | None:
     return found if found is not None and len(found.names) == len(call.results) else None
 
 
-def _array_type(mlir_type: Any) -> jax.ShapeDtypeStruct:
+def _array_type(mlir_type: ir.Type) -> jax.ShapeDtypeStruct:
     shape = tuple(dim or 0 for dim in shape_of(mlir_type))
-    return jax.ShapeDtypeStruct(shape, numpy_type(element_type(mlir_type)))  # type: ignore[no-untyped-call]
+    return jax.ShapeDtypeStruct(shape, numpy_type(element_type(mlir_type)))
 
 
-def _chosen(decomposition: Decomposition, operation: Any, form: Form) -> str:
-    """A module whose main takes the operand and LAPACK's results, and returns ours where they are
-    as good."""
+def _chosen(decomposition: Decomposition, operation: ir.Operation, form: Form) -> str:
+    """A module whose `main` takes the operand and LAPACK's results. It returns ours if they are as
+    good, and else LAPACK's."""
     own = function_of(CustomCall(operation))
 
     def choose(a: jax.Array, *xla: jax.Array) -> list[jax.Array]:

@@ -1,5 +1,4 @@
-"""How far a result may be from the truth, per element type: the only place that says so, but for
-what `compare` grants where XLA itself is farther off."""
+"""The tolerance of each element type. `compare` allows more where XLA's own error is larger."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ class Tolerance:
     """|result - truth| <= absolute * scale + relative * |truth|.
 
     Attributes:
-        relative: Relative to each element.
-        absolute: Relative to the largest finite magnitude of the whole output (its scale).
+        relative: Error relative to each element.
+        absolute: Error relative to the largest finite magnitude of the output (its scale).
     """
 
     relative: float
@@ -39,12 +38,12 @@ TOLERANCES: dict[str, Tolerance] = {
     "float6_e3m2fn": Tolerance(0.25, 0.125),
     "float4_e2m1fn": Tolerance(0.5, 0.25),
 }
-"""By numpy / ml_dtypes name. Everything else (integers, bool) must be equal."""
+"""By name in numpy or ml_dtypes. Other types (integers, bool) must be equal."""
 
 
 def tolerance_of(dtype: np.dtype) -> Tolerance | None:
-    """The tolerance of an element type; None where equality is asked for. Complex types have
-    that of their parts."""
+    """The tolerance of an element type; None if elements must be equal. Complex types have that of
+    their parts."""
     if dtype.kind == "c":
         return TOLERANCES["float32" if dtype.itemsize == 8 else "float64"]
     return TOLERANCES.get(dtype.name)

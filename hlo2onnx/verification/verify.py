@@ -1,13 +1,14 @@
-"""One verification: XLA once, ORT with and without graph optimisation.
+"""Verifies a model: runs XLA once, and ORT with and without graph optimization.
 
-Where a float output is outside its tolerance, the program is evaluated in f64 as well: an error of
-up to twice XLA's own is XLA's rounding, not ours.
+If a float output is outside its tolerance, the program also runs in f64. An error of up to twice
+XLA's own is XLA's rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -31,8 +32,7 @@ def verify(
     libraries: Sequence[str] = (),
     denormals: str = "keep",
 ) -> Verification:
-    """Compares a model, serialized or in a file, with the program it was made from; see
-    `OnnxProgram.verify`."""
+    """Compares a model, serialized or in a file, with its program. See `OnnxProgram.verify`."""
     check_model(model)
     runner = _Runner(source, model, input_names, libraries)
     policy = denormals if can_flush() else "keep"
@@ -50,7 +50,7 @@ def verify(
     notes += _nan_notes(outputs, expected)
     optimized, plain = _judged(runner, arrays, expected, results)
     if policy == "keep" and not _all_ok(optimized, plain):
-        # XLA flushes denormals to zero. What differs for that reason alone is right.
+        # XLA flushes denormals to zero. Differences for this reason only are right.
         if can_flush():
             flushed = _judged(runner, arrays, expected, runner(arrays, "flush"))
             optimized, plain = map(_better, (optimized, plain), flushed)
@@ -83,25 +83,15 @@ class _Runner:
     def __call__(self, arrays: Sequence[np.ndarray], denormals: str) -> list[list[np.ndarray]]:
         """ORT's results with and without graph optimisation."""
         feeds = to_model(self._names, arrays, self._inputs)
-        # One session at a time: each may hold all weights once more.
-        return [
-            from_model(self.outputs, self._run(feeds, flag, denormals)) for flag in (True, False)
-        ]
-
-    def _run(
-        self, feeds: Mapping[str, np.ndarray], optimize: bool, denormals: str
-    ) -> list[np.ndarray]:
-        program = OrtProgram(
-            self._model, optimize=optimize, libraries=self._libraries, denormals=denormals
-        )
-        return program(feeds)
+        # One session at a time: each may have a copy of all weights.
+        start = partial(OrtProgram, self._model, libraries=self._libraries, denormals=denormals)
+        return [from_model(self.outputs, start(optimize=on)(feeds)) for on in (True, False)]
 
 
 def _random_inputs(source: Source, seed: int) -> list[tuple[Sequence[np.ndarray], str]]:
-    """Random inputs to try in turn until no result holds NaN, and what to call them.
+    """Random inputs and their descriptions, to try in turn until no result has NaN.
 
-    Normal ones first; then their absolute values, since variances and the like must not be
-    negative, and what becomes of NaN in a network tells nothing.
+    First normal ones; then their absolute values, because variances must not be negative.
     """
     rng = np.random.default_rng(seed)
     arrays = [random_array(port, rng) for port in source.signature.inputs]
@@ -116,8 +106,10 @@ def _judged(
     expected: Sequence[np.ndarray],
     results: Sequence[Sequence[np.ndarray]],
 ) -> list[list[Comparison]]:
-    """The outputs of runs beside XLA's; and where some differ, beside an evaluation in f64, and
-    then by what is unique of decompositions."""
+    """Compares the outputs of runs with XLA's.
+
+    If some differ, it uses an evaluation in f64, and then other choices of decompositions.
+    """
     outputs = runner.outputs
     unknown: list[np.ndarray | None] = [None] * len(outputs)
     runs = [_compared(outputs, actual, expected, unknown) for actual in results]
@@ -136,8 +128,7 @@ def _all_ok(*runs: Sequence[Comparison]) -> bool:
 
 
 def _better(kept: Sequence[Comparison], flushed: Sequence[Comparison]) -> list[Comparison]:
-    """For each output that differs where ORT keeps denormals, whether it agrees where both flush
-    them."""
+    """Accepts outputs that agree only where ORT flushes denormals, too."""
     remark = "where ORT flushes denormals, too"
     return [
         replace(other, remark=remark) if other.ok and not item.ok else item
@@ -156,7 +147,7 @@ def _compared(
 
 
 def _nan_notes(outputs: Sequence[Port], expected: Sequence[np.ndarray]) -> list[str]:
-    """Says where XLA's own result is not worth comparing with."""
+    """Notes on outputs with NaN in XLA's own result."""
     notes = []
     for port, want in zip(outputs, expected, strict=True):
         nans = _nan_count(want)

@@ -1,16 +1,16 @@
-"""XLA on the CPU, the arbiter of what a program computes."""
+"""Runs programs in XLA on the CPU."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
 
 import jax
 import numpy as np
 from jax.extend import backend as jax_backend
 from jaxlib import lapack, xla_client
+from jaxlib.mlir import ir
 
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.mlir.types import element_type, is_tensor
@@ -24,11 +24,11 @@ ELEMENT_TYPES = frozenset(
         *["f8E5M2FNUZ", "f8E8M0FNU"],
     ]
 )
-"""Element types that XLA on the CPU compiles; it aborts the process on others, as on f6E2M3FN."""
+"""Element types that XLA on the CPU compiles. It aborts the process on others, as on f6E2M3FN."""
 
 
-def require_known_types(module_operation: Any) -> None:
-    """Refuses a module that XLA would abort on.
+def require_known_types(module_operation: ir.Operation) -> None:
+    """Checks that XLA has all element types of a module. On others it would abort the process.
 
     Raises:
         VerificationError: A value has an element type that XLA does not compile.
@@ -42,7 +42,7 @@ class XlaProgram:
     """A StableHLO module compiled by XLA for the CPU.
 
     Args:
-        bytecode: MLIR bytecode of the module; its `main` is what runs.
+        bytecode: MLIR bytecode of a module with a `main`.
 
     Raises:
         VerificationError: XLA does not compile the module.
@@ -67,11 +67,10 @@ class XlaProgram:
         """Runs the program on arrays, with an empty bool array for a token.
 
         Args:
-            wanted: Positions of the results to return; all of them by default. A token must not
-                be among them.
+            wanted: Positions of the results to return, without tokens; all by default.
 
         Raises:
-            VerificationError: XLA refuses to run it.
+            VerificationError: XLA does not run it.
         """
         buffers = [_on_device(argument, self._device) for argument in arguments]
         try:
@@ -85,18 +84,20 @@ class XlaProgram:
 
 @cache
 def _find_lapack() -> None:
-    """Fills in the addresses of LAPACK's functions, which JAX does only when it lowers a call of
-    one itself; a module from a file would call address 0."""
+    """Sets the addresses of LAPACK's functions. JAX sets them only when it lowers a call.
+
+    Otherwise, a module from a file would call address 0.
+    """
     lapack.prepare_lapack_call("potrf_ffi", np.dtype(np.float32))
 
 
-def _on_device(array: np.ndarray, device: Any) -> Any:
+def _on_device(array: np.ndarray, device: jax.Device) -> jax.Array:
     # Without x64 device_put would narrow 64-bit arguments.
     with jax.enable_x64(True):
         return jax.device_put(array, device)
 
 
-def module_bytecode(operation: Any) -> bytes:
+def module_bytecode(operation: ir.Operation) -> bytes:
     """MLIR bytecode of a module operation."""
     stream = io.BytesIO()
     operation.write_bytecode(stream)

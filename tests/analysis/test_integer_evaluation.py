@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hlo2onnx.analysis.integer_evaluation import evaluate
-from hlo2onnx.mlir.normalize import functions_of
+from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.sources import load
 
 MODULE = """

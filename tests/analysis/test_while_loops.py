@@ -12,7 +12,7 @@ from hlo2onnx.analysis.ranges import Range
 from hlo2onnx.analysis.while_loops import LoopForm, Stack, loop_form, trip_count
 from hlo2onnx.ir.dims import expression, symbol
 from hlo2onnx.mlir.attributes import to_python
-from hlo2onnx.mlir.normalize import functions_of
+from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.types import shape_of
 from hlo2onnx.mlir.values import defining_operation
 from hlo2onnx.sources import load

@@ -208,4 +208,4 @@ def test_transfers_are_refused(name: str) -> None:
     """.replace("TYPE", "tensor<3xf32>")
     with pytest.raises(TranslationError, match=rf"stablehlo\.{name}: it exchanges data") as caught:
         translate(text)
-    assert "make what is received an argument" in str(caught.value)
+    assert "make the received data an argument" in str(caught.value)

@@ -9,7 +9,7 @@ from dialect_handlers.common.sort.comparators import Order, sort_keys
 from hlo2onnx.lowering.registry import Registry
 from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.normalize import functions_of
+from hlo2onnx.mlir.functions import functions_of
 
 SORT = """
 func.func public @main(%x: tensor<4xf32>, %y: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi32>) {{

@@ -9,7 +9,7 @@ from against_xla import against_xla
 import hlo2onnx
 from hlo2onnx.mlir.constants import Constants, Splat
 from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.dense_bytes import DTYPES
+from hlo2onnx.mlir.types import numpy_type
 from hlo2onnx.verification.xla import XlaProgram
 
 DENSE = """
@@ -87,7 +87,7 @@ def test_content_without_xla(
 ) -> None:
     """XLA aborts the process on some of these types."""
     monkeypatch.setattr(XlaProgram, "__init__", None)
-    dtype = DTYPES[element]
+    dtype = numpy_type(element)
     bits = 8 * dtype.itemsize if element[:2] == "bf" else int(element.strip("uif")[0])
     rng = np.random.default_rng(0)
     content = rng.integers(0, 1 << bits, shape, f"u{dtype.itemsize}")

@@ -27,7 +27,7 @@ from hlo2onnx.lowering.registry import Registry
 from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.context import parse_module
-from hlo2onnx.mlir.normalize import functions_of
+from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.types import ELEMENT_TYPES
 from hlo2onnx.options import Options
 from hlo2onnx.report import Report

@@ -188,7 +188,7 @@ MALFORMED = [
     ),
     (
         {"extends": "ort-cpu", "costs": {"x": 3}},
-        "costs: there is no cost x; the costs are join_nodes, joined_",
+        "costs: there is no cost x; the costs are joined_",
     ),
     (
         {"extends": "ort-cpu", "costs": {"dft_stage": -1}},

@@ -1,4 +1,4 @@
-"""Verification of what is not unique: vectors of decompositions, and what is computed from them."""
+"""Verification of results that are not unique, such as vectors, and of outputs that use them."""
 
 from __future__ import annotations
 

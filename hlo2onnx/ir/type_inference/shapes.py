@@ -230,7 +230,7 @@ def _conv_transpose(inputs: Inputs, attributes: Attributes, n_outputs: int) -> l
     dilations = attributes.get("dilations", (1,) * rank)
     extra = attributes.get("output_padding", (0,) * rank)
     dims = [
-        strides[i] * (dim - 1) + extra[i] + (size - 1) * dilations[i] + 1 - pads[i] - pads[i + rank]  # type: ignore[operator]
+        strides[i] * (dim - 1) + extra[i] + (size - 1) * dilations[i] + 1 - pads[i] - pads[i + rank]
         for i, (dim, size) in enumerate(zip(shape_of(x)[2:], shape_of(w)[2:], strict=True))
     ]
     channels = shape_of(w)[1] * attributes.get("group", 1)
@@ -253,7 +253,7 @@ def _windows(dims: Shape, kernel: Sequence[Dim], attributes: Attributes) -> list
     need(not attributes.get("ceil_mode") and "auto_pad" not in attributes, "explicit pads only")
     result: list[Dim] = []
     for i, dim in enumerate(dims):
-        room = dim + (pads[i] + pads[i + rank] - (kernel[i] - 1) * dilations[i] - 1)  # type: ignore[operator]
+        room = dim + (pads[i] + pads[i + rank] - (kernel[i] - 1) * dilations[i] - 1)
         result.append(room // strides[i] + 1 if strides[i] != 1 else room + 1)
     return result
 
@@ -297,7 +297,7 @@ def _one_hot(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[Val
 def _depth_to_space(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     x, block = operand(inputs, 0), attributes["blocksize"]
     n, c, h, w = shape_of(x)
-    return [(dtype_of(x), (n, c // (block * block), h * block, w * block))]  # type: ignore[operator]
+    return [(dtype_of(x), (n, c // (block * block), h * block, w * block))]
 
 
 @rule("DFT")

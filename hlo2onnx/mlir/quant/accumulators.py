@@ -1,27 +1,26 @@
-"""What quantized dots and convolutions accumulate in, where floats hold it as well."""
+"""Removes the requantization of the 32-bit accumulators of quantized dots and convolutions."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.quant.types import quantization_of
 from hlo2onnx.mlir.values import defining_operation
-from hlo2onnx.mlir.walk import operations_of
+from hlo2onnx.mlir.walk import MlirValue, operations_of
 
 Grid = tuple[tuple[float, ...], int | None]
 """Scales, and the axis along which there are several."""
 
 
-def merge_accumulators(module_operation: Any) -> None:
-    """dequantize(quantize(y)) -> y, where y is stored in 32 bits and lies on the grid of its scale.
+def merge_accumulators(module_operation: ir.Operation) -> None:
+    """dequantize(quantize(y)) -> y, if y is stored in 32 bits and is a multiple of its scale.
 
     A quantized dot or convolution accumulates in 32 bits, at the product of its operands' scales,
-    before it is quantized to fewer. In floats its value is a multiple of that product already, up
-    to their own rounding.
+    before it is quantized to fewer bits. As a float, its value is a multiple of that product, up to
+    float rounding.
     """
     for operation in operations_of(module_operation):
         if operation.name != "stablehlo.uniform_dequantize":
@@ -41,8 +40,8 @@ def merge_accumulators(module_operation: Any) -> None:
             operation.erase()
 
 
-def _grid(value: Any) -> Grid | None:
-    """The steps that a float value is a multiple of; None where they are not known."""
+def _grid(value: MlirValue) -> Grid | None:
+    """The scales that a float value is a multiple of; None if they are unknown."""
     maker = defining_operation(value)
     if maker is None:
         return None
@@ -60,13 +59,13 @@ def _grid(value: Any) -> Grid | None:
     return None
 
 
-def _broadcast_grid(operation: Any, grid: Grid | None) -> Grid | None:
+def _broadcast_grid(operation: ir.Operation, grid: Grid | None) -> Grid | None:
     if grid is None or grid[1] is None:
         return grid
-    return grid[0], list(operation.attributes["broadcast_dimensions"])[grid[1]]
+    return grid[0], to_python(operation.attributes["broadcast_dimensions"])[grid[1]]
 
 
-def _product_grid(operation: Any, lhs: Grid, rhs: Grid) -> Grid | None:
+def _product_grid(operation: ir.Operation, lhs: Grid, rhs: Grid) -> Grid | None:
     if lhs[1] is not None:
         return None
     scales = tuple(lhs[0][0] * scale for scale in rhs[0])

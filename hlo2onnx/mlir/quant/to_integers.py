@@ -1,29 +1,29 @@
-"""Quantized types, `!quant.uniform`, as the integers that store them.
+"""Replaces quantized types, `!quant.uniform`, by the integers that store them.
 
-Past this module nothing knows of them: values have their storage type, ops that compute have floats
-on both sides, and between the two stand calls of `QUANTIZE` and `DEQUANTIZE`, or what these compute
-in StableHLO, for XLA, which takes no quantized types.
+Values get their storage type. Ops that compute do it in floats, between calls of `QUANTIZE` and
+`DEQUANTIZE`, or for XLA, which takes no quantized types, between the arithmetic of these calls.
+Later stages do not know quantized types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 from jaxlib.mlir import ir
 
+from hlo2onnx.mlir.functions import function_type, set_function_type
 from hlo2onnx.mlir.passes import QUANTIZED_OPS, run_pipeline
 from hlo2onnx.mlir.quant.accumulators import merge_accumulators
 from hlo2onnx.mlir.quant.types import Quantization, quantization_of, with_element
 from hlo2onnx.mlir.quant.uniform_quantize import as_arithmetic
-from hlo2onnx.mlir.walk import operations_of, values_of
+from hlo2onnx.mlir.values import dense, integers_of, made, made_call, replace_uses_but
+from hlo2onnx.mlir.walk import MlirValue, is_used, operations_of, values_of
 
 QUANTIZE = "stablehlo.uniform_quantize"
 DEQUANTIZE = "stablehlo.uniform_dequantize"
 
 
-def is_quantized(module_operation: Any) -> bool:
+def is_quantized(module_operation: ir.Operation) -> bool:
     """Whether a value of the module has a quantized type."""
     return any(quantization_of(value.type) for value in values_of(module_operation))
 
@@ -31,16 +31,16 @@ def is_quantized(module_operation: Any) -> bool:
 # -- the module ---------------------------------------------------------------------------------
 
 
-def quantized_to_calls(module_operation: Any) -> None:
-    """Leaves, in place, integers, floats, and calls that convert between them."""
+def quantized_to_calls(module_operation: ir.Operation) -> None:
+    """Replaces quantized types, in place, by integers, floats, and calls that convert them."""
     _to_float_ops(module_operation)
     merge_accumulators(module_operation)
     _replace(module_operation, _as_call)
     _to_storage(module_operation)
 
 
-def quantized_to_math(module_operation: Any) -> None:
-    """Leaves, in place, integers, floats, and arithmetic that converts between them."""
+def quantized_to_math(module_operation: ir.Operation) -> None:
+    """Replaces quantized types, in place, by integers, floats, and arithmetic between them."""
     _to_float_ops(module_operation)
     _replace(module_operation, as_arithmetic)
     _to_storage(module_operation)
@@ -59,11 +59,11 @@ KEEPS_STORED = frozenset(
         "transpose", "tuple", "uniform_dequantize", "uniform_quantize", "while",
     )
 ) | {"func.call", "func.return"}  # fmt: skip
-"""Ops that hand on what is stored, or leave what is computed to a region."""
+"""Ops that move stored elements, or whose regions compute."""
 
 
-def _to_float_ops(module_operation: Any) -> None:
-    """Makes every op that computes one on floats, between conversions."""
+def _to_float_ops(module_operation: ir.Operation) -> None:
+    """Makes every op that computes do it in floats, between conversions."""
     run_pipeline(module_operation, QUANTIZED_OPS)
     for operation in operations_of(module_operation):
         values = (*operation.operands, *operation.results)
@@ -73,7 +73,7 @@ def _to_float_ops(module_operation: Any) -> None:
             _wrap(operation)
 
 
-def _wrap(operation: Any) -> None:
+def _wrap(operation: ir.Operation) -> None:
     """Puts conversions around an op."""
     for index, operand in enumerate(operation.operands):
         if quantization_of(operand.type):
@@ -83,16 +83,15 @@ def _wrap(operation: Any) -> None:
             stored_type = result.type
             result.set_type(_expressed_type(stored_type))
             with ir.InsertionPoint.after(operation), operation.location:
-                stored = ir.Operation.create(QUANTIZE, [stored_type], [result])
-            result.replace_all_uses_except(stored.results[0], stored)
+                replace_uses_but(result, made("uniform_quantize", stored_type, result))
 
 
-def _dequantized(before: Any, value: Any) -> Any:
+def _dequantized(before: ir.Operation, value: MlirValue) -> MlirValue:
     with ir.InsertionPoint(before), before.location:
-        return ir.Operation.create(DEQUANTIZE, [_expressed_type(value.type)], [value]).results[0]
+        return made("uniform_dequantize", _expressed_type(value.type), value)
 
 
-def _expressed_type(mlir_type: Any) -> Any:
+def _expressed_type(mlir_type: ir.Type) -> ir.Type:
     known = quantization_of(mlir_type)
     assert known is not None
     return with_element(mlir_type, known.expressed)
@@ -101,8 +100,10 @@ def _expressed_type(mlir_type: Any) -> Any:
 # -- conversions --------------------------------------------------------------------------------
 
 
-def _replace(module_operation: Any, make: Callable[[Any, Quantization, bool], Any]) -> None:
-    """Puts what `make` returns in the place of every conversion."""
+def _replace(
+    module_operation: ir.Operation, make: Callable[[ir.Operation, Quantization, bool], MlirValue]
+) -> None:
+    """Replaces every conversion by the value that `make` returns."""
     conversions = []
     for operation in operations_of(module_operation):
         if operation.name in (QUANTIZE, DEQUANTIZE):
@@ -112,15 +113,15 @@ def _replace(module_operation: Any, make: Callable[[Any, Quantization, bool], An
             conversions.append((operation, known, stores))
     for operation, known, stores in conversions:
         result = operation.results[0]
-        if any(True for _ in result.uses):
+        if is_used(result):
             with ir.InsertionPoint(operation), operation.location:
                 result.replace_all_uses_with(make(operation, known, stores))
         operation.erase()
 
 
-def _as_call(operation: Any, known: Quantization, stores: bool) -> Any:
-    i32, i64 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
-    configuration = {
+def _as_call(operation: ir.Operation, known: Quantization, stores: bool) -> MlirValue:
+    i64 = ir.IntegerType.get_signless(64)
+    configuration: dict[str, ir.Attribute] = {
         "scales": ir.DenseF64ArrayAttr.get(known.scales),
         "zero_points": ir.DenseI64ArrayAttr.get(known.zero_points),
         "low": ir.IntegerAttr.get(i64, known.low),
@@ -128,20 +129,11 @@ def _as_call(operation: Any, known: Quantization, stores: bool) -> Any:
     }
     if known.axis is not None:
         configuration["axis"] = ir.IntegerAttr.get(i64, known.axis)
-    call = ir.Operation.create(
-        "stablehlo.custom_call",
-        [operation.results[0].type],
-        [operation.operands[0]],
-        {
-            "call_target_name": ir.StringAttr.get(QUANTIZE if stores else DEQUANTIZE),
-            "api_version": ir.IntegerAttr.get(i32, 4),
-            "backend_config": ir.DictAttr.get(configuration),
-        },
-    )
-    return call.results[0]
+    target, result_type = QUANTIZE if stores else DEQUANTIZE, operation.results[0].type
+    return made_call(target, result_type, operation.operands[0], **configuration)
 
 
-def _to_storage(module_operation: Any) -> None:
+def _to_storage(module_operation: ir.Operation) -> None:
     """Gives every quantized value its storage type."""
     for value in list(values_of(module_operation)):
         known = quantization_of(value.type)
@@ -154,27 +146,21 @@ def _to_storage(module_operation: Any) -> None:
             update_signature(operation, _storage_type)
 
 
-def _store_constant(operation: Any) -> None:
-    """The literal of an unsigned quantized constant is signless; its bits are meant."""
-    attribute, wanted = operation.attributes["value"], operation.results[0].type
-    if attribute.type != wanted:
-        tensor = ir.RankedTensorType(wanted)
-        array = np.array(attribute)
+def _store_constant(operation: ir.Operation) -> None:
+    """Keeps the bits. The literal of an unsigned quantized constant is signless."""
+    wanted = operation.results[0].type
+    if operation.attributes["value"].type != wanted:
+        array = integers_of(operation)
         bits = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "i" else array
-        with operation.context:
-            operation.attributes["value"] = ir.DenseElementsAttr.get(
-                np.ascontiguousarray(bits), type=tensor.element_type, shape=tensor.shape
-            )
+        operation.attributes["value"] = dense(bits, wanted)
 
 
-def _storage_type(mlir_type: Any) -> Any:
+def _storage_type(mlir_type: ir.Type) -> ir.Type:
     known = quantization_of(mlir_type)
     return mlir_type if known is None else with_element(mlir_type, known.storage)
 
 
-def update_signature(function: Any, changed: Callable[[Any], Any]) -> None:
+def update_signature(function: ir.Operation, changed: Callable[[ir.Type], ir.Type]) -> None:
     """Changes, in place, the types of a function's arguments and results."""
-    old = function.attributes["function_type"].value
-    inputs, results = ([changed(item) for item in side] for side in (old.inputs, old.results))
-    with function.context:
-        function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, results))
+    old = function_type(function)
+    set_function_type(function, list(map(changed, old.inputs)), list(map(changed, old.results)))

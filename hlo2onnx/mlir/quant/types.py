@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError
+from hlo2onnx.mlir.values import defining_operation
+from hlo2onnx.mlir.walk import MlirValue
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,11 @@ class Quantization:
     """A quantized element type: value = (stored - zero point) * scale.
 
     Attributes:
-        storage: Element type of what is stored, "i8" or "ui8".
-        low, high: Bounds of what is stored.
+        storage: Element type of the stored integers, "i8" or "ui8".
+        low, high: Bounds of the stored integers.
         expressed: Element type of the values, "f32".
         scales, zero_points: One of each, or one for each index along `axis`.
-        axis: None where all elements share one scale.
+        axis: None if all elements share one scale.
     """
 
     storage: str
@@ -41,10 +42,10 @@ _TYPE = re.compile(
 
 @functools.lru_cache(maxsize=1024)
 def parse_quantization(text: str) -> Quantization | None:
-    """Reads an element type; None where it is not quantized.
+    """Reads an element type. Returns None if it is not quantized.
 
     Raises:
-        LoadError: It is quantized in blocks, or its parameters are not known.
+        LoadError: It is quantized in blocks, or its parameters are unknown.
     """
     if not text.startswith("!quant."):
         return None
@@ -67,8 +68,8 @@ def parse_quantization(text: str) -> Quantization | None:
     )
 
 
-def quantization_of(mlir_type: Any) -> Quantization | None:
-    """How a tensor is quantized; None where it is not, or is no tensor."""
+def quantization_of(mlir_type: ir.Type) -> Quantization | None:
+    """The quantization of a type; None if it is no quantized tensor."""
     if not isinstance(mlir_type, ir.RankedTensorType):
         return None
     element = ir.RankedTensorType(mlir_type).element_type
@@ -77,25 +78,28 @@ def quantization_of(mlir_type: Any) -> Quantization | None:
     return parse_quantization(str(element))
 
 
-def with_element(mlir_type: Any, element: str) -> Any:
-    """A tensor type of the same shape with elements of another type."""
+def with_element(mlir_type: ir.Type, element: str) -> ir.RankedTensorType:
+    """A tensor type of the same shape with another element type."""
     tensor = ir.RankedTensorType(mlir_type)
     with mlir_type.context, ir.Location.unknown():
         return ir.RankedTensorType.get(tensor.shape, ir.Type.parse(element), tensor.encoding)
 
 
-def stored_element(element: Any) -> str:
-    """The spelling of an element type, or of the one that stores it where it is quantized."""
-    known = parse_quantization(str(element))
-    return str(element) if known is None else known.storage
+def stored_element(element: str) -> str:
+    """The spelling of an element type; of the storage type if it is quantized."""
+    known = parse_quantization(element)
+    return element if known is None else known.storage
 
 
-def step_of(value: Any) -> float:
-    """The distance between neighbouring values that a value may have: 1 for one that is quantized,
-    the (largest) scale for one just dequantized, 0 for others."""
+def step_of(value: MlirValue) -> float:
+    """The distance between neighbouring numbers of a value.
+
+    1 for a quantized value, the (largest) scale for a result of uniform_dequantize, 0 for others.
+    """
     if quantization_of(value.type) is not None:
         return 1.0
-    if isinstance(value.owner, ir.Block) or value.owner.name != "stablehlo.uniform_dequantize":
+    maker = defining_operation(value)
+    if maker is None or maker.name != "stablehlo.uniform_dequantize":
         return 0.0
-    known = quantization_of(value.owner.operands[0].type)
+    known = quantization_of(maker.operands[0].type)
     return 0.0 if known is None else max(known.scales)

@@ -180,7 +180,7 @@ def release(body: oir.Graph) -> None:
 
 def separate(b: Rewriter, old: oir.Value, new: oir.Value) -> oir.Value:
     """`new`, or a copy of it if `old` is an output of the model, which needs a value of its own."""
-    return b.Identity(new) if old.is_graph_output() else new  # type: ignore[no-any-return]
+    return b.Identity(new) if old.is_graph_output() else new
 
 
 def replace_value(old: oir.Value, new: oir.Value) -> None:

@@ -344,7 +344,7 @@ def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir
     if len(known) < rank:
         extents = [None, b.const(_scales(shape_of(x), dims))]
     types = [(dtype_of(x), tuple(dims))]
-    resized = b.op("Resize", x, *extents, types=types, **mode.attributes)  # type: ignore[arg-type]
+    resized = b.op("Resize", x, *extents, types=types, **mode.attributes)
     assert isinstance(resized, oir.Value)
     return b.transpose(resized, [int(axis) for axis in np.argsort(perm)])
 

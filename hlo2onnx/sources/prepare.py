@@ -1,0 +1,56 @@
+"""Loads a program with the options of loading: bound weights, fixed sizes, other layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import jax
+
+from hlo2onnx.options import Options
+from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES
+from hlo2onnx.sources import Source, load
+from hlo2onnx.sources.bind import bound, named_without_argument, stored_as, values_to_bind
+from hlo2onnx.sources.partition import plain_function
+from hlo2onnx.sources.prune_branches import without_untaken_branches
+from hlo2onnx.sources.signature import PyTree, with_channels_second
+from hlo2onnx.sources.specialize import specialized
+
+
+def prepared(
+    source: object,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    parameters: Sequence[str],
+    options: Options,
+) -> Source:
+    """Loads a program, binds its weights, fixes its sizes and sets its layouts.
+
+    Args:
+        source: The program, as `hlo2onnx.translate` takes it.
+        args, kwargs: Example arguments of a function.
+        parameters: Names of the function's parameters.
+        options: The options of the translation.
+
+    Raises:
+        LoadError: The source is not a readable program.
+        UsageError: An option does not fit the program.
+    """
+    loaded = load(source, args, kwargs, options.function, options.dynamic)
+    loaded = without_untaken_branches(loaded, options.callbacks)
+    if callable(source) and not isinstance(source, jax.stages.Wrapped):
+        _, module = plain_function(source)
+        if module is not None:
+            loaded = named_without_argument(bound(loaded, {0: module}))
+    to_bind = values_to_bind(options.bind, parameters, args, kwargs)
+    if to_bind:
+        loaded = bound(loaded, to_bind, parameters[: len(args)])
+    if options.weights_dtype is not None:
+        loaded = stored_as(loaded, STORAGE_TYPES[options.weights_dtype])
+    if options.specialize:
+        loaded = specialized(loaded, options.specialize)
+    inputs, outputs = options.inputs_as_nchw, options.outputs_as_nchw
+    if inputs or outputs:
+        moved = with_channels_second(loaded.signature, inputs, outputs)
+        loaded = replace(loaded, signature=moved)
+    return loaded
