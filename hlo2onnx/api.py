@@ -27,6 +27,7 @@ from hlo2onnx.options import (
     HalfPolicy,
     NanPolicy,
     Options,
+    PortNames,
     WeightsDtype,
     names,
 )
@@ -62,6 +63,8 @@ class Keywords(TypedDict, total=False):
     weights_dtype: WeightsDtype | None
     inputs_as_nchw: str | Iterable[str]
     outputs_as_nchw: str | Iterable[str]
+    input_names: PortNames | None
+    output_names: PortNames | None
 
 
 def _with_checked_keywords(
@@ -111,6 +114,8 @@ def translate(
     weights_dtype: WeightsDtype | None = ...,
     inputs_as_nchw: str | Iterable[str] = ...,
     outputs_as_nchw: str | Iterable[str] = ...,
+    input_names: PortNames | None = ...,
+    output_names: PortNames | None = ...,
     **kwargs: PyTree,
 ) -> OnnxProgram: ...
 
@@ -137,6 +142,8 @@ def translate(
     weights_dtype: WeightsDtype | None = Options.weights_dtype,
     inputs_as_nchw: str | Iterable[str] = (),
     outputs_as_nchw: str | Iterable[str] = (),
+    input_names: PortNames | None = Options.input_names,
+    output_names: PortNames | None = Options.output_names,
     **kwargs: PyTree,
 ) -> OnnxProgram | OnnxPrograms:
     """Translates a JAX function or StableHLO program to ONNX.
@@ -158,7 +165,8 @@ def translate(
             no arrays, such as the functions in an `equinox.Module`, become part of the program.
             A keyword with the name of an option below is that option. If the function has such a
             parameter, lower it first: `translate(jax.jit(f).lower(x, target=y))`.
-        opset: ONNX opset of the model. Default: 23, or 26 if the program needs BitCast.
+        opset: ONNX opset of the model, 17 or newer. Default: 23, or 26 if the program needs
+            BitCast.
         target: Runtime whose kernels the model must fit: "ort-cpu", "onnx" for the standard
             alone, or the path of a table for another runtime, "<name>.json" (CONTRIBUTING.md
             describes the tables).
@@ -186,6 +194,9 @@ def translate(
         inputs_as_nchw, outputs_as_nchw: Names of inputs and outputs whose channels move from the
             last axis to the second in the model. Calls and verification keep the layout of the
             program.
+        input_names, output_names: New names of inputs and outputs: one for each in order, or a
+            mapping from present to new names. A list may also have a name for each argument, those
+            that the function does not read included. Other options take the new names.
 
     Returns:
         The program: the model, its report, and methods to run, verify and save it. For a mapping,
@@ -215,6 +226,8 @@ def translate(
         bind=bind,
         inputs_as_nchw=names("inputs_as_nchw", inputs_as_nchw),
         outputs_as_nchw=names("outputs_as_nchw", outputs_as_nchw),
+        input_names=input_names,
+        output_names=output_names,
     ).with_environment()
     if not isinstance(source, Mapping):
         return _translate(source, args, kwargs, options)

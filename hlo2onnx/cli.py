@@ -156,6 +156,12 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
             metavar="NAMES",
             help=f"move the channels of these {kind} from the last axis to the second",
         )
+        add(
+            f"--{kind[:-1]}-names",
+            type=_port_names,
+            metavar="NAMES",
+            help=f"new names of the {kind}: all of them, as in x,y, or some, as in arg0=x,arg1=y",
+        )
     add(
         "--weights-dtype",
         choices=CHOICES["weights_dtype"],
@@ -222,6 +228,17 @@ def _sizes(text: str) -> dict[str, int]:
     return sizes
 
 
+def _port_names(text: str) -> list[str] | dict[str, str]:
+    """Parses "x,y" and "arg0=x,arg1=y"."""
+    items = [item.strip() for item in text.split(",")]
+    if not any("=" in item for item in items):
+        return items
+    if not all("=" in item for item in items):
+        raise argparse.ArgumentTypeError(f"{text!r} has new names with and without old ones")
+    pairs = (item.partition("=") for item in items)
+    return {old.strip(): new.strip() for old, _, new in pairs}
+
+
 def _run(arguments: argparse.Namespace) -> int:
     outputs = _outputs(arguments)
     source = _source(arguments.model)
@@ -275,6 +292,8 @@ def _translate(
         weights_dtype=arguments.weights_dtype,
         inputs_as_nchw=arguments.inputs_as_nchw,
         outputs_as_nchw=arguments.outputs_as_nchw,
+        input_names=arguments.input_names,
+        output_names=arguments.output_names,
         dump=arguments.dump,
     )
     facts["report"] = program.report.as_dict()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -12,8 +12,8 @@ from hlo2onnx.custom_calls import Translation, check_translations
 from hlo2onnx.errors import UsageError
 
 DEFAULT_OPSET = 23
-IR_VERSION = 10
-"""ONNX IR version of models up to opset 23. Newer opsets need a newer one: see `ir_version`."""
+IR_VERSIONS = {17: 8, 24: 11, 25: 12, 26: 13}
+"""ONNX IR versions of models, by opset. Models of opsets 18 to 23 have IR version 10."""
 
 BITCAST_OPSET = 26
 """First opset with BitCast."""
@@ -32,6 +32,9 @@ Dynamic = str | Mapping[str | int, str]
 
 Bind = str | int | Iterable[str | int] | Mapping[str | int, object]
 """Arguments to bind, by name or position. Without values, these are the example arguments."""
+
+PortNames = Sequence[str] | Mapping[str, str]
+"""A name for each input or output in order, or new names by the present ones."""
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "nan": get_args(NanPolicy),
@@ -72,8 +75,8 @@ class Options:
             that `hlo2onnx.expand_custom_call` and `hlo2onnx.custom_call` have registered.
         denormals: Denormal floats in calls of the program. "keep": ONNX Runtime computes with
             them. "flush": it treats them as zeros, as XLA does on the CPU. The model is the same.
-        dynamic, specialize, bind, inputs_as_nchw, outputs_as_nchw: Options of the loading. See
-            `hlo2onnx.translate`.
+        dynamic, specialize, bind, inputs_as_nchw, outputs_as_nchw, input_names, output_names:
+            Options of the loading. See `hlo2onnx.translate`.
     """
 
     opset: int | None = None
@@ -93,6 +96,8 @@ class Options:
     bind: Bind = ()
     inputs_as_nchw: tuple[str, ...] = ()
     outputs_as_nchw: tuple[str, ...] = ()
+    input_names: PortNames | None = None
+    output_names: PortNames | None = None
 
     def __post_init__(self) -> None:
         if self.opset is not None and type(self.opset) is not int:
@@ -129,5 +134,5 @@ def names(option: str, given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def ir_version(opset: int) -> int:
-    """The ONNX IR version for an opset: the oldest one that has its types."""
-    return IR_VERSION if opset <= 23 else {24: 11, 25: 12}.get(opset, 13)
+    """The ONNX IR version for an opset. It has the types of the opset."""
+    return IR_VERSIONS.get(opset, 10)

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("program",),
     ("programs",),
     ("api", "command"),
-    ("cli",),
+    ("cli", "compat"),
     ("__main__",),
 )
 """From the lowest to the highest. A room imports rooms of lower layers, and no other of its own."""

@@ -59,7 +59,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"opset": "20"}, "opset='20' is not a whole number"),
     ({"opset": 20.5}, "opset=20.5 is not a whole number"),
     ({"opset": True}, "opset=True is not a whole number"),
-    ({"opset": 99}, "opset 99 is outside 18 to 26"),
+    ({"opset": 99}, "opset 99 is outside 17 to 26"),
     ({"target": None}, "target=None is not a text"),
     ({"target": "gameboy"}, "unknown target 'gameboy'; known targets: onnx, ort-cpu"),
     ({"function": 3}, "function=3 is not a text"),

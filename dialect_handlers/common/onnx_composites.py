@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import UnsupportedOp
+from hlo2onnx.ir.forms import schema_of
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -40,7 +41,7 @@ def named_operator(em: Emitter, op: Op, name: str, attributes: Mapping[str, obje
             attributes.
     """
     try:
-        schema = onnx.defs.get_schema(name, em.opset, "")
+        schema = schema_of(name, em.opset)
     except onnx.defs.SchemaError:
         raise UnsupportedOp(f"opset {em.opset} has no operator {name}") from None
     if op.touches_complex:

@@ -13,7 +13,7 @@ _FILES = frozenset({"model", "output", "report", "profile_svg"})
 
 
 def opset_range() -> str:
-    """The opsets of the default target: "18 to 26"."""
+    """The opsets of the default target: "17 to 26"."""
     # The package of the targets would import numpy and onnx.
     path = resources.files("hlo2onnx").joinpath("targets", "ort_cpu.json")
     table = json.loads(path.read_text("utf-8"))

@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError, UnsupportedOp
+from hlo2onnx.ir.forms import schema_of
 from hlo2onnx.ir.type_inference import RULES, infer
 from hlo2onnx.ir.values import attributes_of
 
@@ -42,7 +43,7 @@ def _write_out(node: oir.Node) -> None:
 
 def _schema(op_type: str, opset: int) -> onnx.defs.OpSchema:
     try:
-        schema = onnx.defs.get_schema(op_type, opset, "")
+        schema = schema_of(op_type, opset)
     except onnx.defs.SchemaError:
         schema = None
     if schema is not None and not schema.deprecated:

@@ -1,4 +1,4 @@
-"""Loads a program with the options of loading: bound weights, fixed sizes, other layouts."""
+"""Loads a program with the options of loading: bound weights, fixed sizes, names, layouts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES
 from hlo2onnx.sources import Source, load
 from hlo2onnx.sources.bind import bound, named_without_argument, stored_as, values_to_bind
 from hlo2onnx.sources.partition import plain_function
+from hlo2onnx.sources.port_names import with_names
 from hlo2onnx.sources.prune_branches import without_untaken_branches
 from hlo2onnx.sources.signature import PyTree, with_channels_second
 from hlo2onnx.sources.specialize import specialized
@@ -24,7 +25,7 @@ def prepared(
     parameters: Sequence[str],
     options: Options,
 ) -> Source:
-    """Loads a program, binds its weights, fixes its sizes and sets its layouts.
+    """Loads a program, binds its weights, fixes its sizes and sets its names and layouts.
 
     Args:
         source: The program, as `hlo2onnx.translate` takes it.
@@ -49,8 +50,6 @@ def prepared(
         loaded = stored_as(loaded, STORAGE_TYPES[options.weights_dtype])
     if options.specialize:
         loaded = specialized(loaded, options.specialize)
-    inputs, outputs = options.inputs_as_nchw, options.outputs_as_nchw
-    if inputs or outputs:
-        moved = with_channels_second(loaded.signature, inputs, outputs)
-        loaded = replace(loaded, signature=moved)
-    return loaded
+    signature = with_names(loaded.signature, options.input_names, options.output_names)
+    signature = with_channels_second(signature, options.inputs_as_nchw, options.outputs_as_nchw)
+    return replace(loaded, signature=signature)

@@ -30,7 +30,7 @@ import onnx_ir as ir
 from hlo2onnx.ir.values import attributes_of
 from hlo2onnx.targets.costs import Costs, Flags
 
-MIN_OPSET: Final = 18
+MIN_OPSET: Final = 17
 """The oldest opset of the default domain in tables."""
 
 OUTPUT: Final = -1
@@ -100,6 +100,17 @@ KEY_ATTRIBUTES: Final[Mapping[str, Mapping[str, str | int]]] = {
 }
 """Attributes that are part of the key, with the default value, which the key omits. The prober
 tries every combination that the standard allows; one that is not in the table is not supported."""
+
+VARIANT_SINCE: Final[Mapping[str, int]] = {
+    "Pad[wrap]": 19,
+    "Resize[cubic,antialias=1]": 18,
+    "Resize[linear,antialias=1]": 18,
+    "ScatterElements[max]": 18,
+    "ScatterElements[min]": 18,
+    "ScatterND[max]": 18,
+    "ScatterND[min]": 18,
+}
+"""The first opset in which the standard has these attributes, where the operator is older."""
 
 Support = dict[ir.DataType, frozenset[int]]
 """Element type -> opsets in which it works."""
@@ -297,6 +308,9 @@ def schema_target(name: str) -> Target:
             if since is None or versions[since].deprecated:
                 continue
             _add_schema(ops, pairs, versions[since], opset)
+    for key, since in VARIANT_SINCE.items():
+        row = ops[key.partition("[")[0]]
+        ops[key] = {dtype: frozenset(n for n in row[dtype] if n >= since) for dtype in row}
     return Target(
         name,
         runtime_version=onnx.__version__,

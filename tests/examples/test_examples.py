@@ -121,7 +121,7 @@ def test_half_precision(name: str, dtype: str) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("opset", [18, 20, 21, 24, 26])
+@pytest.mark.parametrize("opset", [17, 18, 20, 21, 24, 26])
 def test_every_opset(example: Example, opset: int) -> None:
     function, args = example.build(**example.small)
     program = hlo2onnx.translate(jax.jit(function).lower(*args), opset=opset)

@@ -51,7 +51,7 @@ def names(program: OnnxProgram) -> list[str]:
 X = RNG.normal(size=(3, 32)).astype(np.float32)
 
 
-@pytest.mark.parametrize("opset", [18, 21, 23, 26])
+@pytest.mark.parametrize("opset", [17, 18, 21, 23, 26])
 def test_a_block_stands_once(opset: int) -> None:
     def model(x: jax.Array, w: jax.Array, v: jax.Array) -> jax.Array:
         return block(block(block(x, w), v), w)

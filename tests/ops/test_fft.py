@@ -108,7 +108,7 @@ def test_imaginary_parts_of_real_elements_are_not_read(length: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("opset", [18, 19, 20])
+@pytest.mark.parametrize("opset", [17, 18, 19, 20])
 def test_opsets(opset: int, kind: str) -> None:
     check(against_xla(text(kind, [2], [6, 10], "f32"), opset=opset), kind, [6, 10])
 

@@ -144,7 +144,7 @@ def test_a_dense_layer_is_q_dq() -> None:
     assert program.verify(), program.verify()
 
 
-@pytest.mark.parametrize("opset", [18, 21, 23])
+@pytest.mark.parametrize("opset", [17, 18, 21, 23])
 def test_onnx_runtime_fuses_a_dense_layer(opset: int, tmp_path: Path) -> None:
     program = translate(matmul(), opset=opset)
     options = onnxruntime.SessionOptions()

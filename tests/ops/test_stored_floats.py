@@ -375,7 +375,7 @@ def test_kept_functions() -> None:
     assert hlo2onnx.translate(lambda x: inner(x) + inner(-x), x, functions="keep").verify(x)
 
 
-@pytest.mark.parametrize("opset", [18, 23])
+@pytest.mark.parametrize("opset", [17, 18, 23])
 def test_old_opsets(opset: int) -> None:
     x = ordinary("f8E4M3")
     assert hlo2onnx.translate(lambda x: jnp.tanh(x) + x, x, opset=opset).verify(x)

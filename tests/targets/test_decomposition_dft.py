@@ -98,7 +98,7 @@ def _decomposed(b: TargetBuilder, y: oir.Value) -> oir.Value | None:
     return decompose_dft(b, node)
 
 
-@pytest.mark.parametrize("opset", [18, 23])
+@pytest.mark.parametrize("opset", [17, 18, 23])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("length", [None, 4, 6, 9])
 @pytest.mark.parametrize("inverse", [False, True])

@@ -313,6 +313,17 @@ def test_nan_among_floats_that_are_compared(op_type: str) -> None:
     assert np.isnan(run_model(model, {"x": x})[0])
 
 
+def test_nan_along_axes_that_are_computed() -> None:
+    types = [(oir.DataType.FLOAT, (FLOATS.shape[0],))]
+    build = lambda b, x, y: b.op("ReduceMax", x, y, keepdims=0, types=types)  # noqa: E731
+    x = FLOATS.copy()
+    x[1, 2] = np.nan
+    model = model_of(build, {"x": x, "y": np.array([1])})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    (result,) = run_model(model, {"x": x, "y": np.array([1])})
+    np.testing.assert_array_equal(result, x.max(1))
+
+
 # -- batch normalization ---------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ import pytest
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.target import (
     KEY_ATTRIBUTES,
+    VARIANT_SINCE,
     main_dtype,
     node_key,
     node_pairs,
@@ -56,7 +57,7 @@ def run_python(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_limits(cpu: Target) -> None:
     assert cpu.name == "ort-cpu"
-    assert (cpu.min_opset, cpu.max_opset, cpu.max_ir_version) == (18, 26, 13)
+    assert (cpu.min_opset, cpu.max_opset, cpu.max_ir_version) == (17, 26, 13)
     assert load_target("ort-cpu") is cpu
 
 
@@ -140,6 +141,31 @@ def test_sections_survive_being_written() -> None:
     assert kernel_table.dump(table) == TABLE.read_text()
 
 
+def test_other_opsets_survive_a_probe_of_some() -> None:
+    table = json.loads(TABLE.read_text())
+    found: dict[str, kernel_table.Found] = {section: {} for section in kernel_table.SECTIONS}
+    relu, add, largest = (
+        (key, (dtype(name),)) for key, name in (("Relu", "f32"), ("Add", "f32"), ("Max", "i64"))
+    )
+    found["ops"] = {relu: {17}, add: set(), largest: set()}
+    kernel_table.keep_opsets(found, table, [17, 18])
+    assert found["ops"][relu] == {17, *range(19, 27)}
+    assert found["ops"][add] == set(range(19, 27))
+    assert found["wrong"][largest] == set(range(19, 27))
+    rows = {section: kernel_table.encode(section, found[section]) for section in found}
+    merged = kernel_table.merge(table, rows)
+    for section in kernel_table.SECTIONS:
+        for key in table[section].keys() - {"Relu", "Add", "Max"}:
+            assert merged[section][key] == table[section][key]
+
+
+def test_attributes_that_are_newer_than_the_operator(cpu: Target) -> None:
+    for target in (cpu, load_target("onnx")):
+        for key, since in VARIANT_SINCE.items():
+            known = [n for n in range(17, 27) if target.supports(key, dtype("f32"), n)]
+            assert known == list(range(since, 27)), key
+
+
 @pytest.mark.parametrize("key", ["Bdd", "Bdd[add]", "Bdd.indices", ""])
 @pytest.mark.parametrize("name", ["ort-cpu", "onnx"])
 def test_names_that_are_no_operator(name: str, key: str) -> None:
@@ -154,9 +180,9 @@ def test_unknown_target_lists_the_known_ones() -> None:
 
 def test_schema_target_allows_what_the_standard_allows() -> None:
     standard = schema_target("onnx")
-    assert standard.min_opset == 18
-    assert standard.supports("Add", dtype("f64"), 18)
-    assert not standard.supports("Add", dtype("f64"), 17)
+    assert standard.min_opset == 17
+    assert standard.supports("Add", dtype("f64"), 17)
+    assert not standard.supports("Add", dtype("f64"), 16)
     assert standard.supports("Conv", dtype("f64"), OPSET)
     assert standard.supports("Conv", dtype("bf16"), 22)
     assert not standard.supports("Conv", dtype("bf16"), 21)

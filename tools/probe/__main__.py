@@ -2,6 +2,7 @@
 
     python -m tools.probe                     rewrite hlo2onnx/targets/ort_cpu.json
     python -m tools.probe --ops Add,Cast      rewrite these operators' lines only
+    python -m tools.probe --opsets 17         measure these opsets, and keep the others
     python -m tools.probe --check             compare with the file; exit 1 if not equal
 
 Each model has one node (see `recipes`). A worker process loads and runs it without graph
@@ -30,8 +31,15 @@ import onnx_ir as ir
 import onnxruntime as ort
 from onnx import helper
 
+from hlo2onnx.options import ir_version
 from hlo2onnx.targets import target
-from hlo2onnx.targets.target import MAIN_PARAMETER, MIN_OPSET, PAIR_PARAMETERS, op_key
+from hlo2onnx.targets.target import (
+    MAIN_PARAMETER,
+    MIN_OPSET,
+    PAIR_PARAMETERS,
+    VARIANT_SINCE,
+    op_key,
+)
 from tools import ROOT
 from tools.probe import table as kernel_table
 from tools.probe import values
@@ -47,6 +55,9 @@ KEPT = (
     "folds_batch_norm", "fuses_cast_transposes", "rounds_half", "slow_rnn", "images_only", "costs",
 )  # fmt: skip
 """Keys of the table that this tool does not measure: it keeps what the file says."""
+
+_AXES_OPSET = 18
+"""The first opset in which all reductions take axes as an input."""
 
 
 @dataclass
@@ -83,6 +94,8 @@ class Prober:
         main = main_position(schema)
         if op_type not in ("BitCast", "Cast", "CastLike"):
             for key in (op_type, *(op_key(op_type, given) for given in VARIANTS.get(op_type, ()))):
+                if opset < VARIANT_SINCE.get(key, 0):
+                    continue
                 for dtype in self._allowed(schema, main):
                     self._case(OPS, key, schema, {main: dtype}, opset)
         if op_type in PAIR_PARAMETERS:
@@ -113,7 +126,7 @@ class Prober:
         """Run one case; in `ops`, the first of `fixed` is what the fact is about."""
         fact = key, tuple(fixed.values())[: 2 if section == PAIRS else 1]
         holds = self.found[section].setdefault(fact, set())
-        model = build_model(key, schema, fixed, opset, ir_version_for(opset))
+        model = build_model(key, schema, fixed, opset, ir_version(opset))
         what = f"{key} {' '.join(d.short_name() for d in fact[1])} opset {opset}"
         self.cases += 1
         answer = self.worker.run(model, what)
@@ -134,17 +147,17 @@ class Prober:
         """Say whether the numbers are right, once for each version of the operator."""
         known = fact, schema.since_version
         if known not in self._verdicts:
-            self._verdicts[known] = self._tried(fact, opset, what)
+            self._verdicts[known] = self._tried(fact, schema, opset, what)
         return self._verdicts[known]
 
-    def _tried(self, fact: Fact, opset: int, what: str) -> str:
+    def _tried(self, fact: Fact, schema: Any, opset: int, what: str) -> str:
         trials = trials_of(*fact)
         if not trials:
             return values.RIGHT
         self.cases += 1
-        graph = values.graph_of(trials)
+        graph = values.graph_of(trials, schema)
         answer = self.worker.run(
-            values.serialized(graph, opset, ir_version_for(opset)), f"numbers of {what}"
+            values.serialized(graph, opset, ir_version(opset)), f"numbers of {what}"
         )
         if isinstance(answer, str):
             self.refusals.append(f"numbers of {what}: {answer.strip()}")
@@ -190,14 +203,6 @@ def further_positions(schema: Any) -> Iterator[int]:
         if is_used and given.type_str not in seen and len(dtypes_at(schema, position)) > 1:
             seen.add(given.type_str)
             yield position
-
-
-def ir_version_for(opset: int) -> int:
-    """Give the IR version that models of an opset state: 10, and the one due above opset 23."""
-    if opset <= 23:
-        return 10
-    version: int = helper.find_min_ir_version_for([helper.make_opsetid("", opset)])
-    return version
 
 
 def find_limits(worker: Worker) -> Limits:
@@ -277,7 +282,7 @@ def run_nodes(
         [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
     model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", MIN_OPSET)], ir_version=10
+        graph, opset_imports=[helper.make_opsetid("", _AXES_OPSET)], ir_version=10
     )
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     (result,) = session.run(None, inputs)
@@ -289,14 +294,14 @@ def parse_arguments() -> argparse.Namespace:
         prog="python -m tools.probe", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--ops", help="operators, separated by commas; default: all")
-    parser.add_argument("--opsets", help="such as 18-23 or 23; with --check only")
+    parser.add_argument("--opsets", help="such as 18-23 or 23; default: all")
     parser.add_argument("--dtypes", help="short names, separated by commas; with --check only")
     parser.add_argument("--output", type=Path, default=TABLE, help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="compare with the file; exit 1")
     parser.add_argument("--refusals", type=Path, help="write what was refused or wrong, and how")
     given = parser.parse_args()
-    if (given.opsets or given.dtypes) and not given.check:
-        parser.error("--opsets and --dtypes make a partial table: use them with --check")
+    if given.dtypes and not given.check:
+        parser.error("--dtypes makes a partial table: use it with --check")
     return given
 
 
@@ -334,8 +339,10 @@ def main() -> int:
         different = kernel_table.differences(prober.found, probed, prober.opsets, known)
         print("\n".join(different) or "the table is right")
         return 1 if different else 0
+    if given.opsets and known:
+        kernel_table.keep_opsets(prober.found, known, prober.opsets)
     table = table_of(prober, known)
-    if given.ops and known:
+    if (given.ops or given.opsets) and known:
         table = kernel_table.merge(known, table)
     given.output.write_text(kernel_table.dump(table), encoding="utf-8")
     return 0

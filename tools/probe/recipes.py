@@ -260,7 +260,14 @@ def recipe_for(key: str, schema: Any) -> Recipe:
         inputs = (ones(1, 2, 3), *inputs[1:])
     if op_type == "DFT" and attributes.get("inverse"):
         inputs = (ones(1, 3 if attributes.get("onesided") else 4, 2), 4)
+    if takes_axes_as_attribute(schema):
+        inputs, attributes = inputs[:1], {**attributes, "axes": inputs[1]}
     return Recipe(inputs, {**found.attributes, **attributes}, found.types, found.outputs)
+
+
+def takes_axes_as_attribute(schema: Any) -> bool:
+    """Say whether it is a reduction of an opset before the one that made its axes an input."""
+    return str(schema.name).startswith("Reduce") and "axes" in schema.attributes
 
 
 def _general(schema: Any) -> Recipe:

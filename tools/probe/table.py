@@ -132,6 +132,16 @@ def merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def keep_opsets(found: Sections, table: Mapping[str, Any], probed: Iterable[int]) -> None:
+    """Add what a table says about the opsets in which the operators found were not probed."""
+    again = set(probed)
+    operators = {_operator(key) for facts in found.values() for key, _ in facts}
+    for section, facts in found.items():
+        for fact, opsets in decode(section, table.get(section, {})).items():
+            if _operator(fact[0]) in operators:
+                facts.setdefault(fact, set()).update(opsets - again)
+
+
 def _operator(key: str) -> str:
     return key.partition("[")[0].partition(".")[0]
 

@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 from onnx import helper
 
+from tools.probe.recipes import takes_axes_as_attribute
 from tools.probe.value_trials import Trial
 from tools.probe.value_trials.data import Array, is_float
 
@@ -29,18 +30,21 @@ class Output(NamedTuple):
     content: bytes
 
 
-def graph_of(trials: Sequence[Trial]) -> Any:
+def graph_of(trials: Sequence[Trial], schema: Any) -> Any:
     """Give a graph with one node a trial, whose inputs are all initializers."""
     nodes, initializers, results = [], [], []
     for number, trial in enumerate(trials):
-        names = []
-        for position, array in enumerate(trial.inputs):
+        names: list[str] = []
+        inputs, given = trial.inputs, dict(trial.attributes)
+        if takes_axes_as_attribute(schema) and len(inputs) > 1:
+            inputs, given["axes"] = inputs[:1], inputs[1].tolist()  # type: ignore[union-attr]
+        for position, array in enumerate(inputs):
             names.append("" if array is None else f"x{number}_{position}")
             if array is not None:
                 tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=names[-1])
                 initializers.append(ir.to_proto(tensor))
         made = [f"y{number}_{index}" for index in range(len(trial.expected))]
-        attributes = {name: _plain(item) for name, item in trial.attributes.items()}
+        attributes = {name: _plain(item) for name, item in given.items()}
         nodes.append(helper.make_node(trial.op_type, names, made, **attributes))
         results += [onnx.ValueInfoProto(name=name) for name in made]
     return helper.make_graph(nodes, "trials", [], results, initializers)

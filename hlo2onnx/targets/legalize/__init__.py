@@ -15,6 +15,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import Refusal, TranslationError
+from hlo2onnx.ir.forms import FORM_OPSET
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
@@ -30,6 +31,7 @@ from hlo2onnx.targets.legalize.casts import (
     collapse_casts,
     holds,
 )
+from hlo2onnx.targets.legalize.older_opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.legalize.operand_types import (
     apart_from_outputs,
     carried_inputs,
@@ -82,7 +84,7 @@ def legalize(
         made: list[oir.Node] = []
         for node in pending:
             builder.made.clear()
-            if _respelled(node, builder):
+            if _respelled(node, builder) or _decompose_newer(node, builder):
                 made += builder.made
                 continue
             if node.domain or node.op_type in _STRUCTURAL or kernels.run(node):
@@ -90,7 +92,7 @@ def legalize(
             if _decompose(node, builder) or _carry(node, kernels, report):
                 made += builder.made
             else:
-                refusals.append(_refusal(node, target))
+                refusals.append(_refusal(node, *_no_kernel(node, kernels)))
         pending = made
     if refusals:
         raise TranslationError(refusals)
@@ -98,6 +100,10 @@ def legalize(
     if target.flags.fuses_cast_transposes:
         widen_before_transposing(model.graph, builder)
     hoist_invariants(model.graph)
+    newer = f"use opset {FORM_OPSET} or newer"
+    refusals = [_refusal(node, why, newer) for node, why in write_forms(model.graph, builder)]
+    if refusals:
+        raise TranslationError(refusals)
     remove_unused(model.graph)
 
 
@@ -107,6 +113,12 @@ def _respelled(node: oir.Node, builder: TargetBuilder) -> bool:
     return any(
         builder.target.has(fault) and _replaced(node, builder, spell) for fault, spell in known
     )
+
+
+def _decompose_newer(node: oir.Node, builder: TargetBuilder) -> bool:
+    """Decomposes a node whose operator the opset lacks; False for others."""
+    decompose = newer_decomposition(node, builder.opset)
+    return decompose is not None and _replaced(node, builder, decompose)
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
@@ -233,13 +245,19 @@ def _in_carrier(
     return sum(new.op_type == "Cast" for new in builder.made[before:])
 
 
-def _refusal(node: oir.Node, target: Target) -> Refusal:
-    types = ", ".join("-" if x is None else f"{x.dtype}{x.shape}" for x in node.inputs)
-    source = node.metadata_props.get("jax.source", "")
-    return Refusal(
-        node.op_type,
-        f"({types})",
-        f"{source}  {node.name}".strip(),
-        f"{target.name} has no kernel for it in this type, and no exact detour is known",
+def _no_kernel(node: oir.Node, kernels: _Kernels) -> tuple[str, str]:
+    """Why the node cannot run, and what the user can do."""
+    since = first_opset(node)
+    builder = kernels.builder
+    if builder.opset < since:
+        return f"opset {builder.opset} has no {node_key(node)}", f"use opset {since} or newer"
+    return (
+        f"{builder.target.name} has no kernel for it in this type, and no exact detour is known",
         "convert to another element type before this op, or translate with target='onnx'",
     )
+
+
+def _refusal(node: oir.Node, why: str, next: str) -> Refusal:
+    types = ", ".join("-" if x is None else f"{x.dtype}{x.shape}" for x in node.inputs)
+    source = node.metadata_props.get("jax.source", "")
+    return Refusal(node.op_type, f"({types})", f"{source}  {node.name}".strip(), why, next)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
-import onnx
 import onnx_ir as oir
 
+from hlo2onnx.ir.forms import schema_of
 from hlo2onnx.ir.values import FLOATS
 from hlo2onnx.targets.target import MAIN_PARAMETER, OUTPUT, main_dtype
-
-
-@cache
-def _schema(op_type: str, opset: int) -> Any:
-    return onnx.defs.get_schema(op_type, opset, "")
 
 
 def _main_variable(schema: Any) -> str:
@@ -36,14 +30,14 @@ def _positions(values: Sequence[Any], parameters: Sequence[Any], variables: set[
 
 def same_type_inputs(node: oir.Node, opset: int) -> list[int]:
     """Positions of the inputs whose type variable is the operator's main one."""
-    schema = _schema(node.op_type, opset)
+    schema = schema_of(node.op_type, opset)
     return _positions(node.inputs, schema.inputs, {_main_variable(schema)})
 
 
 def apart_from_outputs(node: oir.Node, position: int, opset: int) -> list[int]:
     """Positions of the inputs that share the type variable of the input at `position`; none if the
     variable is also that of an output, or the operator's main one."""
-    schema = _schema(node.op_type, opset)
+    schema = schema_of(node.op_type, opset)
     variables = [str(parameter.type_str) for parameter in schema.inputs]
     variable = variables[position]
     if variable in {_main_variable(schema), *(str(result.type_str) for result in schema.outputs)}:
@@ -56,13 +50,13 @@ def carried_inputs(node: oir.Node, opset: int) -> list[int]:
     """Positions of the inputs that change type when the node is carried: those of the main type
     variable, and floats of the same type under another variable (the exponent of Pow, the scale of
     BatchNormalization), which no kernel takes with a wider main operand."""
-    schema = _schema(node.op_type, opset)
+    schema = schema_of(node.op_type, opset)
     return _positions(node.inputs, schema.inputs, _carried_variables(node, schema))
 
 
 def carried_outputs(node: oir.Node, opset: int) -> list[int]:
     """Positions of the outputs of those type variables."""
-    schema = _schema(node.op_type, opset)
+    schema = schema_of(node.op_type, opset)
     return _positions(node.outputs, schema.outputs, _carried_variables(node, schema))
 
 

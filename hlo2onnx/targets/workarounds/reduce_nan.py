@@ -6,7 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import attributes_of
+from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 
 
 def guard_nan(builder: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value | None:
@@ -19,7 +19,8 @@ def guard_nan(builder: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value 
     assert x is not None
     if facts.nan_free(x):
         return None
+    types = [(dtype_of(node.outputs[0]), shape_of(node.outputs[0]))]
     terms = x if facts.float_range(x).low >= 0 else builder.Relu(x)
-    witness = builder.op("ReduceSum", terms, *axes, **attributes_of(node))
-    numbers = builder.like(node, [x, *axes])
+    witness = builder.op("ReduceSum", terms, *axes, types=types, **attributes_of(node))
+    numbers = builder.like(node, [x, *axes], types)
     return builder.Where(builder.IsNaN(witness), witness, numbers)  # type: ignore[no-any-return]

@@ -1,0 +1,243 @@
+"""`to_onnx` with the signature of jax2onnx' function, for programs and libraries that call it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import numpy as np
+import onnx
+import onnx_ir as oir
+
+from hlo2onnx.compat.input_specs import ArgumentError, input_specs, parameter_specs
+from hlo2onnx.custom_calls import libraries_of
+from hlo2onnx.errors import UsageError
+from hlo2onnx.ir.dims import parse
+from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.options import Options
+from hlo2onnx.pipeline import run_stages
+from hlo2onnx.program import OnnxProgram
+from hlo2onnx.sources import Source
+from hlo2onnx.sources.port_names import with_names
+from hlo2onnx.sources.prepare import prepared
+from hlo2onnx.sources.signature import (
+    Signature,
+    channels_to_second,
+    key_paths,
+    with_channels_second,
+)
+
+__all__ = ["ArgumentError", "to_onnx"]
+
+_LOG = logging.getLogger(__name__)
+
+_MODES = ("proto", "ir", "file")
+_EXPORTS = ("standard", "web")
+_NORMALIZATIONS = {
+    "auto": (),
+    "prefer_native": (),
+    "force_decomposed": ("group-normalization", "layer-normalization", "rms-normalization"),
+}
+"""The rules that a normalization_mode switches off."""
+_NUMBERS = (bool, int, float, complex)
+
+
+def to_onnx(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    input_params: Mapping[str, Any] | None = None,
+    model_name: str = "jax_model",
+    opset: int | None = None,
+    *,
+    enable_double_precision: bool = False,
+    return_mode: Literal["proto", "ir", "file"] = "proto",
+    output_path: str | os.PathLike[str] | None = None,
+    inputs_as_nchw: Sequence[int] | None = None,
+    outputs_as_nchw: Sequence[int] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    export_mode: Literal["standard", "web"] = "standard",
+    normalization_mode: Literal["auto", "prefer_native", "force_decomposed"] = "auto",
+    **others: Any,
+) -> onnx.ModelProto | oir.Model | str:
+    """Translates a function to ONNX, with the arguments of jax2onnx' function of this name.
+
+    Notes of the translation go to the logger `hlo2onnx.compat.jax2onnx`.
+
+    Args:
+        fn: A JAX function, or a module of equinox or flax.nnx.
+        inputs: One for each positional argument: a shape, whose texts such as "B" are free
+            dimensions, a `jax.ShapeDtypeStruct` with integers, texts or symbolic dimensions, or an
+            array. Shapes are of f32 (f64 in double precision). Arguments that the function does
+            not read are inputs of the model too.
+        input_params: Keyword arguments. Arrays and numbers are inputs of the model, named by their
+            keys. Texts and None are part of it; so are Python's numbers if the function needs
+            their values for control flow.
+        model_name: Name of the graph.
+        opset: ONNX opset. Default: 23, or 26 if the program needs BitCast.
+        enable_double_precision: Whether f32 inputs become f64 and 64-bit types are on. JAX's own
+            setting counts neither way and stays as it is.
+        return_mode: "proto" for an `onnx.ModelProto`, "ir" for an `onnx_ir.Model`, "file" for a
+            file at `output_path`.
+        output_path: Path of the file.
+        inputs_as_nchw, outputs_as_nchw: Indices of inputs and outputs whose channels the model has
+            second, and the function last.
+        input_names: Names of the inputs. Default: in_0, in_1, ...
+        output_names: Names of the outputs. Default: result, or result/0, result/1, ...
+        export_mode: "web" writes one file, whatever its size.
+        normalization_mode: "force_decomposed" makes no LayerNormalization, RMSNormalization and
+            GroupNormalization; the others do so where they compute the same.
+        others: Arguments that hlo2onnx has no equal for.
+
+    Returns:
+        What `return_mode` says; for "file" the path as a text.
+
+    Raises:
+        ArgumentError: An argument has a wrong type or value; a UsageError, ValueError, TypeError.
+        LoadError: JAX cannot lower the function.
+        TranslationError: ONNX cannot express some ops. The error lists all of them.
+        UsageError: The opset is not supported.
+    """
+    _check_choices(others, return_mode, export_mode, normalization_mode)
+    if return_mode == "file" and output_path is None:
+        raise ArgumentError('return_mode="file" needs output_path=')
+    if not callable(fn):
+        raise ArgumentError(f"fn={fn!r} is no function")
+    options = Options(opset=opset, without=frozenset(_NORMALIZATIONS[normalization_mode]))
+    with jax.enable_x64(enable_double_precision):
+        specs = input_specs(inputs, enable_double_precision)
+        parameters = parameter_specs(input_params, enable_double_precision)
+        source, names = _loaded(fn, specs, parameters, _input_names(input_names, len(specs)))
+        source = _with_ports(source, names, output_names, inputs_as_nchw, outputs_as_nchw)
+        model, report = run_stages(source, options)
+    for note in report.notes:
+        _LOG.warning(note)
+    _add_unread(model.graph, source.signature, names, frozenset(inputs_as_nchw or ()))
+    model.graph.name = str(model_name)
+    if return_mode == "ir":
+        return model
+    program = OnnxProgram(model, source, report, libraries_of(model, {}), options)
+    if return_mode == "proto":
+        return program.model_proto
+    program.save(Path(str(output_path)), external_data=False if export_mode == "web" else None)
+    return str(output_path)
+
+
+def _check_choices(others: Mapping[str, Any], mode: str, export: str, normalization: str) -> None:
+    for name, value in others.items():
+        if value is not None or name != "record_primitive_calls_file":
+            raise ArgumentError(
+                f"{name}={value!r}: hlo2onnx has no equal for this argument of to_onnx"
+            )
+    for name, value, choices in (
+        ("return_mode", mode, _MODES),
+        ("export_mode", export, _EXPORTS),
+        ("normalization_mode", normalization, tuple(_NORMALIZATIONS)),
+    ):
+        if value not in choices:
+            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(choices)}")
+
+
+def _input_names(given: Sequence[str] | None, count: int) -> list[str]:
+    if given is None:
+        return [f"in_{index}" for index in range(count)]
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != count:
+        raise ArgumentError(f"input_names={given!r} are not {count} names, one for each input")
+    return list(given)
+
+
+def _loaded(
+    fn: Callable[..., Any], specs: Sequence[Any], parameters: Mapping[str, Any], names: list[str]
+) -> tuple[Source, list[str]]:
+    """The lowered function, and a name for each leaf of its arguments.
+
+    Python's values that the function branches on become part of it.
+    """
+    fixed = {name: value for name, value in parameters.items() if isinstance(value, str | None)}
+    free = {name: value for name, value in parameters.items() if name not in fixed}
+    try:
+        source = _lowered(fn, specs, free, fixed)
+    except jax.errors.JAXTypeError:
+        numbers = {name: value for name, value in free.items() if isinstance(value, _NUMBERS)}
+        if not numbers:
+            raise
+        free = {name: value for name, value in free.items() if name not in numbers}
+        source = _lowered(fn, specs, free, fixed | numbers)
+        for name, value in numbers.items():
+            _LOG.warning("input_params: %s=%r is part of the model, and no input", name, value)
+    paths = key_paths(*reversed(jax.tree.flatten(free)))
+    names = [*names, *("/".join(map(_key, path)) for path in paths)]
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"the names of the inputs are not unique: {', '.join(names)}")
+    return source, names
+
+
+def _key(key: Any) -> str:
+    return str(jax.tree_util.keystr((key,), simple=True))
+
+
+def _lowered(
+    fn: Callable[..., Any], specs: Sequence[Any], free: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> Source:
+    if fixed:
+        fn = functools.partial(fn, **fixed)
+    return prepared(fn, specs, free, (), Options())
+
+
+def _with_ports(
+    source: Source,
+    names: Sequence[str],
+    output_names: Sequence[str] | None,
+    inputs_as_nchw: Sequence[int] | None,
+    outputs_as_nchw: Sequence[int] | None,
+) -> Source:
+    """The program with these names, and channels second in inputs and outputs of these indices."""
+    clash = set(names) & set(output_names or ())
+    if clash:
+        raise ArgumentError(f"output_names: {clash.pop()} is the name of an input too")
+    try:
+        signature = with_names(source.signature, names, output_names)
+        assert signature.trees is not None
+        leaves = [leaf.port for leaf in signature.trees.in_leaves]
+        read = [leaves[index] for index in _checked("inputs_as_nchw", inputs_as_nchw, len(leaves))]
+        moved = [signature.inputs[port].name for port in read if port is not None]
+        places = _checked("outputs_as_nchw", outputs_as_nchw, len(signature.outputs))
+        made = [signature.outputs[place].name for place in places]
+        return replace(source, signature=with_channels_second(signature, moved, made))
+    except UsageError as error:
+        raise ArgumentError(str(error)) from error
+
+
+def _checked(option: str, indices: Sequence[int] | None, count: int) -> Sequence[int]:
+    for index in indices or ():
+        if not isinstance(index, int) or not 0 <= index < count:
+            raise ArgumentError(f"{option}: {index!r} is not the index of one of {count}")
+    return indices or ()
+
+
+def _add_unread(
+    graph: oir.Graph, signature: Signature, names: Sequence[str], channels_second: frozenset[int]
+) -> None:
+    """Adds the inputs that the function does not read, which jit has pruned."""
+    assert signature.trees is not None
+    values = [*graph.initializers.values(), *(y for node in all_nodes(graph) for y in node.outputs)]
+    for value in values:
+        if value.name in names:
+            value.name = f"{value.name}/value"
+    for index, (leaf, name) in enumerate(zip(signature.trees.in_leaves, names, strict=True)):
+        if leaf.port is not None:
+            continue
+        dims = [dim if isinstance(dim, int) else parse(str(dim)) for dim in leaf.aval.shape]
+        if index in channels_second:
+            dims = [dims[axis] for axis in channels_to_second(len(dims))]
+        dtype = np.dtype(leaf.aval.dtype)
+        if dtype.kind == "c":
+            dtype, dims = np.finfo(dtype).dtype, [*dims, 2]
+        kind = oir.TensorType(oir.DataType.from_numpy(dtype))
+        graph.inputs.insert(index, oir.Value(name=name, type=kind, shape=oir.Shape(dims)))

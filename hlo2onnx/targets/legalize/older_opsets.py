@@ -1,0 +1,153 @@
+"""Nodes for opsets older than the form in which they are made, see `hlo2onnx.ir.forms`.
+
+Two tables say what changes: `_NEWER` has operators that an old opset lacks, with their
+decompositions; `_FORMS` has operators whose axes or sizes it takes in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as oir
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.forms import FORM_OPSET
+from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.rewrite.replace import replace
+from hlo2onnx.targets.decompositions import Decompose
+from hlo2onnx.targets.decompositions.bitwise import decompose_bitwise
+from hlo2onnx.targets.decompositions.scatter_extremes import decompose_scatter_extreme
+from hlo2onnx.targets.target import VARIANT_SINCE, node_key, schemas
+
+_NEWER: Mapping[str, Decompose] = {
+    **dict.fromkeys(("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), decompose_bitwise),
+    **dict.fromkeys(
+        ("ScatterElements[max]", "ScatterElements[min]", "ScatterND[max]", "ScatterND[min]"),
+        decompose_scatter_extreme,
+    ),
+}
+"""Operator key -> decomposition. All are new in opset 18."""
+
+
+def newer_decomposition(node: oir.Node, opset: int) -> Decompose | None:
+    """The decomposition of an operator that the opset lacks; None if it has the operator, or if no
+    decomposition is known."""
+    return None if opset >= FORM_OPSET or node.domain else _NEWER.get(node_key(node))
+
+
+def first_opset(node: oir.Node) -> int:
+    """The first opset that has the operator with its key attributes."""
+    key = node_key(node)
+    return VARIANT_SINCE.get(key) or min(schemas()[node.op_type])
+
+
+def write_forms(graph: oir.Graph, builder: GraphBuilder) -> Iterator[tuple[oir.Node, str]]:
+    """Gives the nodes of a graph the inputs and attributes of the opset.
+
+    Yields:
+        Nodes for which the opset has no form, and why.
+    """
+    if builder.opset >= FORM_OPSET:
+        return
+    for node in all_nodes(graph):
+        if node.domain:
+            continue
+        convert = _FORMS.get(node.op_type)
+        why = convert(builder, node) if convert is not None else ""
+        if not why and node.graph is not None:
+            why = _misfit(node, builder.opset)
+        if why:
+            yield node, f"opset {builder.opset} has no {node.op_type} {why}"
+
+
+def _misfit(node: oir.Node, opset: int) -> str:
+    """What of a node the schema of the opset does not have; "" if it has all."""
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    unknown = [name for name in node.attributes if name not in schema.attributes]
+    if unknown:
+        return f"with the attribute {', '.join(unknown)}"
+    return "" if len(node.inputs) <= schema.max_input else f"with {len(node.inputs)} inputs"
+
+
+def _reduction(b: GraphBuilder, node: oir.Node) -> str:
+    """Axes become an attribute."""
+    x, axes = (*node.inputs, None)[:2]
+    given = attributes_of(node)
+    keeps_all = given.pop("noop_with_empty_axes", 0)
+    if axes is None and not keeps_all:
+        return ""
+    known = () if axes is None else const_ints(axes)
+    if known is None:
+        return "with axes that are computed"
+    assert x is not None
+    with b.before(node):
+        if known:
+            given["axes"] = known
+        if not known and keeps_all:
+            made = [b.Identity(x)]
+        else:
+            made = b.node(node.op_type, [x], given, [_type(node.outputs[0])])
+    replace(node, made)
+    return ""
+
+
+def _pad(b: GraphBuilder, node: oir.Node) -> str:
+    """Widths are given for all axes."""
+    if len(node.inputs) < 4:
+        return ""
+    x, pads, value, axes = node.inputs
+    assert x is not None and pads is not None
+    places, rank = const_ints(axes), rank_of(x)
+    if axes is not None and places is None:
+        return "with axes that are computed"
+    with b.before(node):
+        if places is not None:
+            source = np.full(2 * rank, 2 * len(places), np.int64)  # the place of a zero
+            for number, axis in enumerate(places):
+                source[axis % rank] = number
+                source[axis % rank + rank] = number + len(places)
+            widths = const_ints(pads)
+            if widths is None:
+                pads = b.Gather(b.Concat(pads, b.i64([0]), axis=0), b.const(source), axis=0)
+            else:
+                pads = b.i64([(*widths, 0)[place] for place in source])
+        inputs = [x, pads, value]
+        made = b.node("Pad", inputs, attributes_of(node), [_type(node.outputs[0])])
+    replace(node, made)
+    return ""
+
+
+def _split(b: GraphBuilder, node: oir.Node) -> str:
+    """The count of parts becomes their sizes."""
+    given: dict[str, Any] = attributes_of(node)
+    if given.pop("num_outputs", None) is None:
+        return ""
+    axis = given.get("axis", 0)
+    sizes = [shape_of(part)[axis] for part in node.outputs]
+    if not all(isinstance(size, int) for size in sizes):
+        return "with parts of unknown size"
+    with b.before(node):
+        types = [_type(part) for part in node.outputs]
+        made = b.node("Split", [node.inputs[0], b.const(np.array(sizes, np.int64))], given, types)
+    replace(node, made)
+    return ""
+
+
+def _type(value: oir.Value) -> Any:
+    return dtype_of(value), shape_of(value)
+
+
+_FORMS: Mapping[str, Callable[[GraphBuilder, oir.Node], str]] = {
+    "Pad": _pad,
+    "Split": _split,
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+         "ReduceMin", "ReduceProd", "ReduceSumSquare"),
+        _reduction,
+    ),
+}  # fmt: skip
+"""How a node gets the form of opset 17: "" or what the opset has no form for."""
