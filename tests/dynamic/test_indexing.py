@@ -44,14 +44,14 @@ def test_a_comparison_that_ranges_decide() -> None:
 
 
 def test_a_causal_mask() -> None:
-    """It is made of positions as they are counted, in i64."""
+    """It is made of positions, and of nothing for each element but the comparison and the choice."""
 
     def masked(x: jax.Array) -> jax.Array:
         place = jnp.arange(x.shape[0])
         return jnp.where(place[:, None] >= place, x, -jnp.inf)
 
     program = every_size(masked, "s, s")
-    made = ["Shape", "Squeeze", "Range", "Unsqueeze", "GreaterOrEqual", "Where"]
+    made = ["Shape", "Squeeze", "Range", "Cast", "Unsqueeze", "GreaterOrEqual", "Where"]
     assert operators(program) == Counter(made)
 
 

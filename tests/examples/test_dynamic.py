@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -81,4 +82,4 @@ def test_dimensions_stay_free(example: Example) -> None:
     for value in program.model.graph.outputs:
         assert any(not isinstance(dim, int) for dim in value.shape)
     count, usual = (sum(item.report.nodes.values()) for item in (program, static))
-    assert count <= 1.1 * usual
+    assert count <= math.ceil(1.1 * usual)

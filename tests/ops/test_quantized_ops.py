@@ -144,9 +144,13 @@ def test_a_dense_layer_is_q_dq() -> None:
     assert program.verify(), program.verify()
 
 
+DENSE_LAYER = Path(__file__).parents[1] / "producers" / "quantized_dense.mlir"
+
+
 @pytest.mark.parametrize("opset", [17, 18, 21, 23])
 def test_onnx_runtime_fuses_a_dense_layer(opset: int, tmp_path: Path) -> None:
-    program = translate(matmul(), opset=opset)
+    """Of constant weights and a constant bias, as quantizers write it."""
+    program = translate(DENSE_LAYER.read_text(encoding="utf-8"), opset=opset)
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     options.log_severity_level = 4
