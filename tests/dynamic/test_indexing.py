@@ -44,7 +44,7 @@ def test_a_comparison_that_ranges_decide() -> None:
 
 
 def test_a_causal_mask() -> None:
-    """It is made of positions, and of nothing for each element but the comparison and the choice."""
+    """Only the comparison and the choice work on all elements; the rest is made of positions."""
 
     def masked(x: jax.Array) -> jax.Array:
         place = jnp.arange(x.shape[0])
