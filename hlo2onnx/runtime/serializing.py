@@ -17,6 +17,7 @@ import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.runtime.body_constants import BodyConstants, add_to_bodies, constants_of_bodies
 from hlo2onnx.runtime.data_files import MODEL_BYTES
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Writable(Protocol):
 
 def to_proto(model: oir.Model) -> onnx.ModelProto:
     """The model as a protobuf message."""
-    return _to_proto(model, {})
+    return _to_proto(model, {}, constants_of_bodies(model.graph, {}))
 
 
 def large_weights(model: oir.Model) -> dict[str, oir.TensorProtocol]:
@@ -74,12 +75,13 @@ def write_model(
     Raises:
         UsageError: The model is too large for a protobuf. Nothing is written then.
     """
+    constants = constants_of_bodies(model.graph, references)
     weights = {
         name: tensor
         for name, tensor in large_weights(model).items()
-        if name not in references and _is_raw(tensor)
+        if name not in references and name not in constants.moved and _is_raw(tensor)
     }
-    proto = _to_proto(model, references, weights)
+    proto = _to_proto(model, references, constants, weights)
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
     entries = [(_tensor_head(name, tensor), tensor) for name, tensor in weights.items()]
@@ -117,10 +119,11 @@ def write_tensor(tensor: oir.TensorProtocol, file: Writable) -> None:
 def _to_proto(
     model: oir.Model,
     references: Mapping[str, oir.TensorProtocol],
+    constants: BodyConstants,
     without: Iterable[str] = (),
 ) -> onnx.ModelProto:
-    """A model as a message, some of its weights replaced or left out."""
-    graph, left_out = model.graph, frozenset(without)
+    """A model as a message, some of its weights replaced, in bodies or left out."""
+    graph, left_out = model.graph, constants.moved.union(without)
     view = copy.copy(model)
     view.graph = oir.GraphView(  # type: ignore[assignment]
         graph.inputs,
@@ -136,7 +139,20 @@ def _to_proto(
         name=graph.name,
         metadata_props=graph.metadata_props,
     )
-    return oir.to_proto(view)
+    proto = oir.to_proto(view)
+    if constants.bodies:
+        wanted = set().union(*constants.bodies.values())
+        tensors = {
+            name: _tensor(references.get(name, graph.initializers[name].const_value))
+            for name in wanted
+        }
+        add_to_bodies(graph, proto.graph.node, constants, tensors)
+    return proto
+
+
+def _tensor(tensor: oir.TensorProtocol | None) -> onnx.TensorProto:
+    assert tensor is not None
+    return oir.serde.serialize_tensor(tensor)
 
 
 def _initializer(value: oir.Value, tensor: oir.TensorProtocol | None) -> oir.Value:

@@ -1,0 +1,1 @@
+"""Whether tools of other projects can work with translated models."""
