@@ -20,7 +20,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.traversal import all_nodes
 
-COPIED_BYTES = 1024
+COPIED_BYTES = 4096
 """Smaller constants may be stored several times."""
 
 MOVED_BYTES = 1 << 26

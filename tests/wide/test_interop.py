@@ -1,0 +1,24 @@
+"""Tools of other projects on every example; `python -m tools.interop` shows the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.interop.checks import TOOLS
+from tools.interop.known import REASONS, reason_of
+from tools.interop.run import apply, programs
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("program", programs())
+def test_tools(program: str) -> None:
+    """Those that are not installed are left out. A known failure that is none any more fails."""
+    found = {tool: text for tool, text in apply(program, list(TOOLS)).items() if text != "skipped"}
+    assert not {t: text for t, text in found.items() if text and not reason_of(t, program, text)}
+    known = {
+        tool
+        for reason in REASONS.values()
+        for tool, names in zip(reason.tools, reason.programs, strict=True)
+        if program in names
+    }
+    assert not [tool for tool in known & found.keys() if not found[tool]]
