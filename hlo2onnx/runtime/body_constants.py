@@ -56,9 +56,7 @@ def constants_of_bodies(
         for name, value in graph.initializers.items()
         if value.const_value is not None and value.const_value.nbytes >= COPIED_BYTES
     }
-    movable = {
-        name for name in large if len(readers[name]) == 1 and graph not in readers[name]
-    }
+    movable = {name for name in large if len(readers[name]) == 1 and graph not in readers[name]}
     if sum(_bytes(graph, name) for name in movable - references.keys()) > MOVED_BYTES:
         movable &= references.keys()
     found, names = BodyConstants(), None

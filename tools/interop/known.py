@@ -63,8 +63,8 @@ REASONS = {
         {"x": (2,), "c": np.array(True)},
     ),
     "large body constants": Reason(
-        "It renames an initializer of the main graph everywhere but in bodies. Constants of 4 KB"
-        " and more that several graphs read are such initializers.",
+        "It does not look into bodies for initializers of the main graph. Constants of 4 KB and"
+        " more that several graphs read are such initializers.",
         ("onnx.compose", "onnx.utils.extract_model"),
         "is not output of any previous nodes",
         ((), ()),
@@ -167,8 +167,8 @@ REASONS = {
         {"x": (2,), "i": np.zeros(1, np.int64), "u": (1,)},
     ),
     "computed weights": Reason(
-        "It refuses a Conv with a bias whose weights are no constant, such as arguments that are not"
-        " bound (`bind=`).",
+        "It refuses a Conv with a bias whose weights are no constant, such as arguments that are"
+        " not bound (`bind=`).",
         ("onnxruntime.quantization",),
         "to be an initializer",
         (("cnn", "train_step"),),

@@ -24,7 +24,8 @@ must compute the same:
 * `onnx.compose` puts a prefix before the names of two copies (`add_prefix`) and merges them
   (`merge_models`): an output of the first is an input of the second, if one fits. Same bits.
 * `onnx.version_converter` converts models of older opsets to {NEXT_OPSET}. Same bits.
-* `onnx.reference`, onnxslim and onnxsim may round in another way: up to 0.1 % of the largest element.
+* `onnx.reference`, onnxslim and onnxsim may round in another way: up to 0.1 % of the largest
+  element.
 * The conversions to float16 (with `keep_io_types=True`) and the dynamic quantization promise no
   numbers. Their results must run.
 
