@@ -10,7 +10,7 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from hlo2onnx.lowering.op import Op
-from hlo2onnx.mlir.locations import Origin
+from hlo2onnx.mlir.locations import Frame, Origin
 from hlo2onnx.mlir.values import MlirValue
 
 Parts = tuple[oir.Value, ...]
@@ -26,6 +26,7 @@ class Context:
         calls: The functions around the op, the outermost first.
         scope: The scope of the innermost call or expansion around the op.
         origin: The source location of the op, or of the op it is an expansion of.
+        callers: The call stack of the innermost call around the op.
         in_expansion: Whether the op belongs to a function that hlo2onnx wrote in JAX. Such an op
             has no location of its own.
         in_scalar_region: Whether a scalar region is applied to whole tensors. Results then have the
@@ -36,6 +37,7 @@ class Context:
     calls: tuple[ir.Operation, ...] = ()
     scope: str = ""
     origin: Origin = field(default_factory=Origin)
+    callers: tuple[Frame, ...] = ()
     in_expansion: bool = False
     in_scalar_region: bool = False
 

@@ -30,7 +30,7 @@ from hlo2onnx.lowering.shape_arithmetic import (
 from hlo2onnx.lowering.through_jax import Symbols, lowered_function
 from hlo2onnx.mlir.callbacks import is_callback, way_out
 from hlo2onnx.mlir.dynamic_calls import fault_of
-from hlo2onnx.mlir.locations import Origin, origin_of
+from hlo2onnx.mlir.locations import Origin, OriginReader
 from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
 from hlo2onnx.mlir.values import MlirValue, leading_to
@@ -68,6 +68,7 @@ class Walker:
         self.refusals: list[Refusal] = []
         self.cause: BaseException | None = None
         self.expansions = Expansions()
+        self._read_origin = OriginReader()
         em.translator = self
 
     @contextmanager
@@ -120,7 +121,8 @@ class Walker:
             return known
         if not SHARDINGS.isdisjoint(boundary_attributes(function)):
             self.em.report.note(SHARDINGS_DROPPED)
-        with self._within(scope=self.em.scope, calls=(*self.context.calls, function)):
+        calls, frames = (*self.context.calls, function), self.context.origin.frames
+        with self._within(scope=self.em.scope, calls=calls, callers=frames):
             return self.block(function.regions[0].blocks[0], arguments)
 
     def values(
@@ -158,13 +160,14 @@ class Walker:
         em = self.em
         em.report.ops[op.name] += 1
         # An op of an expansion has no location of its own. It gets that of the expanded op.
-        own = Origin() if self.context.in_expansion else origin_of(op.operation.location)
+        own = Origin() if self.context.in_expansion else self._read_origin(op.operation.location)
+        own = replace(own, frames=own.frames + self.context.callers)
         origin = own or self.context.origin
         if not SHARDINGS.isdisjoint(op.mlir_names):
             em.report.note(SHARDINGS_DROPPED)
         with self._within(origin=origin):
             em.scope = self._scope(op, own)
-            em.metadata = {"jax.source": origin.source} if origin.source else {}
+            em.metadata = _metadata(origin)
             try:
                 results = self._apply(op)
             except UnsupportedOp as refusal:
@@ -307,6 +310,15 @@ class Walker:
             self.em.value("unsupported", part.dtype, [1 if d is None else d for d in part.shape])
             for part in types
         )
+
+
+def _metadata(origin: Origin) -> dict[str, str]:
+    """The metadata of the nodes of an op."""
+    if not origin.source:
+        return {}
+    if len(origin.stack) < 2:
+        return {"jax.source": origin.source}
+    return {"jax.source": origin.source, "jax.stack": "\n".join(origin.stack)}
 
 
 def _no_handler(op: Op) -> UnsupportedOp:

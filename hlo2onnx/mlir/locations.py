@@ -5,33 +5,12 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 from jaxlib.mlir import ir
 
 _TRANSFORM = re.compile(r"p?jit\(.*\)$")
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The provenance of one op.
-
-    Attributes:
-        scope: JAX's name stack without the enclosing jit ("Dense_0/dot_general"), "" if unknown.
-        source: "file:line", "" if unknown. The path is relative to the working directory or to the
-            package root, or only a file name. It is never absolute.
-    """
-
-    scope: str = ""
-    source: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.scope or self.source)
-
-    def __str__(self) -> str:
-        return "  ".join(text for text in (self.source, self.scope) if text) or "unknown location"
 
 
 @dataclass(frozen=True)
@@ -41,65 +20,126 @@ class Frame:
     Attributes:
         filename: As in Python; "-" for an op of text without locations.
         line: Line in the file.
+        function: Its qualified name ("Dense.__call__"); "" if unknown.
     """
 
     filename: str
     line: int
+    function: str = ""
 
     @property
     def source(self) -> str:
-        """ "file:line", as in `Origin`."""
+        """ "file:line". The path is relative to the working directory or to the package root, or
+        only a file name. It is never absolute."""
         return f"{_relative(self.filename)}:{self.line}"
 
     @property
     def is_of_library(self) -> bool:
-        """Whether the file is an installed one."""
-        return not {"site-packages", "dist-packages"}.isdisjoint(Path(self.filename).parts)
+        """Whether the file is an installed one, of Python itself or of hlo2onnx."""
+        return _is_of_library(self.filename)
+
+    def __str__(self) -> str:
+        return f"{self.source} in {self.function}" if self.function else self.source
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The provenance of one op.
+
+    Attributes:
+        scope: JAX's name stack without the enclosing jit ("Dense_0/dot_general"), "" if unknown.
+        frames: The call stack that made the op, the innermost frame first. JAX has removed its own
+            frames.
+    """
+
+    scope: str = ""
+    frames: tuple[Frame, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.scope or self.frames)
+
+    @property
+    def source(self) -> str:
+        """ "file:line" of the innermost frame of the user's own code, or else of the innermost
+        frame; "" if unknown."""
+        users = (frame for frame in self.frames if not frame.is_of_library)
+        frame = next(users, self.frames[0] if self.frames else None)
+        return frame.source if frame else ""
+
+    @property
+    def stack(self) -> list[str]:
+        """The frames as text, from the innermost to the outermost of the user's own code."""
+        users = [i for i, frame in enumerate(self.frames) if not frame.is_of_library]
+        within = self.frames[: users[-1] + 1] if users else self.frames
+        texts = [str(frame) for frame in within if not _is_own(frame.filename)]
+        return [text for i, text in enumerate(texts) if text not in texts[i - 1 : i]]
+
+    def __str__(self) -> str:
+        return "  ".join(text for text in (self.source, self.scope) if text) or "unknown location"
+
+
+class OriginReader:
+    """Reads origins. Ops that follow each other share most callers, so it remembers the last
+    ones."""
+
+    def __init__(self) -> None:
+        self._frames: list[Frame] = []
+        self._callers: list[tuple[ir.Location, int]] = []
+        """By depth, a caller's location, and where its frames begin."""
+
+    def __call__(self, location: ir.Location) -> Origin:
+        """The origin of an op with this location."""
+        names: list[str] = []
+        if isinstance(location, ir.NameLoc):  # the name stack, above the function names of frames
+            names.append(location.name_str)
+            location = location.child_loc
+        frames = self._stack(location, names)
+        return Origin(_scope(names), frames)
+
+    def _stack(self, location: ir.Location, names: list[str]) -> tuple[Frame, ...]:
+        frames: list[Frame] = []
+        callers: list[tuple[ir.Location, int]] = []
+        while isinstance(location, ir.CallSiteLoc):
+            frames += _innermost(location.callee, names)
+            location, depth = location.caller, len(callers)
+            if depth < len(self._callers) and self._callers[depth][0] == location:
+                known, shift = self._callers[depth:], len(frames) - self._callers[depth][1]
+                callers += [(each, start + shift) for each, start in known]
+                frames += self._frames[known[0][1] :]
+                break
+            callers.append((location, len(frames)))
+        else:
+            frames += _innermost(location, names)
+        self._frames, self._callers = frames, callers
+        return tuple(frames)
+
+
+def _innermost(location: ir.Location, names: list[str]) -> list[Frame]:
+    """The innermost frame of a location, if it has one. The names in it are added to a list."""
+    frames: list[Frame] = []
+    pending = [(location, "")]
+    while pending:
+        here, function = pending.pop()
+        if isinstance(here, ir.NameLoc):
+            names.append(here.name_str)
+            pending.append((here.child_loc, here.name_str))
+        elif isinstance(here, ir.CallSiteLoc):
+            pending.append((here.callee, ""))
+        elif isinstance(here, ir.FusedLoc):
+            pending += [(each, "") for each in reversed(list(here.locations))]
+        elif isinstance(here, ir.FileLineColLoc):
+            frames.append(Frame(here.filename, here.start_line, function))
+    return frames[:1]
 
 
 def origin_of(location: ir.Location) -> Origin:
-    """Reads scope and source line from an MLIR location.
-
-    The innermost frame of a call stack counts. JAX has removed its own frames.
-    """
-    names: list[str] = []
-    source = ""
-    for here in _leaves(location):
-        if isinstance(here, ir.NameLoc):
-            names.append(here.name_str)
-        elif not source:
-            source = f"{_relative(here.filename)}:{here.start_line}"
-    return Origin(_scope(names), source)
+    """Reads scope and call stack from an MLIR location."""
+    return OriginReader()(location)
 
 
 def frames_of(location: ir.Location) -> list[Frame]:
     """The call stack in an MLIR location, the innermost frame first."""
-    return [
-        Frame(here.filename, here.start_line)
-        for here in _leaves(location, with_callers=True)
-        if isinstance(here, ir.FileLineColLoc)
-    ]
-
-
-def _leaves(
-    location: ir.Location, with_callers: bool = False
-) -> Iterator[ir.NameLoc | ir.FileLineColLoc]:
-    """The `NameLoc`s and `FileLineColLoc`s of a location.
-
-    Of a call stack, these are in the innermost frame, and then in its callers if wanted.
-    """
-    pending: list[object] = [location]
-    while pending:
-        here = pending.pop(0)
-        if isinstance(here, ir.NameLoc):
-            yield here
-            pending.insert(0, here.child_loc)
-        elif isinstance(here, ir.CallSiteLoc):
-            pending[:0] = [here.callee, here.caller] if with_callers else [here.callee]
-        elif isinstance(here, ir.FusedLoc):
-            pending[:0] = list(here.locations)
-        elif isinstance(here, ir.FileLineColLoc):
-            yield here
+    return list(origin_of(location).frames)
 
 
 def argument_name(location: ir.Location) -> str:
@@ -108,7 +148,7 @@ def argument_name(location: ir.Location) -> str:
 
 
 def _scope(names: list[str]) -> str:
-    """The name stack. JAX puts it in the outermost name, above the function names of frames."""
+    """The name stack, which is the outermost name."""
     if not names:
         return ""
     segments = split_scope(names[0])
@@ -132,22 +172,34 @@ def split_scope(scope: str) -> list[str]:
     return [segment for segment in segments if segment]
 
 
+_OWN = Path(__file__).resolve().parents[1]
+_INSTALLED = re.compile(r"[\\/](site-packages|dist-packages|lib[\\/]python3\.\d+)[\\/]|^<frozen ")
+_PACKAGES = re.compile(r".*[\\/](?:site-packages|dist-packages)[\\/]")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_own(filename: str) -> bool:
+    """Whether a file is one of hlo2onnx, which lowers functions in their users' stead."""
+    return Path(filename).is_relative_to(_OWN)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_of_library(filename: str) -> bool:
+    return _INSTALLED.search(filename) is not None or _is_own(filename)
+
+
 @functools.lru_cache(maxsize=4096)
 def _relative(filename: str) -> str:
     """A path relative to the working directory or to the package root, or else the file name."""
     if filename == "-":  # MLIR's own position in text that carries no locations
         return "input"
-    path = Path(filename)
-    if not path.is_absolute():
+    if not _ABSOLUTE.match(filename):
         return filename
-    roots = [
-        Path.cwd(),
-        *(Path(entry) for entry in sys.path if entry and Path(entry).is_absolute()),
-    ]
+    roots = [Path.cwd(), *map(Path, sys.path)]
     for root in sorted(roots, key=lambda root: -len(root.parts)):
-        if path.is_relative_to(root):
-            return path.relative_to(root).as_posix()
-    for marker in ("site-packages", "dist-packages"):
-        if marker in path.parts:
-            return Path(*path.parts[path.parts.index(marker) + 1 :]).as_posix()
-    return path.name
+        if root.is_absolute() and root.parent != root and Path(filename).is_relative_to(root):
+            return Path(filename).relative_to(root).as_posix()
+    if package := _PACKAGES.match(filename):
+        return filename[package.end() :].replace("\\", "/")
+    return PureWindowsPath(filename).name
