@@ -114,6 +114,11 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help="file of the model; - is standard output (default: <input>.onnx here)",
     )
     add(
+        "--strip",
+        action="store_true",
+        help="leave out metadata and doc strings, such as source lines (names stay)",
+    )
+    add(
         "--report",
         metavar="FILE",
         help="write report and verification as JSON; - is standard output",
@@ -299,7 +304,7 @@ def _translate(
     facts["report"] = program.report.as_dict()
     facts["inputs"] = port_types(program.model.graph.inputs)
     facts["outputs"] = port_types(program.model.graph.outputs)
-    write_model(program, outputs, stdout)
+    write_model(program, outputs, stdout, strip=arguments.strip)
     if not arguments.quiet:
         console.show(summary(program, outputs.model, verbose=arguments.verbose))
     for rule in arguments.explain:

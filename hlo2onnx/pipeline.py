@@ -29,6 +29,7 @@ from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report
+from hlo2onnx.rewrite.layer_names import name_layers
 from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES, store_weights
 from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.sources import Source
@@ -128,6 +129,7 @@ def _finish(
     if options.weights_dtype is not None:
         _store_weights(model, options.weights_dtype, report)
     name_weights(model.graph)
+    name_layers(model.graph)
 
 
 def _parts(model: oir.Model) -> Iterator[oir.Model]:

@@ -81,7 +81,9 @@ class OnnxProgram:
         """The model as an `onnx.ModelProto`."""
         return to_proto(self.model)
 
-    def save(self, path: str | Path, *, external_data: bool | None = None) -> None:
+    def save(
+        self, path: str | Path, *, external_data: bool | None = None, strip: bool = False
+    ) -> None:
         """Writes the model.
 
         The new model replaces the old one in one step. If the save fails, or is killed, the old
@@ -92,6 +94,8 @@ class OnnxProgram:
             external_data: Whether to write the weights to `<name>-<hash>.data` beside the model.
                 Default: only if they are more than 1 GB in total. The weights of the old model
                 are removed if no other file in the folder mentions them.
+            strip: Whether to leave out all metadata and doc strings: source lines and call stacks
+                of nodes, states, element types. Names stay.
 
         Raises:
             UsageError: The path is a folder, its folder does not exist, or one file would hold
@@ -102,7 +106,7 @@ class OnnxProgram:
         external = external_data
         if external is None:
             external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
-        save_models({path: self.model}, default_data(path) if external else None)
+        save_models({path: self.model}, default_data(path) if external else None, strip)
 
     @contextmanager
     def _serialized(self) -> Iterator[bytes | str]:

@@ -25,7 +25,9 @@ class OnnxPrograms(Mapping[str, OnnxProgram]):
     def __len__(self) -> int:
         return len(self._programs)
 
-    def save(self, folder: str | Path, *, weights: str = "weights.data") -> None:
+    def save(
+        self, folder: str | Path, *, weights: str = "weights.data", strip: bool = False
+    ) -> None:
         """Writes `<name>.onnx` for each program and one file of weights, each weight once.
 
         All files are written before the first model is replaced. If the save is killed in the
@@ -35,6 +37,7 @@ class OnnxPrograms(Mapping[str, OnnxProgram]):
             folder: The folder, which must exist.
             weights: Name of the file of weights. A hash of its content is put before the suffix:
                 `weights-<hash>.data`.
+            strip: Whether to leave out metadata and doc strings, as in `OnnxProgram.save`.
 
         Raises:
             UsageError: There is no such folder.
@@ -42,7 +45,7 @@ class OnnxPrograms(Mapping[str, OnnxProgram]):
         """
         folder = output_folder(folder)
         models = {folder / f"{name}.onnx": item.model for name, item in self._programs.items()}
-        save_models(models, folder / weights)
+        save_models(models, folder / weights, strip)
 
     def __repr__(self) -> str:
         return f"<OnnxPrograms {', '.join(self._programs)}>"

@@ -153,7 +153,9 @@ def _size(count: float) -> str:
     return f"{count:.3g} GB"
 
 
-def write_model(program: OnnxProgram, outputs: Outputs, stdout: TextIO) -> None:
+def write_model(
+    program: OnnxProgram, outputs: Outputs, stdout: TextIO, *, strip: bool = False
+) -> None:
     """Writes the model to its file, or to standard output.
 
     Raises:
@@ -163,13 +165,13 @@ def write_model(program: OnnxProgram, outputs: Outputs, stdout: TextIO) -> None:
     """
     if outputs.model is not None:
         progress.begin("save")
-        program.save(outputs.model)
+        program.save(outputs.model, strip=strip)
     elif outputs.stdout == "-o":
         from hlo2onnx.runtime import serializing
 
         path = Path("standard output")
         try:
-            serializing.write_model(program.model, path, stdout.buffer, {})
+            serializing.write_model(program.model, path, stdout.buffer, {}, strip)
             stdout.buffer.flush()
         except BrokenPipeError:
             raise

@@ -35,6 +35,7 @@ from hlo2onnx.mlir.shardings import SHARDINGS, boundary_attributes
 from hlo2onnx.mlir.types import TensorType, parts_of
 from hlo2onnx.mlir.values import MlirValue, leading_to
 from hlo2onnx.report import SHARDINGS_DROPPED
+from hlo2onnx.rewrite.layer_names import MODULES
 
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "chlo.return"})
 
@@ -161,13 +162,17 @@ class Walker:
         em.report.ops[op.name] += 1
         # An op of an expansion has no location of its own. It gets that of the expanded op.
         own = Origin() if self.context.in_expansion else self._read_origin(op.operation.location)
+        modules = own.modules
         own = replace(own, frames=own.frames + self.context.callers)
         origin = own or self.context.origin
         if not SHARDINGS.isdisjoint(op.mlir_names):
             em.report.note(SHARDINGS_DROPPED)
         with self._within(origin=origin):
-            em.scope = self._scope(op, own)
+            em.scope = self._scope(op, own, modules)
             em.metadata = _metadata(origin)
+            if modules:
+                prefix = em.scope.removesuffix(own.scope or op.label)
+                em.metadata[MODULES] = prefix.removesuffix("/")
             try:
                 results = self._apply(op)
             except UnsupportedOp as refusal:
@@ -180,9 +185,9 @@ class Walker:
                 results = [self._placeholder(value) for value in op.results]
         em.environment.update(zip(op.results, results, strict=True))
 
-    def _scope(self, op: Op, origin: Origin) -> str:
-        scope = origin.scope or op.label
-        return f"{self.context.scope}/{scope}" if self.context.scope else scope
+    def _scope(self, op: Op, origin: Origin, modules: str) -> str:
+        scopes = (self.context.scope, modules, origin.scope or op.label)
+        return "/".join(filter(None, scopes))
 
     def _apply(self, op: Op) -> list[Parts]:
         known = evaluated(self.em, op)

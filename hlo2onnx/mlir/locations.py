@@ -11,6 +11,12 @@ from pathlib import Path, PureWindowsPath
 from jaxlib.mlir import ir
 
 _TRANSFORM = re.compile(r"p?jit\(.*\)$")
+_STRUCTURE = re.compile(
+    r"while|body|cond|scan|branch_\d+_fun|closed_call|eval_jaxpr|checkpoint|remat\d*"
+    r"|custom_[jv]+p_call|\w+\(.*\)"
+)
+"""Segments of a name stack that JAX makes itself."""
+_MODULE = re.compile(r"(?:.*\.)?(\w+)\.__call__")
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,22 @@ class Origin:
 
     def __bool__(self) -> bool:
         return bool(self.scope or self.frames)
+
+    @property
+    def modules(self) -> str:
+        """Classes of the modules whose `__call__` made the op, the outermost first ("Net/Linear").
+
+        "" if the name stack has scopes already. Of libraries, only the layers of flax.nnx count:
+        the other ones have named scopes, and classes whose `__call__` is a detail.
+        """
+        if not all(map(_STRUCTURE.fullmatch, split_scope(self.scope)[:-1])):
+            return ""
+        found = (
+            _MODULE.fullmatch(frame.function)
+            for frame in reversed(self.frames)
+            if not frame.is_of_library or _NNX_LAYERS.search(frame.filename)
+        )
+        return "/".join(match[1] for match in found if match)
 
     @property
     def source(self) -> str:
@@ -117,7 +139,7 @@ class OriginReader:
 def _innermost(location: ir.Location, names: list[str]) -> list[Frame]:
     """The innermost frame of a location, if it has one. The names in it are added to a list."""
     frames: list[Frame] = []
-    pending = [(location, "")]
+    pending: list[tuple[object, str]] = [(location, "")]
     while pending:
         here, function = pending.pop()
         if isinstance(here, ir.NameLoc):
@@ -175,6 +197,7 @@ def split_scope(scope: str) -> list[str]:
 _OWN = Path(__file__).resolve().parents[1]
 _INSTALLED = re.compile(r"[\\/](site-packages|dist-packages|lib[\\/]python3\.\d+)[\\/]|^<frozen ")
 _PACKAGES = re.compile(r".*[\\/](?:site-packages|dist-packages)[\\/]")
+_NNX_LAYERS = re.compile(r"[\\/]flax[\\/]nnx[\\/]nn[\\/]")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 
 

@@ -46,7 +46,7 @@ def weight_bytes(model: oir.Model) -> int:
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
-def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
+def save_models(models: Mapping[Path, oir.Model], data: Path | None, strip: bool = False) -> None:
     """Writes models, each of which replaces the old model of its path in one step.
 
     The file of weights has a hash of its content in its name, and is there before the models are.
@@ -56,6 +56,7 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
         models: The models by path, all in one folder, which must exist.
         data: The file for their weights in that folder, without the hash. None: the weights are
             in the models.
+        strip: Whether to leave out metadata and doc strings.
 
     Raises:
         UsageError: A path is no file, a folder does not exist, the weights are not in the folder of
@@ -79,10 +80,10 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None) -> None:
                 target = target_of(path)
                 if target.exists() and not target.is_file():  # a device or a pipe
                     with target.open("wb") as device:
-                        write_model(model, path, device, references)
+                        write_model(model, path, device, references, strip)
                     continue
                 finished[path] = stack.enter_context(NewFile(target.parent, target))
-                write_model(model, path, finished[path].file, references)
+                write_model(model, path, finished[path].file, references, strip)
                 finished[path].finish()
         if models:
             _put(finished, weights, next(iter(models)).parent)

@@ -48,6 +48,31 @@ def to_proto(model: oir.Model) -> onnx.ModelProto:
     return _to_proto(model, {}, constants_of_bodies(model.graph, {}))
 
 
+def strip(message: onnx.ModelProto | onnx.GraphProto | onnx.FunctionProto) -> None:
+    """Removes metadata and doc strings from a model and from all that is in it."""
+    message.ClearField("metadata_props")
+    message.ClearField("doc_string")
+    if isinstance(message, onnx.ModelProto):
+        strip(message.graph)
+        for function in message.functions:
+            strip(function)
+        return
+    values = [*message.value_info]
+    if isinstance(message, onnx.GraphProto):
+        values += [*message.input, *message.output, *message.initializer]
+    for item in (*values, *message.node):
+        item.ClearField("metadata_props")
+        item.ClearField("doc_string")
+    for node in message.node:
+        for attribute in node.attribute:
+            attribute.ClearField("doc_string")
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                strip(attribute.g)
+            elif attribute.type == onnx.AttributeProto.TENSOR:
+                attribute.t.ClearField("metadata_props")
+                attribute.t.ClearField("doc_string")
+
+
 def large_weights(model: oir.Model) -> dict[str, oir.TensorProtocol]:
     """The large constants of a model, by name."""
     tensors = ((name, value.const_value) for name, value in model.graph.initializers.items())
@@ -59,7 +84,11 @@ def large_weights(model: oir.Model) -> dict[str, oir.TensorProtocol]:
 
 
 def write_model(
-    model: oir.Model, path: Path, file: Writable, references: Mapping[str, oir.TensorProtocol]
+    model: oir.Model,
+    path: Path,
+    file: Writable,
+    references: Mapping[str, oir.TensorProtocol],
+    without_metadata: bool = False,
 ) -> None:
     """Writes a model in the format of protobuf.
 
@@ -71,6 +100,7 @@ def write_model(
         path: The path to name in errors.
         file: Where to.
         references: By name, the weights that are in another file.
+        without_metadata: Whether to leave out metadata and doc strings.
 
     Raises:
         UsageError: The model is too large for a protobuf. Nothing is written then.
@@ -82,6 +112,8 @@ def write_model(
         if name not in references and name not in constants.moved and _is_raw(tensor)
     }
     proto = _to_proto(model, references, constants, weights)
+    if without_metadata:
+        strip(proto)
     graph = proto.graph.SerializeToString()
     proto.ClearField("graph")
     entries = [(_tensor_head(name, tensor), tensor) for name, tensor in weights.items()]

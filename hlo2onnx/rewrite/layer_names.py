@@ -1,0 +1,62 @@
+"""Names of layers in the names of nodes, after the weights that the nodes read.
+
+JAX's call stack has the classes of modules, "Net/Linear", and not their names. The paths of weights
+have these: a node that reads `blocks/0/kernel` becomes "Net/blocks/0/dot_general".
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.names import Names
+from hlo2onnx.ir.traversal import all_nodes
+
+MODULES = "jax.modules"
+"""Metadata of a node: the classes of its modules, with which its name begins."""
+
+_MADE_UP = re.compile(r".*/constant(_\d+)?")
+"""Names of constants that are no weights."""
+
+
+def name_layers(graph: oir.Graph) -> None:
+    """Renames nodes that read weights of one layer, and their outputs."""
+    names = Names()
+    nodes = list(all_nodes(graph))
+    for node in nodes:
+        names.take([str(node.name), *(str(value.name) for value in node.outputs)])
+    for each in (graph, *graph.subgraphs()):
+        names.take(str(value.name) for value in each.inputs)
+    names.take(graph.initializers)
+    for node in nodes:
+        modules, layer = node.metadata_props.get(MODULES), _layer(node, graph)
+        if modules and layer and str(node.name).startswith(f"{modules}/"):
+            rest = str(node.name).removeprefix(f"{modules}/")
+            outermost = modules.split("/", 1)[0]
+            _rename(node, names.unique_node(f"{outermost}/{layer}/{rest}", len(node.outputs)))
+
+
+def _layer(node: oir.Node, graph: oir.Graph) -> str:
+    """The path of the layer whose weights a node reads; "" if there is none.
+
+    Of weights of several layers, what their paths have in common.
+    """
+    names = [
+        str(value.name)
+        for value in node.inputs
+        if value is not None and (value.is_initializer() or value in graph.inputs)
+    ]
+    # The leaf of a variable of flax.nnx is its `value`.
+    paths = [name.removesuffix("/value").split("/")[:-1] for name in names]
+    paths = [p for p, name in zip(paths, names, strict=True) if p and not _MADE_UP.fullmatch(name)]
+    return posixpath.commonpath(["/".join(path) for path in paths]) if paths else ""
+
+
+def _rename(node: oir.Node, name: str) -> None:
+    old, node.name = str(node.name), name
+    for value in node.outputs:
+        suffix = str(value.name).removeprefix(old)
+        if not value.is_graph_output() and re.fullmatch(r"(:\d+)?", suffix):
+            value.name = name + suffix
