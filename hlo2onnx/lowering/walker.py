@@ -162,9 +162,9 @@ class Walker:
         em.report.ops[op.name] += 1
         # An op of an expansion has no location of its own. It gets that of the expanded op.
         own = Origin() if self.context.in_expansion else self._read_origin(op.operation.location)
-        modules = own.modules
-        own = replace(own, frames=own.frames + self.context.callers)
-        origin = own or self.context.origin
+        modules, origin = own.modules, self.context.origin
+        if own:
+            origin = replace(own, frames=own.frames + self.context.callers)
         if not SHARDINGS.isdisjoint(op.mlir_names):
             em.report.note(SHARDINGS_DROPPED)
         with self._within(origin=origin):
@@ -319,11 +319,12 @@ class Walker:
 
 def _metadata(origin: Origin) -> dict[str, str]:
     """The metadata of the nodes of an op."""
-    if not origin.source:
+    if not origin.frames:
         return {}
-    if len(origin.stack) < 2:
-        return {"jax.source": origin.source}
-    return {"jax.source": origin.source, "jax.stack": "\n".join(origin.stack)}
+    metadata, stack = {"jax.source": origin.source}, origin.stack
+    if len(stack) > 1:
+        metadata["jax.stack"] = "\n".join(stack)
+    return metadata
 
 
 def _no_handler(op: Op) -> UnsupportedOp:

@@ -78,6 +78,20 @@ def test_a_function_that_is_called_twice_has_two_stacks() -> None:
     assert lines[1] == lines[0] + 1
 
 
+def test_expansions_have_the_line_of_their_op() -> None:
+    """Also within a function that is called elsewhere."""
+
+    @jax.jit
+    def inner(x: jax.Array) -> jax.Array:
+        y = x + 1
+        return jax.scipy.special.digamma(y)  # expanded
+
+    program = hlo2onnx.translate(jax.jit(lambda x: inner(x)).lower(X))
+    lines = {node.metadata_props.get("jax.source") for node in program.model.graph}
+    added = line_of("# expanded") - 1
+    assert lines == {f"{HERE}:{added}", f"{HERE}:{added + 1}"}
+
+
 class Block(nnx.Module):
     def __init__(self, rngs: nnx.Rngs) -> None:
         self.fc = nnx.Linear(4, 4, rngs=rngs)
