@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Set
 
 import onnx_ir as oir
 
@@ -30,24 +31,23 @@ def name_layers(graph: oir.Graph) -> None:
     for each in (graph, *graph.subgraphs()):
         names.take(str(value.name) for value in each.inputs)
     names.take(graph.initializers)
+    weights = {*graph.inputs, *graph.initializers.values()}
     for node in nodes:
-        modules, layer = node.metadata_props.get(MODULES), _layer(node, graph)
-        if modules and layer and str(node.name).startswith(f"{modules}/"):
-            rest = str(node.name).removeprefix(f"{modules}/")
+        modules = node.metadata_props.get(MODULES)
+        if not modules or not str(node.name).startswith(f"{modules}/"):
+            continue
+        rest = str(node.name).removeprefix(f"{modules}/")
+        if layer := _layer(node, weights):
             outermost = modules.split("/", 1)[0]
             _rename(node, names.unique_node(f"{outermost}/{layer}/{rest}", len(node.outputs)))
 
 
-def _layer(node: oir.Node, graph: oir.Graph) -> str:
+def _layer(node: oir.Node, weights: Set[oir.Value]) -> str:
     """The path of the layer whose weights a node reads; "" if there is none.
 
     Of weights of several layers, what their paths have in common.
     """
-    names = [
-        str(value.name)
-        for value in node.inputs
-        if value is not None and (value.is_initializer() or value in graph.inputs)
-    ]
+    names = [str(value.name) for value in node.inputs if value is not None and value in weights]
     # The leaf of a variable of flax.nnx is its `value`.
     paths = [name.removesuffix("/value").split("/")[:-1] for name in names]
     paths = [p for p, name in zip(paths, names, strict=True) if p and not _MADE_UP.fullmatch(name)]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx
+import onnx.compose
 import onnxruntime
 import pytest
 from google.protobuf.message import Message
@@ -77,6 +78,15 @@ def test_several_programs(tmp_path: Path) -> None:
     lowered = jax.jit(model).lower(X, X)
     hlo2onnx.translate({"a": lowered, "b": lowered}).save(tmp_path, strip=True)
     assert notes(onnx.load(tmp_path / "a.onnx")) == notes(onnx.load(tmp_path / "b.onnx")) == []
+
+
+def test_stripped_models_of_different_states_can_be_merged(tmp_path: Path) -> None:
+    saved = []
+    for name in ("one", "other"):
+        lowered = jax.jit(lambda x, y: (x + y, y), donate_argnums=name == "other").lower(X, X)
+        hlo2onnx.translate(lowered).save(tmp_path / f"{name}.onnx", strip=True)
+        saved.append(onnx.load(tmp_path / f"{name}.onnx"))
+    onnx.compose.merge_models(*saved, io_map=[], prefix1="one/", prefix2="other/")
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,9 @@ Constants that bodies of loops and branches read are in these bodies, since some
 look for them outside: constants of fewer than 4 KB in each body, larger ones only if no other graph
 reads them. No large weight is stored twice.
 
+`onnx.compose.merge_models` refuses two models with different values of one metadata property. Save
+them with `strip=True` before.
+
 """
 
 
