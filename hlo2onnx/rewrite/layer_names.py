@@ -18,8 +18,8 @@ from hlo2onnx.ir.traversal import all_nodes
 MODULES = "jax.modules"
 """Metadata of a node: the classes of its modules, with which its name begins."""
 
-_MADE_UP = re.compile(r".*/constant(_\d+)?")
-"""Names of constants that are no weights."""
+_OF_NO_LAYER = re.compile(r"(.*/)?(constant(_\d+)?|\d+)")
+"""Names of constants that are no weights, and of leaves that are only numbered."""
 
 
 def name_layers(graph: oir.Graph) -> None:
@@ -49,9 +49,10 @@ def _layer(node: oir.Node, weights: Set[oir.Value]) -> str:
     """
     names = [str(value.name) for value in node.inputs if value is not None and value in weights]
     # The leaf of a variable of flax.nnx is its `value`.
-    paths = [name.removesuffix("/value").split("/")[:-1] for name in names]
-    paths = [p for p, name in zip(paths, names, strict=True) if p and not _MADE_UP.fullmatch(name)]
-    return posixpath.commonpath(["/".join(path) for path in paths]) if paths else ""
+    leaves = [name.removesuffix("/value") for name in names]
+    layers = [leaf.rpartition("/")[0] for leaf in leaves if not _OF_NO_LAYER.fullmatch(leaf)]
+    layers = [layer for layer in layers if layer]
+    return posixpath.commonpath(layers) if layers else ""
 
 
 def _rename(node: oir.Node, name: str) -> None:

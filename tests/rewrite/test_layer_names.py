@@ -39,6 +39,7 @@ def names(weights: list[str], *, scope: str = "Net/Linear/mul", modules: str = "
         (["one/kernel", "other/kernel"], "Net/Linear/mul"),
         (["Net/Linear/mul/constant", "Net/other/constant_1"], "Net/Linear/mul"),
         (["kernel"], "Net/Linear/mul"),
+        (["m/states/0/3", "m/states/0/4/value"], "Net/Linear/mul"),
         (["const_2", "fc/kernel"], "Net/fc/mul"),
         ([], "Net/Linear/mul"),
     ],

@@ -7,10 +7,13 @@ from pathlib import Path
 import onnx
 import pytest
 
+from tools import ROOT
 from tools.interop.checks import TOOLS, Given
 from tools.interop.known import REASONS
+from tools.interop.page import HEAD
 from tools.interop.worker import problem, run
 
+PAGE = ROOT / "docs" / "interoperability.md"
 FAULTS = [(name, tool) for name, reason in REASONS.items() for tool in reason.tools]
 
 
@@ -25,3 +28,13 @@ def test_a_small_model_shows_the_fault(name: str, tool: str, tmp_path: Path) -> 
         pytest.skip(f"{TOOLS[tool].package} is not installed")
     assert found
     assert reason.symptom in found
+
+
+def test_the_page_is_that_of_these_tools() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text.startswith(HEAD)
+    for tool in TOOLS:
+        assert f"| `{tool}` |" in text
+    for reason in REASONS.values():
+        for tool, programs in zip(reason.tools, reason.programs, strict=True):
+            assert f"| `{tool}` | {reason.text} | {', '.join(programs)} |" in text
