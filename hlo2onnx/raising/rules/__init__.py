@@ -12,6 +12,7 @@ from hlo2onnx.raising.rules.algebra import (
     negation,
     norm_reductions,
     simplification,
+    uniform_random,
 )
 from hlo2onnx.raising.rules.loops import LOOP_RULES, inline_branches
 from hlo2onnx.raising.rules.nn import (
@@ -70,7 +71,7 @@ RULES: tuple[Rule, ...] = (
     casts.BooleanCastComparison(),
     casts.RedundantNotEqual(),
     dyadic.DyadicArithmetic(),
-    dyadic.UniformFma(),
+    uniform_random.UniformFma(),
     integer_arithmetic.ReassociateConstants(),
     integer_arithmetic.FloorDivide(),
     integer_arithmetic.Remainder(),
@@ -86,14 +87,14 @@ RULES: tuple[Rule, ...] = (
     broadcast.SinkSqueeze(),
     pad_sums.PadSumToConcat(),
     pad_modes.PadModes(),
-    unit_dims.SinkReshape(),
+    reshape.SinkReshape(),
     unit_dims.ReduceKeepdims(),
     unit_dims.TransposeDropUnitDims(),
     unit_dims.SqueezeBeforeTranspose(),
     unit_dims.ReduceDropUnitDims(),
     unit_dims.ReduceMeanOperator(),
     matmul_transpose.MatMulTranspose(),
-    matmul_transpose.TransposeBeforeCollapse(),
+    transpose.TransposeBeforeCollapse(),
     transpose.SinkTranspose(),
     transpose.SinkTransposeReduce(),
     transpose.SinkTransposeConcat(),

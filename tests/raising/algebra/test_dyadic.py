@@ -14,8 +14,9 @@ from rewriting import Rewrite, model_of, run_model
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.algebra.dyadic import DyadicArithmetic, UniformFma
+from hlo2onnx.raising.rules.algebra.dyadic import DyadicArithmetic
 from hlo2onnx.raising.rules.algebra.simplification import RedundantClamp
+from hlo2onnx.raising.rules.algebra.uniform_random import UniformFma
 from hlo2onnx.targets import load_target
 
 T = oir.DataType

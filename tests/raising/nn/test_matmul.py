@@ -25,8 +25,7 @@ from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
 from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, VectorMatMul
 from hlo2onnx.raising.rules.nn.rnn import Lstm
-from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
-from hlo2onnx.raising.rules.shapes.unit_dims import SinkReshape
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop, SinkReshape
 from hlo2onnx.targets import load_target
 
 RNG = np.random.default_rng(0)

@@ -9,10 +9,7 @@ from rewriting import Build, Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Refusal
-from hlo2onnx.raising.rules.nn.matmul_transpose import (
-    MatMulTranspose,
-    TransposeBeforeCollapse,
-)
+from hlo2onnx.raising.rules.nn.matmul_transpose import MatMulTranspose
 from hlo2onnx.raising.rules.shapes.transpose import (
     SinkTranspose,
     SinkTransposeConcat,
@@ -20,6 +17,7 @@ from hlo2onnx.raising.rules.shapes.transpose import (
     SinkTransposeReduce,
     SinkTransposeSlice,
     SinkTransposeSplitAxes,
+    TransposeBeforeCollapse,
     splits,
 )
 

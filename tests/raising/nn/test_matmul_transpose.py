@@ -10,11 +10,9 @@ from rewriting import Rewrite
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.matmul_transpose import (
-    MatMulTranspose,
-    TransposeBeforeCollapse,
-)
+from hlo2onnx.raising.rules.nn.matmul_transpose import MatMulTranspose
 from hlo2onnx.raising.rules.shapes.reshape import ComposeTransposes, EliminateNop
+from hlo2onnx.raising.rules.shapes.transpose import TransposeBeforeCollapse
 
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4) % 7
 Y = np.arange(2 * 4 * 6, dtype=np.float32).reshape(2, 4, 6) % 5

@@ -10,12 +10,12 @@ from rewriting import Build, Rewrite, model_of
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import symbol
 from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.shapes.reshape import SinkReshape
 from hlo2onnx.raising.rules.shapes.unit_dims import (
     MAX_BETWEEN,
     ReduceDropUnitDims,
     ReduceKeepdims,
     ReduceMeanOperator,
-    SinkReshape,
     SqueezeBeforeTranspose,
     TransposeDropUnitDims,
 )

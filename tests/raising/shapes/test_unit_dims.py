@@ -9,12 +9,11 @@ from rewriting import Rewrite
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop, SinkReshape
 from hlo2onnx.raising.rules.shapes.unit_dims import (
     ReduceDropUnitDims,
     ReduceKeepdims,
     ReduceMeanOperator,
-    SinkReshape,
     SqueezeBeforeTranspose,
     TransposeDropUnitDims,
 )

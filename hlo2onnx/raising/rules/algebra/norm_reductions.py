@@ -8,8 +8,8 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import dtype_of, rank_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.reductions import keeps_axes, reduced_axes
 from hlo2onnx.raising.match.views import first, maker_of, source_of
-from hlo2onnx.raising.rules.shapes.unit_dims import keeps_axes, reduced_axes
 
 _TYPES = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 

@@ -9,6 +9,7 @@ from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.dims import product, quotient
 from hlo2onnx.ir.values import Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.reductions import reduced_axes
 from hlo2onnx.raising.match.views import RESHAPES, both_orders, first, maker_of, operands, source_of
 from hlo2onnx.raising.patterns import match
 from hlo2onnx.raising.rules.nn.layer_normalization import (
@@ -20,7 +21,6 @@ from hlo2onnx.raising.rules.nn.layer_normalization import (
     unshaped,
     with_epsilon,
 )
-from hlo2onnx.raising.rules.shapes.unit_dims import reduced_axes
 
 
 def vector_of_channels(value: oir.Value, like: oir.Value) -> oir.Value:

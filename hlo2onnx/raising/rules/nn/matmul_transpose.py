@@ -11,7 +11,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import Shape, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import splits
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, reshaped, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
 
 
 class _Split:
@@ -100,28 +100,3 @@ class MatMulTranspose(Rule):
         dims = tuple(product.shape[axis] for axis in order)
         need(b.reshapes_at_once(made, dims), "its shape is computed at run time", node)
         return b.transpose(b.reshape(made, dims), [order.index(axis) for axis in perm])
-
-
-class TransposeBeforeCollapse(Rule):
-    """Transpose(Reshape(Transpose(x))) -> Reshape(Transpose(x)) where the Reshape only joins axes
-
-    Legal as joined axes stay next to each other.
-    """
-
-    name = "transpose-before-collapse"
-    formerly = ("transpose-before-join",)
-    anchors = frozenset({"Transpose"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        joined = first(node)
-        parts = source_of(joined, *RESHAPES)
-        x = None if parts is None else source_of(parts, "Transpose")
-        need(
-            x is not None and len(joined.uses()) == 1,
-            "no transposed value is reshaped for it alone",
-            node,
-        )
-        assert parts is not None
-        groups = splits(shape_of(joined), shape_of(parts))
-        order = [axis for place in node.attributes["perm"].as_ints() for axis in groups[place]]
-        return reshaped(node, b, b.transpose(parts, order))

@@ -9,8 +9,8 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.reductions import keeps_axes, reduced_axes
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
-from hlo2onnx.raising.rules.shapes.unit_dims import keeps_axes, reduced_axes
 
 
 def reduction_of(value: oir.Value | None, op_type: str, *of: oir.Value) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Transposes sink to their readers until they meet their inverse.
 
 JAX programs keep channels last, ONNX convolutions second. The Transpose after one layer and that
-before the next cancel.
+before the next cancel. The rule for Resize is in `nn/resize.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import Shape, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import splits
-from hlo2onnx.raising.match.views import RESHAPES, first, operands
+from hlo2onnx.raising.match.reductions import REDUCTIONS, keeps_axes, reduced_axes
+from hlo2onnx.raising.match.views import RESHAPES, first, operands, reshaped, source_of
 from hlo2onnx.raising.rules.shapes.reshape import moves_units_only, with_moved_units
-from hlo2onnx.raising.rules.shapes.unit_dims import REDUCTIONS, keeps_axes, reduced_axes
 
 _MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
 _MOVABLE_PAST |= {"Clip", "Concat", "Pad", "Slice", "Transpose"}
@@ -270,3 +270,28 @@ class SinkTransposeSplitAxes(Rule):
         # The position of each axis of the result in the reshaped x.
         order = [axis for place in places for axis in groups[place]]
         return b.transpose(b.reshape(x, dims), _inverse(order))
+
+
+class TransposeBeforeCollapse(Rule):
+    """Transpose(Reshape(Transpose(x))) -> Reshape(Transpose(x)) where the Reshape only joins axes
+
+    Legal as joined axes stay next to each other.
+    """
+
+    name = "transpose-before-collapse"
+    formerly = ("transpose-before-join",)
+    anchors = frozenset({"Transpose"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        joined = first(node)
+        parts = source_of(joined, *RESHAPES)
+        x = None if parts is None else source_of(parts, "Transpose")
+        need(
+            x is not None and len(joined.uses()) == 1,
+            "no transposed value is reshaped for it alone",
+            node,
+        )
+        assert parts is not None
+        groups = splits(shape_of(joined), shape_of(parts))
+        order = [axis for place in node.attributes["perm"].as_ints() for axis in groups[place]]
+        return reshaped(node, b, b.transpose(parts, order))

@@ -1,8 +1,6 @@
-"""Axes of extent 1: Reshapes sink until they cancel, reductions keep their axes."""
+"""Axes of extent 1: reductions keep them, Transposes and reductions drop them."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import onnx_ir as oir
 
@@ -13,144 +11,19 @@ from hlo2onnx.ir.shape_rules import added_units
 from hlo2onnx.ir.values import (
     FLOATS,
     Shape,
-    const_ints,
     const_number,
     dtype_of,
     rank_of,
     shape_of,
 )
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.reductions import REDUCTIONS, keeps_axes, reduced_axes
 from hlo2onnx.raising.match.views import RESHAPES, first, operands, reshaped, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
-
-REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"})
-"""Reductions that return x over an axis of extent 1."""
-
 
 MAX_BETWEEN = 16
 """Elementwise operators between reductions and the Reshape that puts their axes back: a limit on
 compile time, no cost."""
-
-
-def reduced_axes(node: oir.Node) -> tuple[int, ...]:
-    """The reduced axes, non-negative and sorted.
-
-    Raises:
-        Refusal: They are not constant, or there are none.
-    """
-    rank = rank_of(first(node))
-    given = needed(
-        const_ints(node.inputs[1]) if len(node.inputs) > 1 else (),
-        "its axes are computed at run time",
-        node,
-    )
-    if not given:
-        need(not node.attributes.get_int("noop_with_empty_axes", 0), "it reduces no axis", node)
-        return tuple(range(rank))
-    return tuple(sorted(axis % rank for axis in given))
-
-
-def keeps_axes(node: oir.Node) -> bool:
-    """Whether a reduction keeps the reduced axes, with extent 1."""
-    return bool(node.attributes.get_int("keepdims", 1))
-
-
-_LETS_UNITS_PASS = BROADCASTING | UNARY | REDUCTIONS | RESHAPES | {"Clip", "Transpose"}
-
-
-class SinkReshape(Rule):
-    """Exp(Reshape(x)) -> Reshape(Exp(x)); Add(Reshape(x), y) -> Reshape(Add(x, y'))
-
-    Legal for elementwise operators if the other operands have a form for the earlier shape: a
-    single element, the same kind of Reshape, a constant that broadcasts over all or none of the
-    reshaped axes, or any operand of no higher rank if the Reshape only adds leading axes of 1. A
-    Reshape with other readers stays, unless it is of floats, only adds or drops axes of 1, and can
-    sink past them.
-    """
-
-    name = "sink-reshape"
-    formerly = ("late-reshape",)
-    anchors = BROADCASTING | UNARY | {"Clip"}
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        view = needed(
-            next((x for x in node.inputs if x is not None and _moves(x)), None),
-            "no operand is a Reshape that can sink",
-            node,
-        )
-        target = shape_of(view)
-        before = shape_of(_source(view))
-        earlier = [None if x is None else _before(x, before, target, b) for x in node.inputs]
-        return reshaped(node, b, b.like(node, earlier))
-
-
-def _moves(x: oir.Value) -> bool:
-    """Whether x is a Reshape that can sink past its readers.
-
-    A reshaped constant adapts to the other operands instead.
-    """
-    source = source_of(x, *RESHAPES)
-    if source is None or source.const_value is not None or x.is_graph_output():
-        return False
-    readers = set(x.consumers())
-    if len(readers) == 1:
-        return True
-    # Values computed from indices are often read both as they are and reshaped.
-    is_data = dtype_of(x) in FLOATS
-    return (
-        is_data
-        and _only_units(shape_of(source), shape_of(x))
-        and all(reader.op_type in _LETS_UNITS_PASS for reader in readers)
-    )
-
-
-def _only_units(x: Shape, y: Shape) -> bool:
-    """Whether the shapes differ only in axes of extent 1."""
-    return [dim for dim in x if dim != 1] == [dim for dim in y if dim != 1]
-
-
-def _source(view: oir.Value) -> oir.Value:
-    source = source_of(view, *RESHAPES)
-    assert source is not None
-    return source
-
-
-def _before(x: oir.Value, before: Shape, target: Shape, b: Rewriter) -> oir.Value:
-    """The form of x for operands before a Reshape from `before` to `target`."""
-    if _moves(x) and shape_of(x) == target and shape_of(_source(x)) == before:
-        return _source(x)
-    leading = len(target) - len(before)
-    if leading >= 0 and target[leading:] == before and set(target[:leading]) <= {1}:
-        need(rank_of(x) <= len(before), "another operand has more axes", x)
-        return x
-    if all(dim == 1 for dim in shape_of(x)):
-        need(rank_of(x) <= min(len(before), len(target)), "another operand has more axes", x)
-        return x
-    need(x.const_value is not None, "another operand is computed and has another shape", x)
-    return b.reshape(x, _constant_shape(x, before, target))
-
-
-def _constant_shape(x: oir.Value, before: Shape, target: Shape) -> Shape:
-    """The shape in which constant x broadcasts to `before` as it now does to `target`."""
-    need(rank_of(x) <= len(target), "a constant has more axes", x)
-    shape = (1,) * (len(target) - rank_of(x)) + shape_of(x)
-    front = _common(before, target)
-    back = _common(before[front:][::-1], target[front:][::-1])
-    made = slice(front, len(target) - back)
-    old = before[front : len(before) - back]
-    if set(shape[made]) <= {1}:
-        middle: Shape = (1,) * len(old)
-    else:
-        whole = shape[made] == target[made] and product(shape[made]) == product(old)
-        need(whole, "a constant broadcasts over part of the axes", x)
-        middle = old
-    return (*shape[:front], *middle, *shape[len(target) - back :])
-
-
-def _common(x: Sequence[object], y: Sequence[object]) -> int:
-    """The length of the common prefix of two sequences."""
-    pairs = enumerate(zip(x, y, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(x), len(y)))
 
 
 class ReduceKeepdims(Rule):

@@ -1,4 +1,8 @@
-"""uniform_quantize and uniform_dequantize, as `hlo2onnx.mlir.quant.to_integers` leaves them."""
+"""uniform_quantize and uniform_dequantize.
+
+`hlo2onnx.mlir.quant.to_integers` turns them into custom calls with the parameters of their
+quantized types, so that no handler sees a quantized type.
+"""
 
 from __future__ import annotations
 
