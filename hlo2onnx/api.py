@@ -232,7 +232,7 @@ def translate(
     if not isinstance(source, Mapping):
         return _translate(source, args, kwargs, options)
     if args or kwargs:
-        raise UsageError("example arguments go with one function, not with several programs")
+        raise UsageError("example arguments need a single function, not several programs")
     _check_names(source)
     return OnnxPrograms({name: _translate(item, (), {}, options) for name, item in source.items()})
 
@@ -291,10 +291,10 @@ def _check_names(programs: Mapping[object, object]) -> None:
         UsageError: A name is not, or there are no programs.
     """
     if not programs:
-        raise UsageError("there is no program in an empty mapping")
+        raise UsageError("the mapping of programs is empty")
     for name in programs:
         if not isinstance(name, str) or not name or set(name) & set("/\\\0"):
-            raise UsageError(f"{name!r} is no name for a program, whose file is <name>.onnx")
+            raise UsageError(f"{name!r} cannot name a program: its file would be <name>.onnx")
 
 
 def _parameters(source: object) -> Mapping[str, inspect.Parameter]:

@@ -103,17 +103,17 @@ def check_translations(given: Mapping[str, Translation]) -> None:
         UsageError: One is not.
     """
     if not isinstance(given, Mapping):
-        raise UsageError(f"custom_calls={given!r} is no mapping of targets to translations")
+        raise UsageError(f"custom_calls={given!r} is not a mapping of targets to translations")
     for target, translation in given.items():
         if not isinstance(target, str):
-            raise UsageError(f"custom_calls: the target of a call is a text, not {target!r}")
+            raise UsageError(f"custom_calls: the target of a call is a string, not {target!r}")
         if isinstance(translation, CustomOp):
             texts = (translation.domain, translation.op_type)
             if not all(isinstance(text, str) for text in texts) or not translation.op_type:
-                raise UsageError(f"custom_calls[{target!r}]: domain and op_type are texts")
+                raise UsageError(f"custom_calls[{target!r}]: domain and op_type must be strings")
             if type(translation.version) is not int or translation.version < 1:
                 version = translation.version
-                raise UsageError(f"custom_calls[{target!r}]: version={version!r} is no version")
+                raise UsageError(f"custom_calls[{target!r}]: version={version!r} is not a version")
         if not isinstance(translation, CustomOp) and not callable(translation):
             raise UsageError(
                 f"custom_calls[{target!r}] is neither a JAX function nor a CustomOp:"

@@ -1,6 +1,6 @@
 """The limitations of the translation, for errors and for docs/op_coverage.md.
 
-An op without a handler gets the error of the limitation that names it. A handler raises
+An op without a handler raises the error of the limitation that names it. A handler raises
 `unsupported(name)` for a limitation that depends on the op's attributes or operands.
 """
 
@@ -16,14 +16,14 @@ ALWAYS = "always"
 
 @dataclass(frozen=True)
 class Limitation:
-    """One thing that a model cannot express.
+    """Ops that a model cannot express.
 
     Attributes:
-        ops: Names of the ops; custom calls have their target ("... @target").
-        condition: When it holds.
+        ops: Names of the ops; custom calls with their target ("... @target").
+        condition: When the limitation holds.
         reason: Why it holds.
         advice: What the user can do.
-        scope: Part of the JAX names of the ops, if it holds only for these.
+        scope: Part of the JAX names of the ops, if the limitation holds only for these.
     """
 
     ops: tuple[str, ...]
@@ -64,7 +64,7 @@ _COLLECTIVES = (
 )
 _IN_JAX = (
     "write the function in JAX instead of jax.pure_callback or io_callback (callbacks without"
-    " results, as of jax.debug.print, are left out)"
+    " results, such as jax.debug.print, are left out)"
 )
 _ONE_DEVICE = "lower the function with a mesh of one device"
 
@@ -77,16 +77,16 @@ LIMITATIONS: Mapping[str, Limitation] = {
     ),
     "io_callback": Limitation(
         tuple(f"stablehlo.custom_call @{target}" for target in CALLBACK_TARGETS),
-        "it is an io_callback, such as a progress meter, whose results are read",
+        "an io_callback, such as a progress meter, if the program reads its results",
         "it calls a Python function of the process that lowered the program, as progress meters do",
-        "turn a progress meter off: progress_meter=diffrax.NoProgressMeter() of diffrax,"
-        f" progress_meter=False of dynamiqs; {_IN_JAX}",
+        "turn progress meters off: progress_meter=diffrax.NoProgressMeter() in diffrax,"
+        f" progress_meter=False in dynamiqs; {_IN_JAX}",
         scope="io_callback",
     ),
     "callback": Limitation(
         tuple(f"stablehlo.custom_call @{target}" for target in CALLBACK_TARGETS),
-        "its results are read, in a branch that may be taken (see `callbacks=`); others are left"
-        " out",
+        "the program reads its results in a branch that may be taken (see `callbacks=`); other"
+        " callbacks are left out",
         "it calls a Python function of the process that lowered the program",
         _IN_JAX,
     ),
@@ -94,11 +94,11 @@ LIMITATIONS: Mapping[str, Limitation] = {
         _KERNELS,
         ALWAYS,
         "it is machine code for an accelerator",
-        "lower the function for the CPU, with interpret=True for Pallas kernels, or without them",
+        "lower the function for the CPU, without Pallas kernels or with interpret=True for them",
     ),
     "groups": Limitation(
         _COLLECTIVES,
-        "devices exchange data",
+        "a group has more than one device",
         "it exchanges data between devices, and a model runs on one",
         _ONE_DEVICE,
     ),
@@ -111,38 +111,38 @@ LIMITATIONS: Mapping[str, Limitation] = {
             "stablehlo.custom_call @xla.sdy.LocalToGlobalShape",
         ),
         "a mesh axis is longer than 1",
-        "each device works on a shard of its own",
+        "each device works on its own shard",
         _ONE_DEVICE,
     ),
     "device number": Limitation(
         ("stablehlo.partition_id", "stablehlo.replica_id"),
         "the program is for several devices",
-        "it asks which of several devices runs the program",
+        "its result differs between devices, and a model runs on one",
         _ONE_DEVICE,
     ),
     "bits of complex numbers": Limitation(
         ("stablehlo.bitcast_convert",),
-        "complex numbers from or to anything else",
-        "XLA defines no other type for the bits of a complex number",
+        "from complex numbers to another type, or back",
+        "XLA converts the bits of a complex number to no other type",
         "bitcast the real and the imaginary part",
     ),
     "order of complex numbers": Limitation(
         ("stablehlo.compare",),
-        "complex numbers, and another direction than EQ and NE",
+        "complex numbers in a direction other than EQ and NE",
         "complex numbers have no order",
         "compare the real and imaginary parts, or the absolute values",
     ),
     "loop in a scalar region": Limitation(
         ("stablehlo.while",),
-        "within the computation of reduce, map, scatter, ...",
-        "the elements of a tensor would loop each for itself",
+        "inside the computation of reduce, map, scatter, ...",
+        "each element of a tensor would need its own loop",
         "use a computation without loops in reduce, map, scatter, ...",
     ),
     "mixed parts": Limitation(
         ("stablehlo.dot_general", "stablehlo.convolution"),
-        "one operand or the result is complex, the others are not",
-        "some of the operands and the result are complex and others real",
-        "make all of them complex",
+        "some operands or results are complex, others real",
+        "some operands or results are complex, others real",
+        "make all operands and the result complex",
     ),
     "integer sum of float products": Limitation(
         ("stablehlo.dot_general", "stablehlo.convolution"),
@@ -152,21 +152,21 @@ LIMITATIONS: Mapping[str, Limitation] = {
     ),
     "fixed size": Limitation(
         ("stablehlo.set_dimension_size",),
-        "a result of static shape, and another size than that",
-        "the result has a static shape, and a size that may be another",
-        "give the dimension of the result's type as ?",
+        "the size may differ from the static extent of the result",
+        "the size may differ from the static extent of the result",
+        "make the dimension of the result's type dynamic: ?",
     ),
     "collapsed nothing": Limitation(
         ("stablehlo.gather",),
-        "a slice of extent 0 is collapsed to one element",
-        "a slice of extent 0 is collapsed to one element",
-        "give collapsed axes slice size 1",
+        "a collapsed axis has slice size 0",
+        "a collapsed axis has slice size 0",
+        "use slice size 1 for collapsed axes",
     ),
     "state of a generator": Limitation(
         ("stablehlo.rng_bit_generator",),
-        "a state that is not ui64[2], nor ui64[3] for PHILOX",
-        "XLA takes ui64[2], and for PHILOX ui64[3], as the state of a generator",
-        "bitcast words of 32 bits to ui64, as jax.lax.rng_bit_generator does",
+        "the state is not ui64[2], nor ui64[3] for PHILOX",
+        "the state is not ui64[2], nor ui64[3] for PHILOX, as XLA requires",
+        "bitcast 32-bit words to ui64, as jax.lax.rng_bit_generator does",
     ),
 }
 """By name."""
@@ -177,7 +177,7 @@ def unsupported(name: str, detail: str = "") -> UnsupportedOp:
 
     Args:
         name: Its name in `LIMITATIONS`.
-        detail: The reason why it holds for the op.
+        detail: Why it holds for this op.
     """
     limitation = LIMITATIONS[name]
     why = f"{limitation.reason} ({detail})" if detail else limitation.reason
@@ -185,10 +185,10 @@ def unsupported(name: str, detail: str = "") -> UnsupportedOp:
 
 
 def limitation_of(op: str, scope: str = "") -> UnsupportedOp | None:
-    """The error of the limitation about an op that has no handler; None if there is none.
+    """The error for an op without a handler, if a limitation names the op; else None.
 
     Args:
-        op: Its name.
+        op: Name of the op.
         scope: Its name in JAX, if it has one.
     """
     for name, limitation in LIMITATIONS.items():

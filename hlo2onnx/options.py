@@ -103,9 +103,9 @@ class Options:
         if self.opset is not None and type(self.opset) is not int:
             raise UsageError(f"opset={self.opset!r} is not a whole number, such as {DEFAULT_OPSET}")
         if not isinstance(self.target, str):
-            raise UsageError(f"target={self.target!r} is not a text")
+            raise UsageError(f"target={self.target!r} is not a string")
         if not isinstance(self.function, str | None):
-            raise UsageError(f"function={self.function!r} is not a text")
+            raise UsageError(f"function={self.function!r} is not a string")
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in (getattr(Options, name), *choices):

@@ -333,7 +333,7 @@ func.func @main(%a: tensor<3xf32> loc("a"), %b: tensor<?xi32> loc("b")) -> tenso
     for args, kwargs, message in [
         ((X,), {}, r"takes 2 arguments, not 1: a: f32\[3\], b: i32\[2\]"),
         ((X,), {"b": X}, "positional arguments only"),
-        (([1.0, [2.0]], X), {}, "argument a is no array"),
+        (([1.0, [2.0]], X), {}, "argument a is not an array"),
         ((None, X), {}, "argument a must be float32, not object"),
     ]:
         with pytest.raises(hlo2onnx.SignatureError, match=message):

@@ -60,25 +60,25 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"opset": 20.5}, "opset=20.5 is not a whole number"),
     ({"opset": True}, "opset=True is not a whole number"),
     ({"opset": 99}, "opset 99 is outside 17 to 26"),
-    ({"target": None}, "target=None is not a text"),
+    ({"target": None}, "target=None is not a string"),
     ({"target": "gameboy"}, "unknown target 'gameboy'; known targets: onnx, ort-cpu"),
-    ({"function": 3}, "function=3 is not a text"),
+    ({"function": 3}, "function=3 is not a string"),
     ({"nan": ["xla"]}, "is not one of default, xla, runtime"),
     ({"without": 3}, "without=3 is neither a name nor a list of names"),
     ({"without": None}, "without=None is neither"),
     ({"without": ["nonsense"]}, "no rule named nonsense; the rules are"),
     ({"dump": 3}, "3 is no path"),
     ({"custom_calls": [1]}, r"custom_calls=\[1\] is no mapping"),
-    ({"custom_calls": {3: function}}, "the target of a call is a text, not 3"),
-    ({"custom_calls": {"a": CustomOp("", "")}}, "domain and op_type are texts"),
-    ({"dynamic": 3}, "dynamic=3 is neither a text"),
+    ({"custom_calls": {3: function}}, "the target of a call is a string, not 3"),
+    ({"custom_calls": {"a": CustomOp("", "")}}, "domain and op_type must be strings"),
+    ({"dynamic": 3}, "dynamic=3 is neither a string"),
     ({"bind": None}, "bind=None names no argument"),
     ({"bind": {"q": X}}, "the argument 'q', which the program does not have"),
     ({"inputs_as_nchw": 3}, "inputs_as_nchw=3 is neither"),
     ({"outputs_as_nchw": ["zz"]}, "no output named zz"),
     ({"weights_dtype": "int8"}, "is not one of bfloat16, float16"),
     ({"specialize": {"b": 8}}, "the program has no dimension b; it has none"),
-    ({"specialize": ["b"]}, "is no mapping of names to sizes"),
+    ({"specialize": ["b"]}, "is not a mapping of names to sizes"),
 ]
 
 
@@ -115,14 +115,14 @@ def test_shapes_as_text(text: str, message: str) -> None:
 
 SIZES: list[tuple[Any, str]] = [
     ({"c": 8}, "the program has no dimension c; it has b, s"),
-    ({"b": 8}, "dimensions without a size: s; specialize= needs one for each"),
-    ({"b": None, "s": 1}, "None is no size of the dimension b"),
-    ({"b": float("nan"), "s": 1}, "nan is no size of the dimension b"),
-    ({"b": 1.5, "s": 1}, "1.5 is no size"),
-    ({"b": "8", "s": 1}, "'8' is no size"),
-    ({"b": -8, "s": 1}, "-8 is no size"),
-    ({"b": 10**30, "s": 1}, "is no size"),
-    ("b=8", "is no mapping of names to sizes"),
+    ({"b": 8}, "needs a size for each dimension; it lacks s"),
+    ({"b": None, "s": 1}, "None is not a size of the dimension b"),
+    ({"b": float("nan"), "s": 1}, "nan is not a size of the dimension b"),
+    ({"b": 1.5, "s": 1}, "1.5 is not a size"),
+    ({"b": "8", "s": 1}, "'8' is not a size"),
+    ({"b": -8, "s": 1}, "-8 is not a size"),
+    ({"b": 10**30, "s": 1}, "is not a size"),
+    ("b=8", "is not a mapping of names to sizes"),
 ]
 
 
@@ -135,8 +135,8 @@ def test_sizes(sizes: Any, message: str, exported: Any) -> None:
 @pytest.mark.parametrize(
     ("programs", "message"),
     [
-        ({}, "no program in an empty mapping"),
-        ({3: TEXT}, "3 is no name for a program"),
+        ({}, "mapping of programs is empty"),
+        ({3: TEXT}, "3 cannot name a program"),
         ({"a/b": TEXT}, "'a/b' is no name"),
         ({"": TEXT}, "'' is no name"),
     ],
@@ -339,7 +339,7 @@ def test_matrices_of_symbolic_size(solve: Callable[..., Any]) -> None:
     with pytest.raises(TranslationError) as caught:
         translate(solve, "n, n")
     text = str(caught.value)
-    assert "the operands have symbolic extents, and its translation needs numbers" in text
+    assert "the operands have symbolic extents, and its translation needs static shapes" in text
     assert 'next   fix the extents: specialize={"n": 8} (--specialize n=8)' in text
     assert "_DimExpr" not in text
     assert "inconclusive" not in text

@@ -45,7 +45,7 @@ def broadcast(
 def broadcast_complex(
     em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int] | None = None
 ) -> list[Parts]:
-    """broadcast_complex(re, im) -> the pair of them, expanded to one shape."""
+    """broadcast_complex(re, im) -> both operands as one pair, expanded to one shape."""
     (re,), (im,) = _placed(em, op, broadcast_dimensions)
     dims = broadcast_shapes(shape_of(re), shape_of(im))
     return [(em.expand(re, dims), em.expand(im, dims))]

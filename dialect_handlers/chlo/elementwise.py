@@ -33,18 +33,18 @@ one_operator(
 
 @handles("chlo.is_pos_inf")
 def is_pos_inf(em: Emitter, op: Op) -> oir.Value:
-    """is_pos_inf(x) -> IsInf of the positive side."""
+    """is_pos_inf(x) -> IsInf(detect_negative=0)."""
     return em.IsInf(em.operand(op), detect_negative=0)
 
 
 @handles("chlo.is_neg_inf")
 def is_neg_inf(em: Emitter, op: Op) -> oir.Value:
-    """is_neg_inf(x) -> IsInf of the negative side."""
+    """is_neg_inf(x) -> IsInf(detect_positive=0)."""
     return em.IsInf(em.operand(op), detect_positive=0)
 
 
 @handles("chlo.square")
 def square(em: Emitter, op: Op) -> oir.Value:
-    """square(x) -> x x."""
+    """square(x) = x * x."""
     x = em.operand(op)
     return em.Mul(x, x)

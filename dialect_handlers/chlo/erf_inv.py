@@ -27,10 +27,10 @@ sqrt(w) - 3 elsewhere, from the highest power down."""
 
 @handles("chlo.erf_inv")
 def erf_inv(em: Emitter, op: Op) -> list[Parts]:
-    """erf_inv(x) -> x p(w), w = -log1p(-x²), in f32; expanded into StableHLO by MLIR in the others.
+    """erf_inv(x) = x * p(w), w = -log1p(-x²), in f32; MLIR expands other types into StableHLO.
 
-    `jax.random.normal` is made of it. XLA fuses each product of Horner's scheme with the sum; here
-    the last one, on which the others hardly tell, and the product with x are in f64.
+    `jax.random.normal` uses it. XLA fuses each product of Horner's scheme with its sum. Here the
+    last product and the product with x are in f64; the others hardly affect the result.
     """
     x = em.operand(op)
     if dtype_of(x) != T.FLOAT:

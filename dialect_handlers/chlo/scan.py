@@ -36,7 +36,7 @@ def scan(
     """scan(inputs, inits) { body } -> Scan along the dimension, from its end if `is_reverse`.
 
     The body takes a slice of each input and the carries, and returns a slice of each output and the
-    carries. Nothing is run where there are no slices.
+    carries. The body does not run if there are no slices.
     """
     if em.context.in_scalar_region:
         raise unsupported("loop in a scalar region")

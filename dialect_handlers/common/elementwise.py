@@ -31,7 +31,7 @@ def _operator(op_type: str) -> Callable[[Emitter, Op], oir.Value]:
     def handler(em: Emitter, op: Op) -> oir.Value:
         return em.op(op_type, *em.operands(op))
 
-    handler.__doc__ = f"one {op_type}"
+    handler.__doc__ = op_type
     return handler
 
 

@@ -19,7 +19,7 @@ from hlo2onnx.mlir.types import parts_of
 from hlo2onnx.targets.target import schema_dtypes
 
 ONNX_PREFIX = "onnx."
-"""How the name of such a composite begins; that of the operator follows."""
+"""The prefix of such a composite's name, before the name of the operator."""
 
 Kind = onnx.defs.OpSchema.AttrType
 _CONVERSIONS: Mapping[onnx.defs.OpSchema.AttrType, Callable[[Any], Any]] = {
@@ -34,7 +34,7 @@ _CONVERSIONS: Mapping[onnx.defs.OpSchema.AttrType, Callable[[Any], Any]] = {
 
 
 def named_operator(em: Emitter, op: Op, name: str, attributes: Mapping[str, object]) -> list[Parts]:
-    """One node of an operator, which is to compute what the decomposition of the composite does.
+    """One node of an operator. The user vouches that the composite's decomposition is equivalent.
 
     Raises:
         UnsupportedOp: The opset has no such operator, or it does not take these operands or
@@ -81,7 +81,7 @@ def _converted(schema: onnx.defs.OpSchema, key: str, item: object) -> Any:
     if known is None or known.type not in _CONVERSIONS:
         takes = ", ".join(schema.attributes) or "none"
         raise UnsupportedOp(
-            f"{schema.name} has no attribute {key} that a composite can give; it has {takes}"
+            f"{schema.name} has no attribute {key} that a composite can set; it has {takes}"
         )
     try:
         return _CONVERSIONS[known.type](item)

@@ -20,8 +20,8 @@ MOST_ROWS = 1 << 12
 stored in the model, and no cost."""
 
 NOT_A_ROW = (
-    "each trip of a loop writes what may be less than a whole row of a buffer",
-    "write rows whose symbolic extents are those of the buffer",
+    "each trip of a loop may write less than a whole row of a buffer",
+    "write rows with the symbolic extents of the buffer",
 )
 """The error for a buffer that was wrongly taken for a stack of rows."""
 

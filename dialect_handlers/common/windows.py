@@ -224,7 +224,9 @@ def lay_out(
     gaps = [0] * rank
     for number, axis in axes.items():
         if axis.gap > 1 and not is_static((axis.low, axis.high)):
-            raise UnsupportedOp("the padding around a dilated axis is symbolic")
+            raise UnsupportedOp(
+                "the padding around a dilated axis is symbolic", "use constant padding"
+            )
         low[number], high[number], gaps[number] = axis.low, axis.high, axis.gap - 1
     return pad(em, x, fill, low, high, gaps)
 

@@ -33,7 +33,7 @@ def sharding(em: Emitter, op: CustomCall) -> list[Parts]:
 def shard(em: Emitter, op: CustomCall) -> list[Parts]:
     """@SPMDFullToShardShape(x) -> x: the only shard is the whole tensor."""
     if [x.type for x in op.operands] != [x.type for x in op.results]:
-        raise unsupported("shards", f"@{op.target} cuts a tensor into those of several devices")
+        raise unsupported("shards", f"@{op.target} splits a tensor across devices")
     em.report.note(SHARDINGS_DROPPED)
     return [em.parts(operand) for operand in op.operands]
 
@@ -46,5 +46,5 @@ def shard(em: Emitter, op: CustomCall) -> list[Parts]:
     form="any",
 )
 def placement(em: Emitter, op: CustomCall) -> list[Parts]:
-    """@LayoutConstraint(x) -> x: order of bytes and kind of memory are the runtime's choice."""
+    """@LayoutConstraint(x) -> x: the runtime chooses layouts and memory."""
     return [em.parts(operand) for operand in op.operands]

@@ -16,7 +16,7 @@ from hlo2onnx.mlir.types import STORED_FLOATS
 
 @handles_call(DECODE)
 def decode(em: Emitter, op: CustomCall, *, element: str) -> oir.Value:
-    """decode(bits) -> the f32 numbers with these bits, from a table."""
+    """decode(bits) -> f32 numbers, by a table."""
     return stored_to_float(em, em.operand(op), STORED_FLOATS[element])
 
 

@@ -28,7 +28,7 @@ def mhlo_top_k(em: Emitter, op: CustomCall, *, k: int, largest: bool = True) -> 
 
 @handles_call("stablehlo.dynamic_top_k", ignores=_STABLE)
 def dynamic_top_k(em: Emitter, op: CustomCall) -> list[oir.Value]:
-    """@stablehlo.dynamic_top_k(x, k) -> TopK, k being a scalar known at run time."""
+    """@stablehlo.dynamic_top_k(x, k) -> TopK; the scalar k may be known only at run time."""
     x, k = em.operands(op)
     (extent,) = dims_of(em, k, op.result_shape()[-1:])
     return largest_of(em, x, extent)
@@ -49,11 +49,13 @@ _APPROXIMATE = {
 def approx_top_k(
     em: Emitter, op: CustomCall, *, called_computations: tuple[str, ...], reduction_dim: int
 ) -> list[Parts]:
-    """@ApproxTopK(inputs, inits) -> the exact first k in the comparator's order; the inits, which
-    would fill gaps of an approximation, are not needed."""
+    """@ApproxTopK(inputs, inits) -> the exact first k in the comparator's order.
+
+    The inits would fill the gaps of an approximation; an exact result has none.
+    """
     k = op.result_shape()[reduction_dim]
     if k is None:
-        raise UnsupportedOp("how many elements it gives is not known", "use jax.lax.top_k")
+        raise UnsupportedOp("its number of results, k, is not constant", "use jax.lax.top_k")
     return _first_of(em, op.operands, called_computations[0], reduction_dim, k)
 
 
@@ -61,7 +63,7 @@ def approx_top_k(
 def dynamic_approx_top_k(
     em: Emitter, op: CustomCall, *, called_computations: tuple[str, ...], reduction_dim: int
 ) -> list[Parts]:
-    """@stablehlo.dynamic_approx_top_k(inputs, inits, k): ApproxTopK of a k that may be symbolic."""
+    """@stablehlo.dynamic_approx_top_k(inputs, inits, k) -> ApproxTopK; k may be symbolic."""
     *values, k = op.operands
     (extent,) = dims_of(em, em.parts(k)[0], [op.result_shape()[reduction_dim]])
     return _first_of(em, values, called_computations[0], reduction_dim, extent)

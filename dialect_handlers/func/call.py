@@ -17,7 +17,7 @@ from hlo2onnx.lowering.registry import handles
 def call(em: Emitter, op: Op, *, callee: str) -> list[Parts]:
     """call @f(args) -> the body of @f, or a function of the model.
 
-    JAX's generator of random bits has a form of its own.
+    Threefry, JAX's generator of random bits, has its own translation.
     """
     functions = em.context.functions
     if callee in functions and is_threefry2x32(functions[callee], functions):
@@ -36,7 +36,7 @@ def composite(
     name: str = "",
     composite_attributes: Mapping[str, object] | None = None,
 ) -> list[Parts]:
-    """composite "name" (args) -> its decomposition; "onnx.<Operator>" -> that operator."""
+    """composite "name" (args) -> its decomposition; "onnx.<Operator>" -> the operator."""
     if name.startswith(ONNX_PREFIX):
         return named_operator(em, op, name.removeprefix(ONNX_PREFIX), composite_attributes or {})
     return em.call(decomposition, [em.parts(operand) for operand in op.operands], name)

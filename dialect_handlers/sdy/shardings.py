@@ -38,7 +38,7 @@ for _name, _attributes in MOVES_BETWEEN_DEVICES.items():
 
 @handles("sdy.sharding_group", form="any", ignores={"group_id": PLACEMENT})
 def sharding_group(em: Emitter, op: Op) -> list[Parts]:
-    """sharding_group x -> nothing; it says that some tensors are sharded alike."""
+    """sharding_group x -> nothing; it only says which tensors are sharded alike."""
     em.report.note(SHARDINGS_DROPPED)
     return []
 
@@ -61,8 +61,8 @@ def named_computation(em: Emitter, op: Op) -> list[Parts]:
 def manual_computation(em: Emitter, op: Op) -> list[Parts]:
     """manual_computation(args) { body } -> the body, inlined: one device holds the only shard.
 
-    `jax.shard_map` is lowered to it. Over several devices the body sees shards, and its
-    collectives exchange data that one device does not have.
+    `jax.shard_map` lowers to this op. Over several devices the body sees shards, and its
+    collectives exchange data between devices.
     """
     spread = {axis: size for axis, size in manual_axes(op.operation).items() if size > 1}
     if spread:

@@ -14,8 +14,8 @@ from hlo2onnx.lowering.registry import handles
 
 @handles("stablehlo.batch_norm_inference")
 def batch_norm_inference(em: Emitter, op: Op, *, epsilon: float, feature_index: int) -> oir.Value:
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset -> BatchNormalization where the
-    features are axis 1, which is where ONNX has them, else its arithmetic."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset; BatchNormalization for features in
+    axis 1."""
     x, scale, offset, mean, variance = em.operands(op)
     if feature_index == 1:
         return em.BatchNormalization(x, scale, offset, mean, variance, epsilon=epsilon)
@@ -29,9 +29,9 @@ def batch_norm_training(
 ) -> list[oir.Value]:
     """x, scale, offset -> the normalized x, with its mean and (biased) variance per feature.
 
-    The variance is the mean square of what is left after subtracting the mean, as the
-    specification says. XLA subtracts the square of the mean from the mean square, which is
-    nothing but rounding error where the mean is much larger than the deviation.
+    The variance is the mean square of x - mean, as the specification says. XLA subtracts the square
+    of the mean from the mean square: only rounding error remains if the mean is much larger than
+    the deviation.
     """
     x, scale, offset = em.operands(op)
     features = _Features(em, x, feature_index)
@@ -45,7 +45,7 @@ def batch_norm_training(
 def batch_norm_grad(em: Emitter, op: Op, *, epsilon: float, feature_index: int) -> list[oir.Value]:
     """x, scale, mean, variance, grad_output -> gradients of x, scale and offset.
 
-    With c = x - mean, v = variance + epsilon and g = grad_output they are
+    With c = x - mean, v = variance + epsilon and g = grad_output, the gradients are
     scale / sqrt(v) * (g - mean(g) - c * mean(g * c) / v), sum(g * c) / sqrt(v) and sum(g).
     """
     x, scale, mean, variance, grad = em.operands(op)
@@ -64,10 +64,10 @@ def batch_norm_grad(em: Emitter, op: Op, *, epsilon: float, feature_index: int) 
 
 
 class _Features:
-    """Arithmetic between x and one number for each of its features.
+    """Arithmetic between x and a vector with one number per feature.
 
     Attributes:
-        others: The axes that are not the features'.
+        others: The axes other than the feature axis.
         count: Elements of x for each feature.
     """
 
@@ -103,7 +103,7 @@ class _Features:
         return self._reduced("ReduceSum", x)
 
     def mean(self, x: oir.Value) -> oir.Value:
-        """The mean over all other axes; NaN where there is nothing to average."""
+        """The mean over all other axes; NaN if there are no elements."""
         if self.count == 0:
             return self.em.Div(self.sum(x), self.em.scalar_like(0, x))
         return self._reduced("ReduceMean", x)

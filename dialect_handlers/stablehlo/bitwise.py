@@ -26,7 +26,7 @@ def _logical(on_booleans: str, on_integers: str) -> Callable[[Emitter, Op], oir.
         boolean = em.result_type(op).dtype == oir.DataType.BOOL
         return em.op(on_booleans if boolean else on_integers, *em.operands(op))
 
-    handler.__doc__ = f"one {on_integers}, of booleans {on_booleans}"
+    handler.__doc__ = f"{on_integers}; {on_booleans} for booleans"
     return handler
 
 
@@ -36,15 +36,17 @@ for _name, _pair in BY_TYPE.items():
 
 @handles("stablehlo.popcnt")
 def popcnt(em: Emitter, op: Op) -> oir.Value:
-    """popcnt(x) = how many bits of x are 1."""
+    """popcnt(x) = the number of bits of x that are 1."""
     x = em.operand(op)
     return em.cast(_count_ones(em, as_unsigned(em, x)), dtype_of(x))
 
 
 @handles("stablehlo.count_leading_zeros")
 def count_leading_zeros(em: Emitter, op: Op) -> oir.Value:
-    """count_leading_zeros(x) = width - popcnt(s), s having every bit set from the highest 1 of x
-    down."""
+    """count_leading_zeros(x) = width - popcnt(s).
+
+    All bits of s are set from the highest 1 of x downwards.
+    """
     x = em.operand(op)
     smeared, width = as_unsigned(em, x), dtype_of(x).bitwidth
     step = 1

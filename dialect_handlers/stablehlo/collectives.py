@@ -37,7 +37,7 @@ IGNORES = {
     ignores=IGNORES,
 )
 def among_one(em: Emitter, op: Op) -> list[Parts]:
-    """all_gather, all_reduce, ...(xs) -> xs: the one device of a group has nothing to wait for."""
+    """all_gather, all_reduce, ...(xs) -> xs: each group has one device."""
     size = largest_group(op.operation)
     if size > 1:
         raise unsupported("groups", f"a group has {size} devices")
@@ -50,8 +50,7 @@ def among_one(em: Emitter, op: Op) -> list[Parts]:
     ignores={"channel_handle": IGNORES["channel_handle"]},
 )
 def collective_permute(em: Emitter, op: Op, *, source_target_pairs: np.ndarray) -> list[Parts]:
-    """collective_permute(x) -> x for a device that sends to itself, zeros for one that nobody
-    sends to."""
+    """collective_permute(x) -> x if the device sends to itself, zeros if no device sends to it."""
     count, pairs = device_count(op.operation), source_target_pairs.reshape(-1, 2).tolist()
     if sorted(pairs) == [[device, device] for device in range(count)]:
         return [em.parts(operand) for operand in op.operands]
@@ -71,12 +70,12 @@ def device_number(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.async_start", form="any")
 def async_start(em: Emitter, op: Op) -> list[Parts]:
-    """async_start(xs) { body } -> the results of the body, which nothing waits for."""
+    """async_start(xs) { body } -> the results of the body, computed in place."""
     results = em.inline(op.block(0), [em.parts(operand) for operand in op.operands])
     return [tuple(part for parts in results for part in parts)]
 
 
 @handles("stablehlo.async_done", form="any")
 def async_done(em: Emitter, op: Op) -> list[oir.Value]:
-    """async_done(future) -> the results it stands for."""
+    """async_done(future) -> the results of async_start."""
     return list(em.parts(op.operands[0]))

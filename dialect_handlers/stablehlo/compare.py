@@ -47,7 +47,7 @@ COMPLEX: Mapping[str, Callable[..., oir.Value]] = {
 def compare(
     em: Emitter, op: Op, *, comparison_direction: str, compare_type: str = "NOTYPE"
 ) -> oir.Value:
-    """compare(lhs, rhs) -> Equal, Less, ...; TOTALORDER compares the floats' bits as integers."""
+    """compare(lhs, rhs) -> Equal, Less, ...; TOTALORDER compares the bits of floats as integers."""
     lhs, rhs = em.operands(op)
     _check_type(dtype_of(lhs), compare_type)
     if compare_type == "TOTALORDER":
@@ -60,7 +60,7 @@ def compare(
 def compare_complex(
     em: Emitter, op: Op, *, comparison_direction: str, compare_type: str = "NOTYPE"
 ) -> oir.Value:
-    """compare EQ or NE of complex numbers: that of the real and that of the imaginary parts."""
+    """compare EQ or NE of complex numbers -> the real and the imaginary parts compared."""
     join = COMPLEX.get(comparison_direction)
     if join is None or compare_type == "TOTALORDER":
         raise unsupported("order of complex numbers", f"{comparison_direction}, {compare_type}")
@@ -78,4 +78,4 @@ def _check_type(dtype: oir.DataType, compare_type: str) -> None:
     else:
         fits = compare_type in ("NOTYPE", "SIGNED")
     if not fits:
-        raise UnsupportedOp(f"compare_type {compare_type} does not fit elements of type {dtype}")
+        raise UnsupportedOp(f"compare_type {compare_type} does not fit the element type {dtype}")

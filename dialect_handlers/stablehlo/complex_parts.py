@@ -13,19 +13,19 @@ from hlo2onnx.lowering.registry import handles
 
 @handles("stablehlo.complex", form="complex")
 def make_complex(em: Emitter, op: Op) -> list[Parts]:
-    """complex(re, im) -> the pair of them."""
+    """complex(re, im) -> the pair (re, im)."""
     return [(em.operand(op, 0), em.operand(op, 1))]
 
 
 @handles("stablehlo.real", form="complex")
 def real(em: Emitter, op: Op) -> oir.Value:
-    """real(x) -> the first part."""
+    """real(x) -> the real part."""
     return em.parts(op.operands[0])[0]
 
 
 @handles("stablehlo.imag", form="complex")
 def imag(em: Emitter, op: Op) -> oir.Value:
-    """imag(x) -> the second part."""
+    """imag(x) -> the imaginary part."""
     return em.parts(op.operands[0])[1]
 
 
@@ -37,5 +37,5 @@ def real_of_real(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.imag")
 def imag_of_real(em: Emitter, op: Op) -> oir.Value:
-    """imag(x) of a real x -> zeros of its shape."""
+    """imag(x) of a real x -> zeros in the shape of x."""
     return zeros_like(em, em.operand(op))

@@ -13,7 +13,7 @@ from hlo2onnx.mlir.constants import Splat
 
 @handles("stablehlo.constant", ignores={"value": "read through Constants, without a copy"})
 def constant(em: Emitter, op: Op) -> oir.Value:
-    """constant value -> an initializer; a splat is a scalar that Expand spreads."""
+    """constant value -> an initializer; a splat becomes Expand of a scalar."""
     content = em.constants.read(op.operation)
     dtype = em.result_type(op).dtype
     if isinstance(content, Splat):

@@ -15,14 +15,16 @@ from hlo2onnx.mlir.types import parts_of
 
 @handles("stablehlo.convert")
 def convert(em: Emitter, op: Op) -> oir.Value:
-    """convert(x) -> Cast, with what StableHLO defines and Cast does not around it."""
+    """convert(x) -> Cast, with further nodes where Cast differs from StableHLO."""
     return convert_value(em, em.operand(op), em.result_type(op).dtype)
 
 
 @handles("stablehlo.convert", form="complex")
 def convert_complex(em: Emitter, op: Op) -> list[Parts]:
-    """convert of complex numbers: part by part; a real number has imaginary part 0, and a complex
-    one loses its imaginary part when the result is real."""
+    """convert of complex numbers -> Cast of both parts.
+
+    A real operand gets imaginary part 0. A real result drops the imaginary part.
+    """
     parts, types = em.parts(op.operands[0]), parts_of(op.results[0].type)
     converted = [convert_value(em, x, t.dtype) for x, t in zip(parts, types, strict=False)]
     if len(types) > len(parts):

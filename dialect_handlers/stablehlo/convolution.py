@@ -220,7 +220,7 @@ def convolution(
 ) -> Parts:
     """convolution(lhs, rhs) -> Conv or ConvTranspose between Transposes to ONNX's layout.
 
-    dynamic_conv(lhs, rhs, padding) has its padding as an operand.
+    The padding of dynamic_conv(lhs, rhs, padding) is an operand.
     """
     types = parts_of(op.results[0].type)
     lhs, rhs, *amounts = (em.parts(operand) for operand in op.operands)

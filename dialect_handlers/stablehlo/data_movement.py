@@ -29,7 +29,7 @@ def transpose(em: Emitter, op: Op, *, permutation: Sequence[int]) -> oir.Value:
 def broadcast_in_dim(em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int]) -> oir.Value:
     """broadcast_in_dim(x) -> Expand of a Reshape: axis i of x is axis broadcast_dimensions[i].
 
-    Expand adds leading axes itself; without one to widen, the Reshape is all there is.
+    Expand itself adds leading axes. If no axis is widened, only the Reshape remains.
     """
     dims = em.result_dims(op)
     extents = shape_of(em.operand(op))
@@ -57,7 +57,7 @@ def slice_(
 
 @handles("stablehlo.concatenate", form="parts")
 def concatenate(em: Emitter, op: Op, *, dimension: int) -> oir.Value:
-    """concatenate(xs) -> Concat of those that hold something along the axis."""
+    """concatenate(xs) -> Concat of the operands that are not empty along the axis."""
     values = em.operands(op)
     return em.concat([x for x in values if shape_of(x)[dimension] != 0] or values[:1], dimension)
 

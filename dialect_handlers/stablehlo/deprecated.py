@@ -15,8 +15,10 @@ from hlo2onnx.lowering.registry import handles
 
 @handles("stablehlo.einsum", form="any")
 def einsum(em: Emitter, op: Op, *, einsum_config: str) -> list[Parts]:
-    """einsum(lhs, rhs) -> the contraction that its config spells. (Of one operand, `unary_einsum`,
-    MLIR makes one with 1.)"""
+    """einsum(lhs, rhs) -> the contraction that its config spells.
+
+    MLIR turns `unary_einsum(x)` into an einsum of 1 and x.
+    """
     return em.through_jax(_einsum, *map(em.parts, op.operands), config=einsum_config)
 
 
@@ -26,8 +28,10 @@ def _einsum(lhs: jax.Array, rhs: jax.Array, *, config: str) -> jax.Array:
 
 @handles("stablehlo.torch_index_select", form="any")
 def torch_index_select(em: Emitter, op: Op, *, dim: int, batch_dims: int) -> list[Parts]:
-    """torch_index_select(x, index) -> the slices of x along `dim` at these indices, clamped; the
-    first `batch_dims` axes of both go together."""
+    """torch_index_select(x, index) -> the slices of x along `dim` at the clamped indices.
+
+    The first `batch_dims` axes of both operands are batch axes.
+    """
     operands = map(em.parts, op.operands)
     return em.through_jax(selected, *operands, dim=dim, batch_dims=batch_dims)
 

@@ -15,8 +15,10 @@ from hlo2onnx.lowering.registry import handles
 
 @handles("stablehlo.divide", ignores={"result_accuracy": "Div is correctly rounded"})
 def divide(em: Emitter, op: Op) -> oir.Value:
-    """divide(x, y) -> Div; integers truncate, x / 0 = -1 (all ones), INT_MIN / -1 = INT_MIN, and
-    x / x = 1 also for 0."""
+    """divide(x, y) -> Div; integers truncate.
+
+    For integers x / 0 = -1 (all ones), INT_MIN / -1 = INT_MIN, and x / x = 1 even for x = 0.
+    """
     x, y = em.operands(op)
     if dtype_of(x) in FLOATS:
         return em.Div(x, y)
@@ -42,10 +44,10 @@ def _by_itself(em: Emitter, op: Op) -> bool:
 
 @handles("stablehlo.remainder")
 def remainder(em: Emitter, op: Op) -> oir.Value:
-    """remainder(x, y) = x - trunc(x / y) · y, which has the sign of x; x rem 0 = x on integers.
+    """remainder(x, y) = x - trunc(x / y) · y, with the sign of x; x rem 0 = x for integers.
 
-    On floats that is Mod(fmod=1), which is exact there; on integers it goes through doubles. Mod
-    with fmod=0 is the same where no operand is negative.
+    For floats it is Mod(fmod=1), which is exact. For integers Mod(fmod=1) computes in doubles.
+    Mod(fmod=0) is the same if no operand is negative.
     """
     x, y = em.operands(op)
     result: oir.Value

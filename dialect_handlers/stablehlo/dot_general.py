@@ -24,7 +24,7 @@ IGNORES = {
 def dot_general(
     em: Emitter, op: Op, *, dot_dimension_numbers: stablehlo.DotDimensionNumbers
 ) -> Parts:
-    """dot_general(lhs, rhs) -> MatMul, with the Transposes and Reshapes that it takes."""
+    """dot_general(lhs, rhs) -> MatMul, with the Transposes and Reshapes that it needs."""
     numbers = dot_dimension_numbers
     lhs, rhs = (em.parts(operand) for operand in op.operands)
     types = parts_of(op.results[0].type)

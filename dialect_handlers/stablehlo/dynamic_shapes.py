@@ -32,8 +32,10 @@ def get_dimension_size(em: Emitter, op: Op, *, dimension: int) -> oir.Value:
 
 @handles("stablehlo.dynamic_reshape", form="parts")
 def dynamic_reshape(em: Emitter, op: Op) -> oir.Value:
-    """dynamic_reshape(x, shape) -> Reshape: the same elements in row-major order; what had the
-    shape before an axis was added is that again."""
+    """dynamic_reshape(x, shape) -> Reshape: the same elements in row-major order.
+
+    If x is a value of the requested shape with an axis added, the result is that value.
+    """
     x, dims = em.operand(op), _wanted(em, op, 1)
     node = x.producer()
     if node is not None and node.op_type == "Unsqueeze":
@@ -54,15 +56,17 @@ def dynamic_reshape(em: Emitter, op: Op) -> oir.Value:
 def dynamic_broadcast_in_dim(
     em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int]
 ) -> oir.Value:
-    """dynamic_broadcast_in_dim(x, shape) -> Expand of a Reshape: axis i of x is axis
-    broadcast_dimensions[i]."""
+    """dynamic_broadcast_in_dim(x, shape) -> Expand of a Reshape.
+
+    Axis i of x is axis broadcast_dimensions[i] of the result.
+    """
     dims = _wanted(em, op, 1)
     x = em.transpose(
         em.operand(op),
         sorted(range(len(broadcast_dimensions)), key=broadcast_dimensions.__getitem__),
     )
     first = min(broadcast_dimensions, default=len(dims))
-    # Expand puts leading axes there by itself, except where no axis needs one.
+    # Expand itself adds leading axes of extents other than 1.
     while first and dims[first - 1] == 1:
         first -= 1
     missing = [axis - first for axis in range(first, len(dims)) if axis not in broadcast_dimensions]
@@ -92,7 +96,7 @@ def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
         if not isinstance(start, int) and difference(limit, start) == 1
     ]
     for axis in rows:
-        # As dynamic_slice takes a row.
+        # Like dynamic_slice of a row.
         index = from_either_end(starts[axis], shape_of(x)[axis])
         x = em.unsqueeze(em.Gather(x, em.extents.scalar(index), axis=axis), [axis])
         starts[axis], limits[axis] = 0, 1
@@ -101,7 +105,7 @@ def real_dynamic_slice(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.dynamic_pad", form="parts")
 def dynamic_pad(em: Emitter, op: Op) -> oir.Value:
-    """dynamic_pad(x, fill, low, high, interior) -> Pad, by amounts that may be symbolic."""
+    """dynamic_pad(x, fill, low, high, interior) -> Pad; the amounts may be symbolic."""
     x, fill, *amounts = em.operands(op)
     low, high, gaps = (dims_of(em, item) for item in amounts)
     if not is_static(gaps) or not all(
@@ -109,7 +113,7 @@ def dynamic_pad(em: Emitter, op: Op) -> oir.Value:
     ):
         raise UnsupportedOp(
             "interior padding, or the padding of an axis with interior padding, is not constant",
-            "pad with an interior padding of zero, or by constant amounts",
+            "use no interior padding, or constant amounts",
         )
     return pad(em, x, fill, low, high, gaps)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""dynamic_slice: one window that starts anywhere."""
+"""dynamic_slice."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from hlo2onnx.lowering.registry import handles
 
 @handles("stablehlo.dynamic_slice", form="parts")
 def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Value:
-    """dynamic_slice(x, starts) -> Slice from the clamped starts; Gather where it takes one row, or
-    one row of each row, which leaves negative indices to Gather."""
+    """dynamic_slice(x, starts) -> Slice from the clamped starts; Gather for single rows.
+
+    Gather counts negative indices from the end itself.
+    """
     x, *starts = em.operands(op)
     if 0 in slice_sizes:
         return em.const(np.empty(slice_sizes), dtype_of(x))
@@ -48,7 +50,7 @@ def dynamic_slice(em: Emitter, op: Op, *, slice_sizes: Sequence[int]) -> oir.Val
 
 
 def _picks_few(em: Emitter, x: oir.Value, axes: Sequence[int]) -> bool:
-    """Whether Gathers along these axes, one behind the other, are cheap."""
+    """Whether a Gather along each of these axes in turn is cheap."""
     dims = static_shape(x)
     if len(axes) == 1 or dims is None:
         return len(axes) == 1
@@ -56,7 +58,7 @@ def _picks_few(em: Emitter, x: oir.Value, axes: Sequence[int]) -> bool:
 
 
 def _picked(em: Emitter, x: oir.Value, rows: Mapping[int, oir.Value]) -> oir.Value:
-    """One row along each of these axes, without the axes; that of the longest one first."""
+    """One row along each of these axes, without the axes; the longest axis goes first."""
     left, dims = list(range(len(shape_of(x)))), static_shape(x)
     for axis in sorted(rows, key=lambda axis: -dims[axis] if dims else 0):
         x = em.Gather(x, rows[axis], axis=left.index(axis))

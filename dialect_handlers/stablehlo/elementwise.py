@@ -52,7 +52,7 @@ def _number_or_bool(number: str, boolean: str) -> Callable[[Emitter, Op], oir.Va
         x, y = em.operands(op)
         return em.op(boolean if dtype_of(x) == oir.DataType.BOOL else number, x, y)
 
-    handler.__doc__ = f"one {number}, of booleans {boolean}"
+    handler.__doc__ = f"{number}; {boolean} for booleans"
     return handler
 
 
@@ -67,7 +67,7 @@ for _name, _number, _boolean in (
 
 @handles("stablehlo.negate")
 def negate(em: Emitter, op: Op) -> oir.Value:
-    """negate(x) -> Neg, which ONNX does not have for unsigned integers: 0 - x wraps."""
+    """negate(x) -> Neg; 0 - x for unsigned integers, for which ONNX has no Neg."""
     x = em.operand(op)
     unsigned = dtype_of(x) in UNSIGNED
     return em.Sub(em.scalar_like(0, x), x) if unsigned else em.Neg(x)
@@ -75,7 +75,7 @@ def negate(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.sign")
 def sign(em: Emitter, op: Op) -> oir.Value:
-    """sign(x) -> Sign; of the floats -0 and NaN are their own sign."""
+    """sign(x) -> Sign; sign(-0) = -0 and sign(NaN) = NaN for floats."""
     x = em.operand(op)
     if dtype_of(x) in INTEGERS:
         return em.Sign(x)
@@ -84,7 +84,7 @@ def sign(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.is_finite")
 def is_finite(em: Emitter, op: Op) -> oir.Value:
-    """is_finite(x) -> |x| <= the largest number, which infinity and NaN are not."""
+    """is_finite(x) -> |x| <= the largest finite number; false for infinity and NaN."""
     x = em.operand(op)
     largest = em.scalar_like(ml_dtypes.finfo(dtype_of(x).numpy()).max, x)
     return em.LessOrEqual(em.Abs(x), largest)
@@ -92,7 +92,7 @@ def is_finite(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.power")
 def power(em: Emitter, op: Op) -> oir.Value:
-    """power(x, y) -> Pow; of integers by repeated squaring."""
+    """power(x, y) -> Pow; repeated squaring for integers."""
     x, y = em.operands(op)
     if dtype_of(x) in INTEGERS:
         return _integer_power(em, x, y)
@@ -103,11 +103,11 @@ _EXPONENT_BITS = 6
 
 
 def _integer_power(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:
-    """x ** y in wrapping arithmetic, where the runtime's Pow would go through double.
+    """x ** y in wrapping arithmetic; the runtime's Pow would compute in double.
 
-    A negative power is 0 unless x is 1 or -1; where it is the constant -1 XLA divides, and 1 / 0 is
-    -1. Like XLA, it looks at the low 6 bits of y only,
-    beyond which the powers of an even x are 0 (and those of an odd x not what they should be).
+    A negative power is 0 unless x is 1 or -1. For the constant -1, XLA divides, and 1 / 0 is -1.
+    Like XLA, it uses only the low 6 bits of y. For larger y, powers of an even x are 0, and powers
+    of an odd x are wrong.
     """
     if uniform(em, y) == -1:
         return integer_quotient(em, filled_like(em, 1, x), x)

@@ -17,7 +17,7 @@ from hlo2onnx.lowering.registry import handles
 def fft(em: Emitter, op: Op, *, fft_type: str, fft_length: Sequence[int]) -> list[Parts]:
     """fft(x) -> a DFT for each transformed axis, the last ones of x.
 
-    RFFT is real along its last axis, which comes first; IRFFT the other way round.
+    RFFT starts with a DFT of reals along the last axis; IRFFT ends with its inverse.
     """
     parts = em.parts(op.operands[0])
     known = zip(op.result_shape(), shape_of(parts[0]), strict=True)

@@ -20,7 +20,7 @@ def iota(em: Emitter, op: Op, *, iota_dimension: int) -> oir.Value:
 
 @handles("stablehlo.iota", form="complex")
 def complex_iota(em: Emitter, op: Op, *, iota_dimension: int) -> list[Parts]:
-    """iota() -> the count, with an imaginary part of zero."""
+    """iota() of complex numbers -> the real iota, with imaginary part zero."""
     dims, (part, _) = em.result_dims(op), parts_of(op.results[0].type)
     real = count_along(em, dims, iota_dimension, part.dtype)
     return [(real, em.expand(em.scalar(0, part.dtype), dims))]

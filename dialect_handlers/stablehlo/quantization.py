@@ -21,9 +21,9 @@ from hlo2onnx.mlir.quant.to_integers import DEQUANTIZE, QUANTIZE
 T = oir.DataType
 
 _STORED_SINCE = {T.INT8: 0, T.UINT8: 0, T.INT16: 21, T.UINT16: 21, T.INT4: 21, T.UINT4: 21}
-"""The first opset in which QuantizeLinear makes a type."""
+"""The first opset whose QuantizeLinear returns each type."""
 
-NAN = "NaN is quantized to the lowest number, in XLA to 0 (translate with nan='xla' to have that)"
+NAN = "NaN is quantized to the lowest number, in XLA to 0 (translate with nan='xla' for 0)"
 
 
 @handles_call(QUANTIZE)
@@ -37,10 +37,11 @@ def quantize(
     high: int,
     axis: int | None = None,
 ) -> oir.Value:
-    """uniform_quantize(x) -> round(x / scale + zero_point), clamped; QuantizeLinear, which rounds
-    before it adds the zero point, where that is 0. (A raising rule makes it of the others.)
+    """uniform_quantize(x) -> QuantizeLinear, or round(x / scale + zero_point) and Clip.
 
-    What is stored is clipped where its bounds are narrower than its type's.
+    QuantizeLinear rounds before it adds the zero point, so it is used for zero point 0. For others
+    a rewrite rule makes it. The result is clipped if its bounds are narrower
+    than those of its type.
     """
     x, stored = em.operand(op), em.result_type(op).dtype
     has_operator = _has_operator(em, stored, dtype_of(x)) and em.options.nan != "xla"
@@ -66,7 +67,7 @@ def dequantize(
     zero_points: Sequence[int],
     axis: int | None = None,
 ) -> oir.Value:
-    """uniform_dequantize(q) -> DequantizeLinear: (q - zero_point) * scale; i32 takes no zero."""
+    """uniform_dequantize(q) -> DequantizeLinear: (q - zero_point) * scale."""
     x, result = em.operand(op), em.result_type(op).dtype
     stored = dtype_of(x)
     is_wide = stored == T.INT32 and not any(zero_points)
@@ -80,12 +81,12 @@ def dequantize(
 
 
 def _has_operator(em: Emitter, stored: oir.DataType, expressed: oir.DataType) -> bool:
-    """Whether ONNX converts between these types; half types round differently on the way."""
+    """Whether ONNX converts between these types; it rounds half types differently."""
     return expressed == T.FLOAT and em.opset >= _STORED_SINCE.get(stored, em.opset + 1)
 
 
 def _within(em: Emitter, x: oir.Value, low: int, high: int) -> oir.Value:
-    """x, clipped where its type has more room."""
+    """x, clipped unless its range is known to lie within the bounds."""
     bounds = em.facts.int_range(x)
     if bounds is not None and bounds.within(low, high):
         return x
@@ -99,7 +100,7 @@ def _along(
     axis: int | None,
     rank: int | None = None,
 ) -> oir.Value:
-    """A number, or one for each index along the axis; given a rank so that it broadcasts."""
+    """The parameters as a scalar, or as a vector along the axis; with a rank, they broadcast."""
     array = np.array(numbers).astype(dtype.numpy())
     if axis is None:
         return em.const(array[0])

@@ -1,4 +1,4 @@
-"""rng_bit_generator and rng: random numbers from a state of the program, and from none."""
+"""rng_bit_generator and rng: random numbers with and without a state."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ from hlo2onnx.lowering.shape_arithmetic import dims_of
 T = oir.DataType
 
 _STATES = {"PHILOX": ((2,), (3,)), "THREE_FRY": ((2,),)}
-"""The shapes of state that XLA takes, all of u64."""
+"""The shapes of the u64 state that XLA takes."""
 
 
 @handles("stablehlo.rng_bit_generator")
 def rng_bit_generator(em: Emitter, op: Op, *, rng_algorithm: str) -> list[Parts]:
-    """rng_bit_generator(state) -> the next state, and random bits in every element; by default
-    those of Philox, as XLA's on the CPU."""
+    """rng_bit_generator(state) -> the next state, and random bits in every element.
+
+    DEFAULT is Philox, as in XLA on the CPU.
+    """
     return _generated(em, op, rng_algorithm, em.result_dims(op, 1))
 
 
 @handles_call("stablehlo.dynamic_rng_bit_generator")
 def dynamic_rng_bit_generator(em: Emitter, op: CustomCall, *, rng_algorithm: str) -> list[Parts]:
-    """@stablehlo.dynamic_rng_bit_generator(state, shape): rng_bit_generator of a shape that may be
-    symbolic."""
+    """dynamic_rng_bit_generator(state, shape) -> rng_bit_generator; the shape may be symbolic."""
     dims = dims_of(em, em.operand(op, 1), op.result_shape(1))
     return _generated(em, op, rng_algorithm, dims)
 
@@ -56,7 +57,7 @@ def _generated(em: Emitter, op: Op, rng_algorithm: str, dims: Sequence[Dim]) -> 
 def _elements(
     state: jax.Array, *, algorithm: str, shape: tuple[int, ...], dtype: np.dtype
 ) -> tuple[jax.Array, jax.Array]:
-    """The bits as elements of any type; narrow ones are the low bits of 32."""
+    """The bits as elements of any type; narrow elements are the low bits of 32."""
     width = jnp.iinfo(dtype).bits if jnp.issubdtype(dtype, jnp.integer) else jnp.finfo(dtype).bits
     state, bits = random_bits(state, algorithm=algorithm, shape=shape, width=max(width, 32))
     if jnp.issubdtype(dtype, jnp.integer):
@@ -67,16 +68,15 @@ def _elements(
 # -- rng -------------------------------------------------------------------------------------------
 
 _COINS = 128
-ANOTHER_EACH_TIME = "stablehlo.rng gives other numbers in each run, as it does in XLA"
+ANOTHER_EACH_TIME = "stablehlo.rng gives other numbers in each run, as in XLA"
 
 
 @handles("stablehlo.rng")
 def rng(em: Emitter, op: Op, *, rng_distribution: str) -> oir.Value:
-    """rng(a, b, shape) -> numbers from [a, b) or of mean a and deviation b, of a generator that
-    starts anew in each run.
+    """rng(a, b, shape) -> numbers from [a, b), or of mean a and deviation b; others in each run.
 
-    They come out of Philox, as in XLA. The start is 128 elements of which Dropout keeps half: of
-    ONNX's random operators only this one has a kernel for all opsets in ONNX Runtime.
+    Philox makes them, as in XLA. Dropout of 128 elements makes its seed: only this random operator
+    of ONNX has a kernel for all opsets in ONNX Runtime.
     """
     low, high = em.operand(op, 0), em.operand(op, 1)
     em.report.note(ANOTHER_EACH_TIME)

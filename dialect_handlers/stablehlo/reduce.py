@@ -31,11 +31,9 @@ from hlo2onnx.mlir.values import counts_along
 @handles("stablehlo.reduce", form="real")
 @handles("stablehlo.reduce", form="complex")
 def reduce(em: Emitter, op: Op, *, dimensions: tuple[int, ...]) -> list[Parts]:
-    """reduce(inputs, inits) -> the body over `dimensions`; then body(inits, that), left out where
-    the inits are provably neutral.
+    """reduce(inputs, inits) -> body(inits, the body over `dimensions`), without neutral inits.
 
-    Like XLA, takes inits for neutral where there is nothing to reduce: a single element per result
-    is the result.
+    Like XLA, it ignores the inits if each result has a single element: that element is the result.
     """
     count = len(op.operands) // 2
     inputs = [em.parts(value) for value in op.operands[:count]]

@@ -19,10 +19,10 @@ T = oir.DataType
 
 @handles("stablehlo.reduce_precision")
 def reduce_precision(em: Emitter, op: Op, *, exponent_bits: int, mantissa_bits: int) -> oir.Value:
-    """reduce_precision(x): the mantissa rounded to nearest even, too large numbers made infinite,
-    those below the smallest normal number zero of their sign; NaN stays.
+    """reduce_precision(x) -> x with the mantissa rounded to nearest even; NaN stays.
 
-    Where a cast there and back rounds the same way, it is that.
+    Numbers that are too large become infinite. Numbers below the smallest normal number become
+    zero and keep their sign. If casts to a float type and back round the same way, it is two Casts.
     """
     x = em.operand(op)
     dtype = dtype_of(x)

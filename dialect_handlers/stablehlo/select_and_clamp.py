@@ -18,9 +18,9 @@ def select(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.clamp")
 def clamp(em: Emitter, op: Op) -> oir.Value:
-    """clamp(lo, x, hi) = min(max(lo, x), hi); NaN in any of them wins.
+    """clamp(lo, x, hi) = min(max(lo, x), hi); NaN if any operand is NaN.
 
-    Clip is that for scalar bounds, but ignores a bound that is NaN.
+    Clip does the same for scalar bounds, but ignores a bound that is NaN.
     """
     lo, x, hi = em.operands(op)
     clamped: oir.Value

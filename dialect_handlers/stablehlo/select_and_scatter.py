@@ -36,8 +36,10 @@ def select_and_scatter(
     window_strides: Sequence[int] | None = None,
     padding: np.ndarray | None = None,
 ) -> list[Parts]:
-    """select_and_scatter(x, source, init) -> init everywhere, and each element of the source
-    combined into the place of the element of x that its window selects."""
+    """select_and_scatter(x, source, init) -> init, combined with the source at selected elements.
+
+    Each window of x selects one element; the matching element of the source goes to its place.
+    """
     x = em.parts(op.operands[0])
     source, init = promoted(em, op.operands[1:], op.block(1).arguments)
     dims, counts = shape_of(x[0]), shape_of(source[0])

@@ -12,7 +12,7 @@ from hlo2onnx.lowering.registry import handles
 
 @handles("stablehlo.shift_left")
 def shift_left(em: Emitter, op: Op) -> oir.Value:
-    """shift_left(x, amount) = x << amount, 0 when all bits leave."""
+    """shift_left(x, amount) = x << amount; 0 if amount >= the width."""
     x, amount = em.operands(op)
     known = integer_bits.known_amount(em, x, amount)
     if known is not None:
@@ -22,7 +22,7 @@ def shift_left(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.shift_right_logical")
 def shift_right_logical(em: Emitter, op: Op) -> oir.Value:
-    """shift_right_logical(x, amount) = x >> amount, zeros moving in."""
+    """shift_right_logical(x, amount) = x >> amount with zeros shifted in."""
     x, amount = em.operands(op)
     known = integer_bits.known_amount(em, x, amount)
     if known is not None:
@@ -32,8 +32,10 @@ def shift_right_logical(em: Emitter, op: Op) -> oir.Value:
 
 @handles("stablehlo.shift_right_arithmetic")
 def shift_right_arithmetic(em: Emitter, op: Op) -> oir.Value:
-    """shift_right_arithmetic(x, amount) = x >> amount, the sign bit moving in, also on unsigned
-    types."""
+    """shift_right_arithmetic(x, amount) = x >> amount with copies of the highest bit.
+
+    It shifts in the highest bit for unsigned types too.
+    """
     x, amount = em.operands(op)
     known = integer_bits.known_amount(em, x, amount)
     if known is not None:

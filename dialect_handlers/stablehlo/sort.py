@@ -16,7 +16,7 @@ from hlo2onnx.lowering.registry import handles
     ignores={"is_stable": "the sort is always stable, which an unstable one may be too"},
 )
 def sort(em: Emitter, op: Op, *, dimension: int = -1) -> list[Parts]:
-    """sort(inputs) -> TopK of all elements by the comparator's key, GatherElements of the rest."""
+    """sort(inputs) -> TopK by the comparator's key; GatherElements for other inputs."""
     inputs = [em.parts(operand) for operand in op.operands]
     shape = shape_of(inputs[0][0])
     axis = dimension % len(shape)

@@ -27,11 +27,11 @@ def get_tuple_element(em: Emitter, op: Op, *, index: int) -> list[Parts]:
 
 @handles("stablehlo.optimization_barrier", form="any")
 def optimization_barrier(em: Emitter, op: Op) -> list[Parts]:
-    """optimization_barrier(xs) -> xs; what a runtime reorders is its own affair."""
+    """optimization_barrier(xs) -> xs; ONNX has no barrier."""
     return [em.parts(operand) for operand in op.operands]
 
 
 @handles("stablehlo.after_all", form="any")
 def after_all(em: Emitter, op: Op) -> list[Parts]:
-    """after_all(tokens) -> a token: an order among effects, of which a model has none."""
+    """after_all(tokens) -> nothing: tokens order effects, and a model has no effects."""
     return [()]

@@ -33,17 +33,17 @@ def rounded_once(
 
 
 def expm1(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    """exp(x) - 1 = tanh(x/2) * (exp(x) + 1), which loses nothing near 0.  f32 6, f64 6"""
+    """exp(x) - 1 = tanh(x/2) * (exp(x) + 1), accurate near 0.  f32 6, f64 6"""
     half, one = b.scalar_like(0.5, x), b.scalar_like(1, x)
     return b.Mul(b.Tanh(b.Mul(x, half)), b.Add(b.Exp(x), one))
 
 
 def log1p(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    """log(1 + x) = log(u) + (x - (u - 1)) / u, where u is 1 + x as it rounds.  f32 4, f64 2
+    """log(1 + x) = log(u) + (x - (u - 1)) / u, with u = round(1 + x).  f32 4, f64 2
 
-    The quotient is what the rounding of 1 + x lost. At the ends of the domain (-1 and infinity) it
-    is NaN, and the logarithm infinite. The sum is a difference so that log1p(-0) is -0: x - 0 keeps
-    the sign of a zero, x + 0 does not.
+    The quotient is the error of rounding 1 + x. At the ends of the domain (-1 and infinity) it is
+    NaN, and the logarithm is infinite. The sum is written as a difference so that log1p(-0) is -0:
+    x - 0 keeps the sign of a zero, x + 0 does not.
     """
     one = b.scalar_like(1, x)
     u = b.Add(x, one)
@@ -56,7 +56,7 @@ def log1p(b: GraphBuilder, x: oir.Value) -> oir.Value:
 def logistic(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """1 / (1 + exp(-x)).  f32 3, f64 3
 
-    Not Sigmoid, whose kernel is accurate in absolute terms only: f32 17 % off at -15.
+    Not Sigmoid: its kernel is 17 % off at -15 in f32.
     """
     return b.Reciprocal(b.Add(b.Exp(b.Neg(x)), b.scalar_like(1, x)))
 
@@ -69,7 +69,7 @@ def rsqrt(b: GraphBuilder, x: oir.Value) -> oir.Value:
 def cbrt(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """sign(x) * |x| ** (1/3), with a Newton step because 1/3 is no float.  f32 1, f64 1
 
-    Where the step divides 0 by 0, at 0 and infinity, x is its own root.
+    At 0 and infinity the step is NaN, and x is its own root.
     """
     size = b.Abs(x)
     root = b.Pow(size, b.scalar_like(1 / 3, x))
@@ -85,7 +85,7 @@ def power(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
 
 
 def round_half_away(b: GraphBuilder, x: oir.Value) -> oir.Value:
-    """Round(x), which takes ties to even, set right where x is a tie. Exact in every type."""
+    """Round(x), corrected for ties, which Round takes to even. Exact in every type."""
     half = b.scalar_like(0.5, x)
     even = b.Round(x)
     is_tie = b.Equal(b.Abs(b.Sub(x, even)), half)
@@ -102,7 +102,7 @@ def sign(b: GraphBuilder, x: oir.Value) -> oir.Value:
 def atan2(b: GraphBuilder, y: oir.Value, x: oir.Value) -> oir.Value:
     """The angle of the point (x, y): Atan(|y| / |x|), mirrored into its quadrant.  f32 5, f64 5
 
-    Sign(|y|) stands for the quotient of equal magnitudes: 0 for 0/0, 1 for infinity/infinity.
+    Sign(|y|) replaces the quotient of equal magnitudes: 0 for 0/0, 1 for infinity/infinity.
     """
     rise, run = b.Abs(y), b.Abs(x)
     slope = b.Where(b.Equal(rise, run), b.Sign(rise), b.Div(rise, run))

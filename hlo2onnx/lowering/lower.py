@@ -49,7 +49,7 @@ def lower(
         TranslationError: Ops that cannot be translated, all of them.
     """
     if not signature.outputs:
-        raise LoadError("the program returns nothing, and no runtime loads a model without outputs")
+        raise LoadError("the program returns nothing; a model needs an output")
     calls = known_translations(options.custom_calls)
     functions = functions_of(module_operation)
     _check_size(functions, function, options)

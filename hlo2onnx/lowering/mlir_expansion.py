@@ -66,7 +66,7 @@ class Expansions:
                 )
             except ir.MLIRError as error:
                 raise UnsupportedOp(
-                    "ONNX has no such operator, and MLIR no expansion of it for these types"
+                    "ONNX has no such operator, and MLIR cannot expand it for these types"
                 ) from error
             self._modules.append(module)
             self._functions[key] = module.body.operations[0].operation

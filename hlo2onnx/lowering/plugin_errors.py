@@ -73,7 +73,7 @@ _TRACEBACK = "its traceback is the cause of this error (--debug prints it)"
 
 
 def _is_mistake(error: Exception) -> bool:
-    """Whether an exception is a mistake of the handler that it left.
+    """Whether an exception is a mistake of the handler that raised it.
 
     Refusals and signals of the lowering are not mistakes. A failure in StableHLO that hlo2onnx
     lowered from a JAX function is hlo2onnx's own mistake. If the program nests too deeply, the
@@ -92,7 +92,7 @@ def _is_mistake(error: Exception) -> bool:
 
 
 def _walker_functions(error: Exception) -> list[str]:
-    """The methods of the walker between a handler and the exception that left it, outer first."""
+    """The walker's methods in the traceback of a handler's exception, outermost first."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return [frame.f_code.co_name for frame in frames if frame.f_globals["__name__"] == _WALKER]
 
@@ -107,8 +107,8 @@ def _explained(plugin: Plugin, error: Exception, op: Op) -> tuple[str, str]:
     why = f"failed{place}: {kind}{_first_line(error)}"
     if "op" in _walker_functions(error):
         return why, (
-            "the error is in a region or function that it translates: give the values there the"
-            f" types of the block's arguments; {_TRACEBACK}"
+            "the error is in a region or function that the handler translates: give the values"
+            f" there the types of the block's arguments; {_TRACEBACK}"
         )
     return why, f"correct it there; {_TRACEBACK}"
 
@@ -138,4 +138,4 @@ def _place_of_error(plugin: Plugin, error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), "it says no more")
+    return next(iter(str(error).strip().splitlines()), "no message")

@@ -1,7 +1,7 @@
 """Checks of the nodes that a plug-in's handler made.
 
-hlo2onnx's own handlers are tested. A wrong node of another handler would only show later, as an
-error of a rule or of the runtime that does not name the handler.
+hlo2onnx's own handlers are tested. A wrong node of another handler would fail only later, in a rule
+or in the runtime, with an error that does not name the handler.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _schema(op_type: str, opset: int) -> onnx.defs.OpSchema:
     meant = f"use {close[0]}" if close and close[0] != op_type else "use another operator"
     raise UnsupportedOp(
         f"made a node {op_type}, an operator that opset {opset} of ONNX does not have",
-        f"{meant}; an operator of another domain needs its domain=",
+        f"{meant}; pass domain= for an operator of another domain",
     )
 
 
@@ -89,7 +89,7 @@ def _check_counts(node: oir.Node, schema: onnx.defs.OpSchema) -> None:
         bounds = _range(schema.min_input, schema.max_input)
         raise UnsupportedOp(
             f"made a node {node.op_type} with {given} operand{'s' if given != 1 else ''}",
-            f"give it {bounds} operands; None stands for an optional one that is left out",
+            f"give it {bounds} operands; pass None for an optional operand that is left out",
         )
     if not schema.min_output <= len(node.outputs) <= schema.max_output:
         raise UnsupportedOp(
@@ -126,7 +126,7 @@ def _check_types(node: oir.Node) -> None:
         differs = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
         if output.dtype != dtype or len(output.shape) != len(shape) or differs:
             raise UnsupportedOp(
-                f"made a node {node.op_type} of the type {output.dtype}{output.shape}, and it"
+                f"made a node {node.op_type} of the type {output.dtype}{output.shape}, but it"
                 f" computes {dtype}{oir.Shape(shape)}",
                 "give it other operands or attributes; without types= hlo2onnx infers its type",
             )

@@ -39,7 +39,7 @@ def returned_values(
         shown = f" ({_listed(groups)})" if values else ""
         raise UnsupportedOp(
             f"returned {what}{shown} instead of {_texts(wanted)}",
-            f"{CONTRACT}; a complex result has two, real and imaginary; a token has none",
+            f"{CONTRACT}; a complex result has two values, real and imaginary; a token has none",
         )
     for value in values:
         _check_typed(value)
@@ -105,7 +105,7 @@ def _advice(item: object) -> str:
     if isinstance(item, oir.Node):
         return f"{CONTRACT}; node.outputs has the values of a node"
     if type(item).__module__.startswith("jaxlib."):
-        return f"{CONTRACT}; em.operand(op) and em.parts(value) give those of an MLIR value"
+        return f"{CONTRACT}; em.operand(op) and em.parts(value) give the ONNX values of MLIR values"
     return CONTRACT
 
 
@@ -148,7 +148,7 @@ def _misfit(value: oir.Value, expected: TensorType, whole: bool) -> str:
             " em.result_type(op) has the type of a result"
         )
     if not whole and not expected.admits(tuple(value.shape)):
-        return "em.reshape and em.expand change the shape; em.result_type(op) has that of a result"
+        return "em.reshape and em.expand change the shape; em.result_type(op) has a result's shape"
     return ""
 
 

@@ -77,13 +77,13 @@ class Registry:
                     handler,
                     f"{handler.op} has a handler for {form} values already,"
                     f" {name_of(other.function)}",
-                    "translate(custom_calls=...) can replace that of a custom call for one"
-                    " translation; others cannot be replaced",
+                    "translate(custom_calls=...) can replace the handler of a custom call for one"
+                    " translation; other handlers cannot be replaced",
                 )
             self._handlers[(handler.op, form)] = handler
 
     def with_own(self, handlers: Iterable[Handler]) -> Registry:
-        """A registry with these handlers in front of those registered here."""
+        """A registry that prefers these handlers to its own."""
         own = Registry()
         for handler in handlers:
             own.add(handler)
@@ -99,7 +99,7 @@ class Registry:
         return self.with_own(())
 
     def become(self, other: Registry) -> None:
-        """Takes the handlers of another registry in the place of its own."""
+        """Replaces its handlers by those of another registry."""
         self._handlers = dict(other._handlers)
 
     def handlers(self) -> list[Handler]:

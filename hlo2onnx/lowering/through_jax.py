@@ -90,7 +90,7 @@ def lowered_function(
         if not names:
             raise
         raise UnsupportedOp(
-            "the operands have symbolic extents, and its translation needs numbers", STATIC
+            "the operands have symbolic extents, and its translation needs static shapes", STATIC
         ) from error
     source = from_lowered(lowered)
     given = source.signature.dims

@@ -80,7 +80,7 @@ def _as_operator(operator: CustomOp) -> Callable[..., list[Parts]]:
     def handler(em: Emitter, op: CustomCall, **configuration: Any) -> list[Parts]:
         """@target(xs) -> one node."""
         if op.touches_complex:
-            raise UnsupportedOp(f"no operator takes complex numbers, as @{op.target} does")
+            raise UnsupportedOp(f"@{op.target} has complex values, and no operator takes them")
         inputs = [part for operand in op.operands for part in em.parts(operand)]
         results = [parts_of(result.type) for result in op.results]
         attributes = _representable(op, operator.node_attributes(configuration))
@@ -101,7 +101,7 @@ _KINDS = ({bool}, {int}, {float}, {str})
 def _representable(op: CustomCall, attributes: object) -> Mapping[str, Any]:
     if not isinstance(attributes, Mapping):
         raise UnsupportedOp(
-            f"the attributes for @{op.target} are no mapping: {attributes!r}",
+            f"the attributes for @{op.target} are not a mapping: {attributes!r}",
             "return a dictionary: CustomOp(..., attributes=lambda entries: {...})",
         )
     for name, item in attributes.items():

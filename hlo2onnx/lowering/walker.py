@@ -93,7 +93,7 @@ class Walker:
             if operation.operation.name in TERMINATORS:
                 return [environment[operand] for operand in operation.operation.operands]
             self.op(op_of(operation.operation))
-        raise InternalError("a block without terminator")
+        raise InternalError("a block has no terminator")
 
     def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
         """See `Emitter.call`."""
@@ -264,7 +264,7 @@ class Walker:
     # -- results ------------------------------------------------------------------------------
 
     def _checked(self, op: Op, returned: Any) -> list[Parts]:
-        """Checks a handler's values against the op's result types and stamps these on them."""
+        """Checks a handler's values against the op's result types and sets their shapes."""
         values: list[Any] = [returned] if isinstance(returned, oir.Value) else list(returned)
         if values and isinstance(values[0], tuple):
             values = [part for parts in values for part in parts]
@@ -297,7 +297,7 @@ class Walker:
             )
 
     def _introduced(self, value: oir.Value, axis: int, dim: Dim) -> Dim:
-        """An extent that nothing is known of gets a symbol."""
+        """The extent, with a symbol if nothing is known about it."""
         if isinstance(dim, int) or dim.value is not None:
             return dim
         return self.em.extents.extent_of(value, axis)
@@ -333,11 +333,10 @@ def _no_handler(op: Op) -> UnsupportedOp:
         return UnsupportedOp(f"hlo2onnx has no handler for {kind}")
     kind = "complex numbers" if op.touches_complex else "these types"
     return UnsupportedOp(
-        f"@{op.target} is code outside the program, and hlo2onnx has no translation of it that"
-        f" takes {kind}",
+        f"unknown custom call @{op.target}: hlo2onnx has no translation of it for {kind}",
         "register one: hlo2onnx.expand_custom_call(target, jax_function), or hlo2onnx.custom_call("
         "target, domain=..., op_type=...) for an operator of a runtime, or"
-        " translate(..., custom_calls={target: ...}); where the call belongs to another platform,"
+        " translate(..., custom_calls={target: ...}); if the call belongs to another platform,"
         " lower the function for the CPU",
     )
 
@@ -351,14 +350,15 @@ def _attributes(handler: Handler, op: Op) -> dict[str, Any]:
     """The attributes the handler reads, as Python values.
 
     Raises:
-        UnsupportedOp: The op carries one that the handler does not know, or lacks one it needs.
+        UnsupportedOp: The op has an attribute that the handler does not know, or lacks one that it
+            needs.
     """
     values = {}
     for name in op.attribute_names:
         if name in handler.reads or (handler.reads_rest and name not in handler.ignores):
             values[name] = op.attribute(name)
         elif name not in handler.ignores and name not in _OF_NO_MEANING:
-            raise UnsupportedOp(f"attribute {name} = {op.attribute(name)} is not known")
+            raise UnsupportedOp(f"unknown attribute {name} = {op.attribute(name)}")
     missing = handler.required - values.keys()
     if missing:
         raise UnsupportedOp(f"attribute {', '.join(sorted(missing))} is missing")

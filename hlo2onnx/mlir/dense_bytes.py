@@ -25,7 +25,7 @@ def raw_content(attribute: ir.DenseElementsAttr) -> np.ndarray:
     """
     element = element_type(attribute.type)
     if element not in ELEMENT_TYPES and element not in STORED_FLOATS:
-        raise UnsupportedOp(f"constants of the element type {element} cannot be read")
+        raise UnsupportedOp(f"hlo2onnx cannot read constants of the element type {element}")
     dtype = numpy_type(element)
     shape = [dim or 0 for dim in shape_of(attribute.type)]
     if 0 in shape:
@@ -41,7 +41,7 @@ def raw_content(attribute: ir.DenseElementsAttr) -> np.ndarray:
         if content.size == size and _attribute(attribute, content, dims) == attribute:
             return _decoded(content.copy(), dtype).reshape(dims)
         start = bytecode.find(length, start + 1)
-    raise UnsupportedOp("the content of the constant cannot be read")
+    raise UnsupportedOp("hlo2onnx cannot read the content of the constant")
 
 
 def _attribute(like: ir.Attribute, content: np.ndarray, dims: list[int]) -> ir.Attribute:

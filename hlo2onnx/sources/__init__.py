@@ -46,13 +46,13 @@ def load(
     made_here = _from_jax(source, args, kwargs or {}, dynamic)
     if made_here is not None:
         if function not in (None, "main"):
-            raise UsageError("function= chooses one of a module's functions; this source has one")
+            raise UsageError("function= chooses a function of a module; this source has one")
         return made_here
     if dynamic is not None:
-        raise UsageError("dynamic= goes with a function and example arguments")
+        raise UsageError("dynamic= needs a function and example arguments")
     if args or kwargs:
         raise UsageError(
-            f"example arguments go with a function; a {type(source).__name__} has its own types"
+            f"example arguments need a function; a {type(source).__name__} has its own types"
         )
     if isinstance(source, str):
         return from_string(source, function)
@@ -77,10 +77,10 @@ def _from_jax(
     lowered = unwrapped(source)
     if isinstance(source, jax.export.Exported) or lowered is not None:
         if args or kwargs or dynamic is not None:
-            raise UsageError("example arguments go with a function; this program has its own")
+            raise UsageError("example arguments need a function; this program has its own types")
         return from_exported(source) if lowered is None else from_lowered(lowered)
     if isinstance(source, jax.stages.Compiled):
-        raise LoadError("XLA has compiled this program: pass what jit(f).lower(...) returned")
+        raise LoadError("XLA has compiled this program: pass the result of jit(f).lower(...)")
     if callable(source):
         return from_function(source, args, kwargs, dynamic)
     return None

@@ -91,7 +91,7 @@ def values_to_bind(
         return dict(bind)
     keys = [bind] if isinstance(bind, str | int) else bind
     if not isinstance(keys, Iterable):
-        raise UsageError(f"bind={bind!r} names no argument: give a name, names, or a mapping")
+        raise UsageError(f"bind={bind!r} names no argument: pass a name, names, or a mapping")
     positions = {name: index for index, name in enumerate(parameters[: len(args)])}
     values: dict[str | int, PyTree] = {}
     for key in keys:
@@ -102,7 +102,7 @@ def values_to_bind(
             values[place] = kwargs[str(place)]
         else:
             raise UsageError(
-                f"bind= names the argument {key!r} but no value: give a mapping, or the function"
+                f"bind= names the argument {key!r} without a value: pass a mapping, or the function"
                 " and its example arguments"
             )
     return values
@@ -147,7 +147,7 @@ def _with_trees(
         ]
         given = _arrays(trees, place, values[key])
         if [tuple(path) for path, _ in given] != [tuple(path[2:]) for _, path in leaves]:
-            raise UsageError(f"the value to bind to {key!r} does not have its structure")
+            raise UsageError(f"the value for {key!r} in bind= has another pytree structure")
         for (leaf, _), (_, item) in zip(leaves, given, strict=True):
             if leaf.port is not None:
                 port = signature.inputs[leaf.port]

@@ -32,7 +32,7 @@ def from_serialized(content: bytes, what: str) -> Source:
     except _DAMAGE as error:
         raise LoadError(
             f"{what} is neither StableHLO text, nor MLIR bytecode, nor a serialized"
-            " jax.export.Exported that this JAX can read\n  next   write it anew with"
+            " jax.export.Exported that this JAX can read\n  next   write it again with"
             " jax.export.export(...)(...).serialize() or lower(...).as_text(), or, if a newer JAX"
             " wrote it, upgrade jax"
         ) from error

@@ -73,7 +73,7 @@ def _from_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> np.ndarray:
     try:
         array = np.asarray(leaf)
     except (TypeError, ValueError) as error:
-        raise SignatureError(f"argument {port.name} is no array: {error}") from error
+        raise SignatureError(f"argument {port.name} is not an array: {error}") from error
     if array.dtype == jax.dtypes.float0:
         return np.zeros(array.shape, bool)
     return array

@@ -333,7 +333,7 @@ def _members(mlir_type: ir.Type, suffix: str = "") -> list[tuple[ir.Type, str]]:
             for index in range(mlir_type.num_types)
             for member in _members(mlir_type.get_type(index), f"{suffix}/{index}")
         ]
-    raise LoadError(f"an argument or result has the type {mlir_type}, which is no ranked tensor")
+    raise LoadError(f"an argument or result has the type {mlir_type}, not a ranked tensor")
 
 
 def _unique(ports: Iterable[Port]) -> Iterable[Port]:
@@ -375,9 +375,9 @@ def _moved(ports: Sequence[Port], names: frozenset[str], kind: str) -> tuple[Por
         raise UsageError(f"no {kind} named {', '.join(sorted(unknown))}; there is {known}")
     for port in ports:
         if port.name in names and (len(port.shape) < 3 or port.element.startswith("complex")):
-            raise UsageError(f"{kind} {port.name} has no channels after axes of an image")
+            raise UsageError(f"{kind} {port.name} is not an image with channels last")
         if port.name in names and port.alias is not None:
-            raise UsageError(f"{kind} {port.name} is a state: a result takes its memory as it is")
+            raise UsageError(f"{kind} {port.name} is a state: it must keep its layout")
     return tuple(replace(port, channels_second=port.name in names) for port in ports)
 
 

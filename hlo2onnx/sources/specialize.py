@@ -71,18 +71,17 @@ def specialized(source: Source, sizes: Mapping[str, int]) -> Source:
 
 def _check_sizes(names: Sequence[str], sizes: Mapping[str, int]) -> None:
     if not isinstance(sizes, Mapping):
-        raise UsageError(f'specialize={sizes!r} is no mapping of names to sizes, as {{"b": 8}}')
+        raise UsageError(f'specialize={sizes!r} is not a mapping of names to sizes, as {{"b": 8}}')
     has = ", ".join(names) or "none"
     if unknown := [str(name) for name in sizes if name not in names]:
         raise UsageError(f"the program has no dimension {', '.join(unknown)}; it has {has}")
     for name, size in sizes.items():
         is_size = isinstance(size, int | np.integer) and not isinstance(size, bool)
         if not is_size or not 0 <= size < 1 << 63:
-            raise UsageError(f"{size!r} is no size of the dimension {name}: give a whole number")
+            raise UsageError(f"{size!r} is not a size of the dimension {name}: pass an integer")
     if missing := [name for name in names if name not in sizes]:
         raise UsageError(
-            f"the program has dimensions without a size: {', '.join(missing)}; specialize= needs"
-            " one for each"
+            f"specialize= needs a size for each dimension; it lacks {', '.join(missing)}"
         )
 
 
@@ -99,5 +98,5 @@ def _static(port: Port, sizes: Mapping[str, int]) -> Port:
 def _size(dim: Dim, sizes: Mapping[str, int]) -> int:
     size = evaluate(dim, sizes)
     if size is None or size < 0:
-        raise UsageError(f"the dimension {dim} would be {size}")
+        raise UsageError(f"with these sizes, the dimension {dim} would be {size}")
     return size

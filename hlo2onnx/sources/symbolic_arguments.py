@@ -40,7 +40,7 @@ def symbolic_arguments(
     """
     scope = jax.export.SymbolicScope()
     if dynamic is not None and not isinstance(dynamic, str | Mapping):
-        raise UsageError(f'dynamic={dynamic!r} is neither a text such as "b, ..." nor a mapping')
+        raise UsageError(f'dynamic={dynamic!r} is neither a string such as "b, ..." nor a mapping')
     try:
         args = tuple(_from_text(item, scope) if isinstance(item, str) else item for item in args)
         kwargs = {
@@ -101,6 +101,6 @@ def _by_argument(
     for key, spec in dynamic.items():
         place = places.get(str(key), key)
         if place not in kwargs and not (isinstance(place, int) and 0 <= place < len(args)):
-            raise UsageError(f"dynamic= names the argument {key!r}, which is not given")
+            raise UsageError(f"dynamic= names {key!r}, which is not among the arguments")
         specs[place] = spec
     return specs

@@ -86,7 +86,7 @@ NODES = [
     ),
     (without_attribute, "made a node Cast without the attribute to", "that the operator requires"),
     (without_operand, "made a node Add with 1 operand", "give it 2 operands"),
-    (of_another_type, "of the type FLOAT[2,3], and it computes FLOAT[3,2]", "without types="),
+    (of_another_type, "of the type FLOAT[2,3], but it computes FLOAT[3,2]", "without types="),
     (unlike_operands, "Add(FLOAT[2,3], DOUBLE[3]): ", "correct it there"),
     (operand_of_mlir, "operand 0 is a BlockArgument, not an onnx_ir.Value", ""),
     (misspelled, "'Emitter' object has no attribute 'relu'", ""),

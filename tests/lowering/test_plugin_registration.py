@@ -66,7 +66,7 @@ OPERATORS = [
     (CustomOp("", "Add"), "made a node Add with 1 operand", "give it 2 operands"),
     (CustomOp("", "Transpose"), "computes FLOAT[3,2]", "attributes"),
     (CustomOp("", "Relu", lambda entries: entries["k"]), "KeyError: 'k'", "correct it"),
-    (CustomOp("", "Relu", lambda entries: 3), "are no mapping: 3", "return a dictionary"),
+    (CustomOp("", "Relu", lambda entries: 3), "are not a mapping: 3", "return a dictionary"),
 ]
 
 
@@ -78,7 +78,7 @@ def test_an_operator_that_does_not_fit(operator: CustomOp, why: str, advice: str
 
 
 def test_a_version_is_a_number() -> None:
-    with pytest.raises(UsageError, match=r"version='latest' is no version"):
+    with pytest.raises(UsageError, match=r"version='latest' is not a version"):
         translate(program(), custom_calls={"acme.kernel": CustomOp("a", "B", version="latest")})  # type: ignore[arg-type]
 
 

@@ -220,8 +220,8 @@ def test_precision_is_full_whatever_is_asked_for(attributes: str) -> None:
     ("types", "why"),
     [
         (("3x4xf32", "4x5xf32", "3x5xi32"), "integer result"),
-        (("3x4xcomplex<f32>", "4x5xf32", "3x5xcomplex<f32>"), "complex and others real"),
-        (("3x4xcomplex<f32>", "4x5xcomplex<f32>", "3x5xf32"), "complex and others real"),
+        (("3x4xcomplex<f32>", "4x5xf32", "3x5xcomplex<f32>"), "complex, others real"),
+        (("3x4xcomplex<f32>", "4x5xcomplex<f32>", "3x5xf32"), "complex, others real"),
     ],
 )
 def test_refusals(types: tuple[str, str, str], why: str) -> None:

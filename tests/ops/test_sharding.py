@@ -221,8 +221,8 @@ def test_a_handler_gets_the_configuration(configuration: str, element: str) -> N
     ("configuration", "why"),
     [
         ("", "attribute times is missing"),
-        ('backend_config = "opaque"', "attribute backend_config = opaque is not known"),
-        ("mhlo.backend_config = {times = 2, often = true}", "attribute often = True is not known"),
+        ('backend_config = "opaque"', "unknown attribute backend_config = opaque"),
+        ("mhlo.backend_config = {times = 2, often = true}", "unknown attribute often = True"),
         ("mhlo.backend_config = {times = 2}, called_computations = [@main]", "called_computations"),
     ],
 )

@@ -197,7 +197,7 @@ func.func @main(%x: tensor<?xf32>) -> index {
   %d = tensor.dim %x, %c0 : tensor<?xf32>
   return %d : index
 }"""
-    with pytest.raises(hlo2onnx.LoadError, match="no ranked tensor"):
+    with pytest.raises(hlo2onnx.LoadError, match="not a ranked tensor"):
         hlo2onnx.translate(text)
 
 

@@ -159,7 +159,7 @@ def _with(op: str) -> str:
             "^b(%c: tensor<f32>):\n  return %c : tensor<f32>\n}",
             "branches between blocks",
         ),
-        (GOOD.replace("tensor<f32>", "index"), "type index, which is no ranked tensor"),
+        (GOOD.replace("tensor<f32>", "index"), "type index, not a ranked tensor"),
         (GOOD.replace("tensor<f32>", "tensor<*xf32>"), r"tensor<\*xf32>, which is no ranked"),
         (
             _with("%0 = call @gone(%a) : (tensor<f32>) -> tensor<f32>"),

@@ -137,7 +137,7 @@ def _in_total_order(em: Emitter, x: oir.Value, nan_free: bool) -> oir.Value:
     apart = _zeros_apart(em, x)
     if nan_free:
         return apart
-    em.report.note("sorts take every NaN for positive: the sign of one is read by BitCast")
+    em.report.note("sorts treat every NaN as positive: reading its sign needs BitCast")
     return _nan_above_infinity(em, apart, em.facts.float_range(x).high < math.inf)
 
 

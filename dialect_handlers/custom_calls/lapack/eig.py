@@ -17,7 +17,7 @@ _VECTORS = ord("V")
 
 @handles_call(*(f"lapack_{dtype}geev_ffi" for dtype in "sdcz"), form="any")
 def geev(em: Emitter, op: CustomCall, *, compute_left: int, compute_right: int) -> list[Parts]:
-    """geev(a) -> (w, or its real and its imaginary part, left and right eigenvectors, info)"""
+    """geev(a) -> (eigenvalues or their two parts, left and right eigenvectors, info)"""
     return _decomposed(em, op, left=compute_left == _VECTORS, right=compute_right == _VECTORS)
 
 
@@ -31,7 +31,7 @@ def geev(em: Emitter, op: CustomCall, *, compute_left: int, compute_right: int) 
     ignores={"magma": "says which library computes it"},
 )
 def hybrid_eig(em: Emitter, op: CustomCall, *, left: bool, right: bool) -> list[Parts]:
-    """geev(a) -> (w, or its real and its imaginary part, left and right eigenvectors, info)"""
+    """geev(a) -> (eigenvalues or their two parts, left and right eigenvectors, info)"""
     return _decomposed(em, op, left=left, right=right)
 
 

@@ -40,7 +40,7 @@ def solver_syevd(em: Emitter, op: CustomCall, *, lower: bool) -> list[Parts]:
 
 @handles_call("Eigh", form="any")
 def tpu_eigh(em: Emitter, op: CustomCall, *, backend_config: str) -> list[Parts]:
-    """Eigh(a) -> (eigenvectors, eigenvalues); configured by "lower,sort,sweeps,tolerance" """
+    """Eigh(a) -> (eigenvectors, eigenvalues); its config is "lower,sort,sweeps,tolerance" """
     note_choices(em, "eigh")
     lower = backend_config.startswith("1")
     return em.through_jax(eigh, em.parts(op.operands[0]), lower=lower)

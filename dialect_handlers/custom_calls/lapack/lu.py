@@ -20,7 +20,7 @@ from hlo2onnx.lowering.registry import handles_call
     form="any",
 )
 def getrf(em: Emitter, op: CustomCall) -> list[Parts]:
-    """getrf(a) -> (L and U, pivots from 1, info)"""
+    """getrf(a) -> (L and U, 1-based pivots, info)"""
     a = em.parts(op.operands[0])
     packed, pivots, info = em.through_jax(factors, a)
     rows = shape_of(a[0])[-2]
@@ -41,11 +41,11 @@ def factors(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 
 @handles_call("LuDecomposition", form="any")
 def lu_decomposition(em: Emitter, op: CustomCall) -> list[Parts]:
-    """LuDecomposition(a) -> (L and U, pivots from 0, the rows' order)"""
+    """LuDecomposition(a) -> (L and U, 0-based pivots, the permutation of the rows)"""
     return em.through_jax(lu, em.parts(op.operands[0]))
 
 
 @handles_call(*(f"{platform}_lu_pivots_to_permutation" for platform in ("cu", "hip", "oneapi")))
 def lu_pivots_to_permutation(em: Emitter, op: CustomCall) -> list[Parts]:
-    """lu_pivots_to_permutation(pivots) -> the rows' order"""
+    """lu_pivots_to_permutation(pivots) -> the permutation of the rows"""
     return em.through_jax(exchanged, em.operand(op), rows=em.result_dims(op)[-1])

@@ -33,12 +33,12 @@ def geqrf(em: Emitter, op: CustomCall) -> list[Parts]:
     ignores={"magma": "says which library computes it"},
 )
 def geqp3(em: Emitter, op: CustomCall) -> list[Parts]:
-    """geqp3(a, columns) -> (R and the reflections, the columns' order from 1, taus)"""
+    """geqp3(a, columns) -> (R and the reflections, 1-based permutation of the columns, taus)"""
     a, columns = (em.parts(operand) for operand in op.operands)
     fixed = em.facts.constant(columns[0])
     if fixed is None or fixed.any():
         raise UnsupportedOp(
-            "it may be told to bring some columns to the front first",
+            "its operand may move some columns to the front first",
             "pass zeros, or permute the columns beforehand",
         )
     return em.through_jax(pivoted_factors, a)

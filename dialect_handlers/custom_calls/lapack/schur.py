@@ -17,11 +17,11 @@ from hlo2onnx.lowering.registry import handles_call
 
 @handles_call(*(f"lapack_{dtype}gees_ffi" for dtype in "sdcz"), form="any")
 def gees(em: Emitter, op: CustomCall, *, mode: int, sort: int) -> list[Parts]:
-    """gees(a) -> (T, Z, w or its real and its imaginary part, how many are selected, info)"""
+    """gees(a) -> (T, Z, eigenvalues or their two parts, number selected, info)"""
     if sort != ord("N"):
         raise UnsupportedOp(
-            "it may sort eigenvalues by a function that the program does not hold",
-            "do without sorting (sort=None)",
+            "it sorts eigenvalues by a function that is not part of the program",
+            "use sort=None",
         )
     note_choices(em, "schur")
     return em.through_jax(form, em.parts(op.operands[0]), vectors=mode == ord("V"))

@@ -21,16 +21,16 @@ from hlo2onnx.lowering.registry import handles_call
 _PLATFORMS = ("cu", "hip", "oneapi")
 _SHAPES = {"full_matrices": "the shapes of the results say it"}
 _WRITES_OVER = (
-    "in its mode 'O' it writes vectors over its operand",
-    "ask for all vectors (A), for those with a singular value (S) or for none (N)",
+    "mode 'O' overwrites its operand with singular vectors",
+    "use mode 'A' (all vectors), 'S' (one per singular value) or 'N' (none)",
 )
 
 _SYMBOLIC_MATRIX = (
     "the extents of the matrices are symbolic",
-    "lower the function for matrices of static extents",
+    "lower the function for matrices with static extents",
 )
 Vectors = Literal["U, V^H", "V^H, U", "U, V", "none"]
-"""What the third and the fourth result are."""
+"""The third and the fourth result."""
 
 
 @handles_call(

@@ -11,7 +11,7 @@ from hlo2onnx.lowering.registry import handles_call
 
 @handles_call(*(f"lapack_{dtype}gtsv_ffi" for dtype in "sdcz"), form="any")
 def gtsv(em: Emitter, op: CustomCall) -> list[Parts]:
-    """gtsv(dl, d, du, b) -> (U in the places of the diagonals, X, info)"""
+    """gtsv(dl, d, du, b) -> (U instead of the diagonals, X, info)"""
     return em.through_jax(solve_tridiagonal, *map(em.parts, op.operands))
 
 

@@ -27,8 +27,9 @@ def if_(em: Emitter, op: Op) -> list[Parts]:
 
 @handles("stablehlo.case", form="any")
 def case(em: Emitter, op: Op) -> list[Parts]:
-    """case(index, branches) -> If, in a balanced tree of comparisons where there are many; an
-    index that no branch has takes the last one. Branches that the index never takes are left out.
+    """case(index, branches) -> If; a balanced tree of Ifs for more than two branches.
+
+    An index out of range takes the last branch. Branches that the index never takes are left out.
     """
     branches = [op.block(region) for region in range(op.block_count)]
     index = em.operand(op)

@@ -37,7 +37,7 @@ INT64 = oir.DataType.INT64
 
 @handles("stablehlo.while", form="any")
 def while_(em: Emitter, op: Op) -> list[Parts]:
-    """while(operands) -> Loop; nothing for no trip, the body alone for a single one."""
+    """while(operands) -> Loop; the operands if no trip runs, the body alone for a single trip."""
     if em.context.in_scalar_region:
         raise unsupported("loop in a scalar region")
     known, shape = partial(scalar_content, em), partial(_shape, em)

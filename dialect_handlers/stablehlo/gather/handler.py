@@ -37,7 +37,7 @@ def gather(
 def dynamic_gather(
     em: Emitter, op: Op, *, dimension_numbers: stablehlo.GatherDimensionNumbers
 ) -> oir.Value:
-    """dynamic_gather(x, starts, sizes) -> gather of slices of sizes that may be symbolic."""
+    """dynamic_gather(x, starts, sizes) -> gather with slice sizes that may be symbolic."""
     x, starts, sizes = em.operands(op)
     return _gathered(em, x, starts, dimension_numbers, dims_of(em, sizes))
 

@@ -56,7 +56,7 @@ class Fold:
                 return self._scanned(inits, tensors, number, axis.prefix.reverse)
         if not isinstance(size, int):
             raise UnsupportedOp(
-                "windows of a symbolic size are combined by a region without a name",
+                "the region is not a known reduction, and the size of the window is symbolic",
                 "lower the function with static windows",
             )
         held = each(windows.laid_out, tensors)

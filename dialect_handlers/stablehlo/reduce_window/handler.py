@@ -38,7 +38,7 @@ def reduce_window(
     window_dilations: Sequence[int] | None = None,
     padding: np.ndarray | None = None,
 ) -> list[Parts]:
-    """reduce_window(inputs, inits) -> region(inits, the region over each window's elements)."""
+    """reduce_window(inputs, inits) -> region(inits, the region over each window)."""
     dims = shape_of(em.parts(op.operands[0])[0])
     steps = window_strides, padding, base_dilations, window_dilations
     return _windows(em, op.operands, op.block(0), window_axes(dims, window_dimensions, *steps))
@@ -49,14 +49,16 @@ def reduce_window(
 def dynamic_reduce_window(
     em: Emitter, op: CustomCall, *, called_computations: tuple[str, ...]
 ) -> list[Parts]:
-    """@stablehlo.dynamic_reduce_window(inputs, inits, window_dimensions, window_strides,
-    base_dilations, window_dilations, padding): reduce_window by operands."""
+    """dynamic_reduce_window(inputs, inits, window...) -> reduce_window; operands give the window.
+
+    The operands are window_dimensions, window_strides, base_dilations, window_dilations, padding.
+    """
     *values, sizes, strides, base, window, padding = (em.parts(value) for value in op.operands)
     dims, *columns, edges = (
         dims_of(em, value) for (value,) in (sizes, strides, base, window, padding)
     )
     if not all(map(is_static, columns)):
-        raise UnsupportedOp("strides or dilations of windows depend on shapes or data")
+        raise UnsupportedOp("strides or dilations of windows are not constant")
     block = em.context.functions[called_computations[0]].regions[0].blocks[0]
     steps, base_dilations, dilations = map(fixed, columns)
     pairs = list(zip(edges[::2], edges[1::2], strict=True))

@@ -50,10 +50,10 @@ def scatter(
     scatter_dimension_numbers: stablehlo.ScatterDimensionNumbers,
     unique_indices: bool = False,
 ) -> list[Parts]:
-    """scatter(inputs, indices, updates) -> the inputs, each window of updates combined into them.
+    """scatter(inputs, indices, updates) -> the inputs, combined with each window of updates.
 
-    Windows are taken in order. One that does not lie inside the operand as a whole changes nothing
-    (XLA; the specification would combine the elements that lie inside).
+    Windows are applied in order. A window that is not wholly inside the operand changes nothing, as
+    in XLA; by the specification, its elements inside the operand would count.
     """
     count = len(op.results)
     first = em.parts(op.operands[0])
