@@ -68,7 +68,7 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"without": None}, "without=None is neither"),
     ({"without": ["nonsense"]}, "no rule named nonsense; the rules are"),
     ({"dump": 3}, "3 is no path"),
-    ({"custom_calls": [1]}, r"custom_calls=\[1\] is no mapping"),
+    ({"custom_calls": [1]}, r"custom_calls=\[1\] is not a mapping"),
     ({"custom_calls": {3: function}}, "the target of a call is a string, not 3"),
     ({"custom_calls": {"a": CustomOp("", "")}}, "domain and op_type must be strings"),
     ({"dynamic": 3}, "dynamic=3 is neither a string"),
@@ -137,8 +137,8 @@ def test_sizes(sizes: Any, message: str, exported: Any) -> None:
     [
         ({}, "mapping of programs is empty"),
         ({3: TEXT}, "3 cannot name a program"),
-        ({"a/b": TEXT}, "'a/b' is no name"),
-        ({"": TEXT}, "'' is no name"),
+        ({"a/b": TEXT}, "'a/b' cannot name"),
+        ({"": TEXT}, "'' cannot name"),
     ],
 )
 def test_names_of_programs(programs: Any, message: str) -> None:

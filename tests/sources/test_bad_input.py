@@ -160,7 +160,7 @@ def _with(op: str) -> str:
             "branches between blocks",
         ),
         (GOOD.replace("tensor<f32>", "index"), "type index, not a ranked tensor"),
-        (GOOD.replace("tensor<f32>", "tensor<*xf32>"), r"tensor<\*xf32>, which is no ranked"),
+        (GOOD.replace("tensor<f32>", "tensor<*xf32>"), r"tensor<\*xf32>, not a ranked"),
         (
             _with("%0 = call @gone(%a) : (tensor<f32>) -> tensor<f32>"),
             "'gone' does not reference a valid function",

@@ -63,8 +63,8 @@ def test_free_dimensions_and_sequences() -> None:
 
 WRONG: dict[str, tuple[Callable[..., jax.Array], np.ndarray, str]] = {
     "another name": (lambda y: y * 2, X, "no input named x"),
-    "a matrix": (lambda x: x * 2, X[0, 0], "no channels"),
-    "complex": (lambda x: x * 2, X.astype(np.complex64), "no channels"),
+    "a matrix": (lambda x: x * 2, X[0, 0], "not an image"),
+    "complex": (lambda x: x * 2, X.astype(np.complex64), "not an image"),
 }
 
 
