@@ -17,7 +17,7 @@ END = 0
 
 
 class Beams(NamedTuple):
-    """What is known of every beam: its text so far, its log probability, the network's state."""
+    """The state of all beams: their texts so far, log probabilities and network states."""
 
     position: jax.Array
     tokens: jax.Array
@@ -39,7 +39,7 @@ def search(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the best sequences that follow the token ``start``, and their log probabilities."""
     vocab, width = params["embedding"].shape
-    # A beam that has ended goes on with END only, which costs nothing.
+    # A finished beam continues with END only, at log probability 0.
     only_end = jnp.where(jnp.arange(vocab) == END, 0.0, -jnp.inf).astype(params["out"].dtype)
 
     def goes_on(carry: Beams) -> jax.Array:
@@ -58,7 +58,7 @@ def search(
     initial = Beams(
         position=jnp.int32(0),
         tokens=jnp.full((beams, steps + 1), END, jnp.int32).at[:, 0].set(start),
-        # All beams start alike; only the first may have children.
+        # All beams start alike, so only the first may have successors.
         scores=jnp.where(jnp.arange(beams) == 0, 0.0, -jnp.inf).astype(params["out"].dtype),
         states=jnp.zeros((beams, width), params["out"].dtype),
     )

@@ -1,7 +1,7 @@
 """Logistic regression by gradient descent: a line search, a while loop inside of another.
 
-Both loops use the data, which belong to the function around them, and the inner one also what the
-outer one has computed: values captured from one and from two levels further out.
+Both loops capture the data from the function around them. The inner loop also captures values of
+the outer loop, so its captures come from one and from two levels.
 """
 
 from __future__ import annotations

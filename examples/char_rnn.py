@@ -1,4 +1,4 @@
-"""A character RNN that samples a word until its end token, or until there is no room left."""
+"""A character RNN that samples a word until its end token or the maximal length."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sample(params: Params, first: jax.Array, noise: jax.Array) -> tuple[jax.Arra
     The noise is an argument: ``noise[step, character]``.
 
     Returns:
-        The characters, END from the first END on, and how many came before it.
+        The characters, with END from the first END on, and their number before it.
     """
     steps = noise.shape[0]
 

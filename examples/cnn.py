@@ -1,4 +1,4 @@
-"""A small convolutional classifier for 28x28 images, in Flax Linen, parameters as an argument."""
+"""A small convolutional classifier for 28x28 images in Flax Linen; parameters are an argument."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CNN(nn.Module):
         x = nn.Conv(self.features, (3, 3), **types)(images)
         x = nn.BatchNorm(use_running_average=not train, **types)(x)
         x = nn.relu(x)
-        # Overlapping windows with padding: the border must be filled with -inf, not with 0.
+        # Overlapping windows with padding: the border must hold -inf, not 0.
         x = nn.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
         x = nn.Conv(2 * self.features, (3, 3), **types)(x)
         x = nn.BatchNorm(use_running_average=not train, **types)(x)

@@ -16,7 +16,7 @@ Params = dict[str, jax.Array]
 
 
 def rms_norm(scale: jax.Array, x: jax.Array) -> jax.Array:
-    # The mean square is taken in f32, as a half precision square easily overflows.
+    # The mean square is computed in f32, because squares in half precision easily overflow.
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     mean_square = jnp.mean(jnp.square(wide), axis=-1, keepdims=True)
     return (wide * jax.lax.rsqrt(mean_square + 1e-6)).astype(x.dtype) * scale

@@ -1,4 +1,4 @@
-"""A diffusion sampler (DDPM): images out of noise, all of it drawn from a key in the graph."""
+"""A diffusion sampler (DDPM): images from noise that the graph draws from a key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gallery import Example, main, trained
 
 
 class Schedule(NamedTuple):
-    """What is left of an image after each step of adding noise, from the first to the last.
+    """The part of an image that remains after each step of adding noise, first step first.
 
     Attributes:
         step: Its number.
@@ -28,7 +28,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def cosine(cls, steps: int, offset: float = 0.008) -> Schedule:
-        """Nichol and Dhariwal's schedule, which spares the image in the first steps."""
+        """Nichol and Dhariwal's schedule, which adds little noise in the first steps."""
         time = (np.arange(steps + 1) / steps + offset) / (1 + offset)
         signal = np.cos(time * math.pi / 2) ** 2
         kept = np.clip(signal[1:] / signal[:-1], 1e-3, None)
@@ -37,7 +37,7 @@ class Schedule(NamedTuple):
 
 
 class Block(nn.Module):
-    """A residual pair of convolutions, scaled and moved by what the step says."""
+    """A residual pair of convolutions, scaled and shifted by an embedding of the step."""
 
     features: int
 
@@ -50,7 +50,7 @@ class Block(nn.Module):
 
 
 class Denoiser(nn.Module):
-    """Tells the noise in images ``[batch, height, width, channel]`` of one step."""
+    """Predicts the noise in images ``[batch, height, width, channel]`` of one step."""
 
     features: int
     blocks: int
@@ -84,7 +84,7 @@ def build(
             key, images = carry
             key, here = jax.random.split(key)
             noise = model.apply(weights, images, now.step)
-            # The image that this noise hides, which cannot be brighter than white.
+            # The image under this noise, clipped to the brightness of white.
             clean = (images - jnp.sqrt(1 - now.signal) * noise) * jax.lax.rsqrt(now.signal)
             clean = jnp.clip(clean, -1, 1)
             before = now.signal / now.kept
@@ -93,7 +93,7 @@ def build(
                 jnp.sqrt(before) * (1 - now.kept) / (1 - now.signal) * clean
                 + jnp.sqrt(now.kept) * left * images
             )
-            # Nothing is left of the noise before the first step: the last draw is multiplied by 0.
+            # The image before the first step has no noise: the last draw is multiplied by 0.
             deviation = jnp.sqrt((1 - now.kept) * jnp.maximum(left, 0))
             return (key, mean + deviation * jax.random.normal(here, images.shape)), None
 

@@ -14,7 +14,7 @@ Tables = dict[str, jax.Array]
 
 
 def loss(tables: Tables, words: jax.Array, contexts: jax.Array, negatives: jax.Array) -> jax.Array:
-    """Return the mean loss of pairs of a word and a context, and of words from elsewhere.
+    """Return the mean loss of pairs of a word and a context, and of negative samples.
 
     Args:
         words: The words, ``[pair]``.

@@ -18,7 +18,7 @@ INNER = slice(1, -1)
 
 
 def flux(u: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The flow of density, momentum along and across, energy; and the speed of the fastest wave."""
+    """The fluxes of density, momentum along and across, energy; and the fastest wave's speed."""
     density, along, across, energy = u
     velocity = along / density
     pressure = (GAMMA - 1) * (energy - 0.5 * (along**2 + across**2) / density)
@@ -56,7 +56,7 @@ def step(dx: float, _: Any, u: jax.Array) -> jax.Array:
 
 
 def solve(dx: float, steps: int, density: jax.Array, pressure: jax.Array) -> jax.Array:
-    """Follow gas that is at rest at the start; return its density, momentum and energy."""
+    """Simulate gas that starts at rest; return its density, momentum and energy."""
     rest = jnp.zeros_like(density)
     u = jnp.stack([density, rest, rest, pressure / (GAMMA - 1)])
     u = jnp.pad(u, ((0, 0), (1, 1), (1, 1)), mode="edge")

@@ -1,4 +1,4 @@
-"""Heat in a plate, for as many steps as the caller says: a ``fori_loop`` with a traced bound."""
+"""Heat in a plate, for a number of steps given at run time: ``fori_loop`` with a traced bound."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What every example of the gallery shares: its declaration, its command line and its weights.
+"""The parts that all examples share: declaration, command line and weights.
 
-An example names a function, the arguments to trace it with and how exact the translation has to
-be. That is all a test needs, so each example is also a test case (see :func:`load_all`).
+An example names a function, the arguments to trace it with and the tolerance of the translation.
+A test needs no more, so each example is also a test case (see :func:`load_all`).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Example:
     """Whether it is made of 64-bit types, which JAX has only while they are enabled."""
 
     def types(self) -> AbstractContextManager[Any]:
-        """Return the context in which to build, lower and run it, here and in JAX."""
+        """Return the context in which to build, lower and run the example, here and in JAX."""
         context: AbstractContextManager[Any] = jax.enable_x64(self.x64)
         return context
 
     def build_gradient(self, **keywords: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Return the gradient of a number made of all float outputs, and its arguments."""
+        """Return the gradient of a scalar function of all float outputs, and its arguments."""
         function, args = self.build(**keywords)
 
         def loss(*args: Any) -> jax.Array:

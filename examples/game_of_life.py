@@ -1,4 +1,4 @@
-"""Conway's Game of Life on a torus, all generations kept."""
+"""Conway's Game of Life on a torus, with all generations as the result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gallery import Example, main
 
 
 def generation(cells: jax.Array) -> jax.Array:
-    """Let cells of ``cells[row, column]`` be born and die."""
+    """Return the next generation of ``cells[row, column]``."""
     counted = cells.astype(jnp.uint8)
     rows = counted + jnp.roll(counted, 1, 0) + jnp.roll(counted, -1, 0)
     neighbours = rows + jnp.roll(rows, 1, 1) + jnp.roll(rows, -1, 1) - counted

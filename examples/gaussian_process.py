@@ -13,7 +13,7 @@ from gallery import Example, main
 
 
 class Kernel(NamedTuple):
-    """Logarithms of what a squared exponential kernel is made of."""
+    """Logarithms of the parameters of a squared exponential kernel."""
 
     length: jax.Array
     amplitude: jax.Array

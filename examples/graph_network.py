@@ -16,7 +16,7 @@ Params = dict[str, Any]
 
 
 class Graph(NamedTuple):
-    """Several graphs as one: nodes and edges of all of them, one after the other."""
+    """Several graphs as one: the nodes and edges of all graphs in sequence."""
 
     nodes: jax.Array
     edges: jax.Array
@@ -37,14 +37,14 @@ def message_passing(params: Params, graph: Graph) -> Graph:
     edges = graph.edges + mlp(params["edge"], jnp.concatenate([graph.edges, *ends], axis=-1))
     total = jax.ops.segment_sum(edges, graph.receivers, count)
     largest = jax.ops.segment_max(edges, graph.receivers, count)
-    # The largest of no edges is -inf.
+    # The maximum over no edges is -inf.
     largest = jnp.where(jnp.isneginf(largest), 0.0, largest)
     gathered = jnp.concatenate([graph.nodes, total, largest], axis=-1)
     return graph._replace(nodes=graph.nodes + mlp(params["node"], gathered), edges=edges)
 
 
 def predict(params: Params, graph: Graph, *, graphs: int) -> jax.Array:
-    """Return one number for each graph, made of the mean of its nodes."""
+    """Return one number for each graph, computed from the mean of its nodes."""
     for layer in params["layers"]:
         graph = message_passing(layer, graph)
     total = jax.ops.segment_sum(graph.nodes, graph.graph_of_node, graphs)

@@ -1,7 +1,7 @@
-"""A multilayer perceptron on signed bytes: quantized by hand, products in 32-bit integers.
+"""A multilayer perceptron in int8: quantized by hand, with products in 32-bit integers.
 
-Weights are bytes with a scale for each output, activations bytes with one scale. What JAX spells
-out (divide, round, clip, convert) becomes QuantizeLinear, and its products MatMulInteger.
+Weights are bytes with a scale for each output, activations are bytes with one scale. The sequence
+divide, round, clip, convert becomes QuantizeLinear, and the products become MatMulInteger.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def quantize(x: jax.Array, scale: jax.Array) -> jax.Array:
 
 
 def dense(layer: Layer, x: jax.Array) -> jax.Array:
-    """Multiply bytes, and give the sum its meaning back."""
+    """Multiply bytes, and convert the sums back to floats."""
     stored = quantize(x, layer["input_scale"])
     total = jax.lax.dot_general(
         stored, layer["kernel"], (((1,), (0,)), ((), ())), preferred_element_type=jnp.int32

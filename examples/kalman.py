@@ -22,7 +22,7 @@ class Belief(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Logarithms of the standard deviations, as they would be fitted by gradient descent."""
+    """Logarithms of the standard deviations, the form for gradient descent."""
 
     acceleration: jax.Array
     measurement: jax.Array
@@ -36,7 +36,7 @@ def inverse_2x2(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def filter_track(measurements: jax.Array, noise: Noise, dt: float) -> tuple[Belief, jax.Array]:
-    """Filter the measured positions ``[step, axis]`` of a target of nearly constant velocity.
+    """Filter the measured positions ``[step, axis]`` of a target with nearly constant velocity.
 
     Returns the belief after each step, and the log likelihood of the measurements.
     """

@@ -1,4 +1,4 @@
-"""A Kalman smoother (Rauch, Tung and Striebel): a scan there and one back, with solves in both."""
+"""A Kalman smoother (Rauch, Tung and Striebel): a scan forwards and one backwards, with solves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gallery import Example, main
 
 
 class Model(NamedTuple):
-    """A linear system: x' = transition x + noise, of which observe x + noise is seen."""
+    """A linear system: x' = transition x + noise, with measurements observe x + noise."""
 
     transition: jax.Array
     observe: jax.Array
@@ -57,7 +57,7 @@ def smooth(model: Model, start: Belief, measurements: jax.Array) -> Belief:
         return smoothed, smoothed
 
     last, (filtered, predicted) = jax.lax.scan(forward, start, measurements)
-    # What is known of a state before is improved by the prediction of the one after it.
+    # The belief about a state is corrected by the smoothed belief about the next one.
     pairs = (
         jax.tree.map(lambda x: x[:-1], filtered),
         jax.tree.map(lambda x: x[1:], predicted),

@@ -18,8 +18,8 @@ WIDTH = 40.0
 def coefficients(linear: np.ndarray, dt: float) -> tuple[np.ndarray, ...]:
     """Weights of exponential time differencing of fourth order (Cox and Matthews).
 
-    They are quotients of differences of exponentials, which cancel for small arguments; so they
-    are means over a circle in the complex plane instead (Kassam and Trefethen).
+    They are quotients of differences of exponentials, which cancel for small arguments. Means
+    over a circle in the complex plane avoid this (Kassam and Trefethen).
     """
     circle = np.exp(2j * np.pi * (np.arange(64) + 0.5) / 64)
     z = dt * linear[:, None] + circle

@@ -17,7 +17,7 @@ def classify(
 ) -> tuple[jax.Array, jax.Array]:
     """Return the most frequent label among the k nearest points of each query, and their places.
 
-    Of labels that are equally frequent the lowest wins.
+    Among equally frequent labels the lowest wins.
     """
     # |q - p|^2 without the |q|^2, which is the same for all points.
     distances = jnp.sum(jnp.square(points), axis=-1) - 2 * queries @ points.T

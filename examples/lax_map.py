@@ -1,4 +1,4 @@
-"""Kernel regression whose memory is bounded by ``lax.map``: query by query, or in batches."""
+"""Kernel regression with memory bounded by ``lax.map``: query by query, or in batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gallery import Example, main
 def regress(
     batch_size: int | None, points: jax.Array, values: jax.Array, queries: jax.Array
 ) -> jax.Array:
-    """Average the values of the points near each query, all of one in memory at a time."""
+    """Average the values of the points near each query, for one query at a time."""
 
     def at(query: jax.Array) -> jax.Array:
         squares = jnp.sum((points - query) ** 2, axis=-1)

@@ -18,8 +18,8 @@ Affine = tuple[jax.Array, jax.Array]
 def recurrence(decay: jax.Array, x: jax.Array) -> jax.Array:
     """Return ``h[t] = decay[t] * h[t - 1] + x[t]`` for every step of the leading axis.
 
-    Each step is the map ``h -> decay * h + x``. To compose such maps is associative, so that the
-    steps need not wait for each other.
+    Each step is the map ``h -> decay * h + x``. Composition of such maps is associative, so the
+    steps can run in parallel.
     """
 
     def compose(first: Affine, second: Affine) -> Affine:

@@ -17,7 +17,7 @@ STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 40, 2, 2), (6, 80, 2, 2), (6, 112, 1
 
 
 class InvertedResidual(nn.Module):
-    """Expand with a 1x1 convolution, filter each channel on its own, then project back."""
+    """Expand with a 1x1 convolution, filter each channel separately, then project back."""
 
     channels: int
     expansion: int

@@ -12,7 +12,7 @@ from gallery import Example, main
 
 
 def wave_numbers(points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the axes of ``rfft2`` on a square of side 2 pi, for broadcasting."""
+    """The wave numbers of ``rfft2`` on a square of side 2 pi, in shapes that broadcast."""
     return np.fft.rfftfreq(points, 1 / points), np.fft.fftfreq(points, 1 / points)[:, None]
 
 
@@ -21,19 +21,19 @@ def solver(
 ) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
     """Return the function from a vorticity ``[y, x]`` to the last one and the energy of each step.
 
-    Friction is linear and solved exactly, by an integrating factor; what the flow carries along is
-    integrated by the Runge-Kutta method of fourth order.
+    Friction is linear and solved exactly, by an integrating factor. The Runge-Kutta method of
+    fourth order integrates the advection.
     """
     x, y = wave_numbers(points)
     square = x**2 + y**2
-    # The sums of two wave numbers that a product makes must not look like smaller ones.
+    # Products make sums of two wave numbers, which must not alias smaller wave numbers.
     is_kept = (np.abs(x) < points / 3) & (np.abs(y) < points / 3)
     kx, ky, kept = (jnp.asarray(array, dtype) for array in (x, y, is_kept))
     inverse = jnp.asarray(1 / np.where(square == 0, 1, square), dtype)
     decay = jnp.asarray(np.exp(-viscosity * dt / 2 * square), dtype)
 
     def transport(w: jax.Array) -> jax.Array:
-        """The spectrum of -velocity . gradient of the vorticity, of which w is the spectrum."""
+        """The spectrum of -velocity . gradient of the vorticity; w is the vorticity's spectrum."""
         stream = inverse * w
         fields = jnp.stack([1j * ky * stream, -1j * kx * stream, 1j * kx * w, 1j * ky * w])
         u, v, along_x, along_y = jnp.fft.irfft2(fields, (points, points))
@@ -45,7 +45,7 @@ def solver(
         k3 = transport(decay * w + dt / 2 * k2)
         k4 = transport(decay * (decay * w + dt * k3))
         w = decay * (decay * (w + dt / 6 * k1) + dt / 3 * (k2 + k3)) + dt / 6 * k4
-        # Each wave number but those of the first and last column stands for its mirror image, too.
+        # Each wave number counts twice, for its mirror image, except in the first and last column.
         twice = jnp.where((kx == 0) | (kx == points // 2), 1, 2).astype(dtype)
         energy = jnp.sum(twice * inverse * jnp.abs(w / points**2) ** 2) / 2
         return w, energy

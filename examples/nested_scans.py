@@ -29,7 +29,7 @@ def read(params: Params, document: jax.Array) -> tuple[jax.Array, jax.Array]:
 
     start = jnp.zeros(params["word_state"].shape[0], document.dtype)
     _, (words, sentences, verdicts) = jax.lax.scan(sentence, start, document)
-    # Each word is judged together with the state of its sentence.
+    # Each word is scored together with the state of its sentence.
     context = jnp.broadcast_to(sentences[:, None], words.shape)
     scores = jnp.concatenate([words, context], axis=-1) @ params["score"]
     return jnp.squeeze(scores, -1), jnp.squeeze(verdicts, (1, 2))

@@ -1,4 +1,4 @@
-"""Principal components in f64: a thin SVD of centred samples, with signs that are settled."""
+"""Principal components in f64: a thin SVD of centred samples, with fixed signs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Components(NamedTuple):
     """The axes along which samples vary most.
 
     Attributes:
-        mean: Of the samples.
+        mean: The mean of the samples.
         axes: Unit vectors ``[component, feature]``, by falling variance.
-        variance: Of the samples along each axis.
+        variance: The variance of the samples along each axis.
     """
 
     mean: jax.Array
@@ -29,7 +29,7 @@ def fit(samples: jax.Array, count: int) -> Components:
     """Find the first components of the samples ``[sample, feature]``."""
     mean = samples.mean(0)
     _, singular, axes = jnp.linalg.svd(samples - mean, full_matrices=False)
-    # A singular vector is unique but for its sign: the largest entry is made positive.
+    # A singular vector is unique up to its sign: the largest entry becomes positive.
     largest = jnp.take_along_axis(axes, jnp.argmax(jnp.abs(axes), 1)[:, None], 1)
     variance = singular**2 / (len(samples) - 1)
     return Components(mean, (axes * jnp.sign(largest))[:count], variance[:count])
@@ -54,7 +54,7 @@ def build(
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the analysis of samples applied to other points, and both of them."""
     rng = np.random.default_rng(0)
-    # Each hidden factor has another strength, so that no two variances are alike.
+    # The hidden factors have different strengths, so all variances differ.
     loadings = rng.normal(size=(count, features)) * 2.0 ** -np.arange(count)[:, None]
 
     def draw(rows: int) -> jax.Array:

@@ -14,7 +14,7 @@ from gallery import Example, main, trained
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions around which the input is added back."""
+    """Two 3x3 convolutions with a residual connection."""
 
     channels: int
     strides: tuple[int, int]

@@ -48,7 +48,7 @@ EXAMPLE = Example(
     name="rk4",
     summary="Lorenz ensemble by Runge-Kutta steps in a scan that keeps the trajectory",
     build=build,
-    # The system is chaotic: what rounding differs in the first steps grows a hundredfold.
+    # The system is chaotic: rounding differences of the first steps grow a hundredfold.
     tolerance=3e-5,
     small={"members": 4, "steps": 20},
     gradient=(0,),

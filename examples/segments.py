@@ -15,9 +15,9 @@ Table = dict[str, jax.Array]
 
 
 def group_by(keys: jax.Array, values: jax.Array, *, groups: int) -> Table:
-    """Return how many rows each key has, and of ``values[row, column]`` their sum, mean, extremes.
+    """Return the number of rows of each key, and sums, means, extremes of ``values[row, column]``.
 
-    A key outside of ``[0, groups)`` counts nowhere.
+    A key outside of ``[0, groups)`` is ignored.
     """
     count = jax.ops.segment_sum(jnp.ones_like(keys), keys, groups)
     total = jax.ops.segment_sum(values, keys, groups)
@@ -28,7 +28,7 @@ def group_by(keys: jax.Array, values: jax.Array, *, groups: int) -> Table:
         "count": count,
         "sum": total,
         "mean": total / jnp.maximum(rows, 1).astype(values.dtype),
-        # The least of no values is inf, the largest -inf.
+        # The minimum of no values is inf, the maximum -inf.
         "least": jnp.where(rows > 0, least, 0),
         "largest": jnp.where(rows > 0, largest, 0),
     }
@@ -47,9 +47,9 @@ def distribution(values: jax.Array, edges: jax.Array, *, bins: int) -> Table:
 
 
 def distinct(keys: jax.Array, *, size: int) -> Table:
-    """Return the distinct keys in order, how often each occurs, and where each first does.
+    """Return the distinct keys in order, their counts, and their first positions.
 
-    There is room for ``size`` of them: more are left out, and -1 fills what is left over.
+    The result has room for ``size`` keys: further keys are left out, and -1 fills free places.
     """
     found, first, codes, counts = jnp.unique(
         keys, return_index=True, return_inverse=True, return_counts=True, size=size, fill_value=-1

@@ -32,7 +32,7 @@ def primitive(conserved: jax.Array) -> jax.Array:
 
 
 def flux(primitive: jax.Array) -> jax.Array:
-    """What flows through a face with this state."""
+    """The flux through a face with this state."""
     density, velocity, pressure = primitive
     energy = pressure / (GAMMA - 1) + 0.5 * density * velocity**2
     momentum = density * velocity
@@ -74,7 +74,7 @@ def step(dx: float, _: Any, u: jax.Array) -> jax.Array:
 
 
 def solve(dx: float, frames: int, steps: int, tube: jax.Array) -> jax.Array:
-    """Follow a state ``[quantity, cell]``; return it after each of so many times `steps` steps."""
+    """Simulate a state ``[quantity, cell]``; return it each time `steps` steps are done."""
     u = jnp.pad(conserved(tube), ((0, 0), (GHOSTS, GHOSTS)))
 
     def frame(u: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:

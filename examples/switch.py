@@ -28,14 +28,14 @@ def smooth(signal: jax.Array) -> jax.Array:
 
 
 def compress(signal: jax.Array) -> jax.Array:
-    """Bring all that is louder than the loudness of the whole closer to it."""
+    """Bring samples that are louder than the signal's loudness closer to it."""
     loudness = jnp.sqrt(jnp.mean(jnp.square(signal)))
     excess = jnp.maximum(jnp.abs(signal) - loudness, 0.0)
     return signal - 0.75 * jnp.sign(signal) * excess
 
 
 def apply_effect(effect: jax.Array, signal: jax.Array) -> jax.Array:
-    """Apply the effect of this number; lax.switch takes the nearest one that there is."""
+    """Apply the effect of this number; lax.switch clamps the number."""
     branches = [unchanged, overdrive, echo, smooth, compress]
     return jax.lax.switch(effect, branches, signal)
 

@@ -1,6 +1,6 @@
 """One training step of a small CNN with Adam: gradients, moments and statistics in the graph.
 
-The state goes in and comes out, so that the model trains in ONNX Runtime, step after step.
+The model takes the state and returns the next one, so it trains in ONNX Runtime step by step.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Classifier(nn.Module):
 
     @nn.compact
     def __call__(self, images: jax.Array) -> jax.Array:
-        # A bias would have no effect, and a gradient of nothing but rounding, which Adam magnifies.
+        # A bias would have no effect. Its gradient would be pure rounding, which Adam magnifies.
         x = nn.Conv(self.features, (3, 3), use_bias=False)(images)
         x = nn.relu(nn.BatchNorm(use_running_average=False)(x))
         x = nn.max_pool(x, (2, 2), strides=(2, 2))
@@ -38,7 +38,7 @@ class Classifier(nn.Module):
 
 
 def batches(size: int, seed: int = 0) -> Iterator[Batch]:
-    """Endless images of noisy stripes, and in which of four directions these run."""
+    """Endless images of noisy stripes, labelled with one of four directions."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:SIDE, :SIDE].astype(np.float32)
     angles = np.pi * np.arange(CLASSES) / CLASSES
@@ -73,8 +73,8 @@ def make_step(model: nn.Module, optimizer: optax.GradientTransformation) -> Step
 def build(features: int = 16, batch: int = 32) -> tuple[Step, tuple[Any, ...]]:
     """Return the training step, a state in the midst of training and a batch.
 
-    Adam divides by the size of past gradients: at the very first step, where there are none, it
-    would magnify the rounding of the smallest ones.
+    Adam divides by the size of past gradients. In the very first step there are none, and it
+    would magnify the rounding of the smallest gradients.
     """
     model, optimizer = Classifier(features), optax.adam(3e-3)
     stream = batches(batch)

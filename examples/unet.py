@@ -1,4 +1,4 @@
-"""A U-Net with group norm in Flax Linen, with two ways to double the resolution."""
+"""A U-Net with group norm in Flax Linen, which doubles the resolution in two ways."""
 
 from __future__ import annotations
 

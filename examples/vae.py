@@ -1,4 +1,4 @@
-"""A variational autoencoder of images, with latent variables drawn from a key in the graph."""
+"""A variational autoencoder of images; the graph draws the latent variables from a key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Dense = dict[str, jax.Array]
 
 
 class Autoencoder(NamedTuple):
-    """Weights of the layers there and back."""
+    """Weights of the encoder and the decoder."""
 
     encoder: list[Dense]
     decoder: list[Dense]
@@ -28,7 +28,7 @@ class Normal(NamedTuple):
     log_variance: jax.Array
 
     def draw(self, key: jax.Array) -> jax.Array:
-        """Draw from a standard normal, then scale and move: gradients pass both."""
+        """Draw from a standard normal, then scale and shift, so that gradients pass through."""
         noise = jax.random.normal(key, self.mean.shape, self.mean.dtype)
         return self.mean + jnp.exp(self.log_variance / 2) * noise
 
@@ -46,7 +46,7 @@ def perceptron(layers: Sequence[Dense], x: jax.Array) -> jax.Array:
 
 
 def encode(model: Autoencoder, images: jax.Array) -> Normal:
-    """Return what the latent variables of images ``[batch, pixel]`` may be."""
+    """Return the distribution of the latent variables of images ``[batch, pixel]``."""
     mean, log_variance = jnp.split(perceptron(model.encoder, images), 2, axis=-1)
     return Normal(mean, log_variance)
 
@@ -61,7 +61,7 @@ def evidence(model: Autoencoder, key: jax.Array, images: jax.Array) -> tuple[jax
 
 
 def dense(rng: np.random.Generator, sizes: Sequence[int]) -> list[Dense]:
-    """Layers of these sizes, as training could have left them."""
+    """Layers of these sizes, with weights as after training."""
     return [
         {
             "kernel": jnp.asarray(rng.normal(0, fan_in**-0.5, (fan_in, fan_out)), jnp.float32),

@@ -13,7 +13,7 @@ from gallery import Example, main, trained
 
 
 class EncoderBlock(nnx.Module):
-    """Self-attention and an MLP, each behind a layer norm and with a residual connection."""
+    """Self-attention and an MLP, each after a layer norm and with a residual connection."""
 
     def __init__(self, width: int, heads: int, dtype: Any, *, rngs: nnx.Rngs) -> None:
         types = {"dtype": dtype, "param_dtype": dtype}
@@ -25,7 +25,7 @@ class EncoderBlock(nnx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         x = x + self.attention(self.attention_norm(x))
-        # ViT uses the exact GELU with erf, not the tanh approximation that is Flax's default.
+        # ViT uses the exact GELU with erf, not Flax's default, the tanh approximation.
         return x + self.project(nnx.gelu(self.expand(self.mlp_norm(x)), approximate=False))
 
 
@@ -86,7 +86,7 @@ def build(
     def create() -> ViT:
         return ViT(layers, width, heads, size, patch, classes, dtype, rngs=nnx.Rngs(0))
 
-    # The way NNX restores a checkpoint: an abstract model first, then its values.
+    # NNX restores a checkpoint like this: first an abstract model, then its values.
     graph, state = nnx.split(nnx.eval_shape(create))
     nnx.replace_by_pure_dict(state, trained(nnx.to_pure_dict(state)))
     model = nnx.merge(graph, state)

@@ -185,7 +185,7 @@ def test_an_unknown_custom_call_is_named() -> None:
     text = unary(
         "stablehlo.custom_call @my.kernel(%arg0) {has_side_effect = true} : (TYPE) -> TYPE"
     )
-    with pytest.raises(TranslationError, match=r"unknown custom call @my\.kernel.*\n(.*\n)*.*register"):
+    with pytest.raises(TranslationError, match=r"unknown custom call @my\..*\n(.*\n)*.*register"):
         translate(text)
 
 

@@ -1,4 +1,4 @@
-"""Errors of elementwise results, element by element (a whole tensor's scale says little there)."""
+"""Errors of elementwise results for each element: the scale of the whole tensor says little."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from against_xla import Run
 
 _RELATIVE = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
-"""How far from XLA one element may be: XLA's own error (25 ULP in f32) and one rounding below."""
+"""The allowed distance of an element from XLA: XLA's own error (25 ULP in f32) plus a rounding."""
 
 
 def ulps(got: np.ndarray, truth: np.ndarray) -> float:
     """The largest error of `got` in units in the last place of its type.
 
-    Counted where the truth is a normal number of that type; there `got` must be finite, and NaN
-    must be NaN.
+    Counts only elements whose true value is a normal number of that type; `got` must be finite for
+    them. NaN must be NaN.
     """
     info = ml_dtypes.finfo(got.dtype)
     size = np.abs(np.asarray(truth, np.longdouble))

@@ -22,12 +22,12 @@ from tools.fuzzing.structure import known_conditions
 
 
 class Run:
-    """A translated program with the results of XLA and of ORT (optimised and plain)."""
+    """A translated program, and its results in XLA and ORT (optimised and plain)."""
 
     def __init__(self, text: str, inputs: Sequence[Any] | None, **options: Any) -> None:
         self.text = text
         self.program = hlo2onnx.translate(text, **options)
-        source = self.program._source  # with the arguments bound and the extents that options say
+        source = self.program._source  # with the bound arguments and extents of the options
         signature = source.signature
         if inputs is None:
             rng = np.random.default_rng(0)
@@ -45,7 +45,7 @@ class Run:
 
     @property
     def nodes(self) -> Counter[str]:
-        """How often each ONNX operator stands in the model, subgraphs included."""
+        """The number of nodes of each ONNX operator, subgraphs included."""
         return self.program.report.nodes
 
     def bit_exact(self) -> Run:
@@ -76,7 +76,7 @@ class Run:
         return self
 
     def has_no(self, *op_types: str) -> Run:
-        """Asserts that none of these operators stands in the model."""
+        """Asserts that the model has none of these operators."""
         found = [op_type for op_type in op_types if self.nodes[op_type]]
         assert not found, f"{found} in\n{self.program.model}"
         return self
@@ -109,7 +109,7 @@ def against_jax(function: Callable[..., Any], *inputs: Any, **options: Any) -> R
 
 
 def against_xla(text: str, *inputs: Any, **options: Any) -> Run:
-    """Translates and runs a module; random inputs are made where none are given."""
+    """Translates and runs a module; makes random inputs if none are given."""
     parameters = len(re.findall(r"%arg\d+:", text.split("->")[0]))
     return Run(text, None if parameters and not inputs else inputs, **options)
 

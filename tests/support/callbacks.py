@@ -1,4 +1,4 @@
-"""What the report and the errors say of Python callbacks."""
+"""The notes and errors about Python callbacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def notes_of(program: OnnxProgram) -> list[str]:
 
 
 def next_of(source: Any, *args: Any, **options: Any) -> str:
-    """What the error of a refused program tells the user to do."""
+    """The advice in the error of a refused program."""
     with pytest.raises(TranslationError) as caught:
         translate(source, *args, **options)
     assert "it calls a Python function of the process" in str(caught.value)

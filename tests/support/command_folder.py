@@ -40,7 +40,7 @@ func.func @main(%arg0: tensor<3xf32>, %arg1: tensor<i1>) -> tensor<3xf32> {
 
 
 def folder_with_models(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes an empty folder the current one, and puts the models above into `models`."""
+    """Changes to an empty folder, and puts the models above into `models`."""
     monkeypatch.chdir(path)
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     models = path / "models"

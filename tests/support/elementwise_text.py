@@ -18,7 +18,7 @@ def elementwise(
         op: Name without the dialect.
         elements: Element types of the operands.
         result: Element type of the result.
-        shape: Extents ("2x3", "" for rank 0) of everything, or of each operand in turn.
+        shape: Extents ("2x3", "" for rank 0) of all operands, or a list with one for each.
         attributes: `{name = value, ...}` of the generic form.
     """
     shapes = [shape] * len(elements) if isinstance(shape, str) else list(shape)

@@ -1,4 +1,4 @@
-"""What a function makes with an emitter, before any rule has seen it."""
+"""Graphs that a function makes with an emitter, before any rule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def emitter(opset: int = 23, **options: str) -> Emitter:
 
 
 class Emitted:
-    """A graph that a function made over inputs of these types, and what the runtime makes of it.
+    """A graph that a function made from inputs of these types, and its results in the runtime.
 
     Attributes:
         em: The emitter.
@@ -47,11 +47,11 @@ class Emitted:
         """
         Args:
             build: Called with an emitter and the inputs, by name.
-            inputs: What the inputs hold.
-            shapes: The extents of inputs that are symbolic.
-            ranges: Bounds that inputs of integers are known to keep.
-            opset: Of the model.
-            options: Of the translation.
+            inputs: The contents of the inputs.
+            shapes: Symbolic extents of inputs.
+            ranges: Known bounds of integer inputs.
+            opset: The opset of the model.
+            options: The options of the translation.
         """
         self._inputs = inputs or {}
         self.em = emitter(opset, **options)
@@ -69,14 +69,14 @@ class Emitted:
 
     @cached_property
     def results(self) -> list[np.ndarray]:
-        """What the outputs hold."""
+        """The contents of the outputs."""
         graph = self.em.main_graph
         for value in self.outputs:
             graph.outputs.append(self.em.Identity(value))
         return run_model(oir.Model(graph, ir_version=10), self._inputs)
 
     def gives(self, *expected: Any) -> Emitted:
-        """Asserts what the outputs hold, their shapes included."""
+        """Asserts the contents and shapes of the outputs."""
         for found, wanted in zip(self.results, expected, strict=True):
             assert found.shape == np.shape(wanted)
             np.testing.assert_array_equal(found, wanted)

@@ -22,7 +22,7 @@ def every_size(
     every symbol at each of the sizes.
 
     Args:
-        integers: Integer arguments are random numbers below this one.
+        integers: Upper bound of random integer arguments.
 
     Returns:
         The model.
@@ -35,7 +35,7 @@ def every_size(
 
 
 def arguments(program: OnnxProgram, size: int, integers: int = 5) -> list[np.ndarray]:
-    """Random arguments whose symbols are all of this size."""
+    """Random arguments in which every symbol has this size."""
     rng = np.random.default_rng(size)
     made = []
     for value in program.model.graph.inputs:

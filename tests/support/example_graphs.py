@@ -1,5 +1,4 @@
-"""The models of the examples, small variants, and what their loops are made of before rules take
-them apart."""
+"""Models of small variants of the examples, and the contents of their loops without some rules."""
 
 from __future__ import annotations
 
@@ -19,12 +18,11 @@ from hlo2onnx.ir.values import shape_of
 EXAMPLES = {example.name: example for example in gallery.load_all()}
 
 GUARDS = ("Clip", "Less", "Min", "Where")
-"""What an index would be guarded by."""
+"""Operators that would guard an index."""
 
 
 def translated(name: str, gradient: bool = False, **sizes: Any) -> hlo2onnx.OnnxProgram:
-    """A small variant of an example, with some sizes of its own, or its gradient; one program
-    for all calls that ask for it."""
+    """A small variant of an example, or its gradient, with the given sizes; cached."""
     return _translated(name, gradient, tuple(sorted(sizes.items())))
 
 
@@ -40,7 +38,7 @@ def _translated(
 
 
 def nodes(name: str, gradient: bool = False, **sizes: Any) -> Counter[str]:
-    """Operators of the model, those within loops and branches included."""
+    """Operators of the model, including loops and branches."""
     graph = translated(name, gradient, **sizes).model.graph
     return Counter(node.op_type for node in graph.all_nodes())
 
@@ -52,7 +50,7 @@ def loops(name: str, gradient: bool = False) -> list[oir.Node]:
 
 
 def in_body(loop: oir.Node) -> Counter[str]:
-    """The operators of a trip, those of inner loops apart."""
+    """The operators of a trip, without inner loops."""
     return Counter(node.op_type for node in body(loop))
 
 
@@ -62,10 +60,10 @@ def shapes(values: Any) -> list[tuple[Any, ...]]:
 
 
 def states(loop: oir.Node) -> list[tuple[Any, ...]]:
-    """The shapes of what a Loop carries."""
+    """The shapes of a Loop's carried values."""
     return shapes(loop.inputs[2:])
 
 
 def stacks(loop: oir.Node) -> list[tuple[Any, ...]]:
-    """The shapes of what a Loop stacks."""
+    """The shapes of a Loop's stacked outputs."""
     return shapes(loop.outputs[len(loop.inputs) - 2 :])

@@ -1,6 +1,6 @@
-"""Decompositions in ONNX Runtime, judged by what their factors multiply to.
+"""Decompositions in ONNX Runtime, judged by the product of their factors.
 
-Vectors are unique up to a sign or a phase only, and no rounding is that of LAPACK; residuals are
+Vectors are unique only up to a sign or a phase, and rounding differs from LAPACK. Residuals are
 relative to the largest element of the matrix, in units of its size times the rounding error.
 """
 
@@ -20,7 +20,7 @@ from hlo2onnx.program import OnnxProgram
 Function = Callable[..., Any]
 
 UNITS = 10
-"""What residuals may be, in those units."""
+"""The largest allowed residual, in those units."""
 
 
 @cache
@@ -29,9 +29,9 @@ def _translated(function: Function, shape: tuple[int, ...], dtype: str) -> OnnxP
 
 
 def factors(function: Function, a: np.ndarray) -> list[np.ndarray]:
-    """The results of a function of one array in ONNX Runtime, of the types and shapes that XLA has.
+    """The results of a function of one array in ONNX Runtime, with XLA's types and shapes.
 
-    A module for a shape and a type is translated once.
+    It translates the module for each shape and type once.
     """
     with jax.enable_x64(True):
         wanted = jax.tree.leaves(jax.eval_shape(function, a))
@@ -42,7 +42,7 @@ def factors(function: Function, a: np.ndarray) -> list[np.ndarray]:
 
 
 def in_xla(function: Function, a: np.ndarray) -> list[np.ndarray]:
-    """The same in XLA."""
+    """The results of the function in XLA."""
     with jax.enable_x64(True):
         return [np.asarray(x) for x in jax.tree.leaves(jax.jit(function)(a))]
 
@@ -59,7 +59,7 @@ def adjoint(a: np.ndarray) -> np.ndarray:
 
 
 def product(*matrices: np.ndarray) -> np.ndarray:
-    """Their product, in at least 64 bits."""
+    """The product of matrices, in at least 64 bits."""
     result = wide(matrices[0])
     for matrix in matrices[1:]:
         result = result @ wide(matrix)
@@ -80,7 +80,7 @@ def assert_unitary(q: np.ndarray, units: float = UNITS) -> None:
 
 
 def nodes_of(function: Function, *sizes: int) -> list[int]:
-    """How many nodes the models for square matrices of these sizes have."""
+    """The node counts of the models for square matrices of these sizes."""
     return [_translated(function, (size, size), "float64").report.nodes.total() for size in sizes]
 
 
@@ -94,8 +94,8 @@ def assert_nodes_do_not_depend_on_the_size(function: Function, most: int) -> Non
 def assert_poison_stays(
     function: Function, a: np.ndarray, place: tuple[int, ...], value: float
 ) -> None:
-    """Asserts that NaN or an infinity in one of the matrices `a` [..., m, n] makes all of its own
-    results NaN, which XLA's are of NaN, and leaves those of the others as they are."""
+    """Asserts that NaN or an infinity in one of the matrices `a` [..., m, n] makes all results of
+    this matrix NaN, as in XLA for NaN, and does not change the results of other matrices."""
     poisoned = a.copy()
     poisoned[place] = value
     own = place[:-2]

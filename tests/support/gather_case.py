@@ -40,7 +40,7 @@ class Case:
     batching: tuple[tuple[int, int], ...] = ()
 
     def text(self, element: str = "f32", index: str = "i32", known: str = "") -> str:
-        """The module; `known` starts are a constant of it."""
+        """The module; `known` starts are constants."""
         numbers = {
             "offset_dims": self.offset,
             "collapsed_slice_dims": self.collapsed,
@@ -83,8 +83,7 @@ class Case:
 
 
 def filled(dims: Sequence[int], element: str) -> np.ndarray:
-    """Elements that differ from each other as far as the type allows, extremes and NaN among
-    them."""
+    """Distinct elements, as far as the type allows, including extremes and NaN."""
     count = int(np.prod(dims))
     if element == "f32":
         return np.arange(count, dtype=np.float32).reshape(dims)

@@ -1,8 +1,8 @@
-"""Saves that are killed, or that run out of space, at a random moment.
+"""Saves that are killed or run out of space at a random moment.
 
 Run as a script, so that it can fork: the children use no library with threads. Each trial forks
-a child that saves the next generation of a model over the last one. All weights of a generation
-have its number as elements, so that a mixture of two generations shows.
+a child that saves the next generation of a model over the last one. All weights of a
+generation hold its number, so a mixture of two generations is visible.
 
     python interrupted_saves.py FOLDER COUNT {kill,limit,full,race}...
 
@@ -80,7 +80,7 @@ def save(path: Path, generation: int, external: bool) -> None:
 
 
 def in_child(work: object, *args: object) -> int:
-    """Forks a process that does some work; returns its id."""
+    """Forks a process for some work; returns its id."""
     child = os.fork()
     if child:
         return child
@@ -101,7 +101,7 @@ def limited(path: Path, generation: int, external: bool, room: int) -> None:
 
 
 def full(path: Path, generation: int, external: bool, room: int) -> None:
-    """Saves on a file system with this room left."""
+    """Saves on a file system with this much free space."""
     filler = path.with_name("filler")
     with filler.open("wb") as file:
         file.write(bytes(max(shutil.disk_usage(path.parent).free - room, 0)))
@@ -109,7 +109,7 @@ def full(path: Path, generation: int, external: bool, room: int) -> None:
 
 
 def trials(folder: Path, how: str, external: bool, count: int) -> Counter[str]:
-    """Counts what became of the saves; fails at the first that left no whole model."""
+    """Counts the outcomes of the saves; fails at the first one without a whole model."""
     rng = random.Random(0)
     for item in folder.iterdir():
         item.unlink()
@@ -153,7 +153,7 @@ def save_often(path: Path, first: int, external: bool, count: int) -> None:
 
 
 def race(folder: Path, external: bool, count: int) -> Counter[str]:
-    """Counts what a process loads while others save; fails at a mixture."""
+    """Counts the models that a process loads while others save; fails at a mixture."""
     for item in folder.iterdir():
         item.unlink()
     path, found = folder / "model.onnx", Counter[str]()
@@ -179,7 +179,7 @@ def race(folder: Path, external: bool, count: int) -> Counter[str]:
 
 
 def main(folder: str, count: str, *ways: str) -> None:
-    """Prints the counts of each way, for weights in the model and beside it."""
+    """Prints the counts for each mode, for weights in the model and in a second file."""
     for how in ways:
         for external in (False, True):
             if how == "race":

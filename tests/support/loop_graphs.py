@@ -30,11 +30,11 @@ def loop(
     """A Loop of so many trips.
 
     Args:
-        count: The number of trips, or what tells it at run time.
+        count: The number of trips, or a value that holds it at run time.
         initial: The states before the first trip.
         step: `step(trip, *states)` gives the states after a trip and a row of each stack.
-        stopped: Whether the body computes a condition (which holds).
-        direct: Whether the body returns its inputs as they are, without an Identity.
+        stopped: Whether the body computes a condition (which is true).
+        direct: Whether the body returns its inputs directly, without an Identity.
     """
     number, on = b.value("trip", oir.DataType.INT64, []), b.value("on", oir.DataType.BOOL, [])
     states = [b.value("state", dtype_of(x), shape_of(x)) for x in initial]
@@ -56,11 +56,11 @@ def loop(
 
 
 class LoopRewrite(Rewrite):
-    """What rules make of a graph with loops.
+    """A graph with loops after some rules.
 
     Attributes:
         outside: Operators of the main graph.
-        inside: Operators of bodies, Identities apart.
+        inside: Operators of bodies, without Identity.
     """
 
     def __init__(self, build: Build, inputs: Inputs, *rules: Rule, **options: float) -> None:
@@ -123,7 +123,7 @@ def part(
 
 
 def numbers(*shape: int) -> np.ndarray:
-    """Small integers, with which sums and products are exact."""
+    """Small integers, for exact sums and products."""
     return np.random.default_rng(len(shape)).integers(-3, 4, size=shape).astype(np.float32)
 
 

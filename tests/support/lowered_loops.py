@@ -1,4 +1,4 @@
-"""Loops as lowering makes them of JAX functions, without the rules about loops."""
+"""Loops as lowering makes them from JAX functions, without the rules about loops."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def loops(run: Run) -> list[oir.Node]:
 
 
 def states(loop: oir.Node) -> list[tuple[int, ...]]:
-    """The shapes of what a Loop carries."""
+    """The shapes of a Loop's carried values."""
     return [tuple(map(int, value.shape or ())) for value in loop.inputs[2:] if value is not None]
 
 
 def body(loop: oir.Node) -> oir.Graph:
-    """What a Loop does in a trip."""
+    """The operators of a Loop's trip."""
     return loop.attributes["body"].as_graph()
 
 
 def stacked(loop: oir.Node) -> list[tuple[int, ...]]:
-    """The shapes of what a Loop stacks."""
+    """The shapes of a Loop's stacked outputs."""
     return [tuple(map(int, value.shape or ())) for value in loop.outputs[len(loop.inputs) - 2 :]]
 
 

@@ -54,7 +54,7 @@ def text_of(function: Callable[..., Any], *arguments: np.ndarray) -> str:
 
 
 def like_jax(function: Callable[..., Any], *arguments: np.ndarray) -> Run:
-    """A function translated and run, beside XLA."""
+    """A function translated and run, with XLA's results."""
     return against_xla(text_of(function, *arguments), *arguments)
 
 

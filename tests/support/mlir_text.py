@@ -23,11 +23,11 @@ class Starts:
     """Scalar start indices of an op.
 
     Attributes:
-        parameters: Of the function, behind others.
-        constants: The lines that define the known ones.
-        names: Of the operands.
-        types: Of the operands.
-        inputs: Those that the caller gives.
+        parameters: The parameters of the function, after others.
+        constants: The lines that define known indices.
+        names: The names of the operands.
+        types: The types of the operands.
+        inputs: The indices that the caller passes.
     """
 
     parameters: str

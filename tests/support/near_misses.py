@@ -1,8 +1,8 @@
-"""Programs that a rule was made for, and others that differ from them in one ingredient: an axis, a
-shape, a constant by one place, an element type, who else reads, where the last step stands.
+"""Programs for which a rule was made, and variants that differ in one ingredient: an axis, a shape,
+a constant by one unit in the last place, an element type, another reader, the last step's place.
 
-With the rule and without it they give XLA's numbers, NaN, infinities and zeros of both signs among
-them.
+With the rule and without it they give XLA's numbers, including NaN, infinities and zeros of both
+signs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jax import Array
 import hlo2onnx
 
 Last = Callable[[Callable[[], Array]], Array]
-"""Where the last step of a program stands."""
+"""The place of a program's last step."""
 
 
 def here(step: Callable[[], Array]) -> Array:
@@ -30,12 +30,12 @@ def here(step: Callable[[], Array]) -> Array:
 
 
 def _in_branch(step: Callable[[], Array]) -> Array:
-    """In a branch, which captures what came before."""
+    """In a branch, which captures the earlier values."""
     return jax.lax.cond(_TRIPS[-1] > 0, step, lambda: jnp.zeros_like(step()))
 
 
 def _in_loop(step: Callable[[], Array]) -> Array:
-    """In a loop, which captures what came before."""
+    """In a loop, which captures the earlier values."""
     return jax.lax.fori_loop(0, _TRIPS[-1], lambda i, last: jnp.maximum(step(), last), step())
 
 
@@ -51,10 +51,10 @@ class Family:
     """A program and its near misses.
 
     Attributes:
-        rule: What fires on the program itself.
-        build: Takes arrays and ingredients; gives the result, or several.
-        shapes: Of the arrays.
-        others: For each ingredient what else it may be.
+        rule: The rule that fires on the program itself.
+        build: Takes arrays and ingredients; returns one result or several.
+        shapes: The shapes of the arrays.
+        others: The other values of each ingredient.
         special: Whether rows hold NaN, infinities and zeros.
     """
 
@@ -65,7 +65,7 @@ class Family:
     special: bool = True
 
     def variants(self) -> Iterator[tuple[str, Any]]:
-        """Every ingredient changed alone; None where nothing is."""
+        """Each single change of an ingredient; None for no change."""
         yield "itself", None
         for name, choices in self.others.items():
             for choice in choices:
@@ -73,7 +73,7 @@ class Family:
 
 
 def a_ulp_more(number: float) -> float:
-    """The f32 number after this one."""
+    """The next larger f32 number."""
     return float(np.nextafter(np.float32(number), np.float32(np.inf)))
 
 
@@ -87,7 +87,7 @@ ELEMENTWISE: dict[str, Sequence[Any]] = {
 
 
 def arrays(family: Family, shape: tuple[int, ...] | None, dtype: str) -> list[np.ndarray]:
-    """Numbers of both signs, and in each row one that is special."""
+    """Numbers of both signs, with a special one in each row."""
     rng = np.random.default_rng(len(family.rule))
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     made = []
@@ -128,7 +128,7 @@ def check(family: Family, name: str, choice: Any) -> None:
 
 
 def variants(families: Mapping[str, Family]) -> Iterator[Any]:
-    """All programs; those are wide that no rule ever got wrong."""
+    """All programs; those without a past failure are wide tests."""
     for title, family in families.items():
         for name, choice in family.variants():
             is_quick = name in ("itself", "squares", "alpha", "channels") or (

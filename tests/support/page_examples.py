@@ -1,4 +1,4 @@
-"""The files that a page of the documentation shows: blocks of code under a line with a path."""
+"""The files in a page of the documentation: blocks of code under a line with a path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Example:
-    """A file, or the change of one where the language is "diff"."""
+    """A file, or the change of a file if the language is "diff"."""
 
     path: str
     language: str
@@ -30,7 +30,7 @@ class Example:
 
 
 def examples_of(page: Path, heading: str) -> list[Example]:
-    """Those of one section."""
+    """The files of one section."""
     sections = re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.M)
     (section,) = (part for part in sections if part.startswith(f"{heading}\n"))
     return [Example(**match.groupdict()) for match in _BLOCK.finditer(section)]

@@ -19,7 +19,7 @@ class Block:
     """A fenced block of code.
 
     Attributes:
-        language: "python", "sh", "text" (what the block before prints), or another word.
+        language: "python", "sh", "text" (the output of the block before), or another word.
         text: The content.
         line: The number of its first line in the page.
     """
@@ -44,7 +44,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def stand_ins(page: Path) -> dict[str, Path]:
-    """Files that take the place of what the left out blocks write, by name.
+    """Files that replace the output files of blocks that do not run, by name.
 
     A page says so in a comment: `<!-- test: model.mlir is tests/producers/reactant.mlir -->`.
     """

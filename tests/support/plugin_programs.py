@@ -1,4 +1,4 @@
-"""A program that calls @acme.kernel, and what the error of its translation says."""
+"""A program that calls @acme.kernel, and the error of its translation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def program(mlir_type: str = "tensor<2x3xf32>") -> str:
 
 
 def refusal(handler: Handler, mlir_type: str = "tensor<2x3xf32>", **options: Any) -> str:
-    """What the error says of a handler of a plug-in."""
+    """The error about a handler of a plug-in."""
     handles_call("acme.kernel", **options)(handler)
     with pytest.raises(TranslationError) as caught:
         translate(program(mlir_type))
@@ -52,5 +52,5 @@ def nothing(em: Emitter, op: Op) -> None:
 
 
 def two(em: Emitter, op: Op) -> Any:
-    """A handler of one result that returns two."""
+    """A handler that returns two results instead of one."""
     return [em.operand(op)] * 2

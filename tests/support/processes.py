@@ -1,4 +1,4 @@
-"""Children of the test run that find the same hlo2onnx, installed or not."""
+"""Child processes that import the same hlo2onnx, installed or not."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ROOT = Path(hlo2onnx.__file__).parent.parent
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This environment, with the repository on the module path and more variables."""
+    """This environment with further variables, and the repository on the module path."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     return {**os.environ, "PYTHONPATH": path, **variables}
 
 
 def run_python(script: str, python: str = sys.executable, **variables: str) -> str:
-    """Runs a script in a fresh interpreter; returns what it prints."""
+    """Runs a script in a new interpreter; returns its output."""
     child = subprocess.run(
         [python, "-c", textwrap.dedent(script)],
         capture_output=True,

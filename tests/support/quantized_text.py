@@ -8,7 +8,7 @@ from hlo2onnx.mlir.quant.types import Quantization
 from hlo2onnx.mlir.types import numpy_type
 
 EXACT = {"nan": "xla"}
-"""Options under which quantization is exactly as StableHLO has it, NaN included."""
+"""Options for exactly StableHLO's quantization, NaN included."""
 
 
 def quantized(known: Quantization, x: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ NEUTRAL = {"add": 0, "multiply": 1, "or": 0, "xor": 0}
 
 
 def literal(number: float | np.generic, element: str) -> str:
-    """A number as MLIR writes it; floats by their bits, so that infinities are no special case."""
+    """A number as MLIR writes it; floats as bits, which covers infinities."""
     if element == "i1":
         return "true" if number else "false"
     array = np.asarray(number).astype(numpy_type(element))
@@ -46,7 +46,7 @@ def values(element: str, shape: Sequence[int], seed: int = 0) -> np.ndarray:
 
 
 def tame(element: str, shape: Sequence[int], seed: int = 0) -> np.ndarray:
-    """Numbers whose sums and products of floats stay finite."""
+    """Numbers with finite sums and products."""
     rng = np.random.default_rng(seed)
     if element in INTEGERS or element == "i1":
         return values(element, shape, seed)

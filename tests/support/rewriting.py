@@ -1,4 +1,4 @@
-"""Small ONNX graphs for testing rules alone: built, rewritten, run before and after."""
+"""Small ONNX graphs for tests of single rules: built, rewritten, run before and after."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Build = Callable[..., oir.Value | Sequence[oir.Value]]
 def model_of(
     build: Build, inputs: Inputs, opset: int = 23, dims: Mapping[str, Shape] | None = None
 ) -> oir.Model:
-    """A model whose graph `build(builder, **values)` makes over inputs of these types.
+    """A model with the graph that `build(builder, **values)` makes from inputs of these types.
 
     `dims` gives the shapes of inputs that have free extents.
     """
@@ -40,7 +40,7 @@ def model_of(
 
 
 class Rewrite:
-    """What one or more rules make of a graph.
+    """A graph after one or more rules.
 
     Attributes:
         fired: How often each rule fired.
@@ -62,7 +62,7 @@ class Rewrite:
         assert not apply_rules(model, rules, load_target("ort-cpu")), "the rules are not idempotent"
 
     def gives(self, *op_types: str) -> None:
-        """Asserts that the rules fired and exactly these operators are left."""
+        """Asserts that the rules fired and that exactly these operators remain."""
         assert self.fired, self.model
         assert sorted(self.nodes.elements()) == sorted(op_types), self.model
 
@@ -72,12 +72,12 @@ class Rewrite:
 
 
 def fires(build: Build, inputs: Inputs, *rules: Rule, opset: int = 23) -> bool:
-    """Whether one of the rules fires. Nothing is run, so that the runtime may lack a kernel."""
+    """Whether one of the rules fires. It runs nothing, so the runtime may lack a kernel."""
     return bool(apply_rules(model_of(build, inputs, opset), rules, load_target("ort-cpu")))
 
 
 def foreign(value: oir.Value) -> oir.Value:
-    """The value, made by an operator of the same name that is not ONNX's. It does not run."""
+    """The value, made by an operator of the same name in another domain. It does not run."""
     node = value.producer()
     assert node is not None
     node.domain = "example"
@@ -85,7 +85,7 @@ def foreign(value: oir.Value) -> oir.Value:
 
 
 def negated(b: GraphBuilder, x: oir.Value, times: int) -> oir.Value:
-    """The value behind so many Neg."""
+    """The value after this many Neg."""
     for _ in range(times):
         x = b.Neg(x)
     return x
@@ -107,7 +107,7 @@ def op_types(graph: oir.Graph) -> list[str]:
 
 
 def padded_by(value: oir.Value, auto_pad: str) -> oir.Value:
-    """The value of a convolution that is asked to pad by itself, as no handler does."""
+    """The value of a convolution with auto_pad, which no handler emits."""
     node = value.producer()
     assert node is not None
     node.attributes["auto_pad"] = oir.AttrString("auto_pad", auto_pad)
@@ -127,7 +127,7 @@ def _assert_close(new: np.ndarray, old: np.ndarray, tolerance: float) -> None:
 
 
 def run_model(model: oir.Model, inputs: Inputs) -> list[np.ndarray]:
-    """What the model gives, of the inputs that it has."""
+    """The results of the model, for those inputs that it has."""
     proto = oir.to_proto(model)
     check_model(proto)
     names = {str(value.name) for value in model.graph.inputs}

@@ -1,4 +1,4 @@
-"""Steps of LSTM and GRU cells in JAX, and the operators that scans of them become."""
+"""Steps of LSTM and GRU cells in JAX, and the operators of models that scan them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Step = Callable[[Any, Any], Any]
 
 
 def nodes(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
-    """The operators of a function's model, the numbers of which are those of XLA."""
+    """The operators of a function's model, after a comparison with XLA."""
     without = {"loop-to-scan", "loop-unroll", *options.pop("without", ())}
     return verified_nodes(function, *args, without=without, **options)
 
@@ -43,7 +43,7 @@ def scanned(step: Step, state: Any = (H, C), **options: Any) -> Callable[[jax.Ar
 
 
 def lstm(gates: Callable[[Any, Any], Any], order: str = "ifgo", forget: float = 0.0) -> Step:
-    """A step of an LSTM whose gates lie side by side in this order."""
+    """A step of an LSTM with its gates in this order along the last axis."""
 
     def step(state: Any, x: jax.Array) -> Any:
         h, c = state
@@ -88,11 +88,11 @@ MIXED: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def gru(mix: Callable[[Any, Any, Any], Any], after: bool, joint: bool = False) -> Step:
-    """A step of a GRU whose reset gate comes before or after the product."""
+    """A step of a GRU with the reset gate before or after the product."""
 
     def step(h: Any, x: jax.Array) -> Any:
         given = x @ W[:, :G] + B[:G]
-        if joint:  # one activation for both gates, then taken apart
+        if joint:  # one activation for both gates, then a split
             both = sigmoid(given[:, : 2 * WIDTH] + h @ R[:, : 2 * WIDTH])
             z, r = jnp.split(both, 2, axis=-1)
         else:

@@ -1,4 +1,4 @@
-"""Names of rules, for tests of what lowering makes by itself."""
+"""Names of rules, for tests of lowering without rules."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Case:
     def text(
         self, region: str = "set", element: str = "f32", index: str = "i32", known: str = ""
     ) -> str:
-        """The module; `known` indices are a constant of it."""
+        """The module; `known` indices are constants."""
         numbers = {
             "update_window_dims": self.window,
             "inserted_window_dims": self.inserted,
@@ -91,7 +91,7 @@ class Case:
         seed: int = 0,
         **options: Any,
     ) -> Run:
-        """The scatter of numbers that are exact in every order, or of the type's edge values."""
+        """The scatter of edge values, or of numbers with exact sums in every order."""
         x, updates = values(self.operand, element, seed), values(self.updates, element, seed + 7)
         if indices is None:
             rng = np.random.default_rng(seed)
@@ -117,7 +117,7 @@ def values(dims: Sequence[int], element: str, seed: int) -> np.ndarray:
 
 
 def numbers(case: Case, dims: Any = tuple) -> ScatterDimensions:
-    """What a scatter does along every axis; `dims` makes extents of the case's."""
+    """The case along every axis; `dims` maps its extents."""
     given = SimpleNamespace(
         update_window_dims=case.window,
         inserted_window_dims=case.inserted,

@@ -1,4 +1,4 @@
-"""Values of free extents in the small graphs that test rules alone."""
+"""Values with free extents in the small graphs for tests of single rules."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from hlo2onnx.ir.values import dtype_of
 
 
 def free(b: GraphBuilder, x: oir.Value, *dims: int | str) -> oir.Value:
-    """x, of which nothing is known but these extents; names are free ones."""
+    """x with these extents and nothing else known; names are free extents."""
     shape = tuple(dim if isinstance(dim, int) else oir.SymbolicDim(dim) for dim in dims)
     return b.op("Identity", x, types=[(dtype_of(x), shape)])

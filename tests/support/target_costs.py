@@ -11,12 +11,12 @@ from hlo2onnx.targets import Target, load_target
 
 
 def with_costs(**costs: int) -> Target:
-    """ "ort-cpu", but for these costs."""
+    """ "ort-cpu" with these costs."""
     cpu = load_target("ort-cpu")
     return replace(cpu, costs=replace(cpu.costs, **costs))
 
 
 def use_costs(monkeypatch: pytest.MonkeyPatch, **costs: int) -> None:
-    """Translations are for `with_costs(**costs)`."""
+    """Makes translations use `with_costs(**costs)`."""
     target = with_costs(**costs)
     monkeypatch.setattr(pipeline, "load_target", lambda _: target)

@@ -1,4 +1,4 @@
-"""JAX functions as models that give XLA's numbers."""
+"""JAX functions as models with XLA's numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def verified(function: Callable[..., Any], *args: Any, **options: Any) -> hlo2on
 
 
 def nodes(function: Callable[..., Any], *args: Any, **options: Any) -> Counter[str]:
-    """How often each operator stands in the verified model, subgraphs included."""
+    """The number of nodes of each operator in the verified model, subgraphs included."""
     return verified(function, *args, **options).report.nodes
 
 

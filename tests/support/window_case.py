@@ -23,7 +23,7 @@ INIT = {
     "or": "lowest",
     "xor": "0",
 }
-"""Neutral init values; `lowest` and `highest` are spelt out for each element type."""
+"""Neutral init values; `lowest` and `highest` depend on the element type."""
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Case:
 
 
 def program(*cases: Case) -> str:
-    """A module of these ops, all of them on its one argument."""
+    """A module that applies each of these ops to its one argument."""
     x = tensor(cases[0].shape, cases[0].element)
     types = ", ".join(tensor(case.results, case.element) for case in cases)
     ops = "".join(_op(case, f"%{number}") for number, case in enumerate(cases))
@@ -148,7 +148,7 @@ def spelt(init: str, element: str) -> str:
 
 
 def values(case: Case, seed: int = 0) -> np.ndarray:
-    """Small numbers: sums and products of them are exact in every type."""
+    """Small numbers, with exact sums and products in every type."""
     rng = np.random.default_rng(seed)
     dtype = numpy_type(case.element)
     if case.element == "i1":
