@@ -33,10 +33,10 @@ _IN_EXPANSION = {
 def broadcast(
     em: Emitter, op: Op, *, broadcast_dimensions: Sequence[int] | None = None
 ) -> list[Parts]:
-    """broadcast_x(a, b) -> the scalar op x on tensors whose axes are aligned from the right.
+    """broadcast_x(a, b) -> the scalar op x on tensors, with numpy's broadcasting.
 
-    The axes of the operand of lower rank are the axes broadcast_dimensions of the other, by
-    default the last ones.
+    broadcast_dimensions names the axes of the result that the operand of lower rank has, by default
+    the last ones.
     """
     return em.expansion(op, _with_room(em, _placed(em, op, broadcast_dimensions)))
 
@@ -52,8 +52,8 @@ def broadcast_complex(
 
 
 def _with_room(em: Emitter, operands: Sequence[Parts]) -> list[Parts]:
-    """The same, expanded where another operand is a larger integer constant of equal elements:
-    divisions and shifts take that for a number, and results have the shape of the others."""
+    """The operands, expanded to the shape of integer constants with equal elements: divisions and
+    shifts treat such a constant as a number, and their results have the shape of the others."""
     numbers = [
         shape_of(part)
         for (part, *_) in operands
@@ -66,7 +66,7 @@ def _with_room(em: Emitter, operands: Sequence[Parts]) -> list[Parts]:
 
 
 def _placed(em: Emitter, op: Op, axes: Sequence[int] | None) -> list[Parts]:
-    """The operands, that of lower rank with its axes where they belong."""
+    """The operands; the one of lower rank gets axes of extent 1."""
     operands = [em.parts(operand) for operand in op.operands]
     if axes is None:
         return operands

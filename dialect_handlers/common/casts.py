@@ -39,10 +39,10 @@ def convert(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
 
 
 def _to_integer(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
-    """Cast, whose result outside the type's range is undefined, on clipped values only.
+    """Cast of clipped values: outside the type's range the result of Cast is undefined.
 
-    Where the integer type's maximum lies between two floats, a Where behind the Cast replaces
-    everything from the next power of two on.
+    If the maximum of the integer type lies between two floats, a Where after the Cast replaces all
+    values from the next power of two on.
     """
     if dtype_of(x).bitwidth < 32:
         x = em.cast(x, T.FLOAT)
@@ -74,8 +74,8 @@ _OVERFLOW = {
     T.FLOAT8E4M3FN: 464.0,
     T.FLOAT8E5M2: float(np.nextafter(np.float32(61440), np.float32(0))),
 }
-"""The largest f32 that rounds to a finite number. ORT's casts take only what lies above the type's
-whole range, not what rounds there, for overflow."""
+"""The largest f32 that rounds to a finite number. ORT's casts treat only numbers above the range
+of the type as overflow, not numbers that round to one above it."""
 _ABOVE_F8 = frozenset(
     {T.FLOAT, T.DOUBLE, T.BFLOAT16, T.FLOAT16, T.INT16, T.INT32, T.INT64}
     | {T.UINT16, T.UINT32, T.UINT64}

@@ -137,8 +137,10 @@ class _Plan:
 
 
 def _orders(lhs: Operand, rhs: Operand) -> list[tuple[int, ...]]:
-    """Orders of the contracting pairs in which an operand's axes ascend; first that of lhs, where
-    activations tend to be, so that among equals the transpose falls on the weights."""
+    """Orders of the contracting pairs in which the axes of an operand ascend.
+
+    The order of lhs, usually the activations, comes first: among equal costs the weights are
+    transposed."""
     pairs = range(len(lhs.contracting))
     return [tuple(sorted(pairs, key=operand.contracting.__getitem__)) for operand in (lhs, rhs)]
 

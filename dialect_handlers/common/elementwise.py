@@ -1,4 +1,4 @@
-"""What the elementwise ops of StableHLO and CHLO share."""
+"""Tables of elementwise ops, shared by StableHLO and CHLO."""
 
 from __future__ import annotations
 

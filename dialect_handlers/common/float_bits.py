@@ -1,8 +1,8 @@
 """The bits of floats as integers, and back.
 
-`to_bits` and `from_bits` are BitCast where the opset has it. Where it has not (an explicit opset
-below 26), and for floats of 8 bits or fewer, whose BitCast runtimes lack, both are exact
-arithmetic, except that the sign and payload of a NaN are lost: it becomes the quiet NaN.
+`to_bits` and `from_bits` are BitCast if the opset has it. In an explicit opset below 26, and for
+floats of 8 bits or fewer, which runtimes cannot BitCast, both are exact arithmetic. Only the sign
+and payload of a NaN are lost: it becomes the quiet NaN.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _look_up(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     return em.cast(em.Gather(numbers, index), dtype)
 
 
-# -- floats that ONNX has no type for, of 8 bits or fewer, held as uint8 ------------------------
+# -- floats of 8 bits or fewer without a type in ONNX, stored as uint8 --------------------------
 
 
 def stored_to_float(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
@@ -202,9 +202,9 @@ def stored_to_float(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
 def float_to_stored(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
     """The code of each f32, rounded to the nearest number of the ml_dtypes type, ties to even.
 
-    What rounds beyond the largest number becomes what infinity does: infinity, NaN, or the largest
-    number. The mantissa is rounded to an integer; one that rounds up to the next power of two
-    carries into the exponent, and so gives the next code.
+    Numbers that round beyond the largest number become the same as infinity: infinity, NaN, or the
+    largest number. The mantissa is rounded to an integer. If it rounds up to the next power of two,
+    it carries into the exponent, which gives the next code.
     """
     form = ml_dtypes.finfo(number)
     nan, top, negative_zero = _special_codes(number)
@@ -217,7 +217,7 @@ def float_to_stored(em: Emitter, x: oir.Value, number: np.dtype) -> oir.Value:
     code = em.Min(code, em.scalar(top, T.INT32))
     sign_bit = 1 << form.bits - 1
     negative = _is_negative(em, x)
-    if not negative_zero:  # its code is that of NaN
+    if not negative_zero:  # its code is the code of NaN
         inside = em.And(
             em.Greater(code, em.scalar_like(0, code)), em.Less(code, em.scalar_like(sign_bit, code))
         )

@@ -38,7 +38,7 @@ def as_unsigned(em: Emitter, x: oir.Value) -> oir.Value:
 
 
 def uniform(em: Emitter, x: oir.Value) -> int | None:
-    """The value of an integer constant whose elements are all equal; None for anything else."""
+    """The value of an integer constant with equal elements; None for other values."""
     array = em.facts.constant(x)
     if array is None or not array.size or (array != array.flat[0]).any():
         return None

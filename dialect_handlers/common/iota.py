@@ -54,8 +54,8 @@ def progression(
     """first, first + step, first + 2 step, ... along one axis: an array if nothing is symbolic.
 
     Args:
-        dims: Extents, of which only that of the axis counts. The result is 1 along the others.
-        step: Its own axes, where it has any, come behind those of `dims`.
+        dims: Extents; only the one of the axis matters. The result has extent 1 along the others.
+        step: If it has axes, they follow those of `dims`.
     """
     extent, behind = dims[axis], len(dims) - axis - 1
     if isinstance(step, np.ndarray):

@@ -91,7 +91,7 @@ def halve(em: Emitter, function: Function, tensors: Sequence[Parts]) -> list[Par
     """Reduces the leading axis, of extent at least 1, to extent 1 in log2(rows) steps.
 
     Each step combines neighbours 0 and 1, 2 and 3, ..., so that lhs always holds the earlier
-    elements. A row left over goes to the next step as it is. Over a symbolic axis the steps are
+    elements. A row left over goes to the next step unchanged. Over a symbolic axis the steps are
     the trips of a Loop.
     """
     rows, *rest = shape_of(tensors[0][0])

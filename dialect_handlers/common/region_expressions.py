@@ -18,7 +18,7 @@ from hlo2onnx.mlir.types import element_type
 from hlo2onnx.mlir.values import MlirValue, defining_operation
 
 BINARY = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
-"""Ops whose expressions are spelled by their plain names; all are commutative."""
+"""Ops with their plain names as expressions; all are commutative."""
 
 _COMMUTATIVE = frozenset(
     {*BINARY, "compare EQ", "compare NE", "compare EQ TOTALORDER", "compare NE TOTALORDER"}
@@ -30,7 +30,7 @@ _MIRRORED = {
     "compare GE TOTALORDER": "compare LE TOTALORDER",
 }
 _NO_FUNCTION = frozenset({"stablehlo.custom_call", "stablehlo.rng", "stablehlo.rng_bit_generator"})
-"""Ops whose results may differ from call to call."""
+"""Ops with results that may differ between calls."""
 
 
 Term = tuple[Hashable, tuple[int, ...]]
@@ -104,7 +104,7 @@ class Expressions(BlockEvaluator[int]):
     # -- from MLIR --------------------------------------------------------------------------------
 
     def of_block(self, block: ir.Block) -> list[int]:
-        """The numbers of what a block returns."""
+        """The value numbers of the results of a block."""
         arguments = [self.argument(index) for index in range(len(block.arguments))]
         results = self.block(block, arguments)
         for value, number in zip(block.arguments, arguments, strict=True):

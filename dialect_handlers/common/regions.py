@@ -63,7 +63,7 @@ ARG_EXTREMES = {
     Combiner.ARGMIN: Combiner.MINIMUM,
     Combiner.ARGMIN_NAN_UNDEFINED: Combiner.MINIMUM,
 }
-"""The regions over (value, index) pairs, with what each does to the values."""
+"""The regions over (value, index) pairs, each with its effect on the values."""
 
 
 def promoted(

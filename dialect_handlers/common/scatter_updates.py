@@ -47,7 +47,7 @@ _ANY_PARTS = (Combiner.ADD, Combiner.LHS, Combiner.RHS)
 
 @dataclass(frozen=True)
 class Region:
-    """How an update is combined with what is there.
+    """How an update is combined with the present element.
 
     Attributes:
         function: The region over whole tensors.
@@ -88,9 +88,9 @@ def scatter_rows(
     """ScatterND of whole rows.
 
     Args:
-        xs: Tensors whose first axes, as many as an index has columns, count the rows.
-        index: The row for each update, of shape (updates, columns). No two valid ones are equal,
-            or the region only overwrites and equal ones have equal updates, in any order.
+        xs: Tensors; their first axes, one per column of the index, count the rows.
+        index: The row for each update, of shape (updates, columns). No two valid rows are equal,
+            or the region only overwrites and equal rows have equal updates, in any order.
         updates: Tensors of shape (updates, ...).
         valid: Which updates count, of shape (updates); None for all of them, which it must be
             where an index has more than one column.

@@ -21,8 +21,8 @@ WIDE_UNSIGNED = frozenset({oir.DataType.UINT32, oir.DataType.UINT64})
 def clamped(em: Emitter, starts: oir.Value, limits: Sequence[Dim]) -> oir.Value:
     """Starts clamped to [0, limit], as i32 or i64.
 
-    The last axis of `starts` holds one start per limit; with a single limit any shape will do.
-    Starts that provably lie inside stay as they are. The others need it: ONNX counts negative
+    The last axis of `starts` holds one start per limit; with a single limit any shape is allowed.
+    Starts that provably lie inside stay unchanged. Others must be clamped: ONNX counts negative
     indices from the end, and fails beyond it.
     """
     if _follow_inside(starts, limits):
@@ -96,7 +96,7 @@ def _bounds(em: Emitter, limits: Sequence[Dim], dtype: oir.DataType) -> oir.Valu
 
 
 def _column_ranges(em: Emitter, starts: oir.Value, count: int) -> list[Range]:
-    """What is known about each start; columns that were joined are looked at one by one."""
+    """The known facts about each start; joined columns are examined one by one."""
     node = starts.producer()
     if node is not None and node.op_type == "Concat":
         columns = [x for x in node.inputs if x is not None]

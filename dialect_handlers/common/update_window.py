@@ -86,7 +86,7 @@ def _scattered(
 def _between(
     em: Emitter, x: oir.Value, update: oir.Value, starts: Mapping[int, Start]
 ) -> oir.Value:
-    """Concat of what is before the window, the window, and what is behind it, axis by axis."""
+    """Concat of the part before the window, the window, and the part after it, axis by axis."""
     (axis, start), *others = starts.items()
     dim, size = shape_of(x)[axis], shape_of(update)[axis]
     if others:

@@ -32,8 +32,8 @@ from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
 SHORT = 4
-"""Windows up to this length are always combined element by element: no other way has fewer nodes.
-This is no cost."""
+"""Windows up to this length are always combined element by element, with the fewest nodes. This is
+not a cost."""
 
 
 class Prefix(NamedTuple):
@@ -77,7 +77,7 @@ class WindowAxis:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether the axis goes through as it is."""
+        """Whether the axis stays unchanged."""
         return self.window == self.stride == self.gap == 1 and self.low == self.high == 0
 
     @property
@@ -148,7 +148,7 @@ class WindowAxis:
             return bool(self.held.all())
         if self.is_full:
             return True
-        # The first window ends behind the low edge, the last one begins before the high edge.
+        # The first window ends after the low edge, the last one begins before the high edge.
         is_cut = not (at_most(0, self.low) and at_most(0, self.high))
         reaches_in = self.gap == self.step == 1 and self.is_narrow
         return reaches_in and not is_cut and is_positive(self.extent)

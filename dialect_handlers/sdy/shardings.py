@@ -22,7 +22,7 @@ MOVES_BETWEEN_DEVICES = {
     "sdy.all_to_all": ("params", "out_sharding"),
     "sdy.collective_permute": ("out_sharding",),
 }
-"""Ops whose result is their operand laid out over the devices in another way."""
+"""Ops that only change the layout of their operand over the devices."""
 
 
 def _same(em: Emitter, op: Op) -> list[Parts]:

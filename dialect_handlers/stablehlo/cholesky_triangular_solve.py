@@ -54,5 +54,5 @@ def solve(a: jax.Array, b: jax.Array, *, transpose_a: str, **sides: bool) -> jax
 
 
 def _single(x: jax.Array) -> jax.Array:
-    """Half-precision numbers as f32, all others as they are."""
+    """Half-precision numbers as f32, others unchanged."""
     return x.astype(jnp.float32) if x.dtype.itemsize < 4 else x

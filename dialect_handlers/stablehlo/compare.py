@@ -40,7 +40,7 @@ COMPLEX: Mapping[str, Callable[..., oir.Value]] = {
     "EQ": lambda em, re, im: em.And(re, im),
     "NE": lambda em, re, im: em.Or(re, im),
 }
-"""How the comparison of the real parts and that of the imaginary parts join."""
+"""The operator that joins the comparisons of the real and the imaginary parts."""
 
 
 @handles("stablehlo.compare")

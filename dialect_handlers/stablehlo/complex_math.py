@@ -200,13 +200,13 @@ def _unit_if_infinite(b: GraphBuilder, x: oir.Value) -> oir.Value:
 
 
 def maximum(b: GraphBuilder, x: Pair, y: Pair) -> Pair:
-    """x where its real part is at least that of y, else y. StableHLO orders equal real parts by the
-    imaginary parts, at which XLA does not look."""
+    """x if x.re >= y.re, else y. StableHLO compares the imaginary parts of equal real parts; XLA
+    ignores them."""
     return _selected(b, b.GreaterOrEqual(x[0], y[0]), x, y)
 
 
 def minimum(b: GraphBuilder, x: Pair, y: Pair) -> Pair:
-    """x where its real part is at most that of y, else y"""
+    """x if x.re <= y.re, else y"""
     return _selected(b, b.LessOrEqual(x[0], y[0]), x, y)
 
 
@@ -215,8 +215,7 @@ def _selected(b: GraphBuilder, condition: oir.Value, x: Pair, y: Pair) -> Pair:
 
 
 def cube_root(b: GraphBuilder, x: Pair) -> Pair:
-    """The principal root: |x|^(1/3) at a third of the angle. That of a real number that is not
-    negative is real."""
+    """The principal root: |x|^(1/3) at a third of the angle. It is real for real numbers >= 0."""
     a, c = x
     length = cbrt(b, absolute(b, x))
     angle = b.Div(atan2(b, c, a), _number(b, 3, a))

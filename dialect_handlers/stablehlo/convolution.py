@@ -89,8 +89,8 @@ class Convolution:
     def _input(self, em: Emitter, lhs: oir.Value) -> oir.Value:
         """lhs as (batch, features, spatial...).
 
-        Batch group g of the input meets kernel group g, and both make feature group g of the
-        result: what a feature group of a smaller batch does.
+        Batch group g of the input and kernel group g make feature group g of the result, like a
+        feature group of a smaller batch.
         """
         batch = self.layout.input_batch_dimension
         axes = (self.layout.input_feature_dimension, *self.layout.input_spatial_dimensions)

@@ -1,4 +1,4 @@
-"""Deprecated ops that MLIR has no replacement for."""
+"""Deprecated ops that MLIR does not replace."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def integer_quotient(em: Emitter, x: oir.Value, y: oir.Value) -> oir.Value:
 def _by_itself(em: Emitter, op: Op) -> bool:
     """Whether XLA sees that the operands of a division are the same value.
 
-    A call hides it, as that of @floor_divide for `i // i`, but not in programs of symbolic shapes:
-    the pass that makes their shapes static inlines the calls.
+    A call, such as @floor_divide for `i // i`, hides this. In programs with symbolic shapes it does
+    not: the pass that makes their shapes static inlines the calls.
     """
     x, y = op.operands
     return bool(x == y) or (em.has_symbols and em.parts(x) == em.parts(y))

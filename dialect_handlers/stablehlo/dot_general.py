@@ -55,7 +55,7 @@ def dot_general(
 
 
 def _readers_perm(op: Op) -> tuple[int, ...]:
-    """The permutation of the transposes that alone read the result, one after the other."""
+    """The permutation of a chain of transposes, if only they read the result."""
     perm = tuple(range(len(op.result_shape())))
     reader = op.reader
     while reader is not None and reader.name == "stablehlo.transpose":

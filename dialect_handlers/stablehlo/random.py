@@ -120,8 +120,8 @@ def _uniform(
 def _normal(
     coins: jax.Array, mean: jax.Array, deviation: jax.Array, *, shape: tuple[int, ...]
 ) -> jax.Array:
-    """Numbers of this mean and deviation, by Box and Muller's transformation: one of two uniform
-    numbers makes a radius, the other an angle."""
+    """Numbers of this mean and deviation, by the Box-Muller transform: one of two uniform numbers
+    makes a radius, the other an angle."""
     dtype = _wide(mean.dtype)
     size = math.prod(shape)
     first, second = _fractions(coins, (2, -(-size // 2)), dtype)

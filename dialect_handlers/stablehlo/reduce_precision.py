@@ -37,7 +37,7 @@ _BY_CAST = {
     (T.FLOAT, 5, 10): T.FLOAT16,
     (T.DOUBLE, 8, 23): T.FLOAT,
 }
-"""(Type, exponent bits, mantissa bits): the type whose cast rounds to them once."""
+"""(Type, exponent bits, mantissa bits): a cast to the type rounds to them once."""
 
 
 def _reduced(em: Emitter, x: oir.Value, exponent_bits: int, mantissa_bits: int) -> oir.Value:
@@ -47,7 +47,7 @@ def _reduced(em: Emitter, x: oir.Value, exponent_bits: int, mantissa_bits: int) 
     least = 2 - (1 << exponent_bits - 1)
     narrow = _BY_CAST.get((dtype_of(x), exponent_bits, mantissa_bits))
     if narrow is not None:
-        # What a mantissa of that length does not round up to the smallest normal number.
+        # Numbers that do not round up to the smallest normal number with this mantissa.
         limit = math.ldexp(1 - 2.0 ** (-mantissa_bits - 2), least)
         rounded = em.cast(em.cast(x, narrow), dtype_of(x))
         return _flushed(em, x, rounded, limit, by=x) if fewer_exponents else rounded
@@ -71,8 +71,8 @@ def _flushed(
 
 
 def _rounded(em: Emitter, x: oir.Value, dropped: int) -> oir.Value:
-    """x without that many mantissa bits: half of what they can hold, less one unless the last kept
-    bit is 1, is added before they are cut off."""
+    """x without that many mantissa bits. Half of their range, less one unless the last kept bit is
+    1, is added before they are cut off."""
     width = dtype_of(x).bitwidth
     code = to_bits(em, x, unsigned_type(width))
     odd = mask(em, shift_right_logical(em, code, dropped), 1)

@@ -110,7 +110,7 @@ class Selector:
         ]
 
     def _unrolled(self, laid_out: Parts) -> tuple[oir.Value, Mask]:
-        """What is added to the linear index of a window's first position, and which windows hold
+        """The offset from the linear index of a window's first position, and the windows that hold
         an element."""
         em, windows, strides = self.em, self.windows, self._strides()
         selected: Parts | None = None

@@ -13,7 +13,7 @@ from hlo2onnx.mlir.types import parts_of
 
 @handles("stablehlo.tuple", form="any")
 def tuple_(em: Emitter, op: Op) -> list[Parts]:
-    """tuple(xs) -> the parts of its members, one after the other."""
+    """tuple(xs) -> the parts of all members."""
     return [tuple(part for operand in op.operands for part in em.parts(operand))]
 
 

@@ -32,8 +32,9 @@ class Order(NamedTuple):
 
 
 def triangular_parts_aside(a: jax.Array) -> Order:
-    """Brings the rows that are 0 but for the diagonal to the end, one after the other and each
-    without looking at columns set aside before; then the columns that are to the front."""
+    """Moves rows that are 0 except on the diagonal to the end, then such columns to the front.
+
+    It moves one row at a time, and ignores the columns of rows that it has moved."""
     n = a.shape[0]
     filled = (a != 0) & ~np.eye(n, dtype=bool)
     order = Order(lax.iota(np.int32, n), jnp.ones(n, bool), jnp.bool_(True))

@@ -15,7 +15,7 @@ Triple = tuple[jax.Array, jax.Array, jax.Array]
 Result = TypeVar("Result")
 
 IN_BOUNDS = {"allow_negative_indices": False}
-"""For dynamic slices whose start is never negative."""
+"""For dynamic slices that never start at a negative index."""
 
 LARGEST_BLOCK = 32
 """Columns of a block, as in LAPACK: on any runtime a trip of a loop costs more than a few columns
@@ -28,8 +28,8 @@ def block_size(n: int) -> int:
 
 
 def is_symbolic(n: int) -> bool:
-    """Whether an extent is known at run time only: then there are no blocks, and the algorithms go
-    column by column."""
+    """Whether an extent is known only at run time. The algorithms then use no blocks, and go column
+    by column."""
     return not isinstance(n, int)
 
 
@@ -161,9 +161,9 @@ def with_unit_front(a: jax.Array, count: int) -> jax.Array:
 def triangle_inverse(t: jax.Array) -> jax.Array:
     """The inverse of triangular matrices, lower or upper, zeros in their other triangle.
 
-    The inverses X1 and X2 of two diagonal blocks give that of the block around them, with the
-    block C beside them: [X1, 0; -X2 C X1, X2]. All blocks of one size are done at once, in
-    log2(n) steps: X <- X - X C X for the block diagonal X and all the C.
+    The inverses X1 and X2 of two diagonal blocks and the off-diagonal block C give the inverse
+    of the block that contains them: [X1, 0; -X2 C X1, X2]. All blocks of one size are
+    processed at once, in log2(n) steps: X <- X - X C X for the block diagonal X and all the C.
     """
     n = t.shape[-1]
     i = np.arange(n)

@@ -29,7 +29,7 @@ class Reflections(NamedTuple):
 
         Args:
             x: [n, p].
-            shift: How many coordinates the first reflection leaves as they are.
+            shift: The number of coordinates that the first reflection does not change.
         """
         head, tail = x[:shift], x[shift:]
         return jnp.concatenate([head, multiply_by_q(self.v[:, shift:].T, self.tau, tail)])
@@ -70,7 +70,7 @@ def bidiagonalize(
 
     Returns:
         The diagonal [n] and the superdiagonal [n - 1] of B, both real; the n reflections of Q;
-        and those of P, of which the last does nothing, shifted by 1.
+        and the reflections of P, shifted by 1. The last one does nothing.
     """
     n = a.shape[1]
     # A column of zeros, so that the last row has a reflection too.

@@ -16,20 +16,21 @@ from dialect_handlers.common.linalg.secular_equation import find_roots, find_vec
 class _Merges(NamedTuple):
     """One level of the tree, as numbers for every column of V: n + 1 of them, from 0.
 
-    Row r (counted from 1) is what two blocks of rows around it are merged by, at the level that
-    is the number of times 2 divides r; B has row r in the columns r and r + 1. Each block of k
-    rows covers k + 1 columns. Its k singular values stand at its rows' numbers, and the vector
-    that the block maps to 0 at the number of the last of its columns. When blocks merge, the row
-    between them brings one value more, while of the two null vectors one remains.
+    Row r (counted from 1) merges the two blocks of rows around it. The level of the merge is the
+    number of times that 2 divides r. B has row r in the columns r and r + 1. Each block of k rows
+    covers k + 1 columns. Its k singular values are at the numbers of its rows. The vector that the
+    block maps to 0 is at the number of its last column. When blocks merge, the row between them
+    adds a singular value, and one of the two null vectors remains.
 
     Attributes:
-        block: Equal for what one merge works on, ascending; different for everything else.
+        block: Equal for the columns of one merge, ascending; different for all other columns.
         merged: Whether a singular value of a merged block, old or new, belongs here.
         middle: Whether it is the new one.
-        first, second: Where the null vectors of the two blocks are, for these two places.
-        turn: 1 and -1 there; else 0.
-        factor: The element of B that meets the column's vector, as an index into [d, e, 0].
-        row: The element of the vector that it meets.
+        first, second: For the new value and for the null vector that remains, the columns of the
+            null vectors of the two blocks; otherwise the column itself.
+        turn: 1 for the new value, -1 for the null vector that remains, else 0.
+        factor: The element of B that multiplies the column's vector, as an index into [d, e, 0].
+        row: The element of the vector that it multiplies.
     """
 
     block: np.ndarray
@@ -53,7 +54,7 @@ def _level(n: int, half: int) -> _Merges:
     middle_row = place // (2 * half) * (2 * half) + half
     merged = (place % (2 * half) != 0) & (place <= n) & (middle_row <= n)
     middle = merged & (place == middle_row)
-    # The null vector of a merged block is behind its last row.
+    # The null vector of a merged block follows its last row.
     owner = (place - 1) // (2 * half) * (2 * half) + half
     null = (owner <= n) & (place == np.minimum(owner + half, n + 1))
     row = np.where(null, owner, middle_row)
@@ -130,7 +131,7 @@ def _merged(
 
 
 def _apart(values: jax.Array, together: jax.Array) -> jax.Array:
-    """Ascending values of a group, pushed up to where they are further apart than rounding."""
+    """Ascending values of a group, increased until they differ by more than rounding."""
     i = lax.iota(np.int32, values.shape[0])
     steps = (i[:, None] - i).astype(values.dtype) * jnp.finfo(values.dtype).eps
     pushed = jnp.where(together & (steps >= 0), values + steps, 0)

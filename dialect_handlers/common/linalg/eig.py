@@ -33,8 +33,8 @@ class Eigen(NamedTuple):
         w: [..., n], complex.
         left: U [..., n, n], complex, or None.
         right: V [..., n, n], complex, or None. The columns of both have norm 1, and the largest
-            element of each is real; those of real eigenvalues of real matrices are real.
-        info: i32[...], from 1 the number of the last eigenvalue not found, or 0.
+            element of each is real. Columns of real eigenvalues of real matrices are real.
+        info: i32[...], the 1-based number of the last eigenvalue that was not found, or 0.
     """
 
     w: jax.Array
@@ -67,7 +67,7 @@ def _eig(a: jax.Array, left: bool, right: bool) -> Eigen:
     triangle, turn, signs = (t, None, None) if jnp.iscomplexobj(a) else _triangle(t, w)
 
     def vectors(of_left: bool) -> jax.Array:
-        """Eigenvectors of A, from those of T."""
+        """Eigenvectors of A, from the eigenvectors of T."""
         if of_left:
             x = _triangle_vectors(adjoint(triangle)[::-1, ::-1], jnp.conj(w)[::-1])[::-1, ::-1]
         else:

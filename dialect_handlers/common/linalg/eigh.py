@@ -17,15 +17,15 @@ from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 def eigh(a: jax.Array, *, lower: bool) -> Pair:
     """A = V diag(w) V^H.
 
-    Each eigenvector is one of those that differ by a factor of absolute value 1; those of diagonal
-    matrices are LAPACK's.
+    Eigenvectors are unique up to a factor of absolute value 1; for diagonal matrices they are
+    LAPACK's.
 
     Args:
         a: [..., n, n]; only one triangle is read, and the real part of the diagonal.
         lower: Which triangle.
 
     Returns:
-        V [..., n, n]; and w [..., n], real, ascending. All are NaN where a triangle holds NaN or
+        V [..., n, n]; and w [..., n], real, ascending. All are NaN if the triangle holds NaN or
         infinities, unless n is 1.
     """
     triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
@@ -44,11 +44,12 @@ def _eigh(a: jax.Array) -> Pair:
 
 
 def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> Pair:
-    """Eigenvalues, ascending [n], and as the rows of [n, n] eigenvectors of a real symmetric
-    tridiagonal matrix.
+    """Eigenvalues [n], ascending, and eigenvectors, the rows of [n, n], of a real symmetric
+    tridiagonal matrix T.
 
-    Of T + c, positive definite, the Cholesky factor is bidiagonal. Its right singular vectors are
-    the eigenvectors. Those of a diagonal matrix are the unit vectors, in LAPACK's order.
+    T + c is positive definite, and its Cholesky factor is bidiagonal. The right singular vectors of
+    this factor are the eigenvectors. For a diagonal matrix they are the unit vectors, in LAPACK's
+    order.
 
     Args:
         d: The diagonal [n].
@@ -69,7 +70,7 @@ def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> Pair:
     roots = jnp.sqrt(jnp.append(pivots, last))
     _, rows = bidiagonal_svd(roots, beside / roots[:-1], left=False)
     rows = jnp.where(diagonal_already, np.eye(d.shape[0], dtype=d.dtype), rows)
-    # Rayleigh's quotients: the eigenvalues, without what they lost by adding c.
+    # Rayleigh quotients: the eigenvalues, without the digits lost by adding c.
     w = jnp.sum(rows * rows * d, 1) + 2 * jnp.sum(rows[:, :-1] * rows[:, 1:] * e, 1)
     order = selection_order(w, jnp.argsort(w), [Pass(descending=False)], by=diagonal_already)
     return w[order], rows[order]

@@ -1,5 +1,5 @@
-"""QR factors by Householder reflections H = I - tau v v^H, v being 1 at its own position and 0
-before it; their products are taken by blocks, as I - V T V^H with a triangular T."""
+"""QR factors by Householder reflections H = I - tau v v^H; v is 1 at its position and 0 before it.
+Blocks of them are multiplied as I - V T V^H with a triangular T."""
 
 from __future__ import annotations
 
@@ -126,11 +126,11 @@ def reflected(p: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
 
 
 def reflection(x: jax.Array, here: jax.Array) -> Pair:
-    """The v [n] and tau of the reflection of x [n] that leaves what is before position `here` and
-    makes 0 of what is behind it: LAPACK's larfg.
+    """The v [n] and tau of the reflection that makes the elements of x [n] after position `here` 0
+    and keeps those before it: LAPACK's larfg.
 
-    The element there becomes beta, of the sign that its real part has not. Nothing is done where
-    only zeros are behind it (and it is real): then tau is 0.
+    The element at `here` becomes beta, with the opposite sign of its real part. If it is real and
+    only zeros follow it, nothing changes: tau is 0.
     """
     position = lax.iota(np.int64, x.shape[0])
     tail = jnp.where(position > here, x, 0)

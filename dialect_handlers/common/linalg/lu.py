@@ -30,23 +30,23 @@ from dialect_handlers.common.linalg.blocks import (
 
 
 def lu(a: jax.Array) -> Triple:
-    """P A = L U, the rows being exchanged as LAPACK's getrf does: column by column the first
-    element of the largest |re| + |im| comes to the diagonal.
+    """P A = L U, with the row exchanges of LAPACK's getrf: in each column the first element with
+    the largest |re| + |im| moves to the diagonal.
 
     Args:
         a: [..., m, n].
 
     Returns:
-        L without its unit diagonal and U, packed into [..., m, n]; for each of the min(m, n)
-        columns the row exchanged with the row of its own number, i32; and the rows of A in the
-        order of P, i32[..., m].
+        L without its unit diagonal and U, packed into [..., m, n]; for column j of the min(m, n)
+        columns the row exchanged with row j, i32; and the rows of A in the order of P,
+        i32[..., m].
     """
     return over_batch(_lu, 2, a)
 
 
 def _lu(a: jax.Array) -> Triple:
-    """Rows of A stay where they are; what moves is their numbers in `order`. A row that has been
-    a pivot turns into arbitrary numbers, which nothing depends on."""
+    """Rows of A stay in place; only their numbers in `order` move. A row that has been a pivot
+    holds arbitrary numbers, which nothing reads."""
     m, n = a.shape
     rank = m if m == n else min(m, n)
     if rank == 0:

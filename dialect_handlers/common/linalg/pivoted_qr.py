@@ -20,11 +20,10 @@ from dialect_handlers.common.linalg.householder import reflected, reflection
 
 
 def pivoted_qr(a: jax.Array) -> Triple:
-    """A P = Q R as LAPACK's geqp3 gives it: the column that is longest below the rows done so far
-    comes next.
+    """A P = Q R as in LAPACK's geqp3: the next column is the longest one below the finished rows.
 
-    LAPACK estimates the lengths from those of the step before; here they are exact, and of
-    columns that are equally long to rounding another one may come first.
+    LAPACK estimates the lengths from the previous step; here they are exact. So the order may
+    differ for columns of equal length up to rounding.
 
     Args:
         a: [..., m, n].
@@ -37,7 +36,7 @@ def pivoted_qr(a: jax.Array) -> Triple:
 
 
 def _pivoted_qr(a: jax.Array) -> Triple:
-    """Columns stay where they are; what moves is their numbers in `order`."""
+    """Columns stay in place; only their numbers in `order` move."""
     m, n = a.shape
     position = lax.iota(np.int32, n)
     if min(m, n) == 0:

@@ -1,4 +1,4 @@
-"""Matrices of huge or tiny elements, whose squares would overflow or vanish."""
+"""Matrices with elements so large or small that their squares overflow or underflow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dialect_handlers.common.linalg.blocks import Pair, divided
 
 
 def scaled(a: jax.Array) -> Pair:
-    """A matrix whose elements may be squared, and the factor that gives A again.
+    """A scaled matrix with elements that can be squared, and the factor back to A.
 
     The factor is 1 for all but extreme matrices. A matrix with NaN or infinite elements is NaN
     throughout.

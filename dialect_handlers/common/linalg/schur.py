@@ -16,7 +16,7 @@ from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.shifted_qr import hessenberg_schur
 
 STANDARD_LIMIT = 4
-"""In units of rounding: what is nearer to a double eigenvalue is not taken for two real ones."""
+"""In units of rounding: closer eigenvalues count as a double one, not as two real ones."""
 
 
 class Schur(NamedTuple):
@@ -53,7 +53,7 @@ def _schur(a: jax.Array, vectors: bool) -> Schur:
     order = triangular_parts_aside(a).order
     found = schur_of_balanced(take(take(a, order, 0), order, 1), vectors)
     back = inverse(order)
-    # A matrix that is not finite has become NaN, but not all of what is made of it.
+    # A matrix that is not finite has become NaN, but not all of its results.
     t = jnp.where(jnp.isnan(a), a, found.t * scale)
     z = jnp.where(jnp.isnan(a), a, take(found.z, back, 0)) if vectors else found.z
     return Schur(t, z, found.w * scale, found.info)

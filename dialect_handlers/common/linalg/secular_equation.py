@@ -29,14 +29,14 @@ MOST_STEPS = 60
 
 
 class Roots(NamedTuple):
-    """Singular values, row j of each matrix [n, n] being about the j-th.
+    """Singular values; row j of each matrix [n, n] belongs to the j-th.
 
     Attributes:
         values: [n]
         distances: The squares of the poles minus the square of the singular value, each accurate
             to the last bits; 1 for poles of other matrices.
-        gaps: The same for the pole before it in the place of the value.
-        next_gaps: The same for the pole behind it; -1 where there is none.
+        gaps: The same differences for the pole before the value, instead of the value.
+        next_gaps: The same for the pole after the value; -1 if there is none.
     """
 
     values: jax.Array
@@ -73,7 +73,7 @@ def find_roots(poles: jax.Array, z: jax.Array, together: jax.Array) -> Roots:
     low = jnp.where(beyond, middle, jnp.where(below, 0, -middle))
     high = jnp.where(beyond, gap, jnp.where(below, middle, 0))
 
-    # A first guess: the two neighbours as they are, the other terms as in the middle.
+    # A first guess: exact terms of the two neighbours, and the other terms as in the middle.
     next_square = jnp.where(last, 0, jnp.append(square[1:], square[-1:]))
     rest = at_middle + (square - next_square) / middle
     slope = rest * (left + right) + square + next_square
@@ -127,7 +127,7 @@ def _refined(
         rest = f - a * before_slope - b * (slope - before_slope)
         new = now.x + _root(rest, (a + b) * f - a * b * slope, a * b * f)
         new = jnp.where((new >= low) & (new <= high), new, 0.5 * (low + high))
-        # What is not a number is done too.
+        # NaN counts as done.
         done = now.done | ~(abs(f) > 2 * epsilon * size)
         return _Search(jnp.where(done, now.x, new), low, high, done, now.steps + 1)
 
@@ -148,10 +148,10 @@ def find_vectors(
     roots: Roots, poles: jax.Array, z: jax.Array, together: jax.Array, full_row: jax.Array
 ) -> Pair:
     """The left and the right singular vectors, as the rows of two matrices [n, n]; rows of
-    elements that belong to no matrix are those of the unit matrix.
+    elements outside all matrices are rows of the unit matrix.
 
     Args:
-        full_row: bool[n], which element's row of its matrix is z.
+        full_row: bool[n], whether the element's row of its matrix is z.
     """
     n = poles.shape[0]
     i = lax.iota(np.int32, n)
@@ -159,7 +159,7 @@ def find_vectors(
     beside = jnp.where(i[:, None] < i, roots.gaps, roots.next_gaps)
     quotients = jnp.where(together, roots.distances / beside, 1)
     size = jnp.sqrt(abs(jnp.prod(quotients, 0)))
-    # The largest element of a row is between 1 / n and 1 / epsilon^3, whose square may overflow.
+    # The largest element of a row is between 1 / n and 1 / epsilon^3, so its square may overflow.
     epsilon = jnp.finfo(z.dtype).eps
     right = jnp.where(together, epsilon * jnp.where(z < 0, -size, size) / roots.distances, 0)
     left = jnp.where(together & full_row, -epsilon, right * poles)

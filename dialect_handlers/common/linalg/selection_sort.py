@@ -1,8 +1,8 @@
 """LAPACK's order of equal eigenvalues and singular values.
 
-LAPACK sorts them by selection, which is not stable: each step exchanges the element in its place
-with the first of the smallest ones behind it. The order of equal values determines the order of the
-vectors of a diagonal matrix, so that a stable sort gives other vectors.
+LAPACK sorts them by selection, which is not stable: each step exchanges an element with the first
+smallest one after it. The order of equal values determines the order of the vectors of a diagonal
+matrix, so a stable sort would give other vectors.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Pass(NamedTuple):
 
 
 def selection_order(x: jax.Array, order: jax.Array, passes: list[Pass], by: jax.Array) -> jax.Array:
-    """Where the values are after one or more sorts by selection, as indices [n].
+    """The order of the values after one or more sorts by selection, as indices [n].
 
     Args:
         x: The values [n], n >= 1.
-        order: A stable order of them [n], which is the result where `by` is false or where there
-            is no choice: no two values are equal, or all are.
-        passes: The sorts, one after the other.
+        order: A stable order of the values [n]. It is the result if `by` is false, if all values
+            differ, or if all are equal.
+        passes: The sorts, in sequence.
         by: bool[], whether the order of equal values matters.
     """
     n = x.shape[0]

@@ -32,12 +32,12 @@ EXCEPTIONAL = 10
 
 
 class _State(NamedTuple):
-    """Where the iteration is.
+    """The state of the iteration.
 
     Attributes:
-        rows: H beside Z^H, with a row and a column of zeros behind H: [n + 1, n + 1 + p].
-        last: Rows behind this one are done.
-        tries: Steps since a row was last found to be done.
+        rows: H, then Z^H, with a row and a column of zeros after H: [n + 1, n + 1 + p].
+        last: Rows after this one are done.
+        tries: Steps since the last row was done.
         steps: All steps.
     """
 
@@ -49,7 +49,7 @@ class _State(NamedTuple):
 
 class _Near(NamedTuple):
     """H near its diagonal: main[k] = H[k, k], below[k] = H[k + 1, k], above[k] = H[k, k + 1], and
-    before[k] = H[k, k - 1], all [n] with zeros where there is nothing."""
+    before[k] = H[k, k - 1], all [n] with zeros outside of H."""
 
     main: jax.Array
     below: jax.Array
@@ -58,8 +58,8 @@ class _Near(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """For every row k: what the reflections of a step that starts there make a multiple of e_k, as
-    columns of [2 or 3, n]; and whether what stands before row k is then too small to matter."""
+    """For every row k: the vector that a step starting there reflects to a multiple of e_k, as
+    columns of [2 or 3, n]; and whether the elements before row k are then negligible."""
 
     vectors: jax.Array
     small: jax.Array
@@ -89,7 +89,7 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
         done = first > now.last - (size - 1)
         tries = now.tries + 1
         start = (_two_shifts if size == 3 else _one_shift)(near, first, now.last, tries)
-        # The step may start below the first row: as far down as what stands before is small.
+        # The step may start below the first row, as long as the elements before are small.
         k = lax.iota(np.int32, n)
         there = start.small & (k <= now.last - (size - 1)) | (k == first)
         begin = jnp.max(jnp.where(there, k, 0))
@@ -117,8 +117,8 @@ def _near(rows: jax.Array, n: int) -> _Near:
 
 
 def _first(near: _Near, last: jax.Array) -> jax.Array:
-    """The first row of the block that ends with row `last`: what stands before it is so small that
-    it counts as 0, by the criterion of Ahues and Tisseur."""
+    """The first row of the block that ends with row `last`: the element before it counts as 0, by
+    the criterion of Ahues and Tisseur."""
     n = near.main.shape[0]
     limits = jnp.finfo(near.main.dtype)
     smallest = limits.tiny * (n / limits.eps)
@@ -146,8 +146,8 @@ def _without(rows: jax.Array, first: jax.Array) -> jax.Array:
 
 
 def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array) -> jax.Array:
-    """Q^H H Q beside Q^H Z^H for the reflection of rows k, k + 1 (and k + 2) that puts zeros below
-    the first of the elements before them; in row `begin` the one for the step's start."""
+    """Q^H H Q and Q^H Z^H for the reflection of rows k, k + 1 (and k + 2) that puts zeros below the
+    first of the elements before them; in row `begin`, for the reflection that starts the step."""
     size, width = start.shape[0], rows.shape[1]
     band = stretch(rows, k, size)
     before = entry(band, k - 1, 1)
@@ -162,8 +162,8 @@ def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array
 
 
 def _two_shifts(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array) -> _Start:
-    """For the eigenvalues of the last block of 2 x 2: both of a complex pair, or twice that of two
-    real ones that is nearer to the last element."""
+    """For the eigenvalues of the last 2 x 2 block: both of a complex pair, or twice the real one
+    that is nearer to the last element."""
     a, b = entry(near.main, last - 1), entry(near.above, last - 1)
     c, d = entry(near.before, last), entry(near.main, last)
     bottom = tries % (2 * EXCEPTIONAL) == 0

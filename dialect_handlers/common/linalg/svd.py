@@ -24,17 +24,17 @@ _CONQUERED_AT_ONCE = 25
 def svd(a: jax.Array, *, full_matrices: bool, driver: Driver = "gesdd") -> Triple:
     """A = U diag(s) V^H.
 
-    Each pair of singular vectors is one of those that differ by a factor of absolute value 1; those
-    of diagonal matrices are LAPACK's.
+    Pairs of singular vectors are unique up to a factor of absolute value 1; for diagonal matrices
+    they are LAPACK's.
 
     Args:
         a: [..., m, n], m and n >= 1.
         full_matrices: Whether U and V are square.
-        driver: The LAPACK function whose vectors diagonal matrices get.
+        driver: The LAPACK function that determines the vectors of diagonal matrices.
 
     Returns:
-        U [..., m, k or m]; s [..., k], descending; V^H [..., k or n, n], k being the smaller of m
-        and n. All are NaN where A holds NaN or infinities.
+        U [..., m, k or m]; s [..., k], descending; V^H [..., k or n, n], with k = min(m, n). All
+        are NaN if A holds NaN or infinities.
     """
     m, n = a.shape[-2:]
     convention = _Convention.of(driver, min(m, n))

@@ -35,11 +35,11 @@ def solve_triangular(
     unit_diagonal: bool,
     transpose_a: str,
 ) -> jax.Array:
-    """X with op(A) X = B, or X op(A) = B where A is not on the left side.
+    """X with op(A) X = B, or X op(A) = B if A is on the right side.
 
     Args:
-        a: [..., n, n]; only its lower or upper triangle is read, without the diagonal where that
-            is to be taken for ones.
+        a: [..., n, n]; only its lower or upper triangle is read, without the diagonal if it counts
+            as ones.
         b: [..., n, m], or [..., m, n] for the other side.
         transpose_a: What op does: NO_TRANSPOSE, TRANSPOSE or ADJOINT.
     """

@@ -87,7 +87,7 @@ def solve_perturbed(dl: jax.Array, d: jax.Array, du: jax.Array, b: jax.Array) ->
 
 Pivoting = Callable[[jax.Array, jax.Array, jax.Array], Pair]
 """Whether to exchange rows: (upper row, lower row, scale of the upper row) -> (exchange them, scale
-of the lower row). The rows hold four elements of the matrix, then those of the right-hand side."""
+of the lower row). The rows hold four elements of the matrix, then the right-hand side."""
 
 
 def _eliminated(

@@ -1,7 +1,6 @@
 """XLA's generators of random bits, in JAX.
 
-Each takes the state of `rng_bit_generator`, a vector of u64 whose first word is the key and whose
-others are a counter.
+Each takes the state of `rng_bit_generator`, a vector of u64: the key, then the words of a counter.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Threefry-2x32, the generator behind JAX's default keys.
+"""Threefry-2x32, the generator of JAX's default keys.
 
 Twenty rounds mix a pair of 32-bit counters: add the second to the first, rotate the second, XOR
-the first into it. After every fourth round two of three words of the key are added, the third
-being the XOR of the key's two and a constant (Salmon et al., "Parallel random numbers: as easy as
-1, 2, 3", 2011).
+the first into it. After every fourth round two of three words of the key are added. The third word
+is the XOR of the key's two words and a constant (Salmon et al., "Parallel random numbers: as easy
+as 1, 2, 3", 2011).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _start(em: Emitter, key: oir.Value, count: oir.Value, dims: Shape) -> oir.Va
 
 
 def _added(em: Emitter, keys: Sequence[oir.Value]) -> list[oir.Value]:
-    """What is added to the two words after each four rounds, stacked."""
+    """The stacked addends of the two words after each four rounds."""
     parity = em.scalar(_PARITY, UINT32)
     words = [*keys, em.BitwiseXor(em.BitwiseXor(*keys), parity)]
     rows = [em.unsqueeze(word, [0]) for word in words]
@@ -102,9 +102,9 @@ def is_threefry2x32(function: ir.Operation, functions: Mapping[str, ir.Operation
     """Whether a function takes (extents..., key, key, counter, counter) and gives their random
     bits.
 
-    JAX lowers its primitive to a function, of which the body differs from version to version. So
-    the body is run on some random numbers: there is no branching in what `evaluate` knows, and a
-    function of 128 bits that gives the right 64 for all of them is the one.
+    JAX lowers its primitive to a function with a body that differs between versions. So the body
+    runs on some random numbers: `evaluate` knows no branches, and a function of 128 bits that gives
+    the right 64 bits for all of them is Threefry.
     """
     if not function.regions[0].blocks:
         return False

@@ -1,4 +1,4 @@
-"""Sorting by a comparator that has no name: it is applied to whole tensors.
+"""Sorting by an arbitrary comparator, which is applied to whole tensors.
 
 by_rank       n · n comparisons at once
 by_network    a sorting network of log2(n)² / 2 steps of n comparisons, in a Scan
@@ -30,7 +30,7 @@ def order_by_comparing(
 
 
 def _column(em: Emitter, numbers: np.ndarray, rank: int, axis: int) -> oir.Value:
-    """Numbers along one axis of a tensor of this rank, whose other extents are 1."""
+    """Numbers along one axis of a tensor of this rank, with other extents 1."""
     return em.const(numbers.reshape([-1 if a == axis else 1 for a in range(rank)]))
 
 
@@ -66,8 +66,8 @@ def by_rank(
 def by_network(
     em: Emitter, comparator: Comparator, operands: Sequence[Parts], dims: Sequence[int], axis: int
 ) -> oir.Value:
-    """Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2M), which takes any extent. Equal
-    elements are told apart by their indices, which makes it stable."""
+    """Batcher's merge exchange (Knuth, volume 3, algorithm 5.2.2M), which takes any extent. Indices
+    distinguish equal elements, so the sort is stable."""
     count = _column(em, np.arange(dims[axis]), len(dims), axis)
     start = em.expand(count, dims)
     steps = em.const(np.array(_steps(dims[axis]), np.int64))
@@ -102,7 +102,7 @@ def _exchanged(
     own: oir.Value,
     step: oir.Value,
 ) -> oir.Value:
-    """One step: each element of the permutation, or that of its partner."""
+    """One step: each element of the permutation, or its partner's element."""
     extent = dims[axis]
     place = em.const(np.arange(extent))
     p, r, d = (em.Gather(step, em.i64(index), axis=0) for index in range(3))

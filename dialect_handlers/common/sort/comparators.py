@@ -24,8 +24,8 @@ from hlo2onnx.mlir.values import MlirValue
 class Order(Enum):
     """How numbers compare.
 
-    NUMBERS: -0 equals +0; every NaN equals every other and is greater than all else. This is
-    JAX's order of sorting, and what XLA does with a comparator that has no rule for NaN.
+    NUMBERS: -0 equals +0; all NaN are equal and greater than all numbers. This is JAX's order of
+    sorting, and XLA's order for a comparator without a rule for NaN.
     TOTAL: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN.
     """
 
@@ -59,7 +59,7 @@ def sort_keys(em: Emitter, block: ir.Block) -> list[SortKey] | None:
 
 
 class _Reader:
-    """Takes the expression of a comparator apart."""
+    """Parses the expression of a comparator."""
 
     def __init__(self, expressions: Expressions) -> None:
         self._in = expressions
@@ -121,8 +121,8 @@ class _Reader:
         return SortKey(value, Order.TOTAL if total else Order.NUMBERS, descending)
 
     def _without_canonicalization(self, number: int) -> int:
-        """x for JAX's select(x != x, NaN, select(x == 0, 0, x)), whose total order is the order of
-        numbers; anything else as it is."""
+        """x for JAX's select(x != x, NaN, select(x == 0, 0, x)): its total order is the order of
+        numbers. Other expressions stay unchanged."""
         inner = self._third(self._third(number))
         if inner is None or self._in.values.get(inner) is None:
             return number

@@ -119,8 +119,8 @@ def _numbers(em: Emitter, x: oir.Value, nan_free: bool) -> list[oir.Value]:
 
 
 def _nan_above_infinity(em: Emitter, wide: oir.Value, finite: bool) -> oir.Value:
-    """Infinity for NaN, and for infinity the largest number of a type so wide that there is no
-    other such number; `finite` says that there is no infinity."""
+    """x with NaN as infinity, and infinity as the largest number of a wider type, which no other
+    element reaches; `finite` says that there is no infinity."""
     bounded = wide
     if not finite:
         largest = np.finfo(dtype_of(wide).numpy()).max
@@ -129,8 +129,8 @@ def _nan_above_infinity(em: Emitter, wide: oir.Value, finite: bool) -> oir.Value
 
 
 def _in_total_order(em: Emitter, x: oir.Value, nan_free: bool) -> oir.Value:
-    """The total order: that of the bits where NaN has a sign that can be read; a wider type has
-    room for all else."""
+    """Keys for the total order: the bits if the sign of NaN can be read, else numbers of a wider
+    type."""
     dtype = dtype_of(x)
     if dtype == T.DOUBLE or (not nan_free and dtype.bitwidth > 8 and em.has_bitcast):
         return total_order_key(em, x)
@@ -142,8 +142,8 @@ def _in_total_order(em: Emitter, x: oir.Value, nan_free: bool) -> oir.Value:
 
 
 def _zeros_apart(em: Emitter, x: oir.Value) -> oir.Value:
-    """Floats without NaN, of f32 or less, as f64 with -0 < +0: what is added to tell the zeros
-    apart, 1 / -0 being -inf, is too small to move anything past its neighbour."""
+    """Floats without NaN, of f32 or less, as f64 with -0 < +0. The addend that separates the zeros
+    (by 1 / -0 = -inf) is too small to move a number past its neighbour."""
     wide = em.cast(x, T.DOUBLE)
     reciprocal = em.Div(em.scalar_like(1.0, wide), wide)
     sign = em.Clip(reciprocal, em.scalar_like(-1e-50, wide), em.scalar_like(1e-50, wide))
@@ -154,7 +154,7 @@ def _zeros_apart(em: Emitter, x: oir.Value) -> oir.Value:
 
 
 def _packed(em: Emitter, keys: Sequence[Key]) -> list[Key]:
-    """The keys with neighbours joined whose ranges fit into one i64 together: a sort costs more
+    """The keys, with neighbours joined if their ranges together fit into one i64: a sort costs more
     than the arithmetic."""
     packed = [keys[0]]
     for key in keys[1:]:

@@ -1,4 +1,4 @@
-"""QR factors: the factorization, and what is done with the reflections that make up Q."""
+"""QR factors: the factorization, and operations on the reflections that form Q."""
 
 from __future__ import annotations
 

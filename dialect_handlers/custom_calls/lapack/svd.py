@@ -38,7 +38,7 @@ Vectors = Literal["U, V^H", "V^H, U", "U, V", "none"]
     form="any",
 )
 def gesdd(em: Emitter, op: CustomCall, *, mode: int) -> list[Parts]:
-    """gesdd(a) -> (what is left of a, s, U, V^H, info)"""
+    """gesdd(a) -> (the overwritten a, s, U, V^H, info)"""
     if mode == ord("O"):
         raise UnsupportedOp(*_WRITES_OVER)
     driver: Driver = "gesvd" if "gesvd" in op.target else "gesdd"
@@ -51,7 +51,7 @@ def gesdd(em: Emitter, op: CustomCall, *, mode: int) -> list[Parts]:
     ignores=_SHAPES,
 )
 def solver_gesvd(em: Emitter, op: CustomCall, *, compute_uv: bool, transposed: bool) -> list[Parts]:
-    """gesvd(a) -> (what is left of a, s, U, V^H, info), or V^H before U"""
+    """gesvd(a) -> (the overwritten a, s, U, V^H, info), or V^H before U"""
     vectors: Vectors = "V^H, U" if transposed else "U, V^H"
     return _decomposed(em, op, vectors if compute_uv else "none")
 
@@ -62,7 +62,7 @@ def solver_gesvd(em: Emitter, op: CustomCall, *, compute_uv: bool, transposed: b
     ignores=_SHAPES,
 )
 def solver_gesvdj(em: Emitter, op: CustomCall, *, compute_uv: bool) -> list[Parts]:
-    """gesvdj(a) -> (what is left of a, s, U, V, info)"""
+    """gesvdj(a) -> (the overwritten a, s, U, V, info)"""
     return _decomposed(em, op, "U, V" if compute_uv else "none")
 
 
@@ -88,13 +88,13 @@ def decomposition(
     shapes: tuple[tuple[int, ...], tuple[int, ...]],
     driver: Driver = "gesdd",
 ) -> tuple[jax.Array, ...]:
-    """LAPACK's gesdd or gesvd of a [..., m, n], and what other libraries make of it.
+    """LAPACK's gesdd or gesvd of a [..., m, n], with the result order of other libraries.
 
     Args:
-        shapes: Of the vectors, which have zeros where none are wanted.
+        shapes: The shapes of the vectors; vectors that were not requested are zeros.
 
     Returns:
-        The operand, for a result without meaning; s; the vectors; and info, i32[...], which is 0:
+        The operand, for the overwritten matrix; s; the vectors; and info, i32[...], always 0:
         matrices that are not finite give NaN.
     """
     info = jnp.zeros(a.shape[:-2], np.int32)

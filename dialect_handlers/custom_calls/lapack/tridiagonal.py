@@ -33,9 +33,9 @@ def solver_sytrd(em: Emitter, op: CustomCall, *, lower: bool) -> list[Parts]:
 
 
 def reduction(a: jax.Array, *, lower: bool) -> tuple[jax.Array, ...]:
-    """LAPACK's sytrd of a [..., n, n]: T in one triangle, of which the rest holds the vectors of
-    the reflections, and in the other what A had there; the diagonal of T and what stands beside
-    it, real; the n - 1 factors tau; and info, which is 0."""
+    """LAPACK's sytrd of a [..., n, n]: T and the vectors of the reflections in one triangle, with A
+    in the other; the real diagonal and off-diagonal of T; the n - 1 factors tau; and info, which
+    is 0."""
     function = _lower if lower else _upper
     return *over_batch(function, 2, a), jnp.zeros(a.shape[:-2], np.int32)
 

@@ -1,1 +1,1 @@
-"""while, case and if: Loop and If, whose subgraphs see outer values as StableHLO's regions do."""
+"""while, case and if as Loop and If. Subgraphs see outer values, like the regions of StableHLO."""

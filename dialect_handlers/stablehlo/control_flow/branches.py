@@ -51,7 +51,7 @@ def case(em: Emitter, op: Op) -> list[Parts]:
 
 
 def _predicate(index: oir.Value) -> oir.Value | None:
-    """The boolean that an index was made of, as `lax.cond` does."""
+    """The boolean from which `lax.cond` made an index."""
     node = index.producer()
     if node is None or node.op_type != "Cast" or node.inputs[0] is None:
         return None
@@ -61,7 +61,7 @@ def _predicate(index: oir.Value) -> oir.Value | None:
 def _choose(
     em: Emitter, op: Op, index: oir.Value, branches: Sequence[tuple[int, ir.Block]]
 ) -> list[Parts]:
-    """The branch of this number; of a greater one, the last."""
+    """The branch of this number; for a greater number, the last branch."""
     if len(branches) == 1:
         return em.inline(branches[0][1], [])
     half = len(branches) // 2
@@ -90,8 +90,8 @@ def _if(
     then: Callable[[], list[Parts]],
     otherwise: Callable[[], list[Parts]],
 ) -> list[Parts]:
-    """If, whose branches hold what these functions emit; nothing where it has no results. In a
-    scalar region applied to tensors each element chooses for itself."""
+    """If, with branches that these functions emit; no node if it has no results. In a scalar region
+    applied to tensors each element chooses its branch."""
     types = [result.type for result in op.results]
     if not any(map(parts_of, types)):
         return [() for _ in types]

@@ -106,8 +106,7 @@ def _shape(em: Emitter, value: MlirValue) -> Shape:
 def _numbered(
     em: Emitter, form: LoopForm, initial: Sequence[Parts], trip: oir.Value
 ) -> dict[int, Parts]:
-    """The counters at the start of a trip, of which is known what they hold: shapes may follow
-    from them."""
+    """The counters at the start of a trip, with noted contents, since shapes may depend on them."""
     counters = _counters(em, form, initial, trip)
     trips = form.length if form.length is not None else form.trips
     if not em.has_symbols or trips is None:
@@ -174,7 +173,7 @@ def _loop(
 def _counters(
     em: Emitter, form: LoopForm, initial: Sequence[Parts], trip: oir.Value
 ) -> dict[int, Parts]:
-    """The counters at the start of a trip: start + trip * step, which wraps as they do."""
+    """The counters at the start of a trip: start + trip * step, with wrap-around."""
     values: dict[int, Parts] = {}
     for k, step in form.counters.items():
         (start,) = initial[k]

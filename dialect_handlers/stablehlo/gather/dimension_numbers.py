@@ -20,12 +20,12 @@ from hlo2onnx.limitations import unsupported
 
 @dataclass(frozen=True)
 class GatherDimensions(WindowDimensions):
-    """What a gather does along every axis. A batching axis of extent 1 is not in `batching`.
+    """The role of every axis in a gather. A batching axis of extent 1 is not in `batching`.
 
     Attributes:
-        moving: Operand axes along which slices start anywhere, ascending. The others are either
-            batching axes or cut at `sizes`: a slice as long as its axis always starts at 0.
-        columns: Where the index vector holds the start along each moving axis.
+        moving: Operand axes along which slices start anywhere, ascending. Other axes are batching
+            axes or cut at `sizes`: a slice as long as its axis always starts at 0.
+        columns: The position of each moving axis' start in the index vector.
     """
 
     moving: tuple[int, ...]

@@ -46,7 +46,7 @@ class Starts:
 
     @property
     def extents(self) -> list[Dim] | None:
-        """Those of a single slice as extents, where they are known or follow from shapes."""
+        """The starts of a single slice as extents, if they are known or follow from shapes."""
         if self.constant is not None:
             return list(self.constant.reshape(-1).tolist())
         if self._n.columns != tuple(range(self._width)):

@@ -1,8 +1,8 @@
-"""The ways to translate a gather, each with what it takes.
+"""The ways to translate a gather, each with its conditions.
 
-A strategy gets the operand, cut to the slices' extents along the axes that stand still, and the
-starts along at least one moving axis. It returns a tensor and what each of its axes runs over, in
-any order, or None where it does not apply. Axes of extent 1 may be missing.
+A strategy takes the operand, cut to the slices' extents along the fixed axes, and the starts along
+at least one moving axis. It returns a tensor and the meaning of each of its axes, in any order, or
+None if it does not apply. Axes of extent 1 may be missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INT64 = oir.DataType.INT64
 def constant_slice(
     em: Emitter, n: GatherDimensions, x: oir.Value, starts: Starts
 ) -> Gathered | None:
-    """Slice: one slice whose start is known, or of several rows and follows from shapes."""
+    """Slice: one slice with a known start, or several rows if the start follows from shapes."""
     is_known = starts.constant is not None and is_static(n.sizes)
     first = starts.extents if n.is_single and (n.windowed or is_known) else None
     if first is None:

@@ -88,8 +88,7 @@ def sum_pool(em: Emitter, x: oir.Value, axes: Sequence[WindowAxis]) -> oir.Value
 
 
 def can_pool(axis: WindowAxis) -> bool:
-    """Whether a pooling node can do what happens along an axis, padding apart, whatever a symbolic
-    extent is."""
+    """Whether a pooling node can handle an axis without its padding, for any symbolic extent."""
     if axis.is_static or axis.is_trivial:
         return True
     edges = axis.low, axis.high
@@ -133,8 +132,8 @@ def _pool(
 def _whole_windows(em: Emitter, pooled: oir.Value, windows: Sequence[WindowAxis]) -> oir.Value:
     """The windows that lie within x: a Slice ends at the last place where one can begin.
 
-    The division of runtimes truncates: in an axis a little shorter than a window they find one, if
-    windows are several positions apart.
+    Division in runtimes truncates: in an axis a little shorter than a window they find a window, if
+    the stride is larger than 1.
     """
     loose = {
         number: axis.room
@@ -154,8 +153,8 @@ def _whole_windows(em: Emitter, pooled: oir.Value, windows: Sequence[WindowAxis]
 
 
 def _prepared(em: Emitter, x: oir.Value, axes: Sequence[WindowAxis], fill: oir.Value) -> oir.Value:
-    """What the node cannot do itself: gaps, negative or symbolic padding, and axes with windows
-    of 1."""
+    """The parts that the node cannot do itself: gaps, negative or symbolic padding, and axes with
+    windows of 1."""
     x = lay_out(em, x, {number: _outside(axis) for number, axis in enumerate(axes)}, fill)
     single = [n for n, axis in enumerate(axes) if axis.window == 1 and not axis.is_trivial]
     reaches = [axes[number].reach for number in single]
@@ -205,7 +204,7 @@ def _size(axes: Sequence[WindowAxis]) -> int:
 
 
 def _plain_pool_is_right(em: Emitter, x: oir.Value, init: oir.Value, largest: bool) -> bool:
-    """Whether MaxPool gives XLA's result, or what it gives instead is the user's choice."""
+    """Whether MaxPool gives XLA's result, or the user has accepted its own."""
     if em.options.nan == "runtime":
         return True
     start = em.facts.constant(init)

@@ -134,7 +134,7 @@ class _Along:
         return all(has_reducer(combiner, dtype_of(parts[0])) for combiner, parts in pairs)
 
     def _reduced(self, held: Sequence[Parts]) -> list[Parts]:
-        """Windows that share no position: each one as an axis of its own, reduced."""
+        """Windows that share no position: each becomes an axis, which is reduced."""
         em, axis, number = self.region.em, self.axis, self.number
 
         def reduce(x: oir.Value, combiner: Combiner) -> oir.Value:
@@ -144,7 +144,7 @@ class _Along:
             dims = shape_of(x)
             count, padded = fixed((axis.count, axis.padded))
             room = count * axis.stride
-            if room > padded:  # behind the last window, never read
+            if room > padded:  # after the last window, never read
                 x = em.Pad(x, em.i64([0, room - padded]), None, em.i64([number]))
             x = em.slice(x, [0], [room], axes=[number])
             x = em.reshape(x, [*dims[:number], count, axis.stride, *dims[number + 1 :]])
@@ -161,7 +161,7 @@ class _Along:
         return result
 
     def _doubled(self, held: Sequence[Parts]) -> list[Parts]:
-        """Windows of 1, 2, 4, ... elements at every position; the wanted ones are made of them."""
+        """Windows of 1, 2, 4, ... elements at every position, combined to the requested windows."""
         (window,) = fixed([self.axis.window])
         largest = window.bit_length() - 1
         powers = [list(held)]

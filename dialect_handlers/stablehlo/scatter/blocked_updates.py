@@ -49,8 +49,8 @@ def scatter_blocks(
     valid: oir.Value | None,
     rows: int,
 ) -> list[Parts]:
-    """A Scan over blocks of so many rows, then the rows left over. Rows that do not count go to
-    spare elements behind the operand, if few are needed."""
+    """A Scan over blocks of this many rows, then the rows left over. Invalid rows go to spare
+    elements after the operand, if few are needed."""
     depth, size, total = len(n.dims), _count(n.dims), _count([n.extent(layout[0])])
     first = places.first(layout, depth)
     spare = places.reach(layout, depth) + 1

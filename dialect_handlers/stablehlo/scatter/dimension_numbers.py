@@ -21,10 +21,10 @@ from hlo2onnx.ir.values import Dim
 
 @dataclass(frozen=True)
 class ScatterDimensions(WindowDimensions):
-    """What a scatter does along every axis.
+    """The role of every axis in a scatter.
 
     Attributes:
-        columns: By operand axis where the index vector holds the start along it; the other axes
+        columns: For an operand axis, the position of its start in the index vector; other axes
             start at 0.
     """
 
@@ -32,7 +32,7 @@ class ScatterDimensions(WindowDimensions):
 
     @property
     def free(self) -> list[int]:
-        """Batch axes whose windows may meet: all but those that a batching axis runs along."""
+        """Batch axes along which windows may overlap: all without a batching axis."""
         return [axis for axis in range(len(self.batch)) if axis not in self.batching.values()]
 
     @property
@@ -47,7 +47,7 @@ class ScatterDimensions(WindowDimensions):
 
     @property
     def partial(self) -> list[int]:
-        """Operand axes that a window does not cover, batching axes apart."""
+        """Operand axes that a window does not cover, without batching axes."""
         return [
             axis
             for axis, (dim, size) in enumerate(zip(self.dims, self.sizes, strict=True))
@@ -61,12 +61,12 @@ class ScatterDimensions(WindowDimensions):
 
     @property
     def depth(self) -> int:
-        """Operand axes up to the last indexed one; behind them are whole rows."""
+        """Operand axes up to the last indexed one; the rest are whole rows."""
         return self.indexed[-1] + 1 if self.indexed else 0
 
     @property
     def window_order(self) -> list[Axis]:
-        """The axes of the updates with one window behind the other."""
+        """The axes of the updates, in the order of one window after another."""
         first: list[Axis] = [Batch(axis) for axis in self.free]
         return [*first, *(axis for axis in self.windows if axis not in first)]
 
@@ -77,7 +77,7 @@ class ScatterDimensions(WindowDimensions):
 
     @property
     def scatters_leading_rows(self) -> bool:
-        """Whether windows are whole rows, behind the first axes, and start along just those."""
+        """Whether windows are whole rows after the first axes, and start along exactly these."""
         leading = list(range(len(self.partial)))
         one_row = all(self.sizes[axis] == 1 for axis in leading)
         return bool(leading) and self.indexed == leading == sorted(self.columns) and one_row

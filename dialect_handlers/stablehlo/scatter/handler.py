@@ -87,7 +87,7 @@ def scatter(
 
 @dataclass(frozen=True)
 class _Scatter:
-    """A scatter whose operand and updates are not empty."""
+    """A scatter with an operand and updates that are not empty."""
 
     em: Emitter
     n: ScatterDimensions
@@ -121,12 +121,12 @@ class _Scatter:
         return each(lambda x, new: write_window(em, x, new, starts), self.inputs, news)
 
     def as_rows(self, layout: Sequence[Axis], *, repeated: bool = False) -> list[Parts]:
-        """Writes the rows behind the last indexed axis at once.
+        """Writes whole rows, of the axes after the last indexed one, at once.
 
         Args:
             layout: The order of the updates' axes in which the rows are taken.
-            repeated: Rows may have the same target; the last one stays. Otherwise no two windows
-                meet.
+            repeated: Rows may have the same target; the last one stays. Otherwise windows do not
+                overlap.
         """
         em, n, places = self.em, self.n, self.places
         depth = n.depth
@@ -156,7 +156,7 @@ class _Scatter:
         em, n, region, places = self.em, self.n, self.region, self.places
         layout = list(n.windows)
         if n.overlaps_shifted or None in region.combiners:
-            layout = n.window_order  # row-major order is then that of the windows
+            layout = n.window_order  # row-major order is then the order of the windows
         order = [n.windows.index(axis) for axis in layout]
         valid = places.valid
         flat = each(lambda x: em.reshape(x, [product(n.dims)]), self.inputs)
@@ -173,7 +173,7 @@ class _Scatter:
 
 
 def _is_padded(em: Emitter, n: ScatterDimensions, region: Region) -> bool:
-    """Whether a window whose place is known is large, and its combiner has a neutral element."""
+    """Whether a window of known position is large, and its combiner has a neutral element."""
     is_large = not is_small_part(em, n.sizes, n.dims)
     return is_large and all(name in MONOIDS for name in region.combiners)
 

@@ -165,8 +165,8 @@ class Places:
         return em.expand(plus(em, first, self._offsets(layout, rest)), extents)
 
     def reach(self, layout: Sequence[Axis], depth: int) -> int:
-        """What is added at most to the linear index of a window's first element; of a static
-        scatter."""
+        """The largest offset of an element from the first one of its window, as a linear index; for
+        a static scatter."""
         offsets = self._constant_offsets(layout, product(self._n.dims[depth:]))
         return sum(int(offset.max()) for offset in offsets)
 
@@ -177,8 +177,8 @@ class Places:
         return self._em.reshape(self._em.transpose(value, order), dims)
 
     def first(self, layout: Sequence[Axis], depth: int) -> oir.Value:
-        """The linear index of each window's first element, batching axes apart, with the batch's
-        axes where `layout` has them, 1 elsewhere."""
+        """The linear index of each window's first element, without batching axes, with the batch
+        axes at their places in `layout` and extent 1 elsewhere."""
         em, n = self._em, self._n
         rest = product(n.dims[depth:])
         if self.constant is not None:
