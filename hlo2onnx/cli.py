@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
-    """Options of what the command writes and shows."""
+    """Options about the output of the command."""
     add = group.add_argument
     add(
         "-o",
@@ -322,7 +322,7 @@ def _translate(
 def _verify(
     arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, object], console: Console
 ) -> int:
-    """Compares with XLA, and says what came of it; returns the exit code."""
+    """Compares with XLA, and prints the outcome; returns the exit code."""
     progress.begin("verify")
     verification = program.verify(seed=arguments.seed)
     facts["verification"] = {"ok": verification.ok, **asdict(verification)}

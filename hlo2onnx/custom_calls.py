@@ -67,7 +67,7 @@ def expand_custom_call(target: str, function: Callable[..., object]) -> None:
             with 64-bit types enabled.
 
     Raises:
-        UsageError: The target is no text, or the function cannot be called.
+        UsageError: The target is not a string, or the function cannot be called.
     """
     check_translations({target: function})
     _registered[target] = function
@@ -89,7 +89,7 @@ def custom_call(
     results of the call. `CustomOp` describes the other arguments.
 
     Raises:
-        UsageError: A name is no text.
+        UsageError: A name is not a string.
     """
     operator = CustomOp(domain, op_type, attributes, version, library)
     check_translations({target: operator})

@@ -145,7 +145,7 @@ def shortened(lines: Sequence[str], limit: int | None, prefix: str) -> list[str]
 
 
 def _filled(items: Sequence[str], room: int) -> list[list[str]]:
-    """Items in rows of at most `room` columns, with ", " between and behind them."""
+    """Items in rows of at most `room` columns, counting ", " after each."""
     rows: list[list[str]] = [[]]
     used = 0
     for item in items:

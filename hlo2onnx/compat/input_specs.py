@@ -45,13 +45,13 @@ def parameter_specs(parameters: Mapping[str, Any] | None, double: bool) -> dict[
     """The keyword arguments, arrays as their shapes and types.
 
     Raises:
-        ArgumentError: They are no mapping of texts to values.
+        ArgumentError: They are not a mapping of strings to values.
     """
     if parameters is not None and not isinstance(parameters, Mapping):
-        raise ArgumentError(f"input_params={parameters!r} is no mapping of names to values")
+        raise ArgumentError(f"input_params={parameters!r} is not a mapping of names to values")
     for name in parameters or {}:
         if not isinstance(name, str):
-            raise ArgumentError(f"input_params: the key {name!r} is not a text")
+            raise ArgumentError(f"input_params: the key {name!r} is not a string")
     return {
         name: jax.tree.map(
             lambda leaf: (

@@ -28,7 +28,7 @@ class Context:
         origin: The source location of the op, or of the op it is an expansion of.
         callers: The call stack of the innermost call around the op.
         in_expansion: Whether the op belongs to a function that hlo2onnx wrote in JAX. Such an op
-            has no location of its own.
+            has no source location.
         in_scalar_region: Whether a scalar region is applied to whole tensors. Results then have the
             tensors' shape, not the one in the program.
     """

@@ -1,6 +1,6 @@
 """Private functions and composites that stay functions of the model.
 
-Such a function is translated once, by an emitter of its own. It shares only operands and results
+A separate emitter translates such a function once. The function shares only operands and results
 with its callers, no facts and no constants.
 """
 
@@ -32,7 +32,7 @@ _LARGE_ELEMENTS = 4096
 
 
 Translate = Callable[[Emitter, str, Sequence[Parts]], list[Parts]]
-"""Translates the function of a symbol, applied to arguments, with an emitter of its own."""
+"""Translates the function of a symbol, applied to arguments, with a separate emitter."""
 
 
 class KeptFunctions:

@@ -58,7 +58,7 @@ def bind_inputs(em: Emitter, function: ir.Operation, signature: Signature) -> li
     parts: list[list[oir.Value]] = [[] for _ in arguments]
     for port in signature.inputs:
         values = parts[port.position]
-        # The members of a tuple are ports of their own.
+        # The members of a tuple are separate ports.
         values += _input(em, port, parts_of(arguments[port.position].type)[len(values)].dtype)
     for item in signature.bound:
         position = item.port.position
@@ -123,8 +123,8 @@ def bind_outputs(
 ) -> None:
     """Makes each result an output under its reserved name.
 
-    A result that is an input, a constant or another output gets a node of its own, since an ONNX
-    value has one name and one role.
+    A result that is an input, a constant or another output gets a further node, since an ONNX value
+    has one name and one role.
     """
     parts = [list(values) for values in results]
     taken: set[oir.Value] = set(em.main_graph.inputs)

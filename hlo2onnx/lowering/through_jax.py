@@ -79,7 +79,7 @@ def lowered_function(
     arguments = [jax.ShapeDtypeStruct(_replaced(shape, dims), dtype) for shape, dtype in types]
     statics = {name: _replaced(value, dims) for name, value in keywords}
     if names:
-        # Every symbol must stand in the shape of an argument.
+        # Every symbol must occur in the shape of an argument.
         arguments.append(jax.ShapeDtypeStruct(tuple(dims.values()), np.bool_))
         function = _but_last(function)
     jitted = jax.jit(functools.partial(function, **statics), keep_unused=True)
@@ -146,7 +146,7 @@ class Symbols:
         return shape, np.result_type(dtype, np.complex64) if len(parts) == 2 else dtype
 
     def named(self, value: Any) -> Any:
-        """An extent, also one in a tuple, as a symbol; any other value as it is."""
+        """An extent, also in a tuple, as a symbol; other values unchanged."""
         if isinstance(value, tuple):
             return tuple(map(self.named, value))
         if not isinstance(value, oir.SymbolicDim):

@@ -160,7 +160,7 @@ class Walker:
         run finds every unsupported op."""
         em = self.em
         em.report.ops[op.name] += 1
-        # An op of an expansion has no location of its own. It gets that of the expanded op.
+        # An op of an expansion gets the location of the expanded op.
         own = Origin() if self.context.in_expansion else self._read_origin(op.operation.location)
         modules, origin = own.modules, self.context.origin
         if own:

@@ -86,5 +86,5 @@ def _mapped(kind: str, old: Sequence[str], names: Mapping[str, str]) -> list[str
 def _checked(kind: str, names: list[str]) -> list[str]:
     for name in names:
         if not isinstance(name, str) or not name:
-            raise UsageError(f"{kind}_names: {name!r} is no name")
+            raise UsageError(f"{kind}_names: {name!r} is not a name")
     return names

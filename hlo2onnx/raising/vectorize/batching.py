@@ -18,7 +18,7 @@ from hlo2onnx.raising.match.nested_loops import Nested, copied
 from hlo2onnx.raising.match.views import operands
 
 TOTAL_BYTES = 1 << 26
-"""What a batched value may hold: a limit on memory, no cost."""
+"""The size limit of a batched value: a limit on memory, not a cost."""
 
 MOST_TRIPS = 1 << 16
 """The numbers of more trips are not stored: a limit on the model's size, no cost."""
@@ -102,7 +102,7 @@ class Batcher:
     # -- operands -------------------------------------------------------------------------------
 
     def _scanned(self, node: oir.Node, *places: int) -> None:
-        """Requires that of the operands only these change."""
+        """Requires that only these operands change."""
         for place, x in enumerate(node.inputs):
             need(place in places or x not in self.rows, "another operand changes", node)
 
@@ -269,14 +269,14 @@ class Batcher:
         return [self._b.reshape(value, (count, first, *made))]
 
     def running(self, node: oir.Node) -> list[oir.Value]:
-        """CumSum, whose axis is an operand."""
+        """CumSum; its axis is an operand."""
         self._scanned(node, 0)
         x, rank = self._row(node)
         (axis,) = _known(node)
         return self._same(node, [x, self._b.i64(axis % rank + 1)])
 
     def nested(self, node: oir.Node) -> list[oir.Value]:
-        """A Scan or Loop in the body: all trips of the outer loop in each of its own."""
+        """A Scan or Loop in the body: each of its trips computes all trips of the outer loop."""
         inner, costs = Nested(node), self._b.costs
         for x in inner.results:
             size = row_bytes(x)

@@ -28,7 +28,7 @@ HOLDS: Mapping[str, Callable[[float, float], bool]] = {
 
 
 class ComposeCasts(Rule):
-    """Cast(Cast(x)) -> Cast(x), or x where that is its type
+    """Cast(Cast(x)) -> Cast(x), or x if it has the type already
 
     Legal for booleans, and for integers whose range the type in between holds exactly. If that type
     is a float, the last one must hold the range too.
@@ -63,9 +63,9 @@ def _holds(dtype: oir.DataType, numbers: Range) -> bool:
 
 
 class BooleanCastComparison(Rule):
-    """Cast(x) > 0 -> x, Cast(x) == 0 -> Not(x), and so on, for truth values x
+    """Cast(x) > 0 -> x, Cast(x) == 0 -> Not(x), and other comparisons of a cast boolean x
 
-    Legal for booleans x and one number that tells 0 and 1 apart. Masks are often made of 0 and 1.
+    Legal if the comparison with the number separates 0 and 1. Masks are often computed as 0 and 1.
     """
 
     name = "boolean-cast-comparison"

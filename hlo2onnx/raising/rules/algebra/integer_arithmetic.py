@@ -1,4 +1,4 @@
-"""Integer arithmetic as programs write it, in shorter equal forms."""
+"""Integer arithmetic in shorter equivalent forms."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _is_natural(b: Rewriter, pair: Pair) -> bool:
 class Remainder(Rule):
     """x - (x / y) * y -> Mod(x, y)
 
-    Legal for integers x >= 0 and y > 0. Mod takes the sign of y, the remainder that of x.
+    Legal for integers x >= 0 and y > 0. Mod has the sign of y, the remainder the sign of x.
     """
 
     name = "remainder"

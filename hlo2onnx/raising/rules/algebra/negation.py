@@ -31,7 +31,7 @@ class AddNegToSub(Rule):
 class FoldNegIntoConstant(Rule):
     """Neg(Mul(c, x)) -> Mul(-c, x); Neg(Div(c, x)) -> Div(-c, x); Neg(Div(x, c)) -> Div(x, -c)
 
-    Legal for floats, whose rounding is symmetric, if nobody else reads the product.
+    Legal for floats, because their rounding is symmetric. Done if no other node reads the product.
     """
 
     name = "fold-neg-into-constant"

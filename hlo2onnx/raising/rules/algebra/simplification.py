@@ -1,4 +1,4 @@
-"""Operations that change nothing, or whose result is known in advance."""
+"""Operations without effect, or with a result that is known in advance."""
 
 from __future__ import annotations
 

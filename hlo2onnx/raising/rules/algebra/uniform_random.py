@@ -13,11 +13,11 @@ _DIGITS = 23
 
 
 class UniformFma(Rule):
-    """Cast(k) * 2^-23 * extent + low -> Cast(Cast(k) * (extent * 2^-23) + low), within in f64
+    """Cast(k) * 2^-23 * extent + low -> Cast(Cast(k) * (extent * 2^-23) + low), computed in f64
 
-    XLA rounds such a sum once. If low and the product cancel, rounding the product would be most of
-    the result. In f64 the product is exact. Legal for f32 numbers made of 23 random bits, as JAX
-    draws from an interval.
+    XLA rounds such a sum once. If low and the product cancel, the rounding of the product would be
+    most of the result. In f64 the product is exact. Legal for f32 numbers of 23 random bits, which
+    JAX draws from an interval.
     """
 
     name = "uniform-fma"

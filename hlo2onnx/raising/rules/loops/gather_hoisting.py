@@ -18,9 +18,9 @@ from hlo2onnx.targets.costs import Costs
 class GatherHoisting(Rule):
     """Loop(f(Gather(x, i))) -> y = f(x); Loop(Gather(y, i)), for elementwise f
 
-    Legal for a tensor from before the loop and constants: each element is computed as it was. Done
-    if fewer nodes remain in the body, for small tensors or those of which a trip gathers a large
-    part. JAX's searchsorted gathers like this.
+    Legal for a tensor from before the loop and constants: each element is computed as before. Done
+    if fewer nodes remain in the body, and the tensor is small or a trip gathers a large part of it.
+    JAX's searchsorted gathers like this.
     """
 
     name = "gather-hoisting"

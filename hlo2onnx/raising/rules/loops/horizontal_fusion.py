@@ -1,4 +1,4 @@
-"""Two tensors that a body treats alike, such as the states on both sides of a face."""
+"""Horizontal fusion of two tensors that a body treats alike."""
 
 from __future__ import annotations
 

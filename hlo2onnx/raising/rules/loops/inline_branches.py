@@ -1,4 +1,4 @@
-"""Branches whose condition is known."""
+"""Branches with a known condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States that depend only on themselves get a loop of their own."""
+"""States that depend only on themselves move to a separate loop."""
 
 from __future__ import annotations
 

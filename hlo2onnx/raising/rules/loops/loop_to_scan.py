@@ -16,9 +16,9 @@ from hlo2onnx.rewrite.replace import remove_makers, replace
 class LoopToScan(Rule):
     """Loop(x[i]) -> Scan(x)
 
-    Legal for a known number of trips, not 0, without a condition. Scan reads the rows of its inputs
-    and writes those of its stacks by itself: in ONNX Runtime a trip costs 0.6 µs instead of 1.5. If
-    the body reads only its states or the number of the trip, the numbers are scanned.
+    Legal for a known number of trips, not 0, without a condition. Scan itself reads rows of inputs
+    and writes rows of stacks: in ONNX Runtime a trip costs 0.6 µs instead of 1.5. If the body reads
+    only its states or the number of the trip, the numbers are scanned.
     """
 
     name = "loop-to-scan"

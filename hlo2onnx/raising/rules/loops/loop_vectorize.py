@@ -1,4 +1,4 @@
-"""Work of a Loop's body that depends on no state is done for all trips at once."""
+"""Work in a Loop that depends on no state is done for all trips at once."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import remove_makers
 
 STACKED_BYTES = 1 << 22
-"""What a loop may stack beyond what the program does: a limit on memory, no cost."""
+"""The most that a loop may stack in addition to the program's stacks: a limit on memory, not a
+cost."""
 
 _PRODUCTS = frozenset({"MatMul"})
 _PARTS = frozenset({"Slice", "Split"})
 
 
 class LoopVectorize(Rule):
-    """Loop(f(x[i])) -> y = f(x); Loop(y[i]); what is stacked of it -> y itself
+    """Loop(f(x[i])) -> y = f(x); Loop(y[i]); a stack of f(x[i]) -> y
 
     Legal if a value of the body depends only on the number of the trip and on values made before
     the loop, through operators that work on each row (elementwise ones, MatMul, reductions, moves,
     loops of these), for a known number of trips, not 0. A stack of such values is the batched
-    value. So a loop without states (`lax.map`) vanishes, and random numbers are drawn in advance if
-    the keys are scanned.
+    value. So a loop without states (`lax.map`) vanishes, and random numbers of scanned keys are
+    drawn before the loop.
 
     Values stay in the body if the batched value would take much memory, or if a trip would read
-    more than it saves. So do parts of one tensor, and Expands whose readers broadcast by
-    themselves.
+    more than it saves. Parts of one tensor stay too, and Expands with readers that broadcast.
     """
 
     name = "loop-vectorize"
@@ -141,7 +141,7 @@ class _Making:
     row_bytes: int
 
     def pays(self, value: oir.Value, few_bytes: float) -> bool:
-        """Whether reading a row is no more work than making it."""
+        """Whether reading a row takes no more work than computing it."""
         return self.has_product or row_bytes(value) <= max(few_bytes, self.row_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Activation functions as the operators for which runtimes have kernels."""
+"""Activation functions as single operators."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ _DEPTH = 6
 class Sigmoid(Rule):
     """1 / (1 + Exp(-x)) -> Sigmoid(x)
 
-    The kernel is exact to 1.5e-7, but values below 1e-5 have few digits and those for x < -18 none.
+    The kernel is exact to 1.5e-7, but results below 1e-5 have few digits, and for x < -18 none.
     Legal if the readers add or multiply, as for gates. Not for probabilities that are results, or
-    whose logarithm is taken, directly or of a sum. If all gates are almost closed, the values that
-    pass have as few digits.
+    that enter a logarithm, directly or in a sum. If all gates are almost closed, the gated values
+    have as few digits.
     """
 
     name = "sigmoid"

@@ -86,12 +86,13 @@ class BatchNormalization(Rule):
 
 
 class GroupNormalization(Rule):
-    """(x - mean) / sqrt(var + e), both of groups of channels and repeated for each of their
-    channels, -> InstanceNormalization over the groups
+    """(x - mean) / sqrt(var + e), with statistics of groups of channels -> InstanceNormalization
+    over the groups
 
-    Legal for channels-second x. The statistics are those of Reshape(x, (n, groups, channels in a
-    group, ...)), or of x itself if that is the same, over all axes of a group. A scale next to the
-    inverse root becomes a factor of the result. In instance normalization each channel is a group.
+    Legal for channels-second x. The statistics reduce all axes of a group of Reshape(x, (n, groups,
+    channels in a group, ...)), or of x itself if that is the same, and are repeated for each
+    channel. A scale next to the inverse root becomes a factor of the result. In instance
+    normalization each channel is a group.
     """
 
     name = "group-normalization"

@@ -84,9 +84,9 @@ class Gemm(Rule):
 
     Legal for matrices of f32 or f64 (in narrower types the product is rounded before the sum), and
     c of rank 1 or 2 that broadcasts to the product. Not for products of no terms: 0 + -0 is +0, but
-    Gemm gives -0. Done if nobody else reads the product, or the Transpose, and no node would move
+    Gemm gives -0. Done if no other node reads the product, or the Transpose, and no node would move
     into a body. ONNX Runtime itself makes Gemms of f32, in bodies too, and fuses activations with
-    either: the time is the same.
+    both forms: the time is the same.
     """
 
     name = "gemm"

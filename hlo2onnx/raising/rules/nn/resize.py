@@ -80,7 +80,7 @@ class _Resample(Rule, ABC):
         """x with these axes resampled; `moves` Transposes and Reshapes were between the steps.
 
         Raises:
-            Refusal: The steps are faster as they are.
+            Refusal: The present steps are faster.
         """
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -136,10 +136,10 @@ def _read(chain: Sequence[Step | oir.Node]) -> tuple[dict[int, Step], Layout, in
 
 
 class ResizeOperator(_Resample):
-    """MatMul(h, Reshape(MatMul(x, w))) -> Resize(x), h and w weights of a linear or cubic
-    interpolation along two axes or more, the moves between them behind it
+    """MatMul(h, Reshape(MatMul(x, w))) -> Reshape(Resize(x)), with weights h and w of a linear or
+    cubic interpolation along two axes or more
 
-    Legal if the weights are those of ONNX's Resize within 1e-6, computed in f64, and its
+    Legal if the weights equal those of ONNX's Resize within 1e-6, computed in f64, and its
     coordinates are exact in f32. If products of matrices are faster (see the table in the source),
     they stay or become MatMul(h, MatMul(x, w)) over the last axes of x. So do weights without a
     mode of Resize, such as Lanczos, if they sum to 1 for each element. Infinities and NaN affect
@@ -182,9 +182,9 @@ class ResizeOperator(_Resample):
 
 
 class NearestResize(_Resample):
-    """Gather(Gather(x, rows), columns) -> Resize(x, mode="nearest"), moves in between behind it
+    """Gather(Gather(x, rows), columns) -> Resize(x, mode="nearest"), then any moves in between
 
-    Legal if the constant indices are those of ONNX's Resize, and its coordinates are exact.
+    Legal if the constant indices equal those of ONNX's Resize, and its coordinates are exact.
     """
 
     name = "nearest-resize"
@@ -214,8 +214,8 @@ class NearestResize(_Resample):
 
 
 class RepeatToResize(Rule):
-    """Reshape(Expand(Reshape(x))) -> Resize(x, mode="nearest") where each element is repeated along
-    two axes, as jnp.repeat does, the moves in between behind it
+    """Reshape(Expand(Reshape(x))) -> Resize(x, mode="nearest") if each element is repeated along
+    two axes, as by jnp.repeat, then any moves in between
 
     Legal for the axes of images, the last two of four or the two before the last, each repeated at
     least twice.

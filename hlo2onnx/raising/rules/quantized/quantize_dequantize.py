@@ -1,4 +1,4 @@
-"""Quantized arithmetic as programs write it."""
+"""Quantized arithmetic as QuantizeLinear, DequantizeLinear and MatMulInteger."""
 
 from __future__ import annotations
 

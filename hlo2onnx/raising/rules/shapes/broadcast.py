@@ -1,4 +1,4 @@
-"""Broadcasting is left to operators that broadcast by themselves."""
+"""Expands before operators that broadcast."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _with_smaller(node: oir.Node, b: Rewriter, smaller: Smaller) -> oir.Value:
 
 
 class ImplicitBroadcast(Rule):
-    """Add(Expand(x), y) -> Add(x, y), for every operator that broadcasts by itself
+    """Add(Expand(x), y) -> Add(x, y), for every operator that broadcasts
 
     Legal when the remaining operands still broadcast to the same shape.
     """

@@ -1,4 +1,4 @@
-"""Reshapes: those that change nothing, next to each other, and sinking until they cancel."""
+"""Reshapes: no-ops, chains of them, and Reshapes that sink until they cancel."""
 
 from __future__ import annotations
 

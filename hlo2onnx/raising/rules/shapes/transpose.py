@@ -1,7 +1,7 @@
 """Transposes sink to their readers until they meet their inverse.
 
-JAX programs keep channels last, ONNX convolutions second. The Transpose after one layer and that
-before the next cancel. The rule for Resize is in `nn/resize.py`.
+JAX programs keep channels last, ONNX convolutions second. The Transpose after one layer cancels the
+Transpose before the next. The rule for Resize is in `nn/resize.py`.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class SinkTranspose(Rule):
 
 
 MOST_BETWEEN = 64
-"""Nodes between an image and the convolutions that read what is made of it: a limit on compile
-time, no cost."""
+"""Nodes between an image and the convolutions that depend on it: a limit on compile time, not a
+cost."""
 
 
 def _is_other(x: oir.Value, perm: list[int]) -> bool:

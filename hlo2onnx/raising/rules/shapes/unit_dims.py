@@ -151,7 +151,7 @@ class ReduceDropUnitDims(Rule):
 
 
 def _long_axes(shape: Shape, other: Shape) -> dict[int, int]:
-    """The axis of `other` for each axis of `shape` whose extent is not 1.
+    """The axis of `other` for each axis of `shape` with an extent other than 1.
 
     Raises:
         Refusal: They differ in more than axes of extent 1.
