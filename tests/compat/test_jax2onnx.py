@@ -268,7 +268,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"output_names": ["in_0"]}, "in_0 is the name of an input too"),
     ({"inputs_as_nchw": [1]}, "inputs_as_nchw: 1 is not the index of one of 1"),
     ({"outputs_as_nchw": [-1]}, "-1 is not the index"),
-    ({"inputs_as_nchw": [0]}, "in_0 has no channels"),
+    ({"inputs_as_nchw": [0]}, "in_0 is not an image"),
     ({"return_mode": "file"}, "needs output_path="),
     ({"return_mode": "text"}, "return_mode='text' is not one of proto, ir, file"),
     ({"export_mode": "zip"}, "is not one of standard, web"),
