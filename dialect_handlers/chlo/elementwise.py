@@ -1,4 +1,4 @@
-"""CHLO ops that ONNX has. The others are expanded by MLIR's own pass (`Emitter.expansion`).
+"""CHLO ops with an ONNX operator. MLIR's pass expands the others (`Emitter.expansion`).
 
 In f32 every kernel of ONNX Runtime named here is at least as close to the exact value as XLA's
 expansion (largest errors in ULP, runtime against XLA: Acos 5:2, Acosh 2:4, Asin 5:2, Asinh 2:3,

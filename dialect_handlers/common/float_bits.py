@@ -95,8 +95,10 @@ def _carrier(dtype: oir.DataType) -> tuple[oir.DataType, oir.DataType]:
 
 
 def _encode(em: Emitter, x: oir.Value) -> oir.Value:
-    """The code of each element: (m + E - least) · 2^digits for |x| = m · 2^E, m in [1, 2), which
-    is right for subnormals too, E then being least and m less than 1."""
+    """The code of each element: (m + E - least) · 2^digits for |x| = m · 2^E, m in [1, 2).
+
+    For subnormals too, with E = least and m < 1.
+    """
     dtype, form = dtype_of(x), FORMATS[dtype_of(x)]
     real, integer = _carrier(dtype)
     nan, infinity = _codes(dtype)

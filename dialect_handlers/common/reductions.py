@@ -1,6 +1,6 @@
-"""Reducing whole axes: by one ONNX node where the combiner has one, by halving for any other.
+"""Reducing whole axes: by one ONNX node if the combiner has one, else by halving.
 
-reduce_axes(em, combiner, x, axes)   named combiners, NaN winning as in StableHLO
+reduce_axes(em, combiner, x, axes)   named combiners, with StableHLO's NaN
 first_extreme(em, combiner, x, axis) index of the first maximum or minimum
 halve(em, function, tensors)         any associative function, over the leading axis
 """

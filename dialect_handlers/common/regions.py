@@ -8,9 +8,9 @@ A region of reduce, reduce_window, scatter or select_and_scatter takes the argum
     neutral(combiner, dtype)   e with combine(e, x) == x for every x
     is_neutral(em, combiner, init)   whether `init` is provably that element
 
-and apply a region without a name through `em.scalar_function(block)`. Regions are matched on
-structure: equal expressions get equal numbers, whatever the order of commutative operands, and
-calls of private functions are looked into.
+and apply a region without a name through `em.scalar_function(block)`. Regions are matched by
+structure: equal expressions get equal numbers, in any order of commutative operands, and calls of
+private functions are followed.
 """
 
 from __future__ import annotations

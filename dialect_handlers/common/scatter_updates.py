@@ -1,11 +1,11 @@
 """Combining updates into elements of a tensor: the second half of scatter and select_and_scatter.
 
-scatter_rows(...)      where no two updates have the same target, or all that do are equal
-last_of_each(...)      makes them equal where the last one is to stay
-scatter_in_order(...)  where targets may be the same
+scatter_rows(...)      for updates with distinct targets, or with equal updates for equal targets
+last_of_each(...)      makes updates of equal targets equal to the last one
+scatter_in_order(...)  for equal targets
 
-The runtime's ScatterND works on rows in parallel without locks, so that equal indices reorder
-writes and lose sums; its ScatterElements goes through the indices one by one, in order.
+The runtime's ScatterND works on rows in parallel without locks, so equal indices reorder writes and
+lose sums. Its ScatterElements processes the indices one by one, in order.
 """
 
 from __future__ import annotations

@@ -151,8 +151,10 @@ def rsqrt(b: GraphBuilder, x: Pair) -> Pair:
 
 
 def divide(b: GraphBuilder, x: Pair, y: Pair) -> Pair:
-    """Smith's quotient, which scales by the larger part of y, with the repairs of C99 annex G.5.1
-    where it gives NaN although x or y is infinite or y is zero."""
+    """Smith's quotient, which scales by the larger part of y.
+
+    If it is NaN, and x or y is infinite or y is zero, the corrections of C99 annex G.5.1 apply.
+    """
     (p, q), (c, d) = x, y
     by_real = b.GreaterOrEqual(b.Abs(c), b.Abs(d))
     large, small = b.Where(by_real, c, d), b.Where(by_real, d, c)

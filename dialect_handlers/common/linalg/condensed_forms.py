@@ -1,8 +1,8 @@
-"""Matrices reduced to few diagonals by reflections, as far as finitely many steps go.
+"""Reductions of matrices to few diagonals by reflections, in finitely many steps.
 
-The reflections of a reduction come as `householder.reflection` gives them: `v` [k, n] has their
-vectors as its rows, the j-th being 1 at position j, or at j + 1 where it is said so, and 0 before;
-`tau` [k] their factors.
+The reflections of a reduction are those of `householder.reflection`. The rows of `v` [k, n] are
+their vectors. Row j is 1 at position j, or at j + 1 for shifted reflections, and 0 before. `tau`
+[k] holds their factors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Schur forms by shifted QR iterations.
 
-These are the iterations of LAPACK's lahqr, two shifts at once for a real matrix, so that the
-eigenvalues of small matrices come in the order in which LAPACK finds them.
+These are the iterations of LAPACK's lahqr, with two shifts at once for a real matrix. So the
+eigenvalues of small matrices have LAPACK's order.
 """
 
 from __future__ import annotations
