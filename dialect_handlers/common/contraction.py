@@ -48,8 +48,8 @@ def contract(
     Args:
         lhs: Left operand.
         rhs: Right operand, of the same element type.
-        readers_perm: The permutation with which the program goes on to transpose the result; a
-            transpose of the result here and that one become one.
+        readers_perm: The permutation by which the program transposes the result. It merges with a
+            transpose of the result here.
     """
     dims = lhs.dims(lhs.batch) + lhs.dims(lhs.free) + rhs.dims(rhs.free)
     if 0 in (*dims, *lhs.dims(lhs.contracting)):

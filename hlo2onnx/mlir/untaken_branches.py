@@ -61,8 +61,8 @@ def _note(branch: Untaken, path: list[ir.Operation]) -> str:
     condition = _condition(branch, path)
     if is_check(branch.call):
         return (
-            f"a check of equinox{_place(_callers(frames))} is left out: where it would raise, the"
-            f" model goes on; its condition: {condition}"
+            f"a check of equinox{_place(_callers(frames))} is left out: if it fails, the model"
+            f" continues; its condition: {condition}"
         )
     return (
         f"a branch with a Python callback{_place(frames)} is left out, as if it were never taken;"

@@ -36,9 +36,9 @@ def binary_format(content: bytes) -> tuple[str, str] | None:
     if content[8:10] == b'{"' and int.from_bytes(content[:8], "little") < 1 << 40:
         return "a safetensors file, which holds weights and no program", _FROM_JAX
     if content.startswith(_PICKLES):
-        return "a Python pickle", "load it in Python and translate what is in it"
+        return "a Python pickle", "load it in Python and translate its function"
     if _is_onnx(content):
-        return "an ONNX model already", "use it as it is; hlo2onnx reads StableHLO and writes ONNX"
+        return "an ONNX model already", "use it directly; hlo2onnx reads StableHLO and writes ONNX"
     if content.startswith(b"\x08\x01\x12"):
         return "a TensorFlow SavedModel", "convert its function to StableHLO in TensorFlow first"
     return None
@@ -55,7 +55,7 @@ def text_format(text: str) -> tuple[str, str] | None:
 
 _TEXTS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("HloModule",), "XLA's HLO text", "lower(...).as_text() gives StableHLO"),
-    (("<",), "a web page, or XML", "look whether the download was redirected"),
+    (("<",), "a web page, or XML", "check whether the download was redirected"),
     (("version https://git-lfs",), "a Git LFS pointer", "`git lfs pull` fetches the file itself"),
     (('{"', "{\n", "[{"), "JSON", _FROM_JAX),
     (("{ lambda",), "a jaxpr", "pass the function itself, or lower(...).as_text()"),

@@ -209,7 +209,7 @@ def test_the_name_of_equinoxs_function(symbol: str, location: str, is_known: boo
         assert program.verify(X, np.array(True))
         (note,) = notes_of(program)
         where = " at solve.py:7" if "solve.py" in location else ""
-        assert note.startswith(f"a check of equinox{where} is left out: where it would raise")
+        assert note.startswith(f"a check of equinox{where} is left out: if it fails")
     else:
         assert 'callbacks="unreachable"' in next_of(text)
 

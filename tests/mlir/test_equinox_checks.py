@@ -1,4 +1,4 @@
-"""Checks of equinox are left out: where one would raise, the model goes on."""
+"""Checks of equinox are left out: if one fails, the model continues."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_checks_of_equinox_are_left_out_with_a_note(function: Callable[..., Any]
     program = translate(function, X)
     assert notes_of(program)
     assert program.verify(X)
-    assert program.verify(-X), "where the check fails, the model goes on"
+    assert program.verify(-X), "if the check fails, the model continues"
     np.testing.assert_allclose(program(X), jax.jit(function)(X), rtol=1e-6)
 
 
@@ -147,7 +147,7 @@ def test_the_note_says_which_check_and_its_condition() -> None:
     line = rooted.__code__.co_firstlineno + 1
     where = f"{HERE}:{line}"
     assert notes_of(program) == [
-        f"a check of equinox at {where} is left out: where it would raise, the model goes on;"
+        f"a check of equinox at {where} is left out: if it fails, the model continues;"
         f" its condition: stablehlo.compare LT at {where}"
     ]
 

@@ -38,8 +38,8 @@ SUMMED_TYPES = NEGATED_TYPES - {oir.DataType.DOUBLE}
 """Element types of sums that go to Conv; runtimes convolve in single precision only."""
 
 NAN_NOTE = (
-    "MaxPool of the runtime ignores NaN, and gives the lowest finite number for a window that"
-    " holds nothing but -inf; nan='xla' gives what XLA gives"
+    "MaxPool of the runtime ignores NaN, and gives the lowest finite number for a window of -inf"
+    " only; translate with nan='xla' for XLA's results"
 )
 
 
