@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as oir
@@ -25,10 +24,7 @@ from hlo2onnx.runtime.data_files import (
 )
 from hlo2onnx.runtime.output_paths import output_file, writing
 from hlo2onnx.runtime.replacing import NewFile, folder_lock, target_of
-from hlo2onnx.runtime.serializing import Writable, large_weights, write_model, write_tensor
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
+from hlo2onnx.runtime.serializing import Buffer, Writable, large_weights, write_model, write_tensor
 
 EXTERNAL_DATA_BYTES = 1 << 30
 """Models with more weight bytes get external data. A protobuf has at most 2 GB."""

@@ -10,7 +10,7 @@ import copy
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import onnx
@@ -20,8 +20,7 @@ from hlo2onnx.errors import UsageError
 from hlo2onnx.runtime.body_constants import BodyConstants, add_to_bodies, constants_of_bodies
 from hlo2onnx.runtime.data_files import MODEL_BYTES
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_MODEL_BYTES = MODEL_BYTES
 
