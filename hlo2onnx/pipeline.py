@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import time
 from collections.abc import Iterator
@@ -28,14 +29,19 @@ from hlo2onnx.raising.engine import Watch
 from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.watch import Explainer, RuleLog
-from hlo2onnx.report import Report
+from hlo2onnx.report import Report, WeightSizes
 from hlo2onnx.rewrite.layer_names import name_layers
+from hlo2onnx.rewrite.weight_sizes import WeightLedger
 from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES, store_weights
 from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.workarounds.constant_conditions import conceal_conditions
+
+WEIGHTS = "hlo2onnx.weights"
+"""Metadata of a model: the paths of the parameters that an initializer is made of, by its name, as
+JSON, for each that is not one parameter under its own path."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,8 +58,9 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
     report = Report(source=source.description, target=target.name)
     dump = _Dump(options.dump)
     with _without_collections(), dump.rule_log() as log:
-        model = _raised(source, options, target, report, dump, log)
+        model, ledger = _raised(source, options, target, report, dump, log)
         _finish(model, options, target, report, log)
+        report.weights = WeightSizes(*ledger.sizes(model))
         dump.model("legalize", model)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in graph.all_nodes())
@@ -89,8 +96,8 @@ def _raised(
     report: Report,
     dump: _Dump,
     watch: Watch | None,
-) -> oir.Model:
-    """The model after the stages normalize, lower and raise."""
+) -> tuple[oir.Model, WeightLedger]:
+    """The model after the stages normalize, lower and raise, and its weights before the last."""
     for text in source.notes:
         report.note(text)
     dump.module("load", source.module.operation)
@@ -106,11 +113,12 @@ def _raised(
     with _timed(report, "lower"), _depth_limited():
         model = lower(module, source.function, source.signature, options, target, report)
     dump.model("lower", model)
+    ledger = WeightLedger(model)
     with _timed(report, "raise"), _depth_limited():
         for part in _parts(model):
             raise_model(part, target, options.without, report, options.nan, watch)
     dump.model("raise", model)
-    return model
+    return model, ledger
 
 
 def _finish(
@@ -128,7 +136,8 @@ def _finish(
     finish_functions(model)
     if options.weights_dtype is not None:
         _store_weights(model, options.weights_dtype, report)
-    name_weights(model.graph)
+    if origins := name_weights(model.graph):
+        model.metadata_props[WEIGHTS] = json.dumps(origins)
     name_layers(model.graph)
 
 

@@ -22,6 +22,26 @@ WIDTH = 100
 _INDENT = 9
 
 
+@dataclass(frozen=True)
+class WeightSizes:
+    """Bytes of the constants of more than 16 elements.
+
+    Attributes:
+        before: In the program.
+        after: In the model.
+        reasons: If there are more in the model, the largest additions.
+    """
+
+    before: int = 0
+    after: int = 0
+    reasons: Sequence[str] = ()
+
+    def items(self) -> list[str]:
+        """The sizes and the reasons as texts."""
+        sizes = f"{self.before:,} bytes in the program -> {self.after:,} in the model"
+        return [sizes, *self.reasons]
+
+
 @dataclass
 class Report:
     """What a translation did.
@@ -34,6 +54,7 @@ class Report:
         nodes: Count of each ONNX operator in the model.
         rules: How often each rewrite rule fired.
         casts: Cast nodes that legalization added, by operator and type ("Conv f64").
+        weights: Bytes of the weights in the program and in the model, and why if there are more.
         notes: Notes for the user, such as dropped shardings or a changed opset, each once.
         seconds: Wall-clock seconds per stage.
     """
@@ -45,6 +66,7 @@ class Report:
     nodes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     casts: Counter[str] = field(default_factory=Counter)
+    weights: WeightSizes = WeightSizes()
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -55,10 +77,11 @@ class Report:
 
     def as_dict(self) -> dict[str, object]:
         """The report as plain JSON data."""
-        return {
+        data: dict[str, object] = {
             name: dict(value) if isinstance(value, Counter) else value
             for name, value in vars(self).items()
         }
+        return data | {"weights": {**vars(self.weights), "reasons": list(self.weights.reasons)}}
 
     def to_json(self) -> str:
         """The report as JSON text."""
@@ -85,6 +108,8 @@ class Report:
             found += entry("rules", _counts(self.rules), width, lines)
         if self.casts:
             found += entry("casts", _counts(self.casts), width, lines)
+        if self.weights.before or self.weights.after:
+            found += entry("weights", self.weights.items(), width, lines)
         found += shortened([_note(note, width, lines) for note in self.notes], notes, "note     ")
         if self.seconds:
             total = sum(self.seconds.values())

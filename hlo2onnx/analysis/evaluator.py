@@ -314,7 +314,7 @@ def known_array(
     pending = [value]
     while pending:
         x = pending.pop()
-        if x in nodes or x.const_value is not None:
+        if x in nodes or const_of(x) is not None:
             continue
         node, size = x.producer(), size_of(x)
         if node is None or node.domain or node.op_type not in operators or size is None:

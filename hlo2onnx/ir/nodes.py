@@ -15,11 +15,15 @@ from hlo2onnx.ir.custom_domains import qualified
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.names import Names
 from hlo2onnx.ir.type_inference import ValueType, check_types, infer
-from hlo2onnx.ir.values import Dim, attributes_of, dtype_of
-from hlo2onnx.ir.weight_names import WEIGHT
+from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of
+from hlo2onnx.ir.weight_names import NAME
+from hlo2onnx.ir.weights import Weight, content_of, is_opaque, operand_of, weight_of
 
 _SHARED_BYTES = 1024
 """Constants up to this size are shared by content; larger ones by identity of their memory."""
+
+GUARDS = "hlo2onnx.guards"
+"""Where the main graph keeps what was asked about weights."""
 
 
 class NodeBuilder:
@@ -56,7 +60,7 @@ class NodeBuilder:
     def adopt(self, graph: oir.Graph) -> None:
         """Learns the names and constants of a graph that another builder made."""
         for value in graph.initializers.values():
-            if isinstance(value.const_value, oir.Tensor):
+            if isinstance(value.const_value, oir.Tensor) and weight_of(value) is None:
                 self._constants.setdefault(self._key(value.const_value.numpy()), value)
         self.names.take(str(value.name) for value in graph.initializers.values())
         for each in (graph, *graph.subgraphs()):
@@ -255,7 +259,7 @@ class NodeBuilder:
         Args:
             array: Anything numpy takes; not copied when it already is an array.
             dtype: ONNX element type where numpy's own is not meant.
-            name: The name of a weight. Constants made of it alone inherit the name.
+            name: The name that it will have in the model.
         """
         array = np.asarray(array)
         if dtype is not None:
@@ -263,19 +267,73 @@ class NodeBuilder:
         key = self._key(array)
         known = self._constants.get(key)
         if known is None:
-            unique = self.names.unique(f"const_{_label(array)}")
-            tensor = oir.Tensor(array, name=unique)
-            known = oir.Value(
-                name=unique,
-                type=oir.TensorType(tensor.dtype),
-                shape=tensor.shape,
-                const_value=tensor,
-            )
-            self.main_graph.register_initializer(known)
-            self._constants[key] = known
+            known = self._constants[key] = self._initializer(array)
             if name:
-                known.meta[WEIGHT] = name
+                known.meta[NAME] = name
         return known
+
+    def parameter(self, array: np.ndarray, name: str) -> oir.Value:
+        """An initializer for a parameter of the program. Only the same array is stored once, never
+        equal arrays.
+
+        Args:
+            array: Its value; not copied.
+            name: Its path.
+        """
+        address = array.__array_interface__["data"][0]
+        key = (WEIGHT, array.dtype.name, array.shape, array.strides, address)
+        known = self._constants.get(key) if array.size else None
+        if known is None:
+            known = self._constants[key] = self._initializer(array)
+            guards = self.main_graph.meta.setdefault(GUARDS, [])
+            known.meta[WEIGHT] = Weight([], is_opaque=is_opaque(array), guards=guards)
+        known.meta[WEIGHT].names.append(name)
+        return known
+
+    def derived(
+        self,
+        compute: Callable[..., np.ndarray],
+        *operands: oir.Value,
+        is_moved: bool = False,
+        note: str = "folded",
+    ) -> oir.Value:
+        """A constant computed from constants, which may be weights.
+
+        Args:
+            compute: A function of their contents. It may be called again with the contents of
+                other weights, and raises an exception (`require` in a rule) where they do not
+                allow it.
+            operands: The constants; if the result is a weight, it is named after the first weight.
+            is_moved: Whether the elements are those of the first operand, in another order or
+                shape.
+            note: What was done to the weight, for its name.
+        """
+        array = np.asarray(compute(*map(content_of, operands)))
+        weights = [weight for weight in map(weight_of, operands) if weight is not None]
+        if not weights:
+            return self.const(array)
+        known = self._initializer(array)
+        known.meta[WEIGHT] = Weight(
+            operands=tuple(map(operand_of, operands)),
+            compute=compute,
+            is_moved=is_moved,
+            note=note,
+            is_opaque=any(weight.is_opaque for weight in weights),
+            guards=weights[0].guards,
+        )
+        return known
+
+    def _initializer(self, array: np.ndarray) -> oir.Value:
+        name = self.names.unique(f"const_{_label(array)}")
+        tensor = oir.Tensor(array, name=name)
+        made = oir.Value(
+            name=name,
+            type=oir.TensorType(tensor.dtype),
+            shape=tensor.shape,
+            const_value=tensor,
+        )
+        self.main_graph.register_initializer(made)
+        return made
 
     @staticmethod
     def _key(array: np.ndarray) -> tuple[Any, ...]:

@@ -74,9 +74,21 @@ def attributes_of(node: oir.Node) -> dict[str, Any]:
     return {name: attribute.value for name, attribute in node.attributes.items()}
 
 
+WEIGHT = "hlo2onnx.weight"
+"""Where a constant that is a weight keeps its `hlo2onnx.ir.weights.Weight`."""
+
+
+def is_constant(value: oir.Value | None) -> bool:
+    """Whether a value is an initializer, which may be a weight."""
+    return value is not None and value.const_value is not None
+
+
 def const_of(value: oir.Value | None) -> np.ndarray | None:
-    """The content of an initializer, None for anything computed at run time."""
+    """The content of an initializer; None for a weight, and for anything computed at run time."""
     if value is None or value.const_value is None:
+        return None
+    weight = value.meta.get(WEIGHT)
+    if weight is not None and weight.is_opaque:
         return None
     return value.const_value.numpy()
 

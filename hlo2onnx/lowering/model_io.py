@@ -102,15 +102,13 @@ def _note_stored(em: Emitter, port: Port, value: oir.Value) -> None:
 
 
 def _weight(em: Emitter, item: Bound, dtype: oir.DataType) -> Parts:
-    """An initializer named after its argument, in the type in which it is stored."""
-    name = item.port.name
+    """An initializer named after the argument it was, in the type that it is stored in."""
+    name, array = item.port.name, item.array
     if item.port.element in STORED_FLOATS and dtype == oir.DataType.UINT8:
-        return (em.const(item.array.view(np.uint8), name=name),)
+        return (em.parameter(array.view(np.uint8), name),)
     if not item.port.element.startswith("complex"):
-        return (em.cast(em.const(item.array, name=name), dtype),)
-    return em.const(item.array.real, name=f"{name}/re"), em.const(
-        item.array.imag, name=f"{name}/im"
-    )
+        return (em.cast(em.parameter(array, name), dtype),)
+    return em.parameter(array.real, f"{name}/re"), em.parameter(array.imag, f"{name}/im")
 
 
 def reserve_names(em: Emitter, ports: Sequence[Port]) -> list[str]:

@@ -14,7 +14,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
+from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import remove_node
 from hlo2onnx.rewrite.replace import can_replace, detach, remove_makers, replace
 from hlo2onnx.targets import Target

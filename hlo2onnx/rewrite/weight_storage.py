@@ -6,7 +6,8 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.weight_names import SMALL_ELEMENTS, WEIGHT
+from hlo2onnx.ir.weight_names import NAME
+from hlo2onnx.ir.weights import SMALL_ELEMENTS, content_of
 
 STORAGE_TYPES = {"bfloat16": oir.DataType.BFLOAT16, "float16": oir.DataType.FLOAT16}
 """The types that f32 weights may be stored in, by name."""
@@ -23,10 +24,10 @@ def store_weights(builder: GraphBuilder, dtype: oir.DataType) -> int:
         tensor = value.const_value
         if value.dtype != oir.DataType.FLOAT or tensor is None or tensor.size <= SMALL_ELEMENTS:
             continue
-        name = str(value.meta.get(WEIGHT, value.name))
-        rounded = tensor.numpy().astype(dtype.numpy())
+        narrow = builder.derived(lambda array: array.astype(dtype.numpy()), value, is_moved=True)
+        narrow.meta.setdefault(NAME, value.meta.get(NAME, value.name))
+        rounded = content_of(narrow)
         changed += not np.array_equal(rounded.astype(np.float32), tensor.numpy(), equal_nan=True)
-        narrow = builder.const(rounded, name=name)
         with builder.at_start():
             wide = builder.cast(narrow, oir.DataType.FLOAT)
         oir.convenience.replace_all_uses_with(value, wide, replace_graph_outputs=True)

@@ -12,7 +12,7 @@ import onnx_ir as oir
 from jax.tree_util import KeyPath
 
 from hlo2onnx.errors import SignatureError, UsageError
-from hlo2onnx.ir.weight_names import SMALL_ELEMENTS
+from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.options import Bind
 from hlo2onnx.sources.input_arrays import input_array
 from hlo2onnx.sources.signature import (

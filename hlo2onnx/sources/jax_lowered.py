@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import jax
 
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.options import Dynamic
+from hlo2onnx.sources.captured import held_arrays, signature_of_call, with_weights
 from hlo2onnx.sources.partition import (
     combined,
     is_filtered,
@@ -71,11 +73,19 @@ def from_function(
         return _lowered(function, args, kwargs, _statics(function, args, kwargs))
     parts = partitioned if is_filtered(function) else partitioned_within
     (args, kwargs), (others, named) = parts((tuple(args), dict(kwargs)))
+    if arrays := held_arrays(function):
+        call = _named(function, _objects((others, named)))
+        with_arrays, weights = with_weights(call, arrays, args, kwargs)
+        if weights:
+            statics = Statics(objects=_objects((({}, *others), named)))
+            lowered = _lowered(jax.jit(with_arrays), (weights, *args), kwargs, statics)
+            return replace(lowered, weights=weights)
     function, module = plain_function(function)
     if module is not None:
         weights, settings = partitioned(module)
         args, others = (weights, *args), (settings, *others)
-    return _with_objects(function, args, kwargs, (others, named))
+    loaded = _with_objects(function, args, kwargs, (others, named))
+    return replace(loaded, weights=module)
 
 
 def _with_objects(
@@ -85,10 +95,14 @@ def _with_objects(
     objects: PyTree,
 ) -> Source:
     """The program of a function of arrays and objects."""
-    if not jax.tree_util.tree_leaves(objects):
-        objects = None
+    objects = _objects(objects)
     jitted = jax.jit(_named(function, objects))
     return _lowered(jitted, args, kwargs, Statics(objects=objects))
+
+
+def _objects(objects: PyTree) -> PyTree:
+    """The same, or None if there are none."""
+    return objects if jax.tree_util.tree_leaves(objects) else None
 
 
 def _lowered(
@@ -139,6 +153,9 @@ def _named(function: Callable[..., object], objects: PyTree | None) -> Callable[
         return function(*args, **kwargs)
 
     functools.update_wrapper(call, function, updated=())
+    signature = signature_of_call(function)
+    if signature is not None:
+        call.__signature__ = signature  # type: ignore[attr-defined]
     call.__name__ = getattr(function, "__name__", type(function).__name__)
     return call
 

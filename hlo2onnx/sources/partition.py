@@ -14,7 +14,7 @@ from hlo2onnx.sources.signature import PyTree
 def partitioned(tree: PyTree) -> tuple[PyTree, PyTree]:
     """A tree of the arrays and one of the other leaves, with numbers; None replaces leaves."""
     leaves, structure = jax.tree_util.tree_flatten(tree)
-    return _halves(structure, [(leaf, _is_array(leaf)) for leaf in leaves])
+    return _halves(structure, [(leaf, is_array(leaf)) for leaf in leaves])
 
 
 def partitioned_within(arguments: PyTree) -> tuple[PyTree, PyTree]:
@@ -25,7 +25,7 @@ def partitioned_within(arguments: PyTree) -> tuple[PyTree, PyTree]:
     """
     pairs, structure = jax.tree_util.tree_flatten_with_path(arguments)
     kinds = [
-        (leaf, len(path) == 2 or _is_array(leaf) or isinstance(leaf, bool | int | float | complex))
+        (leaf, len(path) == 2 or is_array(leaf) or isinstance(leaf, bool | int | float | complex))
         for path, leaf in pairs
     ]
     return _halves(structure, kinds)
@@ -57,7 +57,7 @@ def plain_function(
     """
     function = _wrapped(function) or function
     leaves = jax.tree_util.tree_leaves(function)
-    if not any(_is_array(leaf) for leaf in leaves):
+    if not any(is_array(leaf) for leaf in leaves):
         return function, None
     method = type(function).__call__
     return (method, function) if inspect.isfunction(method) else (function, None)
@@ -74,5 +74,6 @@ def _wrapped(function: Callable[..., object]) -> Callable[..., object] | None:
     return getattr(function, "__wrapped__", None) if is_equinox else None
 
 
-def _is_array(leaf: object) -> bool:
+def is_array(leaf: object) -> bool:
+    """Whether a leaf is an array, or can be made one by JAX."""
     return (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or hasattr(leaf, "__jax_array__")

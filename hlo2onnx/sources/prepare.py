@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import jax
-
 from hlo2onnx.options import Options
 from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES
 from hlo2onnx.sources import Source, load
 from hlo2onnx.sources.bind import bound, named_without_argument, stored_as, values_to_bind
-from hlo2onnx.sources.partition import plain_function
 from hlo2onnx.sources.port_names import with_names
 from hlo2onnx.sources.prune_branches import without_untaken_branches
 from hlo2onnx.sources.signature import PyTree, with_channels_second
@@ -39,10 +36,8 @@ def prepared(
     """
     loaded = load(source, args, kwargs, options.function, options.dynamic)
     loaded = without_untaken_branches(loaded, options.callbacks)
-    if callable(source) and not isinstance(source, jax.stages.Wrapped):
-        _, module = plain_function(source)
-        if module is not None:
-            loaded = named_without_argument(bound(loaded, {0: module}))
+    if loaded.weights is not None:
+        loaded = named_without_argument(bound(loaded, {0: loaded.weights}))
     to_bind = values_to_bind(options.bind, parameters, args, kwargs)
     if to_bind:
         loaded = bound(loaded, to_bind, parameters[: len(args)])

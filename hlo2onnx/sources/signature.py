@@ -226,7 +226,7 @@ def with_trees(
         for leaf, port in zip(sorted(port_of), bare.inputs, strict=True)
     ]
     output_names = [
-        "/".join(["result", *map(_key_name, path)]) for path in key_paths(out_tree, out_avals)
+        "/".join(["result", *map(key_name, path)]) for path in key_paths(out_tree, out_avals)
     ]
     in_leaves = [Leaf(aval, port_of.get(index)) for index, aval in enumerate(in_avals)]
     out_leaves = [Leaf(aval, index) for index, aval in enumerate(out_avals)]
@@ -270,11 +270,12 @@ def _input_name(path: KeyPath, location: str) -> str:
     if location.endswith(suffix) and len(location) > len(suffix):
         head = path_name(location.removesuffix(suffix))
     else:
-        head = _key_name(parameter) if kind.idx == 1 else f"arg{_key_name(parameter)}"
-    return "/".join([head, *map(_key_name, rest)])
+        head = key_name(parameter) if kind.idx == 1 else f"arg{key_name(parameter)}"
+    return "/".join([head, *map(key_name, rest)])
 
 
-def _key_name(key: KeyEntry) -> str:
+def key_name(key: KeyEntry) -> str:
+    """The name of one key of a path."""
     return str(jax.tree_util.keystr((key,), simple=True))
 
 

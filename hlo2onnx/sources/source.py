@@ -13,7 +13,7 @@ from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.mlir.functions import argument_attributes, functions_of
 from hlo2onnx.mlir.specialize import specialize
-from hlo2onnx.sources.signature import Signature
+from hlo2onnx.sources.signature import PyTree, Signature
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Source:
         function: Symbol of the function to translate.
         signature: Names and types of its inputs and outputs, and their pytrees where known.
         description: Name of the program in reports ("jit_f", "model.mlir").
+        weights: If the program is that of a module or another callable with weights, its weights,
+            which are the first argument.
         notes: Notes for the report on parts that were left out.
     """
 
@@ -34,6 +36,7 @@ class Source:
     signature: Signature
     description: str
     notes: tuple[str, ...] = ()
+    weights: PyTree = None
 
 
 def bind_added_arguments(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.evaluator import MOVES, known_array
-from hlo2onnx.ir.values import complete, dtype_of, rank_of, shape_of
+from hlo2onnx.analysis.evaluator import MOVES
+from hlo2onnx.ir.values import complete, dtype_of, is_constant, present, rank_of, shape_of, size_of
+from hlo2onnx.ir.weights import detached
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.linear_terms import Bias, Matrix, Part, Product, Sums, Term, Turn
 
@@ -55,12 +57,28 @@ def gate_of(
     return Gate(x, products[0], biases, recurrent, tuple(others), sign)
 
 
-def constant_of(value: oir.Value) -> np.ndarray | None:
-    """The content of a weight behind moves of constants.
+def constant_of(b: Rewriter, value: oir.Value) -> oir.Value | None:
+    """A weight as a constant, if it is one that is only moved: runtimes pack constant weights,
+    which makes an LSTM four times faster."""
+    node = value.producer()
+    if is_constant(value):
+        return value
+    if node is None or node.op_type not in MOVES or node.domain:
+        return None
+    inputs = _constants(b, present(node.inputs))
+    if inputs is None:
+        return None
+    copy = detached(node)
+    return b.derived(
+        lambda *arrays: MOVES[copy.op_type](copy, list(arrays)),
+        *inputs,
+        is_moved=node.op_type in ("Reshape", "Squeeze", "Transpose", "Unsqueeze"),
+    )
 
-    Runtimes pack constant weights, which makes an LSTM four times faster.
-    """
-    return known_array(value, MOVES, most_elements=None)
+
+def _constants(b: Rewriter, values: Sequence[oir.Value]) -> list[oir.Value] | None:
+    """Weights as constants, if all are."""
+    return complete(constant_of(b, value) for value in values)
 
 
 def inputs_of(b: Rewriter, gates: Sequence[Gate]) -> oir.Value:
@@ -93,14 +111,10 @@ def _turned(b: Rewriter, x: oir.Value, turn: Turn) -> oir.Value:
 
 
 def stacked(b: Rewriter, matrices: Sequence[Matrix], signs: Sequence[int]) -> oir.Value:
-    """Matrices of features by inputs, stacked, with an axis for the direction."""
-    known = complete(constant_of(matrix.value) for matrix in matrices)
+    """Matrices of features by inputs, one below the other, with an axis for the direction."""
+    known = _constants(b, [matrix.value for matrix in matrices])
     if known is not None:
-        parts = [
-            _cut(array, matrix) * array.dtype.type(sign)
-            for array, matrix, sign in zip(known, matrices, signs, strict=True)
-        ]
-        return b.const(np.ascontiguousarray(np.concatenate(parts)[None]))
+        return b.derived(partial(_stack, [_cut(matrix) for matrix in matrices], signs), *known)
     values = []
     for matrix, sign in zip(matrices, signs, strict=True):
         order = (
@@ -118,10 +132,20 @@ def stacked(b: Rewriter, matrices: Sequence[Matrix], signs: Sequence[int]) -> oi
     return b.unsqueeze(b.transpose(b.concat(values, 1), [1, 0]), [0])
 
 
-def _cut(array: np.ndarray, matrix: Matrix) -> np.ndarray:
-    """The matrix as features by inputs."""
-    rows, columns = slice(*matrix.rows), slice(*matrix.columns)
-    return array[columns, rows] if matrix.transposed else array[rows, columns].T
+def _cut(matrix: Matrix) -> Callable[[np.ndarray], np.ndarray]:
+    """A function that takes the features by inputs of a matrix from its array."""
+    rows, columns, transposed = slice(*matrix.rows), slice(*matrix.columns), matrix.transposed
+    return lambda array: array[columns, rows] if transposed else array[rows, columns].T
+
+
+def _stack(
+    cuts: Sequence[Callable[[np.ndarray], np.ndarray]], signs: Sequence[int], *arrays: np.ndarray
+) -> np.ndarray:
+    parts = [
+        cut(array) * array.dtype.type(sign)
+        for cut, array, sign in zip(cuts, arrays, signs, strict=True)
+    ]
+    return np.ascontiguousarray(np.concatenate(parts)[None])
 
 
 def vectors(
@@ -131,9 +155,9 @@ def vectors(
     if not any(biases):
         return None
     parts = [_sum(b, part, sign, width, like) for part, sign in zip(biases, signs, strict=True)]
-    known = complete(map(constant_of, parts))
+    known = _constants(b, parts)
     if known is not None:
-        return b.const(np.concatenate(known))
+        return b.derived(lambda *arrays: np.concatenate(arrays), *known)
     return b.concat(parts, 0)
 
 
@@ -141,12 +165,10 @@ def _sum(b: Rewriter, biases: Sequence[Bias], sign: int, width: int, like: oir.V
     """The sum of some vectors."""
     zero = np.zeros(width, dtype_of(like).numpy())
     values = [_vector(b, bias, width) for bias in biases]
-    known = complete(map(constant_of, values))
     signs = [bias.sign * sign for bias in biases]
+    known = _constants(b, values)
     if known is not None:
-        for array, its in zip(known, signs, strict=True):
-            zero = zero + array if its > 0 else zero - array
-        return b.const(zero)
+        return b.derived(partial(_added, zero, signs), *known)
     total = None
     for value, its in zip(values, signs, strict=True):
         value = value if its > 0 else b.Neg(value)
@@ -154,15 +176,24 @@ def _sum(b: Rewriter, biases: Sequence[Bias], sign: int, width: int, like: oir.V
     return total if total is not None else b.const(zero)
 
 
+def _added(zero: np.ndarray, signs: Sequence[int], *arrays: np.ndarray) -> np.ndarray:
+    for array, sign in zip(arrays, signs, strict=True):
+        zero = zero + array if sign > 0 else zero - array
+    return zero
+
+
 def _vector(b: Rewriter, bias: Bias, width: int) -> oir.Value:
     """The features of a bias."""
     shape = shape_of(bias.value)
     place = len(shape) + bias.axis
     is_scalar = place < 0 or shape[place] == 1
-    known = constant_of(bias.value)
+    known = constant_of(b, bias.value)
     if known is not None:
-        flat = known.reshape(-1)
-        return b.const(np.full(width, flat[0]) if flat.size == 1 else flat[bias.low : bias.high])
+        low, high = bias.low, bias.high
+        if size_of(known) == 1:
+            return b.derived(lambda array: np.full(width, array.reshape(-1)[0]), known)
+        is_whole = (low, high) == (0, shape[place])
+        return b.derived(lambda array: array.reshape(-1)[low:high], known, is_moved=is_whole)
     if is_scalar:
         return b.expand(b.reshape(bias.value, (1,)), (width,))
     return b.slice(b.reshape(bias.value, (shape[place],)), [bias.low], [bias.high], axes=[0])

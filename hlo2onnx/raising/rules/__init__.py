@@ -29,7 +29,7 @@ from hlo2onnx.raising.rules.nn import (
     rotary_embedding,
     softmax,
 )
-from hlo2onnx.raising.rules.quantized import quantize_dequantize
+from hlo2onnx.raising.rules.quantized import quantize_dequantize, stored_weights
 from hlo2onnx.raising.rules.shapes import (
     broadcast,
     depth_to_space,
@@ -59,6 +59,8 @@ RULES: tuple[Rule, ...] = (
     quantize_dequantize.Quantize(),
     quantize_dequantize.QdqPropagation(),
     quantize_dequantize.MatMulIntegerOperator(),
+    stored_weights.MoveBeforeCast(),
+    stored_weights.DequantizeWeights(),
     simplification.FoldComparison(),
     simplification.FoldWhere(),
     simplification.WhereToLogic(),

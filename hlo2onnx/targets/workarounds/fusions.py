@@ -12,6 +12,8 @@ before, so that the runtime computes no further factors.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import onnx_ir as oir
 
@@ -22,7 +24,8 @@ from hlo2onnx.analysis.weight_scaling import (
     keeps_range,
 )
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import const_of, dtype_of, rank_of
+from hlo2onnx.ir.values import complete, dtype_of, is_constant, rank_of
+from hlo2onnx.ir.weights import ask, detached
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.target import Target
 
@@ -34,6 +37,8 @@ _FEW_BITS = 8.0
 
 _LARGEST = 2.0**31
 
+_FLOATS = frozenset({oir.DataType.DOUBLE, oir.DataType.FLOAT, oir.DataType.FLOAT16})
+
 _MOVES = {
     "Conv": frozenset({"Identity", "Transpose"}),
     "MatMul": frozenset({"Identity", "Reshape", "Transpose"}),
@@ -44,21 +49,31 @@ _MOVES = {
 def keep_factor_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     """Mul(Conv(x, w, b), s) with its operands swapped where w * s or b * s is harmful; None for
     others."""
-    product, scale = _product(node.inputs[0], "Conv"), const_of(node.inputs[1])
-    if product is None or scale is None or _can_scale(product, scale.reshape(-1)):
+    product, scale = _product(node.inputs[0], "Conv"), node.inputs[1]
+    if product is None or scale is None or not is_constant(scale):
+        return None
+    if _can_scale(product, np.asarray, scale):
         return None
     return builder.Mul(*node.inputs[::-1])  # type: ignore[no-any-return]
 
 
 def keep_shift_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     """Add(Conv(x, w, b), c) with its operands swapped where b + c overflows; None for others."""
-    product, shift = _product(node.inputs[0], "Conv"), const_of(node.inputs[1])
-    bias = None if product is None else const_of((*product.inputs, None)[2])
-    if shift is None or bias is None or shift.size not in (1, bias.size):
+    product, shift = _product(node.inputs[0], "Conv"), node.inputs[1]
+    bias = None if product is None else (*product.inputs, None)[2]
+    if shift is None or bias is None or not is_constant(shift) or not is_constant(bias):
         return None
+    if ask(_has_finite_sum, bias, shift):
+        return None
+    return builder.Add(*node.inputs[::-1])  # type: ignore[no-any-return]
+
+
+def _has_finite_sum(bias: np.ndarray, shift: np.ndarray) -> bool:
+    """Whether a runtime that adds both, if it does, gets finite numbers."""
+    if shift.size not in (1, bias.size):
+        return True
     with np.errstate(all="ignore"):
-        is_finite = np.isfinite(bias + shift.reshape(-1)).all()
-    return None if is_finite else builder.Add(*node.inputs[::-1])
+        return bool(np.isfinite(bias + shift.reshape(-1)).all())
 
 
 def keep_bias_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
@@ -66,28 +81,32 @@ def keep_bias_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     would store b as 32-bit integers times both scales, and b is outside their range; None for
     others."""
     x, weights, bias = (*node.inputs, None)[:3]
-    numbers, scales = const_of(bias), [_scale_of(value) for value in (x, weights)]
-    if numbers is None or any(scale is None for scale in scales):
+    scales = complete(map(_scale_of, (x, weights)))
+    if bias is None or scales is None or not is_constant(bias) or ask(_is_in_range, bias, *scales):
         return None
-    step = np.float64(scales[0]) * np.asarray(scales[1], np.float64)
-    if (np.abs(numbers) < _LARGEST * step).all():
-        return None
-    beside = (
-        (-1, *(1,) * (rank_of(node.outputs[0]) - 2)) if node.op_type == "Conv" else numbers.shape
-    )
-    product = builder.like(node, [x, weights])
+    beside = (-1, *(1,) * (rank_of(node.outputs[0]) - 2)) if node.op_type == "Conv" else None
     factor = node.attributes.get_float("beta", 1.0)  # Conv has none
-    moved = (numbers * numbers.dtype.type(factor)).reshape(beside)
-    return builder.Add(builder.const(moved), product)  # type: ignore[no-any-return]
+
+    def moved(numbers: np.ndarray) -> np.ndarray:
+        scaled = numbers * numbers.dtype.type(factor)
+        return scaled if beside is None else scaled.reshape(beside)
+
+    product = builder.like(node, [x, weights])
+    return builder.Add(builder.derived(moved, bias), product)  # type: ignore[no-any-return]
 
 
-def _scale_of(value: oir.Value | None) -> np.ndarray | None:
-    """The least scale of a dequantized value, if it is constant."""
+def _is_in_range(bias: np.ndarray, x_scale: np.ndarray, weight_scale: np.ndarray) -> bool:
+    """Whether a bias is one of 32-bit integers times the least scales."""
+    step = np.float64(x_scale.min()) * np.float64(weight_scale.min())
+    return bool((np.abs(bias) < _LARGEST * step).all())
+
+
+def _scale_of(value: oir.Value | None) -> oir.Value | None:
+    """The scale of a dequantized value, if it is constant."""
     node = None if value is None else value.producer()
     if node is None or node.op_type != "DequantizeLinear":
         return None
-    scale = const_of(node.inputs[1])
-    return None if scale is None else scale.min()
+    return node.inputs[1] if is_constant(node.inputs[1]) else None
 
 
 def spell_out_normalization(builder: TargetBuilder, node: oir.Node) -> oir.Value | None:
@@ -97,29 +116,53 @@ def spell_out_normalization(builder: TargetBuilder, node: oir.Node) -> oir.Value
     See `Flags.folds_batch_norm` for the digits.
     """
     x, *parameters = node.inputs
-    arrays = [const_of(value) for value in parameters]
+    constants = [value for value in parameters if value is not None and is_constant(value)]
     training = node.attributes.get_int("training_mode", 0) != 0
-    if x is None or training or any(array is None for array in arrays):
+    if x is None or training or len(constants) < 4:
         return None
-    scale, shift, mean, variance = (np.asarray(a, np.float64) for a in arrays)
-    with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + node.attributes.get_float("epsilon", 1e-5))
-        if _is_harmless(x, factor, mean, shift, builder.target):
-            return None
-        dtype = dtype_of(x).numpy()
-        beside = (-1, *(1,) * (rank_of(x) - 2))
-        numbers = [array.astype(dtype).reshape(beside) for array in (mean, factor, shift)]
-    constants = [builder.const(array) for array in numbers]
-    centred = builder.Sub(x, constants[0]) if mean.any() else x
-    return builder.Add(builder.Mul(constants[1], centred), constants[2])  # type: ignore[no-any-return]
+    scale, shift, mean, variance = constants
+    epsilon, dtype = node.attributes.get_float("epsilon", 1e-5), dtype_of(x).numpy()
+    beside = (-1, *(1,) * (rank_of(x) - 2))
+
+    def factor_of(scale: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            root = np.sqrt(variance.astype(np.float64) + epsilon)
+            factor: np.ndarray = scale.astype(np.float64) / root
+            return factor
+
+    if _is_harmless(x, factor_of, constants, builder.target):
+        return None
+    factor = builder.derived(
+        lambda *arrays: factor_of(*arrays).astype(dtype).reshape(beside), scale, variance
+    )
+    mean, shift = (
+        builder.derived(lambda array: array.reshape(beside), value, is_moved=True)
+        for value in (mean, shift)
+    )
+    centred = x if ask(_is_zero, mean) else builder.Sub(x, mean)
+    return builder.Add(builder.Mul(factor, centred), shift)  # type: ignore[no-any-return]
+
+
+def _is_zero(array: np.ndarray) -> bool:
+    return not array.any()
 
 
 def _is_harmless(
-    x: oir.Value, factor: np.ndarray, mean: np.ndarray, shift: np.ndarray, target: Target
+    x: oir.Value,
+    factor_of: Callable[..., np.ndarray],
+    constants: Sequence[oir.Value],
+    target: Target,
 ) -> bool:
-    """Whether a batch normalization with this factor may stand behind x."""
+    """Whether a batch normalization of these constants may stand behind x."""
+    scale, _, mean, variance = constants
+
+    def is_small(scale: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> bool:
+        with np.errstate(all="ignore"):
+            product = mean.astype(np.float64) * factor_of(scale, variance)
+        return not np.abs(product).max(initial=0) > _FEW_BITS
+
     loses_digits = target.flags.folds_batch_norm and not is_rounded(x)
-    if loses_digits and np.abs(mean * factor).max(initial=0) > _FEW_BITS:
+    if loses_digits and not ask(is_small, scale, mean, variance):
         return False
     fusions = target.harmful_fusions
     product = _product(x, "Conv") if CONV_NORMALIZATION in fusions else None
@@ -127,8 +170,16 @@ def _is_harmless(
         product = _product(x, "MatMul")
     if product is None:
         return True
-    moved = (shift - mean * factor).astype(dtype_of(x).numpy())
-    return _can_scale(product, factor) and bool(np.isfinite(moved).all())
+    dtype = dtype_of(x).numpy()
+
+    def is_finite(*arrays: np.ndarray) -> bool:
+        scale, shift, mean, variance = arrays
+        with np.errstate(all="ignore"):
+            moved = shift.astype(np.float64) - mean.astype(np.float64) * factor_of(scale, variance)
+            return bool(np.isfinite(moved.astype(dtype)).all())
+
+    can_scale = _can_scale(product, factor_of, scale, variance)
+    return can_scale and bool(ask(is_finite, *constants))
 
 
 def _product(value: oir.Value | None, op_type: str) -> oir.Node | None:
@@ -139,17 +190,28 @@ def _product(value: oir.Value | None, op_type: str) -> oir.Node | None:
         node = node.inputs[0].producer()
     if node is None or node.domain or node.op_type != op_type:
         return None
-    weights = const_of(node.inputs[1])
-    return None if weights is None or weights.dtype.kind != "f" else node
+    weights = node.inputs[1]
+    is_float = weights is not None and is_constant(weights) and dtype_of(weights) in _FLOATS
+    return node if is_float else None
 
 
-def _can_scale(product: oir.Node, scale: np.ndarray) -> bool:
-    """Whether a product may take in a factor for each channel, or one for all."""
-    weights, bias = const_of(product.inputs[1]), const_of((*product.inputs, None)[2])
+def _can_scale(
+    product: oir.Node, factor_of: Callable[..., np.ndarray], *factors: oir.Value
+) -> bool:
+    """Whether a product may take in a factor for each channel, or one for all, which is computed
+    from constants."""
+    weights, bias = product.inputs[1], (*product.inputs, None)[2]
     assert weights is not None
-    rows = channel_rows(product, weights)
-    if scale.size not in (1, rows.shape[0]):
-        return True  # not one number for each channel: it is not fused
-    if bias is not None and not keeps_range(bias.reshape(-1, 1), scale, bias.dtype):
-        return False
-    return keeps_digits(rows, scale) and keeps_range(rows, scale, rows.dtype)
+    copy, has_bias = detached(product), bias is not None and is_constant(bias)
+
+    def is_harmless(rows: np.ndarray, *others: np.ndarray) -> bool:
+        rows = channel_rows(copy, rows)
+        scale = factor_of(*others[has_bias:]).reshape(-1)
+        if scale.size not in (1, rows.shape[0]):
+            return True  # no number a channel: it is not fused
+        if has_bias and not keeps_range(others[0].reshape(-1, 1), scale, others[0].dtype):
+            return False
+        return keeps_digits(rows, scale) and keeps_range(rows, scale, rows.dtype)
+
+    operands = [weights, bias] if has_bias and bias is not None else [weights]
+    return bool(ask(is_harmless, *operands, *factors))

@@ -1,7 +1,8 @@
-"""8-bit weights, for runtimes that compute their products with floats in 8 bits.
+"""Stored weights of products with floats, for runtimes that do not compute them in floats.
 
-ONNX Runtime 1.31 replaces a MatMul with a dequantized constant by MatMulNBits, which quantizes the
-other operand: the result is off by half a percent.
+ONNX Runtime 1.31 makes MatMulNBits of a MatMul with a dequantized constant, and quantizes the other
+operand on the way: the result is off by half a percent. Other weights it dequantizes in every run,
+while it folds a Cast and a Mul of constants when it loads the model.
 """
 
 from __future__ import annotations
@@ -10,38 +11,65 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import const_of, dtype_of, rank_of
-
-_PRODUCTS = frozenset({"Gemm", "MatMul"})
+from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, static_shape
+from hlo2onnx.ir.weights import ask
 
 
 def spell_out_weights(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
-    """A DequantizeLinear of constants that are multiplied with floats as (q - zero) * scale; None
-    for others. The runtime folds that when it loads the model."""
+    """A DequantizeLinear of constants that meet no other dequantized values as
+    (q - zero) * scale; None for others. The runtime folds that when it loads the model."""
     q, scale, zero = (*node.inputs, None)[:3]
-    assert q is not None and scale is not None
-    readers = node.outputs[0].consumers()
-    is_weight = const_of(q) is not None and any(_meets_floats(r, node) for r in readers)
-    if not is_weight or const_of(scale) is None or "block_size" in node.attributes:
+    dims = None if q is None else static_shape(q)
+    if q is None or scale is None or dims is None or not is_constant(q) or not is_constant(scale):
         return None
-    axis, rank = node.attributes.get_int("axis", 1) % max(rank_of(q), 1), rank_of(q)
-    zeros, factors = const_of(zero), const_of(scale)
-    assert factors is not None
-    if zeros is not None and zeros.any():
-        wide = builder.cast(q, oir.DataType.INT32)
-        q = builder.Sub(wide, builder.const(_along(zeros.astype(np.int32), axis, rank)))
-    value = builder.cast(q, dtype_of(scale))
-    return builder.Mul(value, builder.const(_along(factors, axis, rank)))  # type: ignore[no-any-return]
+    if zero is not None and not is_constant(zero):
+        return None
+    if all(_meets_quantized(reader, node) for reader in node.outputs[0].consumers()):
+        return None
+    rank = rank_of(q)
+    axis, block = node.attributes.get_int("axis", 1) % max(rank, 1), 1
+    if "block_size" in node.attributes:
+        block = node.attributes.get_int("block_size", 0)
+        if dims[axis] % block:
+            return None
+
+    def beside(array: np.ndarray) -> np.ndarray:
+        """Scales or zero points in a shape that broadcasts."""
+        if block > 1:
+            return np.expand_dims(array, axis + 1)
+        return array.reshape([-1] + [1] * (rank - 1 - axis)) if array.ndim else array
+
+    value = q
+    if block > 1:
+        blocks = [*dims[:axis], dims[axis] // block, block, *dims[axis + 1 :]]
+        value = builder.derived(lambda array: array.reshape(blocks), q, is_moved=True)
+    if zero is not None and not ask(_is_zero, zero):
+        # f32 holds the difference of numbers of up to 16 bits, which all zero points are.
+        exact = oir.DataType.FLOAT if dtype_of(scale) in _WIDE else oir.DataType.INT32
+        zeros = builder.derived(lambda array: beside(_cast(array, exact)), zero)
+        value = builder.Sub(builder.cast(value, exact), zeros)
+    factors = builder.derived(beside, scale, is_moved=True)
+    value = builder.Mul(builder.cast(value, dtype_of(scale)), factors)
+    if block > 1:
+        value = builder.reshape(value, dims)
+    return value
 
 
-def _meets_floats(reader: oir.Node, node: oir.Node) -> bool:
-    """Whether a product has another operand that is not dequantized itself."""
-    if reader.op_type not in _PRODUCTS:
-        return False
-    others = [x for x in reader.inputs[:2] if x is not node.outputs[0]]
-    makers = [x.producer() for x in others if x is not None]
-    return any(maker is None or maker.op_type != "DequantizeLinear" for maker in makers)
+_WIDE = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
 
 
-def _along(array: np.ndarray, axis: int, rank: int) -> np.ndarray:
-    return array.reshape([-1] + [1] * (rank - 1 - axis)) if array.ndim else array
+def _cast(array: np.ndarray, dtype: oir.DataType) -> np.ndarray:
+    """Integers of any width in another type; ml_dtypes has no casts between its own and all."""
+    return array.astype(np.int32).astype(dtype.numpy())
+
+
+def _is_zero(array: np.ndarray) -> bool:
+    return not array.any()
+
+
+def _meets_quantized(reader: oir.Node, node: oir.Node) -> bool:
+    """Whether a reader has another operand that is dequantized, or quantizes what it reads: the
+    runtime may compute it in integers."""
+    others = [x.producer() for x in reader.inputs if x is not None and x is not node.outputs[0]]
+    quantizes = reader.op_type == "QuantizeLinear"
+    return quantizes or any(x is not None and x.op_type == "DequantizeLinear" for x in others)

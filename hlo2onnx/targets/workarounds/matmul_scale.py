@@ -23,7 +23,8 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import const_of, dtype_of, shape_of
+from hlo2onnx.ir.values import dtype_of, is_constant, shape_of
+from hlo2onnx.ir.weights import ask
 
 _LOOKED_THROUGH = frozenset({"Transpose", "Identity"})
 _FLOATS = frozenset({oir.DataType.FLOAT, oir.DataType.DOUBLE})
@@ -37,9 +38,11 @@ def spell_out_scale(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     (result,) = node.outputs
     if dtype_of(result) not in _FLOATS:
         return None
-    place = 1 if node.op_type == "Div" or const_of(node.inputs[1]) is not None else 0
-    scale, x = const_of(node.inputs[place]), node.inputs[1 - place]
-    if scale is None or x is None or scale.size != 1 or _is_ordinary(scale):
+    place = 1 if node.op_type == "Div" or is_constant(node.inputs[1]) else 0
+    scale, x = node.inputs[place], node.inputs[1 - place]
+    if scale is None or x is None or not is_constant(scale) or set(shape_of(scale)) - {1}:
+        return None
+    if ask(_is_ordinary, scale):
         return None
     extents = shape_of(x)
     if shape_of(result) != extents or not (_feeds_product(result) or _is_product(x)):
@@ -47,7 +50,7 @@ def spell_out_scale(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     long = {axis: n for axis, n in enumerate(extents) if isinstance(n, int) and n > 1}
     axis = max(long, default=-1)
     dims = [long[axis], *[1] * (len(extents) - axis - 1)] if long else [1] * (len(extents) + 1)
-    row = builder.const(np.full(dims, scale.item(), scale.dtype))
+    row = builder.derived(lambda array: np.full(dims, array.item(), array.dtype), scale)
     scaled: oir.Value = builder.op(node.op_type, x, row)
     return scaled if long else builder.squeeze(scaled, [0])
 

@@ -7,8 +7,16 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluator import MOVES, OPERATORS, Unknown, evaluate
 from hlo2onnx.ir.op_families import ELEMENTWISE as ELEMENTWISE_OPERATORS
-from hlo2onnx.ir.values import INTEGERS, complete, const_of, dtype_of, present, static_shape
-from hlo2onnx.ir.weight_names import inherit_name
+from hlo2onnx.ir.values import (
+    FLOATS,
+    INTEGERS,
+    dtype_of,
+    is_constant,
+    present,
+    size_of,
+    static_shape,
+)
+from hlo2onnx.ir.weights import SMALL_ELEMENTS, detached, weight_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 
 # Limits on the size of the model and on compile time, no costs:
@@ -47,40 +55,59 @@ class FoldConstants(Rule):
     evaluated in f64 and rounded once.
 
     A result of moves has at most 4,096 elements. A computed result has at most 16,384, or 262,144
-    if an operand has as many. A result may also be as large as an operand that only this node
-    reads, such as a transposed weight. An expanded constant is folded if it is an index or if no
-    reader broadcasts by itself.
+    if an operand has as many bytes. A result may also have as many bytes as an operand that only
+    this node reads, such as a transposed weight. An expanded constant is folded if it is an index
+    or if no reader broadcasts by itself. Weights, and constants of floats or of 8 bits and fewer,
+    are not cast to wider types, unless they have at most 16 elements.
     """
 
     name = "fold-constants"
     anchors = OPERATORS - {"Identity"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        inputs = complete(map(const_of, present(node.inputs)))
-        if inputs is None:
-            raise Refusal("an operand is computed at run time", node)
+        inputs = present(node.inputs)
+        need(all(map(is_constant, inputs)), "an operand is computed at run time", node)
         dims = static_shape(node.outputs[0])
         need(dims is not None, "its shape is dynamic", node)
         if node.op_type == "Expand":
-            is_index = inputs[0].size > 1 and dtype_of(node.outputs[0]) in INTEGERS
+            is_index = size_of(inputs[0]) != 1 and dtype_of(node.outputs[0]) in INTEGERS
             is_final = is_index or _is_final(node.outputs[0])
             need(is_final, "readers that broadcast take it unexpanded", node)
         need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
+        copy = detached(node)
         try:
-            folded = b.const(evaluate(node, inputs))
+            return b.derived(
+                lambda *arrays: evaluate(copy, list(arrays)),
+                *inputs,
+                is_moved=node.op_type in _PERMUTES,
+            )
         except Unknown as unknown:
             raise Refusal(str(unknown), node) from None
-        inherit_name(node.inputs, folded)
-        return folded
 
     def _affordable(self, node: oir.Node, elements: int) -> bool:
+        if _widens(node):
+            return elements <= SMALL_ELEMENTS
         moves = node.op_type in _MOVES
         if elements <= (MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS):
             return True
+        size = elements * dtype_of(node.outputs[0]).bitwidth
         return any(
-            x is not None
-            and x.const_value is not None
-            and elements <= x.const_value.size
+            size <= (size_of(x) or 0) * dtype_of(x).bitwidth
             and (len(x.uses()) == 1 or (not moves and elements <= MOST_ELEMENTS))
-            for x in (node.inputs[:1] if moves else node.inputs)
+            for x in present(node.inputs[:1] if moves else node.inputs)
         )
+
+
+_PERMUTES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+"""Operators whose result has each element of their first operand once."""
+
+
+def _widens(node: oir.Node) -> bool:
+    """Whether a node casts numbers that are stored in a narrow type to a wider one."""
+    x = node.inputs[0]
+    if node.op_type != "Cast" or x is None:
+        return False
+    source = dtype_of(x)
+    is_stored = weight_of(x) is not None or source in FLOATS or source.bitwidth <= 8
+    is_stored = is_stored and source != oir.DataType.BOOL
+    return is_stored and dtype_of(node.outputs[0]).bitwidth > source.bitwidth

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import FLOATS, const_of, dtype_of
+from hlo2onnx.ir.values import FLOATS, dtype_of, is_constant
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, is_private, maker_of, operands, source_of
 
@@ -43,10 +44,10 @@ class FoldNegIntoConstant(Rule):
         need(dtype_of(product) in FLOATS, "integers may wrap", node)
         need(is_private(product), "others read its operand", product)
         maker = needed(maker_of(product, "Mul", "Div"), "its operand is not a product", node)
-        one, other = maker.inputs
-        if (constant := const_of(one)) is not None:
-            one = b.const(-constant)
+        one, other = operands(maker)
+        if is_constant(one):
+            one = b.derived(np.negative, one)
         else:
-            constant = needed(const_of(other), "both factors are computed at run time", maker)
-            other = b.const(-constant)
+            need(is_constant(other), "both factors are computed at run time", maker)
+            other = b.derived(np.negative, other)
         return b.op(maker.op_type, one, other)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import Shape, attributes_of, const_of, dtype_of, shape_of
+from hlo2onnx.ir.values import Shape, attributes_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
 from hlo2onnx.rewrite.licm import is_repeatable
@@ -55,9 +55,17 @@ def _has_own_matrix(trips: Trips, node: oir.Node) -> bool:
     """Whether a product takes a matrix that is constant in each trip."""
     for x in node.inputs[:2] if node.op_type in _PRODUCTS else ():
         maker = x.producer() if x is not None else None
-        if maker is not None and trips.reads_row(maker) and const_of(maker.inputs[0]) is not None:
+        if maker is not None and trips.reads_row(maker) and _is_stored(maker.inputs[0]):
             return True
     return False
+
+
+def _is_stored(x: oir.Value | None) -> bool:
+    """Whether a value is constant, in its own type or a narrower one."""
+    node = None if x is None else x.producer()
+    if x is not None and node is not None and node.op_type == "Cast":
+        x = node.inputs[0]
+    return x is not None and x.const_value is not None
 
 
 def _trip(
@@ -93,7 +101,6 @@ def _shape(b: Rewriter, value: oir.Value) -> Shape:
 def _row(b: Rewriter, x: oir.Value | None, trip: int) -> oir.Value:
     """A row of a tensor; of a constant without a copy."""
     assert x is not None
-    array = const_of(x)
-    if array is not None:
-        return b.const(np.asarray(array[trip]))
+    if x.const_value is not None:
+        return b.derived(lambda array: np.asarray(array[trip]), x, note=f"row {trip}")
     return b.squeeze(b.slice(x, [trip], [trip + 1], axes=[0]), [0])

@@ -12,8 +12,8 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.weight_scaling import channel_rows, keeps_digits, keeps_range
-from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.ir.weight_names import inherit_name
+from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, shape_of
+from hlo2onnx.ir.weights import detached
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
     RESHAPES,
@@ -64,16 +64,16 @@ def _layer(node: oir.Node) -> _Layer:
     raise Refusal("no operand is a convolution", node)
 
 
-def _per_channel(value: oir.Value, convolution: oir.Node) -> np.ndarray:
-    """One number for each channel, in f64.
+def _need_per_channel(value: oir.Value, convolution: oir.Node) -> int:
+    """Checks that a constant has one number for each channel; returns the number of channels.
 
     Raises:
         Refusal: The value is not constant, or varies within a channel.
     """
-    array = needed(const_of(value), "it is not constant", value)
+    need(is_constant(value), "it is not constant", value)
     result = convolution.outputs[0]
     channels = needed(extent_of(result, 1), "the number of channels is not known", convolution)
-    whole = (1,) * (rank_of(result) - array.ndim) + array.shape
+    whole = (1,) * (rank_of(result) - rank_of(value)) + shape_of(value)
     others = whole[:1] + whole[2:]
     need(
         len(whole) == rank_of(result) and set(others) <= {1},
@@ -81,25 +81,25 @@ def _per_channel(value: oir.Value, convolution: oir.Node) -> np.ndarray:
         value,
     )
     need(whole[1] in (1, channels), "it broadcasts the channel axis", value)
+    return channels
+
+
+def _numbers(array: np.ndarray, channels: int) -> np.ndarray:
+    """One number for each channel, in f64."""
     return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
 
 
-def _rounded(b: Rewriter, array: np.ndarray, like: oir.Value, *old: oir.Value | None) -> oir.Value:
-    """The numbers in the type of `like`.
+def _rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The numbers in a type.
 
     Raises:
         Refusal: One is too large or too small for the type, or is NaN.
     """
-    dtype = dtype_of(like).numpy()
     with np.errstate(all="ignore"):
         rounded = array.astype(dtype)
     is_small = (np.abs(rounded) < np.finfo(dtype).tiny) & (array != 0)
-    need(
-        np.isfinite(rounded).all() and not is_small.any(), "a weight leaves its type's range", like
-    )
-    made = b.const(rounded)
-    inherit_name([x for x in old if x is not None], made)
-    return made
+    need(np.isfinite(rounded).all() and not is_small.any(), "a weight leaves its type's range")
+    return rounded
 
 
 class FoldScaleIntoConv(Rule):
@@ -116,24 +116,33 @@ class FoldScaleIntoConv(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         layer = _layer(node)
-        w = layer.weights
-        weights = const_of(w)
-        need(weights is not None and len(w.uses()) == 1, "its weights are computed or shared", w)
-        assert weights is not None
-        scale = _per_channel(layer.other, layer.node)
-        need(np.isfinite(scale).all(), "the scale is not finite", layer.other)
-        need(node.op_type == "Mul" or scale.all(), "it divides by 0", layer.other)
+        w, bias, other = layer.weights, layer.bias, layer.other
+        is_own = is_constant(w) and len(w.uses()) == 1
+        need(is_own, "its weights are computed or shared", w)
+        channels = _need_per_channel(other, layer.node)
         combine = np.multiply if node.op_type == "Mul" else np.divide
-        rows, factor = channel_rows(layer.node, weights), combine(1.0, scale)
-        need(keeps_digits(rows, factor), "the convolution may be exact", w)
-        need(keeps_range(rows, factor, rows.dtype), "its results leave their type's range", w)
-        bias = layer.bias
-        with np.errstate(all="ignore"):
-            scaled = combine(weights.astype(np.float64), _columns(scale, layer.node, weights))
-            shift = None if bias is None else combine(_numbers(bias), scale)
-        if bias is not None and shift is not None:
-            bias = _rounded(b, shift, bias, bias)
-        return layer.with_parameters(b, _rounded(b, scaled, w, w), bias)
+        convolution = detached(layer.node)
+
+        def scaled(weights: np.ndarray, array: np.ndarray) -> np.ndarray:
+            scale = _numbers(array, channels)
+            need(np.isfinite(scale).all(), "the scale is not finite")
+            need(combine is np.multiply or scale.all(), "it divides by 0")
+            rows, factor = channel_rows(convolution, weights), combine(1.0, scale)
+            need(keeps_digits(rows, factor), "the convolution may be exact")
+            need(keeps_range(rows, factor, rows.dtype), "its results leave their type's range")
+            columns = _columns(scale, convolution, weights)
+            with np.errstate(all="ignore"):
+                return _rounded(combine(weights.astype(np.float64), columns), weights.dtype)
+
+        def shifted(numbers: np.ndarray, array: np.ndarray) -> np.ndarray:
+            scale = _numbers(array, channels)
+            with np.errstate(all="ignore"):
+                return _rounded(combine(numbers.astype(np.float64), scale), numbers.dtype)
+
+        weights = b.derived(scaled, w, other)
+        if bias is not None:
+            bias = b.derived(shifted, bias, other)
+        return layer.with_parameters(b, weights, bias)
 
 
 def _columns(scale: np.ndarray, convolution: oir.Node, weights: np.ndarray) -> np.ndarray:
@@ -165,10 +174,17 @@ class FoldBiasIntoConv(Rule):
         w, bias, shift = layer.weights, layer.bias, layer.other
         if bias is None and node.op_type == "Add" and (vector := _vector(shift, layer.node)):
             return layer.with_parameters(b, w, vector)
-        added = _per_channel(shift, layer.node)
-        added = -added if node.op_type == "Sub" else added
-        total = added if bias is None else _numbers(bias) + added
-        return layer.with_parameters(b, w, _rounded(b, total, w, bias, shift))
+        channels, dtype = _need_per_channel(shift, layer.node), dtype_of(w).numpy()
+        sign = -1 if node.op_type == "Sub" else 1
+
+        def moved(array: np.ndarray, numbers: np.ndarray | None = None) -> np.ndarray:
+            added = sign * _numbers(array, channels)
+            return _rounded(added if numbers is None else numbers.astype(np.float64) + added, dtype)
+
+        if bias is None:
+            return layer.with_parameters(b, w, b.derived(moved, shift))
+        total = b.derived(lambda numbers, array: moved(array, numbers), bias, shift)
+        return layer.with_parameters(b, w, total)
 
 
 def _vector(value: oir.Value, convolution: oir.Node) -> oir.Value | None:
@@ -180,9 +196,3 @@ def _vector(value: oir.Value, convolution: oir.Node) -> oir.Value | None:
     dims = (1, shape[1], *(1,) * (len(shape) - 2))
     is_vector = vector is not None and shape_of(vector) == shape[1:2] and shape_of(value) == dims
     return vector if is_vector else None
-
-
-def _numbers(bias: oir.Value) -> np.ndarray:
-    array = const_of(bias)
-    assert array is not None
-    return array.astype(np.float64)

@@ -9,8 +9,16 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.ir.values import (
+    const_of,
+    dtype_of,
+    is_constant,
+    rank_of,
+    shape_of,
+    size_of,
+    static_shape,
+)
+from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first, operands
 
 T = oir.DataType
@@ -84,7 +92,7 @@ def _steps_to(value: oir.Value) -> _Steps:
         elif node.op_type == "Round":
             rounds, value = rounds + 1, first(node)
         elif node.op_type == "Add":
-            known = [x for x in node.inputs if const_of(x) is not None]
+            known = [x for x in node.inputs if is_constant(x)]
             need(zero is None and len(known) == 1 and low > -math.inf, "not a zero point", node)
             zero = known[0]
             value = next(x for x in node.inputs if x is not None and x is not zero)
@@ -128,10 +136,11 @@ def _parameter(b: Rewriter, value: oir.Value, rank: int) -> tuple[oir.Value, int
     shape = shape_of(value)
     if all(dim == 1 for dim in shape):
         return b.reshape(value, ()), None
-    array = needed(const_of(value), "scales along an axis are computed", value)
+    need(is_constant(value), "scales along an axis are computed", value)
     long = [axis for axis, dim in enumerate(shape) if dim != 1]
     need(len(long) == 1 and len(shape) <= rank, "scales along several axes", value)
-    return b.const(array.reshape(-1)), rank - len(shape) + long[0]
+    flat = b.derived(lambda array: array.reshape(-1), value, is_moved=True)
+    return flat, rank - len(shape) + long[0]
 
 
 def _zeros(
@@ -143,21 +152,25 @@ def _zeros(
     axis: int | None,
 ) -> oir.Value:
     """The zero points for these scales, in the stored type."""
-    array = np.zeros((), np.float32) if zero is None else const_of(zero)
-    assert array is not None
-    bounds = range_of_type(stored)
-    inside = (array == np.rint(array)) & (array >= bounds.low) & (array <= bounds.high)
-    need(inside.all(), "the zero point is not one of the type's numbers", zero)
-    if array.size == 1:
-        return b.const(np.broadcast_to(array.reshape(()), shape_of(scale)), stored)  # type: ignore[arg-type]
-    assert zero is not None
+    if zero is None:
+        return b.const(np.zeros(shape_of(scale), stored.numpy()))  # type: ignore[arg-type]
+    bounds, dims = range_of_type(stored), shape_of(scale)
+
+    def whole(array: np.ndarray) -> np.ndarray:
+        inside = (array == np.rint(array)) & (array >= bounds.low) & (array <= bounds.high)
+        need(inside.all(), "the zero point is not one of the type's numbers")
+        shaped = np.broadcast_to(array.reshape(()), dims) if array.size == 1 else array  # type: ignore[arg-type]
+        return shaped.astype(stored.numpy())
+
+    if is_constant(zero) and size_of(zero) == 1:
+        return b.derived(whole, zero)
     found, along = _parameter(b, zero, rank)
     need(
-        along == axis and shape_of(found) == shape_of(scale),
+        along == axis and shape_of(found) == dims,
         "the zero points differ in shape from the scales",
         zero,
     )
-    return b.const(const_of(found), stored)
+    return b.derived(whole, found)
 
 
 class QdqPropagation(Rule):

@@ -1,0 +1,170 @@
+"""Weights: constants that are parameters of the program, or are computed from some.
+
+`const_of` does not give the numbers of a weight, so that the graph does not depend on them. Two
+functions read them and record how: `GraphBuilder.derived` computes a constant from weights, and
+`ask` answers a question about them. `renewed` repeats both for other numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import FLOATS, WEIGHT
+
+SMALL_ELEMENTS = 16
+"""Constants of up to this many elements are numbers of the program, not weights."""
+
+
+class WeightsChangedError(Exception):
+    """Other weights need another graph."""
+
+
+@dataclass(eq=False)
+class Weight:
+    """A parameter, or what is computed from parameters.
+
+    Attributes:
+        names: Paths of a parameter; several if arguments share the array. Empty for others.
+        operands: What it is computed from: weights, and constants.
+        compute: Function of the operands. It raises an exception where they do not allow it.
+        is_moved: Whether its elements are those of its first operand, in another order or shape.
+        note: What was done to its first operand: "folded", "row 3".
+        is_opaque: Whether the graph must not depend on its numbers. Integers of few elements, such
+            as sizes and flags, are settings: not opaque.
+        guards: Answers to questions about all weights of the program.
+    """
+
+    names: list[str] = field(default_factory=list)
+    operands: tuple[Weight | np.ndarray, ...] = ()
+    compute: Callable[..., np.ndarray] | None = None
+    is_moved: bool = False
+    note: str = "folded"
+    is_opaque: bool = True
+    guards: list[Guard] = field(default_factory=list)
+
+    def parameters(self) -> list[Weight]:
+        """The parameters that it is computed from, the one of its first operand first."""
+        if self.compute is None:
+            return [self]
+        found = [each for x in self.operands if isinstance(x, Weight) for each in x.parameters()]
+        return list(dict.fromkeys(found))
+
+    def is_only_moved(self) -> bool:
+        """Whether its elements are those of one parameter, all of them."""
+        if self.compute is None:
+            return True
+        source = self.operands[0]
+        return self.is_moved and isinstance(source, Weight) and source.is_only_moved()
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The answer to a question about weights, which decided over the graph."""
+
+    question: Callable[..., Any]
+    operands: tuple[Weight | np.ndarray, ...]
+    answer: Any
+
+
+def weight_of(value: oir.Value | None) -> Weight | None:
+    """The weight that a value is; None for others."""
+    found: Weight | None = None if value is None else value.meta.get(WEIGHT)
+    return found
+
+
+def is_opaque(array: np.ndarray) -> bool:
+    """Whether a parameter of this content is a weight, and not a setting."""
+    return array.size > SMALL_ELEMENTS or oir.DataType.from_numpy(array.dtype) in FLOATS
+
+
+def operand_of(value: oir.Value) -> Weight | np.ndarray:
+    """A constant as the operand of a weight."""
+    return weight_of(value) or content_of(value)
+
+
+def content_of(value: oir.Value) -> np.ndarray:
+    """The numbers of a constant, also of a weight. Use `derived` or `ask` instead."""
+    assert value.const_value is not None
+    return value.const_value.numpy()
+
+
+def ask(question: Callable[..., Any], *values: oir.Value) -> Any:
+    """Asks a question about the numbers of constants, and records the answer where they are
+    weights."""
+    answer = question(*map(content_of, values))
+    for value in values:
+        weight = weight_of(value)
+        if weight is not None:
+            weight.guards.append(Guard(question, tuple(map(operand_of, values)), answer))
+            break
+    return answer
+
+
+def detached(node: oir.Node) -> oir.Node:
+    """A node of the same operator, types and attributes that belongs to no graph: for functions
+    that are called when the node is gone."""
+    inputs = [x if x is None else oir.Value(type=x.type, shape=x.shape) for x in node.inputs]
+    outputs = [oir.Value(type=x.type, shape=x.shape) for x in node.outputs]
+    return oir.Node(node.domain, node.op_type, inputs, node.attributes.values(), outputs=outputs)
+
+
+class Renewal:
+    """Repeats what was computed from weights, for other numbers.
+
+    Args:
+        arrays: The new parameters, by name.
+        old: The former parameters.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], old: Mapping[str, np.ndarray]) -> None:
+        self._arrays = arrays
+        self._old = old
+        self._known: dict[int, np.ndarray] = {}
+
+    def array(self, operand: Weight | np.ndarray) -> np.ndarray:
+        """The new numbers.
+
+        Raises:
+            WeightsChangedError: The graph does not allow them.
+        """
+        if isinstance(operand, np.ndarray):
+            return operand
+        if id(operand) not in self._known:
+            self._known[id(operand)] = self._computed(operand)
+        return self._known[id(operand)]
+
+    def check(self, guards: Sequence[Guard]) -> None:
+        """Asks the recorded questions again.
+
+        Raises:
+            WeightsChangedError: An answer is another one.
+        """
+        for guard in guards:
+            answer = guard.question(*map(self.array, guard.operands))
+            if answer != guard.answer:
+                raise WeightsChangedError("a condition on weights no longer holds")
+
+    def _computed(self, weight: Weight) -> np.ndarray:
+        if weight.compute is not None:
+            operands = [self.array(operand) for operand in weight.operands]
+            try:
+                return weight.compute(*operands)
+            except Exception as error:  # a rule's refusal: of whatever type
+                names = ", ".join(each.names[0] for each in weight.parameters())
+                raise WeightsChangedError(f"{names}: {error}") from error
+        arrays = [self._arrays[name] for name in weight.names]
+        for name, array in zip(weight.names[1:], arrays[1:], strict=True):
+            if array is not arrays[0] and not _same(array, arrays[0]):
+                raise WeightsChangedError(f"{name} and {weight.names[0]} are no longer shared")
+        if not weight.is_opaque and not _same(arrays[0], self._old[weight.names[0]]):
+            raise WeightsChangedError(f"{weight.names[0]} is a setting, and has changed")
+        return arrays[0]
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and one.tobytes() == other.tobytes()

@@ -1,0 +1,178 @@
+"""Weights that are stored in fewer bits than they are computed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, shape_of, size_of, static_shape
+from hlo2onnx.ir.weights import SMALL_ELEMENTS
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import both_orders, first, maker_of
+
+T = oir.DataType
+
+_STORED = frozenset({T.INT4, T.UINT4, T.INT8, T.UINT8, T.INT16, T.UINT16})
+"""Integers that f32 holds, and their differences too."""
+
+_BLOCKED_OPSET = 21
+"""DequantizeLinear has blocks from this opset on."""
+
+
+class MoveBeforeCast(Rule):
+    """Move(Cast(c)) -> Cast(Move(c)), for Gather, Reshape, Slice, Squeeze, Transpose, Unsqueeze
+
+    Legal for every cast. Done where c is constant and its type is the narrower one: what is moved
+    are fewer bytes, and c can be moved when the model is made.
+    """
+
+    name = "move-before-cast"
+    anchors = frozenset({"Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        cast = needed(maker_of(first(node), "Cast"), "its operand is not cast", node)
+        stored, wide = first(cast), dtype_of(node.outputs[0])
+        need(is_constant(stored), "it is no constant that is cast", stored)
+        need(dtype_of(stored).bitwidth < wide.bitwidth, "it is not stored in fewer bits", stored)
+        takes_part = node.op_type in ("Gather", "Slice")
+        need(takes_part or len(first(node).uses()) == 1, "others read what is cast", cast)
+        if takes_part:
+            need(b.supports(node.op_type, dtype_of(stored)), "no kernel moves its type", stored)
+        types = [(dtype_of(stored), shape_of(node.outputs[0]))]
+        return b.cast(b.like(node, [stored, *node.inputs[1:]], types), wide)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """(q - zero) * scale, of constants, in f32."""
+
+    q: oir.Value
+    scale: oir.Value
+    zero: oir.Value | None
+
+
+class DequantizeWeights(Rule):
+    """Mul(Sub(Cast(q), z), s) -> DequantizeLinear(q, s, z), and so without z
+
+    Legal for constants, q of up to 16 bits, and z whose numbers q's type holds: the difference of
+    both is exact in f32, and the product is rounded once. s and z are numbers, or have one for
+    each index along one axis, or, where Reshape joins two axes of the product, for each index
+    along the first of them: then they are those of blocks.
+    """
+
+    name = "dequantize-weights"
+    anchors = frozenset({"Mul", "Reshape"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        maker = node if node.op_type == "Mul" else maker_of(first(node), "Mul")
+        maker = needed(maker, "no product is reshaped", node)
+        for product in _products(maker):
+            q, scale = product.q, product.scale
+            has_kernel = b.target.supports_pair("DequantizeLinear", dtype_of(q), T.FLOAT, b.opset)
+            need(has_kernel, "no kernel", q)
+            need(shape_of(q) == shape_of(maker.outputs[0]), "a scale decides the shape", scale)
+            if node is maker:
+                return _per_axis(b, product)
+            return _blocked(b, product, node)
+        raise Refusal("nothing stored is scaled", node)
+
+
+def _products(node: oir.Node) -> Iterator[_Product]:
+    for value, scale in both_orders(node):
+        if not is_constant(scale) or dtype_of(scale) != T.FLOAT:
+            continue
+        zero, difference = None, maker_of(value, "Sub")
+        if difference is None and (cast := maker_of(value, "Cast")) is not None:
+            difference = maker_of(first(cast), "Sub")
+        if difference is not None:
+            value, zero = first(difference), difference.inputs[1]
+            if dtype_of(value) not in (T.FLOAT, T.INT32):
+                continue
+        cast = maker_of(value, "Cast")
+        q = None if cast is None else first(cast)
+        if (
+            q is not None
+            and is_constant(q)
+            and dtype_of(q) in _STORED
+            and (size_of(q) or 0) > SMALL_ELEMENTS
+        ):
+            yield _Product(q, scale, zero)
+
+
+def _per_axis(b: Rewriter, product: _Product) -> oir.Value:
+    q, dims = product.q, shape_of(product.scale)
+    own = [axis - len(dims) for axis, dim in enumerate(dims) if dim != 1]
+    need(len(own) <= 1, "scales along several axes", product.scale)
+    axis = rank_of(q) + own[0] if own else None
+    need(axis is None or axis >= 0, "a scale decides the shape", product.scale)
+
+    def flat(array: np.ndarray) -> np.ndarray:
+        return array.reshape(-1 if own else ())
+
+    shape = (dims[own[0]],) if own else ()
+    zero = _zero(b, product, flat, shape)
+    scale = b.derived(flat, product.scale, is_moved=True)
+    return b.DequantizeLinear(q, scale, *([] if zero is None else [zero]), axis=axis)
+
+
+def _blocked(b: Rewriter, product: _Product, node: oir.Node) -> oir.Value:
+    q, dims, whole = product.q, static_shape(product.q), static_shape(node.outputs[0])
+    need(b.opset >= _BLOCKED_OPSET, "the opset has no blocks", node)
+    dims, whole = needed(dims, "its shape is dynamic", q), needed(whole, "no static shape", node)
+    need(len(dims) == len(whole) + 1, "no axis is split into blocks", node)
+    scales = (1,) * (len(dims) - rank_of(product.scale)) + shape_of(product.scale)
+    places = [
+        axis
+        for axis in range(len(whole))
+        if whole == (*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :])
+        and scales == (*dims[: axis + 1], 1, *dims[axis + 2 :])
+    ]
+    need(places, "its scales are not those of blocks along an axis", product.scale)
+    axis = places[0]
+    shape = (*dims[: axis + 1], *dims[axis + 2 :])
+
+    def joined(array: np.ndarray) -> np.ndarray:
+        return array.reshape(shape)
+
+    zero = _zero(b, product, joined, shape)
+    parameters = [b.derived(joined, product.scale, is_moved=True)]
+    parameters += [] if zero is None else [zero]
+    return b.DequantizeLinear(
+        b.reshape(q, whole), *parameters, axis=axis, block_size=dims[axis + 1]
+    )
+
+
+def _zero(
+    b: Rewriter,
+    product: _Product,
+    placed: Callable[[np.ndarray], np.ndarray],
+    shape: tuple[object, ...],
+) -> oir.Value | None:
+    """The zero points beside the scales, in the type of q.
+
+    Raises:
+        Refusal: They are computed, of another shape, or no numbers of that type.
+    """
+    zero, stored = product.zero, dtype_of(product.q)
+    if zero is None:
+        return None
+    cast = maker_of(zero, "Cast")
+    source = zero if cast is None else first(cast)
+    need(is_constant(source), "the zero point is computed", zero)
+    bounds, numpy_type = range_of_type(stored), stored.numpy()
+    same = rank_of(source) == 0 or shape_of(source) == shape_of(product.scale)
+    need(same, "the zero points are unlike the scales", zero)
+
+    def inside(array: np.ndarray) -> np.ndarray:
+        numbers = array.astype(np.float64)
+        fits = (numbers == np.rint(numbers)) & (numbers >= bounds.low) & (numbers <= bounds.high)
+        need(fits.all(), "the zero point is not one of the type's numbers")
+        if not array.ndim:
+            numbers = np.full(shape, numbers)  # type: ignore[call-overload]
+        return placed(numbers).astype(np.int32).astype(numpy_type)
+
+    return b.derived(inside, source)

@@ -1,0 +1,111 @@
+"""Weights that a callable holds: they become its first argument, with their paths as names.
+
+The callables are `functools.partial`s, bound flax.linen modules and their methods, keras models,
+and what a transformation such as `jax.vmap` or `equinox.filter_vmap` makes of a module. They give no
+access to the arrays as arguments. So the function is traced, and the arrays are found among the
+constants of the trace.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+from jax.extend.core import jaxpr_as_fun
+
+from hlo2onnx.sources.partition import is_array
+from hlo2onnx.sources.signature import PyTree, key_name
+
+Arrays = dict[str, object]
+"""Arrays by their paths, such as "params/Dense_0/kernel"."""
+
+
+def held_arrays(function: Callable[..., object]) -> Arrays:
+    """The arrays that a callable holds; empty if it is none of the above."""
+    if isinstance(function, functools.partial):
+        return _of_partial(function)
+    if _is_of(function, "keras"):
+        return {str(each.path): each.value for each in getattr(function, "variables", ())}
+    if _is_of(function, "flax.linen"):
+        return _paths(function.variables) if getattr(function, "scope", None) else {}  # type: ignore[attr-defined]
+    owner = getattr(function, "__self__", None)
+    if inspect.ismethod(function) and not inspect.isclass(owner):
+        return held_arrays(owner) or _paths(owner)  # type: ignore[arg-type]
+    inner = getattr(function, "__wrapped__", None)
+    return {} if inner is None else held_arrays(inner) or _paths(inner)
+
+
+def with_weights(
+    call: Callable[..., object],
+    arrays: Arrays,
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+) -> tuple[Callable[..., object], Arrays]:
+    """A function that takes some of these arrays as its first argument, and the arrays it takes.
+
+    Args:
+        call: The function, of arrays alone.
+        arrays: The arrays that it holds. Those that it does not read are left out.
+        args, kwargs: Its example arguments.
+    """
+    traced = jax.jit(call).trace(*args, **kwargs)
+    closed, out_tree = traced.jaxpr, jax.tree_util.tree_structure(traced.out_info)
+    paths = {id(array): path for path, array in reversed(arrays.items())}
+    names = [paths.get(id(constant)) for constant in closed.consts]
+
+    def called(weights: Arrays, *args: PyTree, **kwargs: PyTree) -> PyTree:
+        constants = [
+            constant if name is None else weights[name]
+            for name, constant in zip(names, closed.consts, strict=True)
+        ]
+        results = jaxpr_as_fun(closed.replace(consts=constants))(*jax.tree.leaves((args, kwargs)))
+        return jax.tree_util.tree_unflatten(out_tree, results)
+
+    functools.update_wrapper(called, call, updated=())
+    weights = inspect.Parameter("weights", inspect.Parameter.POSITIONAL_ONLY)
+    others = signature_of_call(call)
+    if others is not None:
+        called.__signature__ = others.replace(  # type: ignore[attr-defined]
+            parameters=[weights, *others.parameters.values()]
+        )
+    return called, {name: arrays[name] for name in names if name is not None}
+
+
+def signature_of_call(function: Callable[..., object]) -> inspect.Signature | None:
+    """The signature of a callable with the names of its own parameters, if it is known: of a keras
+    layer that of its method `call`."""
+    own = getattr(function, "call", None) if _is_of(function, "keras") else None
+    try:
+        return inspect.signature(own or function)
+    except (TypeError, ValueError):  # of C functions
+        return None
+
+
+def _of_partial(function: functools.partial[object]) -> Arrays:
+    names = signature_of_call(function.func)
+    try:
+        given = {} if names is None else dict(names.bind_partial(*function.args).arguments)
+    except TypeError:
+        given = {}
+    found = held_arrays(function.func)
+    return found | _paths(given | function.keywords)
+
+
+def _paths(tree: PyTree) -> Arrays:
+    """The arrays of a tree by their paths, without the name of the field that holds the array of an
+    nnx variable."""
+    found = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        if is_array(leaf):
+            found["/".join(map(key_name, path))] = leaf
+    return found
+
+
+def _is_of(function: object, package: str) -> bool:
+    """Whether a class of a package is among those of an object."""
+    return any(
+        each.__module__ == package or each.__module__.startswith(f"{package}.")
+        for each in type(function).__mro__
+    )
