@@ -88,7 +88,7 @@ def keep_bias_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
     factor = node.attributes.get_float("beta", 1.0)  # Conv has none
 
     def moved(numbers: np.ndarray) -> np.ndarray:
-        scaled = numbers * numbers.dtype.type(factor)
+        scaled: np.ndarray = numbers * numbers.dtype.type(factor)
         return scaled if beside is None else scaled.reshape(beside)
 
     product = builder.like(node, [x, weights])

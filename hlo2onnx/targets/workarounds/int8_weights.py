@@ -11,8 +11,8 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, static_shape
-from hlo2onnx.ir.weights import ask
+from hlo2onnx.ir.values import dtype_of, is_constant, rank_of, size_of, static_shape
+from hlo2onnx.ir.weights import SMALL_ELEMENTS, ask
 
 
 def spell_out_weights(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
@@ -46,8 +46,10 @@ def spell_out_weights(builder: GraphBuilder, node: oir.Node) -> oir.Value | None
     if zero is not None and not ask(_is_zero, zero):
         # f32 holds the difference of numbers of up to 16 bits, which all zero points are.
         exact = oir.DataType.FLOAT if dtype_of(scale) in _WIDE else oir.DataType.INT32
-        zeros = builder.derived(lambda array: beside(_cast(array, exact)), zero)
-        value = builder.Sub(builder.cast(value, exact), zeros)
+        zeros = builder.derived(beside, zero, is_moved=True)
+        if (size_of(zeros) or 0) <= SMALL_ELEMENTS:
+            zeros = builder.derived(lambda array: _cast(array, exact), zeros)
+        value = builder.Sub(builder.cast(value, exact), builder.cast(zeros, exact))
     factors = builder.derived(beside, scale, is_moved=True)
     value = builder.Mul(builder.cast(value, dtype_of(scale)), factors)
     if block > 1:
