@@ -1,9 +1,9 @@
 """Weights that a callable holds: they become its first argument, with their paths as names.
 
 The callables are `functools.partial`s, bound flax.linen modules and their methods, keras models,
-and what a transformation such as `jax.vmap` or `equinox.filter_vmap` makes of a module. They give no
-access to the arrays as arguments. So the function is traced, and the arrays are found among the
-constants of the trace.
+and modules behind a transformation such as `jax.vmap` or `equinox.filter_vmap`. None of them takes
+the arrays as arguments. So the function is traced, and the arrays are found among the constants of
+the trace.
 """
 
 from __future__ import annotations

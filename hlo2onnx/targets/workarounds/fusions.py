@@ -89,7 +89,7 @@ def keep_bias_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
 
     def moved(numbers: np.ndarray) -> np.ndarray:
         scaled: np.ndarray = numbers * numbers.dtype.type(factor)
-        return scaled if beside is None else scaled.reshape(beside)
+        return scaled if beside is None else np.reshape(scaled, beside)
 
     product = builder.like(node, [x, weights])
     return builder.Add(builder.derived(moved, bias), product)  # type: ignore[no-any-return]
