@@ -48,7 +48,7 @@ def test_writes_beside_nothing_else(folder: Path, capsys: pytest.CaptureFixture[
     for line in (
         "  x             float32[3]",
         "  params/scale  float32[]",
-        "  result/y      float32[3]",
+        "  y             float32[3]",
         "source   good.mlir",
         "target   ort-cpu, opset 23",
     ):
@@ -68,14 +68,14 @@ def test_verify_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     arguments = ["models/good.mlir", "--verify", "--seed", "5", "--report", "report.json"]
     assert cli.main(arguments) == 0
     out = capsys.readouterr().out
-    assert "result/y float32[3]" in out
+    assert "y float32[3]" in out
     assert "random inputs, seed 5" in out
     report = json.loads((folder / "report.json").read_text())
     assert report["error"] is None
     assert report["report"]["nodes"]["Tanh"] == 1
     assert report["report"]["ops"]["stablehlo.tanh"] == 1
     assert report["verification"]["ok"] is True
-    assert report["verification"]["optimized"][0]["name"] == "result/y"
+    assert report["verification"]["optimized"][0]["name"] == "y"
 
 
 def test_dump(folder: Path) -> None:

@@ -22,7 +22,7 @@ def test_inputs_and_outputs_are_named_by_path() -> None:
     lowered = jax.jit(model).lower(params, x, scale=np.float32(2))
     program = hlo2onnx.translate(lowered)
     assert program.input_names == ["params/Dense_0/kernel", "x", "scale"]
-    assert program.output_names == ["result/aux/0", "result/aux/1", "result/logits"]
+    assert program.output_names == ["aux/0", "aux/1", "logits"]
     assert program.verify(params, x, scale=np.float32(2)).ok
 
 

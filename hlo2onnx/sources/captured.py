@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
+import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from hlo2onnx.sources.partition import is_array
@@ -33,8 +34,29 @@ def held_arrays(function: Callable[..., object]) -> Arrays:
     owner = getattr(function, "__self__", None)
     if inspect.ismethod(function) and not inspect.isclass(owner):
         return held_arrays(owner) or _paths(owner)  # type: ignore[arg-type]
-    inner = getattr(function, "__wrapped__", None)
+    inner = _transformed(function)
     return {} if inner is None else held_arrays(inner) or _paths(inner)
+
+
+def _transformed(function: Callable[..., object]) -> Callable[..., object] | None:
+    """The callable that a transformation was applied to."""
+    inner = getattr(function, "__wrapped__", None)
+    if inner is None and inspect.isfunction(function) and function.__module__.startswith("jax."):
+        # jax.vmap cannot copy the attributes of all callables.
+        inner = inspect.getclosurevars(function).nonlocals.get("fun")
+    return inner if callable(inner) else None
+
+
+def with_jax_arrays(function: Callable[..., object]) -> Callable[..., object]:
+    """The function itself; a partial with numpy arrays with JAX's, which a trace keeps as they
+    are."""
+    if not isinstance(function, functools.partial):
+        return function
+    args, keywords = jax.tree.map(
+        lambda leaf: jax.numpy.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf,
+        (function.args, function.keywords),
+    )
+    return functools.partial(function.func, *args, **keywords)
 
 
 def with_weights(
@@ -74,13 +96,33 @@ def with_weights(
 
 
 def signature_of_call(function: Callable[..., object]) -> inspect.Signature | None:
-    """The signature of a callable with the names of its own parameters, if it is known: of a keras
-    layer that of its method `call`."""
-    own = getattr(function, "call", None) if _is_of(function, "keras") else None
+    """The signature of a callable with its own names of parameters, if it is known.
+
+    A keras layer has those of its method `call`, and `apply` of a flax.linen module those of the
+    module's `__call__`.
+    """
+    own: Callable[..., object] | None = None
+    if isinstance(function, functools.partial):
+        whole = signature_of_call(function.func)
+        rest = [] if whole is None else list(whole.parameters.values())[len(function.args) :]
+        left = [each for each in rest if each.name not in function.keywords]
+        return None if whole is None else whole.replace(parameters=left)
+    if _is_of(function, "keras"):
+        own = getattr(function, "call", None)
+    elif not inspect.ismethod(function) and not hasattr(function, "__signature__"):
+        inner = _transformed(function)
+        if inner is not None:
+            return signature_of_call(inner)
     try:
-        return inspect.signature(own or function)
+        known = inspect.signature(own or function)
+        owner = getattr(function, "__self__", None)
+        if _is_of(owner, "flax.linen") and getattr(function, "__name__", "") == "apply":
+            called = inspect.signature(owner.__call__)  # type: ignore[union-attr,operator]
+            first = next(iter(known.parameters.values()))
+            known = known.replace(parameters=[first, *called.parameters.values()])
     except (TypeError, ValueError):  # of C functions
         return None
+    return known
 
 
 def _of_partial(function: functools.partial[object]) -> Arrays:

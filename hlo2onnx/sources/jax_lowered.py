@@ -6,7 +6,6 @@ arguments, the platforms, and the static arguments.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,15 +14,16 @@ import jax
 from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.options import Dynamic
-from hlo2onnx.sources.captured import held_arrays, signature_of_call, with_weights
+from hlo2onnx.sources.captured import held_arrays, signature_of_call, with_jax_arrays, with_weights
 from hlo2onnx.sources.partition import (
     combined,
     is_filtered,
     partitioned,
     partitioned_within,
     plain_function,
+    unfiltered,
 )
-from hlo2onnx.sources.signature import NO_STATICS, PyTree, Statics, with_trees
+from hlo2onnx.sources.signature import NO_STATICS, PyTree, Statics, with_own_names, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 from hlo2onnx.sources.symbolic_arguments import symbolic_arguments
 
@@ -70,9 +70,13 @@ def from_function(
     """
     args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
     if isinstance(function, jax.stages.Wrapped):
-        return _lowered(function, args, kwargs, _statics(function, args, kwargs))
+        loaded = _lowered(function, args, kwargs, _statics(function, args, kwargs))
+        own = signature_of_call(getattr(function, "__wrapped__", function))
+        names = [] if own is None else list(own.parameters)
+        return replace(loaded, signature=with_own_names(loaded.signature, names))
     parts = partitioned if is_filtered(function) else partitioned_within
     (args, kwargs), (others, named) = parts((tuple(args), dict(kwargs)))
+    function = with_jax_arrays(unfiltered(function))
     if arrays := held_arrays(function):
         call = _named(function, _objects((others, named)))
         with_arrays, weights = with_weights(call, arrays, args, kwargs)
@@ -152,11 +156,12 @@ def _named(function: Callable[..., object], objects: PyTree | None) -> Callable[
             args, kwargs = combined((args, kwargs), objects)
         return function(*args, **kwargs)
 
-    functools.update_wrapper(call, function, updated=())
+    call.__doc__, call.__module__ = function.__doc__, function.__module__
     signature = signature_of_call(function)
     if signature is not None:
         call.__signature__ = signature  # type: ignore[attr-defined]
-    call.__name__ = getattr(function, "__name__", type(function).__name__)
+    name = getattr(function, "__name__", None)  # of some wrappers it is None
+    call.__name__ = name or type(function).__name__
     return call
 
 

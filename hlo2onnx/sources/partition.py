@@ -55,7 +55,7 @@ def plain_function(
     A module is a pytree that can be called, as those of equinox and flax.nnx. It is the first
     argument of the plain function.
     """
-    function = _wrapped(function) or function
+    function = unfiltered(function)
     leaves = jax.tree_util.tree_leaves(function)
     if not any(is_array(leaf) for leaf in leaves):
         return function, None
@@ -65,13 +65,13 @@ def plain_function(
 
 def is_filtered(function: Callable[..., object]) -> bool:
     """Whether a function is one of `equinox.filter_jit`. Numbers are static arguments of these."""
-    return _wrapped(function) is not None
+    return unfiltered(function) is not function
 
 
-def _wrapped(function: Callable[..., object]) -> Callable[..., object] | None:
-    """The function in one of `equinox.filter_jit`; None for others."""
+def unfiltered(function: Callable[..., object]) -> Callable[..., object]:
+    """The function in one of `equinox.filter_jit`, or the function itself."""
     is_equinox = type(function).__module__ == "equinox._jit"
-    return getattr(function, "__wrapped__", None) if is_equinox else None
+    return getattr(function, "__wrapped__", function) if is_equinox else function
 
 
 def is_array(leaf: object) -> bool:

@@ -46,7 +46,7 @@ class Port:
     """One tensor at the boundary, as StableHLO types it.
 
     Attributes:
-        name: Path of the leaf: "x", "params/Dense_0/kernel", "result/logits".
+        name: Path of the leaf: "x", "params/Dense_0/kernel", "logits".
         element: MLIR element type: "f32", "ui8", "complex<f32>"; the storage type of a quantized
             type.
         shape: Extents; symbols for dynamic ones.
@@ -178,7 +178,7 @@ def signature_of(function: ir.Operation) -> Signature:
         replace(port, alias=aliases[port.position]) for port in inputs if port.position not in dims
     )
     result_types = function_type(function).results
-    names = _result_names(function, len(result_types))
+    names = _own_results(_result_names(function, len(result_types)), [port.name for port in inputs])
     outputs = _ports(result_types, names, "result", positive)
     steps = [step_of(value) for value in operations_in(block)[-1].operands]
     outputs = tuple(replace(port, step=steps[port.position]) for port in outputs)
@@ -228,12 +228,50 @@ def with_trees(
     output_names = [
         "/".join(["result", *map(key_name, path)]) for path in key_paths(out_tree, out_avals)
     ]
+    output_names = _own_results(output_names, input_names)
     in_leaves = [Leaf(aval, port_of.get(index)) for index, aval in enumerate(in_avals)]
     out_leaves = [Leaf(aval, index) for index, aval in enumerate(out_avals)]
     trees = Trees(in_tree, tuple(in_leaves), out_tree, tuple(out_leaves), statics)
     inputs = _renamed(bare.inputs, input_names, [in_avals[leaf] for leaf in sorted(port_of)])
     outputs = _renamed(bare.outputs, output_names, out_avals)
     return Signature(inputs, outputs, trees, bare.dims)
+
+
+def _own_results(names: Sequence[str], inputs: Sequence[str]) -> list[str]:
+    """The names of results: their keys in a dict or named tuple, without "result" in front.
+
+    Where one has no such key, or the name of an input, all keep "result/" in front.
+    """
+    own = [name.removeprefix("result/") for name in names]
+    are_keys = all(
+        name != key and not key.split("/")[0].isdigit()
+        for name, key in zip(names, own, strict=True)
+    )
+    return own if are_keys and not set(own) & set(inputs) else list(names)
+
+
+def with_own_names(signature: Signature, parameters: Sequence[str]) -> Signature:
+    """The signature of a function that passes on `*args`, with the names of the parameters that
+    take them.
+
+    Args:
+        signature: Its inputs are named "args/0", after the function's own parameters.
+        parameters: Names of all parameters, the function's own ones first.
+    """
+    taken = {port.name.split("/")[0] for port in signature.inputs}
+    free = [name for name in parameters if name not in taken]
+
+    def renamed(name: str) -> str:
+        head, _, rest = name.partition("/")
+        place, _, tail = rest.partition("/")
+        if head != "args" or not place.isdigit() or int(place) >= len(free):
+            return name
+        return "/".join(part for part in (free[int(place)], tail) if part)
+
+    if "args" in parameters:
+        return signature
+    inputs = [replace(port, name=renamed(port.name)) for port in signature.inputs]
+    return replace(signature, inputs=tuple(_unique(inputs)))
 
 
 def path_name(text: str) -> str:

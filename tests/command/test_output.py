@@ -47,7 +47,7 @@ def test_report_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert report["inputs"] == {"x": "float32[3]", "params/scale": "float32[]"}
-    assert report["outputs"] == {"result/y": "float32[3]"}
+    assert report["outputs"] == {"y": "float32[3]"}
     assert "written  good.onnx" in err
 
 

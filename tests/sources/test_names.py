@@ -36,15 +36,19 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], list[str]
         ({"Dense_0": {"kernel": ONE}},),
         {},
         ["params/Dense_0/kernel"],
-        ["result/logits"],
+        ["logits"],
     ),
     (
         lambda p: Pair(p.right[0], [p.left]),
         (Pair(ONE, [ONE, None]),),
         {},
         ["p/left", "p/right/0"],
-        ["result/left", "result/right/0"],
+        ["left", "right/0"],
     ),
+    # Results that have names of inputs, or no names, keep the prefix.
+    (lambda p: {"p": p["w"]}, ({"w": ONE},), {}, ["p/w"], ["p"]),
+    (lambda p: {"p": p}, ({"w": ONE},), {}, ["p/w"], ["result/p/w"]),
+    (lambda p: ({"y": p["w"]},), ({"w": ONE},), {}, ["p/w"], ["result/0/y"]),
     # Keys that JAX's own spelling does not tell from attributes and brackets.
     (
         lambda p: list(p.values()),
