@@ -6,21 +6,25 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx
 import onnx_ir as oir
 
 from hlo2onnx.errors import SignatureError, UsageError, VerificationError
+from hlo2onnx.ir.nodes import GUARDS
+from hlo2onnx.ir.weights import Renewal, WeightsChangedError
 from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.inlining import inlined
 from hlo2onnx.options import Options
-from hlo2onnx.pipeline import explain_rule
+from hlo2onnx.pipeline import explain_rule, run_stages
 from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model, unflatten_results
 from hlo2onnx.runtime.data_files import default_data
+from hlo2onnx.runtime.graph_only import stored_apart, with_weights_as_inputs, without_weights
 from hlo2onnx.runtime.lazy import Lazy
 from hlo2onnx.runtime.output_paths import output_file
 from hlo2onnx.runtime.profiling import Profile, profile
@@ -29,6 +33,7 @@ from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.runtime.stepping import Stepper
 from hlo2onnx.sources import Source
+from hlo2onnx.sources.new_weights import bound_arrays, with_new_weights
 from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.inputs import random_array
@@ -82,7 +87,12 @@ class OnnxProgram:
         return to_proto(self.model)
 
     def save(
-        self, path: str | Path, *, external_data: bool | None = None, strip: bool = False
+        self,
+        path: str | Path,
+        *,
+        external_data: bool | None = None,
+        weights: bool | Literal["inputs"] = True,
+        strip: bool = False,
     ) -> None:
         """Writes the model.
 
@@ -94,19 +104,68 @@ class OnnxProgram:
             external_data: Whether to write the weights to `<name>-<hash>.data` beside the model.
                 Default: only if they are more than 1 GB in total. The weights of the old model
                 are removed if no other file in the folder mentions them.
+            weights: False writes the graph alone: pass `program.weights` to ONNX Runtime with
+                `SessionOptions.add_external_initializers`. "inputs" makes the weights inputs of
+                the model, after its own, under their names.
             strip: Whether to leave out all metadata and doc strings: source lines and call stacks
                 of nodes, states, element types. Names stay.
 
         Raises:
             UsageError: The path is a folder, its folder does not exist, or one file would hold
-                more than 2 GB.
+                more than 2 GB; or `weights` is something else.
             WriteError: A file cannot be written. The text names it and the reason.
         """
         path = output_file(path, "model.onnx")
+        if weights not in (True, False, "inputs"):
+            raise UsageError(f'weights={weights!r} is none of True, False and "inputs"')
+        model = self.model
+        if weights is False:
+            model = without_weights(model, default_data(path))
+        elif weights == "inputs":
+            model = with_weights_as_inputs(model)
         external = external_data
         if external is None:
-            external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
-        save_models({path: self.model}, default_data(path) if external else None, strip)
+            external = weight_bytes(model) > saving.EXTERNAL_DATA_BYTES
+        external = external and weights is not False
+        save_models({path: model}, default_data(path) if external else None, strip)
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights in the model by their names, and other constants of at least 1 KB."""
+        return {name: tensor.numpy() for name, tensor in stored_apart(self.model).items()}
+
+    def apply_weights(self, tree: PyTree) -> bool:
+        """Replaces the weights of the program by others of the same shapes and types.
+
+        What was folded is computed again. Where the new weights need another graph, the program is
+        translated again: two parameters shared an array and no longer do, an integer such as a
+        size has changed, or folding would lose digits now. No other thread may use the program
+        meanwhile.
+
+        Args:
+            tree: The weights, as for `bind=`: a mapping of arguments to pytrees, or the pytree
+                itself if one argument is bound. For a module or another callable with weights, one
+                like it, or a mapping of names to arrays.
+
+        Returns:
+            Whether the graph stayed. If not, the last note of the report says why.
+
+        Raises:
+            UsageError: No weights are bound, weights are missing, or one has another shape or type.
+        """
+        source = with_new_weights(self._source, tree)
+        renewal = Renewal(bound_arrays(source), bound_arrays(self._source))
+        graph = self.model.graph
+        stays = True
+        try:
+            renewal.renew(graph.initializers.values(), graph.meta.get(GUARDS, ()))
+        except WeightsChangedError as reason:
+            stays = False
+            self.model, self.report = run_stages(source, self._options)
+            self.report.note(f"the program was translated again for new weights: {reason}")
+        self._source = source
+        self._lazy_runtime, self._lazy_stepper = Lazy(), Lazy()
+        return stays
 
     @contextmanager
     def _serialized(self) -> Iterator[bytes | str]:

@@ -11,9 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
+import onnxruntime as ort
 import pytest
 
 import hlo2onnx
+import hlo2onnx.errors
 
 RNG = np.random.default_rng(0)
 Params = dict[str, Any]
@@ -213,3 +215,169 @@ def test_a_folded_parameter_says_so() -> None:
     origins = json.loads(program.model.metadata_props["hlo2onnx.weights"])
     assert origins["p/conv/kernel (folded bn)"] == ["p/conv/kernel", "p/bn/var", "p/bn/scale"]
     assert set(stored(program)) == {*origins}
+
+
+# -- other weights ---------------------------------------------------------------------------------
+
+
+def network(p: Params, x: jax.Array) -> jax.Array:
+    for layer in p["layers"]:
+        x = jnp.tanh(x @ layer["w"] + layer["b"]) * p["scale"]
+    return x @ p["layers"][0]["w"].T.astype(jnp.float32)
+
+
+def parameters(seed: int) -> Params:
+    rng = np.random.default_rng(seed)
+    made = {
+        "layers": [
+            {"w": rng.normal(size=(64, 64)), "b": rng.normal(size=64) * seed} for _ in range(2)
+        ],
+        "scale": rng.normal(),
+    }
+    return jax.tree.map(lambda x: np.asarray(x, np.float32), made)
+
+
+def images_network(p: Params, x: jax.Array) -> jax.Array:
+    for kernel, scale, shift in p["convs"]:
+        x = jax.lax.conv_general_dilated(
+            x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+        x = jax.nn.relu(x * scale + shift)
+    return x
+
+
+def kernels(seed: int, number: float = 0) -> Params:
+    rng = np.random.default_rng(seed)
+    convs = []
+    for _ in range(2):
+        kernel = rng.normal(size=(3, 3, 4, 4)) if not number else np.full((3, 3, 4, 4), number)
+        convs.append([kernel, rng.uniform(0.5, 2, 4), rng.normal(size=4)])
+    return jax.tree.map(lambda x: np.asarray(x, np.float32), {"convs": convs})
+
+
+IMAGES = RNG.normal(size=(1, 6, 6, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "make", "x"), [(network, parameters, X), (images_network, kernels, IMAGES)]
+)
+@pytest.mark.parametrize("as_mapping", [False, True])
+def test_new_weights_are_those_of_a_translation(
+    function: Callable[..., Any], make: Callable[..., Any], x: Any, as_mapping: bool
+) -> None:
+    program = bound(function, make(0), x)
+    assert program.apply_weights({"p": make(1)} if as_mapping else make(1))
+    other = bound(function, make(1), x)
+    assert str(program.model) == str(other.model)
+    assert program.weights.keys() == other.weights.keys()
+    for name, array in other.weights.items():
+        np.testing.assert_array_equal(program.weights[name], array)
+    np.testing.assert_array_equal(program(x), other(x))
+    assert program.verify(x).ok
+
+
+def test_narrow_weights_are_rounded_again() -> None:
+    program = bound(network, parameters(0), weights_dtype="bfloat16")
+    assert program.apply_weights(parameters(1))
+    other = bound(network, parameters(1), weights_dtype="bfloat16")
+    np.testing.assert_array_equal(program(X), other(X))
+
+
+def test_a_module_gives_new_weights() -> None:
+    import equinox as eqx
+
+    one, other = (eqx.nn.MLP(64, 8, 32, 1, key=jax.random.key(seed)) for seed in (0, 1))
+    for make in (lambda m: m, jax.vmap):
+        x = X if make is jax.vmap else X[0]
+        program = hlo2onnx.translate(make(one), x)
+        assert program.apply_weights(make(other))
+        np.testing.assert_allclose(program(x), make(other)(x), rtol=1e-4, atol=1e-5)
+        assert program.verify(x).ok
+
+
+def test_complex_weights() -> None:
+    def rotated(p: Any, x: jax.Array) -> jax.Array:
+        return jnp.real(x * p)
+
+    one, other = (np.exp(1j * RNG.normal(size=64)).astype(np.complex64) for _ in range(2))
+    program = bound(rotated, one)
+    assert program.apply_weights(other)
+    np.testing.assert_allclose(program(X), rotated(other, X), rtol=1e-5)
+
+
+UNLIKE: dict[str, tuple[Callable[..., Any], Any, Any, str]] = {
+    "no longer shared": (
+        lambda p, x: x @ p["a"] @ p["b"],
+        {"a": FLOATS, "b": FLOATS}, {"a": FLOATS, "b": FLOATS + 1}, "no longer the same",
+    ),
+    "a size": (
+        lambda p, x: x * p["n"] + p["w"],
+        {"n": np.int32(2), "w": SCALE}, {"n": np.int32(3), "w": SCALE}, "p/n is a setting",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_weights_that_need_another_graph(name: str) -> None:
+    function, before, after, reason = UNLIKE[name]
+    program = bound(function, before)
+    assert not program.apply_weights(after)
+    assert reason in program.report.notes[-1]
+    np.testing.assert_allclose(program(X), function(after, X), rtol=1e-4, atol=1e-4)
+    assert program.verify(X).ok
+    assert program.apply_weights(after)
+
+
+def test_folding_that_would_lose_digits() -> None:
+    """A convolution with ones is exact, so that a scale stays apart."""
+    program = bound(images_network, kernels(0), IMAGES)
+    assert not program.apply_weights(kernels(1, 1.0))
+    assert "may be exact" in program.report.notes[-1]
+    assert program.verify(IMAGES).ok
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [{}, {"layers": []}, {"p": {"scale": 1.0}}, {**parameters(0), "scale": np.ones(3, np.float32)}],
+)
+def test_weights_that_do_not_fit(tree: Any) -> None:
+    program = bound(network, parameters(0))
+    with pytest.raises(hlo2onnx.errors.UsageError, match="weights"):
+        program.apply_weights(tree)
+    np.testing.assert_allclose(program(X), network(parameters(0), X), rtol=1e-3, atol=1e-3)
+    with pytest.raises(hlo2onnx.errors.UsageError, match="no weights are bound"):
+        hlo2onnx.translate(jnp.sin, X).apply_weights(tree)
+
+
+# -- models without weights ------------------------------------------------------------------------
+
+
+def test_the_graph_alone(tmp_path: Any) -> None:
+    program = bound(network, parameters(0))
+    path = tmp_path / "model.onnx"
+    program.save(path, weights=False)
+    assert [each.name for each in tmp_path.iterdir()] == ["model.onnx"]
+    assert path.stat().st_size < 64 * 64
+    options = ort.SessionOptions()
+    values = [ort.OrtValue.ortvalue_from_numpy(array) for array in program.weights.values()]
+    options.add_external_initializers(list(program.weights), values)
+    session = ort.InferenceSession(str(path), options)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], program(X))
+
+
+def test_weights_as_inputs(tmp_path: Any) -> None:
+    program = bound(network, parameters(0))
+    path = tmp_path / "model.onnx"
+    program.save(path, weights="inputs")
+    session = ort.InferenceSession(str(path))
+    names = [item.name for item in session.get_inputs()]
+    assert names == ["x", *program.weights]
+    assert {"p/layers/0/w", "p/scale"} <= set(names)
+    (result,) = session.run(None, {"x": X, **program.weights})
+    np.testing.assert_allclose(result, program(X), rtol=1e-5, atol=1e-6)
+    program.save(path)
+    np.testing.assert_array_equal(
+        ort.InferenceSession(str(path)).run(None, {"x": X})[0], program(X)
+    )
+    with pytest.raises(hlo2onnx.errors.UsageError, match="weights='outputs'"):
+        program.save(path, weights="outputs")

@@ -286,7 +286,9 @@ class NodeBuilder:
         if known is None:
             known = self._constants[key] = self._initializer(array)
             guards = self.main_graph.meta.setdefault(GUARDS, [])
-            known.meta[WEIGHT] = Weight([], is_opaque=is_opaque(array), guards=guards)
+            known.meta[WEIGHT] = Weight(
+                is_opaque=is_opaque(array), stored=array.dtype, guards=guards
+            )
         known.meta[WEIGHT].names.append(name)
         return known
 

@@ -7,7 +7,7 @@ functions read them and record how: `GraphBuilder.derived` computes a constant f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,7 @@ class Weight:
         note: What was done to its first operand: "folded", "row 3".
         is_opaque: Whether the graph must not depend on its numbers. Integers of few elements, such
             as sizes and flags, are settings: not opaque.
+        stored: The numpy type of a parameter in the model.
         guards: Answers to questions about all weights of the program.
     """
 
@@ -45,6 +46,7 @@ class Weight:
     is_moved: bool = False
     note: str = "folded"
     is_opaque: bool = True
+    stored: np.dtype | None = None
     guards: list[Guard] = field(default_factory=list)
 
     def parameters(self) -> list[Weight]:
@@ -126,44 +128,54 @@ class Renewal:
         self._old = old
         self._known: dict[int, np.ndarray] = {}
 
-    def array(self, operand: Weight | np.ndarray) -> np.ndarray:
-        """The new numbers.
+    def renew(self, values: Iterable[oir.Value], guards: Iterable[Guard]) -> None:
+        """Gives constants the new numbers. Nothing is changed if it raises an error.
+
+        Args:
+            values: The constants.
+            guards: What was asked about weights.
 
         Raises:
-            WeightsChangedError: The graph does not allow them.
+            WeightsChangedError: The graph does not allow the new numbers.
         """
+        for name, array in self._old.items():
+            if not is_opaque(array) and not _same(array, self._arrays[name]):
+                raise WeightsChangedError(f"{name} is a setting, and has changed")
+        for guard in guards:
+            if guard.question(*map(self._array, guard.operands)) != guard.answer:
+                raise WeightsChangedError("a condition on weights does not hold any more")
+        made = {
+            value: oir.Tensor(self._array(weight), name=value.name)
+            for value in values
+            if (weight := weight_of(value)) is not None
+        }
+        for value, tensor in made.items():
+            value.const_value = tensor
+
+    def _array(self, operand: Weight | np.ndarray) -> np.ndarray:
         if isinstance(operand, np.ndarray):
             return operand
         if id(operand) not in self._known:
             self._known[id(operand)] = self._computed(operand)
         return self._known[id(operand)]
 
-    def check(self, guards: Sequence[Guard]) -> None:
-        """Asks the recorded questions again.
-
-        Raises:
-            WeightsChangedError: An answer is another one.
-        """
-        for guard in guards:
-            answer = guard.question(*map(self.array, guard.operands))
-            if answer != guard.answer:
-                raise WeightsChangedError("a condition on weights no longer holds")
-
     def _computed(self, weight: Weight) -> np.ndarray:
-        if weight.compute is not None:
-            operands = [self.array(operand) for operand in weight.operands]
-            try:
-                return weight.compute(*operands)
-            except Exception as error:  # a rule's refusal: of whatever type
-                names = ", ".join(each.names[0] for each in weight.parameters())
-                raise WeightsChangedError(f"{names}: {error}") from error
-        arrays = [self._arrays[name] for name in weight.names]
-        for name, array in zip(weight.names[1:], arrays[1:], strict=True):
-            if array is not arrays[0] and not _same(array, arrays[0]):
-                raise WeightsChangedError(f"{name} and {weight.names[0]} are no longer shared")
-        if not weight.is_opaque and not _same(arrays[0], self._old[weight.names[0]]):
-            raise WeightsChangedError(f"{weight.names[0]} is a setting, and has changed")
-        return arrays[0]
+        if weight.compute is None:
+            return self._parameter(weight)
+        operands = [self._array(operand) for operand in weight.operands]
+        try:
+            return np.asarray(weight.compute(*operands))
+        except Exception as error:  # the refusal of a rule, of whatever type
+            names = ", ".join(each.names[0] for each in weight.parameters())
+            raise WeightsChangedError(f"{names}: {error}") from error
+
+    def _parameter(self, weight: Weight) -> np.ndarray:
+        first, *others = (self._arrays[name] for name in weight.names)
+        for name, array in zip(weight.names[1:], others, strict=True):
+            if array is not first and not _same(array, first):
+                raise WeightsChangedError(f"{name} and {weight.names[0]} are no longer the same")
+        stored = weight.stored or first.dtype
+        return first if first.dtype == stored else first.view(stored)
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

@@ -155,22 +155,12 @@ def _to_proto(
 ) -> onnx.ModelProto:
     """A model as a message, some of its weights replaced, in bodies or left out."""
     graph, left_out = model.graph, constants.moved.union(without)
-    view = copy.copy(model)
-    view.graph = oir.GraphView(  # type: ignore[assignment]
-        graph.inputs,
-        graph.outputs,
-        nodes=graph,
-        initializers=[
-            _initializer(value, references.get(name, value.const_value))
-            for name, value in graph.initializers.items()
-            if name not in left_out
-        ],
-        doc_string=graph.doc_string,
-        opset_imports=graph.opset_imports,
-        name=graph.name,
-        metadata_props=graph.metadata_props,
-    )
-    proto = oir.to_proto(view)
+    initializers = [
+        initializer_like(value, references.get(name, value.const_value))
+        for name, value in graph.initializers.items()
+        if name not in left_out
+    ]
+    proto = oir.to_proto(view_of(model, graph.inputs, initializers))
     if constants.bodies:
         wanted = set().union(*constants.bodies.values())
         tensors = {
@@ -186,7 +176,25 @@ def _tensor(tensor: oir.TensorProtocol | None) -> onnx.TensorProto:
     return oir.serde.serialize_tensor(tensor)
 
 
-def _initializer(value: oir.Value, tensor: oir.TensorProtocol | None) -> oir.Value:
+def view_of(
+    model: oir.Model, inputs: Iterable[oir.Value], initializers: Iterable[oir.Value]
+) -> oir.Model:
+    """The model with other inputs and initializers; it does not change."""
+    graph, view = model.graph, copy.copy(model)
+    view.graph = oir.GraphView(  # type: ignore[assignment]
+        list(inputs),
+        graph.outputs,
+        nodes=graph,
+        initializers=list(initializers),
+        doc_string=graph.doc_string,
+        opset_imports=graph.opset_imports,
+        name=graph.name,
+        metadata_props=graph.metadata_props,
+    )
+    return view
+
+
+def initializer_like(value: oir.Value, tensor: oir.TensorProtocol | None) -> oir.Value:
     """A value like another one, with a tensor of its own, since `onnx_ir` sets its name."""
     made = oir.Value(
         name=value.name,

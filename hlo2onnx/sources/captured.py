@@ -30,12 +30,12 @@ def held_arrays(function: Callable[..., object]) -> Arrays:
     if _is_of(function, "keras"):
         return {str(each.path): each.value for each in getattr(function, "variables", ())}
     if _is_of(function, "flax.linen"):
-        return _paths(function.variables) if getattr(function, "scope", None) else {}  # type: ignore[attr-defined]
+        return paths(function.variables) if getattr(function, "scope", None) else {}  # type: ignore[attr-defined]
     owner = getattr(function, "__self__", None)
     if inspect.ismethod(function) and not inspect.isclass(owner):
-        return held_arrays(owner) or _paths(owner)  # type: ignore[arg-type]
+        return held_arrays(owner) or paths(owner)  # type: ignore[arg-type]
     inner = _transformed(function)
-    return {} if inner is None else held_arrays(inner) or _paths(inner)
+    return {} if inner is None else held_arrays(inner) or paths(inner)
 
 
 def _transformed(function: Callable[..., object]) -> Callable[..., object] | None:
@@ -74,8 +74,8 @@ def with_weights(
     """
     traced = jax.jit(call).trace(*args, **kwargs)
     closed, out_tree = traced.jaxpr, jax.tree_util.tree_structure(traced.out_info)
-    paths = {id(array): path for path, array in reversed(arrays.items())}
-    names = [paths.get(id(constant)) for constant in closed.consts]
+    known = {id(array): path for path, array in reversed(arrays.items())}
+    names = [known.get(id(constant)) for constant in closed.consts]
 
     def called(weights: Arrays, *args: PyTree, **kwargs: PyTree) -> PyTree:
         constants = [
@@ -132,12 +132,11 @@ def _of_partial(function: functools.partial[object]) -> Arrays:
     except TypeError:
         given = {}
     found = held_arrays(function.func)
-    return found | _paths(given | function.keywords)
+    return found | paths(given | function.keywords)
 
 
-def _paths(tree: PyTree) -> Arrays:
-    """The arrays of a tree by their paths, without the name of the field that holds the array of an
-    nnx variable."""
+def paths(tree: PyTree) -> Arrays:
+    """The arrays of a tree by their paths."""
     found = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         if is_array(leaf):

@@ -131,8 +131,10 @@ class FoldScaleIntoConv(Rule):
             need(keeps_digits(rows, factor), "the convolution may be exact")
             need(keeps_range(rows, factor, rows.dtype), "its results leave their type's range")
             columns = _columns(scale, convolution, weights)
-            with np.errstate(all="ignore"):
-                return _rounded(combine(weights.astype(np.float64), columns), weights.dtype)
+            if combine is np.multiply and array.dtype == weights.dtype == np.float32:
+                # In f64 the product is exact, and then rounded once. All are normal numbers.
+                return np.asarray(weights * columns.astype(np.float32))
+            return _rounded(combine(weights.astype(np.float64), columns), weights.dtype)
 
         def shifted(numbers: np.ndarray, array: np.ndarray) -> np.ndarray:
             scale = _numbers(array, channels)
