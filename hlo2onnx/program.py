@@ -132,7 +132,10 @@ class OnnxProgram:
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The weights in the model by their names, and other constants of at least 1 KB."""
-        return {name: tensor.numpy() for name, tensor in stored_apart(self.model).items()}
+        return {
+            name: np.asarray(tensor.numpy(), order="C")
+            for name, tensor in stored_apart(self.model).items()
+        }
 
     def apply_weights(self, tree: PyTree) -> bool:
         """Replaces the weights of the program by others of the same shapes and types.

@@ -38,6 +38,9 @@ MAX_ELEMENTS = 1 << 20
 MAX_INDEX_ELEMENTS = 1 << 16
 """Most elements of each result in `known_elements`."""
 
+_VIEWED_BYTES = 1 << 20
+"""Transposed arrays of at least this size stay views: they are copied when they are written."""
+
 Evaluate = Callable[[oir.Node, list[np.ndarray]], np.ndarray]
 
 
@@ -55,7 +58,8 @@ def _reshape(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
 
 
 def _transpose(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
-    return np.ascontiguousarray(inputs[0].transpose(node.attributes["perm"].as_ints()))
+    moved = inputs[0].transpose(node.attributes["perm"].as_ints())
+    return moved if moved.nbytes >= _VIEWED_BYTES else np.ascontiguousarray(moved)
 
 
 def _expand(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:

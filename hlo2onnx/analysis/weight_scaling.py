@@ -55,7 +55,7 @@ def channel_rows(node: oir.Node, weights: np.ndarray) -> np.ndarray:
         weights: Its second operand, of rank 3 or more for convolutions, of any rank for MatMul.
     """
     if node.op_type == "Conv":
-        return weights.reshape(weights.shape[0], -1)
+        return _first_axis_apart(weights)
     if node.op_type == "ConvTranspose":
         groups = node.attributes.get_int("group", 1)
         parts = weights.reshape(groups, weights.shape[0] // groups, weights.shape[1], -1)
@@ -65,6 +65,14 @@ def channel_rows(node: oir.Node, weights: np.ndarray) -> np.ndarray:
     if node.op_type == "Gemm" and node.attributes.get_int("transB", 0) != 0:
         return weights
     return np.moveaxis(weights, -1, 0).reshape(weights.shape[-1], -1)
+
+
+def _first_axis_apart(array: np.ndarray) -> np.ndarray:
+    """The elements for each index of the first axis, in the order that needs no copy."""
+    others = sorted(range(1, array.ndim), key=lambda axis: -array.strides[axis])
+    if array.strides[0] <= min(array.strides[axis] for axis in others):
+        return array.transpose(*others, 0).reshape(-1, array.shape[0]).T
+    return array.transpose(0, *others).reshape(array.shape[0], -1)
 
 
 def keeps_range(rows: np.ndarray, scale: np.ndarray, dtype: np.dtype) -> bool:
@@ -87,10 +95,15 @@ def _is_far_inside(rows: np.ndarray, factors: np.ndarray, dtype: np.dtype) -> bo
     """Whether the sizes of all weights show that `keeps_range` is true, which is fast to tell."""
     if not rows.size:
         return True
-    step = max(1, _PIECE // rows.shape[1])
-    pieces = (np.abs(rows[start : start + step]) for start in range(0, len(rows), step))
-    bounds = [(piece.min(axis=1), piece.max(axis=1)) for piece in pieces]
-    least, most = (np.concatenate(each).astype(np.float64) for each in zip(*bounds, strict=True))
+    columns = rows.T
+    least = np.full(len(rows), np.inf, rows.dtype)
+    most = np.zeros(len(rows), rows.dtype)
+    step = max(1, _PIECE // len(rows))
+    for start in range(0, len(columns), step):
+        piece = np.abs(columns[start : start + step])
+        np.minimum(least, piece.min(axis=0), out=least)
+        np.maximum(most, piece.max(axis=0), out=most)
+    least, most = least.astype(np.float64), most.astype(np.float64)
     sizes = np.abs(factors)
     with np.errstate(all="ignore"):
         is_normal = least * sizes >= 2 * float(np.finfo(dtype).tiny)
