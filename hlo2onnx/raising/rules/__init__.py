@@ -59,7 +59,6 @@ RULES: tuple[Rule, ...] = (
     quantize_dequantize.Quantize(),
     quantize_dequantize.QdqPropagation(),
     quantize_dequantize.MatMulIntegerOperator(),
-    stored_weights.MoveBeforeCast(),
     stored_weights.DequantizeWeights(),
     simplification.FoldComparison(),
     simplification.FoldWhere(),

@@ -19,7 +19,8 @@ from hlo2onnx.ir.values import (
     static_shape,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.views import first, operands
+from hlo2onnx.raising.match.views import first, maker_of, operands
+from hlo2onnx.raising.rules.quantized.stored_weights import moved_before_cast
 
 T = oir.DataType
 
@@ -177,6 +178,8 @@ class QdqPropagation(Rule):
     """Move(DequantizeLinear(q)) -> DequantizeLinear(Move(q)), and QuantizeLinear(Move(x)) ->
     Move(QuantizeLinear(x)), for Transpose, Reshape, Squeeze, Unsqueeze and Slice
 
+    Also Move(Cast(c)) -> Cast(Move(c)) for a constant c of a narrower type, and then for Gather.
+
     Moves then work on bytes, and MatMul and Conv stand between conversions, where runtimes look for
     them. ONNX Runtime 1.31 fails to load int8 models of opset 21 and later if it has to do this by
     itself.
@@ -184,10 +187,15 @@ class QdqPropagation(Rule):
 
     name = "qdq-propagation"
     formerly = ("move-stored",)
-    anchors = frozenset({"QuantizeLinear", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
+    anchors = frozenset(
+        {"Gather", "QuantizeLinear", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+    )
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         stores = node.op_type == "QuantizeLinear"
+        cast = None if stores else maker_of(first(node), "Cast")
+        if cast is not None:
+            return moved_before_cast(node, cast, b)
         inner = first(node).producer()
         need(inner is not None and not inner.domain, "no producer", node)
         assert inner is not None
@@ -195,7 +203,8 @@ class QdqPropagation(Rule):
         need(not stores or len(first(node).uses()) == 1, "it is read elsewhere", node)
         converts = "QuantizeLinear" if stores else "DequantizeLinear"
         need(conversion.op_type == converts, "there is no conversion", conversion)
-        need(move.op_type in self.anchors - {"QuantizeLinear"}, "there is no move", move)
+        is_move = move.op_type in self.anchors - {"Gather", "QuantizeLinear"}
+        need(is_move, "there is no move", move)
         axis = _moved_axis(move, conversion, inverse=stores)
         x, parameters = first(move if stores else conversion), conversion.inputs[1:]
         if stores:

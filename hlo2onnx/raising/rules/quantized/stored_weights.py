@@ -23,27 +23,21 @@ _BLOCKED_OPSET = 21
 """DequantizeLinear has blocks from this opset on."""
 
 
-class MoveBeforeCast(Rule):
-    """Move(Cast(c)) -> Cast(Move(c)), for Gather, Reshape, Slice, Squeeze, Transpose, Unsqueeze
+def moved_before_cast(node: oir.Node, cast: oir.Node, b: Rewriter) -> oir.Value:
+    """Move(Cast(c)) as Cast(Move(c)), for a constant c of a narrower type.
 
-    Legal for every cast. Done where c is constant and its type is the narrower one: what is moved
-    are fewer bytes, and c can be moved when the model is made.
+    Raises:
+        Refusal: It is something else, or others read what is cast.
     """
-
-    name = "move-before-cast"
-    anchors = frozenset({"Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        cast = needed(maker_of(first(node), "Cast"), "its operand is not cast", node)
-        stored, wide = first(cast), dtype_of(node.outputs[0])
-        need(is_constant(stored), "it is no constant that is cast", stored)
-        need(dtype_of(stored).bitwidth < wide.bitwidth, "it is not stored in fewer bits", stored)
-        takes_part = node.op_type in ("Gather", "Slice")
-        need(takes_part or len(first(node).uses()) == 1, "others read what is cast", cast)
-        if takes_part:
-            need(b.supports(node.op_type, dtype_of(stored)), "no kernel moves its type", stored)
-        types = [(dtype_of(stored), shape_of(node.outputs[0]))]
-        return b.cast(b.like(node, [stored, *node.inputs[1:]], types), wide)
+    stored, wide = first(cast), dtype_of(node.outputs[0])
+    need(is_constant(stored), "it is no constant that is cast", stored)
+    need(dtype_of(stored).bitwidth < wide.bitwidth, "it is not stored in fewer bits", stored)
+    takes_part = node.op_type in ("Gather", "Slice")
+    need(takes_part or len(first(node).uses()) == 1, "others read what is cast", cast)
+    if takes_part:
+        need(b.supports(node.op_type, dtype_of(stored)), "no kernel moves its type", stored)
+    types = [(dtype_of(stored), shape_of(node.outputs[0]))]
+    return b.cast(b.like(node, [stored, *node.inputs[1:]], types), wide)
 
 
 @dataclass(frozen=True)
