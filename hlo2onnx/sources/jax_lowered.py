@@ -15,6 +15,7 @@ from hlo2onnx.errors import LoadError
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.captured import held_arrays, signature_of_call, with_jax_arrays, with_weights
+from hlo2onnx.sources.own_names import own_inputs
 from hlo2onnx.sources.partition import (
     combined,
     is_filtered,
@@ -23,7 +24,7 @@ from hlo2onnx.sources.partition import (
     plain_function,
     unfiltered,
 )
-from hlo2onnx.sources.signature import NO_STATICS, PyTree, Statics, with_own_names, with_trees
+from hlo2onnx.sources.signature import NO_STATICS, PyTree, Statics, with_inputs_named, with_trees
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 from hlo2onnx.sources.symbolic_arguments import symbolic_arguments
 
@@ -72,8 +73,9 @@ def from_function(
     if isinstance(function, jax.stages.Wrapped):
         loaded = _lowered(function, args, kwargs, _statics(function, args, kwargs))
         own = signature_of_call(getattr(function, "__wrapped__", function))
-        names = [] if own is None else list(own.parameters)
-        return replace(loaded, signature=with_own_names(loaded.signature, names))
+        parameters = [] if own is None else list(own.parameters)
+        names = own_inputs([port.name for port in loaded.signature.inputs], parameters)
+        return replace(loaded, signature=with_inputs_named(loaded.signature, names))
     parts = partitioned if is_filtered(function) else partitioned_within
     (args, kwargs), (others, named) = parts((tuple(args), dict(kwargs)))
     function = with_jax_arrays(unfiltered(function))

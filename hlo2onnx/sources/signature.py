@@ -21,6 +21,7 @@ from hlo2onnx.mlir.locations import argument_name
 from hlo2onnx.mlir.quant.types import step_of, stored_element
 from hlo2onnx.mlir.types import element_type, is_tensor, is_token, shape_of
 from hlo2onnx.mlir.walk import module_of, operations_in
+from hlo2onnx.sources.own_names import own_results
 
 PyTree: TypeAlias = Any
 """Nested containers with arrays or other leaves, as `jax.tree_util` flattens them."""
@@ -178,7 +179,7 @@ def signature_of(function: ir.Operation) -> Signature:
         replace(port, alias=aliases[port.position]) for port in inputs if port.position not in dims
     )
     result_types = function_type(function).results
-    names = _own_results(_result_names(function, len(result_types)), [port.name for port in inputs])
+    names = own_results(_result_names(function, len(result_types)), [port.name for port in inputs])
     outputs = _ports(result_types, names, "result", positive)
     steps = [step_of(value) for value in operations_in(block)[-1].operands]
     outputs = tuple(replace(port, step=steps[port.position]) for port in outputs)
@@ -225,10 +226,10 @@ def with_trees(
         _input_name(paths[leaf], argument_name(arguments[port.position].location))
         for leaf, port in zip(sorted(port_of), bare.inputs, strict=True)
     ]
-    output_names = [
+    results = [
         "/".join(["result", *map(key_name, path)]) for path in key_paths(out_tree, out_avals)
     ]
-    output_names = _own_results(output_names, input_names)
+    output_names = own_results(results, input_names)
     in_leaves = [Leaf(aval, port_of.get(index)) for index, aval in enumerate(in_avals)]
     out_leaves = [Leaf(aval, index) for index, aval in enumerate(out_avals)]
     trees = Trees(in_tree, tuple(in_leaves), out_tree, tuple(out_leaves), statics)
@@ -237,41 +238,10 @@ def with_trees(
     return Signature(inputs, outputs, trees, bare.dims)
 
 
-def _own_results(names: Sequence[str], inputs: Sequence[str]) -> list[str]:
-    """The names of results: their keys in a dict or named tuple, without "result" in front.
-
-    Where one has no such key, or the name of an input, all keep "result/" in front.
-    """
-    own = [name.removeprefix("result/") for name in names]
-    are_keys = all(
-        name != key and not key.split("/")[0].isdigit()
-        for name, key in zip(names, own, strict=True)
-    )
-    return own if are_keys and not set(own) & set(inputs) else list(names)
-
-
-def with_own_names(signature: Signature, parameters: Sequence[str]) -> Signature:
-    """The signature of a function that passes on `*args`, with the names of the parameters that
-    take them.
-
-    Args:
-        signature: Its inputs are named "args/0", after the function's own parameters.
-        parameters: Names of all parameters, the function's own ones first.
-    """
-    taken = {port.name.split("/")[0] for port in signature.inputs}
-    free = [name for name in parameters if name not in taken]
-
-    def renamed(name: str) -> str:
-        head, _, rest = name.partition("/")
-        place, _, tail = rest.partition("/")
-        if head != "args" or not place.isdigit() or int(place) >= len(free):
-            return name
-        return "/".join(part for part in (free[int(place)], tail) if part)
-
-    if "args" in parameters:
-        return signature
-    inputs = [replace(port, name=renamed(port.name)) for port in signature.inputs]
-    return replace(signature, inputs=tuple(_unique(inputs)))
+def with_inputs_named(signature: Signature, names: Sequence[str]) -> Signature:
+    """The signature with other names of its inputs, made unique."""
+    renamed = map(lambda port, name: replace(port, name=name), signature.inputs, names)
+    return replace(signature, inputs=tuple(_unique(renamed)))
 
 
 def path_name(text: str) -> str:

@@ -73,6 +73,26 @@ def test_free_dimensions_and_scopes_stay() -> None:
     assert "test_captured.py" in product.metadata_props["jax.source"]
 
 
+@pytest.mark.parametrize("jitted", [False, True])
+def test_inputs_of_apply_are_those_of_the_module(jitted: bool) -> None:
+    """`Module.apply` itself takes `*args`."""
+    nn = pytest.importorskip("flax.linen")
+
+    class Net(nn.Module):  # type: ignore[name-defined,misc]
+        @nn.compact
+        def __call__(self, images: Any, scale: Any) -> Any:
+            return {"logits": nn.Dense(3)(images) * scale}
+
+    variables = Net().init(jax.random.key(0), X, X[0, 0])
+    apply = jax.jit(Net().apply) if jitted else Net().apply
+    program = hlo2onnx.translate(apply, variables, X, X[0, 0], bind="variables")
+    assert program.input_names == ["images", "scale"]
+    assert program.output_names == ["logits"]
+    bound = hlo2onnx.translate(Net().bind(variables), X, X[0, 0])
+    assert set(bound.weights) == {"params/Dense_0/kernel", "params/Dense_0/bias"}
+    assert bound.verify(X, X[0, 0]).ok
+
+
 def test_settings_are_no_weights() -> None:
     program = hlo2onnx.translate(functools.partial(lambda n, x: x * n, 3), X)
     assert program.verify(X).ok
