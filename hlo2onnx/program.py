@@ -24,7 +24,7 @@ from hlo2onnx.report import Report
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model, unflatten_results
 from hlo2onnx.runtime.data_files import default_data
-from hlo2onnx.runtime.graph_only import stored_apart, with_weights_as_inputs, without_weights
+from hlo2onnx.runtime.graph_only import stored_apart
 from hlo2onnx.runtime.lazy import Lazy
 from hlo2onnx.runtime.output_paths import output_file
 from hlo2onnx.runtime.profiling import Profile, profile
@@ -118,16 +118,11 @@ class OnnxProgram:
         path = output_file(path, "model.onnx")
         if weights not in (True, False, "inputs"):
             raise UsageError(f'weights={weights!r} is none of True, False and "inputs"')
-        model = self.model
-        if weights is False:
-            model = without_weights(model, default_data(path))
-        elif weights == "inputs":
-            model = with_weights_as_inputs(model)
         external = external_data
         if external is None:
-            external = weight_bytes(model) > saving.EXTERNAL_DATA_BYTES
-        external = external and weights is not False
-        save_models({path: model}, default_data(path) if external else None, strip)
+            external = weight_bytes(self.model) > saving.EXTERNAL_DATA_BYTES
+        data = default_data(path) if external and weights is True else None
+        save_models({path: self.model}, data, strip, weights)
 
     @property
     def weights(self) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ read. So a saved model has constants where they are read:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import onnx
@@ -42,19 +42,27 @@ class BodyConstants:
 
 
 def constants_of_bodies(
-    graph: oir.Graph, references: Mapping[str, oir.TensorProtocol]
+    graph: oir.Graph,
+    references: Mapping[str, oir.TensorProtocol],
+    apart: Collection[str] = (),
 ) -> BodyConstants:
     """Decides which body has which constants.
 
     Args:
         graph: The main graph.
         references: By name, the constants whose bytes are in another file.
+        apart: Names of constants that stay in the main graph.
     """
-    readers = {name: _readers(value) for name, value in graph.initializers.items()}
+    staying = frozenset(apart)
+    readers = {
+        name: _readers(value) for name, value in graph.initializers.items() if name not in staying
+    }
     large = {
         name
         for name, value in graph.initializers.items()
-        if value.const_value is not None and value.const_value.nbytes >= COPIED_BYTES
+        if name in readers
+        and value.const_value is not None
+        and value.const_value.nbytes >= COPIED_BYTES
     }
     movable = {name for name in large if len(readers[name]) == 1 and graph not in readers[name]}
     if sum(_bytes(graph, name) for name in movable - references.keys()) > MOVED_BYTES:

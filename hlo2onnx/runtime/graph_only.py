@@ -7,7 +7,9 @@ from pathlib import Path
 import onnx_ir as oir
 
 from hlo2onnx.ir.weights import weight_of
-from hlo2onnx.runtime.serializing import SMALL_BYTES, initializer_like, view_of
+
+SMALL_BYTES = 1024
+"""Constants of fewer bytes that are no weights stay in the model."""
 
 
 def stored_apart(model: oir.Model) -> dict[str, oir.TensorProtocol]:
@@ -20,21 +22,15 @@ def stored_apart(model: oir.Model) -> dict[str, oir.TensorProtocol]:
     }
 
 
-def without_weights(model: oir.Model, data: Path) -> oir.Model:
-    """The model with references to weights in a file that does not exist.
+def references_apart(model: oir.Model, data: Path) -> dict[str, oir.TensorProtocol]:
+    """References to weights in a file that does not exist, by name.
 
     Args:
-        model: The model; it does not change.
+        model: The model.
         data: The path of that file, in the folder of the model.
     """
-    apart = stored_apart(model)
-    values = []
-    for name, value in model.graph.initializers.items():
-        if name not in apart:
-            values.append(value)
-            continue
-        tensor = apart[name]
-        reference = oir.ExternalTensor(
+    return {
+        name: oir.ExternalTensor(
             data.name,
             0,
             tensor.nbytes,
@@ -43,13 +39,11 @@ def without_weights(model: oir.Model, data: Path) -> oir.Model:
             name=name,
             base_dir=data.parent,
         )
-        values.append(initializer_like(value, reference))
-    return view_of(model, model.graph.inputs, values)
+        for name, tensor in stored_apart(model).items()
+    }
 
 
-def with_weights_as_inputs(model: oir.Model) -> oir.Model:
-    """The model with its weights as inputs, after its own; it does not change."""
-    values = model.graph.initializers.values()
-    weights = [value for value in values if weight_of(value) is not None]
-    others = [value for value in values if weight_of(value) is None]
-    return view_of(model, [*model.graph.inputs, *weights], others)
+def weight_names(model: oir.Model) -> list[str]:
+    """The names of the weights of a model."""
+    values = model.graph.initializers.items()
+    return [name for name, value in values if weight_of(value) is not None]

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx_ir as oir
@@ -22,6 +23,7 @@ from hlo2onnx.runtime.data_files import (
     has_content,
     remove_unused,
 )
+from hlo2onnx.runtime.graph_only import references_apart, weight_names
 from hlo2onnx.runtime.output_paths import output_file, writing
 from hlo2onnx.runtime.replacing import NewFile, folder_lock, target_of
 from hlo2onnx.runtime.serializing import Buffer, Writable, large_weights, write_model, write_tensor
@@ -42,7 +44,12 @@ def weight_bytes(model: oir.Model) -> int:
     return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
-def save_models(models: Mapping[Path, oir.Model], data: Path | None, strip: bool = False) -> None:
+def save_models(
+    models: Mapping[Path, oir.Model],
+    data: Path | None,
+    strip: bool = False,
+    weights: bool | Literal["inputs"] = True,
+) -> None:
     """Writes models, each of which replaces the old model of its path in one step.
 
     The file of weights has a hash of its content in its name, and is there before the models are.
@@ -53,6 +60,8 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None, strip: bool
         data: The file for their weights in that folder, without the hash. None: the weights are
             in the models.
         strip: Whether to leave out metadata and doc strings.
+        weights: False leaves out weights, which only have references then. "inputs" makes them
+            inputs.
 
     Raises:
         UsageError: A path is no file, a folder does not exist, the weights are not in the folder of
@@ -65,24 +74,28 @@ def save_models(models: Mapping[Path, oir.Model], data: Path | None, strip: bool
         if data is not None and path.parent != data.parent:
             raise UsageError(f"the weights {data} must lie beside {path}")
     with ExitStack() as stack:
-        weights = None
+        file = None
         if data is not None:
             like = next(filter(Path.is_file, models), None)
-            weights = _Weights(data, _Layout(models.values()), like, stack)
+            file = _Weights(data, _Layout(models.values()), like, stack)
         finished: dict[Path, NewFile] = {}
         for path, model in models.items():
-            references = weights.references(model) if weights else {}
+            references = file.references(model) if file else {}
+            apart = weight_names(model) if weights == "inputs" else []
+            if not weights:
+                references = references_apart(model, default_data(path))
+                apart = list(references)
             with writing(path):
                 target = target_of(path)
                 if target.exists() and not target.is_file():  # a device or a pipe
                     with target.open("wb") as device:
-                        write_model(model, path, device, references, strip)
+                        write_model(model, path, device, references, strip, apart)
                     continue
                 finished[path] = stack.enter_context(NewFile(target.parent, target))
-                write_model(model, path, finished[path].file, references, strip)
+                write_model(model, path, finished[path].file, references, strip, apart)
                 finished[path].finish()
         if models:
-            _put(finished, weights, next(iter(models)).parent)
+            _put(finished, file, next(iter(models)).parent)
 
 
 def write_for_runtime(model: oir.Model, folder: Path) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -88,6 +88,7 @@ def write_model(
     file: Writable,
     references: Mapping[str, oir.TensorProtocol],
     without_metadata: bool = False,
+    apart: Collection[str] = (),
 ) -> None:
     """Writes a model in the format of protobuf.
 
@@ -100,17 +101,21 @@ def write_model(
         file: Where to.
         references: By name, the weights that are in another file.
         without_metadata: Whether to leave out metadata and doc strings.
+        apart: Names of weights that the main graph has, and no body. Those that are not in
+            `references` are inputs.
 
     Raises:
         UsageError: The model is too large for a protobuf. Nothing is written then.
     """
-    constants = constants_of_bodies(model.graph, references)
+    constants = constants_of_bodies(model.graph, references, apart)
+    inputs = [name for name in apart if name not in references]
+    elsewhere = {*references, *constants.moved, *inputs}
     weights = {
         name: tensor
         for name, tensor in large_weights(model).items()
-        if name not in references and name not in constants.moved and _is_raw(tensor)
+        if name not in elsewhere and _is_raw(tensor)
     }
-    proto = _to_proto(model, references, constants, weights)
+    proto = _to_proto(model, references, constants, weights, inputs)
     if without_metadata:
         strip(proto)
     graph = proto.graph.SerializeToString()
@@ -152,15 +157,26 @@ def _to_proto(
     references: Mapping[str, oir.TensorProtocol],
     constants: BodyConstants,
     without: Iterable[str] = (),
+    inputs: Collection[str] = (),
 ) -> onnx.ModelProto:
-    """A model as a message, some of its weights replaced, in bodies or left out."""
-    graph, left_out = model.graph, constants.moved.union(without)
-    initializers = [
-        initializer_like(value, references.get(name, value.const_value))
-        for name, value in graph.initializers.items()
-        if name not in left_out
-    ]
-    proto = oir.to_proto(view_of(model, graph.inputs, initializers))
+    """A model as a message, some of its weights replaced, in bodies, inputs or left out."""
+    graph, left_out = model.graph, constants.moved.union(without, inputs)
+    view = copy.copy(model)
+    view.graph = oir.GraphView(  # type: ignore[assignment]
+        [*graph.inputs, *(graph.initializers[name] for name in inputs)],
+        graph.outputs,
+        nodes=graph,
+        initializers=[
+            _initializer(value, references.get(name, value.const_value))
+            for name, value in graph.initializers.items()
+            if name not in left_out
+        ],
+        doc_string=graph.doc_string,
+        opset_imports=graph.opset_imports,
+        name=graph.name,
+        metadata_props=graph.metadata_props,
+    )
+    proto = oir.to_proto(view)
     if constants.bodies:
         wanted = set().union(*constants.bodies.values())
         tensors = {
@@ -176,25 +192,7 @@ def _tensor(tensor: oir.TensorProtocol | None) -> onnx.TensorProto:
     return oir.serde.serialize_tensor(tensor)
 
 
-def view_of(
-    model: oir.Model, inputs: Iterable[oir.Value], initializers: Iterable[oir.Value]
-) -> oir.Model:
-    """The model with other inputs and initializers; it does not change."""
-    graph, view = model.graph, copy.copy(model)
-    view.graph = oir.GraphView(  # type: ignore[assignment]
-        list(inputs),
-        graph.outputs,
-        nodes=graph,
-        initializers=list(initializers),
-        doc_string=graph.doc_string,
-        opset_imports=graph.opset_imports,
-        name=graph.name,
-        metadata_props=graph.metadata_props,
-    )
-    return view
-
-
-def initializer_like(value: oir.Value, tensor: oir.TensorProtocol | None) -> oir.Value:
+def _initializer(value: oir.Value, tensor: oir.TensorProtocol | None) -> oir.Value:
     """A value like another one, with a tensor of its own, since `onnx_ir` sets its name."""
     made = oir.Value(
         name=value.name,
