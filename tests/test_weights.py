@@ -140,11 +140,21 @@ def test_captured_weights_keep_their_type() -> None:
 
 
 def test_the_report_says_why_weights_grew() -> None:
-    table = RNG.normal(size=(1, 9000)).astype(np.float32)
-    program = bound(lambda p, x: x + jnp.sin(p) + jnp.cos(p), table, np.ones((1, 9000), np.float32))
+    table = RNG.normal(size=(32, 32)).astype(np.float32)
+    program = bound(lambda p, x: (x @ p) * (x @ jnp.sin(p)), table, X[:, :32])
     weights = program.report.weights
     assert weights.after > weights.before == table.nbytes
-    assert weights.reasons[0].startswith("p is stored 2 times: p (folded)")
+    assert weights.reasons[0].startswith("p is stored 2 times: p, p (folded)")
+
+
+def test_folding_adds_no_bytes() -> None:
+    def grown(p: Params, x: jax.Array) -> jax.Array:
+        return x + p["row"] * p["column"] + jnp.sin(p["table"]) * jnp.cos(p["table"])
+
+    p = {"row": FLOATS[:1], "column": FLOATS[:, :1], "table": FLOATS}
+    program = bound(grown, p, FLOATS)
+    assert program.report.weights.after == program.report.weights.before
+    assert program.report.nodes == Counter(Mul=2, Add=2, Sin=1, Cos=1)
 
 
 # -- names -----------------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ MOVED_ELEMENTS = 1 << 12
 COMPUTED_ELEMENTS = 1 << 14
 """Elements that may always be made by computing: a mask of 128 tokens."""
 
+WEIGHT_ELEMENTS = 1 << 10
+"""Folding of weights may add a constant of up to this many elements."""
+
 MOST_ELEMENTS = 1 << 18
 """Elements if an operand has as many: the parameters of a normalization."""
 
@@ -55,10 +58,11 @@ class FoldConstants(Rule):
     evaluated in f64 and rounded once.
 
     A result of moves has at most 4,096 elements. A computed result has at most 16,384, or 262,144
-    if an operand has as many bytes. A result may also have as many bytes as an operand that only
-    this node reads, such as a transposed weight. An expanded constant is folded if it is an index
-    or if no reader broadcasts by itself. Weights, and constants of floats or of 8 bits and fewer,
-    are not cast to wider types, unless they have at most 16 elements.
+    if an operand has as many bytes. A result of weights has at most 1,024. A result may also have
+    as many bytes as an operand that only this node reads, such as a transposed weight. An expanded
+    constant is folded if it is an index or if no reader broadcasts by itself. Weights, and
+    constants of floats or of 8 bits and fewer, are not cast to wider types, unless they have at
+    most 16 elements.
     """
 
     name = "fold-constants"
@@ -88,12 +92,14 @@ class FoldConstants(Rule):
         if _widens(node):
             return elements <= SMALL_ELEMENTS
         moves = node.op_type in _MOVES
-        if elements <= (MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS):
+        is_weight = any(weight_of(x) is not None for x in node.inputs)
+        limit = MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS
+        if elements <= (WEIGHT_ELEMENTS if is_weight else limit):
             return True
         size = elements * dtype_of(node.outputs[0]).bitwidth
         return any(
             size <= (size_of(x) or 0) * dtype_of(x).bitwidth
-            and (len(x.uses()) == 1 or (not moves and elements <= MOST_ELEMENTS))
+            and (len(x.uses()) == 1 or not (moves or is_weight or elements > MOST_ELEMENTS))
             for x in present(node.inputs[:1] if moves else node.inputs)
         )
 
