@@ -29,13 +29,13 @@ def both(x: jax.Array, y: jax.Array) -> dict[str, jax.Array]:
     return {"sum": x + y, "same": x}
 
 
-OUTPUTS = ["result/same", "result/sum"]
+OUTPUTS = ["same", "sum"]
 NAMES: list[tuple[dict[str, Any], list[str], list[str]]] = [
     ({}, ["x", "y"], OUTPUTS),
     ({"input_names": ["a", "b"]}, ["a", "b"], OUTPUTS),
     ({"input_names": ("y", "x")}, ["y", "x"], OUTPUTS),
     ({"input_names": {"y": "b"}}, ["x", "b"], OUTPUTS),
-    ({"input_names": {}, "output_names": {OUTPUTS[1]: "sum"}}, ["x", "y"], [OUTPUTS[0], "sum"]),
+    ({"input_names": {}, "output_names": {"sum": "total"}}, ["x", "y"], ["same", "total"]),
     ({"output_names": ["s", "t"]}, ["x", "y"], ["s", "t"]),
     ({"input_names": ["Add", "b"], "output_names": ["c", "d"]}, ["Add", "b"], ["c", "d"]),
     ({"output_names": ["Identity", "Add"]}, ["x", "y"], ["Identity", "Add"]),
@@ -96,9 +96,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"input_names": {"z": "a"}}, "no input is named 'z'; there is x, y"),
     ({"input_names": ["a", 3]}, "3 is not a name"),
     ({"input_names": {"x": ""}}, "'' is not a name"),
-    ({"output_names": ["a"]}, "1 names for 2 outputs: result/same, result/sum"),
+    ({"output_names": ["a"]}, "1 names for 2 outputs: same, sum"),
     ({"output_names": ["x", "b"]}, "'x' would be the name of an input and an output"),
-    ({"input_names": {"x": OUTPUTS[0]}}, "'result/same' would be the name of an input and an"),
+    ({"input_names": {"x": OUTPUTS[0]}}, "'same' would be the name of an input and an"),
     ({"input_names": ["a", "b"], "output_names": ["b", "c"]}, "'b' would be the name of an input"),
 ]
 
