@@ -134,5 +134,5 @@ def test_programs_share_their_weights(tmp_path: Path) -> None:
         )
     with pytest.raises(UsageError, match="no folder"):
         programs.save(tmp_path / "missing")
-    with pytest.raises(UsageError, match="one function"):
+    with pytest.raises(UsageError, match="a single function"):
         hlo2onnx.translate({"step": step}, x)
