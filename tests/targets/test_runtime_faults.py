@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -11,140 +10,20 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Build, foreign, model_of, run_model
+from workaround_cases import FLOATS, RNG, T, changed
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
-from hlo2onnx.rewrite.replace import remove_unused, replace
 from hlo2onnx.targets import load_target
-from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.legalize import legalize
 from hlo2onnx.targets.workarounds import fusions
 from hlo2onnx.targets.workarounds.fusions import spell_out_normalization
-from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
 from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
 from hlo2onnx.targets.workarounds.operand_limits import is_right_here
 from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
-
-T = oir.DataType
-RNG = np.random.default_rng(0)
-FLOATS = RNG.uniform(1, 2, (3, 4)).astype(np.float32)
-WITHOUT_FUSIONS = dataclasses.replace(load_target("ort-cpu"), harmful_fusions=frozenset())
-Change = Callable[[TargetBuilder, oir.Node], oir.Value | None]
-
-
-def changed(
-    build: Build, op_type: str, change: Change, runs: bool = True, **inputs: np.ndarray
-) -> Counter[str] | None:
-    """The nodes after a change, which gives nearly the same numbers; None if it does nothing."""
-    model = model_of(build, inputs)
-    before = run_model(model, inputs) if runs else []
-    builder = TargetBuilder(model.graph, 23, WITHOUT_FUSIONS)
-    builder.adopt(model.graph)
-    node = next(n for n in model.graph if n.op_type == op_type)
-    with builder.before(node):
-        made = change(builder, node)
-    if made is None:
-        assert any(n is node for n in model.graph)
-        return None
-    replace(node, [made])
-    remove_unused(model.graph)
-    after = run_model(model, inputs) if runs else []
-    for new, old in zip(after, before, strict=True):
-        assert (new.dtype, new.shape) == (old.dtype, old.shape)
-        np.testing.assert_allclose(new, old, rtol=1e-5)
-    return Counter(n.op_type for n in model.graph)
-
-
-# -- weights in 8 bits -----------------------------------------------------------------------------
-
-WEIGHTS = np.array([[1, -2], [3, 0], [5, 6], [-128, 127]], np.int8)
-
-
-def dequantized(
-    b: GraphBuilder, zero: object = None, scale: object = 0.5, axis: int | None = None
-) -> oir.Value:
-    given = [] if zero is None else [b.const(np.asarray(zero, np.int8))]
-    factors = b.const(np.asarray(scale, np.float32))
-    made: oir.Value = b.DequantizeLinear(b.const(WEIGHTS), factors, *given, axis=axis)
-    return made
-
-
-@pytest.mark.parametrize("op_type", ["MatMul", "Gemm"])
-@pytest.mark.parametrize(
-    ("zero", "scale", "axis", "is_moved"),
-    [
-        (None, 0.5, None, False),
-        (0, 0.5, None, False),
-        (3, 0.5, None, True),
-        ([0, 0], [0.5, 2], None, False),
-        ([0, 7], [0.5, 2], None, True),
-        ([0, 7], [0.5, 2], -1, True),
-        ([0, 7, 0, 0], [0.5, 2, 1, 4], 0, True),
-    ],
-)
-def test_weights_are_spelled_out(
-    op_type: str, zero: object, scale: object, axis: int | None, is_moved: bool
-) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.op(op_type, x, dequantized(b, zero, scale, axis))  # type: ignore[no-any-return]
-
-    nodes = changed(build, "DequantizeLinear", spell_out_weights, x=FLOATS)
-    assert nodes == Counter(Cast=1, Mul=1) + Counter(["Sub"] * is_moved) + Counter([op_type])
-
-
-def test_weights_of_one_product_among_other_readers() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
-        w = dequantized(b)
-        return [b.MatMul(x, w), b.Neg(w), b.MatMul(b.transpose(w, (1, 0)), w)]
-
-    nodes = changed(build, "DequantizeLinear", spell_out_weights, x=FLOATS)
-    assert nodes == Counter(Cast=1, Mul=1, MatMul=2, Neg=1, Transpose=1)
-
-
-@pytest.mark.parametrize("zero", [None, [[0, 0], [0, 0]], [[1, 0], [-2, 3]]])
-def test_weights_in_blocks(zero: object) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        scale = b.const(np.array([[1, 2], [0.5, 3]], np.float32))
-        given = [] if zero is None else [b.const(np.asarray(zero, np.int8))]
-        w = b.DequantizeLinear(b.const(WEIGHTS), scale, *given, axis=0, block_size=2)
-        result: oir.Value = b.MatMul(x, w)
-        return result
-
-    nodes = changed(build, "DequantizeLinear", spell_out_weights, x=FLOATS)
-    assert nodes is not None
-    moved = zero is not None and np.any(zero)
-    assert nodes == Counter(Reshape=1, Cast=1, Mul=1, MatMul=1) + Counter(["Sub"] * bool(moved))
-
-
-@pytest.mark.parametrize("op_type", ["Add", "Mul"])
-def test_weights_of_other_readers(op_type: str) -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.op(op_type, x, dequantized(b))
-
-    nodes = changed(build, "DequantizeLinear", spell_out_weights, x=np.ones((4, 2), np.float32))
-    assert nodes == Counter({"Cast": 1, "Mul": 1}) + Counter([op_type])
-
-
-def test_weights_that_stay() -> None:
-    def kept(build: Build, runs: bool = True, **inputs: np.ndarray) -> bool:
-        return changed(build, "DequantizeLinear", spell_out_weights, runs, **inputs) is None
-
-    def stored(b: GraphBuilder, q: oir.Value) -> oir.Value:
-        x = b.DequantizeLinear(q, b.scalar(0.25, T.FLOAT))
-        result: oir.Value = b.MatMul(x, dequantized(b))
-        return result
-
-    assert kept(lambda b, x: b.QuantizeLinear(dequantized(b), b.scalar(0.25, T.FLOAT),
-                                              b.scalar(0, T.INT8)), x=FLOATS)  # fmt: skip
-    assert kept(lambda b, s, x: b.MatMul(x, b.DequantizeLinear(b.const(WEIGHTS), s)),
-                s=np.array(0.5, np.float32), x=FLOATS)  # fmt: skip
-    assert kept(lambda b, q, x: b.MatMul(x, b.DequantizeLinear(q, b.scalar(0.5, T.FLOAT))),
-                q=WEIGHTS, x=FLOATS)  # fmt: skip
-    assert kept(stored, q=np.ones((3, 4), np.int8))
-
 
 # -- factors of products ---------------------------------------------------------------------------
 
