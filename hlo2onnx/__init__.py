@@ -5,23 +5,27 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from hlo2onnx.custom_calls import CustomOp, custom_call, expand_custom_call
-from hlo2onnx.errors import (
-    Hlo2OnnxError,
-    LoadError,
-    PluginError,
-    SignatureError,
-    TranslationError,
-    UnsupportedOp,
-    UsageError,
-    VerificationError,
-    WriteError,
-)
-
 if TYPE_CHECKING:
+    from hlo2onnx import runtime as runtime
     from hlo2onnx.api import translate
+    from hlo2onnx.custom_calls import CustomOp, custom_call, expand_custom_call
+    from hlo2onnx.errors import (
+        Hlo2OnnxError,
+        LoadError,
+        PluginError,
+        Refusal,
+        SignatureError,
+        TranslationError,
+        UnsupportedOp,
+        UsageError,
+        VerificationError,
+        WriteError,
+    )
+    from hlo2onnx.loading import load
     from hlo2onnx.program import OnnxProgram
     from hlo2onnx.programs import OnnxPrograms
+    from hlo2onnx.report import Report
+    from hlo2onnx.runtime.profiling import Profile
     from hlo2onnx.runtime.state import StateArray
     from hlo2onnx.verification.compare import Verification
 
@@ -34,6 +38,9 @@ __all__ = [
     "OnnxProgram",
     "OnnxPrograms",
     "PluginError",
+    "Profile",
+    "Refusal",
+    "Report",
     "SignatureError",
     "StateArray",
     "TranslationError",
@@ -45,25 +52,35 @@ __all__ = [
     "__version__",
     "custom_call",
     "expand_custom_call",
+    "load",
     "translate",
 ]
 
 _HOMES = {
-    "OnnxProgram": "hlo2onnx.program",
-    "OnnxPrograms": "hlo2onnx.programs",
-    "StateArray": "hlo2onnx.runtime.state",
-    "Verification": "hlo2onnx.verification.compare",
-    "translate": "hlo2onnx.api",
+    "hlo2onnx.api": ("translate",),
+    "hlo2onnx.custom_calls": ("CustomOp", "custom_call", "expand_custom_call"),
+    "hlo2onnx.loading": ("load",),
+    "hlo2onnx.program": ("OnnxProgram",),
+    "hlo2onnx.programs": ("OnnxPrograms",),
+    "hlo2onnx.report": ("Report",),
+    "hlo2onnx.runtime.profiling": ("Profile",),
+    "hlo2onnx.runtime.state": ("StateArray",),
+    "hlo2onnx.verification.compare": ("Verification",),
 }
-"""Names whose modules import JAX. The command's help, and the child process that reads damaged
-files, do not need it."""
+"""Modules of names. All other names are errors. `hlo2onnx.runtime` runs where JAX is not installed,
+and the command's help and the child process that reads damaged files do not need it."""
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "runtime"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name == "runtime":
+        return importlib.import_module("hlo2onnx.runtime")
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    homes = (home for home, names in _HOMES.items() if name in names)
+    found: object = getattr(importlib.import_module(next(homes, "hlo2onnx.errors")), name)
+    globals()[name] = found
+    return found

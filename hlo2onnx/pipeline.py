@@ -33,6 +33,7 @@ from hlo2onnx.report import Report, WeightSizes
 from hlo2onnx.rewrite.layer_names import name_layers
 from hlo2onnx.rewrite.weight_sizes import WeightLedger
 from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES, store_weights
+from hlo2onnx.runtime.metadata import describe_model
 from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target
@@ -61,6 +62,7 @@ def run_stages(source: Source, options: Options) -> tuple[oir.Model, Report]:
         model, ledger = _raised(source, options, target, report, dump, log)
         _finish(model, options, target, report, log)
         report.weights = WeightSizes(*ledger.sizes(model))
+        describe_model(model, source, report)
         dump.model("legalize", model)
     for graph in each_graph(model):
         report.nodes.update(node.op_type for node in graph.all_nodes())

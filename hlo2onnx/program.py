@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import onnx
 import onnx_ir as oir
 
-from hlo2onnx.errors import SignatureError, UsageError, VerificationError
+from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.interface.description import Description
 from hlo2onnx.ir.nodes import GUARDS
 from hlo2onnx.ir.weights import Renewal, WeightsChangedError
 from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.inlining import inlined
 from hlo2onnx.options import Options
+from hlo2onnx.pickling import (
+    model_bytes,
+    model_from,
+    node_types,
+    picklable_options,
+    source_bytes,
+    source_from,
+)
 from hlo2onnx.pipeline import explain_rule, run_stages
 from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.runtime import saving
-from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model, unflatten_results
+from hlo2onnx.runtime.calling import caller_of, loaded_caller
+from hlo2onnx.runtime.calls import CallableProgram
 from hlo2onnx.runtime.data_files import default_data
 from hlo2onnx.runtime.graph_only import stored_apart
-from hlo2onnx.runtime.lazy import Lazy
+from hlo2onnx.runtime.metadata import updated_in_place
 from hlo2onnx.runtime.output_paths import output_file
 from hlo2onnx.runtime.profiling import Profile, profile
 from hlo2onnx.runtime.saving import save_models, weight_bytes, write_for_runtime
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.runtime.sessions import OrtProgram
-from hlo2onnx.runtime.stepping import Stepper
+from hlo2onnx.runtime.sessions import Providers
 from hlo2onnx.sources import Source
 from hlo2onnx.sources.new_weights import bound_arrays, with_new_weights
 from hlo2onnx.sources.signature import PyTree
@@ -40,11 +49,11 @@ from hlo2onnx.verification.inputs import random_array
 from hlo2onnx.verification.verify import verify
 
 
-class OnnxProgram:
+class OnnxProgram(CallableProgram):
     """An ONNX model with the calling convention of its program.
 
     Calling it runs the model in ONNX Runtime. A call takes and returns the same pytrees as the JAX
-    function, with numpy arrays as leaves.
+    function, with numpy arrays as leaves. Programs can be copied and pickled.
 
     Attributes:
         model: The model, as `onnx_ir.Model`.
@@ -52,24 +61,92 @@ class OnnxProgram:
         libraries: Paths of shared libraries with custom operators of the model. Sessions made here
             load them; your own sessions must call `register_custom_ops_library`.
         denormals: "keep", or "flush" if calls treat denormal floats as zeros, as XLA does.
+
+    Args:
+        source: The program that was translated; None if it is not known.
+        options: The options of the translation.
+        description: The signature of a model that was saved or pickled.
+        providers: Execution providers of ONNX Runtime.
+        types: Classes of pytree nodes, if the source is not known.
     """
 
     def __init__(
         self,
         model: oir.Model,
-        source: Source,
+        source: Source | None,
         report: Report,
         libraries: Sequence[str] = (),
         options: Options | None = None,
+        description: Description | None = None,
+        providers: Providers | None = None,
+        types: Iterable[type] = (),
     ) -> None:
+        options = options or Options()
+        self._types = tuple(types)
+        if source is not None:
+            caller = caller_of(source.signature)
+        else:
+            assert description is not None
+            caller = loaded_caller(description, self._types)
+        super().__init__(caller, libraries, options.denormals, providers)
         self.model = model
         self.report = report
-        self.libraries = libraries
-        self._options = options or Options()
-        self.denormals = self._options.denormals
-        self._source = source
-        self._lazy_runtime = Lazy[OrtProgram]()
-        self._lazy_stepper = Lazy[Stepper]()
+        self._options = options
+        self._lazy_source = source
+        self._knows_weights = description is None
+
+    @property
+    def _source(self) -> Source:
+        """The program that was translated.
+
+        Raises:
+            UsageError: The model was loaded without it.
+        """
+        if self._lazy_source is None:
+            raise UsageError(
+                "the source of a loaded model is not known\n"
+                "  next   hlo2onnx.load(path, source=...)"
+            )
+        return self._lazy_source
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the sessions. The copy makes its own when it is called."""
+        source, types = self._lazy_source, self._types
+        if source is not None and source.signature.trees is not None:
+            types = tuple(node_types(source.signature.trees.out_tree))
+        return {
+            "model": model_bytes(self.model),
+            "source": None if source is None else source_bytes(source),
+            "description": self._caller.description,
+            "types": types,
+            "report": self.report,
+            "libraries": tuple(self.libraries),
+            "options": picklable_options(self._options),
+            "denormals": self.denormals,
+            "providers": self.providers,
+        }
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        source = None if state["source"] is None else source_from(state["source"])
+        OnnxProgram.__init__(
+            self,
+            model_from(state["model"]),
+            source,
+            state["report"],
+            state["libraries"],
+            state["options"],
+            state["description"],
+            state["providers"],
+            state["types"],
+        )
+        self.denormals = state["denormals"]
+
+    def __copy__(self) -> Self:
+        """A program with the same model and sessions of its own."""
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._forget_sessions()
+        return made
 
     @property
     def input_names(self) -> list[str]:
@@ -108,7 +185,8 @@ class OnnxProgram:
                 `SessionOptions.add_external_initializers`. "inputs" makes the weights inputs of
                 the model, after its own, under their names.
             strip: Whether to leave out all metadata and doc strings: source lines and call stacks
-                of nodes, states, element types. Names stay.
+                of nodes, the signature, states, element types. Names stay. Such a model cannot be
+                loaded by `hlo2onnx.load` or `hlo2onnx.runtime`.
 
         Raises:
             UsageError: The path is a folder, its folder does not exist, or one file would hold
@@ -149,8 +227,14 @@ class OnnxProgram:
             Whether the graph stayed. If not, the last note of the report says why.
 
         Raises:
-            UsageError: No weights are bound, weights are missing, or one has another shape or type.
+            UsageError: No weights are bound, weights are missing, or one has another shape or type;
+                or the program was loaded or pickled.
         """
+        if not self._knows_weights:
+            raise UsageError(
+                "a model that was loaded or pickled does not say which initializers its weights"
+                " became\n  next   translate the program again"
+            )
         source = with_new_weights(self._source, tree)
         renewal = Renewal(bound_arrays(source), bound_arrays(self._source))
         graph = self.model.graph
@@ -161,8 +245,8 @@ class OnnxProgram:
             stays = False
             self.model, self.report = run_stages(source, self._options)
             self.report.note(f"the program was translated again for new weights: {reason}")
-        self._source = source
-        self._lazy_runtime, self._lazy_stepper = Lazy(), Lazy()
+        self._lazy_source = source
+        self._forget_sessions()
         return stays
 
     @contextmanager
@@ -173,9 +257,9 @@ class OnnxProgram:
             VerificationError: The model is not valid ONNX, or it would be too large after a
                 runtime has inlined its functions.
         """
-        if self.model.functions:
-            functions = functions_of(self._source.module.operation)
-            found = inlined(functions, self._source.function)
+        source = self._lazy_source
+        if self.model.functions and source is not None:
+            found = inlined(functions_of(source.module.operation), source.function)
             if found.is_too_large:
                 raise VerificationError(f"runtimes inline all functions of a model: {found}")
         if weight_bytes(self.model) <= saving.MAPPED_BYTES:
@@ -188,89 +272,10 @@ class OnnxProgram:
         with tempfile.TemporaryDirectory() as folder:
             yield str(write_for_runtime(self.model, Path(folder)))
 
-    @property
-    def _runtime(self) -> OrtProgram:
-        return self._lazy_runtime(self._new_runtime)
-
-    def _new_runtime(self) -> OrtProgram:
-        with self._serialized() as model:
-            return OrtProgram(model, libraries=self.libraries, denormals=self.denormals)
-
-    def __call__(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
-        """Runs the model in ONNX Runtime.
-
-        Args:
-            args, kwargs: The arguments of the JAX function. For a bare StableHLO program, one
-                array per input. Leave out static arguments, as for JAX's `Compiled`. If `translate`
-                lowered the function itself, you may give them with the same values. Typed PRNG keys
-                and Python scalars are allowed. While `jax_enable_x64` is off, 64-bit arrays become
-                32-bit arrays where JAX would convert them.
-
-        Returns:
-            The results of the JAX function. For a bare StableHLO program, the array or a tuple of
-            arrays. Leaves are numpy arrays; typed PRNG keys are JAX arrays.
-
-        Raises:
-            SignatureError: The arguments do not fit.
-            VerificationError: ONNX Runtime is not installed, or it does not run the model.
-        """
-        signature = self._source.signature
-        arrays = flatten_arguments(signature, args, kwargs)
-        return unflatten_results(signature, self.run(arrays))
-
-    def step(self, *args: PyTree, **kwargs: PyTree) -> PyTree:
-        """Runs the model once and keeps its state in ONNX Runtime's memory.
-
-        States are donated arguments (`jax.jit(..., donate_argnums=...)`) whose memory a result
-        takes. Such a result is a `StateArray`. The next step takes it without a copy and reuses
-        its memory:
-
-            cache, token = program.step(cache, token)
-
-        Args:
-            args, kwargs: The arguments of a call. States may be arrays or `StateArray`s.
-
-        Returns:
-            The results of a call, with `StateArray`s for states.
-
-        Raises:
-            SignatureError: The arguments do not fit, or an earlier step has taken a state.
-            VerificationError: ONNX Runtime is not installed, or it does not run the model.
-        """
-        signature = self._source.signature
-        arrays = flatten_arguments(signature, args, kwargs)
-        return unflatten_results(signature, self._stepper(arrays))
-
-    @property
-    def _stepper(self) -> Stepper:
-        return self._lazy_stepper(
-            lambda: Stepper(self._runtime, self.model.graph, self._source.signature)
-        )
-
-    def flatten(self, *args: PyTree, **kwargs: PyTree) -> list[np.ndarray]:
-        """Converts the arguments of a call to flat arrays, one per input.
-
-        Raises:
-            SignatureError: The arguments do not fit.
-        """
-        return flatten_arguments(self._source.signature, args, kwargs)
-
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Runs the model on flat arrays, one per input. Complex inputs are complex arrays.
-
-        Raises:
-            SignatureError: The count of arrays is not the count of inputs.
-            VerificationError: ONNX Runtime is not installed, or it does not run the model.
-        """
-        signature = self._source.signature
-        if not isinstance(arrays, Sequence) or len(arrays) != len(signature.inputs):
-            raise SignatureError(
-                "run takes a list of arrays, one for each of the inputs"
-                f" {', '.join(self.input_names) or '(none)'}; call the program with pytrees"
-            )
-        items = [np.asarray(array) for array in arrays]
-        feeds = to_model(self.input_names, items, signature.inputs)
-        return from_model(signature.outputs, self._runtime(feeds))
+    def _in_place(self) -> Collection[int]:
+        states = self._caller.description.states.items()
+        aliases = {int(place): output for place, output in states}
+        return updated_in_place(self.model.graph, aliases)
 
     def verify(self, *args: PyTree, seed: int = 0, **kwargs: PyTree) -> Verification:
         """Compares the model in ONNX Runtime with the original program in XLA on the CPU.
@@ -291,23 +296,26 @@ class OnnxProgram:
 
         Raises:
             SignatureError: The arguments do not fit.
-            UsageError: The seed is not a whole number of at least 0.
+            UsageError: The seed is not a whole number of at least 0, or the program was loaded
+                without its source.
             VerificationError: XLA or ONNX Runtime cannot run the program.
         """
         arrays = None
         if not isinstance(seed, int | np.integer) or seed < 0:
             raise UsageError(f"seed={seed!r} is not a whole number of at least 0")
-        if args or kwargs or not self._source.signature.inputs:
-            arrays = flatten_arguments(self._source.signature, args, kwargs)
+        source = self._source
+        if args or kwargs or not source.signature.inputs:
+            arrays = self._caller.arrays(args, kwargs)
         with self._serialized() as model:
             found = verify(
-                self._source,
+                source,
                 model,
                 self.input_names,
                 arrays,
                 seed,
                 self.libraries,
                 self.denormals,
+                self.providers,
             )
         if not found.ok:  # a note may be the reason
             found.notes.extend(self.report.notes)
@@ -329,13 +337,13 @@ class OnnxProgram:
             UsageError: `runs` or `depth` is less than 1.
             VerificationError: ONNX Runtime is not installed, or it does not run the model.
         """
-        signature = self._source.signature
-        if args or kwargs or not signature.inputs:
-            arrays = flatten_arguments(signature, args, kwargs)
+        description = self._caller.description
+        if args or kwargs or not description.inputs:
+            arrays = self._caller.arrays(args, kwargs)
         else:
             rng = np.random.default_rng(0)
-            arrays = [random_array(port, rng) for port in signature.inputs]
-        feeds = to_model(self.input_names, arrays, signature.inputs)
+            arrays = [random_array(port, rng, description.names) for port in description.inputs]
+        feeds = self._caller.feeds(self.input_names, arrays)
         with self._serialized() as model:
             return profile(
                 model,
@@ -344,6 +352,7 @@ class OnnxProgram:
                 depth=depth,
                 libraries=self.libraries,
                 denormals=self.denormals,
+                providers=self.providers,
             )
 
     def explain(self, rule: str) -> Explanation:
@@ -359,7 +368,7 @@ class OnnxProgram:
             reason. The nearest miss is the one before which most conditions of the rule held.
 
         Raises:
-            UsageError: There is no such rule.
+            UsageError: There is no such rule, or the program was loaded without its source.
         """
         return explain_rule(self._source, self._options, rule)
 

@@ -20,15 +20,15 @@ PACKAGES = ("hlo2onnx", "dialect_handlers")
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "progress", "report"),
     ("custom_calls", "limitations"),
-    ("options", "ir"),
+    ("interface", "options", "ir"),
     ("mlir", "rewrite"),
     ("analysis", "sources"),
     ("targets", "runtime"),
     ("lowering", "raising"),
-    ("dialect_handlers", "pipeline", "verification"),
+    ("dialect_handlers", "pickling", "pipeline", "verification"),
     ("program",),
     ("programs",),
-    ("api", "command"),
+    ("api", "loading", "command"),
     ("cli", "compat"),
     ("__main__",),
 )
@@ -165,8 +165,7 @@ def test_types_come_from_below() -> None:
 
 def test_the_package_itself_imports_little() -> None:
     """`import hlo2onnx` must not import JAX."""
-    found = {room(one.imported) for one in IMPORTS if one.importer == FRONT and one.kind == "top"}
-    assert found <= {"custom_calls", "errors"}
+    assert not [one for one in IMPORTS if one.importer == FRONT and one.kind == "top"]
 
 
 def test_no_circle_among_modules() -> None:

@@ -184,26 +184,6 @@ def evaluate(dim: Dim, values: Mapping[str, int]) -> int | None:
     return int(found)
 
 
-def solve(dim: Dim, value: int) -> tuple[str, int] | None:
-    """The one symbol of an extent such as "b" or "2*b + 1", and its value if the extent has this
-    value; None for other extents.
-
-    Raises:
-        ValueError: No integer fits.
-    """
-    formula = expression(dim)
-    if len(formula.free_symbols) != 1:
-        return None
-    (unknown,) = formula.free_symbols
-    factor = formula.coeff(unknown)
-    rest = sympy.expand(formula - factor * unknown)
-    if not (factor.is_Integer and factor != 0 and rest.is_Integer):
-        return None
-    if (value - rest) % factor:
-        raise ValueError(f"{value} is not {formula} for any {unknown.name}")
-    return unknown.name, int((value - rest) / factor)
-
-
 def free_symbols(dims: Iterable[Dim]) -> list[str]:
     """The names of the symbols in these extents, in the order in which they come."""
     names: dict[str, None] = {}

@@ -1,21 +1,77 @@
-"""Converts a JAX function's arguments to the model's inputs, and outputs to results."""
+"""The signature of a JAX function as the calling convention of a model."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 from jax.tree_util import KeyPath, PyTreeDef
 
 from hlo2onnx.errors import SignatureError
-from hlo2onnx.ir.dims import evaluate, solve
-from hlo2onnx.mlir.types import STORED_FLOATS, numpy_type
-from hlo2onnx.runtime.state import StateArray
-from hlo2onnx.sources.input_arrays import check_type, dims_text, input_array, is_key
+from hlo2onnx.interface import tensors
+from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, bound_hints, known_types
+from hlo2onnx.interface.description import Description
+from hlo2onnx.interface.tensors import FLOAT0, Tensor
+from hlo2onnx.ir.dims import free_symbols
+from hlo2onnx.runtime.structures import arguments_structure, results_structure, shown
+from hlo2onnx.sources.input_arrays import host_array, is_key, key_impl, narrows, tensor_of
+from hlo2onnx.sources.jax_lowered import constraints_of
 from hlo2onnx.sources.partition import combined
-from hlo2onnx.sources.signature import Port, PyTree, Signature, Statics, Trees, key_paths
+from hlo2onnx.sources.signature import Leaf, Port, PyTree, Signature, Statics, Trees, key_paths
+
+
+def describe(signature: Signature, in_place: Sequence[int] = ()) -> Description:
+    """The signature as data.
+
+    Args:
+        in_place: Outputs that can overwrite their state.
+    """
+    inputs = [tensor_of(port) for port in signature.inputs]
+    outputs = [tensor_of(port) for port in signature.outputs]
+    shared = Description(
+        tuple(inputs),
+        tuple(outputs),
+        names=tuple(free_symbols(dim for port in signature.inputs for dim in port.shape)),
+        states={str(place): output for place, output in signature.aliases.items()},
+        in_place=tuple(sorted(in_place)),
+        bound=signature.bound_arguments,
+        x64=not narrows(),
+    )
+    trees = signature.trees
+    if trees is None:
+        return shared
+    statics = [*trees.statics.positional.items(), *trees.statics.keywords.items()]
+    return dataclasses.replace(
+        shared,
+        inputs=_with_jax_types(inputs, trees.in_leaves),
+        outputs=_with_jax_types(outputs, trees.out_leaves),
+        arguments=arguments_structure(trees),
+        results=results_structure(trees),
+        constraints=constraints_of(leaf.aval for leaf in trees.in_leaves) if shared.names else (),
+        statics={str(name): shown(value) for name, value in statics},
+    )
+
+
+def caller_of(signature: Signature, in_place: Sequence[int] = ()) -> Caller:
+    """The compiled signature, with JAX's pytrees and types."""
+    description = describe(signature, in_place)
+    if signature.trees is None:
+        return Caller(description, JaxLeaves(description))
+    return Caller(description, JaxTrees(description, signature.trees))
+
+
+def loaded_caller(description: Description, types: Iterable[type]) -> Caller:
+    """The compiled signature of a saved model, with JAX's types.
+
+    Args:
+        types: Classes of pytree nodes.
+    """
+    if description.arguments is None:
+        return Caller(description, JaxLeaves(description))
+    return Caller(description, LoadedTrees(description, known_types(types)))
 
 
 def flatten_arguments(
@@ -23,30 +79,10 @@ def flatten_arguments(
 ) -> list[np.ndarray]:
     """Converts arguments to one array per input of the program, and checks them.
 
-    Arguments that jit pruned are left out. Typed PRNG keys become their data. Python scalars take
-    the input's type. While `jax_enable_x64` is off, 64-bit arrays are narrowed, as in JAX. Integers
-    that do not fit are errors.
-
     Raises:
         SignatureError: Structure, shape or type of an argument does not fit.
     """
-    if signature.trees is None:
-        if kwargs:
-            raise SignatureError("a StableHLO program takes positional arguments only")
-        if len(args) != len(signature.inputs):
-            raise SignatureError(
-                f"the program takes {len(signature.inputs)} arguments, not {len(args)}:"
-                f" {', '.join(map(_shown, signature.inputs)) or 'none'}"
-            )
-        pairs: Sequence[tuple[PyTree, np.dtype | None]] = [(leaf, None) for leaf in args]
-    else:
-        pairs = _leaves(signature.trees, args, kwargs)
-    arrays = [
-        _input_array(leaf, port, dtype)
-        for (leaf, dtype), port in zip(pairs, signature.inputs, strict=True)
-    ]
-    extents_of(signature, arrays)
-    return arrays
+    return caller_of(signature).arrays(args, kwargs)
 
 
 def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, int]:
@@ -55,50 +91,124 @@ def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, 
     Raises:
         SignatureError: The extents contradict each other.
     """
-    rows = [
-        (port, dim, have)
-        for port, array in zip(signature.inputs, arrays, strict=True)
-        for dim, have in zip(port.shape, array.shape, strict=True)
-        if not isinstance(dim, int)
-    ]
-    values: dict[str, int] = {}
-    for port, dim, have in rows:
-        try:
-            solution = solve(dim, have)
-        except ValueError as error:
-            raise SignatureError(
-                f"argument {port.name} must have shape {dims_text(port)}: {error}"
-            ) from error
-        if solution is not None:
-            values.setdefault(*solution)
-    for port, dim, have in rows:
-        wanted = evaluate(dim, values)
-        if wanted is not None and wanted != have:
-            known = ", ".join(f"{name} = {value}" for name, value in sorted(values.items()))
-            raise SignatureError(
-                f"argument {port.name} must have shape {dims_text(port)}: {have} is not {dim}"
-                f" where {known}"
-            )
-    return values
+    return caller_of(signature).extents(arrays)
 
 
-def _leaves(
-    trees: Trees, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
-) -> list[tuple[PyTree, np.dtype]]:
-    """The leaves of the inputs, each with JAX's type."""
-    dynamic = _without_statics(trees.statics, args, kwargs)
-    given, tree = jax.tree_util.tree_flatten(dynamic)
-    has_objects = trees.statics.objects is not None
-    if tree != (_whole_tree(trees) if has_objects else trees.in_tree):
-        raise SignatureError(_difference(trees, tree, given))
-    if has_objects:
-        given = _without_objects(trees.statics, dynamic)
-    # jit keeps the order of the leaves that it does not prune.
-    return [
-        (value, leaf.aval.dtype)
-        for leaf, value in zip(trees.in_leaves, given, strict=True)
-        if leaf.port is not None
-    ]
+def _with_jax_types(ports: Sequence[Tensor], leaves: Sequence[Leaf]) -> tuple[Tensor, ...]:
+    """The tensors with JAX's types where these are others."""
+    found = list(ports)
+    for leaf in leaves:
+        if leaf.port is not None:
+            name = _type_name(leaf.aval.dtype)
+            found[leaf.port] = dataclasses.replace(found[leaf.port], jax_type=name)
+    return tuple(found)
+
+
+def _type_name(dtype: np.dtype) -> str:
+    if dtype == FLOAT0:
+        return "float0"
+    return f"key<{key_impl(dtype)}>" if is_key(dtype) else ""
+
+
+class JaxLeaves(FlatTrees):
+    """Flat arguments: arrays of numpy and JAX."""
+
+    def to_host(self, leaf: PyTree, place: int) -> PyTree:
+        """An argument, or the data of a PRNG key."""
+        return host_array(leaf, self._inputs[place])
+
+    def narrows(self) -> bool:
+        """Whether JAX has no 64-bit types now."""
+        return narrows()
+
+
+class LoadedTrees(JaxLeaves, PlainTrees):
+    """The pytrees of a saved program, with JAX's types.
+
+    Args:
+        description: The signature.
+        types: Classes of pytree nodes.
+    """
+
+    def unflatten(self, leaves: Sequence[Any]) -> PyTree:
+        """The results of the JAX function."""
+        keys = {
+            place: port.jax_type.removeprefix("key<").removesuffix(">")
+            for place, port in enumerate(self._outputs)
+            if port.jax_type.startswith("key<")
+        }
+        if keys:
+            leaves = list(leaves)
+            for place, impl in keys.items():
+                leaves[place] = jax.random.wrap_key_data(leaves[place], impl=impl)
+        return super().unflatten(leaves)
+
+
+class JaxTrees(JaxLeaves):
+    """The pytrees of a JAX function.
+
+    Args:
+        description: The signature as data.
+        trees: The pytrees.
+    """
+
+    def __init__(self, description: Description, trees: Trees) -> None:
+        super().__init__(description)
+        self._description = description
+        self._trees = trees
+        statics = trees.statics
+        self._has_statics = bool(statics.positional or statics.keywords)
+        self._objects = _objects(statics)
+        self._in_tree = trees.in_tree if statics.objects is None else _whole_tree(trees)
+        kept = [index for index, leaf in enumerate(trees.in_leaves) if leaf.port is not None]
+        self._kept = None if len(kept) == len(trees.in_leaves) else kept
+        self._wrapped = [
+            (place, leaf.aval.dtype)
+            for place, leaf in enumerate(trees.out_leaves)
+            if _type_name(leaf.aval.dtype)
+        ]
+
+    def flatten(self, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]) -> Sequence[PyTree]:
+        """One leaf per input. jit keeps the order of the leaves that it does not prune."""
+        dynamic: PyTree = (args, kwargs)
+        if self._has_statics:
+            dynamic = _without_statics(self._trees.statics, args, kwargs)
+        given, tree = jax.tree_util.tree_flatten(dynamic)
+        if tree != self._in_tree:
+            raise SignatureError(self._difference(tree, given, args, kwargs))
+        if self._objects:
+            given = _without_objects(self._objects, dynamic)
+        return given if self._kept is None else [given[index] for index in self._kept]
+
+    def unflatten(self, leaves: Sequence[Any]) -> PyTree:
+        """The results of the JAX function."""
+        if self._wrapped:
+            leaves = list(leaves)
+            for place, dtype in self._wrapped:
+                leaves[place] = _wrap(dtype, leaves[place])
+        return jax.tree_util.tree_unflatten(self._trees.out_tree, leaves)
+
+    def _difference(
+        self,
+        tree: PyTreeDef,
+        given: Sequence[PyTree],
+        args: Sequence[PyTree],
+        kwargs: Mapping[str, PyTree],
+    ) -> str:
+        trees = self._trees
+        wanted = {_argument(path) for path in key_paths(trees.in_tree, trees.in_leaves)}
+        found = {_argument(path) for path in key_paths(tree, given)}
+        found -= {_argument(path) for path in self._objects}
+        lines = ["the arguments do not have the structure the function was lowered with"]
+        if missing := sorted(wanted - found):
+            lines.append(f"  missing     {', '.join(missing)}")
+        if unexpected := sorted(found - wanted):
+            lines.append(f"  unexpected  {', '.join(unexpected)}")
+        if wanted == found:
+            lines += [f"  expected  {trees.in_tree}", f"  got       {tree}"]
+        lines += bound_hints(self._description, args, kwargs)
+        lines.append("  static arguments are part of the program and are left out")
+        return "\n".join(lines)
 
 
 def _without_statics(
@@ -137,13 +247,12 @@ def _whole_tree(trees: Trees) -> PyTreeDef:
     return jax.tree_util.tree_structure(combined(arrays, trees.statics.objects))
 
 
-def _without_objects(statics: Statics, dynamic: PyTree) -> list[PyTree]:
+def _without_objects(objects: Mapping[KeyPath, object], dynamic: PyTree) -> list[PyTree]:
     """The arrays among the arguments' leaves.
 
     Raises:
         SignatureError: Another leaf differs from its value in the program.
     """
-    objects = _objects(statics)
     arrays = []
     for path, leaf in jax.tree_util.tree_flatten_with_path(dynamic)[0]:
         if tuple(path) in objects:
@@ -159,21 +268,6 @@ def _objects(statics: Statics) -> dict[KeyPath, object]:
     return {tuple(path): leaf for path, leaf in pairs}
 
 
-def _difference(trees: Trees, tree: PyTreeDef, given: Sequence[PyTree]) -> str:
-    wanted = {_argument(path) for path in key_paths(trees.in_tree, trees.in_leaves)}
-    found = {_argument(path) for path in key_paths(tree, given)}
-    found -= {_argument(path) for path in _objects(trees.statics)}
-    lines = ["the arguments do not have the structure the function was lowered with"]
-    if missing := sorted(wanted - found):
-        lines.append(f"  missing     {', '.join(missing)}")
-    if unexpected := sorted(found - wanted):
-        lines.append(f"  unexpected  {', '.join(unexpected)}")
-    if wanted == found:
-        lines += [f"  expected  {trees.in_tree}", f"  got       {tree}"]
-    lines.append("  static arguments are part of the program and are left out")
-    return "\n".join(lines)
-
-
 def _argument(path: KeyPath) -> str:
     """The argument at a key path in Python: "args[0]['w']", "scale"."""
     kind, parameter, *rest = path
@@ -181,16 +275,11 @@ def _argument(path: KeyPath) -> str:
     return f"args[{parameter.idx}]{suffix}" if kind.idx == 0 else f"{parameter.key}={suffix}"
 
 
-def _input_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> PyTree:
-    """Like `input_array`, but arrays in the runtime's memory stay there."""
-    if not isinstance(leaf, StateArray):
-        return input_array(leaf, port, dtype)
-    check_type(leaf, port)
-    return leaf
-
-
-def _shown(port: Port) -> str:
-    return f"{port.name}: {port.element}{dims_text(port)}"
+def _wrap(dtype: np.dtype, array: Any) -> PyTree:
+    """A result of a type that numpy does not have."""
+    if dtype == FLOAT0:
+        return np.zeros(array.shape, FLOAT0)
+    return jax.random.wrap_key_data(array, impl=key_impl(dtype))
 
 
 # -- the model's side -------------------------------------------------------------------------
@@ -204,66 +293,12 @@ def to_model(
     Complex arrays become float arrays with a trailing axis of 2, and floats that the model stores
     as bits become uint8. Images get the layout of their port.
     """
-    feeds = {name: _fed(array) for name, array in zip(names, arrays, strict=True)}
-    for name, port in zip(names, ports, strict=False):
-        if port.channels_second:
-            feeds[name] = np.moveaxis(feeds[name], -1, 1)
-    return feeds
-
-
-_STORED = frozenset(STORED_FLOATS.values())
-
-
-def _fed(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind == "c":
-        return np.stack([array.real, array.imag], -1)
-    return array.view(np.uint8) if array.dtype in _STORED else array
+    moved = {name for name, port in zip(names, ports, strict=False) if port.channels_second}
+    pairs = zip(names, arrays, strict=True)
+    return {name: tensors.to_model(array, name in moved) for name, array in pairs}
 
 
 def from_model(ports: Sequence[Port], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The model's outputs in the program's types and layouts: the reverse of `to_model`."""
-    return [_result_array(port, array) for port, array in zip(ports, arrays, strict=True)]
-
-
-def _result_array(port: Port, array: np.ndarray) -> np.ndarray:
-    if port.element.startswith("complex"):
-        return _complex(array, numpy_type(port.element))
-    if port.element in STORED_FLOATS:
-        array = array.view(numpy_type(port.element))
-    return np.moveaxis(array, 1, -1) if port.channels_second else array
-
-
-def _complex(pairs: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    # re + 1j * im would lose the signs of zeros and spread NaN.
-    return np.ascontiguousarray(pairs).view(dtype).reshape(pairs.shape[:-1])
-
-
-def unflatten_results(signature: Signature, arrays: Sequence[np.ndarray | StateArray]) -> PyTree:
-    """The results in the pytree of the JAX function."""
-    if signature.trees is None:
-        return arrays[0] if len(arrays) == 1 else tuple(arrays)
-    leaves = [
-        _result(leaf.aval.dtype, array)
-        for leaf, array in zip(signature.trees.out_leaves, arrays, strict=True)
-    ]
-    return jax.tree_util.tree_unflatten(signature.trees.out_tree, leaves)
-
-
-def _result(dtype: np.dtype, array: np.ndarray | StateArray) -> PyTree:
-    if dtype == jax.dtypes.float0:
-        return np.zeros(array.shape, jax.dtypes.float0)
-    if is_key(dtype):
-        return jax.random.wrap_key_data(array, impl=_key_impl(dtype))
-    return array
-
-
-@functools.cache
-def _key_impl(dtype: np.dtype) -> object:
-    """The implementation of a key type. JAX gives it for keys, but not for their type."""
-    found: list[object] = []
-
-    def look(key: jax.Array) -> None:
-        found.append(jax.random.key_impl(key))
-
-    jax.eval_shape(look, jax.ShapeDtypeStruct((), dtype))
-    return found[0]
+    pairs = zip(ports, arrays, strict=True)
+    return [tensors.from_model(array, tensor_of(port)) for port, array in pairs]

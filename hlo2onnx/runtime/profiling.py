@@ -15,7 +15,7 @@ import numpy as np
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.runtime.output_paths import output_file, writing
-from hlo2onnx.runtime.sessions import OrtProgram
+from hlo2onnx.runtime.sessions import OrtProgram, Providers
 
 WARM_UP = 2
 _SUFFIX = "_kernel_time"
@@ -83,6 +83,7 @@ def profile(
     depth: int = 2,
     libraries: Sequence[str] = (),
     denormals: str = "keep",
+    providers: Providers | None = None,
 ) -> Profile:
     """Runs a model several times with the runtime's profiler.
 
@@ -94,6 +95,7 @@ def profile(
         depth: Scopes are grouped by this many leading components.
         libraries: Shared libraries with custom operators.
         denormals: "keep" or "flush", as in `hlo2onnx.options.Options`.
+        providers: Execution providers of the runtime. Default: the CPU.
 
     Raises:
         UsageError: `runs` or `depth` is less than 1.
@@ -105,7 +107,12 @@ def profile(
     with tempfile.TemporaryDirectory() as folder:
         prefix = str(Path(folder) / "profile")
         program = OrtProgram(
-            model, threads=threads, libraries=libraries, profile=prefix, denormals=denormals
+            model,
+            threads=threads,
+            libraries=libraries,
+            profile=prefix,
+            denormals=denormals,
+            providers=providers,
         )
         for _ in range(WARM_UP + runs):
             program(feeds)

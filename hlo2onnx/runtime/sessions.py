@@ -7,19 +7,26 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-import onnx
-import onnx_ir as oir
 
-from hlo2onnx.errors import VerificationError
+from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.interface.tensors import numpy_dtype
 from hlo2onnx.runtime.denormals import FlushingThread
 
 if TYPE_CHECKING:
+    import onnx
     import onnxruntime as ort
 
 Result = TypeVar("Result")
+
+Providers: TypeAlias = Sequence[str | tuple[str, Mapping[str, Any]]]
+"""Names of execution providers of ONNX Runtime, perhaps with their options. The first that can
+run a node runs it."""
+
+DEFAULT_PROVIDERS: Providers = ("CPUExecutionProvider",)
+"""Every build of ONNX Runtime has it, and the kernels of the target "ort-cpu" are its kernels."""
 
 _INSTALL = (
     "onnxruntime is not installed: pip install 'hlo2onnx[ort]' (or onnxruntime-gpu, or any other"
@@ -39,6 +46,69 @@ def onnxruntime() -> ModuleType:
         raise VerificationError(_INSTALL) from error
 
 
+def open_session(
+    model: bytes | str,
+    providers: Providers | None = None,
+    options: ort.SessionOptions | None = None,
+    libraries: Sequence[str] = (),
+) -> ort.InferenceSession:
+    """An inference session.
+
+    Args:
+        model: Serialized model, or the path of a model with external data.
+        providers: Execution providers. Default: the CPU.
+        options: Options of the session. The libraries are added to them.
+        libraries: Paths of shared libraries with custom operators.
+
+    Raises:
+        UsageError: This build of ONNX Runtime does not have a provider.
+        VerificationError: ONNX Runtime does not load the model or a library, or a provider does not
+            start.
+    """
+    ort = onnxruntime()
+    options = options or ort.SessionOptions()
+    wanted = list(DEFAULT_PROVIDERS if providers is None else check_providers(providers))
+    for library in libraries:
+        _register(options, library)
+    try:
+        session = ort.InferenceSession(model, options, providers=wanted)
+    except Exception as error:
+        raise VerificationError(f"ONNX Runtime does not load the model: {error}") from error
+    started = session.get_providers()
+    for name in map(_name, wanted):
+        if name not in started:  # ONNX Runtime would run on another one and say nothing
+            raise VerificationError(
+                f"{name} does not start: its device, driver or libraries may be missing. ONNX"
+                f" Runtime would use {', '.join(started)} instead"
+            )
+    return session
+
+
+def check_providers(providers: object) -> Providers:
+    """Checks the names of execution providers.
+
+    Raises:
+        UsageError: This build of ONNX Runtime does not have one of them.
+    """
+    if isinstance(providers, str) or not isinstance(providers, Sequence) or not providers:
+        raise UsageError(f"providers={providers!r} is no list of names, such as {_EXAMPLE}")
+    available = onnxruntime().get_available_providers()
+    for item in providers:
+        if _name(item) not in available:
+            raise UsageError(
+                f"providers= names {_name(item)!r}; this build of ONNX Runtime has"
+                f" {', '.join(available)}"
+            )
+    return providers
+
+
+_EXAMPLE = list(DEFAULT_PROVIDERS)
+
+
+def _name(provider: str | tuple[str, Mapping[str, Any]]) -> str:
+    return provider if isinstance(provider, str) else provider[0]
+
+
 class OrtProgram:
     """An inference session over a model.
 
@@ -50,10 +120,12 @@ class OrtProgram:
         profile: Prefix of the path of ORT's profile. See `hlo2onnx.runtime.profiling`.
         denormals: "keep", or "flush" to treat denormal floats as zeros, as XLA does on the CPU. The
             session then runs in its own thread (`hlo2onnx.runtime.denormals`).
+        providers: Execution providers. Default: the CPU.
 
     Raises:
-        VerificationError: ORT does not load the model or a library, or this platform cannot flush
-            denormals.
+        UsageError: This build of ONNX Runtime does not have a provider.
+        VerificationError: ORT does not load the model or a library, a provider does not start, or
+            this platform cannot flush denormals.
     """
 
     def __init__(
@@ -65,6 +137,7 @@ class OrtProgram:
         libraries: Sequence[str] = (),
         profile: str | None = None,
         denormals: str = "keep",
+        providers: Providers | None = None,
     ) -> None:
         ort = onnxruntime()
         self._thread = FlushingThread() if denormals == "flush" else None
@@ -80,18 +153,11 @@ class OrtProgram:
             options.profile_file_prefix = profile
         if self._thread is not None:
             options.add_session_config_entry("session.set_denormal_as_zero", "1")
-        for library in libraries:
-            _register(options, library)
-        try:
-            self.session = self._in_thread(
-                ort.InferenceSession, model, options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:
-            raise VerificationError(f"ONNX Runtime does not load the model: {error}") from error
-        outputs = self.session.get_outputs()
-        self.output_names = [output.name for output in outputs]
-        ports = (*self.session.get_inputs(), *outputs)
-        self._is_native = all(port.type in _NATIVE_PORTS for port in ports)
+        self.session = self._in_thread(open_session, model, providers, options, libraries)
+        inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
+        self.input_names = [value.name for value in inputs]
+        self.output_names = [value.name for value in outputs]
+        self._is_native = all(value.type in _NATIVE_PORTS for value in (*inputs, *outputs))
 
     def _in_thread(
         self, function: Callable[..., Result], *args: object, **kwargs: object
@@ -109,8 +175,10 @@ class OrtProgram:
         """
         try:
             if self._is_native:  # numpy has all types. This takes 35 us less than `OrtValue`s.
-                arrays = {name: np.asarray(array) for name, array in inputs.items()}
-                return list(self._in_thread(self.session.run, self.output_names, arrays))
+                if self._thread is None:
+                    found: list[np.ndarray] = self.session.run(self.output_names, inputs)
+                    return found
+                return list(self._thread(self.session.run, self.output_names, inputs))
             values = {name: to_ort(array) for name, array in inputs.items()}
             run = self.session.run_with_ort_values
             results = self._in_thread(run, self.output_names, values)
@@ -130,6 +198,45 @@ class OrtProgram:
             raise VerificationError(f"ONNX Runtime does not run the model: {error}") from error
 
 
+_NATIVE = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float16": 10,
+    "float64": 11,
+    "uint32": 12,
+    "uint64": 13,
+}
+"""Types that numpy has, with their numbers in ONNX."""
+
+_OTHERS = {
+    "bfloat16": 16,
+    "float8_e4m3fn": 17,
+    "float8_e4m3fnuz": 18,
+    "float8_e5m2": 19,
+    "float8_e5m2fnuz": 20,
+    "uint4": 21,
+    "int4": 22,
+    "float4_e2m1fn": 23,
+    "float8_e8m0fnu": 24,
+    "uint2": 25,
+    "int2": 26,
+}
+"""Types that ml_dtypes has."""
+
+_NAMES = {number: name for name, number in (_NATIVE | _OTHERS).items()}
+_BITS = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
+"""Types of less than a byte."""
+
+_SPELLING = {"float32": "float", "float64": "double"}
+_NATIVE_PORTS = frozenset(f"tensor({_SPELLING.get(name, name)})" for name in _NATIVE)
+
+
 def to_ort(array: np.ndarray) -> ort.OrtValue:
     """An array of a numpy or ml_dtypes type as an `OrtValue`.
 
@@ -137,14 +244,14 @@ def to_ort(array: np.ndarray) -> ort.OrtValue:
         VerificationError: ORT takes no arrays of this type.
     """
     ort = onnxruntime()
-    dtype = oir.DataType.from_numpy(array.dtype)
+    name = array.dtype.name
     array = np.ascontiguousarray(array).reshape(array.shape)
-    if dtype.bitwidth < 8:
-        raise VerificationError(f"ONNX Runtime's Python API takes no {dtype.name} arrays")
-    if array.dtype.kind in "biuf" and dtype.name in _NATIVE:
+    if name in _NATIVE:
         return ort.OrtValue.ortvalue_from_numpy(array)
-    carrier = array.view(np.uint8 if dtype.bitwidth == 8 else np.uint16)
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, int(dtype))
+    if name not in _OTHERS or name in _BITS:
+        raise VerificationError(f"ONNX Runtime's Python API takes no {name} arrays")
+    carrier = array.view(np.uint8 if array.itemsize == 1 else np.uint16)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, _OTHERS[name])
 
 
 def _register(options: ort.SessionOptions, library: str) -> None:
@@ -156,34 +263,25 @@ def _register(options: ort.SessionOptions, library: str) -> None:
         ) from error
 
 
-_NATIVE = frozenset(
-    {"FLOAT", "DOUBLE", "FLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64"}
-    | {"UINT8", "UINT16", "UINT32", "UINT64"}
-)
-
-
-_NATIVE_PORTS = frozenset(f"tensor({name.lower()})" for name in _NATIVE)
-
-
 def from_ort(value: ort.OrtValue) -> np.ndarray:
     """A copy of the content of an `OrtValue`."""
-    dtype = oir.DataType(value.element_type())
-    if dtype.name in _NATIVE:
+    name = _NAMES[value.element_type()]
+    if name in _NATIVE:
         return np.asarray(value.numpy())
     # ORT does not convert types that numpy does not have. Read its memory.
     content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     shape = tuple(value.shape())
-    if dtype.bitwidth < 8:
-        return _unpacked(content, dtype, math.prod(shape)).reshape(shape)
-    return np.frombuffer(content, dtype.numpy()).reshape(shape)
+    if name in _BITS:
+        return _unpacked(content, name, math.prod(shape)).reshape(shape)
+    return np.frombuffer(content, numpy_dtype(name)).reshape(shape)
 
 
-def _unpacked(content: bytes, dtype: oir.DataType, count: int) -> np.ndarray:
+def _unpacked(content: bytes, name: str, count: int) -> np.ndarray:
     """Elements of fewer than 8 bits. Several share a byte, the first in the low bits."""
     bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
-    elements = bits[: count * dtype.bitwidth].reshape(count, -1)
+    elements = bits[: count * _BITS[name]].reshape(count, -1)
     codes = np.packbits(elements, axis=1, bitorder="little")
-    return codes.reshape(count).view(dtype.numpy())
+    return codes.reshape(count).view(numpy_dtype(name))
 
 
 def check_model(model: onnx.ModelProto | bytes | str) -> None:
@@ -195,7 +293,8 @@ def check_model(model: onnx.ModelProto | bytes | str) -> None:
     Raises:
         VerificationError: The model is not valid ONNX.
     """
+    checker = import_module("onnx.checker")  # where models only run, onnx may be missing
     try:
-        onnx.checker.check_model(model, full_check=True)
+        checker.check_model(model, full_check=True)
     except Exception as error:  # also a ValueError, for an attribute that is no element type
         raise VerificationError(f"the model is not valid ONNX: {error}") from error

@@ -55,7 +55,7 @@ class StateArray:
         except IndexError:
             raise SignatureError(_TAKEN) from None
 
-    def take(self) -> ort.OrtValue:
+    def take_from_runtime(self) -> ort.OrtValue:
         """The value in the runtime. Its memory belongs to the caller afterwards.
 
         One of several threads gets it.

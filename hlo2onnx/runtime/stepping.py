@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx_ir as oir
 
-from hlo2onnx.mlir.types import numpy_type
-from hlo2onnx.runtime.calling import from_model, to_model
+from hlo2onnx.interface.description import Description
+from hlo2onnx.interface.tensors import Tensor, from_model, to_model
 from hlo2onnx.runtime.sessions import OrtProgram, from_ort, to_ort
 from hlo2onnx.runtime.state import StateArray
-from hlo2onnx.sources.signature import Port, Signature
 
 if TYPE_CHECKING:
     import onnxruntime as ort
-
-_IN_PLACE = frozenset({"ScatterElements", "ScatterND"})
-"""Operators that ONNX Runtime runs without a copy if the output has the memory of `data`."""
-
-
-def updated_in_place(graph: oir.Graph, aliases: Mapping[int, int]) -> frozenset[int]:
-    """Outputs that can overwrite their state.
-
-    Only the node that makes such an output reads the state, and it updates some elements.
-
-    Args:
-        aliases: Places of the outputs, by the places of their states among the inputs.
-    """
-    found = set()
-    for place, output in aliases.items():
-        maker = graph.outputs[output].producer()
-        if maker is None or maker.op_type not in _IN_PLACE:
-            continue
-        readers = [(use.node, use.idx) for use in graph.inputs[place].uses()]
-        if readers == [(maker, 0)]:
-            found.add(output)
-    return frozenset(found)
 
 
 class Stepper:
@@ -49,16 +25,18 @@ class Stepper:
 
     Args:
         program: The session.
-        graph: The model's graph.
-        signature: Says which outputs take the memory of which inputs.
+        description: Says which outputs take the memory of which inputs.
+        in_place: Outputs that can overwrite their state.
     """
 
-    def __init__(self, program: OrtProgram, graph: oir.Graph, signature: Signature) -> None:
+    def __init__(
+        self, program: OrtProgram, description: Description, in_place: Collection[int]
+    ) -> None:
         self._program = program
-        self._names = [str(value.name) for value in graph.inputs]
-        self._signature = signature
-        self._state_of = {output: place for place, output in signature.aliases.items()}
-        self._in_place = updated_in_place(graph, signature.aliases)
+        self._names = program.input_names
+        self._description = description
+        self._state_of = {output: int(place) for place, output in description.states.items()}
+        self._in_place = frozenset(in_place)
         self._spare: dict[int, ort.OrtValue] = {}
 
     def __call__(self, arrays: Sequence[np.ndarray | StateArray]) -> list[np.ndarray | StateArray]:
@@ -89,12 +67,11 @@ class Stepper:
         lent = set(self._state_of.values())
         for place, (name, array) in enumerate(zip(self._names, arrays, strict=True)):
             if isinstance(array, StateArray):
-                value = array.take() if place in lent else array.value
+                value = array.take_from_runtime() if place in lent else array.value
                 if place in lent:
                     taken[place] = value
             else:
-                port = self._signature.inputs[place]
-                value = to_ort(to_model([name], [array], [port])[name])
+                value = to_ort(to_model(array, self._description.inputs[place].channels_second))
             binding.bind_ortvalue_input(name, value)
         return taken
 
@@ -109,14 +86,13 @@ class Stepper:
         return spare if spare.shape() == current.shape() else None
 
     def _result(self, place: int, value: ort.OrtValue) -> np.ndarray | StateArray:
-        port = self._signature.outputs[place]
+        port = self._description.outputs[place]
         if place in self._state_of:
             shape = tuple(value.shape())
-            shape = shape[:-1] if port.element.startswith("complex") else shape
-            return StateArray(value, shape, numpy_type(port.element), partial(_read, port))
+            shape = shape[:-1] if port.dtype.startswith("complex") else shape
+            return StateArray(value, shape, port.numpy, partial(_read, port))
         return _read(port, value)
 
 
-def _read(port: Port, value: ort.OrtValue) -> np.ndarray:
-    (array,) = from_model([port], [from_ort(value)])
-    return array
+def _read(port: Tensor, value: ort.OrtValue) -> np.ndarray:
+    return from_model(from_ort(value), port)

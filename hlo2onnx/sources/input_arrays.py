@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
+
 import jax
-import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import SignatureError
+from hlo2onnx.interface.tensors import Tensor, to_array
 from hlo2onnx.mlir.types import numpy_type
-from hlo2onnx.sources.signature import Aval, Port, PyTree
+from hlo2onnx.sources.signature import Port, PyTree
 
 
 def input_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> np.ndarray:
@@ -22,93 +25,39 @@ def input_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> np.ndarray:
     Raises:
         SignatureError: Its shape or type does not fit.
     """
-    wanted = numpy_type(port.element)
-    if type(leaf) in (bool, int, float, complex):
-        array = _from_scalar(leaf, wanted, port)
-    else:
-        array = _narrowed(_from_array(leaf, port, dtype), wanted, port)
-    check_type(array, port)
-    return array
+    tensor = tensor_of(port)
+    if is_key(dtype):
+        tensor = replace(tensor, jax_type=f"key<{key_impl(dtype)}>")
+    return to_array(host_array(leaf, tensor), tensor, narrows=narrows())
 
 
-def check_type(array: Aval, port: Port) -> None:
-    """Checks the shape and type of an array for an input.
+@functools.lru_cache(maxsize=1 << 12)
+def tensor_of(port: Port) -> Tensor:
+    """The input or output as data."""
+    shape = tuple(dim if isinstance(dim, int) else str(dim) for dim in port.shape)
+    return Tensor(port.name, numpy_type(port.element).name, shape, port.channels_second)
+
+
+def host_array(leaf: PyTree, tensor: Tensor) -> PyTree:
+    """An argument, or the data of a typed PRNG key.
 
     Raises:
-        SignatureError: Its shape or type does not fit.
+        SignatureError: JAX traces it, or it is a key of another type.
     """
-    wanted = numpy_type(port.element)
-    if array.dtype != wanted:
-        raise SignatureError(f"argument {port.name} must be {wanted}, not {array.dtype}")
-    fits = len(array.shape) == len(port.shape) and all(
-        not isinstance(want, int) or have == want
-        for have, want in zip(array.shape, port.shape, strict=True)
-    )
-    if not fits:
-        raise SignatureError(
-            f"argument {port.name} must have shape {dims_text(port)}, not {list(array.shape)}"
-        )
-
-
-def _from_scalar(value: bool | float | complex, wanted: np.dtype, port: Port) -> np.ndarray:
-    """A Python scalar in the input's type, by JAX's rules of weak types."""
-    if "bifc".index(_kind(wanted)) < (bool, int, float, complex).index(type(value)):
-        raise SignatureError(f"argument {port.name} must be {wanted}, not {value!r}")
-    if isinstance(value, int) and _kind(wanted) == "i":
-        _check_range(value, value, wanted, port)
-    try:
-        with np.errstate(over="ignore"):
-            return np.asarray(value).astype(wanted)
-    except OverflowError as error:
-        raise SignatureError(f"argument {port.name}: {error}") from error
-
-
-def _from_array(leaf: PyTree, port: Port, dtype: np.dtype | None) -> np.ndarray:
     if isinstance(leaf, jax.core.Tracer):
         raise SignatureError("an OnnxProgram runs outside of JAX: JAX cannot trace it")
     if isinstance(leaf, jax.Array) and is_key(leaf.dtype):
-        if is_key(dtype) and leaf.dtype != dtype:
-            raise SignatureError(f"argument {port.name} must be of type {dtype}, not {leaf.dtype}")
-        leaf = jax.random.key_data(leaf)
-    try:
-        array = np.asarray(leaf)
-    except (TypeError, ValueError) as error:
-        raise SignatureError(f"argument {port.name} is not an array: {error}") from error
-    if array.dtype == jax.dtypes.float0:
-        return np.zeros(array.shape, bool)
-    return array
+        found = f"key<{key_impl(leaf.dtype)}>"
+        if tensor.jax_type and tensor.jax_type != found:
+            name = f"argument {tensor.name}"
+            raise SignatureError(f"{name} must be of type {tensor.jax_type}, not {found}")
+        return jax.random.key_data(leaf)
+    return leaf
 
 
-_NARROW = {
-    np.dtype(np.float64): np.dtype(np.float32),
-    np.dtype(np.complex128): np.dtype(np.complex64),
-    np.dtype(np.int64): np.dtype(np.int32),
-    np.dtype(np.uint64): np.dtype(np.uint32),
-}
-
-
-def _narrowed(array: np.ndarray, wanted: np.dtype, port: Port) -> np.ndarray:
-    """A 64-bit array in 32 bits, if the input needs that and JAX would do it."""
-    if _NARROW.get(array.dtype) != wanted or jax.config.jax_enable_x64:
-        return array
-    if _kind(wanted) == "i" and array.size:
-        _check_range(int(array.min()), int(array.max()), wanted, port)
-    with np.errstate(over="ignore"):
-        return array.astype(wanted)
-
-
-def _check_range(lowest: int, highest: int, wanted: np.dtype, port: Port) -> None:
-    info = ml_dtypes.iinfo(wanted)
-    if lowest < info.min or highest > info.max:
-        value = lowest if lowest < info.min else highest
-        raise SignatureError(f"argument {port.name} is {wanted} and cannot hold {value}")
-
-
-def _kind(dtype: np.dtype) -> str:
-    """b, i (signed or not), f or c. numpy's own kind of the types of ml_dtypes is V."""
-    if dtype.kind in "bfc":
-        return dtype.kind
-    return "i" if dtype.kind in "iu" or "int" in dtype.name else "f"
+def narrows() -> bool:
+    """Whether JAX has no 64-bit types now (`jax_enable_x64`)."""
+    return not jax.config.jax_enable_x64
 
 
 def is_key(dtype: np.dtype | None) -> bool:
@@ -116,6 +65,13 @@ def is_key(dtype: np.dtype | None) -> bool:
     return dtype is not None and bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
 
 
-def dims_text(port: Port) -> str:
-    """The shape of an input, for errors: "[2, b]"."""
-    return f"[{', '.join(map(str, port.shape))}]"
+@functools.cache
+def key_impl(dtype: np.dtype) -> object:
+    """The implementation of a key type. JAX gives it for keys, but not for their type."""
+    found: list[object] = []
+
+    def look(key: jax.Array) -> None:
+        found.append(jax.random.key_impl(key))
+
+    jax.eval_shape(look, jax.ShapeDtypeStruct((), dtype))
+    return found[0]

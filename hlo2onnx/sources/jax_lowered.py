@@ -1,12 +1,12 @@
 """Programs from JAX in this process: `jax.stages.Lowered` and functions.
 
 Only this file reads private attributes of JAX: which arguments jit pruned, which constants became
-arguments, the platforms, and the static arguments.
+arguments, the platforms, the static arguments, and the constraints of symbolic dimensions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import jax
@@ -24,7 +24,14 @@ from hlo2onnx.sources.partition import (
     plain_function,
     unfiltered,
 )
-from hlo2onnx.sources.signature import NO_STATICS, PyTree, Statics, with_inputs_named, with_trees
+from hlo2onnx.sources.signature import (
+    NO_STATICS,
+    Aval,
+    PyTree,
+    Statics,
+    with_inputs_named,
+    with_trees,
+)
 from hlo2onnx.sources.source import Source, bind_added_arguments, find_function
 from hlo2onnx.sources.symbolic_arguments import symbolic_arguments
 
@@ -134,6 +141,18 @@ _SYMBOLIC_CALLBACK = (
     " none where the environment variable EQX_ON_ERROR is off, or nan"
 )
 """The meaning of JAX's error "std::bad_cast"."""
+
+
+def constraints_of(avals: Iterable[Aval]) -> tuple[str, ...]:
+    """The constraints of symbolic dimensions, as the user wrote them: "a >= b"."""
+    dims = [dim for aval in avals for dim in aval.shape if not isinstance(dim, int)]
+    scopes = {id(scope): scope for scope in (getattr(dim, "scope", None) for dim in dims)}
+    found = [
+        str(item.debug_str)
+        for scope in scopes.values()
+        for item in getattr(scope, "_explicit_constraints", ())
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def unwrapped(lowered: object) -> jax.stages.Lowered | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hlo2onnx.interface.description import BoundArgument
 from hlo2onnx.options import Options
 from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES
 from hlo2onnx.sources import Source, load
 from hlo2onnx.sources.bind import bound, named_without_argument, stored_as, values_to_bind
+from hlo2onnx.sources.dropped import with_notes
 from hlo2onnx.sources.port_names import with_names
 from hlo2onnx.sources.prune_branches import without_untaken_branches
 from hlo2onnx.sources.signature import PyTree, with_channels_second
@@ -35,12 +37,17 @@ def prepared(
         UsageError: An option does not fit the program.
     """
     loaded = load(source, args, kwargs, options.function, options.dynamic)
-    loaded = without_untaken_branches(loaded, options.callbacks)
+    loaded = unbound = without_untaken_branches(loaded, options.callbacks)
+    names = parameters
     if loaded.weights is not None:
         loaded = named_without_argument(bound(loaded, {0: loaded.weights}))
+        names = ["self", *parameters]
     to_bind = values_to_bind(options.bind, parameters, args, kwargs)
     if to_bind:
         loaded = bound(loaded, to_bind, parameters[: len(args)])
+        named = tuple(_bound_argument(key, parameters) for key in to_bind)
+        loaded = replace(loaded, signature=replace(loaded.signature, bound_arguments=named))
+    loaded = with_notes(unbound, loaded, names)
     if options.weights_dtype is not None:
         loaded = stored_as(loaded, STORAGE_TYPES[options.weights_dtype])
     if options.specialize:
@@ -48,3 +55,10 @@ def prepared(
     signature = with_names(loaded.signature, options.input_names, options.output_names)
     signature = with_channels_second(signature, options.inputs_as_nchw, options.outputs_as_nchw)
     return replace(loaded, signature=signature)
+
+
+def _bound_argument(key: str | int, parameters: Sequence[str]) -> BoundArgument:
+    """The name and position of an argument that the user has bound by either of them."""
+    if isinstance(key, int):
+        return BoundArgument(parameters[key] if key < len(parameters) else f"argument {key}", key)
+    return BoundArgument(key, parameters.index(key) if key in parameters else None)

@@ -13,6 +13,7 @@ from jax.tree_util import KeyEntry, KeyPath, PyTreeDef
 from jaxlib.mlir import ir
 
 from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.interface.description import BoundArgument
 from hlo2onnx.ir.dims import is_static, parse, symbol
 from hlo2onnx.ir.values import Dim
 from hlo2onnx.mlir.attributes import to_python
@@ -135,6 +136,7 @@ class Signature:
         dims: Extents that are arguments of the MLIR function, by position. The user does not pass
             them.
         bound: Former inputs with their values.
+        bound_arguments: The arguments that the user has bound.
     """
 
     inputs: tuple[Port, ...]
@@ -142,6 +144,7 @@ class Signature:
     trees: Trees | None = None
     dims: Mapping[int, Dim] = field(default_factory=dict)
     bound: tuple[Bound, ...] = ()
+    bound_arguments: tuple[BoundArgument, ...] = ()
 
     @property
     def aliases(self) -> dict[int, int]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.ir.dims import evaluate, free_symbols
-from hlo2onnx.mlir.types import numpy_type
+from hlo2onnx.interface.extents import Extent
+from hlo2onnx.interface.tensors import Tensor
+from hlo2onnx.ir.dims import free_symbols
+from hlo2onnx.sources.input_arrays import tensor_of
 from hlo2onnx.sources.signature import Port
 
 SIZE = 3
@@ -17,23 +19,29 @@ SIZE = 3
 
 
 def random_array(
-    port: Port, rng: np.random.Generator, sizes: Mapping[str, int] | None = None
+    port: Port | Tensor, rng: np.random.Generator, names: Collection[str] = ()
 ) -> np.ndarray:
     """An array for one input: normal floats, small non-negative integers, fair booleans.
 
     Integers stay in [0, 8), because most integer inputs are indices or keys.
 
     Args:
-        sizes: Values of the symbols in the input's shape. Missing ones are `SIZE`.
+        names: The symbols in the shape of a `Tensor`.
 
     Raises:
         VerificationError: There is not enough memory.
     """
-    known = dict.fromkeys(free_symbols(port.shape), SIZE) | dict(sizes or {})
-    shape = tuple(evaluate(dim, known) or 0 for dim in port.shape)
-    dtype = numpy_type(port.element)
+    if isinstance(port, Port):
+        tensor, names = tensor_of(port), free_symbols(port.shape)
+    else:
+        tensor = port
+    known = dict.fromkeys(names, SIZE)
+    shape = tuple(
+        dim if isinstance(dim, int) else Extent(dim, names).value(known) or 0
+        for dim in tensor.shape
+    )
     try:
-        return _random(shape, dtype, rng)
+        return _random(shape, tensor.numpy, rng)
     except (MemoryError, ValueError) as error:  # ValueError: more elements than numpy counts
         raise VerificationError(f"no random input {port.name} of shape {shape}: {error}") from error
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.runtime.denormals import can_flush
-from hlo2onnx.runtime.sessions import OrtProgram, check_model
+from hlo2onnx.runtime.sessions import OrtProgram, Providers, check_model
 from hlo2onnx.sources.signature import Port
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.compare import Comparison, Verification, compare
@@ -31,10 +31,11 @@ def verify(
     seed: int,
     libraries: Sequence[str] = (),
     denormals: str = "keep",
+    providers: Providers | None = None,
 ) -> Verification:
     """Compares a model, serialized or in a file, with its program. See `OnnxProgram.verify`."""
     check_model(model)
-    runner = _Runner(source, model, input_names, libraries)
+    runner = _Runner(source, model, input_names, libraries, providers)
     policy = denormals if can_flush() else "keep"
     outputs = source.signature.outputs
     notes: list[str] = []
@@ -72,19 +73,27 @@ class _Runner:
         model: bytes | str,
         input_names: Sequence[str],
         libraries: Sequence[str],
+        providers: Providers | None,
     ) -> None:
         self._inputs = source.signature.inputs
         self.outputs = source.signature.outputs
         self._names = input_names
         self._model = model
         self._libraries = libraries
+        self._providers = providers
         self.reference = Reference(source)
 
     def __call__(self, arrays: Sequence[np.ndarray], denormals: str) -> list[list[np.ndarray]]:
         """ORT's results with and without graph optimisation."""
         feeds = to_model(self._names, arrays, self._inputs)
         # One session at a time: each may have a copy of all weights.
-        start = partial(OrtProgram, self._model, libraries=self._libraries, denormals=denormals)
+        start = partial(
+            OrtProgram,
+            self._model,
+            libraries=self._libraries,
+            denormals=denormals,
+            providers=self._providers,
+        )
         return [from_model(self.outputs, start(optimize=on)(feeds)) for on in (True, False)]
 
 

@@ -109,7 +109,7 @@ def test_one_session(program: hlo2onnx.OnnxProgram, monkeypatch: pytest.MonkeyPa
             made.append(self)
             super().__init__(*args, **kwargs)
 
-    monkeypatch.setattr("hlo2onnx.program.OrtProgram", Counted)
+    monkeypatch.setattr("hlo2onnx.runtime.calls.OrtProgram", Counted)
     in_threads(8, lambda _: program(X))
     assert len(made) == 1
 

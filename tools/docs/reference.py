@@ -10,6 +10,7 @@ import pdoc.doc
 import pdoc.render
 
 import hlo2onnx
+import hlo2onnx.runtime
 
 
 def module_names() -> list[str]:
@@ -20,8 +21,9 @@ def module_names() -> list[str]:
 
 def write_reference(folder: Path) -> list[str]:
     """Writes a page for each module, and an index for the search; returns pdoc's warnings."""
-    for name in hlo2onnx.__all__:  # pdoc knows no attributes that are imported when asked for
-        setattr(hlo2onnx, name, getattr(hlo2onnx, name))
+    for package in (hlo2onnx, hlo2onnx.runtime):
+        for name in package.__all__:  # pdoc knows no attributes that are imported when asked for
+            getattr(package, name)
     pdoc.render.configure(
         docformat="google", show_source=False, footer_text=f"hlo2onnx {hlo2onnx.__version__}"
     )

@@ -34,7 +34,7 @@ look for them outside: constants of fewer than 4 KB in each body, larger ones on
 reads them. No large weight is stored twice.
 
 `onnx.compose.merge_models` refuses two models with different values of one metadata property. Save
-them with `strip=True` before.
+models with different states (`hlo2onnx.states`) with `strip=True` before.
 
 """
 
