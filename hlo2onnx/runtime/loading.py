@@ -123,7 +123,7 @@ def described(
         if is_permuted or list(axes.values()) != ranks:
             raise LoadError(
                 f"the model has the {kind} {', '.join(axes)}, its signature has"
-                f' {", ".join(known)}: save(weights="inputs") or another tool has changed the model'
+                f' {", ".join(known)}: save(weights="inputs") or another tool changed it'
             )
     return found
 
