@@ -246,8 +246,13 @@ def test_artifacts_of_versions_between(version: str) -> None:
     _check_form("keras_text", _artifact, version)
 
 
-SINCE = {"optax": MINORS.index("1.1.0")}
-"""Since when StableHLO has all of a program: gathers have batching dimensions from 1.1 on."""
+SINCE = {
+    "optax": MINORS.index("1.1.0"),
+    "quantized_cnn": MINORS.index("0.18.0"),
+    "quantized_dense": MINORS.index("0.18.0"),
+}
+"""The first version that has all of a program: batching dimensions of gathers, and constants with
+scales along an axis."""
 
 
 @pytest.mark.wide
