@@ -24,13 +24,12 @@ from hlo2onnx.options import Options
 from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.sources import Source
+from hlo2onnx.sources.layouts import channels_to_second, with_channels_second
 from hlo2onnx.sources.port_names import with_names
 from hlo2onnx.sources.prepare import prepared
 from hlo2onnx.sources.signature import (
     Signature,
-    channels_to_second,
     key_paths,
-    with_channels_second,
 )
 
 __all__ = ["ArgumentError", "to_onnx"]

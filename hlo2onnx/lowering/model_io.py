@@ -20,12 +20,11 @@ from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import extent_contents, value_of
 from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.types import ELEMENT_TYPE, STORED_FLOATS, parts_of
+from hlo2onnx.sources.layouts import channels_to_last, channels_to_second
 from hlo2onnx.sources.signature import (
     Bound,
     Port,
     Signature,
-    channels_to_last,
-    channels_to_second,
 )
 
 

@@ -11,9 +11,10 @@ from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES
 from hlo2onnx.sources import Source, load
 from hlo2onnx.sources.bind import bound, named_without_argument, stored_as, values_to_bind
 from hlo2onnx.sources.dropped import with_notes
+from hlo2onnx.sources.layouts import with_channels_second
 from hlo2onnx.sources.port_names import with_names
 from hlo2onnx.sources.prune_branches import without_untaken_branches
-from hlo2onnx.sources.signature import PyTree, with_channels_second
+from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.sources.specialize import specialized
 
 

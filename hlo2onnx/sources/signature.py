@@ -12,7 +12,7 @@ import numpy as np
 from jax.tree_util import KeyEntry, KeyPath, PyTreeDef
 from jaxlib.mlir import ir
 
-from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.errors import LoadError
 from hlo2onnx.interface.description import BoundArgument
 from hlo2onnx.ir.dims import is_static, parse, symbol
 from hlo2onnx.ir.values import Dim
@@ -364,40 +364,3 @@ def _result_names(function: ir.Operation, count: int) -> list[str]:
     attributes = to_python(function.attributes["res_attrs"]) if present else ()
     infos = [entry.get("jax.result_info", "") for entry in attributes] or [""] * count
     return [path_name(info) if info else ("result" if count == 1 else "") for info in infos]
-
-
-def with_channels_second(
-    signature: Signature, inputs: Iterable[str], outputs: Iterable[str]
-) -> Signature:
-    """Moves the channels of some inputs and outputs from the last axis to the second.
-
-    Raises:
-        UsageError: There is no port of a name, or it has no channels to move.
-    """
-    return replace(
-        signature,
-        inputs=_moved(signature.inputs, frozenset(inputs), "input"),
-        outputs=_moved(signature.outputs, frozenset(outputs), "output"),
-    )
-
-
-def _moved(ports: Sequence[Port], names: frozenset[str], kind: str) -> tuple[Port, ...]:
-    if unknown := names - {port.name for port in ports}:
-        known = ", ".join(port.name for port in ports)
-        raise UsageError(f"no {kind} named {', '.join(sorted(unknown))}; there is {known}")
-    for port in ports:
-        if port.name in names and (len(port.shape) < 3 or port.element.startswith("complex")):
-            raise UsageError(f"{kind} {port.name} is not an image with channels last")
-        if port.name in names and port.alias is not None:
-            raise UsageError(f"{kind} {port.name} is a state: it must keep its layout")
-    return tuple(replace(port, channels_second=port.name in names) for port in ports)
-
-
-def channels_to_second(rank: int) -> list[int]:
-    """The permutation from channels-last to channels-second."""
-    return [0, rank - 1, *range(1, rank - 1)]
-
-
-def channels_to_last(rank: int) -> list[int]:
-    """The permutation from channels-second to channels-last."""
-    return [0, *range(2, rank), 1]

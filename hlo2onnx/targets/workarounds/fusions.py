@@ -54,7 +54,7 @@ def keep_factor_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None
         return None
     if _can_scale(product, np.asarray, scale):
         return None
-    return builder.Mul(*node.inputs[::-1])  # type: ignore[no-any-return]
+    return builder.Mul(*node.inputs[::-1])
 
 
 def keep_shift_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
@@ -65,7 +65,7 @@ def keep_shift_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
         return None
     if ask(_has_finite_sum, bias, shift):
         return None
-    return builder.Add(*node.inputs[::-1])  # type: ignore[no-any-return]
+    return builder.Add(*node.inputs[::-1])
 
 
 def _has_finite_sum(bias: np.ndarray, shift: np.ndarray) -> bool:
@@ -92,7 +92,7 @@ def keep_bias_apart(builder: GraphBuilder, node: oir.Node) -> oir.Value | None:
         return scaled if beside is None else np.reshape(scaled, beside)
 
     product = builder.like(node, [x, weights])
-    return builder.Add(builder.derived(moved, bias), product)  # type: ignore[no-any-return]
+    return builder.Add(builder.derived(moved, bias), product)
 
 
 def _is_in_range(bias: np.ndarray, x_scale: np.ndarray, weight_scale: np.ndarray) -> bool:
@@ -140,7 +140,7 @@ def spell_out_normalization(builder: TargetBuilder, node: oir.Node) -> oir.Value
         for value in (mean, shift)
     )
     centred = x if ask(_is_zero, mean) else builder.Sub(x, mean)
-    return builder.Add(builder.Mul(factor, centred), shift)  # type: ignore[no-any-return]
+    return builder.Add(builder.Mul(factor, centred), shift)
 
 
 def _is_zero(array: np.ndarray) -> bool:

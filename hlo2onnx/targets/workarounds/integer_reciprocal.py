@@ -25,4 +25,4 @@ def spell_out_reciprocal(builder: GraphBuilder, node: oir.Node) -> oir.Value | N
     if dtype_of(x) in UNSIGNED:
         return result
     minus_one = builder.Equal(x, builder.scalar_like(-1, x))
-    return builder.Sub(result, builder.cast(minus_one, dtype_of(x)))  # type: ignore[no-any-return]
+    return builder.Sub(result, builder.cast(minus_one, dtype_of(x)))

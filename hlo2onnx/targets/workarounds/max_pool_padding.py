@@ -45,7 +45,7 @@ def _named(b: GraphBuilder, node: oir.Node, widths: _Widths, value: oir.Value | 
     result = node.outputs[0]
     pads = [widths[axis][end] for end in (0, 1) for axis in widths]
     inputs = [node.inputs[0], b.i64(pads), value, b.i64(list(widths))]
-    return b.op("Pad", *inputs, types=[(dtype_of(result), shape_of(result))])  # type: ignore[no-any-return]
+    return b.op("Pad", *inputs, types=[(dtype_of(result), shape_of(result))])
 
 
 def _in_front(

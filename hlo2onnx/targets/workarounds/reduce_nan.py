@@ -23,4 +23,4 @@ def guard_nan(builder: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value 
     terms = x if facts.float_range(x).low >= 0 else builder.Relu(x)
     witness = builder.op("ReduceSum", terms, *axes, types=types, **attributes_of(node))
     numbers = builder.like(node, [x, *axes], types)
-    return builder.Where(builder.IsNaN(witness), witness, numbers)  # type: ignore[no-any-return]
+    return builder.Where(builder.IsNaN(witness), witness, numbers)
