@@ -82,6 +82,14 @@ QUANTIZED = {
 }
 
 
+@pytest.mark.parametrize("opset", [17, 18, 20])
+def test_types_that_the_opset_lacks_are_folded(opset: int) -> None:
+    """It has no int4; the report says what grew."""
+    program = bound(per_channel, {"w": INT4, "s": SCALE}, opset=opset)
+    assert "p/w" in str(program.report) and program.report.nodes == {"MatMul": 1}
+    assert program.report.weights.after > program.report.weights.before
+
+
 @pytest.mark.parametrize(
     "function", [per_channel, transposed, per_row, shifted, shifted_in_integers, blocked, looked_up]
 )

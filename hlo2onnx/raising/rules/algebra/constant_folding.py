@@ -62,7 +62,7 @@ class FoldConstants(Rule):
     as many bytes as an operand that only this node reads, such as a transposed weight. An expanded
     constant is folded if it is an index or if no reader broadcasts by itself. Weights, and
     constants of floats or of 8 bits and fewer, are not cast to wider types, unless they have at
-    most 16 elements.
+    most 16 elements or the opset has no cast of their type, such as int4 before opset 21.
     """
 
     name = "fold-constants"
@@ -77,7 +77,7 @@ class FoldConstants(Rule):
             is_index = size_of(inputs[0]) != 1 and dtype_of(node.outputs[0]) in INTEGERS
             is_final = is_index or _is_final(node.outputs[0])
             need(is_final, "readers that broadcast take it unexpanded", node)
-        need(self._affordable(node, int(np.prod(dims or ()))), "it would store more", node)
+        need(self._affordable(node, int(np.prod(dims or ())), b), "it would store more", node)
         copy = detached(node)
         try:
             return b.derived(
@@ -88,9 +88,11 @@ class FoldConstants(Rule):
         except Unknown as unknown:
             raise Refusal(str(unknown), node) from None
 
-    def _affordable(self, node: oir.Node, elements: int) -> bool:
+    def _affordable(self, node: oir.Node, elements: int, b: Rewriter) -> bool:
         if _widens(node):
-            return elements <= SMALL_ELEMENTS
+            source = dtype_of(present(node.inputs)[0])
+            is_read = b.target.supports_cast(source, oir.DataType.FLOAT, b.opset)
+            return elements <= SMALL_ELEMENTS or not is_read
         moves = node.op_type in _MOVES
         is_weight = any(weight_of(x) is not None for x in node.inputs)
         limit = MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS
