@@ -4,6 +4,9 @@
 """
 
 import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,3 +23,33 @@ def environment(*folders: Path, **variables: str) -> dict[str, str]:
     given = filter(None, [os.environ.get("PYTHONPATH")])
     path = os.pathsep.join([*map(str, (ROOT, *folders)), *given])
     return {**os.environ, **variables, "PYTHONPATH": path}
+
+
+def run_module(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    folder: str | Path,
+    seconds: float,
+    python: str | Path = sys.executable,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a module in a process of its own, and returns what it printed and its exit code.
+
+    Args:
+        module: Its name, such as "tools.zoo.worker".
+        arguments: Arguments of the command.
+        folder: The working directory.
+        seconds: The time limit.
+        python: The interpreter, which may be another environment's.
+
+    Raises:
+        subprocess.TimeoutExpired: It takes longer.
+    """
+    return subprocess.run(
+        [str(python), "-W", "ignore", "-m", module, *arguments],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )

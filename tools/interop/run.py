@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 import hlo2onnx
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.verification.inputs import random_array
-from tools import ROOT, environment
+from tools import ROOT, run_module
 
 EXAMPLES = ROOT / "examples" / "mlir"
 SECONDS = 300
@@ -52,16 +51,9 @@ def _results(folder: Path, tools: Sequence[str]) -> dict[str, str]:
 
 
 def _process(folder: Path, tools: Sequence[str]) -> tuple[dict[str, str], str]:
-    command = [sys.executable, "-m", "tools.interop.worker", str(folder), *tools]
+    arguments = [str(folder), *tools]
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-        )
+        done = run_module("tools.interop.worker", arguments, folder=folder, seconds=SECONDS)
     except subprocess.TimeoutExpired as error:
         output = error.stdout or b""
         text = output.decode() if isinstance(output, bytes) else output

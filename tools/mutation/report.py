@@ -23,7 +23,7 @@ lines.
 * *Survived*: no test fails. Some survivors ran on a part of their tests only.
 * *Share*: the killed ones among those that are not equivalent.
 
-Only a sample of the mutants has run.
+Only a sample of the mutants has run. Files have the names that they had then.
 
 """
 

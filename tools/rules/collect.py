@@ -12,7 +12,7 @@ from pathlib import Path
 import jaxlib
 
 from hlo2onnx.raising.rules import RULES
-from tools import ROOT, environment
+from tools import ROOT, run_module
 from tools.rules.measure import Measured, Saving, measure
 from tools.rules.record import Collection, matters
 from tools.zoo.program import load_all
@@ -69,16 +69,10 @@ def _run(python: Path, name: str, rules: Sequence[str]) -> tuple[str, Measured] 
     """One program in a process of its own; None, and a line on stderr, if it does not run."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
-        command = [str(python), "-W", "ignore", "-m", "tools.rules.zoo_worker"]
-        command += [name, str(path), *rules]
+        arguments = [name, str(path), *rules]
         try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
+            done = run_module(
+                "tools.rules.zoo_worker", arguments, folder=folder, seconds=SECONDS, python=python
             )
         except subprocess.TimeoutExpired:
             print(f"{name}: no end after {SECONDS} s", file=sys.stderr)

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tools import environment
+from tools import run_module
 from tools.zoo.worker import Result
 
 SECONDS = 600
@@ -19,17 +19,11 @@ def run_one(python: Path, name: str, timed: bool, seconds: float = SECONDS) -> R
     """Translates, verifies and perhaps times a program in the given interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "result.json"
-        command = [str(python), "-W", "ignore", "-m", "tools.zoo.worker", name, str(path)]
-        command += ["--times"] if timed else []
+        arguments = [name, str(path), *(["--times"] if timed else [])]
         problem, text = "", ""
         try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                timeout=seconds,
+            done = run_module(
+                "tools.zoo.worker", arguments, folder=folder, seconds=seconds, python=python
             )
             text = done.stderr
             if done.returncode < 0:
