@@ -17,6 +17,7 @@ from processes import environment, run_python
 
 import hlo2onnx
 from hlo2onnx import cli
+from hlo2onnx.command.arguments import parser
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +103,7 @@ def test_function(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_options_reach_the_translation(folder: Path) -> None:
     given = ["--target", "onnx", "--nan", "xla", "--half", "fast"]
-    options = cli._parser().parse_args(["a.mlir", *given, "--without", "a", "--without", "b"])
+    options = parser().parse_args(["a.mlir", *given, "--without", "a", "--without", "b"])
     assert (options.target, options.nan, options.half) == ("onnx", "xla", "fast")
     assert options.without == ["a", "b"]
     assert cli.main(["models/good.mlir", *given]) == 0

@@ -1,0 +1,189 @@
+"""The options of the command, in groups as `--help` shows them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hlo2onnx import __version__
+from hlo2onnx.command.help import SHELLS, PrintCompletion, opset_range
+from hlo2onnx.options import CHOICES, DUMP_VARIABLE, Options
+
+POLICIES = {
+    "nan": "NaN semantics of max, min and pooling: XLA's where that is cheap (default), XLA's"
+    " everywhere, or the runtime's",
+    "half": "f16 arithmetic: round after every op as XLA does (default), or use the runtime's own"
+    " kernels",
+    "functions": "inline private functions and composites (default), or keep them as functions",
+    "callbacks": "leave out branches with Python callbacks: those of equinox's checks (default),"
+    " all of them, or none",
+}
+"""Help texts of the options that choose between several correct translations."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    made = argparse.ArgumentParser(
+        prog="hlo2onnx",
+        description="Translates a StableHLO program to ONNX.",
+        epilog="exit code: 0 for success; 1 if the program cannot be translated, or if the"
+        " verification fails; 2 for a mistake in the command",
+    )
+    made.add_argument(
+        "model",
+        help="StableHLO text, MLIR bytecode, a portable artifact or a serialized"
+        " jax.export.Exported; - reads standard input",
+    )
+    made.add_argument("--version", action="version", version=f"hlo2onnx {__version__}")
+    made.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=SHELLS,
+        help="print a script that completes this command in a shell (needs shtab)",
+    )
+    _add_output(made.add_argument_group("what it writes"))
+    _add_model_options(made.add_argument_group("the model"))
+    _add_policies(made.add_argument_group("the translation"))
+    _add_checks(made.add_argument_group("running the model"))
+    _add_diagnostics(made.add_argument_group("diagnostics"))
+    return made
+
+
+def _add_output(group: argparse._ArgumentGroup) -> None:
+    """Options about the output of the command."""
+    add = group.add_argument
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="file of the model; - is standard output (default: <input>.onnx here)",
+    )
+    add(
+        "--strip",
+        action="store_true",
+        help="leave out metadata and doc strings, such as source lines (names stay)",
+    )
+    add(
+        "--report",
+        metavar="FILE",
+        help="write report and verification as JSON; - is standard output",
+    )
+    loud = group.add_mutually_exclusive_group()
+    loud.add_argument("-q", "--quiet", action="store_true", help="show no summary, only failures")
+    loud.add_argument(
+        "-v", "--verbose", action="store_true", help="show complete lists and the time of stages"
+    )
+
+
+def _add_model_options(group: argparse._ArgumentGroup) -> None:
+    """Options of the model that is written."""
+    add = group.add_argument
+    add(
+        "--opset",
+        type=int,
+        metavar="N",
+        help=f"ONNX opset, {opset_range()} (default: 23, or 26 if needed)",
+    )
+    add(
+        "--target",
+        default=Options.target,
+        help="runtime to fit: ort-cpu (default), onnx, or a table FILE.json",
+    )
+    add("--function", metavar="NAME", help="function to translate (default: main)")
+    add(
+        "--specialize",
+        type=_sizes,
+        action="append",
+        default=[],
+        metavar="b=8,s=128",
+        help="fix the size of every free dimension (may be repeated)",
+    )
+    for kind in ("inputs", "outputs"):
+        add(
+            f"--{kind}-as-nchw",
+            type=lambda text: text.split(","),
+            default=[],
+            metavar="NAMES",
+            help=f"move the channels of these {kind} from the last axis to the second",
+        )
+        add(
+            f"--{kind[:-1]}-names",
+            type=_port_names,
+            metavar="NAMES",
+            help=f"new names of the {kind}: all of them, as in x,y, or some, as in arg0=x,arg1=y",
+        )
+    add(
+        "--weights-dtype",
+        choices=CHOICES["weights_dtype"],
+        help="store f32 weights in this type (default: f32)",
+    )
+
+
+def _add_policies(group: argparse._ArgumentGroup) -> None:
+    """Options that choose between several correct translations."""
+    for name, text in POLICIES.items():
+        group.add_argument(
+            f"--{name}", choices=CHOICES[name], default=getattr(Options, name), help=text
+        )
+    group.add_argument(
+        "--no-raise",
+        "--without",
+        dest="without",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="switch a rewrite rule off (may be repeated)",
+    )
+
+
+def _add_checks(group: argparse._ArgumentGroup) -> None:
+    """Options that run the model."""
+    add = group.add_argument
+    add("--verify", action="store_true", help="compare ONNX Runtime with XLA on random inputs")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs (default: 0)")
+    add("--profile", action="store_true", help="show the time of a run by operator and JAX scope")
+    add("--profile-svg", metavar="FILE", help="draw the profile in this file")
+
+
+def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
+    """Options that show what the translation did."""
+    add = group.add_argument
+    add(
+        "--dump",
+        type=Path,
+        metavar="DIR",
+        help="write the program after each stage, and a log of the rules, into this folder"
+        f" (default: ${DUMP_VARIABLE})",
+    )
+    add(
+        "--explain",
+        action="append",
+        default=[],
+        metavar="RULE",
+        help="say where a raising rule fired, and why it did not fire elsewhere (may be repeated)",
+    )
+    add("--debug", action="store_true", help="show a traceback when something fails")
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """Parses "b=8,s=128"; argparse turns the error into a usage error."""
+    sizes = {}
+    for item in text.split(","):
+        name, _, size = (part.strip() for part in item.partition("="))
+        if not name or not size.isdecimal():
+            raise argparse.ArgumentTypeError(
+                f"{item.strip()!r} is not NAME=SIZE: give every dimension a size, as in b=8,s=128"
+            )
+        sizes[name] = int(size)
+    return sizes
+
+
+def _port_names(text: str) -> list[str] | dict[str, str]:
+    """Parses "x,y" and "arg0=x,arg1=y"."""
+    items = [item.strip() for item in text.split(",")]
+    if not any("=" in item for item in items):
+        return items
+    if not all("=" in item for item in items):
+        raise argparse.ArgumentTypeError(f"{text!r} has new names with and without old ones")
+    pairs = (item.partition("=") for item in items)
+    return {old.strip(): new.strip() for old, _, new in pairs}
