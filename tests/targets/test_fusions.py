@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
+import onnxruntime as ort
 import pytest
 from jax import lax
 from rewriting import model_of
@@ -236,7 +237,10 @@ def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: st
 
 def test_the_table_names_what_the_runtime_fuses_wrongly() -> None:
     table = json.loads(TABLE.read_text(encoding="utf-8"))
-    assert fusions.harmful_fusions() == table["harmful_fusions"]
+    found = fusions.harmful_fusions()
+    if ort.__version__ == table["runtime_version"]:
+        assert found == table["harmful_fusions"]
+    assert found.items() <= table["harmful_fusions"].items()
     assert load_target("ort-cpu").harmful_fusions == table["harmful_fusions"].keys()
     assert fusions.ANSWERS.keys() == table["harmful_fusions"].keys()
 

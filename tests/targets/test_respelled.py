@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 import onnx_ir as oir
+import onnxruntime as ort
 import pytest
 from rewriting import Build, model_of
 
@@ -142,6 +143,10 @@ def test_zeros_before_a_max_pool(optimize: bool) -> None:
     np.testing.assert_array_equal(got, windows.max((-1, -2)))
 
 
+@pytest.mark.skipif(
+    ort.__version__.split(".")[:2] > ["1", "31"],
+    reason="ONNX Runtime 1.32 does not fuse this Pad any more; models must run in 1.31, too",
+)
 def test_the_runtime_takes_them_for_its_own() -> None:
     """Otherwise there is nothing to spell differently."""
     x = 1 + np.random.default_rng(0).random((1, 2, 8, 8)).astype(np.float32)

@@ -134,16 +134,6 @@ REASONS = {
         {"x": (2,), "z": np.ones(2, np.int32)},
         opset=26,
     ),
-    "two Casts of one name": Reason(
-        "Where two nodes that must stay float (Min, Max, ...) read one value, it makes two nodes of"
-        " one name.",
-        (TRANSFORMERS,),
-        "two nodes with same node name",
-        (("int8_mlp", "navier_stokes"),),
-        """g (float[2] x, float[2] z) => (float[2] y) { [h] h = Neg(x) [a] a = Min(h, z)
-          [b] b = Min(h, x) [c] y = Add(a, b) }""",
-        {"x": (2,), "z": (2,)},
-    ),
     "nodes of bodies that stay float": Reason(
         "It puts the Casts of a node in a body that must stay float (Min, Max, ...) into the main"
         " graph.",

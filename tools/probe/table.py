@@ -42,6 +42,8 @@ _SAYS = {
     WRONG_PAIRS: _IS_WRONG,
     ZERO_SIGNS: ("keeps the signs of zeros", "loses signs of zeros"),
 }
+_HARMFUL = {OPS: False, PAIRS: False, ZERO_SIGNS: True}
+"""What a runtime must not do if a model was made by the table of another version."""
 
 
 def ranges(opsets: Iterable[int]) -> str:
@@ -147,9 +149,19 @@ def _operator(key: str) -> str:
 
 
 def differences(
-    found: Sections, probed: Iterable[Fact], opsets: Iterable[int], table: Mapping[str, Any]
+    found: Sections,
+    probed: Iterable[Fact],
+    opsets: Iterable[int],
+    table: Mapping[str, Any],
+    *,
+    exact: bool = True,
 ) -> list[str]:
-    """List what was found about the facts probed in these opsets and is not what a table says."""
+    """List what was found about the facts probed in these opsets and is not what a table says.
+
+    Args:
+        exact: If False, list only what a model made by the table could suffer from: a kernel that
+            the table has and the runtime lacks, or a sign of zero that is lost in the runtime only.
+    """
     facts = list(probed)
     different = []
     for section in SECTIONS:
@@ -157,6 +169,8 @@ def differences(
         for opset in sorted(opsets):
             for fact in facts:
                 here = opset in found[section].get(fact, ())
+                if not exact and here is not _HARMFUL.get(section):
+                    continue
                 if here != (opset in known.get(fact, ())):
                     names = " ".join(dtype.short_name() for dtype in fact[1])
                     what = f"{fact[0]} {names} opset {opset}: {_SAYS[section][here]}"

@@ -118,8 +118,14 @@ def _quotient(x: Array, y: Array) -> Array:
     return _exact_ints(lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1))(x, y)
 
 
+def _floor_mod(x: Array, y: Array) -> Array:
+    if is_float(x.dtype):
+        return _in_type(np.mod)(x, y)
+    return _exact_ints(lambda a, b: a % b)(x, y)
+
+
 def _whole(dtype: ir.DataType) -> Array:
-    """Numbers with an exact remainder that fmod computes: all integers, small floats."""
+    """Numbers with an exact remainder: all integers, small floats."""
     return small(dtype, 40) if is_float(dtype.numpy()) else edges(dtype)
 
 
@@ -266,7 +272,7 @@ TRIALS: Mapping[str, Trials] = {
     "Div": _binary("Div", _quotient, valid=_can_divide),
     "Max": _extremes("Max", np.maximum),
     "Min": _extremes("Min", np.minimum),
-    "Mod": _binary("Mod", _exact_ints(lambda a, b: a % b), valid=_can_divide),
+    "Mod": _binary("Mod", _floor_mod, lefts=_whole, valid=_can_divide),
     "Mod[fmod=1]": _binary("Mod", _in_type(np.fmod), lefts=_whole, valid=_can_divide, fmod=1),
     "Pow": _pow,
     "Sqrt": _unary("Sqrt", _in_type(np.sqrt), _root),
