@@ -98,7 +98,17 @@ REASONS = {
         "It leaves a Cast to float as it is, and takes its result for float16.",
         (COMMON,),
         "does not match expected type",
-        (("diffusion", "graph_network", "int8_mlp", "segments", "train_step", "vae"),),
+        (
+            (
+                "diffusion",
+                "graph_network",
+                "int8_mlp",
+                "segments",
+                "stored_weights",
+                "train_step",
+                "vae",
+            ),
+        ),
         """g (int32[2] x, float[2] z) => (float[2] y) { [a] h = Cast <to = 1> (x)
           [b] y = Add(h, z) }""",
         {"x": np.ones(2, np.int32), "z": (2,)},
