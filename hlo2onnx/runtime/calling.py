@@ -82,7 +82,7 @@ def flatten_arguments(
     Raises:
         SignatureError: Structure, shape or type of an argument does not fit.
     """
-    return caller_of(signature).arrays(args, kwargs)
+    return caller_of(signature).arrays(tuple(args), kwargs)
 
 
 def extents_of(signature: Signature, arrays: Sequence[np.ndarray]) -> dict[str, int]:
