@@ -38,6 +38,7 @@ from hlo2onnx.runtime.graph_only import stored_apart
 from hlo2onnx.runtime.metadata import updated_in_place
 from hlo2onnx.runtime.output_paths import output_file
 from hlo2onnx.runtime.profiling import Profile, profile
+from hlo2onnx.runtime.profiling.model_nodes import model_nodes
 from hlo2onnx.runtime.saving import save_models, weight_bytes, write_for_runtime
 from hlo2onnx.runtime.serializing import to_proto
 from hlo2onnx.runtime.sessions import Providers
@@ -321,20 +322,23 @@ class OnnxProgram(CallableProgram):
             found.notes.extend(self.report.notes)
         return found
 
-    def profile(self, *args: PyTree, runs: int = 10, depth: int = 2, **kwargs: PyTree) -> Profile:
-        """Measures the time of a run in ONNX Runtime, by operator and by JAX scope.
+    def profile(
+        self, *args: PyTree, runs: int = 20, depth: int = 2, threads: int = 0, **kwargs: PyTree
+    ) -> Profile:
+        """Measures the time of a run in ONNX Runtime by operator, JAX scope, source line and node.
 
         Args:
             args, kwargs: The arguments of a call. Without arguments, random inputs are made.
-            runs: Count of runs to average.
+            runs: Count of runs to take medians of.
             depth: Scopes are grouped by this many leading components.
+            threads: Count of intra-op threads; 0 for the runtime's default.
 
         Returns:
             The profile. It prints as a table; `save("profile.svg")` draws it.
 
         Raises:
             SignatureError: The arguments do not fit.
-            UsageError: `runs` or `depth` is less than 1.
+            UsageError: `runs` or `depth` is less than 1, or `threads` is negative.
             VerificationError: ONNX Runtime is not installed, or it does not run the model.
         """
         description = self._caller.description
@@ -350,6 +354,9 @@ class OnnxProgram(CallableProgram):
                 feeds,
                 runs=runs,
                 depth=depth,
+                threads=threads,
+                nodes=model_nodes(self.model),
+                title=self.report.source,
                 libraries=self.libraries,
                 denormals=self.denormals,
                 providers=self.providers,

@@ -8,7 +8,7 @@ import numpy as np
 
 import hlo2onnx
 from hlo2onnx.ir.names import Names
-from hlo2onnx.mlir.locations import split_scope
+from hlo2onnx.ir.scopes import split_scope
 from hlo2onnx.sources.signature import path_name
 
 

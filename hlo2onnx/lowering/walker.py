@@ -322,7 +322,7 @@ def _metadata(origin: Origin) -> dict[str, str]:
     if not origin.frames:
         return {}
     metadata, stack = {"jax.source": origin.source}, origin.stack
-    if len(stack) > 1:
+    if len(stack) > 1 or origin.frames[0].function:
         metadata["jax.stack"] = "\n".join(stack)
     return metadata
 

@@ -10,6 +10,8 @@ from pathlib import Path, PureWindowsPath
 
 from jaxlib.mlir import ir
 
+from hlo2onnx.ir.scopes import split_scope
+
 _TRANSFORM = re.compile(r"p?jit\(.*\)$")
 _STRUCTURE = re.compile(
     r"while|body|cond|scan|branch_\d+_fun|closed_call|eval_jaxpr|checkpoint|remat\d*"
@@ -177,21 +179,6 @@ def _scope(names: list[str]) -> str:
     while segments and _TRANSFORM.match(segments[0]):
         segments.pop(0)
     return "/".join(segments)
-
-
-def split_scope(scope: str) -> list[str]:
-    """Splits a name stack at the slashes outside of parentheses."""
-    segments, depth, start = [], 0, 0
-    for position, char in enumerate(scope):
-        if char == "(":
-            depth += 1
-        elif char == ")":
-            depth -= 1
-        elif char == "/" and depth <= 0:
-            segments.append(scope[start:position])
-            start = position + 1
-    segments.append(scope[start:])
-    return [segment for segment in segments if segment]
 
 
 _OWN = Path(__file__).resolve().parents[1]

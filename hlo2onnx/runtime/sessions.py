@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -118,6 +119,7 @@ class OrtProgram:
         threads: Count of intra-op threads; 0 for ORT's default.
         libraries: Paths of shared libraries with custom operators.
         profile: Prefix of the path of ORT's profile. See `hlo2onnx.runtime.profiling`.
+        optimized: Path for the model that ORT runs. Its weights go to a file beside it.
         denormals: "keep", or "flush" to treat denormal floats as zeros, as XLA does on the CPU. The
             session then runs in its own thread (`hlo2onnx.runtime.denormals`).
         providers: Execution providers. Default: the CPU.
@@ -136,6 +138,7 @@ class OrtProgram:
         threads: int = 0,
         libraries: Sequence[str] = (),
         profile: str | None = None,
+        optimized: str | None = None,
         denormals: str = "keep",
         providers: Providers | None = None,
     ) -> None:
@@ -151,6 +154,8 @@ class OrtProgram:
         if profile is not None:
             options.enable_profiling = True
             options.profile_file_prefix = profile
+        if optimized is not None:
+            _write_optimized(options, Path(optimized))
         if self._thread is not None:
             options.add_session_config_entry("session.set_denormal_as_zero", "1")
         self.session = self._in_thread(open_session, model, providers, options, libraries)
@@ -253,6 +258,13 @@ def to_ort(array: np.ndarray) -> ort.OrtValue:
         raise VerificationError(f"ONNX Runtime's Python API takes no {name} arrays")
     carrier = array.view(np.uint8 if array.itemsize == 1 else np.uint16)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, _OTHERS[name])
+
+
+def _write_optimized(options: ort.SessionOptions, path: Path) -> None:
+    options.optimized_model_filepath = str(path)
+    prefix = "session.optimized_model_external_initializers_"
+    options.add_session_config_entry(f"{prefix}file_name", f"{path.name}.data")
+    options.add_session_config_entry(f"{prefix}min_size_in_bytes", "1024")
 
 
 def _register(options: ort.SessionOptions, library: str) -> None:

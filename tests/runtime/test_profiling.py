@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,6 +13,9 @@ import pytest
 
 import hlo2onnx
 from hlo2onnx.cli import main
+from hlo2onnx.runtime.profiling.events import measured, runs_of, spread
+from hlo2onnx.runtime.profiling.optimized_nodes import ModelNode, Origins
+from hlo2onnx.runtime.profiling.picture import flame, picture
 
 X = np.ones((64, 64), np.float32)
 
@@ -48,6 +52,123 @@ def test_a_loop_does_not_count_its_body() -> None:
     parts = {share.name: share.part for share in found.operators}
     assert sum(parts.values()) == pytest.approx(1)
     assert parts["Loop"] < 0.5, parts
+
+
+def layers(x: jax.Array) -> jax.Array:
+    for _ in range(2):
+        x = layer(x)
+    return jnp.tanh(x)
+
+
+def layer(x: jax.Array) -> jax.Array:
+    return jax.nn.softmax(x @ x.T * 0.1) @ x
+
+
+def test_fused_nodes_have_the_scope_and_line_of_the_program() -> None:
+    """The runtime fuses the product and its factor into a FusedMatMul."""
+    found = hlo2onnx.translate(jax.jit(layers).lower(X)).profile(X, runs=2)
+    operators = {node.operator: node for node in found.nodes}
+    assert operators["FusedMatMul"].scope == ("layers", "layer"), operators
+    assert operators["FusedMatMul"].source.startswith("tests/runtime/test_profiling.py:")
+    assert {share.name for share in found.scopes} == {"layers", "layers/layer"}
+    assert all(":" in share.name for share in found.lines)
+
+
+def test_nodes_that_the_runtime_adds_have_a_scope() -> None:
+    def f(x: jax.Array, w: jax.Array) -> jax.Array:
+        with jax.named_scope("stem"):
+            return jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")
+
+    x, w = np.ones((1, 16, 8, 8), np.float32), np.ones((16, 16, 3, 3), np.float32)
+    found = hlo2onnx.translate(jax.jit(lambda x: f(x, w)).lower(x)).profile(x, runs=1)
+    assert [share.name for share in found.scopes] == ["stem"], found.nodes
+
+
+def test_trips_of_nodes_in_loops() -> None:
+    def f(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, 7, lambda i, x: jnp.sort(x) + i, x)
+
+    found = hlo2onnx.translate(jax.jit(f).lower(X)).profile(X, runs=2)
+    trips = {node.operator: node.trips for node in found.nodes}
+    assert trips["TopK"] == 7, trips
+    node = next(node for node in found.nodes if node.operator == "TopK")
+    assert node.per_trip == pytest.approx(node.milliseconds / 7)
+    assert f"{node.name} " in str(found)
+
+
+def test_setting_and_quartiles() -> None:
+    program = hlo2onnx.translate(jax.jit(layered).lower(X))
+    found = program.profile(X, runs=3, threads=1)
+    assert (found.title, found.runs, found.threads) == (program.report.source, 3, 1)
+    assert found.device.startswith("CPU (") and found.runtime.startswith("ONNX Runtime ")
+    for item in (*found.operators, *found.scopes, *found.lines, *found.nodes):
+        assert item.low <= item.milliseconds <= item.high
+    assert found.run.low <= found.run.median <= found.run.high
+    assert f"{found.title}\n{found.setting}\n{found.summary}" in str(found)
+    assert "1 thread\n" in str(found)
+
+
+def event(name: str, ts: int, dur: int, operator: str = "", cat: str = "Node") -> dict[str, object]:
+    full = f"{name}_kernel_time" if cat == "Node" else name
+    return {"name": full, "ts": ts, "dur": dur, "cat": cat, "args": {"op_name": operator}}
+
+
+def test_the_median_ignores_a_disturbed_run() -> None:
+    events = []
+    for run, slow in enumerate([0, 900, 0]):
+        start = 10000 * run
+        events += [
+            event("model_run", start, 1000 + slow, cat="Session"),
+            event("a", start + 1, 20, "MatMul"),
+            event("b", start + 30, 5 + slow, "Add"),
+        ]
+    nodes = measured(runs_of(events))
+    assert {node.operator: spread(node.times).median for node in nodes} == {
+        "MatMul": pytest.approx(0.020), "Add": pytest.approx(0.005),
+    }  # fmt: skip
+
+
+def test_an_incomplete_run_is_left_out() -> None:
+    """The runtime stops to record after a million events; then a run has no end."""
+    events = [event("model_run", 0, 50, cat="Session"), event("a", 1, 9), event("a", 60, 9)]
+    assert [len(run.events) for run in runs_of(events)] == [1]
+
+
+def test_names_that_the_runtime_makes() -> None:
+    nodes = [ModelNode("net/dot_1", ("v",), ("net",), "f.py:1")]
+    origins = Origins(nodes)
+    for name in ("net/dot_1", "net/dot_1_nchwc", "net/dot_1/MatMulScaleFusion/"):
+        assert origins.named(name) == nodes[0], name
+    assert origins.named("ReorderOutput") is None
+
+
+@pytest.mark.parametrize("functions", ["inline", "keep"])
+def test_scopes_of_functions(functions: str) -> None:
+    @jax.jit
+    def block(x: jax.Array) -> jax.Array:
+        return jnp.tanh(x) @ x
+
+    def model(x: jax.Array) -> jax.Array:
+        return jnp.tanh(block(block(x)))
+
+    found = hlo2onnx.translate(jax.jit(model).lower(X), functions=functions).profile(X, runs=1)
+    assert {share.name for share in found.scopes} == {"model", "model/block"}, found.nodes
+
+
+def test_the_picture_is_a_flame_graph(tmp_path: Path) -> None:
+    found = hlo2onnx.translate(jax.jit(layered).lower(X)).profile(runs=1)
+    root = flame(found)
+    assert {"first", "second"} <= root.children.keys()
+    first = root.children["first"]
+    assert first.milliseconds == pytest.approx(sum(c.milliseconds for c in first.children.values()))
+    assert root.milliseconds == pytest.approx(found.milliseconds)
+
+
+def test_the_picture_escapes_names() -> None:
+    found = hlo2onnx.translate(jax.jit(layered).lower(X)).profile(runs=1)
+    drawn = picture(replace(found, title="<b>&"))
+    assert "&lt;b&gt;&amp;" in drawn and "<b>" not in drawn
+    ElementTree.fromstring(drawn)
 
 
 def test_the_picture(tmp_path: Path) -> None:

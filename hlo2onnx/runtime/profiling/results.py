@@ -1,0 +1,172 @@
+"""The result of a profile, and its tables as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hlo2onnx.runtime.output_paths import output_file, writing
+
+_ROWS, _FEW = 25, 10
+"""Lines of a table."""
+
+UNKNOWN = "(none)"
+"""The scope and the source line of nodes that the runtime has added, if nothing is known."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Milliseconds in some runs: their median and their quartiles."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """The time of some nodes.
+
+    Attributes:
+        name: Operator, scope or source line.
+        milliseconds: Time in one run, the sum of the medians of the nodes. Time in a Loop, Scan or
+            If belongs to the nodes of its body.
+        part: Part of the time of all nodes, 0 to 1.
+        nodes: Count after the runtime's optimization. Nodes in a loop count once per trip.
+        low, high: Sums of the quartiles of the nodes.
+    """
+
+    name: str
+    milliseconds: float
+    part: float
+    nodes: float
+    low: float = 0.0
+    high: float = 0.0
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """The time of one node that the runtime runs.
+
+    Attributes:
+        name: The node of the model: itself, or a node that the runtime has fused into it, or the
+            nearest one. If unknown, the runtime's name.
+        operator: The operator that runs, perhaps a fused one of the runtime.
+        scope: The JAX scope, the outermost part first.
+        source: The source line; "" if unknown.
+        milliseconds: Time in one run, the median. It is without the nodes of a body.
+        low, high: Quartiles of the time in the runs.
+        part: Part of the time of all nodes, 0 to 1.
+        trips: How often it runs in one run of the model: 1 outside of loops.
+    """
+
+    name: str
+    operator: str
+    scope: tuple[str, ...]
+    source: str
+    milliseconds: float
+    low: float
+    high: float
+    part: float
+    trips: float
+
+    @property
+    def per_trip(self) -> float:
+        """Milliseconds of one execution."""
+        return self.milliseconds / self.trips if self.trips else 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The time of one run, as ONNX Runtime measures it.
+
+    Attributes:
+        milliseconds: Time of all nodes: the sum of their medians.
+        operators: Time by operator, with the runtime's fused operators, the longest first.
+        scopes: Time by JAX scope (module, `jax.named_scope` or function), to some depth.
+        lines: Time by source line.
+        nodes: Time of each node.
+        title: Name of the program.
+        device: Execution providers and processor.
+        threads: Intra-op threads. 0 is the runtime's default, a thread per physical core.
+        runtime: Name and version of the runtime.
+        runs: Count of measured runs.
+        warm_up: Count of runs before them.
+        run: Milliseconds of a whole run with the profiler, which is slower than without.
+        notes: Restrictions of this profile.
+    """
+
+    milliseconds: float
+    operators: Sequence[Share]
+    scopes: Sequence[Share]
+    lines: Sequence[Share] = ()
+    nodes: Sequence[NodeTime] = ()
+    title: str = ""
+    device: str = ""
+    threads: int = 0
+    runtime: str = ""
+    runs: int = 0
+    warm_up: int = 0
+    run: Spread = Spread(0.0, 0.0, 0.0)
+    notes: Sequence[str] = ()
+
+    @property
+    def setting(self) -> str:
+        """Runtime, device and threads."""
+        threads = "default threads" if not self.threads else f"{self.threads} threads"
+        threads = "1 thread" if self.threads == 1 else threads
+        return f"{self.runtime}, {self.device}, {threads}"
+
+    @property
+    def summary(self) -> str:
+        """The time of a run, and how it was measured."""
+        return (
+            f"{self.milliseconds:.3f} ms in nodes (medians of {self.runs} runs after"
+            f" {self.warm_up} to warm up); a run with the profiler takes {self.run.median:.3f} ms"
+            f" (quartiles {self.run.low:.3f} to {self.run.high:.3f})"
+        )
+
+    def __str__(self) -> str:
+        parts = [f"{self.title}\n{self.setting}\n{self.summary}"]
+        parts += [f"note     {note}" for note in self.notes]
+        parts += [_table("operator", self.operators, _ROWS), _table("scope", self.scopes, _ROWS)]
+        parts += [_table("source line", self.lines, _FEW), _node_table(self.nodes)]
+        return "\n\n".join(parts)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the profile as a picture (SVG): scopes as a flame graph, and operators as bars.
+
+        Raises:
+            UsageError: The path is no file, or its folder does not exist.
+            WriteError: The file cannot be written.
+        """
+        from hlo2onnx.runtime.profiling.picture import picture
+
+        path = output_file(path, "profile.svg")
+        with writing(path):
+            path.write_text(picture(self), encoding="utf-8")
+
+
+def _table(title: str, shares: Sequence[Share], rows: int) -> str:
+    width = max([len(title), *(len(share.name) for share in shares[:rows])])
+    lines = [f"{title:{width}}        ms      %  nodes      quartiles (ms)"]
+    for share in shares[:rows]:
+        numbers = f"{share.milliseconds:8.3f}  {100 * share.part:5.1f}  {share.nodes:5g}"
+        lines.append(f"{share.name:{width}}  {numbers}  {share.low:8.3f} to {share.high:.3f}")
+    return "\n".join([*lines, *_others(len(shares), rows)])
+
+
+def _node_table(nodes: Sequence[NodeTime]) -> str:
+    shown = nodes[:_FEW]
+    width = max([4, *(len(node.name) for node in shown)])
+    lines = [f"{'node':{width}}        ms      %  trips   us/trip  operator"]
+    for node in shown:
+        numbers = f"{node.milliseconds:8.3f}  {100 * node.part:5.1f}  {node.trips:5g}"
+        trip = f"{1000 * node.per_trip:8.1f}"
+        lines.append(f"{node.name:{width}}  {numbers}  {trip}  {node.operator}")
+    return "\n".join([*lines, *_others(len(nodes), _FEW)])
+
+
+def _others(count: int, rows: int) -> list[str]:
+    return [f"and {count - rows} more"] if count > rows else []
