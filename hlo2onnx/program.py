@@ -30,6 +30,7 @@ from hlo2onnx.pickling import (
 from hlo2onnx.pipeline import explain_rule, run_stages
 from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
+from hlo2onnx.reporting.reported import Reported
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import caller_of, loaded_caller
 from hlo2onnx.runtime.calls import CallableProgram
@@ -50,7 +51,7 @@ from hlo2onnx.verification.inputs import random_array
 from hlo2onnx.verification.verify import verify
 
 
-class OnnxProgram(CallableProgram):
+class OnnxProgram(CallableProgram, Reported):
     """An ONNX model with the calling convention of its program.
 
     Calling it runs the model in ONNX Runtime. A call takes and returns the same pytrees as the JAX

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 _STRUCTURE = re.compile(r"while|body|cond|scan|branch_\d+_fun|closed_call|call|eval_jaxpr")
 """Segments that JAX makes for control flow."""
 _RULES = re.compile(r"checkpoint|remat\d*|custom_[jv]+p_call")
-_JIT = re.compile(r"p?jit\((.*)\)")
+_WRAPPED = re.compile(r"(p?jit|vmap)\((.*)\)")
 _TRANSFORM = re.compile(r"\w+\((.*)\)")
 _OF_NO_NAME = re.compile(r"<.*>")
 
@@ -55,32 +56,32 @@ def scope_of(name: str, metadata: Mapping[str, str], callers: int = 0) -> tuple[
         metadata: Its metadata, with `jax.stack` and `jax.source`.
         callers: Count of the outermost functions to leave out.
     """
-    segments = split_scope(name)[:-1]
-    named = [each for each in segments if _is_named(each)]
-    jitted = [match[1] for each in segments if (match := _JIT.fullmatch(each)) and match[1]]
-    if named:
-        return tuple(
-            match[1] if (match := _JIT.fullmatch(each)) else each
-            for each in segments
-            if each in named or _JIT.fullmatch(each)
-        )
-    functions = _functions(metadata.get("jax.stack", ""))[callers:]
-    inner = [each for each in jitted if each not in functions]
-    if functions or inner:
-        return (*functions, *inner)
-    return tuple(filter(None, [metadata.get("jax.source", "")]))
+    parts = [part for segment in split_scope(name)[:-1] if (part := _part(segment)).text]
+    if all(part.is_jit for part in parts):
+        functions = _functions(metadata.get("jax.stack", ""))[callers:]
+        inner = [part.text for part in parts if part.text not in functions]
+        return (*functions, *inner) or tuple(filter(None, [metadata.get("jax.source", "")]))
+    return tuple(part.text for part in parts)
 
 
-def _is_named(segment: str) -> bool:
-    """Whether a segment of a name stack is a named scope or a module."""
-    if _STRUCTURE.fullmatch(segment) or _RULES.fullmatch(segment) or "->" in segment:
-        return False
-    if _JIT.fullmatch(segment):
-        return False
-    inner = segment
+class _Part(NamedTuple):
+    """A part of a name stack: its text, or "" if users have not named it, and whether it is the
+    name of a jitted function."""
+
+    text: str
+    is_jit: bool
+
+
+def _part(segment: str) -> _Part:
+    is_jit, text = False, segment
+    while match := _WRAPPED.fullmatch(text):
+        is_jit = is_jit or match[1] != "vmap"
+        text = match[2]
+    inner = text
     while match := _TRANSFORM.fullmatch(inner):  # "transpose(jvp(Net))"
         inner = match[1]
-    return bool(inner)
+    is_structure = _STRUCTURE.fullmatch(text) or _RULES.fullmatch(text) or "->" in text
+    return _Part("" if is_structure or not inner else text, is_jit)
 
 
 def _functions(stack: str) -> list[str]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from hlo2onnx.reporting.page import fragment, page, save_page
+from hlo2onnx.reporting.verification_section import verification_section
+from hlo2onnx.verification.error_distribution import ErrorDistribution, error_distribution
 from hlo2onnx.verification.f64_reference import is_evaluation_of
 from hlo2onnx.verification.tolerance import Tolerance, tolerance_of
 
@@ -26,6 +30,7 @@ class Comparison:
         unjudged: The choice that may be the reason for a difference. Then it is unknown whether the
             output is right.
         remark: The judgement, if it does not use the elements of XLA's result.
+        errors: The distribution of the errors, and the worst elements.
     """
 
     name: str
@@ -39,6 +44,7 @@ class Comparison:
     ok: bool
     unjudged: str = ""
     remark: str = ""
+    errors: ErrorDistribution | None = None
 
 
 def compare(
@@ -89,6 +95,7 @@ def compare(
         int((~same).sum()),
         tolerance,
         bool(good.all()),
+        errors=error_distribution(actual, expected),
     )
 
 
@@ -190,6 +197,20 @@ class Verification:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def save_html(self, path: str | Path) -> None:
+        """Writes the table, the distribution of the errors and the worst elements as a page.
+
+        `OnnxProgram.save_report` writes them with the graph.
+
+        Raises:
+            UsageError: The path is no file, or its folder does not exist.
+            WriteError: The file cannot be written.
+        """
+        save_page(path, page("Verification", "<h1>Verification</h1>", verification_section(self)))
+
+    def _repr_html_(self) -> str:
+        return fragment(verification_section(self))
 
     def __str__(self) -> str:
         head = f"{'output':<28} {'ORT':<9} {'max abs':>9} {'max rel':>9} {'ULP':>9}  verdict"

@@ -27,6 +27,8 @@ FUNCTIONS = ("predict", "Dense", "norm")
         ("vmap(BNTS,BSNH->BTNH)/dot", FUNCTIONS),
         ("jit(softmax)/exp", (*FUNCTIONS, "softmax")),
         ("jit(norm)/exp", FUNCTIONS),
+        ("Net/vmap(jit(clip))/max", ("Net", "clip")),
+        ("vmap(eqx.nn.Linear)/dot", ("eqx.nn.Linear",)),
     ],
 )
 def test_scope(name: str, scope: tuple[str, ...]) -> None:

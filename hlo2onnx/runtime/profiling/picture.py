@@ -11,7 +11,7 @@ from hlo2onnx.runtime.profiling.results import Profile
 
 WIDTH = 1180
 _LEFT, _ROW, _BARS = 20, 20, 25
-_LETTER = 6.3
+_LETTER = 7.2
 """Mean width of a letter in pixels."""
 
 
@@ -87,6 +87,15 @@ def picture(profile: Profile) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>'
         f"{''.join(texts)}{''.join(boxes)}{''.join(bars)}</svg>\n"
+    )
+
+
+def flame_svg(profile: Profile) -> str:
+    """The flame graph alone."""
+    boxes, depth = flame_boxes(profile, 0, 0, WIDTH)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_ROW * depth + 2}" '
+        f'font-family="sans-serif" font-size="12">{"".join(boxes)}</svg>'
     )
 
 

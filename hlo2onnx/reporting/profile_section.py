@@ -1,0 +1,53 @@
+"""The section of a profile: a flame graph of the scopes, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlo2onnx.reporting.markup import bar, bullets, table, text_of
+from hlo2onnx.runtime.profiling.picture import flame_svg
+from hlo2onnx.runtime.profiling.results import Profile, Share
+
+_ROWS = 15
+
+
+def profile_section(found: Profile) -> str:
+    """The summary, the flame graph and the tables."""
+    parts = [f"<p>{text_of(found.summary)}<br>{text_of(found.setting)}</p>"]
+    if found.notes:
+        parts.append(bullets(found.notes))
+    parts.append(f'<div class="flame">{flame_svg(found)}</div>')
+    tables = [
+        _shares("operator", found.operators),
+        _shares("scope", found.scopes),
+        _shares("source line", found.lines),
+        _nodes(found),
+    ]
+    parts.append(f'<div class="tables">{"".join(tables)}</div>')
+    return "".join(parts)
+
+
+def _shares(title: str, shares: Sequence[Share]) -> str:
+    rows = [
+        (share.name, share.milliseconds, bar(share.part), share.nodes, _quartiles(share))
+        for share in shares[:_ROWS]
+    ]
+    return table((title, "ms", "part", "nodes", "quartiles"), rows, (1, 3)) + _others(len(shares))
+
+
+def _nodes(found: Profile) -> str:
+    rows = [
+        (node.name, node.operator, node.milliseconds, bar(node.part), node.trips,
+         1000 * node.per_trip)
+        for node in found.nodes[:_ROWS]
+    ]  # fmt: skip
+    head = ("node", "operator", "ms", "part", "trips", "µs per trip")
+    return table(head, rows, (2, 4, 5)) + _others(len(found.nodes))
+
+
+def _quartiles(share: Share) -> str:
+    return f"{share.low:.3g} to {share.high:.3g}"
+
+
+def _others(count: int) -> str:
+    return f'<p class="more">and {count - _ROWS} more</p>' if count > _ROWS else ""

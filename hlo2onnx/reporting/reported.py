@@ -1,0 +1,57 @@
+"""Methods of a program that write its HTML report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx_ir as oir
+
+from hlo2onnx.report import Report
+from hlo2onnx.reporting.page import save_page
+from hlo2onnx.reporting.program_page import Findings, program_fragment, program_page
+from hlo2onnx.reporting.views import VerificationView
+from hlo2onnx.runtime.profiling.results import Profile
+
+
+class Reported:
+    """A program with a report.
+
+    Attributes:
+        model: The model.
+        report: What the translation did.
+    """
+
+    model: oir.Model
+    report: Report
+
+    def save_report(
+        self,
+        path: str | Path,
+        *,
+        verification: VerificationView | None = None,
+        profile: Profile | None = None,
+        errors: Mapping[str, float] | None = None,
+        command: str = "",
+    ) -> None:
+        """Writes the report as one HTML page, which needs no other file and no network.
+
+        The page shows the graph by JAX scope, and tables of what the translation did.
+
+        Args:
+            path: Path of the page. Its folder must exist.
+            verification: What `verify` has returned. The page then shows the errors of the outputs.
+            profile: What `profile` has returned. The page then shows the times of the nodes.
+            errors: Errors of intermediate values by their names in the model, relative to the
+                largest magnitude of each value. They colour the graph.
+            command: The command that makes the report.
+
+        Raises:
+            UsageError: The path is no file, or its folder does not exist.
+            WriteError: The file cannot be written.
+        """
+        findings = Findings(verification, profile, errors, command)
+        save_page(path, program_page(self.model, self.report, findings))
+
+    def _repr_html_(self) -> str:
+        return program_fragment(self.model, self.report)
