@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from hlo2onnx import progress
 from hlo2onnx.command.arguments import parser
-from hlo2onnx.command.output import Console, port_types, summary, write_model, write_report
+from hlo2onnx.command.output import Console, Results, port_types, summary, write_model, write_report
 from hlo2onnx.command.paths import STANDARD, Outputs, checked_outputs
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
 from hlo2onnx.options import DUMP_VARIABLE
@@ -30,9 +31,11 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code: 0, 1 (cannot translate, verification failed) or 2
     (usage)."""
-    arguments = parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    arguments = parser().parse_args(given)
+    results = Results(arguments.model, shlex.join(["hlo2onnx", *given]))
     try:
-        return _run(arguments)
+        return _run(arguments, results)
     except KeyboardInterrupt:
         return _failure("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -67,7 +70,7 @@ def _failure(text: str, code: int) -> int:
     return code
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace, results: Results) -> int:
     outputs = _outputs(arguments)
     source = _source(arguments.model)
     facts: dict[str, object] = {"report": None, "verification": None, "error": None, "refusals": []}
@@ -80,14 +83,14 @@ def _run(arguments: argparse.Namespace) -> int:
         progress.listening(console.begin),
     ):
         try:
-            return _translate(arguments, source, outputs, facts, console, stdout)
+            return _translate(arguments, source, outputs, facts, results, console, stdout)
         except Hlo2OnnxError as error:
             facts["error"] = str(error)
             if isinstance(error, TranslationError):
                 facts["refusals"] = [asdict(refusal) for refusal in error.refusals]
             raise
         finally:
-            write_report(outputs, facts, stdout)
+            write_report(outputs, facts, results, stdout)
 
 
 def _translate(
@@ -95,6 +98,7 @@ def _translate(
     source: Path | bytes,
     outputs: Outputs,
     facts: dict[str, object],
+    results: Results,
     console: Console,
     stdout: TextIO,
 ) -> int:
@@ -124,6 +128,7 @@ def _translate(
         output_names=arguments.output_names,
         dump=arguments.dump,
     )
+    results.program = program
     facts["report"] = program.report.as_dict()
     facts["inputs"] = port_types(program.model.graph.inputs)
     facts["outputs"] = port_types(program.model.graph.outputs)
@@ -134,20 +139,24 @@ def _translate(
         console.show(f"\n{program.explain(rule)}")
     if arguments.profile or outputs.picture:
         progress.begin("profile")
-        found = program.profile()
+        found = results.profile = program.profile()
         if arguments.profile:
             console.show(f"\n{found}")
         if outputs.picture:
             found.save(outputs.picture)
-    return _verify(arguments, program, facts, console) if arguments.verify else 0
+    return _verify(arguments, program, facts, results, console) if arguments.verify else 0
 
 
 def _verify(
-    arguments: argparse.Namespace, program: OnnxProgram, facts: dict[str, object], console: Console
+    arguments: argparse.Namespace,
+    program: OnnxProgram,
+    facts: dict[str, object],
+    results: Results,
+    console: Console,
 ) -> int:
     """Compares with XLA, and prints the outcome; returns the exit code."""
     progress.begin("verify")
-    verification = program.verify(seed=arguments.seed)
+    verification = results.verification = program.verify(seed=arguments.seed)
     facts["verification"] = {"ok": verification.ok, **asdict(verification)}
     if not (arguments.quiet and verification.ok):
         console.show(f"\n{verification}")

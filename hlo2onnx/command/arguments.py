@@ -66,7 +66,8 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add(
         "--report",
         metavar="FILE",
-        help="write report and verification as JSON; - is standard output",
+        help="write report, verification and profile as a page if FILE ends in .html, else as JSON;"
+        " - is standard output",
     )
     loud = group.add_mutually_exclusive_group()
     loud.add_argument("-q", "--quiet", action="store_true", help="show no summary, only failures")

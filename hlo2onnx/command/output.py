@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import onnx_ir as oir
 
     from hlo2onnx.program import OnnxProgram
+    from hlo2onnx.runtime.profiling import Profile
+    from hlo2onnx.verification.compare import Verification
 
 PORT_LINES = 4
 """Lines of the inputs in a summary, and of the outputs."""
@@ -179,13 +182,37 @@ def write_model(
             raise WriteError(f"cannot write {path}: {error.strerror}") from error
 
 
-def write_report(outputs: Outputs, facts: Mapping[str, object], stdout: TextIO) -> None:
+@dataclass
+class Results:
+    """What the command has made so far, for the HTML report.
+
+    Attributes:
+        source: The program, as given.
+        command: The command itself.
+        program: The translated program.
+        verification: The outcome of --verify.
+        profile: The outcome of --profile.
+    """
+
+    source: str
+    command: str
+    program: OnnxProgram | None = None
+    verification: Verification | None = None
+    profile: Profile | None = None
+
+
+def write_report(
+    outputs: Outputs, facts: Mapping[str, object], results: Results, stdout: TextIO
+) -> None:
     """Writes the report, if there is to be one, to its file or to standard output.
 
     Raises:
         WriteError: The file cannot be written.
     """
     if outputs.report is None and outputs.stdout != "--report":
+        return
+    if outputs.report is not None and outputs.report.suffix.lower() in (".html", ".htm"):
+        _write_page(outputs.report, facts, results)
         return
     text = to_json(facts) + "\n"
     if outputs.report is None:
@@ -194,3 +221,21 @@ def write_report(outputs: Outputs, facts: Mapping[str, object], stdout: TextIO) 
         return
     with writing(outputs.report):
         outputs.report.write_text(text, encoding="utf-8")
+
+
+def _write_page(path: Path, facts: Mapping[str, object], results: Results) -> None:
+    if results.program is not None:
+        results.program.save_report(
+            path,
+            verification=results.verification,
+            profile=results.profile,
+            command=results.command,
+        )
+        return
+    from hlo2onnx.reporting.failure_page import failure_page
+    from hlo2onnx.reporting.page import save_page
+
+    refusals = facts["refusals"]
+    assert isinstance(refusals, list)
+    text = failure_page(results.source, str(facts["error"] or ""), refusals, results.command)
+    save_page(path, text)

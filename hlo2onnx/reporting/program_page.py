@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
 
 import onnx_ir as oir
 
@@ -18,10 +16,10 @@ from hlo2onnx.reporting.markup import Markup, bullets, facts, section, table
 from hlo2onnx.reporting.page import asset, fragment, page
 from hlo2onnx.reporting.profile_section import profile_section
 from hlo2onnx.reporting.verification_section import badge, verification_section
+from hlo2onnx.reporting.versions import versions
 from hlo2onnx.reporting.views import VerificationView
 from hlo2onnx.runtime.profiling.results import Profile
 
-_PACKAGES = ("hlo2onnx", "jax", "jaxlib", "onnx", "onnx-ir", "onnxruntime", "numpy")
 _PORTS = 200
 """Inputs and outputs in a table."""
 _OPEN = 8
@@ -76,25 +74,6 @@ def program_fragment(model: oir.Model, report: Report) -> str:
     )
 
 
-def failure_page(
-    source: str, error: str, refusals: Sequence[Mapping[str, object]], command: str
-) -> str:
-    """The report of a program that was not translated."""
-    head = ("op", "types", "where", "why", "next")
-    rows = [
-        [item.get(name, "") for name in ("op", "types", "where", "why", "next")]
-        for item in refusals
-    ]
-    parts = [section("error", "Error", f"<pre>{escape(error)}</pre>")]
-    if rows:
-        parts.append(section("refusals", "What is not translated", table(head, rows)))
-    parts.append(
-        section("summary", "Summary", facts({"command": command, "versions": _versions()}))
-    )
-    header = f'<h1>{escape(source)}</h1><p><span class="badge bad">not translated</span></p>'
-    return page(source, header, "".join(parts))
-
-
 def _header(report: Report, findings: Findings) -> str:
     counts = (
         f"{sum(report.ops.values()):,} StableHLO ops, {sum(report.nodes.values()):,} ONNX nodes"
@@ -115,7 +94,7 @@ def _summary(model: oir.Model, report: Report, findings: Findings) -> str:
         "weights": _weights(report),
         "translated in": f"{sum(report.seconds.values()):.2f} s" if report.seconds else "",
         "command": findings.command,
-        "versions": _versions(),
+        "versions": versions(),
         "report made": made if findings.command else "",
     }
     ports = [_ports("input", model.graph.inputs), _ports("output", model.graph.outputs)]
@@ -127,16 +106,6 @@ def _weights(report: Report) -> str:
     if not (report.weights.before or report.weights.after):
         return ""
     return Markup(escape(sizes) + (bullets(reasons) if reasons else ""))
-
-
-def _versions() -> str:
-    found = []
-    for name in _PACKAGES:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:  # onnxruntime is optional, and has builds of other names
-            continue
-    return ", ".join([*found, f"Python {platform.python_version()}"])
 
 
 def _ports(kind: str, values: Sequence[oir.Value]) -> str:

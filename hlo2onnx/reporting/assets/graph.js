@@ -5,7 +5,7 @@
   const graph = readGraph(JSON.parse(document.getElementById("graph-data").textContent));
   const svg = document.getElementById("canvas"), view = document.getElementById("view");
   const open = new Set([graph.count]);
-  const MOST = 1500, SMALL = 40;
+  const MOST = 1500, SMALL = 40, FIRST = 18;
   let mode = "operator", picked = null, elements = new Map();
 
   const isOpen = (id) => open.has(id);
@@ -192,15 +192,19 @@
     open.clear();
     open.add(graph.count);
     if (graph.nodes.length <= SMALL) openAll(SMALL * 2);
-    let group = 0; // a graph within one group: open this group
-    for (;;) {
-      const inner = graph.children[group].filter(graph.isGroup);
-      const scopes = inner.filter((id) => graph.groups[graph.groupOf(id)][2] === "scope");
-      if (scopes.length !== 1 || graph.children[group].length > 12) break;
-      open.add(scopes[0]);
-      group = graph.groupOf(scopes[0]);
+    let boxes = graph.children[0].length, waiting = graph.children[0].filter(isScope);
+    while (waiting.length) { // the largest scopes first, while the view stays small
+      waiting.sort((one, two) => sizeOf(two) - sizeOf(one));
+      const id = waiting.shift(), within = graph.children[graph.groupOf(id)];
+      if (boxes + within.length > FIRST) break;
+      open.add(id);
+      boxes += within.length;
+      waiting.push(...within.filter(isScope));
     }
   }
+
+  const isScope = (id) => graph.isGroup(id) && graph.groups[graph.groupOf(id)][2] === "scope";
+  const sizeOf = (id) => graph.sums[graph.groupOf(id)].nodes;
 
   function redraw(least) {
     layout.forgetAll();

@@ -20,17 +20,16 @@ function showDetails(graph, id, actions) {
     describeGroup(graph, 0, describer(panel, add));
     return;
   }
-  const entry = describer(panel, add);
+  add("h3", graph.isGroup(id) ? graph.nameOf(id) : graph.nodes[id][OP]);
   if (graph.isGroup(id)) {
     const group = graph.groupOf(id);
-    add("h3", graph.nameOf(id));
     const button = add("button", actions.isOpen(id) ? "Collapse" : "Expand");
     button.onclick = () => actions.toggle(id);
+    const entry = describer(panel, add);
     entry("within", graph.pathOf(id).slice(1).map((each) => graph.groups[each][0]).join(" / "));
     describeGroup(graph, group, entry);
   } else {
-    add("h3", graph.nodes[id][OP]);
-    describeNode(graph, id, entry, actions);
+    describeNode(graph, id, describer(panel, add), actions);
   }
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from hlo2onnx.runtime.output_paths import output_file, writing
@@ -133,6 +134,11 @@ class Profile:
         parts += [_table("operator", self.operators, _ROWS), _table("scope", self.scopes, _ROWS)]
         parts += [_table("source line", self.lines, _FEW), _node_table(self.nodes)]
         return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        from hlo2onnx.runtime.profiling.picture import flame_svg
+
+        return f"{flame_svg(self)}<pre>{escape(str(self))}</pre>"
 
     def save(self, path: str | Path) -> None:
         """Writes the profile as a picture (SVG): scopes as a flame graph, and operators as bars.
