@@ -5,7 +5,7 @@
   const graph = readGraph(JSON.parse(document.getElementById("graph-data").textContent));
   const svg = document.getElementById("canvas"), view = document.getElementById("view");
   const open = new Set([graph.count]);
-  const MOST = 1500, SMALL = 40, FIRST = 18;
+  const MOST = 1500, SMALL = 40, FIRST = 18, FEW = 5, CROWD = 120;
   let mode = "operator", picked = null, elements = new Map();
 
   const isOpen = (id) => open.has(id);
@@ -196,7 +196,7 @@
     while (waiting.length) { // the largest scopes first, while the view stays small
       waiting.sort((one, two) => sizeOf(two) - sizeOf(one));
       const id = waiting.shift(), within = graph.children[graph.groupOf(id)];
-      if (boxes + within.length > FIRST) break;
+      if (boxes + within.length > FIRST && (boxes > FEW || within.length > CROWD)) break;
       open.add(id);
       boxes += within.length;
       waiting.push(...within.filter(isScope));
