@@ -25,7 +25,14 @@ VENDORED = (
 )
 """Libraries from the npm registry, in the order in which they need one another."""
 
-_SCRIPTS = ("graph_model", "graph_layout", "graph_colours", "graph_details", "graph")
+_SCRIPTS = (
+    "graph_model",
+    "graph_columns",
+    "graph_layout",
+    "graph_colours",
+    "graph_details",
+    "graph",
+)
 _SOURCE_MAP = re.compile(r"^//# sourceMappingURL=.*$", re.M)
 
 

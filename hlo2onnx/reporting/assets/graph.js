@@ -50,7 +50,7 @@
     const inner = make("g", parent, { transform: `translate(${left},${top})` });
     for (const line of found.lines) {
       const edge = make("path", inner, {
-        class: `edge ${line.kind}`, d: curve(line.points), "marker-end": "url(#arrow)",
+        class: `edge ${line.kind}`, d: line.path || curve(line.points), "marker-end": "url(#arrow)",
         "data-ends": line.ends.join(","),
       });
       if (line.count > 1) make("title", edge, {}, `${line.count} values`);
@@ -214,7 +214,7 @@
 
   const actions = { isOpen, toggle: toggleGroup, reveal };
   const on = (name, event, action) => document.getElementById(name).addEventListener(event, action);
-  on("expand", "click", () => { openAll(MOST); redraw(0); });
+  on("expand", "click", () => { openAll(MOST); redraw(0.4); });
   on("collapse", "click", () => { collapse(); redraw(0.72); });
   on("fit", "click", () => fit(0));
   on("colour", "change", (event) => { mode = event.target.value; drawLegend(mode); draw(); });

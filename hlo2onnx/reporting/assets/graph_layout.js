@@ -71,7 +71,7 @@ function makeLayout(graph, isOpen, labelsOf) {
       ends, kind, count, points: layered.edge(String(ends[0]), String(ends[1])).points,
     }));
     const { width, height } = layered.graph();
-    return { width, height, lines };
+    return folded({ boxes, lines, width, height }, PADDING);
   }
 
   function layoutOf(group) {
