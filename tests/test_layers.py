@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("mlir", "rewrite"),
     ("analysis", "sources"),
     ("targets", "runtime"),
-    ("lowering", "raising"),
+    ("lowering", "raising", "reporting"),
     ("dialect_handlers", "pickling", "pipeline", "verification"),
     ("program",),
     ("programs",),
