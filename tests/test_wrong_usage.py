@@ -304,6 +304,7 @@ CALLS: dict[str, tuple[Callable[[OnnxProgram], Any], type[Hlo2OnnxError], str]] 
     "seed of 1.5": (lambda p: p.verify(seed=1.5), UsageError, "seed=1.5 is not"),
     "no run": (lambda p: p.profile(X, runs=0), UsageError, "runs=0 is not"),
     "runs of text": (lambda p: p.profile(X, runs="a"), UsageError, "runs='a' is not"),
+    "no threads": (lambda p: p.profile(X, threads=-1), UsageError, "threads=-1 is not"),
     "no depth": (lambda p: p.profile(X, depth=0), UsageError, "depth=0 is not"),
 }
 

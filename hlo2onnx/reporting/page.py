@@ -67,6 +67,14 @@ def fragment(content: str) -> str:
     return f'<style>{asset("report.css")}</style><div class="hlo2onnx">{content}</div>'
 
 
+def frame(text: str) -> str:
+    """A page within a notebook. Its scripts reach nothing outside."""
+    return (
+        f'<iframe srcdoc="{escape(text)}" sandbox="allow-scripts" loading="lazy" title="Graph" '
+        'style="width:100%;height:720px;border:0"></iframe>'
+    )
+
+
 def save_page(path: str | Path, text: str) -> None:
     """Writes a page.
 

@@ -13,7 +13,7 @@ import onnx_ir as oir
 from hlo2onnx.report import Report
 from hlo2onnx.reporting.graph import dtype_name, graph_data
 from hlo2onnx.reporting.markup import Markup, bullets, facts, section, table
-from hlo2onnx.reporting.page import asset, fragment, page
+from hlo2onnx.reporting.page import asset, fragment, frame, page
 from hlo2onnx.reporting.profile_section import profile_section
 from hlo2onnx.reporting.verification_section import badge, verification_section
 from hlo2onnx.reporting.versions import versions
@@ -24,6 +24,10 @@ _PORTS = 200
 """Inputs and outputs in a table."""
 _OPEN = 8
 """A table with more of them is closed at first."""
+_INFINITE = 1e30
+"""What stands for infinite errors and NaN, which JSON does not have."""
+_DRAWN = 1000
+"""Graphs with more nodes are not drawn in notebooks."""
 _NODES = 300
 """Nodes in the table for readers without JavaScript."""
 
@@ -65,13 +69,16 @@ def program_page(model: oir.Model, report: Report, findings: Findings) -> str:
 
 
 def program_fragment(model: oir.Model, report: Report) -> str:
-    """The summary and the translation, for a notebook."""
+    """The summary, the graph and the translation, for a notebook."""
     content = f"<h3>{escape(report.source)}</h3>{_summary(model, report, Findings())}"
     if report.notes:
         content += bullets(report.notes)
-    return fragment(
-        content + section("translation", "Translation", _translation(report), is_open=False)
-    )
+    graph = graph_data(model)
+    if len(graph.nodes) <= _DRAWN:
+        drawn = section("graph", "Graph", asset("graph.html"))
+        content += frame(page(report.source, "", drawn, graph.as_dict({}, {})))
+    translation = section("translation", "Translation", _translation(report), is_open=False)
+    return fragment(content + translation)
 
 
 def _header(report: Report, findings: Findings) -> str:
@@ -158,7 +165,7 @@ def _errors(findings: Findings) -> dict[str, float]:
     if findings.verification is not None:
         for item in findings.verification.optimized:
             errors.setdefault(item.name, float(item.max_rel))
-    return errors
+    return {name: error if error < _INFINITE else _INFINITE for name, error in errors.items()}
 
 
 def _node_table(nodes: Iterable[Sequence[object]], texts: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -56,6 +57,12 @@ def checked(text: str) -> Checker:
     return checker
 
 
+def graph_in(text: str) -> Any:
+    found = re.search(r'id="graph-data">(.*?)</script>', text, re.S)
+    assert found is not None
+    return json.loads(found[1])
+
+
 def test_the_whole_report(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     program.save_report(
@@ -70,9 +77,7 @@ def test_the_whole_report(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None
     for part in ("summary", "graph", "verification", "profile", "translation", "nodes"):
         assert f'id="{part}"' in text
     assert "make &lt;report&gt;" in text and "agrees" in text and "ms in nodes" in text
-    found = re.search(r'id="graph-data">(.*?)</script>', text, re.S)
-    assert found is not None
-    data = json.loads(found[1])
+    data = graph_in(text)
     assert [node[1] for node in data["nodes"]] == ["input", "MatMul", "Tanh", "output"]
     assert [node[11] is None for node in data["nodes"]] == [True, False, False, False]
     assert data["nodes"][1][11] == 0.5 and data["nodes"][1][10][0] > 0
@@ -98,9 +103,26 @@ def test_licences_are_in_the_report(program: hlo2onnx.OnnxProgram, tmp_path: Pat
 
 def test_notebooks(program: hlo2onnx.OnnxProgram) -> None:
     for item in (program, program.verify(X), program.profile(X, runs=1)):
-        shown = item._repr_html_()
-        assert "script" not in checked(shown).seen
-    assert "&lt;img" in program._repr_html_()
+        assert "script" not in checked(item._repr_html_()).seen
+    shown = program._repr_html_()
+    assert "&lt;img" in shown
+    assert checked(shown).seen.count("iframe") == 1 and 'sandbox="allow-scripts"' in shown
+
+
+def test_an_infinite_error_is_in_the_graph(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None:
+    names = [str(value.name) for node in program.model.graph for value in node.outputs]
+    program.save_report(
+        tmp_path / "report.html", errors=dict(zip(names, [np.nan, np.inf], strict=True))
+    )
+    data = graph_in((tmp_path / "report.html").read_text())
+    assert [node[11] for node in data["nodes"][1:3]] == [1e30, 1e30]
+
+
+def test_a_loaded_program(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None:
+    program.save(tmp_path / "model.onnx")
+    hlo2onnx.load(tmp_path / "model.onnx").save_report(tmp_path / "report.html")
+    nodes = graph_in((tmp_path / "report.html").read_text())["nodes"]
+    assert [node[1] for node in nodes] == ["input", "MatMul", "Tanh", "output"]
 
 
 def test_verification_alone(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None:

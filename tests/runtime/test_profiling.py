@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jax
@@ -13,9 +14,11 @@ import pytest
 
 import hlo2onnx
 from hlo2onnx.cli import main
+from hlo2onnx.runtime.profiling import measure
 from hlo2onnx.runtime.profiling.events import measured, runs_of, spread
 from hlo2onnx.runtime.profiling.optimized_nodes import ModelNode, Origins
 from hlo2onnx.runtime.profiling.picture import flame, picture
+from hlo2onnx.runtime.sessions import OrtProgram
 
 X = np.ones((64, 64), np.float32)
 
@@ -94,6 +97,20 @@ def test_trips_of_nodes_in_loops() -> None:
     node = next(node for node in found.nodes if node.operator == "TopK")
     assert node.per_trip == pytest.approx(node.milliseconds / 7)
     assert f"{node.name} " in str(found)
+
+
+def test_a_provider_that_cannot_write_the_optimized_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then scopes come from the names of the nodes."""
+
+    class Compiling(OrtProgram):
+        def __init__(self, *args: Any, optimized: str | None = None, **kwargs: Any) -> None:
+            if optimized is not None:
+                raise hlo2onnx.VerificationError("the model contains compiled nodes")
+            super().__init__(*args, **kwargs)
+
+    monkeypatch.setattr(measure, "OrtProgram", Compiling)
+    found = hlo2onnx.translate(jax.jit(layered).lower(X)).profile(X, runs=1, depth=1)
+    assert {share.name for share in found.scopes} >= {"first", "second"}
 
 
 def test_setting_and_quartiles() -> None:

@@ -4,6 +4,8 @@
 const milliseconds = (time) => `${time < 0.1 ? (1000 * time).toPrecision(3) + " µs" : time.toPrecision(4) + " ms"}`;
 const percent = (part) => `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`;
 
+const errorText = (error) => (error >= 1e30 ? "infinite or NaN" : error.toExponential(2));
+
 function showDetails(graph, id, actions) {
   const panel = document.getElementById("details");
   panel.replaceChildren();
@@ -55,7 +57,7 @@ function describeGroup(graph, group, entry) {
   const sum = graph.sums[group];
   entry("nodes", String(sum.nodes));
   if (graph.total) entry("time", `${milliseconds(sum.time)}, ${percent(sum.time / graph.total)}`);
-  if (sum.error !== null) entry("largest error", sum.error.toExponential(2));
+  if (sum.error !== null) entry("largest error", errorText(sum.error));
   const counts = [...sum.operators].sort((one, two) => two[1] - one[1]);
   entry("operators", counts.slice(0, 30).map(([name, count]) => `${count} ${name}`));
 }
@@ -75,7 +77,7 @@ function describeNode(graph, id, entry, actions) {
     entry("time", `${milliseconds(time)}, ${percent(time / (graph.total || 1))}`);
     if (trips !== 1) entry("trips", `${trips}, ${milliseconds(time / trips)} each`);
   }
-  if (node[ERROR] !== null) entry("error, relative", node[ERROR].toExponential(2));
+  if (node[ERROR] !== null) entry("error, relative", errorText(node[ERROR]));
   entry("inputs", [...node[MAKERS].map(link), ...node[OTHERS].map(graph.text)]);
   entry("read by", graph.readers[id].slice(0, 40).map(link));
   entry("attributes", node[ATTRIBUTES].map(graph.text));

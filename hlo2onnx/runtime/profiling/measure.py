@@ -7,6 +7,7 @@ import platform
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -56,15 +57,19 @@ def profile(
             raise UsageError(f"{name}={count!r} is not a number of at least {least}")
     with tempfile.TemporaryDirectory() as folder:
         optimized = Path(folder) / "optimized.onnx"
-        program = OrtProgram(
+        start = partial(
+            OrtProgram,
             model,
             threads=threads,
             libraries=libraries,
             profile=str(Path(folder) / "profile"),
-            optimized=str(optimized),
             denormals=denormals,
             providers=providers,
         )
+        try:
+            program = start(optimized=str(optimized))
+        except VerificationError:  # some providers compile nodes, which cannot be written
+            program = start()
         for _ in range(WARM_UP + runs):
             program(feeds)
         events = json.loads(Path(program.session.end_profiling()).read_text(encoding="utf-8"))
