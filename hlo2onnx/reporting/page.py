@@ -56,7 +56,7 @@ def page(title: str, header: str, content: str, graph: object = None) -> str:
         asset("page.html"),
         title=escape(title),
         style=style,
-        header=header,
+        header=f"<header>{header}</header>" if header else "",
         content=content,
         scripts="" if graph is None else _scripts(graph),
     )

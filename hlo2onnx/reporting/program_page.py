@@ -87,7 +87,7 @@ def _header(report: Report, findings: Findings) -> str:
     )
     parts = [counts, f"target {report.target}", f"opset {report.opset}"]
     if findings.profile is not None:
-        parts.append(f"{findings.profile.milliseconds:.3f} ms in nodes")
+        parts.append(f"{findings.profile.run.median:.3f} ms per run")
     outcome = '<span class="badge">not verified</span>'
     if findings.verification is not None:
         outcome = badge(findings.verification)

@@ -76,7 +76,7 @@ def test_the_whole_report(program: hlo2onnx.OnnxProgram, tmp_path: Path) -> None
     assert "img" not in checked(text).seen
     for part in ("summary", "graph", "verification", "profile", "translation", "nodes"):
         assert f'id="{part}"' in text
-    assert "make &lt;report&gt;" in text and "agrees" in text and "ms in nodes" in text
+    assert "make &lt;report&gt;" in text and "agrees" in text and "ms per run" in text
     data = graph_in(text)
     assert [node[1] for node in data["nodes"]] == ["input", "MatMul", "Tanh", "output"]
     assert [node[11] is None for node in data["nodes"]] == [True, False, False, False]

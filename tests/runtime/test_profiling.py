@@ -15,7 +15,7 @@ import pytest
 import hlo2onnx
 from hlo2onnx.cli import main
 from hlo2onnx.runtime.profiling import measure
-from hlo2onnx.runtime.profiling.events import measured, runs_of, spread
+from hlo2onnx.runtime.profiling.events import Measured, measured, runs_of, spread, without_profiler
 from hlo2onnx.runtime.profiling.optimized_nodes import ModelNode, Origins
 from hlo2onnx.runtime.profiling.picture import flame, picture
 from hlo2onnx.runtime.sessions import OrtProgram
@@ -120,7 +120,9 @@ def test_setting_and_quartiles() -> None:
     assert found.device.startswith("CPU (") and found.runtime.startswith("ONNX Runtime ")
     for item in (*found.operators, *found.scopes, *found.lines, *found.nodes):
         assert item.low <= item.milliseconds <= item.high
-    assert found.run.low <= found.run.median <= found.run.high
+    for run in (found.run, found.run_with_profiler):
+        assert 0 < run.low <= run.median <= run.high
+    assert found.added >= 0
     assert f"{found.title}\n{found.setting}\n{found.summary}" in str(found)
     assert "1 thread\n" in str(found)
 
@@ -143,6 +145,30 @@ def test_the_median_ignores_a_disturbed_run() -> None:
     assert {node.operator: spread(node.times).median for node in nodes} == {
         "MatMul": pytest.approx(0.020), "Add": pytest.approx(0.005),
     }  # fmt: skip
+
+
+def test_control_flow_has_the_time_between_its_trips() -> None:
+    """Between the nodes of a trip, the profiler writes."""
+    body = [event(name, start + ts, 2) for start in (10, 110) for name, ts in (("a", 0), ("b", 50))]
+    events = [event("model_run", 0, 500, cat="Session"), event("loop", 1, 200, "Loop"), *body]
+    found = {node.name: node for node in measured(runs_of(events))}
+    assert (found["a"].trips, found["b"].times[0]) == (2, pytest.approx(0.004))
+    before, between, after = 10 - 1, 110 - 62, 201 - 162
+    assert found["loop"].times[0] == pytest.approx((before + between + after) / 1e3)
+
+
+@pytest.mark.parametrize(("run", "added"), [(9, 0.0), (3.0, 0.5), (0.1, 0.75)])
+def test_the_time_of_the_profiler_is_subtracted(run: float, added: float) -> None:
+    """Nodes take 1 ms once, and 3 ms in four trips: never more than the cheapest node."""
+    nodes = [
+        Measured("a", "Add", np.array([1.0, 2.0, 0.5]), 1),
+        Measured("b", "MatMul", np.array([3.0, 4.0, 2.0]), 4),
+    ]
+    found, each = without_profiler(nodes, run if run != 3.0 else 4 - 5 * 0.5)
+    assert each == pytest.approx(added)
+    assert spread(found[0].times).median == pytest.approx(1 - added)
+    assert spread(found[1].times).median == pytest.approx(3 - 4 * added)
+    assert min(found[1].times) >= 0
 
 
 def test_an_incomplete_run_is_left_out() -> None:
@@ -201,7 +227,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     module.write_text(jax.jit(layered).lower(X).as_text())
     output, picture = tmp_path / "f.onnx", tmp_path / "f.svg"
     assert main([str(module), "-o", str(output), "--profile", "--profile-svg", str(picture)]) == 0
-    assert "ms in nodes" in capsys.readouterr().out
+    assert "a run takes " in capsys.readouterr().out
     assert picture.exists() and sorted(p.name for p in tmp_path.iterdir()) == [
         "f.mlir", "f.onnx", "f.svg",
     ]  # fmt: skip

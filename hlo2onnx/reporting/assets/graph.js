@@ -10,7 +10,9 @@
 
   const isOpen = (id) => open.has(id);
   const layout = makeLayout(graph, isOpen, labelsOf);
+  let isMoved = false; // by the user
   const zoom = d3.zoom().scaleExtent([0.02, 4]).on("zoom", (event) => {
+    isMoved = isMoved || event.sourceEvent;
     view.setAttribute("transform", event.transform);
   });
   d3.select(svg).call(zoom).on("dblclick.zoom", null);
@@ -246,4 +248,5 @@
   showDetails(graph, null, actions);
   collapse();
   redraw(0.72);
+  new ResizeObserver(() => { if (!isMoved && picked === null) fit(0.72); }).observe(svg);
 })();

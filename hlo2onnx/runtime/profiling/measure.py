@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import platform
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from hlo2onnx.errors import UsageError, VerificationError
-from hlo2onnx.runtime.profiling.events import Measured, Run, measured, providers, runs_of, spread
+from hlo2onnx.runtime.profiling.events import (
+    Measured,
+    Run,
+    measured,
+    providers,
+    runs_of,
+    spread,
+    without_profiler,
+)
 from hlo2onnx.runtime.profiling.optimized_nodes import ModelNode, Origins, origins_in
 from hlo2onnx.runtime.profiling.results import UNKNOWN, NodeTime, Profile, Share
 from hlo2onnx.runtime.sessions import OrtProgram, Providers, onnxruntime
@@ -55,84 +65,110 @@ def profile(
     for name, count, least in (("runs", runs, 1), ("depth", depth, 1), ("threads", threads, 0)):
         if not isinstance(count, int) or count < least:
             raise UsageError(f"{name}={count!r} is not a number of at least {least}")
-    with tempfile.TemporaryDirectory() as folder:
-        optimized = Path(folder) / "optimized.onnx"
-        start = partial(
-            OrtProgram,
-            model,
-            threads=threads,
-            libraries=libraries,
-            profile=str(Path(folder) / "profile"),
-            denormals=denormals,
-            providers=providers,
+    start = partial(
+        OrtProgram,
+        model,
+        threads=threads,
+        libraries=libraries,
+        denormals=denormals,
+        providers=providers,
+    )
+    plain = _seconds(start(), feeds, runs)
+    recorded, finder = _recorded(start, feeds, runs, nodes)
+    found = _profile(recorded, 1e3 * plain, depth, finder)
+    notes = []
+    if len(recorded) < runs:
+        notes.append(
+            f"only {len(recorded)} of {runs} runs: ONNX Runtime's profiler records a million events"
         )
-        try:
-            program = start(optimized=str(optimized))
-        except VerificationError:  # some providers compile nodes, which cannot be written
-            program = start()
-        for _ in range(WARM_UP + runs):
-            program(feeds)
-        events = json.loads(Path(program.session.end_profiling()).read_text(encoding="utf-8"))
-        origins = Origins(nodes)
-        known = origins_in(optimized, origins)
-    found = runs_of(events)
-    kept = found[WARM_UP:] or found[-1:]
-    if not kept:
-        raise VerificationError(
-            "one run has more events than ONNX Runtime's profiler records (a million)"
-        )
-
-    def finder(name: str) -> ModelNode | None:
-        return known.get(name) or origins.named(name)
-
-    return _profile(kept, runs, threads, depth, title, finder)
+    return replace(found, title=title, threads=threads, notes=notes)
 
 
 Finder = Callable[[str], ModelNode | None]
 """Finds the node of the model by the runtime's name of a node."""
 
 
-def _profile(
-    runs: Sequence[Run], wanted: int, threads: int, depth: int, title: str, finder: Finder
-) -> Profile:
-    found = measured(runs)
+def _recorded(
+    start: Callable[..., OrtProgram],
+    feeds: Mapping[str, np.ndarray],
+    runs: int,
+    nodes: Sequence[ModelNode],
+) -> tuple[list[Run], Finder]:
+    """The runs that the profiler records.
+
+    Raises:
+        VerificationError: ONNX Runtime does not run the model, or a run has too many events.
+    """
+    origins = Origins(nodes)
+    with tempfile.TemporaryDirectory() as folder:
+        optimized = Path(folder) / "optimized.onnx"
+        start = partial(start, profile=str(Path(folder) / "profile"))
+        try:
+            program = start(optimized=str(optimized))
+        except VerificationError:  # some providers compile nodes, which cannot be written
+            program = start()
+        _seconds(program, feeds, runs)
+        events = json.loads(Path(program.session.end_profiling()).read_text(encoding="utf-8"))
+        known = origins_in(optimized, origins)
+    found = runs_of(events)
+    if not found:
+        raise VerificationError(
+            "one run has more events than ONNX Runtime's profiler records (a million)"
+        )
+    return found[WARM_UP:] or found[-1:], lambda name: known.get(name) or origins.named(name)
+
+
+def _seconds(program: OrtProgram, feeds: Mapping[str, np.ndarray], runs: int) -> np.ndarray:
+    """The time of each run, after some to warm up."""
+    times = [time.perf_counter()]
+    for _ in range(WARM_UP + runs):
+        program(feeds)
+        times.append(time.perf_counter())
+    return np.diff(times)[WARM_UP:]
+
+
+def _profile(runs: Sequence[Run], plain: np.ndarray, depth: int, finder: Finder) -> Profile:
+    """The profile of some runs.
+
+    Args:
+        runs: The runs with the profiler.
+        plain: Milliseconds of runs without it.
+        depth: Scopes are grouped by this many leading components.
+        finder: Finds the nodes of the model.
+    """
+    run = spread(plain)
+    found, added = without_profiler(measured(runs), run.median)
     total = max(sum(spread(node.times).median for node in found), 1e-9)
     nodes = [_timed(node, total, finder(node.name)) for node in found]
     nodes.sort(key=lambda node: -node.milliseconds)
-    notes = []
-    if len(runs) < wanted:
-        notes.append(
-            f"only {len(runs)} of {wanted} runs: ONNX Runtime's profiler records a million events"
-        )
     return Profile(
         total,
         _shares(nodes, total, lambda node: node.operator),
         _shares(nodes, total, lambda node: "/".join(node.scope[:depth])),
         _shares(nodes, total, lambda node: node.source),
         nodes,
-        title=title,
         device=f"{', '.join(providers(runs))} ({processor()})",
-        threads=threads,
         runtime=f"ONNX Runtime {onnxruntime().__version__}",
         runs=len(runs),
         warm_up=WARM_UP,
-        run=spread(np.array([run.duration / 1e3 for run in runs])),
-        notes=notes,
+        run=run,
+        run_with_profiler=spread(np.array([each.duration / 1e3 for each in runs])),
+        added=1e3 * added,
     )
 
 
 def _timed(node: Measured, total: float, origin: ModelNode | None) -> NodeTime:
-    time = spread(node.times)
+    times = spread(node.times)
     scope = tuple(node.name.split("/")[:-1])
     return NodeTime(
         origin.name if origin else node.name,
         node.operator,
         origin.scope if origin else scope,
         origin.source if origin else "",
-        time.median,
-        time.low,
-        time.high,
-        time.median / total,
+        times.median,
+        times.low,
+        times.high,
+        times.median / total,
         node.trips,
     )
 
@@ -144,9 +180,10 @@ def _shares(nodes: Sequence[NodeTime], total: float, key: Callable[[NodeTime], s
         groups[key(node) or UNKNOWN].append(node)
     shares = []
     for name, group in groups.items():
-        time = sum(node.milliseconds for node in group)
+        whole = sum(node.milliseconds for node in group)
         low, high = sum(node.low for node in group), sum(node.high for node in group)
-        shares.append(Share(name, time, time / total, sum(node.trips for node in group), low, high))
+        count = sum(node.trips for node in group)
+        shares.append(Share(name, whole, whole / total, count, low, high))
     return sorted(shares, key=lambda share: -share.milliseconds)
 
 
