@@ -24,6 +24,7 @@ from hlo2onnx.options import DUMP_VARIABLE
 
 if TYPE_CHECKING:
     from hlo2onnx.program import OnnxProgram
+    from hlo2onnx.runtime.profiling import Profile
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -138,13 +139,21 @@ def _translate(
     for rule in arguments.explain:
         console.show(f"\n{program.explain(rule)}")
     if arguments.profile or outputs.picture:
-        progress.begin("profile")
-        found = results.profile = program.profile()
-        if arguments.profile:
-            console.show(f"\n{found}")
-        if outputs.picture:
-            found.save(outputs.picture)
+        results.profile = _profile(arguments, program, outputs, console)
     return _verify(arguments, program, facts, results, console) if arguments.verify else 0
+
+
+def _profile(
+    arguments: argparse.Namespace, program: OnnxProgram, outputs: Outputs, console: Console
+) -> Profile:
+    """Measures the model; prints and draws the profile."""
+    progress.begin("profile")
+    found = program.profile()
+    if arguments.profile:
+        console.show(f"\n{found}")
+    if outputs.picture:
+        found.save(outputs.picture)
+    return found
 
 
 def _verify(

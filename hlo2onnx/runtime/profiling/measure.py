@@ -62,9 +62,9 @@ def profile(
         UsageError: `runs` or `depth` is less than 1, or `threads` is negative.
         VerificationError: ONNX Runtime is not installed, or does not run the model.
     """
-    for name, count, least in (("runs", runs, 1), ("depth", depth, 1), ("threads", threads, 0)):
-        if not isinstance(count, int) or count < least:
-            raise UsageError(f"{name}={count!r} is not a number of at least {least}")
+    _check("runs", runs, 1)
+    _check("depth", depth, 1)
+    _check("threads", threads, 0)
     start = partial(
         OrtProgram,
         model,
@@ -76,12 +76,18 @@ def profile(
     plain = _seconds(start(), feeds, runs)
     recorded, finder = _recorded(start, feeds, runs, nodes)
     found = _profile(recorded, 1e3 * plain, depth, finder)
-    notes = []
-    if len(recorded) < runs:
-        notes.append(
-            f"only {len(recorded)} of {runs} runs: ONNX Runtime's profiler records a million events"
-        )
-    return replace(found, title=title, threads=threads, notes=notes)
+    return replace(found, title=title, threads=threads, notes=_notes(len(recorded), runs))
+
+
+def _check(name: str, count: object, least: int) -> None:
+    if not isinstance(count, int) or count < least:
+        raise UsageError(f"{name}={count!r} is not a number of at least {least}")
+
+
+def _notes(recorded: int, runs: int) -> list[str]:
+    if recorded >= runs:
+        return []
+    return [f"only {recorded} of {runs} runs: ONNX Runtime's profiler records a million events"]
 
 
 Finder = Callable[[str], ModelNode | None]
