@@ -115,17 +115,22 @@ def squares(x: jax.Array) -> jax.Array:
     return x.real * x.real + x.imag * x.imag if jnp.iscomplexobj(x) else x * x
 
 
-def first_largest(x: jax.Array) -> jax.Array:
-    """The index of the first of the largest elements of x [n], which is ArgMax in ONNX; any index
-    where NaN is among them."""
+def first_largest(x: jax.Array, start: jax.Array) -> jax.Array:
+    """The index, i32, of the first of the largest elements of x [n] from an index on; any index
+    from there on if NaN is among them."""
 
     def larger(left: Pair, right: Pair) -> Pair:
         (x, i), (y, j) = left, right
         wins = x >= y
         return lax.select(wins, x, y), lax.select(x == y, lax.min(i, j), lax.select(wins, i, j))
 
-    start = (x.dtype.type(-np.inf), np.int32(0))
-    return lax.reduce((x, lax.iota(np.int32, x.shape[0])), start, larger, (0,))[1]
+    least = x.dtype.type(-np.inf)
+    position = lax.iota(np.int32, x.shape[0])
+    start = start.astype(np.int32)
+    left = jnp.where(position >= start, x, least)
+    found = lax.reduce((left, position), (least, np.int32(0)), larger, (0,))[1]
+    # ArgMax of NaN is any index, also one before the start.
+    return lax.max(found, start)
 
 
 def first_where(condition: jax.Array) -> jax.Array:

@@ -98,7 +98,7 @@ def _panel(
         here = first + k
         column = entry(p, k)
         moved = take(column, order, 0)
-        found = first_largest(jnp.where(position >= here, magnitude(moved), -1))
+        found = first_largest(magnitude(moved), here)
         row = entry(order, found)
         order = jnp.where(position == found, entry(order, here), order)
         order = jnp.where(position == here, row, order)

@@ -47,7 +47,7 @@ def _pivoted_qr(a: jax.Array) -> Triple:
         columns, order, k = carry
         lengths = jnp.sum(jnp.where(below >= k, squares(columns), 0), axis=1)
         lengths = take(lengths, order)
-        found = first_largest(jnp.where(position >= k, lengths, -1))
+        found = first_largest(lengths, k)
         number, here = (stretch(order, i, 1) for i in (found, k))
         order = jnp.where(position == found, here, order)
         order = jnp.where(position == k, number, order)

@@ -66,7 +66,7 @@ def _selected(keys: jax.Array, order: jax.Array, trips: jax.Array) -> jax.Array:
 
     def step(carry: Pair) -> Pair:
         here, order = carry
-        largest = first_largest(jnp.where(i >= here, take(keys, order), -np.inf))
+        largest = first_largest(take(keys, order), here)
         taken = entry(order, largest)
         left = entry(order, here)
         return here + 1, jnp.where(i == here, taken, jnp.where(i == largest, left, order))
