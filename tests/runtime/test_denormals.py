@@ -13,7 +13,7 @@ from processes import run_python
 import hlo2onnx
 from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.runtime import denormals
-from hlo2onnx.verification import verify
+from hlo2onnx.verification import judge
 
 DENORMAL = {np.float32: 1e-40, np.float64: 1e-310}
 
@@ -122,7 +122,7 @@ def test_unknown_policy() -> None:
 
 def test_platform_without_flushing_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(denormals, "_CONTROL_WORDS", {})
-    monkeypatch.setattr(verify, "can_flush", denormals.can_flush.__wrapped__)
+    monkeypatch.setattr(judge, "can_flush", denormals.can_flush.__wrapped__)
     x = np.array([1, 2], np.float32)
     program: Any = hlo2onnx.translate(lambda x: x > 0, x, denormals="flush")
     with pytest.raises(VerificationError, match="denormals cannot be flushed on"):

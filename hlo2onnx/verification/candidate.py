@@ -1,0 +1,56 @@
+"""A model to judge, and its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hlo2onnx.runtime.calling import from_model, to_model
+from hlo2onnx.runtime.sessions import OrtProgram, Providers
+from hlo2onnx.sources.signature import Signature
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model to judge.
+
+    Attributes:
+        model: The model, serialized or in a file.
+        input_names: Names of its inputs, in the order of the program's.
+        libraries: Paths of shared libraries with custom operators.
+        denormals: "keep" or "flush".
+        providers: Execution providers. Default: the CPU.
+    """
+
+    model: bytes | str
+    input_names: Sequence[str]
+    libraries: Sequence[str] = ()
+    denormals: str = "keep"
+    providers: Providers | None = None
+
+    def runs(
+        self,
+        signature: Signature,
+        inputs: Iterable[Sequence[np.ndarray]],
+        optimize: bool,
+        denormals: str,
+    ) -> list[list[np.ndarray]]:
+        """The outputs for each of several inputs, from one session.
+
+        Raises:
+            VerificationError: The model does not load or does not run.
+        """
+        session = OrtProgram(
+            self.model,
+            optimize=optimize,
+            libraries=self.libraries,
+            denormals=denormals,
+            providers=self.providers,
+        )
+        found = []
+        for arrays in inputs:
+            feeds = to_model(self.input_names, arrays, signature.inputs)
+            found.append(from_model(signature.outputs, session(feeds)))
+        return found
