@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -22,6 +22,7 @@ from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.specialize import specialized, symbols_of
 from hlo2onnx.verification.f64_reference import is_evaluation_of, widen, widened
+from hlo2onnx.verification.probe import Probe
 from hlo2onnx.verification.reference_with_factors import Form, OpenReference, has_decompositions
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
 
@@ -58,6 +59,13 @@ class Reference:
         None if it has none, or XLA does not compile it in this form.
         """
         return self._program(arrays).opened(form)
+
+    def probe(self, arrays: Sequence[np.ndarray]) -> Probe | None:
+        """The program that tells which guards a run reaches, for inputs of these shapes.
+
+        None if XLA does not compile it.
+        """
+        return self._program(arrays).probe
 
     def _program(self, arrays: Sequence[np.ndarray]) -> _Static:
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
@@ -121,6 +129,17 @@ class _Static:
                 module, convert = ir.Module.parse(self._widened(), module.context).operation, widen
             return OpenReference(
                 module, self._results, partial(self._arguments, converted=convert), form
+            )
+        except (VerificationError, ir.MLIRError):
+            return None
+
+    @cached_property
+    def probe(self) -> Probe | None:
+        positions = {port.position: index for index, port in enumerate(self._signature.inputs)}
+        convert: Callable[[np.ndarray], np.ndarray] = np.asarray
+        try:
+            return Probe(
+                clone_module(self._module), positions, partial(self._arguments, converted=convert)
             )
         except (VerificationError, ir.MLIRError):
             return None
