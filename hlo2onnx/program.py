@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -46,9 +46,11 @@ from hlo2onnx.runtime.sessions import Providers
 from hlo2onnx.sources import Source
 from hlo2onnx.sources.new_weights import bound_arrays, with_new_weights
 from hlo2onnx.sources.signature import PyTree
+from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.inputs import random_array
-from hlo2onnx.verification.verify import verify
+from hlo2onnx.verification.judge import Judge
+from hlo2onnx.verification.settings import Settings, Sizes
 
 
 class OnnxProgram(CallableProgram, Reported):
@@ -279,46 +281,50 @@ class OnnxProgram(CallableProgram, Reported):
         aliases = {int(place): output for place, output in states}
         return updated_in_place(self.model.graph, aliases)
 
-    def verify(self, *args: PyTree, seed: int = 0, **kwargs: PyTree) -> Verification:
+    def verify(
+        self,
+        *args: PyTree,
+        seed: int = 0,
+        rtol: float | None = None,
+        atol: float | None = None,
+        inputs: PyTree | Callable[[int], PyTree] | None = None,
+        samples: int | None = None,
+        sizes: Sizes | Sequence[Sizes] | None = None,
+        **kwargs: PyTree,
+    ) -> Verification:
         """Compares the model in ONNX Runtime with the original program in XLA on the CPU.
 
-        ONNX Runtime runs twice, with and without graph optimization. If an output differs, it is
-        compared again with denormal floats flushed to zero, as XLA does it. If it then agrees, it
-        is right, and its row says so.
+        ONNX Runtime runs with and without graph optimization. docs/verification.md describes the
+        inputs and the judgement.
 
         Args:
-            args, kwargs: The arguments of a call. Without arguments, random inputs are made.
+            args, kwargs: The arguments of a call. Without arguments, inputs are made for the
+                program: ordinary numbers, and values that reach its branches and guards.
             seed: Seed of the random inputs.
+            rtol, atol: Tolerances of floats, as in `numpy.allclose`. Default: those of the type.
+            inputs: Arguments, or a function of a seed that returns them: a tuple of positional
+                ones, a dict of keywords, or one argument.
+            samples: Count of inputs that are made. Default: up to 24, as the time allows.
+            sizes: Sizes of the dynamic dimensions, or a list of such mappings. Default: different
+                sizes, all 1, and all 2.
 
         Returns:
-            One comparison per output and run. It prints as a table. It is falsy if an output
-            differs or cannot be judged, and then has the notes of the report as well. Vectors of
-            decompositions, and outputs that depend on them, may have other signs than XLA's. An
-            output cannot be judged if it depends on an unknown choice.
+            One comparison per output and run, of the worst inputs. It prints as a table. It is
+            falsy if an output differs or cannot be judged, and then has the notes of the report.
 
         Raises:
             SignatureError: The arguments do not fit.
-            UsageError: The seed is not a whole number of at least 0, or the program was loaded
-                without its source.
+            UsageError: An option is wrong, or the program was loaded without its source.
             VerificationError: XLA or ONNX Runtime cannot run the program.
         """
-        arrays = None
-        if not isinstance(seed, int | np.integer) or seed < 0:
-            raise UsageError(f"seed={seed!r} is not a whole number of at least 0")
+        stored = self._options.weights_dtype
+        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored)
         source = self._source
-        if args or kwargs or not source.signature.inputs:
-            arrays = self._caller.arrays(args, kwargs)
+        given = settings.given(source.signature, args, kwargs, self._caller.arrays)
         with self._serialized() as model:
-            found = verify(
-                source,
-                model,
-                self.input_names,
-                arrays,
-                seed,
-                self.libraries,
-                self.denormals,
-                self.providers,
-            )
+            names, libraries = self.input_names, self.libraries
+            candidate = Candidate(model, names, libraries, self.denormals, self.providers)
+            found = Judge(source, given, settings)(candidate)
         if not found.ok:  # a note may be the reason
             found.notes.extend(self.report.notes)
         return found

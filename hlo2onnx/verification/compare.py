@@ -11,6 +11,7 @@ import numpy as np
 from hlo2onnx.reporting.page import fragment, page, save_page
 from hlo2onnx.reporting.verification_section import verification_section
 from hlo2onnx.verification.error_distribution import ErrorDistribution, error_distribution
+from hlo2onnx.verification.coverage import Coverage
 from hlo2onnx.verification.f64_reference import is_evaluation_of
 from hlo2onnx.verification.tolerance import Tolerance, tolerance_of
 
@@ -31,6 +32,9 @@ class Comparison:
             output is right.
         remark: The judgement, if it does not use the elements of XLA's result.
         errors: The distribution of the errors, and the worst elements.
+        says_little: Why the comparison says little, although it is ok. See
+            `hlo2onnx.verification.spread`.
+        sample: The inputs of the comparison, if there were several.
     """
 
     name: str
@@ -45,6 +49,8 @@ class Comparison:
     unjudged: str = ""
     remark: str = ""
     errors: ErrorDistribution | None = None
+    says_little: str = ""
+    sample: str = ""
 
 
 def compare(
@@ -53,6 +59,9 @@ def compare(
     expected: np.ndarray,
     exact: np.ndarray | None = None,
     step: float = 0.0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    slack: np.ndarray | None = None,
 ) -> Comparison:
     """Compares one output with XLA's.
 
@@ -63,12 +72,16 @@ def compare(
             within the tolerance, or, if the evaluation is credible, up to twice XLA's own (see
             `_allowed`): XLA rounds, contracts to FMA and flushes denormals.
         step: Additional tolerance of each element (see `Port.step`).
+        rtol, atol: The user's tolerances of floats, instead of those of the type.
+        slack: Tolerance of each element beside the others; pairs for a complex one.
     """
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return Comparison(
             name, str(actual.dtype), actual.shape, np.inf, np.inf, np.inf, actual.size, None, False
         )
     tolerance = tolerance_of(expected.dtype)
+    if tolerance is not None:
+        tolerance = tolerance.with_given(rtol, atol)
     got, want = _parts(actual), _parts(expected)
     finite = np.isfinite(got) & np.isfinite(want)
     same = finite | (got == want) | (np.isnan(got) & np.isnan(want))
@@ -76,6 +89,8 @@ def compare(
         difference = np.where(finite, np.abs(got - want), 0)
     scale = float(np.max(np.abs(want), where=np.isfinite(want), initial=0))
     limit = _limit(expected.dtype, tolerance, want, scale) + step
+    if slack is not None:
+        limit = np.maximum(limit, slack)
     good = same & (difference <= limit)
     if exact is not None and tolerance is not None:
         truth = _parts(exact)
@@ -128,7 +143,7 @@ def _limit(
     # XLA flushes denormals to zero, so numbers below the smallest normal one count as zero.
     floor = _smallest_normal(dtype)
     magnitude = np.where(np.isfinite(want), np.abs(want), 0)
-    return tolerance.absolute * scale + tolerance.relative * magnitude + floor
+    return tolerance.absolute * scale + tolerance.relative * magnitude + floor + tolerance.fixed
 
 
 def _smallest_normal(dtype: np.dtype) -> float:
@@ -173,11 +188,21 @@ class Verification:
         optimized: One comparison per output, with ORT's graph optimization.
         plain: The same without it.
         notes: Notes for the user (ORT's two runs disagree, inputs were random, ...).
+        coverage: The guards that the inputs have reached; None if that is unknown.
+        samples: Count of inputs. Each comparison is that of the worst one.
     """
 
     optimized: Sequence[Comparison]
     plain: Sequence[Comparison]
     notes: list[str] = field(default_factory=list)
+    coverage: Coverage | None = None
+    samples: int = 1
+
+    @property
+    def says_little(self) -> list[Comparison]:
+        """The outputs that agree, and that vary too little to tell much by it."""
+        items = (*self.optimized, *self.plain)
+        return [item for item in items if item.ok and item.says_little]
 
     @property
     def ok(self) -> bool:
@@ -217,6 +242,8 @@ class Verification:
         lines = [head]
         for label, items in (("optimized", self.optimized), ("plain", self.plain)):
             lines += [_row(item, label) for item in items]
+        if self.coverage is not None:
+            lines.append(f"coverage {self.coverage}")
         lines += [f"note     {note}" for note in self.notes]
         return "\n".join(lines)
 
@@ -225,6 +252,10 @@ def _row(item: Comparison, label: str) -> str:
     dims = "x".join(map(str, item.shape))
     what = f"{item.name} {item.dtype}[{dims}]"
     verdict = "ok" if item.ok else "DIFFERS"
+    if item.says_little and item.ok:
+        verdict = f"says little: {item.says_little}"
+    if item.sample and not item.ok:
+        verdict += f" in {item.sample}"
     if item.remark and item.ok:
         verdict += f" ({item.remark})"
     if item.unjudged:

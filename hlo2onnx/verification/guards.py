@@ -91,16 +91,19 @@ def _below(x: MlirValue, y: MlirValue) -> MlirValue:
 def _of_bound(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     """Maximum or minimum with a value that depends on no input."""
     for place in (0, 1):
-        x, bound = operation.operands[place], operation.operands[1 - place]
-        numbers = flows[1 - place].numbers
+        x, numbers = operation.operands[place], flows[1 - place].numbers
         if flows[place].inputs and not flows[1 - place].inputs and numbers:
             if _is_extreme(numbers, _array_type(x)[1]):
                 return []
-            return [
-                Side("below the bound", lambda: compared("LT", x, bound)),
-                Side("above the bound", lambda: compared("GT", x, bound)),
-            ]
+            return _around(x, operation.operands[1 - place])
     return []
+
+
+def _around(x: MlirValue, bound: MlirValue) -> list[Side]:
+    return [
+        Side("below the bound", lambda: compared("LT", x, bound)),
+        Side("above the bound", lambda: compared("GT", x, bound)),
+    ]
 
 
 def _is_extreme(numbers: Sequence[float], dtype: np.dtype) -> bool:

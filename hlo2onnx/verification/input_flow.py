@@ -89,6 +89,7 @@ class InputFlow(BlockEvaluator[Flow]):
     Attributes:
         operands: The flows of the operands of each operation that was reached. Those of all calls
             and trips are joined.
+        outputs: The flows of the results of `main`.
         of_conditions: The inputs that a condition of a loop depends on, as bits.
         dependent_loops: The loops whose condition depends on an input.
 
@@ -114,7 +115,7 @@ class InputFlow(BlockEvaluator[Flow]):
                 if is_input and port is not None
                 else Flow()
             )
-        self.block(block, arguments)
+        self.outputs = self.block(block, arguments)
 
     def captured(self, value: MlirValue) -> Flow:
         """Nothing is known of a value from outside."""

@@ -1,4 +1,4 @@
-"""Instruments a program: it then returns which sides of its guards a run has reached.
+"""Instruments a program: it then returns which sides of its guards a run has reached, too.
 
 The flags of a block are joined into one vector of i1. Branches, loops and functions return the
 vectors of their blocks. A loop joins those of its trips.
@@ -49,11 +49,11 @@ class _Flags(NamedTuple):
 
 
 class Instrumentation:
-    """The instrumentation of a module, in place. Its `main` returns the flags only.
+    """The instrumentation of a module, in place. The last result of `main` is the vector of flags.
 
     Attributes:
         places: The observed sides.
-        flags: For each element of the result of `main`, the index of its side.
+        flags: For each element of the vector, the index of its side. There is no vector if empty.
         unobserved: Count of guards in regions that cannot be observed, such as that of a sort, and
             beyond the limit.
 
@@ -71,17 +71,6 @@ class Instrumentation:
         self._predicates: set[MlirValue] = set()
         with module.context, ir.Location.unknown():
             self.flags = self._function("main")
-            main = self._functions["main"]
-            (block,) = main.regions[0].blocks
-            last = operations_in(block)[-1]
-            kept = list(last.operands)[-1:] if self.flags else []
-            with ir.InsertionPoint(last):
-                ir.Operation.create(last.name, operands=kept)
-            last.erase()
-            inputs = block.arguments.types
-            set_function_type(main, inputs, [value.type for value in kept])
-            if "res_attrs" in main.attributes:
-                del main.attributes["res_attrs"]
 
     def _function(self, symbol: str) -> tuple[int, ...]:
         """Makes a function return its flags as well. Returns their places."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -14,27 +15,61 @@ from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Comparison, Verification, compare
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
+from hlo2onnx.verification.sensitivity import movements
+from hlo2onnx.verification.settings import Settings
+from hlo2onnx.verification.spread import weakness
+from hlo2onnx.verification.tolerance import tolerance_of
 from hlo2onnx.verification.trial import Inputs, Trial
+from hlo2onnx.verification.trial_inputs import TrialMaker
 
+Arrays = Sequence[np.ndarray]
 Runs = list[list[Comparison]]
 """The comparisons of the outputs, in both runs: with graph optimization, and without."""
+
+_AMPLIFIED = "the program amplifies rounding: XLA's result moves as much"
 
 
 class Judge:
     """The trials of a program. It can judge many models.
 
+    Attributes:
+        signature: The signature of the program.
+        reference: The program in XLA.
+        trials: Inputs, and XLA's results.
+        coverage: The guards that the inputs have reached; None if that is unknown.
+
     Args:
         source: The program.
-        inputs: Inputs to run it on.
+        given: Inputs of the user and their descriptions. None to make inputs for the program.
+        settings: The options.
 
     Raises:
         VerificationError: XLA does not compile or run the program.
     """
 
-    def __init__(self, source: Source, inputs: Sequence[Inputs]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        given: Sequence[tuple[Arrays, str]] | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        settings = settings or Settings()
         self.signature = source.signature
-        self.reference = Reference(source)
-        self.trials = [Trial(item, self.reference(item.arrays)) for item in inputs]
+        self.reference = Reference(source, settings.weights_dtype)
+        self.coverage = None
+        self._settings = settings
+        self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol)
+        self._are_plain = given is not None
+        self._notes: list[str] = []
+        if given is not None:
+            inputs = [Inputs(*item) for item in given]
+            self.trials = [Trial(item, self.reference(item.arrays)) for item in inputs]
+        else:
+            made = TrialMaker(
+                source, self.reference, settings.seed, settings.samples, settings.each_sizes
+            )
+            self.trials, self.coverage = made.trials, made.coverage
+            self._notes = [f"random inputs, seed {settings.seed}: {made.described()}", *made.notes]
 
     def __call__(self, candidate: Candidate) -> Verification:
         """Compares a model with XLA's results, in all trials.
@@ -44,7 +79,7 @@ class Judge:
         """
         check_model(candidate.model)
         policy = candidate.denormals if can_flush() else "keep"
-        notes = [*self._kinds(), *self._nan_notes()]
+        notes = [*self._notes, *self._nan_notes()]
         found = self._judged(candidate, self.trials, policy)
         bad = [index for index, runs in enumerate(found) if not _all_ok(*runs)]
         if policy == "keep" and bad:
@@ -55,12 +90,12 @@ class Judge:
                     found[index] = [_better(*pair) for pair in zip(found[index], runs, strict=True)]
             else:
                 notes.append("XLA flushes denormals to zero; ORT keeps them on this platform")
-        optimized, plain = (_worst([runs[run] for runs in found]) for run in (0, 1))
+        optimized, plain = (self._worst([runs[run] for runs in found]) for run in (0, 1))
         for one, two in zip(optimized, plain, strict=True):
             if one.ok != two.ok:
                 which = "with" if two.ok else "without"
                 notes.append(f"{one.name} differs only {which} ORT's graph optimisation")
-        return Verification(optimized, plain, notes)
+        return Verification(optimized, plain, notes, self.coverage, len(self.trials))
 
     def _judged(self, candidate: Candidate, trials: Sequence[Trial], denormals: str) -> list[Runs]:
         """The comparisons of each trial."""
@@ -72,63 +107,103 @@ class Judge:
         rows = zip(trials, optimized, plain, strict=True)
         return [self._judged_one(trial, [one, two]) for trial, one, two in rows]
 
-    def _judged_one(self, trial: Trial, results: Sequence[Sequence[np.ndarray]]) -> Runs:
+    def _judged_one(self, trial: Trial, results: Sequence[Arrays]) -> Runs:
         """Compares the outputs of both runs with XLA's.
 
-        If some differ, it uses an evaluation in f64, and then other choices of decompositions.
+        If some differ, it uses an evaluation in f64, then XLA's results for inputs that differ in
+        the last place, and then other choices of decompositions.
         """
         unknown: list[np.ndarray | None] = [None] * len(trial.expected)
         runs = [self._compared(trial, actual, unknown) for actual in results]
+        if not self._are_plain and not _all_ok(*runs):
+            # The instrumentation of the program may change how XLA rounds.
+            trial = replace(trial, expected=self.reference(trial.arrays))
+            runs = [self._compared(trial, actual, unknown) for actual in results]
+        exact = unknown
         if not _all_ok(*runs):
             exact = self.reference.in_f64(trial.arrays, trial.expected)
             runs = [self._compared(trial, actual, exact) for actual in results]
         if not _all_ok(*runs):
-            outputs = self.signature.outputs
-            choices = Choices.of(self.reference, trial.arrays, outputs, trial.expected)
+            outputs, settings = self.signature.outputs, self._settings
+            choices = Choices.of(
+                self.reference, trial.arrays, outputs, trial.expected, settings.rtol, settings.atol
+            )
             if choices is not None:
                 runs = [choices.judged(*pair) for pair in zip(runs, results, strict=True)]
+        if not _all_ok(*runs):
+            moved = movements(self.reference, trial.arrays, trial.expected)
+            if moved is not None:
+                again = [self._compared(trial, actual, exact, moved) for actual in results]
+                runs = [_better(*pair, _AMPLIFIED) for pair in zip(runs, again, strict=True)]
         return runs
 
     def _compared(
         self,
         trial: Trial,
-        actual: Sequence[np.ndarray],
+        actual: Arrays,
         exact: Sequence[np.ndarray | None],
+        slack: Sequence[np.ndarray] | None = None,
     ) -> list[Comparison]:
-        rows = zip(self.signature.outputs, actual, trial.expected, exact, strict=True)
-        return [compare(port.name, got, want, truth, port.step) for port, got, want, truth in rows]
+        outputs = self.signature.outputs
+        rows = zip(outputs, actual, trial.expected, exact, slack or exact, strict=True)
+        return [
+            replace(
+                self._compare(
+                    port.name, got, want, truth, port.step, slack=None if slack is None else more
+                ),
+                sample=trial.inputs.kind,
+            )
+            for port, got, want, truth, more in rows
+        ]
 
-    def _kinds(self) -> list[str]:
-        return [trial.inputs.kind for trial in self.trials if trial.inputs.kind]
+    def _worst(self, trials: Sequence[Sequence[Comparison]]) -> list[Comparison]:
+        """The comparison of each output to show: one that differs, or that of the largest error."""
+        worst = [max(items, key=_badness) for items in zip(*trials, strict=True)]
+        pairs = zip(worst, self._weaknesses, strict=True)
+        return [replace(item, says_little=weak) for item, weak in pairs]
+
+    @cached_property
+    def _weaknesses(self) -> list[str]:
+        """Why the trials say little of an output; "" for most."""
+        found = []
+        for index, port in enumerate(self.signature.outputs):
+            arrays = [trial.expected[index] for trial in self.trials]
+            tolerance = tolerance_of(arrays[0].dtype)
+            if tolerance is not None:
+                tolerance = tolerance.with_given(self._settings.rtol, self._settings.atol)
+            weak = weakness(arrays, tolerance)
+            if weak and not self.reference.depends(self.trials[0].arrays, port.position):
+                weak = ""
+            found.append(weak)
+        return found
 
     def _nan_notes(self) -> list[str]:
         """Notes on outputs with NaN in XLA's own result."""
-        notes = []
+        notes: dict[str, str] = {}
         for trial in self.trials:
             for port, want in zip(self.signature.outputs, trial.expected, strict=True):
                 nans = int((want != want).sum())
                 if nans and trial.inputs.is_ordinary:
                     of = f"{nans} of {want.size} elements are NaN in XLA itself"
-                    notes.append(f"{port.name}: {of}")
-        return notes
+                    where = f" in {trial.inputs.kind}" if trial.inputs.kind else ""
+                    notes.setdefault(port.name, f"{port.name}: {of}{where}")
+        return list(notes.values())
 
 
 def _all_ok(*runs: Sequence[Comparison]) -> bool:
     return all(item.ok for run in runs for item in run)
 
 
-def _better(kept: Sequence[Comparison], flushed: Sequence[Comparison]) -> list[Comparison]:
-    """Accepts outputs that agree only where ORT flushes denormals, too."""
-    remark = "where ORT flushes denormals, too"
+def _better(
+    kept: Sequence[Comparison],
+    others: Sequence[Comparison],
+    remark: str = "where ORT flushes denormals, too",
+) -> list[Comparison]:
+    """Accepts outputs that only another comparison accepts, and says so."""
     return [
         replace(other, remark=remark) if other.ok and not item.ok else item
-        for item, other in zip(kept, flushed, strict=True)
+        for item, other in zip(kept, others, strict=True)
     ]
-
-
-def _worst(trials: Sequence[Sequence[Comparison]]) -> list[Comparison]:
-    """The comparison of each output to show: one that differs, or that of the largest error."""
-    return [max(items, key=_badness) for items in zip(*trials, strict=True)]
 
 
 def _badness(item: Comparison) -> tuple[bool, bool, float]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +62,10 @@ class Choices:
         arrays: Arrays,
         outputs: Sequence[Port],
         expected: Arrays,
+        rtol: float | None = None,
+        atol: float | None = None,
     ) -> None:
+        self._compare = partial(compare, rtol=rtol, atol=atol)
         self._reference = reference
         self._opened = opened
         self._arrays = arrays
@@ -75,11 +78,19 @@ class Choices:
 
     @classmethod
     def of(
-        cls, reference: Reference, arrays: Arrays, outputs: Sequence[Port], expected: Arrays
+        cls,
+        reference: Reference,
+        arrays: Arrays,
+        outputs: Sequence[Port],
+        expected: Arrays,
+        rtol: float | None = None,
+        atol: float | None = None,
     ) -> Choices | None:
         """The choices of a program; None if all its results are unique."""
         opened = reference.opened(arrays)
-        return None if opened is None else cls(reference, opened, arrays, outputs, expected)
+        if opened is None:
+            return None
+        return cls(reference, opened, arrays, outputs, expected, rtol, atol)
 
     def judged(self, found: Sequence[Comparison], actual: Arrays) -> list[Comparison]:
         """Repeats the comparisons of one run for outputs that differ."""
@@ -109,7 +120,9 @@ class Choices:
         self, actual: Arrays, wanted: Arrays, exact: Sequence[np.ndarray | None]
     ) -> list[Comparison]:
         rows = zip(self._outputs, actual, wanted, exact, strict=True)
-        return [compare(port.name, got, want, truth, port.step) for port, got, want, truth in rows]
+        return [
+            self._compare(port.name, got, want, truth, port.step) for port, got, want, truth in rows
+        ]
 
     # -- the model's choice -----------------------------------------------------------------------
 

@@ -1,14 +1,17 @@
-"""Runs an instrumented program: which sides of its guards do some inputs reach?"""
+"""Runs an instrumented program: its results, and the sides of its guards that a run reaches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from jaxlib.mlir import ir
 
+from hlo2onnx.mlir.functions import function_type, functions_of
+from hlo2onnx.sources.signature import Port
 from hlo2onnx.verification.input_flow import InputFlow
 from hlo2onnx.verification.instrument import Instrumentation
+from hlo2onnx.verification.roles import roles_of
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
 
@@ -16,14 +19,15 @@ class Probe:
     """A program that tells which guards its runs reach.
 
     Attributes:
-        flow: The flows of the inputs. It belongs to the module before the instrumentation.
+        roles: The values of each input that matter.
         places: The sides of the guards.
         unobserved: Count of guards that are not observed.
 
     Args:
         module: The module operation. It changes.
-        ports: The index of the input at each position of an argument of `main`.
+        ports: The inputs.
         arguments: Converts inputs to the arguments of `main`.
+        results: Places of the outputs among its results.
 
     Raises:
         VerificationError: XLA does not compile the program.
@@ -32,24 +36,30 @@ class Probe:
     def __init__(
         self,
         module: ir.Operation,
-        ports: Mapping[int, int],
+        ports: Sequence[Port],
         arguments: Callable[[Sequence[np.ndarray]], Iterable[np.ndarray]],
+        results: Sequence[int],
     ) -> None:
-        self.flow = InputFlow(module, ports)
-        instrumented = Instrumentation(module, self.flow)
+        flow = InputFlow(module, {port.position: index for index, port in enumerate(ports)})
+        self.roles = roles_of(flow, ports)
+        instrumented = Instrumentation(module, flow)
         self.places, self.unobserved = instrumented.places, instrumented.unobserved
         self._flags = np.array(instrumented.flags, np.int64)
         self._arguments = arguments
-        self._program = XlaProgram(module_bytecode(module)) if self.places else None
+        self._wanted = list(results)
+        if self.places:
+            every = function_type(functions_of(module)["main"]).results
+            self._wanted.append(len(every) - 1)
+        self._program = XlaProgram(module_bytecode(module))
 
-    def __call__(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Whether a run on these inputs reaches each side.
+    def __call__(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
+        """The outputs, and whether the run reaches each side.
 
         Raises:
             VerificationError: XLA does not run the program.
         """
+        found = self._program(self._arguments(arrays), self._wanted)
         reached = np.zeros(len(self.places), bool)
-        if self._program is not None:
-            (flags,) = self._program(self._arguments(arrays))
-            np.logical_or.at(reached, self._flags, flags)
-        return reached
+        if self.places:
+            np.logical_or.at(reached, self._flags, found.pop())
+        return found, reached

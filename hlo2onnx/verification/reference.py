@@ -22,29 +22,39 @@ from hlo2onnx.runtime.calling import extents_of
 from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.specialize import specialized, symbols_of
 from hlo2onnx.verification.f64_reference import is_evaluation_of, widen, widened
+from hlo2onnx.verification.input_flow import InputFlow
 from hlo2onnx.verification.probe import Probe
 from hlo2onnx.verification.reference_with_factors import Form, OpenReference, has_decompositions
+from hlo2onnx.verification.rounded_weights import round_constants
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
 
 
 class Reference:
     """A program in XLA: the reference for its results.
 
-    XLA compiles a program of dynamic shapes for each set of input shapes.
+    XLA compiles the program when it first runs, and a program of dynamic shapes for each set of
+    input shapes.
 
-    Raises:
-        VerificationError: XLA does not compile it.
+    Args:
+        source: The program.
+        weights_dtype: The type in which the model stores f32 weights. The constants of the program
+            are rounded to it.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, weights_dtype: str | None = None) -> None:
         self._source = source
+        self._weights_dtype = weights_dtype
         self._is_dynamic = bool(symbols_of(source.signature))
         self._programs: dict[tuple[tuple[int, ...], ...], _Static] = {}
         if not self._is_dynamic:
-            self._programs[()] = _Static(source)
+            self._programs[()] = _Static(source, weights_dtype)
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs on these inputs."""
+        """The outputs on these inputs.
+
+        Raises:
+            VerificationError: XLA does not compile or run the program.
+        """
         return self._program(arrays)(arrays)
 
     def in_f64(
@@ -61,11 +71,20 @@ class Reference:
         return self._program(arrays).opened(form)
 
     def probe(self, arrays: Sequence[np.ndarray]) -> Probe | None:
-        """The program that tells which guards a run reaches, for inputs of these shapes.
+        """The program that also tells which guards a run reaches, for inputs of these shapes.
 
         None if XLA does not compile it.
         """
         return self._program(arrays).probe
+
+    def depends(self, arrays: Sequence[np.ndarray], output: int) -> bool:
+        """Whether an output depends on inputs.
+
+        Args:
+            arrays: Inputs, for their shapes.
+            output: The position of the output.
+        """
+        return self._program(arrays).depends(output)
 
     def _program(self, arrays: Sequence[np.ndarray]) -> _Static:
         shapes = tuple(array.shape for array in arrays) if self._is_dynamic else ()
@@ -75,16 +94,18 @@ class Reference:
                 static = specialized(self._source, sizes)
             except UsageError as error:
                 raise VerificationError(f"XLA has no reference for this: {error}") from error
-            self._programs[shapes] = _Static(static)
+            self._programs[shapes] = _Static(static, self._weights_dtype)
         return self._programs[shapes]
 
 
 class _Static:
     """A program of static shapes."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, weights_dtype: str | None) -> None:
         module = clone_module(source.module)
         densify(module)
+        if weights_dtype is not None:
+            round_constants(module, weights_dtype)
         drop_effects(module)
         replace_calls(module)
         if is_quantized(module):
@@ -98,7 +119,10 @@ class _Static:
         self._results = flatten_results(function) or outputs
         self._signature = source.signature
         require_known_types(module)
-        self._program = XlaProgram(module_bytecode(module))
+
+    @cached_property
+    def _program(self) -> XlaProgram:
+        return XlaProgram(module_bytecode(self._module))
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         return self._run(self._program, arrays)
@@ -134,12 +158,25 @@ class _Static:
             return None
 
     @cached_property
+    def _flow(self) -> InputFlow:
+        ports = self._signature.inputs
+        positions = {port.position: index for index, port in enumerate(ports)}
+        return InputFlow(self._module, positions)
+
+    def depends(self, output: int) -> bool:
+        outputs = self._flow.outputs
+        # A tuple has several outputs.
+        return output >= len(outputs) or bool(outputs[output].inputs)
+
+    @cached_property
     def probe(self) -> Probe | None:
-        positions = {port.position: index for index, port in enumerate(self._signature.inputs)}
         convert: Callable[[np.ndarray], np.ndarray] = np.asarray
         try:
             return Probe(
-                clone_module(self._module), positions, partial(self._arguments, converted=convert)
+                clone_module(self._module),
+                self._signature.inputs,
+                partial(self._arguments, converted=convert),
+                self._results,
             )
         except (VerificationError, ir.MLIRError):
             return None

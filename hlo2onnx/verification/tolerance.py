@@ -9,15 +9,28 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Tolerance:
-    """|result - truth| <= absolute * scale + relative * |truth|.
+    """|result - truth| <= absolute * scale + relative * |truth| + fixed.
 
     Attributes:
         relative: Error relative to each element.
         absolute: Error relative to the largest finite magnitude of the output (its scale).
+        fixed: Error that depends on nothing.
     """
 
     relative: float
     absolute: float
+    fixed: float = 0.0
+
+    def with_given(self, rtol: float | None, atol: float | None) -> Tolerance:
+        """The tolerance with the user's numbers, if they are given."""
+        relative = self.relative if rtol is None else float(rtol)
+        if atol is None:
+            return Tolerance(relative, self.absolute)
+        return Tolerance(relative, 0.0, float(atol))
+
+    def largest(self, scale: float) -> float:
+        """The tolerance of an element of this magnitude, which is the largest one."""
+        return (self.absolute + self.relative) * scale + self.fixed
 
 
 TOLERANCES: dict[str, Tolerance] = {

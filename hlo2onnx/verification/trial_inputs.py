@@ -1,25 +1,225 @@
-"""Makes the inputs of a verification."""
+"""Makes the inputs of a verification, and runs XLA on them.
+
+The first inputs are ordinary numbers. Others take values that matter to the program. Those that
+reach a new side of a guard are preferred.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from hlo2onnx.errors import SignatureError, VerificationError
+from hlo2onnx.ir.dims import evaluate
 from hlo2onnx.sources.source import Source
-from hlo2onnx.verification.inputs import is_float, private_generator, random_array
-from hlo2onnx.verification.trial import Inputs
+from hlo2onnx.sources.specialize import symbols_of
+from hlo2onnx.verification.coverage import Coverage, coverage_of
+from hlo2onnx.verification.inputs import SIZE, private_generator, random_array
+from hlo2onnx.verification.probe import Probe
+from hlo2onnx.verification.recipes import ORDINARY, POSITIVE, RECIPES, Recipe
+from hlo2onnx.verification.reference import Reference
+from hlo2onnx.verification.roles import Role
+from hlo2onnx.verification.trial import Inputs, Trial
+
+Sizes = Mapping[str, int]
+
+MOST = 24
+"""Default limit of the inputs for the first sizes."""
+CANDIDATES = 96
+"""Limit of the inputs that are tried to find those that reach new guards."""
+SHARE = 0.4
+"""Limit of the time for more runs, relative to the time until the first result."""
+_BYTES = 1 << 28
+"""Limit of the memory of inputs and outputs, beyond two trials."""
 
 
-def inputs_of(source: Source, arrays: Sequence[np.ndarray] | None, seed: int) -> list[Inputs]:
-    """The inputs of a verification: these arrays, or inputs that are made for the program."""
-    if arrays is not None:
-        return [Inputs(arrays)]
-    kind = f"random inputs, seed {seed}"
-    rng = private_generator(seed)
-    first, second = (
-        [random_array(port, rng) for port in source.signature.inputs] for _ in range(2)
-    )
-    # Variances must not be negative, for example.
-    positive = [np.abs(array) if is_float(array) else array for array in second]
-    return [Inputs(first, kind), Inputs(positive, f"{kind}, floats made positive")]
+class TrialMaker:
+    """Makes the trials of a program.
+
+    Attributes:
+        trials: The trials.
+        coverage: The guards that they reach; None if that is unknown.
+        notes: Notes on sizes that were left out.
+
+    Args:
+        source: The program.
+        reference: The same in XLA.
+        seed: Seed of the random inputs.
+        samples: Count of inputs for the first sizes. Default: as many as a share of the time
+            allows.
+        sizes: The sizes of the symbols, in turn. Default: different sizes, all 1, all 2.
+
+    Raises:
+        VerificationError: XLA does not compile or run the program.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        reference: Reference,
+        seed: int,
+        samples: int | None = None,
+        sizes: Sequence[Sizes] | None = None,
+    ) -> None:
+        self._ports = source.signature.inputs
+        self._reference = reference
+        self._seed = seed
+        self._most = samples
+        self.trials: list[Trial] = []
+        self.coverage: Coverage | None = None
+        self.notes: list[str] = []
+        self._roles: Sequence[Role] = [Role()] * len(self._ports)
+        symbols = symbols_of(source.signature)
+        if sizes is None:
+            first, *rest = _default_sizes(symbols)
+            self._of_default_sizes(first, rest, symbols)
+        else:
+            for index, item in enumerate(sizes):
+                complete = {**dict.fromkeys(symbols, SIZE), **item}
+                if index:
+                    self._few(complete)
+                else:
+                    self._many(complete)
+
+    def _of_default_sizes(
+        self, first: Sizes, rest: Sequence[Sizes], symbols: Sequence[str]
+    ) -> None:
+        try:
+            self._check(first)
+            self._many(first)
+        except (VerificationError, SignatureError):
+            if not symbols:
+                raise
+            self._many(dict.fromkeys(symbols, SIZE))
+        for item in rest:
+            try:
+                self._check(item)
+                self._few(item)
+            except (VerificationError, SignatureError):
+                named = ", ".join(f"{name} = {size}" for name, size in item.items())
+                self.notes.append(f"the program does not take {named}")
+
+    def _check(self, sizes: Sizes) -> None:
+        """Raises an error if an extent would be less than 1."""
+        for port in self._ports:
+            for dim in port.shape:
+                size = dim if isinstance(dim, int) else evaluate(dim, sizes)
+                if not isinstance(dim, int) and (size is None or size < 1):
+                    raise VerificationError(f"with these sizes, {dim} would be {size}")
+
+    def _few(self, sizes: Sizes) -> None:
+        """Some inputs of these sizes."""
+        for number, recipe in enumerate((ORDINARY, RECIPES[0]), 1000 + 10 * len(self.trials)):
+            inputs = self._draw(sizes, number, recipe)
+            self.trials.append(Trial(inputs, self._reference(inputs.arrays)))
+
+    def _many(self, sizes: Sizes) -> None:
+        """Inputs of these sizes, until the time or the number is reached."""
+        started = time.monotonic()
+        first = self._draw(sizes, 0, ORDINARY)
+        probe = self._reference.probe(first.arrays)
+        if probe is not None:
+            self._roles = probe.roles
+            first = self._draw(sizes, 0, ORDINARY)
+        runner = _Runner(self._reference, probe)
+        self.trials.append(runner(first))
+        if self._most == 1:
+            self._cover(runner)
+            return
+        budget = SHARE * (time.monotonic() - started) + 0.1
+        started = time.monotonic()
+        second = runner(self._draw(sizes, 1, POSITIVE))
+        took = time.monotonic() - started
+        self.trials.append(second)
+        most = self._most or min(MOST, 2 + int(budget / max(took, 1e-6)))
+        if self._most is None:
+            size = sum(x.nbytes for x in (*second.arrays, *second.expected))
+            most = max(2, min(most, _BYTES // max(size, 1)))
+        spare: list[Trial] = []
+        for number, recipe in self._candidates():
+            is_late = time.monotonic() - started > budget
+            done = len(self.trials) + (len(spare) if runner.is_complete else 0) >= most
+            if len(self.trials) >= most or done or (is_late and self._most is None):
+                break
+            before = runner.count
+            trial = runner(self._draw(sizes, number, recipe))
+            if runner.count > before:
+                self.trials.append(trial)
+            elif recipe.is_tame and len(spare) < most:
+                spare.append(trial)
+        self.trials += spare[: most - len(self.trials)]
+        self._cover(runner)
+
+    def described(self) -> str:
+        """The trials in words."""
+        kinds = dict.fromkeys(trial.inputs.kind.partition(": ")[2] for trial in self.trials)
+        named = ", ".join(kind for kind in kinds if kind)
+        count = f"{len(self.trials)} sample{'s' * (len(self.trials) > 1)}"
+        return f"{count}: ordinary, {named}" if named else count
+
+    def _candidates(self) -> Iterator[tuple[int, Recipe]]:
+        for number in range(CANDIDATES):
+            yield number + 2, RECIPES[number % len(RECIPES)]
+
+    def _draw(self, sizes: Sizes, number: int, recipe: Recipe) -> Inputs:
+        """The inputs of one number. They depend on nothing else but the seed."""
+        turn = sum(RECIPES[other % len(RECIPES)] is recipe for other in range(max(0, number - 2)))
+        rng = private_generator(self._seed, number)
+        arrays = []
+        is_changed = False
+        for port, role in zip(self._ports, self._roles, strict=True):
+            array = random_array(port, rng, sizes=sizes, role=role)
+            arrays.append(recipe.change(array, role, rng, turn))
+            is_changed |= arrays[-1] is not array
+        kind = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        kind = "; ".join(text for text in (kind, recipe.what if is_changed else "") if text)
+        return Inputs(arrays, f"sample {number}" + (f": {kind}" if kind else ""), recipe in _PLAIN)
+
+    def _cover(self, runner: _Runner) -> None:
+        if runner.probe is not None:
+            places, unobserved = runner.probe.places, runner.probe.unobserved
+            if places or unobserved:
+                self.coverage = coverage_of(places, runner.reached, unobserved)
+
+
+_PLAIN = (ORDINARY, POSITIVE)
+
+
+class _Runner:
+    """Runs XLA, and notes the guards that were reached.
+
+    Args:
+        probe: The instrumented program; None to run the program itself.
+    """
+
+    def __init__(self, reference: Reference, probe: Probe | None) -> None:
+        self._reference = reference
+        self.probe = probe
+        self.reached = np.zeros(0 if probe is None else len(probe.places), bool)
+
+    def __call__(self, inputs: Inputs) -> Trial:
+        if self.probe is None:
+            return Trial(inputs, self._reference(inputs.arrays))
+        expected, reached = self.probe(inputs.arrays)
+        self.reached |= reached
+        return Trial(inputs, expected)
+
+    @property
+    def count(self) -> int:
+        """Count of the sides that were reached."""
+        return int(self.reached.sum())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all sides were reached."""
+        return self.count == len(self.reached)
+
+
+def _default_sizes(symbols: Sequence[str]) -> list[Sizes]:
+    """Different sizes, all 1 and all 2; one empty mapping without symbols."""
+    if not symbols:
+        return [{}]
+    different = {name: SIZE + place for place, name in enumerate(symbols)}
+    return [different, *(dict.fromkeys(symbols, size) for size in (1, 2))]

@@ -1,8 +1,4 @@
-"""Verifies a model: runs XLA once, and ORT with and without graph optimization.
-
-If a float output is outside its tolerance, the program also runs in f64. An error of up to twice
-XLA's own is XLA's rounding.
-"""
+"""Verifies a model against XLA, on one or several inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.judge import Judge
-from hlo2onnx.verification.trial_inputs import inputs_of
+from hlo2onnx.verification.settings import Settings
 
 
 def verify(
@@ -28,6 +24,18 @@ def verify(
     denormals: str = "keep",
     providers: Providers | None = None,
 ) -> Verification:
-    """Compares a model, serialized or in a file, with its program. See `OnnxProgram.verify`."""
-    candidate = Candidate(model, input_names, libraries, denormals, providers)
-    return Judge(source, inputs_of(source, arrays, seed))(candidate)
+    """Compares a model, serialized or in a file, with its program.
+
+    To judge several models of a program, make one `Judge`.
+
+    Args:
+        source: The program.
+        model: The model.
+        input_names: Names of its inputs.
+        arrays: One for each input; None to make inputs.
+        seed: Seed of the inputs that are made.
+        libraries, denormals, providers: See `Candidate`.
+    """
+    given = None if arrays is None else [(arrays, "")]
+    judge = Judge(source, given, Settings(seed=seed))
+    return judge(Candidate(model, input_names, libraries, denormals, providers))

@@ -1,0 +1,77 @@
+"""How far XLA's own results move if its inputs change by a rounding.
+
+Some programs amplify rounding errors. Then two correct programs differ by more than any tolerance
+of the result. A result is right if it is as near as those for inputs that differ in the last place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import ml_dtypes
+import numpy as np
+
+from hlo2onnx.errors import VerificationError
+from hlo2onnx.verification.inputs import is_float, private_generator
+
+RUNS = 8
+"""Count of runs on changed inputs."""
+TIMES = 4.0
+"""Limit of a difference, relative to the largest that was found at the element."""
+TIMES_MEDIAN = 2.0
+"""The same, relative to the median of all elements: a change may miss an element by chance."""
+_FUSED = 8
+"""Changes in units in the last place: programs round many times."""
+
+
+def movements(
+    run: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]],
+    arrays: Sequence[np.ndarray],
+    expected: Sequence[np.ndarray],
+) -> list[np.ndarray] | None:
+    """How far an element of each output may be from XLA's; None if no input has floats.
+
+    Args:
+        run: Runs XLA.
+        arrays: The inputs.
+        expected: XLA's results for them.
+    """
+    if not any(_is_inexact(array) for array in arrays):
+        return None
+    rng = private_generator(0)
+    largest = [np.zeros(_wide(array).shape) for array in expected]
+    for _ in range(RUNS):
+        try:
+            moved = run([_changed(array, rng) for array in arrays])
+        except VerificationError:
+            return None
+        for place, (found, want) in enumerate(zip(moved, expected, strict=True)):
+            with np.errstate(all="ignore"):
+                distance = np.abs(_wide(found) - _wide(want))
+            largest[place] = np.maximum(largest[place], np.nan_to_num(distance, posinf=0))
+    return [
+        np.maximum(TIMES * item, TIMES_MEDIAN * np.median(item)) if item.size else item
+        for item in largest
+    ]
+
+
+def _is_inexact(array: np.ndarray) -> bool:
+    return array.dtype.kind == "c" or is_float(array)
+
+
+def _changed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The array with each float changed by up to a few units in the last place."""
+    if not _is_inexact(array):
+        return array
+    part = {"complex64": np.float32, "complex128": np.float64}.get(array.dtype.name, array.dtype)
+    unit = float(ml_dtypes.finfo(part).eps)
+    factor = 1 + unit * rng.integers(-_FUSED, _FUSED, array.shape, endpoint=True)
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    with np.errstate(all="ignore"):
+        return (wide * factor).astype(array.dtype)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag], -1).astype(np.float64)
+    return array.astype(np.float64)
