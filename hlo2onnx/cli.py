@@ -19,6 +19,7 @@ from hlo2onnx import progress
 from hlo2onnx.command.arguments import parser
 from hlo2onnx.command.output import Console, Results, port_types, summary, write_model, write_report
 from hlo2onnx.command.paths import STANDARD, Outputs, checked_outputs
+from hlo2onnx.command.verification import verify_options, weak_outputs
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
 from hlo2onnx.options import DUMP_VARIABLE
 
@@ -166,9 +167,12 @@ def _verify(
     """Compares with XLA, and prints the outcome; returns the exit code."""
     progress.begin("verify")
     verification = results.verification = program.verify(seed=arguments.seed)
+    verification = program.verify(**verify_options(arguments, program.input_names))
     facts["verification"] = {"ok": verification.ok, **asdict(verification)}
     if not (arguments.quiet and verification.ok):
         console.show(f"\n{verification}")
+    if weak := weak_outputs(verification):
+        console.warn(weak)
     if verification.ok:
         return 0
     if not verification.differing:

@@ -18,6 +18,7 @@ from hlo2onnx.errors import LoadError, UsageError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.custom_domains import restore_names
 from hlo2onnx.ir.functions import each_graph, finish_functions
+from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.weight_names import name_weights
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
@@ -28,6 +29,7 @@ from hlo2onnx.raising import inline_branches, raise_model
 from hlo2onnx.raising.engine import Watch
 from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.raising.rule_names import rules_named
+from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report, WeightSizes
 from hlo2onnx.rewrite.layer_names import name_layers
@@ -89,6 +91,20 @@ def explain_rule(source: Source, options: Options, name: str) -> Explanation:
     with _without_collections():
         _raised(source, options, target, report, _Dump(None), explainer)
         return explainer.explanation()
+
+
+_IGNORE_NAN = frozenset({"MaxPool", "QuantizeLinear"})
+
+
+def may_ignore_nan(model: oir.Model, options: Options, report: Report) -> bool:
+    """Whether results of a model may differ from XLA's for NaN, because `nan=` permits it."""
+    if options.nan != "default":
+        return options.nan == "runtime"
+    if any(rule.drops_nan for rule in RULES if rule.name in report.rules):
+        return True
+    return any(
+        node.op_type in _IGNORE_NAN for graph in each_graph(model) for node in all_nodes(graph)
+    )
 
 
 def _raised(

@@ -27,7 +27,7 @@ from hlo2onnx.pickling import (
     source_bytes,
     source_from,
 )
-from hlo2onnx.pipeline import explain_rule, run_stages
+from hlo2onnx.pipeline import explain_rule, may_ignore_nan, run_stages
 from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.reporting.reported import Reported
@@ -323,7 +323,10 @@ class OnnxProgram(CallableProgram, Reported):
         given = settings.given(source.signature, args, kwargs, self._caller.arrays)
         with self._serialized() as model:
             names, libraries = self.input_names, self.libraries
-            candidate = Candidate(model, names, libraries, self.denormals, self.providers)
+            drops_nan = may_ignore_nan(self.model, self._options, self.report)
+            candidate = Candidate(
+                model, names, libraries, self.denormals, self.providers, drops_nan
+            )
             found = Judge(source, given, settings)(candidate)
         if not found.ok:  # a note may be the reason
             found.notes.extend(self.report.notes)

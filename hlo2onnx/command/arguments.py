@@ -140,8 +140,23 @@ def _add_policies(group: argparse._ArgumentGroup) -> None:
 def _add_checks(group: argparse._ArgumentGroup) -> None:
     """Options that run the model."""
     add = group.add_argument
-    add("--verify", action="store_true", help="compare ONNX Runtime with XLA on random inputs")
+    add(
+        "--verify",
+        action="store_true",
+        help="compare ONNX Runtime with XLA, on inputs made for the program",
+    )
     add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs (default: 0)")
+    add("--samples", type=int, metavar="N", help="count of inputs (default: up to 24, by time)")
+    add(
+        "--sizes",
+        type=_sizes,
+        action="append",
+        metavar="b=8,s=128",
+        help="sizes of the free dimensions for --verify (may be repeated)",
+    )
+    add("--rtol", type=float, metavar="X", help="relative tolerance (default: by element type)")
+    add("--atol", type=float, metavar="X", help="absolute tolerance (default: by element type)")
+    add("--inputs", type=Path, metavar="FILE.npz", help="verify on these arrays, by input name")
     add("--profile", action="store_true", help="show the time of a run by operator and JAX scope")
     add("--profile-svg", metavar="FILE", help="draw the profile in this file")
 

@@ -22,6 +22,7 @@ class Candidate:
         libraries: Paths of shared libraries with custom operators.
         denormals: "keep" or "flush".
         providers: Execution providers. Default: the CPU.
+        ignores_nan: Whether operators of the model ignore NaN, as `nan=` permits.
     """
 
     model: bytes | str
@@ -29,6 +30,7 @@ class Candidate:
     libraries: Sequence[str] = ()
     denormals: str = "keep"
     providers: Providers | None = None
+    ignores_nan: bool = False
 
     def runs(
         self,

@@ -26,6 +26,8 @@ Arrays = Sequence[np.ndarray]
 Runs = list[list[Comparison]]
 """The comparisons of the outputs, in both runs: with graph optimization, and without."""
 
+_ENOUGH = 2
+"""After this many trials that differ, the others are only compared: the verdict is known."""
 _AMPLIFIED = "the program amplifies rounding: XLA's result moves as much"
 
 
@@ -80,12 +82,16 @@ class Judge:
         check_model(candidate.model)
         policy = candidate.denormals if can_flush() else "keep"
         notes = [*self._notes, *self._nan_notes()]
-        found = self._judged(candidate, self.trials, policy)
+        trials = self._without_nan() if candidate.ignores_nan else self.trials
+        if len(trials) < len(self.trials):
+            count = len(self.trials) - len(trials)
+            notes.append(f"{count} samples with NaN are left out: the model may ignore NaN")
+        found = self._judged(candidate, trials, policy)
         bad = [index for index, runs in enumerate(found) if not _all_ok(*runs)]
         if policy == "keep" and bad:
             # XLA flushes denormals to zero. Differences for this reason only are right.
             if can_flush():
-                flushed = self._judged(candidate, [self.trials[index] for index in bad], "flush")
+                flushed = self._judged(candidate, [trials[index] for index in bad], "flush")
                 for index, runs in zip(bad, flushed, strict=True):
                     found[index] = [_better(*pair) for pair in zip(found[index], runs, strict=True)]
             else:
@@ -95,7 +101,16 @@ class Judge:
             if one.ok != two.ok:
                 which = "with" if two.ok else "without"
                 notes.append(f"{one.name} differs only {which} ORT's graph optimisation")
-        return Verification(optimized, plain, notes, self.coverage, len(self.trials))
+        return Verification(optimized, plain, notes, self.coverage, len(trials))
+
+    def _without_nan(self) -> Sequence[Trial]:
+        """The trials whose results and inputs have no NaN; all, if there are none."""
+        found = [
+            trial
+            for trial in self.trials
+            if not any((x != x).any() for x in (*trial.arrays, *trial.expected))
+        ]
+        return found or self.trials
 
     def _judged(self, candidate: Candidate, trials: Sequence[Trial], denormals: str) -> list[Runs]:
         """The comparisons of each trial."""
@@ -104,18 +119,26 @@ class Judge:
         optimized, plain = (
             candidate.runs(self.signature, arrays, on, denormals) for on in (True, False)
         )
-        rows = zip(trials, optimized, plain, strict=True)
-        return [self._judged_one(trial, [one, two]) for trial, one, two in rows]
+        found: list[Runs] = []
+        for trial, one, two in zip(trials, optimized, plain, strict=True):
+            bad = sum(not _all_ok(*runs) for runs in found)
+            found.append(self._judged_one(trial, [one, two], is_last_word=bad >= _ENOUGH))
+        return found
 
-    def _judged_one(self, trial: Trial, results: Sequence[Arrays]) -> Runs:
+    def _judged_one(self, trial: Trial, results: Sequence[Arrays], *, is_last_word: bool) -> Runs:
         """Compares the outputs of both runs with XLA's.
 
-        If some differ, it uses an evaluation in f64, then XLA's results for inputs that differ in
-        the last place, and then other choices of decompositions.
+        If some differ, it uses an evaluation in f64, then other choices of decompositions, and then
+        XLA's results for inputs that differ in the last place.
+
+        Args:
+            is_last_word: Whether to compare with XLA's results only.
         """
         unknown: list[np.ndarray | None] = [None] * len(trial.expected)
         runs = [self._compared(trial, actual, unknown) for actual in results]
-        if not self._are_plain and not _all_ok(*runs):
+        if is_last_word or _all_ok(*runs):
+            return runs
+        if not self._are_plain:
             # The instrumentation of the program may change how XLA rounds.
             trial = replace(trial, expected=self.reference(trial.arrays))
             runs = [self._compared(trial, actual, unknown) for actual in results]

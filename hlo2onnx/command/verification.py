@@ -1,0 +1,56 @@
+"""The options of `--verify`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hlo2onnx.errors import UsageError
+
+if TYPE_CHECKING:
+    from hlo2onnx.verification.compare import Verification
+
+
+def verify_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """The arguments of `OnnxProgram.verify`.
+
+    Args:
+        arguments: The arguments of the command.
+        names: The names of the model's inputs.
+
+    Raises:
+        UsageError: The file of inputs cannot be read, or lacks an input.
+    """
+    options: dict[str, Any] = {
+        "seed": arguments.seed,
+        "rtol": arguments.rtol,
+        "atol": arguments.atol,
+        "samples": arguments.samples,
+        "sizes": arguments.sizes or None,
+    }
+    if arguments.inputs is not None:
+        options["inputs"] = _arrays(arguments.inputs, names)
+    return options
+
+
+def _arrays(path: Path, names: Sequence[str]) -> tuple[np.ndarray, ...]:
+    """The arrays of a file of `numpy.savez`, by the names of inputs."""
+    try:
+        with np.load(path) as found:
+            if missing := [name for name in names if name not in found]:
+                raise UsageError(f"{path} has no array {', '.join(missing)}")
+            return tuple(found[name] for name in names)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"--inputs {path} is not a file of numpy.savez: {error}") from error
+
+
+def weak_outputs(found: Verification) -> str:
+    """A warning of outputs that tell little; "" if there are none."""
+    names = dict.fromkeys(item.name for item in found.says_little)
+    if not names:
+        return ""
+    return f"hlo2onnx: the verification says little of {', '.join(names)}: pass other inputs"
