@@ -93,7 +93,7 @@ def explain_rule(source: Source, options: Options, name: str) -> Explanation:
         return explainer.explanation()
 
 
-_IGNORE_NAN = frozenset({"MaxPool", "QuantizeLinear"})
+_IGNORE_NAN = frozenset({"GRU", "LSTM", "MaxPool", "QuantizeLinear", "RNN"})
 
 
 def may_ignore_nan(model: oir.Model, options: Options, report: Report) -> bool:

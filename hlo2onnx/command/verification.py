@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hlo2onnx.errors import UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from hlo2onnx.verification.compare import Verification
 
 
@@ -39,6 +39,8 @@ def verify_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[
 
 def _arrays(path: Path, names: Sequence[str]) -> tuple[np.ndarray, ...]:
     """The arrays of a file of `numpy.savez`, by the names of inputs."""
+    import numpy as np
+
     try:
         with np.load(path) as found:
             if missing := [name for name in names if name not in found]:

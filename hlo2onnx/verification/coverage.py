@@ -54,10 +54,14 @@ def coverage_of(places: Sequence[Place], reached: np.ndarray, unobserved: int) -
         unobserved: Count of guards that are not observed.
     """
     read = OriginReader()
+    counted = [pair for pair in zip(places, reached, strict=True) if pair[0].is_counted]
     missed = []
-    for place in (
-        place for place, is_reached in zip(places, reached, strict=True) if not is_reached
-    ):
+    for place in (place for place, is_reached in counted if not is_reached):
         source = read(place.location).source
         missed.append(f"{place.op} {place.what}" + (f" ({source})" if source else ""))
-    return Coverage(int(reached.sum()), len(places), tuple(dict.fromkeys(missed)), unobserved)
+    return Coverage(
+        sum(bool(is_reached) for _, is_reached in counted),
+        len(counted),
+        tuple(dict.fromkeys(missed)),
+        unobserved,
+    )

@@ -34,11 +34,13 @@ class Place:
         op: The name of the op, without its dialect.
         what: The side.
         location: Where the op is in the user's program.
+        is_counted: Whether it counts for the coverage.
     """
 
     op: str
     what: str
     location: ir.Location
+    is_counted: bool = True
 
 
 class _Flags(NamedTuple):
@@ -129,11 +131,12 @@ class Instrumentation:
             return _joined([self._flag(operation, side) for side in sides])
 
     def _flag(self, operation: ir.Operation, side: Side) -> _Flags:
-        return _Flags((self._place(operation, side.what),), _any(side.emit()))
+        place = self._place(operation, side.what, side.is_counted)
+        return _Flags((place,), _any(side.emit()))
 
-    def _place(self, operation: ir.Operation, what: str) -> int:
+    def _place(self, operation: ir.Operation, what: str, is_counted: bool = True) -> int:
         name = operation.name.removeprefix("stablehlo.")
-        self.places.append(Place(name, what, operation.location))
+        self.places.append(Place(name, what, operation.location, is_counted))
         return len(self.places) - 1
 
     def _call(self, operation: ir.Operation) -> _Flags | None:

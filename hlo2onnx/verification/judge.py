@@ -61,7 +61,7 @@ class Judge:
         self.coverage = None
         self._settings = settings
         self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol)
-        self._are_plain = given is not None
+        self._are_made = given is None
         self._notes: list[str] = []
         if given is not None:
             inputs = [Inputs(*item) for item in given]
@@ -96,20 +96,18 @@ class Judge:
                     found[index] = [_better(*pair) for pair in zip(found[index], runs, strict=True)]
             else:
                 notes.append("XLA flushes denormals to zero; ORT keeps them on this platform")
+        if self._are_made:
+            found = _without_overflow(trials, found, notes)
         optimized, plain = (self._worst([runs[run] for runs in found]) for run in (0, 1))
         for one, two in zip(optimized, plain, strict=True):
             if one.ok != two.ok:
                 which = "with" if two.ok else "without"
                 notes.append(f"{one.name} differs only {which} ORT's graph optimisation")
-        return Verification(optimized, plain, notes, self.coverage, len(trials))
+        return Verification(optimized, plain, notes, self.coverage, len(found))
 
     def _without_nan(self) -> Sequence[Trial]:
         """The trials whose results and inputs have no NaN; all, if there are none."""
-        found = [
-            trial
-            for trial in self.trials
-            if not any((x != x).any() for x in (*trial.arrays, *trial.expected))
-        ]
+        found = [trial for trial in self.trials if not trial.has_nan]
         return found or self.trials
 
     def _judged(self, candidate: Candidate, trials: Sequence[Trial], denormals: str) -> list[Runs]:
@@ -138,7 +136,7 @@ class Judge:
         runs = [self._compared(trial, actual, unknown) for actual in results]
         if is_last_word or _all_ok(*runs):
             return runs
-        if not self._are_plain:
+        if self._are_made:
             # The instrumentation of the program may change how XLA rounds.
             trial = replace(trial, expected=self.reference(trial.arrays))
             runs = [self._compared(trial, actual, unknown) for actual in results]
@@ -211,6 +209,19 @@ class Judge:
                     where = f" in {trial.inputs.kind}" if trial.inputs.kind else ""
                     notes.setdefault(port.name, f"{port.name}: {of}{where}")
         return list(notes.values())
+
+
+def _without_overflow(
+    trials: Sequence[Trial], found: Sequence[Runs], notes: list[str]
+) -> Sequence[Runs]:
+    """The comparisons without those that differ in samples that overflow, unless most do."""
+    bad = [not _all_ok(*runs) for runs in found]
+    out = [is_bad and trial.overflows for is_bad, trial in zip(bad, trials, strict=True)]
+    count = sum(out)
+    if not count or count != sum(bad) or 2 * count > len(found):
+        return found
+    notes.append(f"{count} samples are left out: the program overflows, and results differ")
+    return [runs for runs, is_out in zip(found, out, strict=True) if not is_out]
 
 
 def _all_ok(*runs: Sequence[Comparison]) -> bool:

@@ -9,6 +9,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.functions import function_type, functions_of
 from hlo2onnx.sources.signature import Port
+from hlo2onnx.verification.guards import NAN
 from hlo2onnx.verification.input_flow import InputFlow
 from hlo2onnx.verification.instrument import Instrumentation
 from hlo2onnx.verification.roles import roles_of
@@ -44,6 +45,9 @@ class Probe:
         self.roles = roles_of(flow, ports)
         instrumented = Instrumentation(module, flow)
         self.places, self.unobserved = instrumented.places, instrumented.unobserved
+        self._of_nan = np.array(
+            [place.what == NAN and not place.is_counted for place in self.places], bool
+        )
         self._flags = np.array(instrumented.flags, np.int64)
         self._arguments = arguments
         self._wanted = list(results)
@@ -51,6 +55,10 @@ class Probe:
             every = function_type(functions_of(module)["main"]).results
             self._wanted.append(len(every) - 1)
         self._program = XlaProgram(module_bytecode(module))
+
+    def has_nan(self, reached: np.ndarray) -> bool:
+        """Whether a run that reaches these sides takes the maximum of NaN in a window."""
+        return bool((reached & self._of_nan).any())
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         """The outputs, and whether the run reaches each side.

@@ -104,23 +104,34 @@ def _positive(array: np.ndarray, role: Role, rng: np.random.Generator, number: i
     return np.abs(array) if is_float(array) else array
 
 
+def _definite(array: np.ndarray, role: Role, rng: np.random.Generator, number: int) -> np.ndarray:
+    """Square matrices become symmetric and positive definite: covariances, for example."""
+    if not role.is_definite or not (is_float(array) or array.dtype.kind == "c"):
+        return array
+    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    size = array.shape[-1]
+    product = wide @ wide.swapaxes(-1, -2).conj() / size + np.eye(size)
+    return np.asarray(product, array.dtype)
+
+
 ORDINARY = Recipe("", _ordinary, True)
 POSITIVE = Recipe("floats made positive", _positive, True)
 
-_LIMITS = Recipe("values at the limits of the program", _special, True)
+LIMITS = Recipe("values at the limits of the program", _special, True)
 _FEW = Recipe("few values at the limits of the program", _few_special, True)
 _EQUAL = Recipe("equal values at a limit of the program", _same, False)
 _NOT_FINITE = Recipe("NaN or infinity", _edges, True)
 
 RECIPES: Sequence[Recipe] = (
-    _LIMITS,
+    Recipe("positive definite matrices", _definite, True),
+    LIMITS,
     _NOT_FINITE,
     _FEW,
     Recipe("floats times 30", _scaled(30), False),
-    _LIMITS,
+    LIMITS,
     _NOT_FINITE,
     Recipe("rounded floats", _ties, True),
-    _LIMITS,
+    LIMITS,
     _NOT_FINITE,
     Recipe("floats times 0.01", _scaled(0.01), False),
     _EQUAL,

@@ -28,12 +28,14 @@ class Role:
             integers.
         is_limited: Whether the condition of a loop depends on the input. Extreme values might make
             the loop endless.
+        is_definite: Whether it may be a matrix that must be positive definite.
     """
 
     indices: tuple[int, int] | None = None
     values: list[float] = field(default_factory=list)
     takes_nonfinite: bool = False
     is_limited: bool = False
+    is_definite: bool = False
 
 
 class _Wanted(NamedTuple):
@@ -76,6 +78,9 @@ def roles_of(flow: InputFlow, ports: Sequence[Port]) -> list[Role]:
                 if wanted.is_range and _is_integer(dtype):
                     _narrow(role, formula, wanted.numbers)
                 found[formula.port] += numbers
+    if any(_is_cholesky(operation) for operation in flow.operands):
+        for role, port in zip(roles, ports, strict=True):
+            role.is_definite = len(port.shape) > 1 and port.shape[-1] == port.shape[-2] != 1
     for role, lists, dtype in zip(roles, found, dtypes, strict=True):
         role.values = _chosen(lists, dtype, role.is_limited)
     return roles
@@ -135,6 +140,12 @@ def _range(dtype: np.dtype) -> tuple[float, float]:
 
 def _is_integer(dtype: np.dtype) -> bool:
     return dtype.kind in "iu" or "int" in dtype.name
+
+
+def _is_cholesky(operation: ir.Operation) -> bool:
+    if operation.name != "stablehlo.custom_call":
+        return operation.name == "stablehlo.cholesky"
+    return "potrf" in str(operation.attributes["call_target_name"])
 
 
 # -- operations -----------------------------------------------------------------------------------

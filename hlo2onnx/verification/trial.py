@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import ml_dtypes
 import numpy as np
 
 
@@ -26,12 +28,37 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Trial:
-    """Inputs and XLA's results for them."""
+    """Inputs and XLA's results for them.
+
+    Attributes:
+        inputs: The inputs.
+        expected: XLA's results.
+        meets_nan: Whether the run takes the maximum of NaN in a window.
+    """
 
     inputs: Inputs
     expected: Sequence[np.ndarray]
+    meets_nan: bool = False
 
     @property
     def arrays(self) -> Sequence[np.ndarray]:
         """The inputs."""
         return self.inputs.arrays
+
+    @property
+    def overflows(self) -> bool:
+        """Whether a result is infinite or so large that its square would be."""
+        return any(_overflows(x) for x in self.expected)
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether NaN is in the inputs, in the results, or in a window."""
+        every = (*self.arrays, *self.expected)
+        return self.meets_nan or any((x != x).any() for x in every)
+
+
+def _overflows(array: np.ndarray) -> bool:
+    if array.dtype.kind in "biuc" or "int" in array.dtype.name or not array.size:
+        return False
+    largest = float(ml_dtypes.finfo(array.dtype).max)
+    return bool((np.abs(array.astype(np.float64)) > math.sqrt(largest)).any())

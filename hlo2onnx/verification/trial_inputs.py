@@ -18,7 +18,7 @@ from hlo2onnx.sources.specialize import symbols_of
 from hlo2onnx.verification.coverage import Coverage, coverage_of
 from hlo2onnx.verification.inputs import SIZE, private_generator, random_array
 from hlo2onnx.verification.probe import Probe
-from hlo2onnx.verification.recipes import ORDINARY, POSITIVE, RECIPES, Recipe
+from hlo2onnx.verification.recipes import LIMITS, ORDINARY, POSITIVE, RECIPES, Recipe
 from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.roles import Role
 from hlo2onnx.verification.trial import Inputs, Trial
@@ -111,7 +111,7 @@ class TrialMaker:
 
     def _few(self, sizes: Sizes) -> None:
         """Some inputs of these sizes."""
-        for number, recipe in enumerate((ORDINARY, RECIPES[0]), 1000 + 10 * len(self.trials)):
+        for number, recipe in enumerate((ORDINARY, LIMITS), 1000 + 10 * len(self.trials)):
             inputs = self._draw(sizes, number, recipe)
             self.trials.append(Trial(inputs, self._reference(inputs.arrays)))
 
@@ -180,8 +180,9 @@ class TrialMaker:
     def _cover(self, runner: _Runner) -> None:
         if runner.probe is not None:
             places, unobserved = runner.probe.places, runner.probe.unobserved
-            if places or unobserved:
-                self.coverage = coverage_of(places, runner.reached, unobserved)
+            found = coverage_of(places, runner.reached, unobserved)
+            if found.total or unobserved:
+                self.coverage = found
 
 
 _PLAIN = (ORDINARY, POSITIVE)
@@ -204,7 +205,7 @@ class _Runner:
             return Trial(inputs, self._reference(inputs.arrays))
         expected, reached = self.probe(inputs.arrays)
         self.reached |= reached
-        return Trial(inputs, expected)
+        return Trial(inputs, expected, self.probe.has_nan(reached))
 
     @property
     def count(self) -> int:
