@@ -96,8 +96,8 @@ def _of_bound(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
         x, numbers = operation.operands[place], flows[1 - place].numbers
         if flows[place].inputs and not flows[1 - place].inputs and numbers:
             if _is_extreme(numbers, _array_type(x)[1]):
-                return []
-            return _around(x, operation.operands[1 - place])
+                return _nan_of(x)
+            return [*_around(x, operation.operands[1 - place]), *_nan_of(x)]
     return []
 
 
@@ -188,9 +188,15 @@ def _of_is_finite(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
 
 
 def _of_window(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
-    """NaN in a window. Runtimes, and XLA's own kernels, disagree about its maximum."""
-    x = operation.operands[0]
-    if len(operation.operands) != 2 or not flows[0].inputs or _is_integer(_array_type(x)[1]):
+    if len(operation.operands) != 2 or not flows[0].inputs:
+        return []
+    return _nan_of(operation.operands[0])
+
+
+def _nan_of(x: MlirValue) -> list[Side]:
+    """NaN in a maximum or minimum. Kernels of runtimes, and some of XLA's, lose it."""
+    dtype = _array_type(x)[1]
+    if _is_integer(dtype) or dtype.kind == "b":
         return []
     return [Side(NAN, lambda: compared("NE", x, x), is_counted=False)]
 

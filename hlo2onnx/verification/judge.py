@@ -97,7 +97,7 @@ class Judge:
             else:
                 notes.append("XLA flushes denormals to zero; ORT keeps them on this platform")
         if self._are_made:
-            found = _without_overflow(trials, found, notes)
+            found = _without_doubtful(trials, found, notes)
         optimized, plain = (self._worst([runs[run] for runs in found]) for run in (0, 1))
         for one, two in zip(optimized, plain, strict=True):
             if one.ok != two.ok:
@@ -211,16 +211,19 @@ class Judge:
         return list(notes.values())
 
 
-def _without_overflow(
-    trials: Sequence[Trial], found: Sequence[Runs], notes: list[str]
-) -> Sequence[Runs]:
-    """The comparisons without those that differ in samples that overflow, unless most do."""
+def _without_doubtful(trials: Sequence[Trial], found: list[Runs], notes: list[str]) -> list[Runs]:
+    """The comparisons without those that differ in doubtful samples, unless most are doubtful.
+
+    A sample is doubtful if results overflow, or if it takes the maximum of NaN: XLA's own fused
+    kernels may lose the NaN.
+    """
     bad = [not _all_ok(*runs) for runs in found]
-    out = [is_bad and trial.overflows for is_bad, trial in zip(bad, trials, strict=True)]
+    rows = zip(bad, trials, strict=True)
+    out = [is_bad and (trial.overflows or trial.meets_nan) for is_bad, trial in rows]
     count = sum(out)
     if not count or count != sum(bad) or 2 * count > len(found):
         return found
-    notes.append(f"{count} samples are left out: the program overflows, and results differ")
+    notes.append(f"{count} samples that overflow or have NaN in a maximum differ, and do not count")
     return [runs for runs, is_out in zip(found, out, strict=True) if not is_out]
 
 

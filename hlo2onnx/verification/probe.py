@@ -57,7 +57,7 @@ class Probe:
         self._program = XlaProgram(module_bytecode(module))
 
     def has_nan(self, reached: np.ndarray) -> bool:
-        """Whether a run that reaches these sides takes the maximum of NaN in a window."""
+        """Whether a run that reaches these sides takes the maximum or minimum of NaN."""
         return bool((reached & self._of_nan).any())
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:

@@ -104,14 +104,17 @@ def _positive(array: np.ndarray, role: Role, rng: np.random.Generator, number: i
     return np.abs(array) if is_float(array) else array
 
 
-def _definite(array: np.ndarray, role: Role, rng: np.random.Generator, number: int) -> np.ndarray:
-    """Square matrices become symmetric and positive definite: covariances, for example."""
-    if not role.is_definite or not (is_float(array) or array.dtype.kind == "c"):
-        return array
-    wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
-    size = array.shape[-1]
-    product = wide @ wide.swapaxes(-1, -2).conj() / size + np.eye(size)
-    return np.asarray(product, array.dtype)
+def in_domain(array: np.ndarray, role: Role) -> np.ndarray:
+    """The array with positive numbers if the program takes their roots, and with positive definite
+    matrices if it takes their Cholesky factors."""
+    if role.is_definite and (is_float(array) or array.dtype.kind == "c"):
+        wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+        size = array.shape[-1]
+        product = wide @ wide.swapaxes(-1, -2).conj() / size + np.eye(size)
+        return np.asarray(product, array.dtype)
+    if role.is_positive and is_float(array):
+        return np.abs(array)
+    return array
 
 
 ORDINARY = Recipe("", _ordinary, True)
@@ -123,7 +126,6 @@ _EQUAL = Recipe("equal values at a limit of the program", _same, False)
 _NOT_FINITE = Recipe("NaN or infinity", _edges, True)
 
 RECIPES: Sequence[Recipe] = (
-    Recipe("positive definite matrices", _definite, True),
     LIMITS,
     _NOT_FINITE,
     _FEW,

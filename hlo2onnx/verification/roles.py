@@ -29,6 +29,7 @@ class Role:
         is_limited: Whether the condition of a loop depends on the input. Extreme values might make
             the loop endless.
         is_definite: Whether it may be a matrix that must be positive definite.
+        is_positive: Whether the program takes roots or logarithms of elements.
     """
 
     indices: tuple[int, int] | None = None
@@ -36,6 +37,7 @@ class Role:
     takes_nonfinite: bool = False
     is_limited: bool = False
     is_definite: bool = False
+    is_positive: bool = False
 
 
 class _Wanted(NamedTuple):
@@ -46,6 +48,7 @@ class _Wanted(NamedTuple):
         are_thresholds: Whether the values beside them matter, too.
         is_range: Whether they are the first and the last valid index.
         is_nonfinite: Whether NaN and infinity matter.
+        is_root: Whether the op is a root or a logarithm.
     """
 
     operand: int
@@ -53,6 +56,7 @@ class _Wanted(NamedTuple):
     are_thresholds: bool = False
     is_range: bool = False
     is_nonfinite: bool = False
+    is_root: bool = False
 
 
 MOST = 48
@@ -74,6 +78,7 @@ def roles_of(flow: InputFlow, ports: Sequence[Port]) -> list[Role]:
                     continue
                 role = roles[formula.port]
                 role.takes_nonfinite |= wanted.is_nonfinite
+                role.is_positive |= wanted.is_root and formula.scale > 0
                 numbers = [_solved(formula, number, dtype, wanted) for number in wanted.numbers]
                 if wanted.is_range and _is_integer(dtype):
                     _narrow(role, formula, wanted.numbers)
@@ -179,7 +184,7 @@ def _wanted(operation: ir.Operation, flows: Sequence[Flow]) -> Iterator[_Wanted]
     elif name == "is_finite":
         yield _Wanted(0, is_nonfinite=True)
     elif name in _AT_ZERO and not is_integer:
-        yield _Wanted(0, (0.0, -1.0, 1.0))
+        yield _Wanted(0, (0.0, -1.0, 1.0), is_root=name in _ROOTS)
     elif name in _ROUNDINGS:
         yield _Wanted(0, (0.5, 1.5, -0.5, 2.5))
 
@@ -192,6 +197,7 @@ _EXTREMES = tuple(
 """The smallest and largest numbers of the integer types. Those that a type lacks are dropped."""
 _OF_INTEGERS = frozenset({"abs", "negate", "popcnt", "count_leading_zeros", "not", "sign"})
 _AT_ZERO = frozenset({"log", "log_plus_one", "sqrt", "rsqrt", "sign", "power", "cbrt"})
+_ROOTS = frozenset({"log", "sqrt", "rsqrt"})
 _ROUNDINGS = frozenset({"round_nearest_even", "round_nearest_afz", "floor", "ceil"})
 
 

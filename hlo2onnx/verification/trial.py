@@ -33,7 +33,7 @@ class Trial:
     Attributes:
         inputs: The inputs.
         expected: XLA's results.
-        meets_nan: Whether the run takes the maximum of NaN in a window.
+        meets_nan: Whether the run takes the maximum or minimum of NaN.
     """
 
     inputs: Inputs
@@ -52,7 +52,7 @@ class Trial:
 
     @property
     def has_nan(self) -> bool:
-        """Whether NaN is in the inputs, in the results, or in a window."""
+        """Whether NaN is in the inputs, in the results, or in a maximum."""
         every = (*self.arrays, *self.expected)
         return self.meets_nan or any((x != x).any() for x in every)
 

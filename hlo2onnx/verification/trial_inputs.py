@@ -18,7 +18,7 @@ from hlo2onnx.sources.specialize import symbols_of
 from hlo2onnx.verification.coverage import Coverage, coverage_of
 from hlo2onnx.verification.inputs import SIZE, private_generator, random_array
 from hlo2onnx.verification.probe import Probe
-from hlo2onnx.verification.recipes import LIMITS, ORDINARY, POSITIVE, RECIPES, Recipe
+from hlo2onnx.verification.recipes import LIMITS, ORDINARY, POSITIVE, RECIPES, Recipe, in_domain
 from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.roles import Role
 from hlo2onnx.verification.trial import Inputs, Trial
@@ -31,6 +31,8 @@ CANDIDATES = 96
 """Limit of the inputs that are tried to find those that reach new guards."""
 SHARE = 0.4
 """Limit of the time for more runs, relative to the time until the first result."""
+_ANY_DOMAIN = 4
+"""Each sample of a multiple of this number may leave the domain of roots and logarithms."""
 _BYTES = 1 << 28
 """Limit of the memory of inputs and outputs, beyond two trials."""
 
@@ -171,6 +173,8 @@ class TrialMaker:
         is_changed = False
         for port, role in zip(self._ports, self._roles, strict=True):
             array = random_array(port, rng, sizes=sizes, role=role)
+            if number % _ANY_DOMAIN:
+                array = in_domain(array, role)
             arrays.append(recipe.change(array, role, rng, turn))
             is_changed |= arrays[-1] is not array
         kind = ", ".join(f"{name} = {size}" for name, size in sizes.items())
