@@ -97,7 +97,7 @@ class Judge:
             else:
                 notes.append("XLA flushes denormals to zero; ORT keeps them on this platform")
         if self._are_made:
-            found = _without_doubtful(trials, found, notes)
+            found = self._without_doubtful(trials, found, notes)
         optimized, plain = (self._worst([runs[run] for runs in found]) for run in (0, 1))
         for one, two in zip(optimized, plain, strict=True):
             if one.ok != two.ok:
@@ -118,9 +118,11 @@ class Judge:
             candidate.runs(self.signature, arrays, on, denormals) for on in (True, False)
         )
         found: list[Runs] = []
+        bad = 0
         for trial, one, two in zip(trials, optimized, plain, strict=True):
-            bad = sum(not _all_ok(*runs) for runs in found)
-            found.append(self._judged_one(trial, [one, two], is_last_word=bad >= _ENOUGH))
+            runs = self._judged_one(trial, [one, two], is_last_word=bad >= _ENOUGH)
+            bad += not _all_ok(*runs) and not (self._are_made and self._is_doubtful(trial))
+            found.append(runs)
         return found
 
     def _judged_one(self, trial: Trial, results: Sequence[Arrays], *, is_last_word: bool) -> Runs:
@@ -157,6 +159,30 @@ class Judge:
                 again = [self._compared(trial, actual, exact, moved) for actual in results]
                 runs = [_better(*pair, _AMPLIFIED) for pair in zip(runs, again, strict=True)]
         return runs
+
+    def _without_doubtful(
+        self, trials: Sequence[Trial], found: list[Runs], notes: list[str]
+    ) -> list[Runs]:
+        """The comparisons without those that differ in doubtful samples, unless most are.
+
+        A sample is doubtful if results overflow, or if it takes the maximum of NaN: XLA's own fused
+        kernels may lose the NaN.
+        """
+        bad = [not _all_ok(*runs) for runs in found]
+        rows = zip(bad, trials, strict=True)
+        out = [is_bad and self._is_doubtful(trial) for is_bad, trial in rows]
+        count = sum(out)
+        if not count or count != sum(bad) or 2 * count > len(found):
+            return found
+        notes.append(
+            f"{count} samples that overflow or have NaN in a maximum differ, and do not count"
+        )
+        return [runs for runs, is_out in zip(found, out, strict=True) if not is_out]
+
+    def _is_doubtful(self, trial: Trial) -> bool:
+        if trial.meets_nan:
+            return True
+        return trial.overflows(self.reference.widened_results(trial.arrays))
 
     def _compared(
         self,
@@ -209,22 +235,6 @@ class Judge:
                     where = f" in {trial.inputs.kind}" if trial.inputs.kind else ""
                     notes.setdefault(port.name, f"{port.name}: {of}{where}")
         return list(notes.values())
-
-
-def _without_doubtful(trials: Sequence[Trial], found: list[Runs], notes: list[str]) -> list[Runs]:
-    """The comparisons without those that differ in doubtful samples, unless most are doubtful.
-
-    A sample is doubtful if results overflow, or if it takes the maximum of NaN: XLA's own fused
-    kernels may lose the NaN.
-    """
-    bad = [not _all_ok(*runs) for runs in found]
-    rows = zip(bad, trials, strict=True)
-    out = [is_bad and (trial.overflows or trial.meets_nan) for is_bad, trial in rows]
-    count = sum(out)
-    if not count or count != sum(bad) or 2 * count > len(found):
-        return found
-    notes.append(f"{count} samples that overflow or have NaN in a maximum differ, and do not count")
-    return [runs for runs, is_out in zip(found, out, strict=True) if not is_out]
 
 
 def _all_ok(*runs: Sequence[Comparison]) -> bool:

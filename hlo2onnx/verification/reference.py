@@ -63,6 +63,11 @@ class Reference:
         """The outputs of the program in f64; None for each without a credible evaluation."""
         return self._program(arrays).in_f64(arrays, expected)
 
+    def widened_results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        """The outputs of the program in f64, which may be another function; None if XLA does not
+        run it."""
+        return self._program(arrays).widened_results(arrays)
+
     def opened(self, arrays: Sequence[np.ndarray], form: Form = "plain") -> OpenReference | None:
         """The program opened at its decompositions.
 
@@ -131,11 +136,8 @@ class _Static:
     def in_f64(
         self, arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
     ) -> list[np.ndarray | None]:
-        if self._wide_program is None:
-            return [None] * len(expected)
-        try:
-            found = self._run(self._wide_program, arrays, widen)
-        except VerificationError:
+        found = self.widened_results(arrays)
+        if found is None:
             return [None] * len(expected)
         exact = [
             truth if is_evaluation_of(truth, want) else None
@@ -146,6 +148,14 @@ class _Static:
                 if truth.dtype == want.dtype and want.dtype.kind in "biu":
                     exact[place] = truth
         return exact
+
+    def widened_results(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+        if self._wide_program is None:
+            return None
+        try:
+            return self._run(self._wide_program, arrays, widen)
+        except VerificationError:
+            return None
 
     @cached_property
     def _wide_program(self) -> XlaProgram | None:

@@ -45,10 +45,15 @@ class Trial:
         """The inputs."""
         return self.inputs.arrays
 
-    @property
-    def overflows(self) -> bool:
-        """Whether a result is infinite or so large that its square would be."""
-        return any(_overflows(x) for x in self.expected)
+    def overflows(self, wide: Sequence[np.ndarray] | None) -> bool:
+        """Whether results are so large that their squares overflow, or infinite by overflow.
+
+        Args:
+            wide: The results of the program in f64, if known.
+        """
+        unknown: list[np.ndarray | None] = [None] * len(self.expected)
+        found = unknown if wide is None else wide
+        return any(map(_overflows, self.expected, found))
 
     @property
     def has_nan(self) -> bool:
@@ -57,8 +62,11 @@ class Trial:
         return self.meets_nan or any((x != x).any() for x in every)
 
 
-def _overflows(array: np.ndarray) -> bool:
+def _overflows(array: np.ndarray, wide: np.ndarray | None) -> bool:
     if array.dtype.kind in "biuc" or "int" in array.dtype.name or not array.size:
         return False
-    largest = float(ml_dtypes.finfo(array.dtype).max)
-    return bool((np.abs(array.astype(np.float64)) > math.sqrt(largest)).any())
+    largest = math.sqrt(float(ml_dtypes.finfo(array.dtype).max))
+    size = np.abs(array.astype(np.float64))
+    if (np.isfinite(size) & (size > largest)).any():
+        return True
+    return wide is not None and bool((np.isinf(size) & np.isfinite(wide)).any())
