@@ -57,7 +57,8 @@ def coverage_of(places: Sequence[Place], reached: np.ndarray, unobserved: int) -
     counted = [pair for pair in zip(places, reached, strict=True) if pair[0].is_counted]
     missed = []
     for place in (place for place, is_reached in counted if not is_reached):
-        source = read(place.location).source
+        sources = (read(location).source for location in place.locations)
+        source = next(filter(None, sources), "")
         missed.append(f"{place.op} {place.what}" + (f" ({source})" if source else ""))
     return Coverage(
         sum(bool(is_reached) for _, is_reached in counted),

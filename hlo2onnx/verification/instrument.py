@@ -33,13 +33,13 @@ class Place:
     Attributes:
         op: The name of the op, without its dialect.
         what: The side.
-        location: Where the op is in the user's program.
+        locations: Where the op is in the user's program, and where its function is called.
         is_counted: Whether it counts for the coverage.
     """
 
     op: str
     what: str
-    location: ir.Location
+    locations: tuple[ir.Location, ...]
     is_counted: bool = True
 
 
@@ -71,6 +71,7 @@ class Instrumentation:
         self._functions = functions_of(module)
         self._done: dict[str, tuple[int, ...]] = {}
         self._predicates: set[MlirValue] = set()
+        self._calls: list[ir.Location] = []
         with module.context, ir.Location.unknown():
             self.flags = self._function("main")
 
@@ -136,11 +137,14 @@ class Instrumentation:
 
     def _place(self, operation: ir.Operation, what: str, is_counted: bool = True) -> int:
         name = operation.name.removeprefix("stablehlo.")
-        self.places.append(Place(name, what, operation.location, is_counted))
+        locations = (operation.location, *reversed(self._calls))
+        self.places.append(Place(name, what, locations, is_counted))
         return len(self.places) - 1
 
     def _call(self, operation: ir.Operation) -> _Flags | None:
+        self._calls.append(operation.location)
         places = self._function(text_of(operation, "callee"))
+        self._calls.pop()
         if not places:
             return None
         made_op = _with_result(operation, len(places), [])
