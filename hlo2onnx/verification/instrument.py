@@ -19,11 +19,17 @@ from hlo2onnx.mlir.functions import function_type, functions_of, set_function_ty
 from hlo2onnx.mlir.types import shape_of
 from hlo2onnx.mlir.values import MlirValue, made
 from hlo2onnx.mlir.walk import operations_in, operations_of
-from hlo2onnx.verification.guards import Side, constant, sides_of
+from hlo2onnx.verification.guards import Side, compared, constant, sides_of
 from hlo2onnx.verification.input_flow import InputFlow
 
 LIMIT = 512
 """Limit of the sides that are observed. XLA compiles a reduction for each."""
+
+
+TRIPS = 20_000
+"""Loops whose condition depends on an input end after this many trips."""
+ENDLESS = "too many trips"
+"""The side of a loop that ended for this reason."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ class Instrumentation:
         if name == "func.call":
             return self._call(operation)
         if name == "stablehlo.while":
-            return self._while(operation)
+            return self._while(operation, following)
         if name in ("stablehlo.case", "stablehlo.if"):
             return self._case(operation)
         if operation.regions:
@@ -147,8 +153,8 @@ class Instrumentation:
         self._calls.pop()
         if not places:
             return None
-        made_op = _with_result(operation, len(places), [])
-        return _Flags(places, made_op.results[-1])
+        vector = _vector_type(len(places))
+        return _Flags(places, _with_result(operation, [], [vector]).results[-1])
 
     def _case(self, operation: ir.Operation) -> _Flags | None:
         flows = self._flow.operands.get(operation)
@@ -180,27 +186,37 @@ class Instrumentation:
                     vectors[own] = part.vector
                 vector = _concatenated(vectors)
             _return_also(block, vector)
-        return _Flags(places, _with_result(operation, len(places), []).results[-1])
+        made_op = _with_result(operation, [], [_vector_type(len(places))])
+        return _Flags(places, made_op.results[-1])
 
-    def _while(self, operation: ir.Operation) -> _Flags | None:
+    def _while(self, operation: ir.Operation, following: ir.Operation) -> _Flags | None:
+        depends = operation in self._flow.dependent_loops
+        if depends:
+            operation = _with_counter(operation)
         condition, body = (region.blocks[0] for region in operation.regions)
         flags = self._block(body)
-        depends = operation in self._flow.dependent_loops
         if depends and len(self.places) < LIMIT:
             place = self._place(operation, "a trip")
             with ir.InsertionPoint(operations_in(body)[-1]):
                 ran = _Flags((place,), _filled(1, True))
                 flags = ran if flags is None else _joined([ran, flags])
-        if flags is None:
-            return None
-        condition.add_argument(flags.vector.type, operation.location)
-        before = body.add_argument(flags.vector.type, operation.location)
-        with ir.InsertionPoint(operations_in(body)[-1]):
-            vector = made("or", flags.vector.type, before, flags.vector)
-        _return_also(body, vector)
-        with ir.InsertionPoint(operation):
-            start = _filled(len(flags.places), False)
-        return _Flags(flags.places, _with_result(operation, len(flags.places), [start]).results[-1])
+        if flags is not None:
+            condition.add_argument(flags.vector.type, operation.location)
+            before = body.add_argument(flags.vector.type, operation.location)
+            with ir.InsertionPoint(operations_in(body)[-1]):
+                vector = made("or", flags.vector.type, before, flags.vector)
+            _return_also(body, vector)
+            with ir.InsertionPoint(operation):
+                start = _filled(len(flags.places), False)
+            operation = _with_result(operation, [start])
+            flags = _Flags(flags.places, operation.results[-1])
+        if not depends:
+            return flags
+        with ir.InsertionPoint(following):
+            counter = operation.results[-1 if flags is None else -2]
+            is_over = _any(compared("GE", counter, TRIPS))
+            over = _Flags((self._place(operation, ENDLESS, is_counted=False),), is_over)
+            return over if flags is None else _joined([flags, over])
 
 
 _GUARDS = frozenset({"stablehlo.case", "stablehlo.if", "stablehlo.clamp", "stablehlo.select"})
@@ -266,11 +282,33 @@ def _return_also(block: ir.Block, value: MlirValue) -> None:
     last.erase()
 
 
+def _with_counter(operation: ir.Operation) -> ir.Operation:
+    """Replaces a loop by one that counts its trips in the last result, and ends after `TRIPS`."""
+    i32 = ir.RankedTensorType.get([], ir.IntegerType.get_signless(32))
+    condition, body = (region.blocks[0] for region in operation.regions)
+    count = condition.add_argument(i32, operation.location)
+    last = operations_in(condition)[-1]
+    with ir.InsertionPoint(last):
+        goes_on = last.operands[0]
+        both = made("and", goes_on.type, goes_on, compared("LT", count, TRIPS))
+        ir.Operation.create(last.name, operands=[both])
+    last.erase()
+    count = body.add_argument(i32, operation.location)
+    with ir.InsertionPoint(operations_in(body)[-1]):
+        more = made("add", i32, count, constant(np.array(1, np.int32), i32))
+    _return_also(body, more)
+    with ir.InsertionPoint(operation):
+        start = constant(np.array(0, np.int32), i32)
+    return _with_result(operation, [start])
+
+
 def _with_result(
-    operation: ir.Operation, count: int, operands: Sequence[MlirValue]
+    operation: ir.Operation, operands: Sequence[MlirValue], more: Sequence[ir.Type] = ()
 ) -> ir.Operation:
-    """Replaces an operation by one with a vector as its last result, and with more operands."""
-    types = [*[result.type for result in operation.results], _vector_type(count)]
+    """Replaces an operation by one with more operands, and with results of their types and of more
+    types."""
+    added = [*[value.type for value in operands], *more]
+    types = [*[result.type for result in operation.results], *added]
     attributes = {name: operation.attributes[name] for name in keys_of(operation.attributes)}
     with ir.InsertionPoint(operation):
         made_op = ir.Operation.create(

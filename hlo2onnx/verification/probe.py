@@ -11,7 +11,7 @@ from hlo2onnx.mlir.functions import function_type, functions_of
 from hlo2onnx.sources.signature import Port
 from hlo2onnx.verification.guards import NAN
 from hlo2onnx.verification.input_flow import InputFlow
-from hlo2onnx.verification.instrument import Instrumentation
+from hlo2onnx.verification.instrument import ENDLESS, Instrumentation
 from hlo2onnx.verification.roles import roles_of
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode
 
@@ -48,6 +48,7 @@ class Probe:
         self._of_nan = np.array(
             [place.what == NAN and not place.is_counted for place in self.places], bool
         )
+        self._of_trips = np.array([place.what == ENDLESS for place in self.places], bool)
         self._flags = np.array(instrumented.flags, np.int64)
         self._arguments = arguments
         self._wanted = list(results)
@@ -59,6 +60,11 @@ class Probe:
     def has_nan(self, reached: np.ndarray) -> bool:
         """Whether a run that reaches these sides takes the maximum or minimum of NaN."""
         return bool((reached & self._of_nan).any())
+
+    def is_endless(self, reached: np.ndarray) -> bool:
+        """Whether a run that reaches these sides has a loop of too many trips. Its results are
+        wrong."""
+        return bool((reached & self._of_trips).any())
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
         """The outputs, and whether the run reaches each side.

@@ -42,7 +42,9 @@ def _special(
     if array.size <= 1:  # some by chance, so that several scalars do not go in step
         place = number if rng.random() < _IN_TURN else int(rng.integers(0, len(pool)))
         return np.full(array.shape, pool[place % len(pool)])
-    chosen = pool[rng.integers(0, len(pool), array.shape)]
+    # Each value comes once before one comes again.
+    order = rng.permutation(array.size).reshape(array.shape)
+    chosen = pool[(order + number * (array.size // 2)) % len(pool)]
     return np.where(rng.random(array.shape) < share, chosen, array)
 
 

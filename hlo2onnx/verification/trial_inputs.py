@@ -6,6 +6,7 @@ reach a new side of a guard are preferred.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,6 +18,7 @@ from hlo2onnx.sources.source import Source
 from hlo2onnx.sources.specialize import symbols_of
 from hlo2onnx.verification.coverage import Coverage, coverage_of
 from hlo2onnx.verification.inputs import SIZE, private_generator, random_array
+from hlo2onnx.verification.instrument import TRIPS
 from hlo2onnx.verification.probe import Probe
 from hlo2onnx.verification.recipes import LIMITS, ORDINARY, POSITIVE, RECIPES, Recipe, in_domain
 from hlo2onnx.verification.reference import Reference
@@ -113,46 +115,66 @@ class TrialMaker:
 
     def _few(self, sizes: Sizes) -> None:
         """Some inputs of these sizes."""
-        for number, recipe in enumerate((ORDINARY, LIMITS), 1000 + 10 * len(self.trials)):
-            inputs = self._draw(sizes, number, recipe)
-            self.trials.append(Trial(inputs, self._reference(inputs.arrays)))
+        start = 1000 + 10 * len(self.trials)
+        probe = None
+        if any(role.is_limited for role in self._roles):  # a loop might not end
+            probe = self._reference.probe(self._draw(sizes, start, ORDINARY).arrays)
+        runner = _Runner(self._reference, probe)
+        for number, recipe in enumerate((ORDINARY, LIMITS), start):
+            trial = runner(self._draw(sizes, number, recipe))
+            if trial is not None:
+                self.trials.append(trial)
 
     def _many(self, sizes: Sizes) -> None:
-        """Inputs of these sizes, until the time or the number is reached."""
+        """Inputs of these sizes, until the time or the number is reached.
+
+        Raises:
+            VerificationError: A loop does not end on any of them.
+        """
         started = time.monotonic()
-        first = self._draw(sizes, 0, ORDINARY)
-        probe = self._reference.probe(first.arrays)
+        probe = self._reference.probe(self._draw(sizes, 0, ORDINARY).arrays)
         if probe is not None:
             self._roles = probe.roles
-            first = self._draw(sizes, 0, ORDINARY)
         runner = _Runner(self._reference, probe)
-        self.trials.append(runner(first))
-        if self._most == 1:
-            self._cover(runner)
-            return
+        first = runner(self._draw(sizes, 0, ORDINARY))
         budget = SHARE * (time.monotonic() - started) + 0.1
         started = time.monotonic()
-        second = runner(self._draw(sizes, 1, POSITIVE))
+        second = runner(self._draw(sizes, 1, POSITIVE)) if self._most != 1 else None
         took = time.monotonic() - started
-        self.trials.append(second)
+        self.trials += [trial for trial in (first, second) if trial is not None]
         most = self._most or min(MOST, 2 + int(budget / max(took, 1e-6)))
-        if self._most is None:
-            size = sum(x.nbytes for x in (*second.arrays, *second.expected))
+        if self._most is None and self.trials:
+            last = self.trials[-1]
+            size = sum(x.nbytes for x in (*last.arrays, *last.expected))
             most = max(2, min(most, _BYTES // max(size, 1)))
+        until = started + budget if self._most is None else math.inf
+        self._search(runner, sizes, most, until)
+        if not self.trials:
+            raise VerificationError(
+                f"a loop of the program has more than {TRIPS} trips on random inputs\n"
+                "  next   pass inputs for which it ends"
+            )
+        self._cover(runner)
+
+    def _search(self, runner: _Runner, sizes: Sizes, most: int, until: float) -> None:
+        """Adds trials that reach new sides of guards, and then others.
+
+        Args:
+            most: Limit of all trials.
+            until: The time to stop.
+        """
         spare: list[Trial] = []
         for number, recipe in self._candidates():
-            is_late = time.monotonic() - started > budget
-            done = len(self.trials) + (len(spare) if runner.is_complete else 0) >= most
-            if len(self.trials) >= most or done or (is_late and self._most is None):
+            done = len(self.trials) + (len(spare) if runner.is_complete else 0)
+            if max(done, len(self.trials)) >= most or time.monotonic() > until:
                 break
             before = runner.count
             trial = runner(self._draw(sizes, number, recipe))
-            if runner.count > before:
+            if trial is not None and runner.count > before:
                 self.trials.append(trial)
-            elif recipe.is_tame and len(spare) < most:
+            elif trial is not None and recipe.is_tame and len(spare) < most:
                 spare.append(trial)
         self.trials += spare[: most - len(self.trials)]
-        self._cover(runner)
 
     def described(self) -> str:
         """The trials in words."""
@@ -204,10 +226,13 @@ class _Runner:
         self.probe = probe
         self.reached = np.zeros(0 if probe is None else len(probe.places), bool)
 
-    def __call__(self, inputs: Inputs) -> Trial:
+    def __call__(self, inputs: Inputs) -> Trial | None:
+        """The trial of these inputs; None if a loop does not end."""
         if self.probe is None:
             return Trial(inputs, self._reference(inputs.arrays))
         expected, reached = self.probe(inputs.arrays)
+        if self.probe.is_endless(reached):
+            return None
         self.reached |= reached
         return Trial(inputs, expected, self.probe.has_nan(reached))
 

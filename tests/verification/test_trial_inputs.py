@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_inputs() -> None:
 
 def test_indices_take_their_whole_range_and_more() -> None:
     table = np.zeros((1000, 2), np.float32)
-    every = trials(lambda a, i: a[i], table, np.zeros(40, np.int32))
+    every = trials(lambda a, i: a[i], table, np.zeros(40, np.int32), samples=24)
     first = every[0][1]
     assert first.min() >= -1 and first.max() < 1001 and np.ptp(first) > 100
     seen = np.concatenate([indices for _, indices in every])
@@ -64,6 +64,23 @@ def test_conditions_of_loops_get_no_extreme_values() -> None:
 
     for (n,) in trials(count, np.array(2, np.int32)):
         assert -16 <= n <= 16
+
+
+def test_loops_that_do_not_end_are_left_out() -> None:
+    """Doubling 0 and negative numbers never exceeds the limit."""
+
+    def double(x: jax.Array) -> jax.Array:
+        return lax.while_loop(lambda x: jnp.abs(x) < 1000, lambda x: 2 * x * (x > 0), x)
+
+    every = trials(double, np.array(1, np.float32))
+    assert len(every) > 2
+    assert all(x > 0 or x <= -1000 for (x,) in every)
+
+    def forever(x: jax.Array) -> jax.Array:
+        return lax.while_loop(lambda x: jnp.isfinite(x), lambda x: x * 0, x)
+
+    with pytest.raises(hlo2onnx.VerificationError, match="trips on random inputs"):
+        trials(forever, np.array(1, np.float32))
 
 
 def test_keys_have_random_bits() -> None:
