@@ -84,9 +84,9 @@ def _below(x: MlirValue, y: MlirValue) -> MlirValue:
     """Whether x < y, where one of them may be a scalar."""
     if shape_of(x.type) != shape_of(y.type):
         if shape_of(x.type):
-            y = _broadcast(y, x.type)
+            y = broadcast(y, x.type)
         else:
-            x = _broadcast(x, y.type)
+            x = broadcast(x, y.type)
     return compared("LT", x, y)
 
 
@@ -231,7 +231,7 @@ def compared(direction: str, x: MlirValue, y: MlirValue | np.ndarray | float) ->
         y = constant(y, x.type)
     elif isinstance(y, int | float):
         scalar = ir.RankedTensorType.get([], ir.RankedTensorType(x.type).element_type)
-        y = _broadcast(constant(np.array(y).astype(dtype), scalar), x.type)
+        y = broadcast(constant(np.array(y).astype(dtype), scalar), x.type)
     flags = ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(1))
     kind = ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")
     return made("compare", flags, x, y, comparison_direction=kind)
@@ -242,7 +242,8 @@ def constant(array: np.ndarray, mlir_type: ir.Type) -> MlirValue:
     return made("constant", mlir_type, value=dense(array, mlir_type))
 
 
-def _broadcast(scalar: MlirValue, mlir_type: ir.Type) -> MlirValue:
+def broadcast(scalar: MlirValue, mlir_type: ir.Type) -> MlirValue:
+    """A scalar as a tensor of this type."""
     none = ir.DenseI64ArrayAttr.get([])
     return made("broadcast_in_dim", mlir_type, scalar, broadcast_dimensions=none)
 

@@ -15,7 +15,7 @@ from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Comparison, Verification, compare
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
-from hlo2onnx.verification.sensitivity import movements
+from hlo2onnx.verification.sensitivity import Run, movements
 from hlo2onnx.verification.settings import Settings
 from hlo2onnx.verification.spread import weakness
 from hlo2onnx.verification.tolerance import tolerance_of
@@ -129,7 +129,7 @@ class Judge:
         """Compares the outputs of both runs with XLA's.
 
         If some differ, it uses an evaluation in f64, then other choices of decompositions, and then
-        XLA's results for inputs that differ in the last place.
+        XLA's results if it rounds otherwise.
 
         Args:
             is_last_word: Whether to compare with XLA's results only.
@@ -154,7 +154,9 @@ class Judge:
             if choices is not None:
                 runs = [choices.judged(*pair) for pair in zip(runs, results, strict=True)]
         if not _all_ok(*runs):
-            moved = movements(self.reference, trial.arrays, trial.expected)
+            variants = self.reference.variants(trial.arrays)
+            runs_of_xla: list[Run] = [self.reference, *variants]
+            moved = movements(runs_of_xla, trial.arrays, trial.expected)
             if moved is not None:
                 again = [self._compared(trial, actual, exact, moved) for actual in results]
                 runs = [_better(*pair, _AMPLIFIED) for pair in zip(runs, again, strict=True)]

@@ -23,9 +23,12 @@ from hlo2onnx.sources.source import Source, find_function
 from hlo2onnx.sources.specialize import specialized, symbols_of
 from hlo2onnx.verification.f64_reference import is_evaluation_of, widen, widened
 from hlo2onnx.verification.input_flow import InputFlow
+from hlo2onnx.verification.inputs import private_generator
 from hlo2onnx.verification.probe import Probe
 from hlo2onnx.verification.reference_with_factors import Form, OpenReference, has_decompositions
 from hlo2onnx.verification.rounded_weights import round_constants
+from hlo2onnx.verification.rounding_variants import round_otherwise
+from hlo2onnx.verification.sensitivity import Run
 from hlo2onnx.verification.xla import XlaProgram, module_bytecode, require_known_types
 
 
@@ -82,6 +85,10 @@ class Reference:
         """
         return self._program(arrays).probe
 
+    def variants(self, arrays: Sequence[np.ndarray]) -> list[Run]:
+        """Programs that round otherwise, for inputs of these shapes."""
+        return self._program(arrays).variants
+
     def depends(self, arrays: Sequence[np.ndarray], output: int) -> bool:
         """Whether an output depends on inputs.
 
@@ -101,6 +108,10 @@ class Reference:
                 raise VerificationError(f"XLA has no reference for this: {error}") from error
             self._programs[shapes] = _Static(static, self._weights_dtype)
         return self._programs[shapes]
+
+
+_VARIANTS = 3
+"""Count of programs that round otherwise."""
 
 
 class _Static:
@@ -185,6 +196,19 @@ class _Static:
             )
         except (VerificationError, ir.MLIRError):
             return None
+
+    @cached_property
+    def variants(self) -> list[Run]:
+        found: list[Run] = []
+        for seed in range(_VARIANTS):
+            module = clone_module(self._module)
+            try:
+                round_otherwise(module, private_generator(seed))
+                program = XlaProgram(module_bytecode(module))
+            except (VerificationError, ir.MLIRError):
+                continue
+            found.append(partial(self._run, program))
+        return found
 
     @cached_property
     def _flow(self) -> InputFlow:

@@ -1,7 +1,8 @@
-"""How far XLA's own results move if its inputs change by a rounding.
+"""How far XLA's own results move if the program rounds otherwise.
 
 Some programs amplify rounding errors. Then two correct programs differ by more than any tolerance
-of the result. A result is right if it is as near as those for inputs that differ in the last place.
+of the result. A result is right if it is as near as those for inputs that differ in the last place,
+and of programs whose inexact ops round otherwise.
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ TIMES = 4.0
 """Limit of a difference, relative to the largest that was found at the element."""
 TIMES_MEDIAN = 2.0
 """The same, relative to the median of all elements: a change may miss an element by chance."""
-_FUSED = 8
-"""Changes in units in the last place: programs round many times."""
+_UNITS = 8
+"""Changes of inputs in units in the last place: programs round many times."""
+
+Run = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
+"""Runs a program in XLA."""
 
 
 def movements(
-    run: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]],
-    arrays: Sequence[np.ndarray],
-    expected: Sequence[np.ndarray],
+    runs: Sequence[Run], arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
 ) -> list[np.ndarray] | None:
     """How far an element of each output may be from XLA's; None if no input has floats.
 
     Args:
-        run: Runs XLA.
+        runs: The program and its variants, which take turns.
         arrays: The inputs.
         expected: XLA's results for them.
     """
@@ -40,9 +42,9 @@ def movements(
         return None
     rng = private_generator(0)
     largest = [np.zeros(_wide(array).shape) for array in expected]
-    for _ in range(RUNS):
+    for turn in range(RUNS):
         try:
-            moved = run([_changed(array, rng) for array in arrays])
+            moved = runs[turn % len(runs)]([_changed(array, rng) for array in arrays])
         except VerificationError:
             return None
         for place, (found, want) in enumerate(zip(moved, expected, strict=True)):
@@ -65,7 +67,7 @@ def _changed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return array
     part = {"complex64": np.float32, "complex128": np.float64}.get(array.dtype.name, array.dtype)
     unit = float(ml_dtypes.finfo(part).eps)
-    factor = 1 + unit * rng.integers(-_FUSED, _FUSED, array.shape, endpoint=True)
+    factor = 1 + unit * rng.integers(-_UNITS, _UNITS, array.shape, endpoint=True)
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     with np.errstate(all="ignore"):
         return (wide * factor).astype(array.dtype)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from hlo2onnx.sources import load
+from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.sensitivity import movements
 
 
@@ -18,17 +22,33 @@ X = np.linspace(0.1, 0.9, 64, dtype=np.float32)
 
 
 def test_a_chaotic_program_moves_as_much_as_its_results() -> None:
-    (moved,) = movements(lambda a: logistic(a, 60), [X], logistic([X], 60)) or [None]
+    (moved,) = movements([lambda a: logistic(a, 60)], [X], logistic([X], 60)) or [None]
     assert moved is not None
     assert np.median(moved) > 0.1
 
 
 def test_a_tame_program_moves_by_roundings() -> None:
-    (moved,) = movements(lambda a: logistic(a, 1), [X], logistic([X], 1)) or [None]
+    (moved,) = movements([lambda a: logistic(a, 1)], [X], logistic([X], 1)) or [None]
     assert moved is not None
     assert moved.max() < 2e-5
 
 
 def test_without_floats_nothing_is_known() -> None:
     integers = np.arange(3)
-    assert movements(lambda a: [a[0]], [integers], [integers]) is None
+    assert movements([lambda a: [a[0]]], [integers], [integers]) is None
+
+
+def test_rounding_inside_of_a_program() -> None:
+    """1 - tanh(x)² has no digits left. Its inputs do not tell: the tanh is saturated."""
+    x = np.full(4, 8, np.float32)
+    source = load(
+        jax.jit(lambda x: (1 - jnp.tanh(x) ** 2, jnp.floor(x / 4))).lower(x), (), {}, None
+    )
+    reference = Reference(source)
+    variants = reference.variants([x])
+    assert variants
+    loss, whole = movements([reference, *variants], [x], reference([x])) or [None, None]
+    assert loss is not None and whole is not None
+    assert loss.max() > 1e-7
+    for variant in variants:  # integers stay
+        np.testing.assert_array_equal(variant([x])[1], 2)
