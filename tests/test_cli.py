@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from command_folder import MODEL, folder_with_models
@@ -77,6 +78,31 @@ def test_verify_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert report["report"]["ops"]["stablehlo.tanh"] == 1
     assert report["verification"]["ok"] is True
     assert report["verification"]["optimized"][0]["name"] == "y"
+
+
+def test_options_of_verify(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.arange(3, dtype=np.float32)
+    np.savez(folder / "inputs.npz", **{"x": x, "params/scale": np.float32(2)})
+    verify = ["models/good.mlir", "--verify", "--rtol", "1e-3", "--atol", "1e-3"]
+    assert cli.main([*verify, "--samples", "2"]) == 0
+    assert "2 samples" in capsys.readouterr().out
+    assert cli.main([*verify, "--inputs", "inputs.npz"]) == 0
+    assert "random inputs" not in capsys.readouterr().out
+    np.savez(folder / "other.npz", z=np.zeros(3))
+    assert cli.main([*verify, "--inputs", "other.npz"]) == 2
+    assert "other.npz has no array x, params/scale" in capsys.readouterr().err
+    assert cli.main([*verify, "--inputs", "models/good.mlir"]) == 2
+    assert cli.main([*verify, "--sizes", "b=3"]) == 2
+    assert "no dimension b" in capsys.readouterr().err
+
+
+def test_outputs_that_say_little(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flat = MODEL.replace("stablehlo.tanh %arg0 ", "stablehlo.subtract %arg0, %arg0 ")
+    (folder / "flat.mlir").write_text(flat)
+    assert cli.main(["flat.mlir", "--verify"]) == 0
+    shown = capsys.readouterr()
+    assert "says little: all elements are equal" in shown.out
+    assert "says little of y" in shown.err
 
 
 def test_dump(folder: Path) -> None:

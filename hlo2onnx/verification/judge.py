@@ -117,26 +117,30 @@ class Judge:
         optimized, plain = (
             candidate.runs(self.signature, arrays, on, denormals) for on in (True, False)
         )
+        is_final = denormals == "flush" or not can_flush()
         found: list[Runs] = []
         bad = 0
         for trial, one, two in zip(trials, optimized, plain, strict=True):
-            runs = self._judged_one(trial, [one, two], is_last_word=bad >= _ENOUGH)
+            runs = self._judged_one(trial, [one, two], bad >= _ENOUGH, is_final)
             bad += not _all_ok(*runs) and not (self._are_made and self._is_doubtful(trial))
             found.append(runs)
         return found
 
-    def _judged_one(self, trial: Trial, results: Sequence[Arrays], *, is_last_word: bool) -> Runs:
+    def _judged_one(
+        self, trial: Trial, results: Sequence[Arrays], is_known: bool, is_final: bool
+    ) -> Runs:
         """Compares the outputs of both runs with XLA's.
 
         If some differ, it uses an evaluation in f64, then other choices of decompositions, and then
         XLA's results if it rounds otherwise.
 
         Args:
-            is_last_word: Whether to compare with XLA's results only.
+            is_known: Whether the verdict is known, and XLA's results suffice.
+            is_final: Whether no other run of the model follows.
         """
         unknown: list[np.ndarray | None] = [None] * len(trial.expected)
         runs = [self._compared(trial, actual, unknown) for actual in results]
-        if is_last_word or _all_ok(*runs):
+        if is_known or _all_ok(*runs):
             return runs
         if self._are_made:
             # The instrumentation of the program may change how XLA rounds.
@@ -153,7 +157,7 @@ class Judge:
             )
             if choices is not None:
                 runs = [choices.judged(*pair) for pair in zip(runs, results, strict=True)]
-        if not _all_ok(*runs):
+        if is_final and not _all_ok(*runs):
             variants = self.reference.variants(trial.arrays)
             runs_of_xla: list[Run] = [self.reference, *variants]
             moved = movements(runs_of_xla, trial.arrays, trial.expected)
@@ -250,7 +254,7 @@ def _better(
 ) -> list[Comparison]:
     """Accepts outputs that only another comparison accepts, and says so."""
     return [
-        replace(other, remark=remark) if other.ok and not item.ok else item
+        replace(other, remark=other.remark or remark) if other.ok and not item.ok else item
         for item, other in zip(kept, others, strict=True)
     ]
 

@@ -184,3 +184,36 @@ def test_singular_values_alone_leave_nothing_open() -> None:
     program = hlo2onnx.translate(jax.jit(jnp.linalg.svdvals).lower(a))
     assert not program.report.notes
     assert program.verify(a).ok
+
+
+def test_models_that_may_ignore_nan() -> None:
+    """The pooling of the model loses NaN, as nan= permits. Samples without NaN count."""
+
+    def pool(x: jax.Array) -> jax.Array:
+        x = jnp.where(jnp.isnan(x), x, x + 1)
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (2, 2), (1, 1), "VALID")
+
+    lowered = jax.jit(pool).lower(np.ones((4, 4), np.float32))
+    found = hlo2onnx.translate(lowered).verify()
+    assert found.ok, found
+    assert any("the model may ignore NaN" in note for note in found.notes)
+    strict = hlo2onnx.translate(lowered, nan="xla").verify()
+    assert strict.ok, strict
+    assert not any("ignore NaN" in note for note in strict.notes)
+
+
+def test_counts_that_follow_rounding() -> None:
+    """An integer is also right if the program has it in f64."""
+    lowered = jax.jit(lambda x: (x * 3, jnp.int32(x.sum() * 0) + 2)).lower(X)
+    source = load(lowered, (), {}, None)
+    reference = Reference(source)
+    _, exact = reference.in_f64([X], reference([X]))
+    want = np.int32(3)
+    assert compare("count", np.int32(2), want, exact).ok
+    assert not compare("count", np.int32(4), want, exact).ok
+
+
+def test_nan_that_xla_has_in_f64_only() -> None:
+    want, exact = np.zeros(2, np.float32), np.array([np.nan, 0])
+    assert compare("y", np.float32([np.nan, 0]), want, exact).ok
+    assert not compare("y", np.float32([0, np.nan]), want, exact).ok
