@@ -149,6 +149,8 @@ class Judge:
         exact = unknown
         if not _all_ok(*runs):
             exact = self.reference.in_f64(trial.arrays, trial.expected)
+            if not is_final:  # flushed denormals are the better explanation of other integers
+                exact = [None if x is None or x.dtype.kind in "biu" else x for x in exact]
             runs = [self._compared(trial, actual, exact) for actual in results]
         if not _all_ok(*runs):
             outputs, settings = self.signature.outputs, self._settings
