@@ -29,8 +29,11 @@ _FUNCTIONS = frozenset(
 """Functions without exact results, but for a few."""
 _ARITHMETIC = frozenset(
     f"stablehlo.{name}"
-    for name in ("cbrt", "convolution", "divide", "dot_general", "power", "reduce", "rsqrt", "sqrt")
-)
+    for name in (
+        "add", "cbrt", "cholesky", "convolution", "custom_call", "divide", "dot_general",
+        "multiply", "power", "reduce", "rsqrt", "sqrt", "subtract", "triangular_solve",
+    )
+)  # fmt: skip
 """Ops that are often exact on integers. Their integers stay."""
 _REGIONS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 
