@@ -35,7 +35,7 @@ _IN_TURN = 0.7
 def _special(
     array: np.ndarray, role: Role, rng: np.random.Generator, number: int, share: float = 0.5
 ) -> np.ndarray:
-    """Some elements become values that matter. A single element takes them in turn."""
+    """Some or all elements become values that matter. A single element takes them in turn."""
     if not role.values:
         return array
     pool = _cast(role.values, array.dtype)
@@ -45,7 +45,8 @@ def _special(
     # Each value comes once before one comes again.
     order = rng.permutation(array.size).reshape(array.shape)
     chosen = pool[(order + number * (array.size // 2)) % len(pool)]
-    return np.where(rng.random(array.shape) < share, chosen, array)
+    # All of them in turns, so that values of several inputs meet.
+    return np.where(rng.random(array.shape) < (1 if number % 2 else share), chosen, array)
 
 
 def _few_special(
@@ -114,8 +115,8 @@ def in_domain(array: np.ndarray, role: Role) -> np.ndarray:
         size = array.shape[-1]
         product = wide @ wide.swapaxes(-1, -2).conj() / size + np.eye(size)
         return np.asarray(product, array.dtype)
-    if role.is_positive and is_float(array):
-        return np.abs(array)
+    if role.least is not None and is_float(array):
+        return np.asarray(np.abs(array.astype(np.float64)) + role.least, array.dtype)
     return array
 
 
@@ -130,6 +131,7 @@ _NOT_FINITE = Recipe("NaN or infinity", _edges, True)
 RECIPES: Sequence[Recipe] = (
     LIMITS,
     _NOT_FINITE,
+    _EQUAL,
     _FEW,
     Recipe("floats times 30", _scaled(30), False),
     LIMITS,

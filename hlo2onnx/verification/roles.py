@@ -29,7 +29,8 @@ class Role:
         is_limited: Whether the condition of a loop depends on the input. Extreme values might make
             the loop endless.
         is_definite: Whether it may be a matrix that must be positive definite.
-        is_positive: Whether the program takes roots or logarithms of elements.
+        least: The least element of which the program can take a root or logarithm; None if it
+            takes none.
     """
 
     indices: tuple[int, int] | None = None
@@ -37,7 +38,7 @@ class Role:
     takes_nonfinite: bool = False
     is_limited: bool = False
     is_definite: bool = False
-    is_positive: bool = False
+    least: float | None = None
 
 
 class _Wanted(NamedTuple):
@@ -61,7 +62,7 @@ class _Wanted(NamedTuple):
 
 MOST = 48
 """Limit of the values of an input."""
-LARGEST = 16
+LARGEST = 1000
 """Limit of values for inputs that a condition of a loop depends on."""
 
 
@@ -78,7 +79,8 @@ def roles_of(flow: InputFlow, ports: Sequence[Port]) -> list[Role]:
                     continue
                 role = roles[formula.port]
                 role.takes_nonfinite |= wanted.is_nonfinite
-                role.is_positive |= wanted.is_root and formula.scale > 0
+                if wanted.is_root and formula.scale > 0:
+                    role.least = max(role.least or 0.0, -formula.offset / formula.scale)
                 numbers = [_solved(formula, number, dtype, wanted) for number in wanted.numbers]
                 if wanted.is_range and _is_integer(dtype):
                     _narrow(role, formula, wanted.numbers)
@@ -170,8 +172,9 @@ def _wanted(operation: ir.Operation, flows: Sequence[Flow]) -> Iterator[_Wanted]
     dtype = numpy_type(element_type(operation.operands[0].type))
     is_integer = _is_integer(dtype)
     if name in ("divide", "remainder") and is_integer:
-        yield _Wanted(1, (0, -1, 1))
-        yield _Wanted(0, _EXTREMES)
+        # The first values meet: the smallest integer divided by -1.
+        yield _Wanted(1, (-1, 0, 1))
+        yield _Wanted(0, (int(ml_dtypes.iinfo(dtype).min), *_EXTREMES))
     elif name in ("compare", "maximum", "minimum", "clamp"):
         yield from _thresholds(operation, flows)
     elif name in _OF_INTEGERS and is_integer:
