@@ -166,8 +166,8 @@ def _verify(
 ) -> int:
     """Compares with XLA, and prints the outcome; returns the exit code."""
     progress.begin("verify")
-    verification = results.verification = program.verify(seed=arguments.seed)
-    verification = program.verify(**verify_options(arguments, program.input_names))
+    options = verify_options(arguments, program.input_names)
+    verification = results.verification = program.verify(**options)
     facts["verification"] = {"ok": verification.ok, **asdict(verification)}
     if not (arguments.quiet and verification.ok):
         console.show(f"\n{verification}")

@@ -10,8 +10,8 @@ import numpy as np
 
 from hlo2onnx.reporting.page import fragment, page, save_page
 from hlo2onnx.reporting.verification_section import verification_section
-from hlo2onnx.verification.error_distribution import ErrorDistribution, error_distribution
 from hlo2onnx.verification.coverage import Coverage
+from hlo2onnx.verification.error_distribution import ErrorDistribution, error_distribution
 from hlo2onnx.verification.f64_reference import is_evaluation_of
 from hlo2onnx.verification.tolerance import Tolerance, tolerance_of
 
