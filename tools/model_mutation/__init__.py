@@ -1,0 +1,1 @@
+"""Changes translated models, and says what share of the changes `verify()` catches."""

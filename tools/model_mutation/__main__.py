@@ -1,0 +1,128 @@
+"""Changes translated models, and says what share of the changes `verify()` catches.
+
+    python -m tools.model_mutation --list                     programs and operators
+    python -m tools.model_mutation --models kalman 'small_*' --count 40
+    python -m tools.model_mutation --write                    ... and docs/verification_score.md
+    python -m tools.model_mutation --report                   the tables; nothing is run
+    python -m tools.model_mutation --false-alarms             verifies unchanged programs
+
+A mutant is a translated model with one change: a constant changed, operands swapped, an attribute
+flipped, a guard bypassed, an operand rewired, a comparison, a branch or a loop changed. A mutant is
+distinguishable if an input of a large adversarial search gives other results than the unchanged
+model, beyond the tolerance of `verify`. Each program runs in a child process.
+
+`tools.mutation` is another tool: it changes the source code of hlo2onnx, and runs the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from tools.conformance.pool import WorkerDied, WorkerHangs
+from tools.model_mutation import false_alarms, programs
+from tools.model_mutation.operators import OF_GRAPHS, OF_NODES
+from tools.model_mutation.page import write_page
+from tools.model_mutation.results import add, described, load, share, table
+from tools.model_mutation.run import results
+from tools.model_mutation.trial import Result
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.model_mutation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_option = parser.add_argument
+    add_option("--models", nargs="*", default=[], help="names or patterns of programs")
+    add_option("--count", type=int, default=40, help="valid mutants of each program (40)")
+    add_option("--seed", type=int, default=0, help="which sample, and which search")
+    add_option("--log", type=Path, help="file of JSON lines; its results are not run again")
+    add_option("--again", action="store_true", help="... run them again")
+    add_option("--survivors", action="store_true", help="... run only survivors again")
+    add_option("--list", action="store_true", help="print programs and operators")
+    add_option("--report", action="store_true", help="run nothing")
+    add_option("--write", action="store_true", help="write docs/verification_score.md")
+    add_option("--false-alarms", action="store_true", help="verify unchanged programs")
+    add_option("--envs", type=Path, metavar="DIR", help="with --false-alarms: the zoo's as well")
+    add_option("--zoo", type=int, default=12, help="with --envs: count of its programs (12)")
+    return parser.parse_args(argv)
+
+
+def _chosen(given: argparse.Namespace) -> list[str]:
+    known = programs.names()
+    if not given.models:
+        return known
+    return [
+        name
+        for name in (*known, *sorted(programs.LARGE), *programs.gradients())
+        if any(fnmatchcase(name, pattern) for pattern in given.models)
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the tool. The exit code is 1 if a mutant survived, or a false alarm was raised."""
+    given = _options(argv)
+    chosen = _chosen(given)
+    if given.list:
+        print("programs: " + " ".join(chosen))
+        print("operators: " + ", ".join([*OF_GRAPHS, *OF_NODES]))
+        return 0
+    if given.false_alarms:
+        return _false_alarms(given, chosen)
+    found = _found(given, chosen)
+    survivors = [result for result in found if result.status == "survived"]
+    print("\n".join(described(result) for result in survivors))
+    print(table(found, lambda result: result.operator, "operator"))
+    print(table(found, lambda result: result.model, "program"))
+    print(f"{len(found)} mutants, {share(found):.1f} % of the distinguishable ones caught")
+    if given.write:
+        write_page(found, given)
+    return int(bool(survivors))
+
+
+def _false_alarms(given: argparse.Namespace, chosen: Sequence[str]) -> int:
+    """Verifies unchanged programs. The exit code is 1 if one does not pass."""
+    if not given.models:
+        chosen = [*chosen, *sorted(programs.LARGE), *programs.gradients()]
+    found = false_alarms.run(chosen, given.seed)
+    if given.envs:
+        found += false_alarms.run_zoo(given.envs, given.zoo, given.seed)
+    print(false_alarms.summary(found))
+    return int(any(item.verdict != "passes" for item in found))
+
+
+def _found(given: argparse.Namespace, chosen: Sequence[str]) -> list[Result]:
+    logged = load(given.log) if given.log else []
+    if given.report:
+        return [result for result in logged if result.model in chosen]
+    found: list[Result] = []
+    for name in chosen:
+        mine = [result for result in logged if result.model == name]
+        if given.again:
+            mine = []
+        if given.survivors:
+            mine = [result for result in mine if result.status != "survived"]
+        try:
+            found += _of_program(name, given, mine)
+        except (WorkerDied, WorkerHangs) as end:
+            print(f"{name} does not run: {end}", file=sys.stderr)
+    return found
+
+
+def _of_program(name: str, given: argparse.Namespace, known: Sequence[Result]) -> list[Result]:
+    found = []
+    for result in results(name, given.count, given.seed, known):
+        found.append(result)
+        if result not in known and given.log:
+            add(given.log, result)
+    print(f"{name}: {share(found):.1f} % of {len(found)}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
