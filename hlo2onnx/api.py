@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TypeAlias, TypedDict, Unpack, overload
+from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
 from jax.export import Exported
 from jax.stages import Lowered, Traced
@@ -208,33 +208,54 @@ def translate(
         UsageError: An option or its value is unknown, or the function has a parameter of the same
             name.
     """
-    options = Options(
+    options = options_from(
         opset=opset,
-        target=str(target) if isinstance(target, Path) else target,
+        target=target,
         function=function,
         nan=nan,
         half=half,
-        without=frozenset(names("without", without)),
-        dump=None if dump is None else output_folder(dump),
-        weights_dtype=weights_dtype,
         functions=functions,
         callbacks=callbacks,
-        custom_calls={} if custom_calls is None else custom_calls,
+        without=without,
+        dump=dump,
+        custom_calls=custom_calls,
         denormals=denormals,
         dynamic=dynamic,
         specialize=specialize,
         bind=bind,
-        inputs_as_nchw=names("inputs_as_nchw", inputs_as_nchw),
-        outputs_as_nchw=names("outputs_as_nchw", outputs_as_nchw),
+        weights_dtype=weights_dtype,
+        inputs_as_nchw=inputs_as_nchw,
+        outputs_as_nchw=outputs_as_nchw,
         input_names=input_names,
         output_names=output_names,
-    ).with_environment()
+    )
     if not isinstance(source, Mapping):
         return _translate(source, args, kwargs, options)
     if args or kwargs:
         raise UsageError("example arguments need a single function, not several programs")
     _check_names(source)
     return OnnxPrograms({name: _translate(item, (), {}, options) for name, item in source.items()})
+
+
+def options_from(**given: Unpack[Keywords]) -> Options:
+    """The options of a translation, from keywords of `translate`.
+
+    Raises:
+        UsageError: An option is unknown, or its value is wrong.
+    """
+    fields: dict[str, Any] = dict(given)
+    for name in fields.keys() - Keywords.__annotations__.keys():
+        raise UsageError(f"translate has no option {name}=")
+    if isinstance(fields.get("target"), Path):
+        fields["target"] = str(fields["target"])
+    for name in ("without", "inputs_as_nchw", "outputs_as_nchw"):
+        fields[name] = names(name, fields.get(name, ()))
+    fields["without"] = frozenset(fields["without"])
+    if fields.get("dump") is not None:
+        fields["dump"] = output_folder(fields["dump"])
+    if fields.get("custom_calls") is None:
+        fields["custom_calls"] = {}
+    return Options(**fields).with_environment()
 
 
 def _translate(

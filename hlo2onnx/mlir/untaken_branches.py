@@ -144,13 +144,13 @@ def drop_branches(untaken: Sequence[Untaken]) -> None:
     for operation, dropped in regions.items():
         kept = [r for index, r in enumerate(operation.regions) if index not in dropped]
         if len(kept) == 1:
-            _replace_by_block(operation, kept[0].blocks[0])
+            replace_by_block(operation, kept[0].blocks[0])
         else:
             _keep_regions(operation, kept, dropped)
 
 
-def _replace_by_block(operation: ir.Operation, block: ir.Block) -> None:
-    """Replaces an operation by one of its blocks, which has no arguments."""
+def replace_by_block(operation: ir.Operation, block: ir.Block) -> None:
+    """Replaces an operation by one of its blocks, whose arguments nothing reads."""
     *body, terminator = operations_in(block)
     returned = list(terminator.operands)
     for item in body:

@@ -1,0 +1,236 @@
+"""What happens to a program: runs in a child process.
+
+A program is translated, the model is run, and its results are compared with those of XLA. An
+`Outcome` says how that ended. Two outcomes are of the same kind if the same error, at the same op or
+at the same place of the code, ended both.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hlo2onnx.errors import TranslationError, VerificationError
+from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.options import Options
+from hlo2onnx.pipeline import run_stages
+from hlo2onnx.program import OnnxProgram
+from hlo2onnx.reduction.case import Inputs
+from hlo2onnx.sources.files import from_module
+from hlo2onnx.sources.source import Source
+from hlo2onnx.verification.compare import Verification
+from hlo2onnx.verification.inputs import random_array
+from hlo2onnx.verification.reference import Reference
+
+Kind = Literal["none", "refused", "error", "differs", "died", "timeout", "true"]
+
+TITLES: dict[Kind, str] = {
+    "none": "nothing fails",
+    "refused": "the program cannot be translated",
+    "error": "an error",
+    "differs": "the model differs from XLA",
+    "died": "the process dies",
+    "timeout": "the time limit is reached",
+    "true": "the given function says that it fails",
+}
+
+SMALLEST_PART = 0.1
+"""A reduced program must have at least this part of the error of the whole program, or of
+`CLEAR_ERROR`. Otherwise, the reduction could end at a rounding error."""
+CLEAR_ERROR = 0.01
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the test of a program ended.
+
+    Attributes:
+        kind: What failed.
+        stage: Where: "load", "translate" or "verify".
+        causes: What went wrong, in terms that stay the same when the program shrinks: op and reason
+            of each refusal, class and place of an error, the signal.
+        error: For "differs", the largest error relative to the scale of its output.
+        message: The whole text for the user.
+    """
+
+    kind: Kind = "none"
+    stage: str = ""
+    causes: tuple[str, ...] = ()
+    error: float = 0.0
+    message: str = ""
+
+    def is_like(self, wanted: Outcome) -> bool:
+        """Whether this is the failure that a reduction has to keep: its first cause."""
+        if (self.kind, self.stage) != (wanted.kind, wanted.stage):
+            return False
+        if wanted.causes and wanted.causes[0] not in self.causes:
+            return False
+        return self.error >= SMALLEST_PART * min(wanted.error, CLEAR_ERROR)
+
+    def __str__(self) -> str:
+        cause = f": {self.causes[0]}" if self.causes else ""
+        stage = f" ({self.stage})" if self.stage else ""
+        return f"{TITLES[self.kind]}{stage}{cause}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a child process is to do with a program.
+
+    Attributes:
+        task: "test", "capture" (return the results of XLA) or "run" (return a `Run`).
+        fails: A function of the text, instead of the tests of hlo2onnx.
+        verify: Whether to run the model. Not needed where the translation fails.
+    """
+
+    task: Literal["test", "capture", "run"]
+    text: str
+    inputs: Inputs
+    options: Options
+    seed: int
+    verify: bool = True
+    fails: Callable[[str], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """Inputs of a program and what became of them, for the report.
+
+    Attributes:
+        inputs: Name and array of each input.
+        expected: Name and array of each output of XLA.
+        actual: The outputs of the model; None if it does not run.
+        verification: The comparison, as text.
+    """
+
+    inputs: tuple[tuple[str, np.ndarray], ...]
+    expected: tuple[tuple[str, np.ndarray], ...] = ()
+    actual: tuple[np.ndarray, ...] | None = None
+    verification: str = ""
+
+
+Tell = Callable[[str, object], None]
+"""Takes "stage" and its name, or "run" and a `Run`."""
+
+
+def answer(request: Request, tell: Tell) -> object:
+    """Does what a request asks for."""
+    if request.task == "test":
+        return tested(request, tell)
+    source = _source(request.text)
+    if request.task == "capture":
+        return Reference(source)(_arrays(source, request.inputs, request.seed))
+    _run(request, source, tell)
+    return None
+
+
+def tested(request: Request, tell: Tell) -> Outcome:
+    """The outcome of a program."""
+    if request.fails is not None:
+        return Outcome("true" if request.fails(request.text) else "none")
+    stage = "load"
+
+    def begin(name: str) -> None:
+        nonlocal stage
+        stage = name
+        tell("stage", name)
+
+    try:
+        begin("load")
+        source = _source(request.text)
+        begin("translate")
+        model, report = run_stages(source, request.options)
+        if not request.verify:
+            return Outcome()
+        begin("verify")
+        program = OnnxProgram(model, source, report, (), request.options)
+        arrays: Sequence[np.ndarray] = ()
+        if any(array is not None for array in request.inputs):
+            arrays = _arrays(source, request.inputs, request.seed)
+        return _verified(program.verify(*arrays, seed=request.seed))
+    except TranslationError as error:
+        causes = [f"{refusal.op}: {stable(refusal.why)}" for refusal in error.refusals]
+        return Outcome("refused", stage, tuple(dict.fromkeys(causes)), message=str(error))
+    except Exception as error:  # noqa: BLE001  (any error is a kind of failure)
+        return Outcome("error", stage, (_cause(error),), message=_text(error))
+
+
+def _verified(found: Verification) -> Outcome:
+    wrong = found.differing
+    if not wrong:
+        return Outcome()
+    kind = "NaN or inf" if any(item.nonfinite for item in wrong) else "finite numbers"
+    error = max(item.max_rel for item in wrong)
+    return Outcome("differs", "verify", (kind,), float(np.nan_to_num(error)), str(found))
+
+
+def _source(text: str) -> Source:
+    return from_module(parse_module(text, "the program"), "the program", None)
+
+
+def _arrays(source: Source, inputs: Inputs, seed: int) -> list[np.ndarray]:
+    """The arrays of all inputs: the given ones, and random ones."""
+    rng = np.random.default_rng(seed)
+    random = [random_array(port, rng) for port in source.signature.inputs]
+    given = [inputs[port.position] for port in source.signature.inputs]
+    return [
+        other if array is None else array for array, other in zip(given, random, strict=True)
+    ]
+
+
+def _run(request: Request, source: Source, tell: Tell) -> None:
+    """Runs the program and the model; tells what is known after each step."""
+    arrays = _arrays(source, request.inputs, request.seed)
+    ports = source.signature
+    inputs = tuple((port.name, array) for port, array in zip(ports.inputs, arrays, strict=True))
+    tell("run", Run(inputs))
+    results = Reference(source)(arrays)
+    expected = tuple((port.name, array) for port, array in zip(ports.outputs, results, strict=True))
+    tell("run", Run(inputs, expected))
+    model, report = run_stages(source, request.options)
+    program = OnnxProgram(model, source, report, (), request.options)
+    actual = program(*arrays)
+    actual = tuple(map(np.asarray, actual if isinstance(actual, tuple | list) else [actual]))
+    tell("run", Run(inputs, expected, actual))
+    tell("run", Run(inputs, expected, actual, str(program.verify(*arrays))))
+
+
+# -- causes -----------------------------------------------------------------------------------
+
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*/[\w./-]+|\[[^\]]*\]|\d+(\.\d+)?")
+_WALKER = "hlo2onnx.lowering.walker"
+
+
+def stable(message: str) -> str:
+    """The first line of a message without names, paths and numbers."""
+    line = next(iter(message.strip().splitlines()), "")
+    return " ".join(_NAMES.sub("_", line).split())
+
+
+def _cause(error: Exception) -> str:
+    """The class of an error, the op that was being translated, and the place or the message."""
+    name = type(error).__name__
+    if isinstance(error, VerificationError):
+        return f"{name}: {stable(str(error))}"
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ops = [
+        str(frame.f_locals["op"].key)
+        for frame in frames
+        if frame.f_code.co_name == "op" and frame.f_globals.get("__name__") == _WALKER
+    ]
+    place = ""
+    if frames:
+        place = f" in {frames[-1].f_globals.get('__name__')}.{frames[-1].f_code.co_name}"
+    return f"{name}{place}" + (f" for {ops[-1]}" if ops else "")
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, VerificationError):
+        return f"{type(error).__name__}: {error}"
+    return "".join(traceback.format_exception(error)).strip()
+

@@ -1,0 +1,257 @@
+"""`reduce`: the smallest program that fails as a given one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Unpack
+
+import numpy as np
+from jaxlib.mlir import ir
+
+from hlo2onnx import progress
+from hlo2onnx.api import Keywords, Program, options_from
+from hlo2onnx.errors import UsageError
+from hlo2onnx.mlir.constants import densify
+from hlo2onnx.mlir.context import clone_module
+from hlo2onnx.mlir.functions import functions_of
+from hlo2onnx.mlir.specialize import make_main
+from hlo2onnx.options import Options
+from hlo2onnx.reduction.case import Case
+from hlo2onnx.reduction.draft import Draft
+from hlo2onnx.reduction.outcome import Outcome, Request, Run
+from hlo2onnx.reduction.report import markdown
+from hlo2onnx.reduction.search import Search
+from hlo2onnx.reduction.worker import Worker
+from hlo2onnx.runtime.output_paths import output_file, writing
+from hlo2onnx.sources.prepare import prepared
+from hlo2onnx.sources.source import Source
+
+TIMEOUT = 60.0
+"""Seconds for one test of a program."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduced program.
+
+    Attributes:
+        text: The program, as StableHLO text.
+        inputs: Arrays on which it fails, by position of the argument. Arguments that are not in it
+            take random numbers.
+        failure: How it fails: one line.
+        ops_before, ops_after: Counts of ops, without functions and terminators.
+        tests: Count of programs that were tested.
+        steps: How often each transformation made the program smaller.
+        markdown: A report for an issue.
+    """
+
+    text: str
+    inputs: Mapping[int, np.ndarray]
+    failure: str
+    ops_before: int
+    ops_after: int
+    tests: int
+    steps: Mapping[str, int]
+    markdown: str
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Writes the program, the report beside it (.md), and the inputs (.npz) if there are any.
+
+        Returns:
+            The files.
+
+        Raises:
+            UsageError: The path is a folder, or its folder does not exist.
+            WriteError: A file cannot be written.
+        """
+        path = output_file(path, "reduced.mlir")
+        written = [path, path.with_suffix(".md")]
+        for file, text in zip(written, (self.text, self.markdown), strict=True):
+            with writing(file):
+                file.write_text(text, encoding="utf-8")
+        if self.inputs:
+            file = path.with_suffix(".npz")
+            with writing(file), file.open("wb") as stream:
+                np.savez(stream, **{f"arg{index}": each for index, each in self.inputs.items()})
+            written.append(file)
+        return written
+
+    def __str__(self) -> str:
+        return (
+            f"{self.ops_before} ops -> {self.ops_after} ops in {self.tests} tests\n"
+            f"failure  {self.failure}"
+        )
+
+
+def reduce(
+    program: Program,
+    fails: Callable[[str], bool] | None = None,
+    *,
+    inputs: Sequence[object] | None = None,
+    seed: int = 0,
+    timeout: float = TIMEOUT,
+    **options: Unpack[Keywords],
+) -> Reduction:
+    """Shrinks a program that fails to a few ops that fail in the same way.
+
+    Without `fails`, a program fails if it cannot be translated, if an error occurs, if the
+    verification differs, if the process dies, or if the time limit is reached. The reduced program
+    fails in the same way as the whole one: the same refusal of the same op, the same class of
+    error at the same op or place, NaN or numbers that differ as much, the same signal. All tests
+    run in a child process.
+
+    Args:
+        program: A program that `hlo2onnx.translate` takes without example arguments: a path, text,
+            bytes, an MLIR module, a `jax.stages.Lowered` or a `jax.export.Exported`.
+        fails: A function of StableHLO text. It returns whether the program fails. It runs in the
+            child process: if it kills that, or does not return in time, this counts as the failure
+            too. An exception counts as False. Functions of scripts and notebooks are sent with the
+            values that they read.
+        inputs: Arrays for the inputs of the program. Default: random ones.
+        seed: Seed of the random inputs.
+        timeout: Seconds for one test.
+        options: Options of `hlo2onnx.translate`.
+
+    Returns:
+        The reduced program and its report.
+
+    Raises:
+        LoadError: The source is not a readable program.
+        UsageError: The program does not fail, or an argument is wrong.
+    """
+    given = options_from(**options)
+    source = prepared(program, (), {}, (), given)
+    case = _case(source, inputs)
+    with Worker(timeout) as worker:
+        oracle = _Oracle(worker, _of_program(given), seed, fails)
+        case, search = oracle.reduce(case)
+        failure, run = oracle.test(case), oracle.run(case)
+    return Reduction(
+        case.text,
+        {index: array for index, array in enumerate(case.inputs) if array is not None},
+        str(failure),
+        search.before,
+        case.ops,
+        oracle.tests,
+        dict(search.steps),
+        markdown(case.text, failure, run, (search.before, case.ops), search.steps, _shown(given)),
+    )
+
+
+class _Oracle:
+    """Tests programs in the child process.
+
+    Attributes:
+        tests: Count of tests.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        options: Options,
+        seed: int,
+        fails: Callable[[str], bool] | None,
+    ) -> None:
+        self._worker = worker
+        self._request = Request("test", "", (), options, seed, fails=fails)
+        self._known: dict[str, Outcome] = {}
+        self.tests = 0
+
+    def reduce(self, case: Case) -> tuple[Case, Search]:
+        """The smallest program, and the search for it."""
+        wanted = self.test(case)
+        if self._request.fails is not None and wanted.kind == "error":
+            raise UsageError(f"the given function raises an error: {wanted.message}")
+        if wanted.kind == "none":
+            what = "it translates and verifies" if self._request.fails is None else "fails -> False"
+            raise UsageError(f"the program does not fail, so it cannot be reduced: {what}")
+        runs = self._request.fails is None and wanted.stage == "verify"
+        self._request = replace(self._request, verify=runs)
+
+        def fails(other: Case) -> bool:
+            progress.begin(f"reduce: {other.ops} ops")
+            return self.test(other).is_like(wanted)
+
+        search = Search(case, fails, self._capture if runs else None)
+        search.run()
+        return search.case, search
+
+    def test(self, case: Case) -> Outcome:
+        """How a program fails."""
+        found = self._known.get(case.key)
+        if found is None:
+            self.tests += 1
+            found = self._known[case.key] = self._worker.test(self._asked(case))
+        return found
+
+    def run(self, case: Case) -> Run | None:
+        """Inputs and results of a program; None if the failure comes before it runs."""
+        if not self._request.verify:
+            return None
+        return self._worker.run(replace(self._asked(case), task="run"))
+
+    def _capture(self, case: Case) -> Sequence[np.ndarray] | None:
+        return self._worker.capture(replace(self._asked(case), task="capture"))
+
+    def _asked(self, case: Case) -> Request:
+        return replace(self._request, text=case.text, inputs=case.inputs)
+
+
+def _case(source: Source, inputs: Sequence[object] | None) -> Case:
+    """The program with bound weights as arguments."""
+    module = clone_module(source.module)
+    densify(module)
+    make_main(module, source.function)
+    signature = source.signature
+    main = functions_of(module)["main"]
+    arrays: list[np.ndarray | None] = [None] * len(main.regions[0].blocks[0].arguments)
+    for item in signature.bound:
+        arrays[item.port.position] = np.asarray(item.array)
+    if inputs is not None:
+        if len(inputs) != len(signature.inputs):
+            raise UsageError(
+                f"the program has {len(signature.inputs)} inputs; inputs= has {len(inputs)}"
+            )
+        for port, array in zip(signature.inputs, inputs, strict=True):
+            arrays[port.position] = np.asarray(array)
+    _make_private(module)
+    case = Draft(module, tuple(arrays)).case()
+    if case is None:
+        raise UsageError("the program is not valid StableHLO")
+    return case
+
+
+def _make_private(module: ir.Operation) -> None:
+    """Makes all functions but `main` private, so that unused ones can be removed."""
+    with module.context:
+        for name, function in functions_of(module).items():
+            if name != "main":
+                function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+
+
+def _of_program(options: Options) -> Options:
+    """The options for a program that is loaded and prepared already."""
+    return replace(
+        options,
+        function=None,
+        dump=None,
+        dynamic=None,
+        specialize=None,
+        bind=(),
+        inputs_as_nchw=(),
+        outputs_as_nchw=(),
+        input_names=None,
+        output_names=None,
+    )
+
+
+def _shown(options: Options) -> list[str]:
+    """The options that are not the default, as Python writes them."""
+    default = Options()
+    return [
+        f"{item.name}={getattr(options, item.name)!r}"
+        for item in fields(Options)
+        if getattr(options, item.name) != getattr(default, item.name)
+    ]

@@ -1,0 +1,218 @@
+"""A child process that tests programs, and survives their crashes.
+
+The child imports everything once. Where the system can copy a process, as on Linux, each request
+runs in a copy of it: no test sees what another one left behind, and a crash ends the copy. Elsewhere
+the child answers itself, and another one replaces it after a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, BinaryIO, Self
+
+from hlo2onnx.errors import UsageError
+from hlo2onnx.reduction.by_value import dumps
+from hlo2onnx.reduction.outcome import Outcome, Request, Run, answer, stable
+
+TAIL = 2000
+"""Characters of the standard error of a process that died, in its message."""
+
+
+class Worker:
+    """The child process. Use it in a `with` block.
+
+    Args:
+        timeout: Seconds that a request may take. The child is ended then.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._child: subprocess.Popen[bytes] | None = None
+        self._messages: queue.Queue[tuple[str, Any]] = queue.Queue()
+
+    def __enter__(self) -> Self:
+        self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed in __exit__)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._errors.close()
+
+    def test(self, request: Request) -> Outcome:
+        """The outcome of a program, however it ends."""
+        said = self._ask(request)
+        stage = next((what for word, what in reversed(said) if word == "stage"), "")
+        word, what = said[-1]
+        if word == "result":
+            assert isinstance(what, Outcome)
+            return what
+        if word == "raised":
+            return Outcome("error", stage, (stable(what),), message=what)
+        if word == "timeout":
+            return Outcome("timeout", stage, message=f"no result after {self._timeout:g} s")
+        return Outcome("died", stage, (what[0],), message="\n".join(filter(None, what)))
+
+    def capture(self, request: Request) -> list[Any] | None:
+        """The results of a program in XLA; None if XLA does not run it."""
+        word, what = self._ask(request)[-1]
+        return what if word == "result" else None
+
+    def run(self, request: Request) -> Run | None:
+        """What is known of a run of the program, up to the step that fails."""
+        said = self._ask(request)
+        return next((what for word, what in reversed(said) if word == "run"), None)
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    def _ask(self, request: Request) -> list[tuple[str, Any]]:
+        """All messages about a request. The last one is "result", "raised", "died" or "timeout"."""
+        content = dumps(request, "the function")
+        child = self._child or self._start()
+        self._errors.seek(0, os.SEEK_END)
+        before = self._errors.tell()
+        assert child.stdin is not None
+        said: list[tuple[str, Any]] = []
+        with suppress(BrokenPipeError):  # the messages say that the child has ended
+            child.stdin.write(len(content).to_bytes(8, "little") + content)
+            child.stdin.flush()
+        while not said or said[-1][0] in ("stage", "run"):
+            try:
+                said.append(self._messages.get(timeout=self._timeout))
+            except queue.Empty:
+                said.append(("timeout", None))
+        if said[-1][0] == "timeout":
+            self._end()
+        if said[-1][0] == "ended":
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(1)
+            self._end()
+            said[-1] = ("died", _signal_name(child.returncode))
+        if said[-1][0] == "died":
+            self._errors.seek(before)
+            told = self._errors.read().decode(errors="replace").strip()
+            said[-1] = ("died", (said[-1][1], told[-TAIL:]))
+        return said
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-P", "-c", _CHILD, json.dumps([*map(str, sys.path)])]
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env={**os.environ, "JAX_PLATFORMS": "cpu"},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise UsageError(f"cannot start Python: {error}") from error
+        self._messages = queue.Queue()
+        reader = threading.Thread(target=_read, args=(self._child, self._messages), daemon=True)
+        reader.start()
+        ready, _ = self._messages.get()
+        if ready != "ready":
+            self._errors.seek(0)
+            text = self._errors.read().decode(errors="replace").strip()
+            raise UsageError(f"the child process does not start: {text[-TAIL:]}")
+        return self._child
+
+    def _end(self) -> None:
+        if self._child is None:
+            return
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+        else:
+            self._child.kill()
+        self._child.wait()
+        for stream in (self._child.stdin, self._child.stdout):
+            assert stream is not None
+            with suppress(BrokenPipeError):
+                stream.close()
+        self._child = None
+
+
+def _read(child: subprocess.Popen[bytes], messages: queue.Queue[tuple[str, Any]]) -> None:
+    """Passes on what the child writes, and that it has ended."""
+    assert child.stdout is not None
+    while True:
+        try:
+            messages.put(pickle.load(child.stdout))
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+            break
+    messages.put(("ended", None))
+
+
+def _signal_name(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+# -- in the child -----------------------------------------------------------------------------
+
+_CHILD = """
+import json, sys
+sys.path[:] = json.loads(sys.argv.pop())
+from hlo2onnx.reduction.worker import main
+main()
+"""
+
+
+def main() -> None:
+    """Answers requests on standard input until it ends."""
+    messages = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    _no_core_dumps()
+    from hlo2onnx.lowering.registry import load_handlers
+
+    load_handlers()
+
+    def tell(word: str, what: object) -> None:
+        pickle.dump((word, what), messages)
+        messages.flush()
+
+    tell("ready", None)
+    respond = _respond_in_copy if sys.platform == "linux" else _respond
+    while header := sys.stdin.buffer.read(8):
+        respond(sys.stdin.buffer.read(int.from_bytes(header, "little")), tell)
+
+
+def _respond(content: bytes, tell: Callable[[str, object], None]) -> None:
+    try:
+        request: Request = pickle.loads(content)
+        tell("result", answer(request, tell))
+    except Exception as error:  # noqa: BLE001  (the parent decides)
+        tell("raised", f"{type(error).__name__}: {error}")
+
+
+def _respond_in_copy(content: bytes, tell: Callable[[str, object], None]) -> None:
+    pid = os.fork()
+    if pid == 0:
+        _respond(content, tell)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code:
+        tell("died", _signal_name(code))
+
+
+def _no_core_dumps() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
