@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hlo2onnx import runtime as runtime
     from hlo2onnx.api import translate
+    from hlo2onnx.checking.check import Check, check
     from hlo2onnx.custom_calls import CustomOp, custom_call, expand_custom_call
     from hlo2onnx.errors import (
         Hlo2OnnxError,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hlo2onnx.loading import load
     from hlo2onnx.program import OnnxProgram
     from hlo2onnx.programs import OnnxPrograms
+    from hlo2onnx.reduction.reduce import Reduction, reduce
     from hlo2onnx.report import Report
     from hlo2onnx.runtime.profiling import Profile
     from hlo2onnx.runtime.state import StateArray
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Check",
     "CustomOp",
     "Hlo2OnnxError",
     "LoadError",
@@ -39,6 +42,7 @@ __all__ = [
     "OnnxPrograms",
     "PluginError",
     "Profile",
+    "Reduction",
     "Refusal",
     "Report",
     "SignatureError",
@@ -50,18 +54,22 @@ __all__ = [
     "VerificationError",
     "WriteError",
     "__version__",
+    "check",
     "custom_call",
     "expand_custom_call",
     "load",
+    "reduce",
     "translate",
 ]
 
 _HOMES = {
     "hlo2onnx.api": ("translate",),
+    "hlo2onnx.checking.check": ("Check", "check"),
     "hlo2onnx.custom_calls": ("CustomOp", "custom_call", "expand_custom_call"),
     "hlo2onnx.loading": ("load",),
     "hlo2onnx.program": ("OnnxProgram",),
     "hlo2onnx.programs": ("OnnxPrograms",),
+    "hlo2onnx.reduction.reduce": ("Reduction", "reduce"),
     "hlo2onnx.report": ("Report",),
     "hlo2onnx.runtime.profiling": ("Profile",),
     "hlo2onnx.runtime.state": ("StateArray",),

@@ -258,6 +258,20 @@ def options_from(**given: Unpack[Keywords]) -> Options:
     return Options(**fields).with_environment()
 
 
+def split_keywords(
+    source: object, keywords: Mapping[str, Any]
+) -> tuple[Options, dict[str, PyTree]]:
+    """The options among the keywords of a call, and the keyword arguments of the function.
+
+    Raises:
+        UsageError: A keyword is neither, or it is both; or an option has a wrong value.
+    """
+    for item in source.values() if isinstance(source, Mapping) else [source]:
+        _check_keywords(item, keywords, _DEFAULTS)
+    given: Any = {name: keywords[name] for name in keywords if name in _DEFAULTS}
+    return options_from(**given), {k: keywords[k] for k in keywords if k not in _DEFAULTS}
+
+
 def _translate(
     source: object,
     args: Sequence[PyTree],
@@ -266,13 +280,17 @@ def _translate(
 ) -> OnnxProgram:
     """Translates one program."""
     start = time.perf_counter()
-    loaded = prepared(source, args, kwargs, list(_parameters(source)), options)
+    loaded = prepared(source, args, kwargs, list(parameters_of(source)), options)
     seconds = time.perf_counter() - start
     model, report = run_stages(loaded, options)
     report.seconds = {"load": seconds, **report.seconds}
     libraries = libraries_of(model, options.custom_calls)
     options = replace(options, bind=())  # the program has the arrays already
     return OnnxProgram(model, loaded, report, libraries, options)
+
+
+_DEFAULTS: Mapping[str, object] = inspect.unwrap(translate).__kwdefaults__
+"""The options of `translate` with their defaults."""
 
 
 def _check_keywords(
@@ -288,7 +306,7 @@ def _check_keywords(
     Raises:
         UsageError: A keyword is neither, or it is both and not the option's default.
     """
-    parameters = _parameters(source)
+    parameters = parameters_of(source)
     for name in sorted(keywords.keys() & defaults.keys() & parameters.keys()):
         if keywords[name] is not defaults[name]:
             raise UsageError(
@@ -318,7 +336,7 @@ def _check_names(programs: Mapping[object, object]) -> None:
             raise UsageError(f"{name!r} cannot name a program: its file would be <name>.onnx")
 
 
-def _parameters(source: object) -> Mapping[str, inspect.Parameter]:
+def parameters_of(source: object) -> Mapping[str, inspect.Parameter]:
     """The parameters of a function; empty for other sources."""
     if not callable(source):
         return {}

@@ -24,6 +24,7 @@ from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, Usag
 from hlo2onnx.options import DUMP_VARIABLE
 
 if TYPE_CHECKING:
+    from hlo2onnx.api import Keywords
     from hlo2onnx.program import OnnxProgram
     from hlo2onnx.runtime.profiling import Profile
 
@@ -111,26 +112,12 @@ def _translate(
     from hlo2onnx.raising.rule_names import rules_named
 
     rules_named(arguments.explain)
+    if arguments.check:
+        return _check(arguments, source, facts, console)
+    if outputs.reduced is not None:
+        return _reduce(arguments, source, outputs.reduced, facts, console)
     progress.begin("load")
-    program = translate(
-        source,
-        opset=arguments.opset,
-        target=arguments.target,
-        function=arguments.function,
-        nan=arguments.nan,
-        half=arguments.half,
-        functions=arguments.functions,
-        callbacks=arguments.callbacks,
-        without=arguments.without,
-        specialize={name: size for sizes in arguments.specialize for name, size in sizes.items()},
-        weights_dtype=arguments.weights_dtype,
-        inputs_as_nchw=arguments.inputs_as_nchw,
-        outputs_as_nchw=arguments.outputs_as_nchw,
-        input_names=arguments.input_names,
-        output_names=arguments.output_names,
-        dump=arguments.dump,
-    )
-    results.program = program
+    program = results.program = translate(source, **_keywords(arguments))
     facts["report"] = program.report.as_dict()
     facts["inputs"] = port_types(program.model.graph.inputs)
     facts["outputs"] = port_types(program.model.graph.outputs)
@@ -155,6 +142,66 @@ def _profile(
     if outputs.picture:
         found.save(outputs.picture)
     return found
+
+
+def _keywords(arguments: argparse.Namespace) -> Keywords:
+    """The options of `translate`."""
+    return {
+        "opset": arguments.opset,
+        "target": arguments.target,
+        "function": arguments.function,
+        "nan": arguments.nan,
+        "half": arguments.half,
+        "functions": arguments.functions,
+        "callbacks": arguments.callbacks,
+        "without": arguments.without,
+        "specialize": {
+            name: size for sizes in arguments.specialize for name, size in sizes.items()
+        },
+        "weights_dtype": arguments.weights_dtype,
+        "inputs_as_nchw": arguments.inputs_as_nchw,
+        "outputs_as_nchw": arguments.outputs_as_nchw,
+        "input_names": arguments.input_names,
+        "output_names": arguments.output_names,
+        "dump": arguments.dump,
+    }
+
+
+def _check(
+    arguments: argparse.Namespace, source: Path | bytes, facts: dict[str, object], console: Console
+) -> int:
+    """Prints what cannot be translated, and what may be slow; returns the exit code."""
+    from hlo2onnx.checking.check import check
+
+    found = check(source, **_keywords(arguments))
+    facts["check"] = found.as_dict()
+    if not (arguments.quiet and found.ok):
+        console.show(str(found))
+    return 0 if found.ok else FAILED
+
+
+def _reduce(
+    arguments: argparse.Namespace,
+    source: Path | bytes,
+    output: Path,
+    facts: dict[str, object],
+    console: Console,
+) -> int:
+    """Writes the smallest program that fails in the same way, and its report."""
+    from hlo2onnx.reduction.reduce import reduce
+
+    found = reduce(source, seed=arguments.seed, **_keywords(arguments))
+    files = list(map(str, found.save(output)))
+    facts["reduction"] = {
+        "failure": found.failure,
+        "ops": [found.ops_before, found.ops_after],
+        "tests": found.tests,
+        "steps": dict(found.steps),
+        "files": files,
+    }
+    if not arguments.quiet:
+        console.show(f"{found}\nwritten  {', '.join(files)}")
+    return 0
 
 
 def _verify(
@@ -189,9 +236,13 @@ def _outputs(arguments: argparse.Namespace) -> Outputs:
         UsageError: A path cannot be written.
     """
     model, is_stdin = arguments.output, arguments.model == STANDARD
-    if model is None and not is_stdin:
+    is_only_diagnosed = arguments.check or arguments.reduce is not None
+    if model is not None and is_only_diagnosed:
+        raise UsageError(f"{'--check' if arguments.check else '--reduce'} writes no model: omit -o")
+    if model is None and not is_stdin and not is_only_diagnosed:
         model = f"{Path(arguments.model).stem}.onnx"
-    if model is None and not (arguments.verify or arguments.explain or arguments.profile):
+    runs = arguments.verify or arguments.explain or arguments.profile
+    if model is None and not (runs or is_only_diagnosed):
         raise UsageError("a model from standard input needs -o FILE (or --verify or --explain)")
     inputs = [] if is_stdin else [Path(arguments.model)]
     if arguments.target.endswith(".json"):
@@ -202,6 +253,7 @@ def _outputs(arguments: argparse.Namespace) -> Outputs:
         model=model,
         report=arguments.report,
         picture=arguments.profile_svg,
+        reduced=arguments.reduce,
         dump=Path(dump) if dump else None,
     )
     if outputs.stdout == "-o" and sys.stdout.isatty():

@@ -14,12 +14,13 @@ import onnx_ir as oir
 from jaxlib.mlir import ir
 
 from hlo2onnx import progress
-from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.errors import LoadError, TranslationError, UsageError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.custom_domains import restore_names
 from hlo2onnx.ir.functions import each_graph, finish_functions
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.weight_names import name_weights
+from hlo2onnx.lowering.diagnosis import Diagnosis
 from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
 from hlo2onnx.mlir.normalize import normalized
@@ -116,6 +117,23 @@ def _raised(
     watch: Watch | None,
 ) -> tuple[oir.Model, WeightLedger]:
     """The model after the stages normalize, lower and raise, and its weights before the last."""
+    model = _lowered(source, options, target, report, dump)
+    dump.model("lower", model)
+    ledger = WeightLedger(model)
+    _raise(model, options, target, report, watch)
+    dump.model("raise", model)
+    return model, ledger
+
+
+def _lowered(
+    source: Source,
+    options: Options,
+    target: Target,
+    report: Report,
+    dump: _Dump,
+    diagnosis: Diagnosis | None = None,
+) -> oir.Model:
+    """The model after the stages normalize and lower."""
     for text in source.notes:
         report.note(text)
     dump.module("load", source.module.operation)
@@ -129,24 +147,63 @@ def _raised(
             report.note(f"calls of @{call} are left out: nothing reads their results")
     dump.module("normalize", module)
     with _timed(report, "lower"), _depth_limited():
-        model = lower(module, source.function, source.signature, options, target, report)
-    dump.model("lower", model)
-    ledger = WeightLedger(model)
+        return lower(module, source.function, source.signature, options, target, report, diagnosis)
+
+
+def _raise(
+    model: oir.Model, options: Options, target: Target, report: Report, watch: Watch | None
+) -> None:
     with _timed(report, "raise"), _depth_limited():
         for part in _parts(model):
             raise_model(part, target, options.without, report, options.nan, watch)
-    dump.model("raise", model)
-    return model, ledger
+
+
+def diagnose(source: Source, options: Options) -> tuple[oir.Model | None, Report, Diagnosis]:
+    """Translates a loaded program as far as possible.
+
+    Returns:
+        The model, perhaps with values of no node and not fit for the target; None if its inputs or
+        outputs are refused. All refusals are in the diagnosis.
+
+    Raises:
+        LoadError: The program nests regions or calls too deeply.
+        UsageError: The target or opset does not exist.
+    """
+    target = _target(options)
+    report = Report(source=source.description, target=target.name)
+    diagnosis = Diagnosis(target.costs.reported_expansion_nodes)
+    with _without_collections():
+        try:
+            model = _lowered(source, options, target, report, _Dump(None), diagnosis)
+        except TranslationError as error:  # inputs or outputs
+            diagnosis.refusals += error.refusals
+            return None, report, diagnosis
+        try:
+            _raise(model, options, target, report, None)
+            _legalize(model, options, target, report, None)
+        except TranslationError as error:
+            diagnosis.refusals += error.refusals
+        except Exception as error:
+            if not diagnosis.refusals:
+                raise
+            report.note(f"the rest is not checked for the target: {type(error).__name__}: {error}")
+    return model, report, diagnosis
+
+
+def _legalize(
+    model: oir.Model, options: Options, target: Target, report: Report, watch: Watch | None
+) -> None:
+    with _timed(report, "legalize"), _depth_limited():
+        for part in _parts(model):
+            legalize(part, target, options.half, report, options.nan)
+            inline_branches(part, target, watch)
 
 
 def _finish(
     model: oir.Model, options: Options, target: Target, report: Report, watch: Watch | None
 ) -> None:
     """Makes a model that the target runs, and names its values and weights."""
-    with _timed(report, "legalize"), _depth_limited():
-        for part in _parts(model):
-            legalize(part, target, options.half, report, options.nan)
-            inline_branches(part, target, watch)
+    _legalize(model, options, target, report, watch)
     for graph in each_graph(model):
         restore_names(graph)
     if target.flags.inlines_branches:

@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("program",),
     ("programs",),
     ("api", "loading", "command"),
+    ("checking", "reduction"),
     ("cli", "compat"),
     ("__main__",),
 )

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
         prog="hlo2onnx",
         description="Translates a StableHLO program to ONNX.",
         epilog="exit code: 0 for success; 1 if the program cannot be translated, or if the"
-        " verification fails; 2 for a mistake in the command",
+        " verification fails; 2 for a mistake in the command (or nothing to reduce)",
     )
     made.add_argument(
         "model",
@@ -177,6 +177,18 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="RULE",
         help="say where a raising rule fired, and why it did not fire elsewhere (may be repeated)",
+    )
+    work = group.add_mutually_exclusive_group()
+    work.add_argument(
+        "--check",
+        action="store_true",
+        help="only say what cannot be translated (exit code 1), and what may be slow",
+    )
+    work.add_argument(
+        "--reduce",
+        metavar="FILE.mlir",
+        help="only shrink a program that fails to a few ops that fail in the same way; a report for"
+        " an issue is written to FILE.md",
     )
     add("--debug", action="store_true", help="show a traceback when something fails")
 

@@ -33,12 +33,14 @@ class Outputs:
         model: The model; None if no file is written.
         report: The report; None if no file is written.
         picture: The drawn profile; None if there is none.
+        reduced: The reduced program; None if there is none.
         stdout: "-o" or "--report" if standard output is to get this, or "".
     """
 
     model: Path | None
     report: Path | None
     picture: Path | None
+    reduced: Path | None
     stdout: str
 
 
@@ -48,22 +50,25 @@ def checked_outputs(
     model: str | None,
     report: str | None,
     picture: str | None,
+    reduced: str | None = None,
     dump: Path | None,
 ) -> Outputs:
     """Checks all output paths.
 
     Args:
         inputs: Files that the command reads.
-        model, report, picture, dump: The arguments of -o, --report, --profile-svg and --dump.
+        model, report, picture, reduced, dump: The arguments of -o, --report, --profile-svg,
+            --reduce and --dump.
 
     Raises:
         UsageError: An output cannot be written, is an input, or is the same as another one.
     """
-    given = {"-o": model, "--report": report, "--profile-svg": picture}
+    given = {"-o": model, "--report": report, "--profile-svg": picture, "--reduce": reduced}
     to_stdout = [option for option, text in given.items() if text in _STDOUT]
-    if len(to_stdout) > 1 or "--profile-svg" in to_stdout:
+    if len(to_stdout) > 1 or {"--profile-svg", "--reduce"}.intersection(to_stdout):
         raise UsageError(f"{' and '.join(to_stdout)} cannot be written to standard output")
     examples = {"-o": "model.onnx", "--report": "report.json", "--profile-svg": "profile.svg"}
+    examples["--reduce"] = "reduced.mlir"
     files = {
         option: output_file(text, examples[option])
         for option, text in given.items()
@@ -80,7 +85,11 @@ def checked_outputs(
             if _DUMPED.fullmatch(path.name) and _is_same(path.parent, dump):
                 raise UsageError(f"--dump {dump} could overwrite {path}: name another folder")
     return Outputs(
-        files.get("-o"), files.get("--report"), files.get("--profile-svg"), "".join(to_stdout)
+        files.get("-o"),
+        files.get("--report"),
+        files.get("--profile-svg"),
+        files.get("--reduce"),
+        "".join(to_stdout),
     )
 
 

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 from hlo2onnx.analysis.dependence import Dependence
 from hlo2onnx.custom_calls import known_translations
 from hlo2onnx.errors import LoadError, TranslationError
+from hlo2onnx.lowering.diagnosis import Diagnosis
 from hlo2onnx.lowering.emitter import Emitter, NeedsOpset
 from hlo2onnx.lowering.functions import KeptFunctions, may_be_kept
 from hlo2onnx.lowering.model_io import (
@@ -39,10 +40,12 @@ def lower(
     options: Options,
     target: Target,
     report: Report,
+    diagnosis: Diagnosis | None = None,
 ) -> oir.Model:
     """Translates one function of a module.
 
-    The opset is the requested one, or the default, raised if the program needs a newer one.
+    The opset is the requested one, or the default, raised if the program needs a newer one. With a
+    diagnosis, values of no node take the place of the results of refused ops.
 
     Raises:
         LoadError: The function has no results, or inlining its calls makes too many ops.
@@ -62,6 +65,7 @@ def lower(
         report,
         Constants(),
         load_handlers().with_own(user_handler(*item) for item in calls.items()),
+        diagnosis,
     )
     opset = options.opset or min(DEFAULT_OPSET, target.max_opset)
     while True:
@@ -69,6 +73,8 @@ def lower(
             return lowering.attempt(opset)
         except NeedsOpset as needed:
             report.ops.clear()
+            if diagnosis is not None:
+                diagnosis.expansions.clear()
             report.note(f"opset {needed.opset} instead of {opset}: {needed.reason}")
             opset = needed.opset
 
@@ -98,6 +104,7 @@ class _Lowering:
     report: Report
     constants: Constants
     registry: Registry
+    diagnosis: Diagnosis | None
 
     def attempt(self, opset: int) -> oir.Model:
         """The model in this opset.
@@ -109,7 +116,7 @@ class _Lowering:
         graph = oir.Graph([], [], nodes=[], name=self.function, opset_imports={"": opset})
         em = Emitter(graph, opset, self.options, self.target, self.report, self.constants)
         kept = KeptFunctions() if self.options.functions == "keep" else None
-        walker = Walker(em, self.functions, self.registry, kept)
+        walker = Walker(em, self.functions, self.registry, kept, self.diagnosis)
         function, signature = self.functions[self.function], self.signature
         refusals = boundary_refusals(em, function, signature.inputs, "argument")
         refusals += boundary_refusals(em, function, signature.outputs, "result")
@@ -119,7 +126,9 @@ class _Lowering:
         output_names = reserve_names(em, signature.outputs)
         results = walker.body(self.function, arguments)
         if walker.refusals:
-            raise TranslationError(walker.refusals) from walker.cause
+            if self.diagnosis is None:
+                raise TranslationError(walker.refusals) from walker.cause
+            self.diagnosis.refusals += walker.refusals
         bind_outputs(em, results, signature.outputs, output_names)
         if em.draws and Dependence(graph).repeats(em.draws):
             self.report.note(FIXED_KEY)

@@ -15,6 +15,7 @@ from hlo2onnx.ir.expansion_notes import note_origin
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.context import Context, Parts
+from hlo2onnx.lowering.diagnosis import Diagnosis, Expansion
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.functions import KeptFunctions
 from hlo2onnx.lowering.mlir_expansion import Expansions, is_elementwise
@@ -48,6 +49,7 @@ class Walker:
         functions: The module's functions by symbol.
         registry: The handlers.
         kept: The functions of the model, where private functions are kept.
+        diagnosis: Receives findings of a check.
 
     Attributes:
         context: The surroundings of the op that is being translated. It is replaced as a whole.
@@ -61,9 +63,11 @@ class Walker:
         functions: Mapping[str, ir.Operation],
         registry: Registry,
         kept: KeptFunctions | None = None,
+        diagnosis: Diagnosis | None = None,
     ) -> None:
         self.em = em
         self.kept = kept
+        self.diagnosis = diagnosis
         self.registry = registry
         self.context = Context(functions)
         self.refusals: list[Refusal] = []
@@ -104,7 +108,7 @@ class Walker:
 
     def _translated(self, em: Emitter, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a function's body with another emitter."""
-        inner = Walker(em, self.context.functions, self.registry, self.kept)
+        inner = Walker(em, self.context.functions, self.registry, self.kept, self.diagnosis)
         results = inner.body(symbol, arguments)
         self.refusals += inner.refusals
         self.cause = self.cause or inner.cause
@@ -173,8 +177,11 @@ class Walker:
             if modules:
                 prefix = em.scope.removesuffix(own.scope or op.label)
                 em.metadata[MODULES] = prefix.removesuffix("/")
+            before = len(em.made)
             try:
                 results = self._apply(op)
+                if self.diagnosis is not None:
+                    self._note_expansion(self.diagnosis, op, origin, len(em.made) - before)
             except UnsupportedOp as refusal:
                 self._refuse(op, origin, refusal)
                 results = [self._placeholder(value) for value in op.results]
@@ -306,6 +313,11 @@ class Walker:
         self.cause = self.cause or refusal.__cause__
         self.refusals.append(Refusal(op.key, op.types(), str(origin), refusal.why, refusal.next))
 
+    def _note_expansion(self, found: Diagnosis, op: Op, origin: Origin, nodes: int) -> None:
+        if nodes < found.fewest or self.context.in_expansion or op.operation.name in _OF_BODIES:
+            return
+        found.expansions.append(Expansion(op.key, op.types(), str(origin), nodes, self.em.scope))
+
     def _placeholder(self, value: MlirValue) -> Parts:
         try:
             types = parts_of(value.type)
@@ -315,6 +327,12 @@ class Walker:
             self.em.value("unsupported", part.dtype, [1 if d is None else d for d in part.shape])
             for part in types
         )
+
+
+_OF_BODIES = frozenset(
+    {"func.call", "stablehlo.case", "stablehlo.composite", "stablehlo.if", "stablehlo.while"}
+)
+"""Ops whose nodes are those of ops in their bodies."""
 
 
 def _metadata(origin: Origin) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Pickles functions of scripts and notebooks by value, so that a child process can call them.
 
-`pickle` names a function by its module. The module `__main__` of a child process is another one, and
-lambdas and inner functions have no such name. Their code is sent, with the values that it reads.
+`pickle` names a function by its module. The module `__main__` of a child process is another one,
+and lambdas and inner functions have no such name. Their code is sent, with the values it reads.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from hlo2onnx.mlir.functions import functions_of, set_function_type
 from hlo2onnx.mlir.passes import run_pipeline
 from hlo2onnx.mlir.walk import MlirValue, is_used, operations_in, operations_of
 from hlo2onnx.reduction.case import Case, Inputs
+from hlo2onnx.reduction.endless_loops import has_endless_loop
 
 _STRUCTURE = ("builtin.module", "func.func")
 UNUSED_FUNCTIONS = "builtin.module(symbol-dce)"
@@ -45,7 +46,8 @@ class Draft:
     @property
     def block(self) -> ir.Block:
         """The block of `main`."""
-        return self.main.regions[0].blocks[0]
+        block: ir.Block = self.main.regions[0].blocks[0]
+        return block
 
     @property
     def results(self) -> list[MlirValue]:
@@ -99,9 +101,9 @@ class Draft:
         run_pipeline(self.module, UNUSED_FUNCTIONS)
 
     def case(self) -> Case | None:
-        """The program as a case; None if it is not valid."""
+        """The program as a case; None if it is not valid, or has a loop that cannot end."""
         try:
-            if not self.module.verify():
+            if not self.module.verify() or has_endless_loop(self.module):
                 return None
         except ir.MLIRError:
             return None

@@ -1,8 +1,8 @@
 """What happens to a program: runs in a child process.
 
 A program is translated, the model is run, and its results are compared with those of XLA. An
-`Outcome` says how that ended. Two outcomes are of the same kind if the same error, at the same op or
-at the same place of the code, ended both.
+`Outcome` says how that ended. Two outcomes are of the same kind if the same error ended both, at
+the same op or at the same place of the code.
 """
 
 from __future__ import annotations
@@ -178,9 +178,7 @@ def _arrays(source: Source, inputs: Inputs, seed: int) -> list[np.ndarray]:
     rng = np.random.default_rng(seed)
     random = [random_array(port, rng) for port in source.signature.inputs]
     given = [inputs[port.position] for port in source.signature.inputs]
-    return [
-        other if array is None else array for array, other in zip(given, random, strict=True)
-    ]
+    return [other if array is None else array for array, other in zip(given, random, strict=True)]
 
 
 def _run(request: Request, source: Source, tell: Tell) -> None:
@@ -233,4 +231,3 @@ def _text(error: Exception) -> str:
     if isinstance(error, VerificationError):
         return f"{type(error).__name__}: {error}"
     return "".join(traceback.format_exception(error)).strip()
-

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -30,6 +31,9 @@ from hlo2onnx.sources.source import Source
 
 TIMEOUT = 60.0
 """Seconds for one test of a program."""
+
+SHORTEST, LONGER = 5.0, 5.0
+"""Smaller programs get at most these seconds, or so many times the seconds of the whole program."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ class Reduction:
         if self.inputs:
             file = path.with_suffix(".npz")
             with writing(file), file.open("wb") as stream:
-                np.savez(stream, **{f"arg{index}": each for index, each in self.inputs.items()})
+                arrays: dict[str, Any] = {f"arg{i}": array for i, array in self.inputs.items()}
+                np.savez(stream, **arrays)
             written.append(file)
         return written
 
@@ -161,7 +166,10 @@ class _Oracle:
 
     def reduce(self, case: Case) -> tuple[Case, Search]:
         """The smallest program, and the search for it."""
+        start = time.monotonic()
         wanted = self.test(case)
+        if wanted.kind != "timeout":
+            self._worker.limit(max(SHORTEST, LONGER * (time.monotonic() - start)))
         if self._request.fails is not None and wanted.kind == "error":
             raise UsageError(f"the given function raises an error: {wanted.message}")
         if wanted.kind == "none":

@@ -1,8 +1,8 @@
 """A child process that tests programs, and survives their crashes.
 
 The child imports everything once. Where the system can copy a process, as on Linux, each request
-runs in a copy of it: no test sees what another one left behind, and a crash ends the copy. Elsewhere
-the child answers itself, and another one replaces it after a crash.
+runs in a copy of it: no test sees what another one left behind, and a crash ends the copy.
+Elsewhere the child answers itself, and another one replaces it after a crash.
 """
 
 from __future__ import annotations
@@ -41,12 +41,16 @@ class Worker:
         self._messages: queue.Queue[tuple[str, Any]] = queue.Queue()
 
     def __enter__(self) -> Self:
-        self._errors: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115  (closed in __exit__)
+        self._errors: BinaryIO = tempfile.TemporaryFile()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._end()
         self._errors.close()
+
+    def limit(self, timeout: float) -> None:
+        """Lowers the time that a request may take."""
+        self._timeout = min(self._timeout, timeout)
 
     def test(self, request: Request) -> Outcome:
         """The outcome of a program, however it ends."""

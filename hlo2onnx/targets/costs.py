@@ -52,6 +52,17 @@ class Costs:
     hoisted_ratio: float = 1
     """Elements of a larger table that may be computed for each element that a trip reads."""
 
+    # -- what `hlo2onnx.check` reports -------------------------------------------------------------
+
+    node_nanoseconds: float = 0
+    """Time that a node on small tensors takes in a loop: 1,000 to 2,500 on one core. 0: unknown."""
+    reported_loop_nodes: float = 20_000
+    """Nodes that a loop runs, over all trips, from which it is reported. They take 40 ms."""
+    reported_trip_bytes: float = 1 << 28
+    """Bytes that one operator copies in a loop, over all trips, from which it is reported."""
+    reported_expansion_nodes: float = 100
+    """Nodes that one op becomes, from which it is reported."""
+
     # -- one operator in place of several ---------------------------------------------------------
 
     tiled_elements: float = 0

@@ -1,0 +1,1 @@
+"""Checks programs before a translation: what is refused, and what will be slow."""

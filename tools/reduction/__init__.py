@@ -1,0 +1,1 @@
+"""Measures how small `hlo2onnx.reduce` makes programs with planted failures."""
