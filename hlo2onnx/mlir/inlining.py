@@ -16,7 +16,8 @@ INLINED_OPS = 1_000_000
 Translating this many takes some ten minutes. A chain of functions that call the next one twice gets
 there in twenty levels."""
 
-_CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+"""The attribute with the function that an op calls, by the name of the op."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +99,9 @@ def _callees_first(
         operations = operations_of(functions[symbol])
         own[symbol] = len(operations)
         calls[symbol] = Counter(
-            text_of(operation, _CALLEES[operation.name])
+            text_of(operation, CALLEES[operation.name])
             for operation in operations
-            if operation.name in _CALLEES
+            if operation.name in CALLEES
         )
         pending.append((symbol, True))
         pending += [(callee, False) for callee in calls[symbol]]

@@ -1,4 +1,4 @@
-"""Loops that cannot end, which transformations can make. XLA would run them until the time limit."""
+"""Loops that cannot end, which a transformation can make. XLA would run them until the limit."""
 
 from __future__ import annotations
 

@@ -7,9 +7,15 @@ from collections.abc import Callable, Mapping
 from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.attributes import keys_of, text_of
+from hlo2onnx.mlir.functions import functions_of
+from hlo2onnx.mlir.inlining import CALLEES
 from hlo2onnx.mlir.passes import run_pipeline
+from hlo2onnx.mlir.untaken_branches import replace_by_block
 from hlo2onnx.mlir.walk import is_used, operations_in, operations_of
-from hlo2onnx.reduction.draft import Draft
+from hlo2onnx.reduction.draft import UNUSED_FUNCTIONS, Draft
+
+DEPTH = 16
+"""Calls in functions that are called are inlined up to this depth."""
 
 _NOTES = ("mhlo.", "jax.", "sdy.", "tf.", "xla.")
 """Prefixes of attributes that do not belong to an op."""
@@ -33,10 +39,12 @@ def return_dead(draft: Draft) -> None:
 
 def inline_calls(draft: Draft) -> None:
     """Replaces calls and composites by the bodies of their functions."""
-    for operation in draft.ops:
-        if operation.name == "stablehlo.composite":
-            _call_decomposition(operation)
-    run_pipeline(draft.module, "builtin.module(inline,symbol-dce)")
+    functions = functions_of(draft.module)
+    for _ in range(DEPTH):
+        calls = [each for each in operations_of(draft.main) if each.name in CALLEES]
+        for call in calls:
+            _inline(call, functions[text_of(call, CALLEES[call.name])])
+    run_pipeline(draft.module, UNUSED_FUNCTIONS)
 
 
 def simplify(draft: Draft) -> None:
@@ -52,17 +60,14 @@ def drop_attributes(draft: Draft) -> None:
                 del operation.attributes[name]
 
 
-def _call_decomposition(operation: ir.Operation) -> None:
-    with operation.context, operation.location, ir.InsertionPoint(operation):
-        made = ir.Operation.create(
-            "func.call",
-            [result.type for result in operation.results],
-            list(operation.operands),
-            {"callee": ir.FlatSymbolRefAttr.get(text_of(operation, "decomposition"))},
-        )
-    for old, new in zip(operation.results, made.results, strict=True):
-        old.replace_all_uses_with(new)
-    operation.erase()
+def _inline(call: ir.Operation, callee: ir.Operation) -> None:
+    with call.context, ir.InsertionPoint(callee):
+        copy = callee.clone().operation
+    block = copy.regions[0].blocks[0]
+    for argument, value in zip(block.arguments, call.operands, strict=True):
+        argument.replace_all_uses_with(value)
+    replace_by_block(call, block)
+    copy.erase()
 
 
 INLINING = "calls inlined"

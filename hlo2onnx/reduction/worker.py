@@ -24,6 +24,9 @@ from hlo2onnx.errors import UsageError
 from hlo2onnx.reduction.by_value import dumps
 from hlo2onnx.reduction.outcome import Outcome, Request, Run, answer, stable
 
+ENDING = 5.0
+"""Seconds for a killed process to end."""
+
 TAIL = 2000
 """Characters of the standard error of a process that died, in its message."""
 
@@ -89,13 +92,12 @@ class Worker:
         with suppress(BrokenPipeError):  # the messages say that the child has ended
             child.stdin.write(len(content).to_bytes(8, "little") + content)
             child.stdin.flush()
-        while not said or said[-1][0] in ("stage", "run"):
+        while not said or said[-1][0] in ("copy", "stage", "run"):
             try:
                 said.append(self._messages.get(timeout=self._timeout))
             except queue.Empty:
+                self._stop(next((what for word, what in said if word == "copy"), None))
                 said.append(("timeout", None))
-        if said[-1][0] == "timeout":
-            self._end()
         if said[-1][0] == "ended":
             with suppress(subprocess.TimeoutExpired):
                 child.wait(1)
@@ -106,6 +108,16 @@ class Worker:
             told = self._errors.read().decode(errors="replace").strip()
             said[-1] = ("died", (said[-1][1], told[-TAIL:]))
         return said
+
+    def _stop(self, copy: int | None) -> None:
+        """Ends the copy of the child that works on a request, or the child itself."""
+        if copy is not None:
+            with suppress(ProcessLookupError, queue.Empty):
+                os.kill(copy, signal.SIGKILL)
+                while self._messages.get(timeout=ENDING)[0] not in ("died", "ended"):
+                    pass
+                return
+        self._end()
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-P", "-c", _CHILD, json.dumps([*map(str, sys.path)])]
@@ -206,6 +218,7 @@ def _respond(content: bytes, tell: Callable[[str, object], None]) -> None:
 def _respond_in_copy(content: bytes, tell: Callable[[str, object], None]) -> None:
     pid = os.fork()
     if pid == 0:
+        tell("copy", os.getpid())
         _respond(content, tell)
         os._exit(0)
     _, status = os.waitpid(pid, 0)

@@ -39,7 +39,7 @@ FAILURES = (
     Failure("decoder", "wrong rule", "Softmax.axis", 13),
     Failure("decoder", "negates", "stablehlo.sine"),
     Failure("gru", "aborts", "stablehlo.tanh"),
-    Failure("mobilenet", "aborts in runtime", "Relu"),
+    Failure("resnet18", "aborts in runtime", "Relu"),
     Failure("navier_stokes", "aborts in runtime", "Scan"),
     Failure("switch", "swaps", "stablehlo.subtract"),
     Failure("switch", "raises", "stablehlo.reverse"),

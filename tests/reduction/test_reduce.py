@@ -1,0 +1,114 @@
+"""`hlo2onnx.reduce`: failures in child processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from processes import run_python
+
+import hlo2onnx
+from hlo2onnx import cli
+from hlo2onnx.errors import UsageError
+from tools.reduction.plants import planted
+
+PROGRAM = """
+func.func public @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = stablehlo.add %x, %y : tensor<2x3xf32>
+  %1 = stablehlo.custom_call @acme(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = stablehlo.custom_call @other(%1) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = stablehlo.sine %2 : tensor<2x3xf32>
+  return %3 : tensor<2x3xf32>
+}
+"""
+
+
+def test_the_first_refusal_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the command: the program, the report and its parts."""
+    monkeypatch.chdir(tmp_path)
+    Path("model.mlir").write_text(PROGRAM)
+    assert cli.main(["model.mlir", "--reduce", "small.mlir", "--report", "facts.json"]) == 0
+    text = Path("small.mlir").read_text()
+    assert "@acme" in text
+    assert "@other" not in text
+    assert "sine" not in text
+    report = Path("small.md").read_text()
+    for part in (text.strip(), "unknown custom call @acme", f"| numpy | {np.__version__} |"):
+        assert part in report
+    assert '"ops": [\n      4,\n      1\n    ]' in Path("facts.json").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "facts.json", "model.mlir", "small.md", "small.mlir",
+    ]  # fmt: skip
+
+
+def test_a_function_that_dies() -> None:
+    def dies(text: str) -> bool:
+        if "sine" in text:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return False
+
+    found = hlo2onnx.reduce(PROGRAM, dies)
+    assert found.ops_after == 1
+    assert found.failure == "the process dies: SIGSEGV"
+
+
+def test_a_time_limit_is_a_failure() -> None:
+    def hangs(text: str) -> bool:
+        time.sleep(60 if "@other" in text else 0)
+        return False
+
+    found = hlo2onnx.reduce(PROGRAM, hangs, timeout=0.3)
+    assert found.ops_after == 1
+    assert found.failure.startswith("the time limit is reached")
+
+
+def test_wrong_numbers_are_in_the_report() -> None:
+    """The report shows the inputs and both results."""
+
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sin(jnp.exp(x) * 2) + 1
+
+    with planted("negates", "stablehlo.sine"):
+        found = hlo2onnx.reduce(jax.jit(f).lower(np.ones(3, np.float32)))
+    assert found.ops_after == 1
+    assert "stablehlo.sine" in found.text
+    assert found.failure.startswith("the model differs from XLA")
+    for part in ("## Inputs", "## Outputs of XLA", "## Outputs of the model", "DIFFERS"):
+        assert part in found.markdown
+
+
+def test_what_does_not_fail_is_not_reduced() -> None:
+    fine = jax.jit(jnp.tanh).lower(np.ones(3, np.float32))
+    with pytest.raises(UsageError, match="it translates and verifies"):
+        hlo2onnx.reduce(fine)
+
+
+def test_a_function_that_raises() -> None:
+    with pytest.raises(UsageError, match="the given function raises an error: KeyError: 'text'"):
+        hlo2onnx.reduce(PROGRAM, lambda text: {}["text"])
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    Path(tmp_path, "m.mlir").write_text(PROGRAM)
+    assert cli.main([str(tmp_path / "m.mlir"), "--reduce", str(tmp_path)]) == 2
+    assert cli.main([str(tmp_path / "m.mlir"), "--reduce", str(tmp_path / "m.mlir")]) == 2
+    assert cli.main([str(tmp_path / "m.mlir"), "--reduce", "x.mlir", "-o", "y.onnx"]) == 2
+
+
+def test_nothing_is_imported_from_a_script() -> None:
+    """A script without a main guard is not run again by the child."""
+    out = run_python(
+        f"""
+        import hlo2onnx
+        print("once")
+        word = "sine"
+        print(hlo2onnx.reduce({PROGRAM!r}, lambda text: word in text).ops_after)
+        """
+    )
+    assert out == "once\n1\n"

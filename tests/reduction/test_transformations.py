@@ -1,0 +1,184 @@
+"""Each transformation on a small program, and the dead code that it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hlo2onnx.mlir.context import parse_module
+from hlo2onnx.reduction.case import Case
+from hlo2onnx.reduction.draft import Draft
+from hlo2onnx.reduction.transformations import TRANSFORMATIONS, Site
+from hlo2onnx.reduction.whole import WHOLE, return_dead
+
+CHAIN = """
+func.func public @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %0 = stablehlo.add %x, %y : tensor<2xf32>
+  %1 = stablehlo.sine %0 : tensor<2xf32>
+  return %0, %1 : tensor<2xf32>, tensor<2xf32>
+}
+"""
+LOOP = """
+func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %c = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<7> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:3 = stablehlo.while(%i = %c, %a = %x, %b = %x)
+      : tensor<i32>, tensor<2xf32>, tensor<2xf32>
+    cond {
+      %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    } do {
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %s = stablehlo.sine %a : tensor<2xf32>
+      %t = stablehlo.add %b, %s : tensor<2xf32>
+      stablehlo.return %j, %s, %t : tensor<i32>, tensor<2xf32>, tensor<2xf32>
+    }
+  return %0#2 : tensor<2xf32>
+}
+"""
+BRANCHES = """
+func.func public @main(%p: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "stablehlo.if"(%p) ({
+    %1 = stablehlo.sine %x : tensor<2xf32>
+    stablehlo.return %1 : tensor<2xf32>
+  }, {
+    %1 = stablehlo.cosine %x : tensor<2xf32>
+    stablehlo.return %1 : tensor<2xf32>
+  }) : (tensor<i1>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+CALLS = """
+func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = call @f(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = stablehlo.composite "a.b" %0 {decomposition = @f} : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.sine %x {mhlo.sharding = "{replicated}"} : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
+
+
+def draft(text: str) -> Draft:
+    module = parse_module(text, "the program").operation
+    count = len(Draft(module, ()).block.arguments)
+    return Draft(module, (None,) * count)
+
+
+def names(case: Case | None) -> list[str]:
+    """The ops of a valid case."""
+    assert case is not None
+    found = [op.name.removeprefix("stablehlo.") for op in Draft.of(case).ops]
+    assert len(found) == case.ops
+    return found
+
+
+def applied(name: str, text: str, *sites: Site) -> Case | None:
+    (transformation,) = (item for item in TRANSFORMATIONS if item.name == name)
+    changed = draft(text)
+    known = transformation.sites(changed)
+    for site in reversed(sites):
+        assert site in known, known
+        transformation.apply(changed, site)
+    changed.clean()
+    return changed.case()
+
+
+def test_results_are_dropped() -> None:
+    assert names(applied("results dropped", CHAIN, Site(1))) == ["add"]
+
+
+def test_the_last_result_stays() -> None:
+    case = applied("results dropped", CHAIN, Site(0), Site(1))
+    assert names(case) == ["add"]
+
+
+def test_ops_become_arguments() -> None:
+    case = applied("ops replaced by arguments", CHAIN, Site(0))
+    assert names(case) == ["sine"]
+    assert case is not None
+    assert len(case.inputs) == 3
+
+
+def test_ops_in_regions_become_arguments() -> None:
+    case = applied("ops in regions replaced by arguments", BRANCHES, Site(1))
+    assert names(case) == ["if", "cosine"]
+
+
+def test_ops_become_operands() -> None:
+    assert names(applied("ops replaced by an operand", CHAIN, Site(1))) == ["add"]
+
+
+@pytest.mark.parametrize("choice", [0, 1])
+def test_ops_become_constants(choice: int) -> None:
+    case = applied("ops replaced by zeros or ones", CHAIN, Site(1, choice))
+    assert names(case) == ["add", "constant"]
+    assert case is not None
+    assert f"dense<{choice}.0" in case.text
+
+
+def test_unused_arguments_are_dropped() -> None:
+    text = CHAIN.replace("%x, %y :", "%x, %x :")
+    case = applied("unused arguments dropped", text, Site(1))
+    assert case is not None
+    assert len(case.inputs) == 1
+
+
+@pytest.mark.parametrize(("branch", "op"), [(0, "sine"), (1, "cosine")])
+def test_a_branch_is_taken(branch: int, op: str) -> None:
+    assert names(applied("branches taken", BRANCHES, Site(0, branch))) == [op]
+
+
+def test_a_loop_becomes_its_body() -> None:
+    assert names(applied("loops replaced by their bodies", LOOP, Site(3))) == ["sine", "add"]
+
+
+def test_states_of_loops_are_dropped() -> None:
+    case = applied("states of loops dropped", LOOP, Site(3, 1))
+    assert names(case).count("sine") == 1
+    assert case is not None
+    (loop,) = (op for op in Draft.of(case).ops if op.name == "stablehlo.while")
+    assert len(loop.operands) == len(loop.results) == 2
+
+
+def test_a_loop_that_cannot_end_is_no_case() -> None:
+    """Without its counter, the loop would run for ever."""
+    assert applied("states of loops dropped", LOOP, Site(3, 0)) is None
+    assert applied("states of loops dropped", LOOP, Site(3, 2)) is not None
+
+
+def test_integers_get_smaller() -> None:
+    case = applied("integers made 1 or 2", LOOP, Site(1, 2))
+    assert case is not None
+    assert "dense<2>" in case.text
+    assert "dense<7>" not in case.text
+
+
+def test_calls_and_composites_are_inlined() -> None:
+    changed = draft(CALLS)
+    WHOLE["calls inlined"](changed)
+    assert names(changed.case()) == ["sine", "sine"]
+
+
+def test_attributes_of_frameworks_are_dropped() -> None:
+    changed = draft(CALLS)
+    WHOLE["attributes dropped"](changed)
+    case = changed.case()
+    assert case is not None
+    assert "mhlo" not in case.text
+
+
+def test_dead_code_can_become_results() -> None:
+    changed = draft(CHAIN.replace("return %0, %1", "return %x, %y"))
+    return_dead(changed)
+    changed.clean()
+    assert names(changed.case()) == ["add", "sine"]
+
+
+def test_every_transformation_has_a_test_here() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    assert not [item.name for item in TRANSFORMATIONS if f'"{item.name}"' not in text]
