@@ -200,7 +200,7 @@ def _run(request: Request, source: Source, tell: Tell) -> None:
 
 # -- causes -----------------------------------------------------------------------------------
 
-_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*/[\w./-]+|\[[^\]]*\]|\d+(\.\d+)?")
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*/[\w./-]+|\[[^\]]*\]|\b\d+(\.\d+)?")
 _WALKER = "hlo2onnx.lowering.walker"
 
 

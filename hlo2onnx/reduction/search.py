@@ -24,6 +24,7 @@ from hlo2onnx.reduction.transformations import (
     TRANSFORMATIONS,
     Site,
     Transformation,
+    ops_in_main,
     replace_by_arguments,
 )
 from hlo2onnx.reduction.whole import INLINING, WHOLE, remove_dead, return_dead
@@ -76,7 +77,7 @@ class Search:
                     self._cut()
             for transformation in TRANSFORMATIONS:
                 self._minimize(transformation)
-            if self.case.size >= size:
+            if self.case.size >= size and not self._use_values():
                 return
 
     def _keep_dead_code(self) -> None:
@@ -90,6 +91,29 @@ class Search:
         draft.clean()
         changed = draft.case()
         return changed is not None and changed.ops < self.case.ops
+
+    def _use_values(self) -> bool:
+        """Makes arguments of ops that fail only with the values that XLA computes for them."""
+        before = self.case
+        if self._capture is not None:
+            position = len(ops_in_main(Draft.of(self.case)))
+            while position > 0:
+                position -= 1
+                sites = ops_in_main(Draft.of(self.case))
+                if position < len(sites):
+                    self._use_value(sites[position])
+        return self.case is not before
+
+    def _use_value(self, site: Site) -> None:
+        arrays = self._values(
+            Draft.of(self.case),
+            lambda draft: [each for each in draft.ops[site.number].results if is_used(each)],
+        )
+        if arrays is not None:
+            self._try(
+                "ops replaced by arguments with XLA's values",
+                lambda draft: replace_by_arguments(draft, site, arrays),
+            )
 
     # -- one step ---------------------------------------------------------------------------------
 
@@ -201,21 +225,7 @@ class Search:
             for site in reversed(_compatible(transformation, sites)):
                 transformation.apply(draft, site)
 
-        if self._try(transformation.name, change):
-            return True
-        if not transformation.makes_arguments or len(sites) > 1:
-            return False
-        (site,) = sites
-        arrays = self._values(
-            Draft.of(self.case),
-            lambda draft: [each for each in draft.ops[site.number].results if is_used(each)],
-        )
-        if arrays is None:
-            return False
-        return self._try(
-            "ops replaced by arguments with XLA's values",
-            lambda draft: replace_by_arguments(draft, site, arrays),
-        )
+        return self._try(transformation.name, change)
 
 
 def _compatible(transformation: Transformation, sites: Sequence[Site]) -> list[Site]:

@@ -35,15 +35,12 @@ class Transformation:
         sites: The places where it can be applied.
         apply: Applies it to one of them, in place. Sites are applied from the last to the first, so
             that an op is changed after those in its regions.
-        makes_arguments: Whether it replaces ops by new arguments. Their arrays may be the values
-            that XLA computes.
         all_choices: Whether several choices of one op can be applied together.
     """
 
     name: str
     sites: Callable[[Draft], list[Site]]
     apply: Callable[[Draft, Site], None]
-    makes_arguments: bool = False
     all_choices: bool = False
 
 
@@ -130,11 +127,10 @@ def _replace_by_operand(draft: Draft, site: Site) -> None:
 
 
 def _constant_results(draft: Draft) -> list[Site]:
-    """Ops whose results could be constants of zeros or ones."""
+    """Ops whose results could be constants of ones, which hide less behind them than zeros."""
     return [
-        Site(index, choice)
+        Site(index)
         for index, op in enumerate(draft.ops)
-        for choice in (0, 1)
         if any(_used(op)) and not _is_splat(op) and all(map(_has_zeros, _used(op)))
     ]
 
@@ -142,7 +138,7 @@ def _constant_results(draft: Draft) -> list[Site]:
 def _replace_by_constants(draft: Draft, site: Site) -> None:
     op = draft.ops[site.number]
     for value in list(_used(op)):
-        attribute = _splat(value.type, site.choice)
+        attribute = _splat(value.type, 1)
         with op.context, op.location, ir.InsertionPoint(op):
             made = ir.Operation.create(
                 "stablehlo.constant", [value.type], attributes={"value": attribute}
@@ -285,12 +281,10 @@ TRANSFORMATIONS: Sequence[Transformation] = (
     Transformation("branches taken", _branches, _take_branch),
     Transformation("loops replaced by their bodies", _loops, _take_body),
     Transformation("states of loops dropped", _states, _drop_state, all_choices=True),
-    Transformation(
-        "ops replaced by arguments", ops_in_main, replace_by_arguments, makes_arguments=True
-    ),
+    Transformation("ops replaced by arguments", ops_in_main, replace_by_arguments),
     Transformation("ops in regions replaced by arguments", _ops_in_regions, replace_by_arguments),
     Transformation("ops replaced by an operand", _operands, _replace_by_operand),
-    Transformation("ops replaced by zeros or ones", _constant_results, _replace_by_constants),
+    Transformation("ops replaced by ones", _constant_results, _replace_by_constants),
     Transformation("integers made 1 or 2", _large_integers, _shrink_integer),
     Transformation("unused arguments dropped", _unused_arguments, _drop_argument),
 )

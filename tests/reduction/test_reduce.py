@@ -16,6 +16,7 @@ from processes import run_python
 import hlo2onnx
 from hlo2onnx import cli
 from hlo2onnx.errors import UsageError
+from tools.reduction.__main__ import FAILURES, reduced
 from tools.reduction.plants import planted
 
 PROGRAM = """
@@ -58,6 +59,7 @@ def test_a_function_that_dies() -> None:
     assert found.failure == "the process dies: SIGSEGV"
 
 
+@pytest.mark.wide
 def test_a_time_limit_is_a_failure() -> None:
     def hangs(text: str) -> bool:
         time.sleep(60 if "@other" in text else 0)
@@ -68,6 +70,7 @@ def test_a_time_limit_is_a_failure() -> None:
     assert found.failure.startswith("the time limit is reached")
 
 
+@pytest.mark.wide
 def test_wrong_numbers_are_in_the_report() -> None:
     """The report shows the inputs and both results."""
 
@@ -83,6 +86,7 @@ def test_wrong_numbers_are_in_the_report() -> None:
         assert part in found.markdown
 
 
+@pytest.mark.wide
 def test_what_does_not_fail_is_not_reduced() -> None:
     fine = jax.jit(jnp.tanh).lower(np.ones(3, np.float32))
     with pytest.raises(UsageError, match="it translates and verifies"):
@@ -101,6 +105,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert cli.main([str(tmp_path / "m.mlir"), "--reduce", "x.mlir", "-o", "y.onnx"]) == 2
 
 
+@pytest.mark.wide
 def test_nothing_is_imported_from_a_script() -> None:
     """A script without a main guard is not run again by the child."""
     out = run_python(
@@ -112,3 +117,14 @@ def test_nothing_is_imported_from_a_script() -> None:
         """
     )
     assert out == "once\n1\n"
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("number", [1, 2, 7, 13])
+def test_planted_failures_end_in_a_few_ops(number: int) -> None:
+    """Some rows of `python -m tools.reduction`, which has all of them. Twice, for the same text."""
+    failure = FAILURES[number - 1]
+    found = reduced(failure)
+    assert found.ops_after <= failure.most
+    assert failure.op.removeprefix("stablehlo.") in found.failure + found.text
+    assert reduced(failure).text == found.text
