@@ -76,7 +76,10 @@ def ops_in_main(draft: Draft) -> list[Site]:
     return [
         Site(index)
         for index, op in enumerate(draft.ops)
-        if op.parent is not None and op.parent.operation == draft.main and any(_used(op))
+        if op.parent is not None
+        and op.parent.operation == draft.main
+        and any(_used(op))
+        and not _may_count_trips(draft, op)
     ]
 
 
@@ -88,7 +91,13 @@ def _ops_in_regions(draft: Draft) -> list[Site]:
         and op.parent.operation != draft.main
         and draft.is_in_main(op)
         and any(_used(op))
+        and not _may_count_trips(draft, op)
     ]
+
+
+def _may_count_trips(draft: Draft, op: ir.Operation) -> bool:
+    """Whether an op is a number that could be the step of a loop, which must not be random."""
+    return _integer(op) > 0 and any(each.name == "stablehlo.while" for each in draft.ops)
 
 
 def replace_by_arguments(

@@ -8,6 +8,7 @@ Elsewhere the child answers itself, and another one replaces it after a crash.
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import queue
@@ -16,16 +17,19 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+import time
 from contextlib import suppress
 from typing import Any, BinaryIO, Self
 
 from hlo2onnx.errors import UsageError
 from hlo2onnx.reduction.by_value import dumps
-from hlo2onnx.reduction.outcome import Outcome, Request, Run, answer, stable
+from hlo2onnx.reduction.outcome import Outcome, Request, Run, Tell, answer, stable
 
 ENDING = 5.0
 """Seconds for a killed process to end."""
+
+SPARE = 5
+"""Seconds after the time limit at which a process of the child ends itself."""
 
 TAIL = 2000
 """Characters of the standard error of a process that died, in its message."""
@@ -90,11 +94,14 @@ class Worker:
         assert child.stdin is not None
         said: list[tuple[str, Any]] = []
         with suppress(BrokenPipeError):  # the messages say that the child has ended
-            child.stdin.write(len(content).to_bytes(8, "little") + content)
+            header = (len(content), math.ceil(self._timeout) + SPARE)
+            child.stdin.write(b"".join(each.to_bytes(8, "little") for each in header) + content)
             child.stdin.flush()
+        deadline = time.monotonic() + self._timeout
         while not said or said[-1][0] in ("copy", "stage", "run"):
             try:
-                said.append(self._messages.get(timeout=self._timeout))
+                left = max(deadline - time.monotonic(), 0)
+                said.append(self._messages.get(timeout=left))
             except queue.Empty:
                 self._stop(next((what for word, what in said if word == "copy"), None))
                 said.append(("timeout", None))
@@ -106,7 +113,8 @@ class Worker:
         if said[-1][0] == "died":
             self._errors.seek(before)
             told = self._errors.read().decode(errors="replace").strip()
-            said[-1] = ("died", (said[-1][1], told[-TAIL:]))
+            name = said[-1][1]
+            said[-1] = ("timeout", None) if name == "SIGALRM" else ("died", (name, told[-TAIL:]))
         return said
 
     def _stop(self, copy: int | None) -> None:
@@ -203,23 +211,30 @@ def main() -> None:
 
     tell("ready", None)
     respond = _respond_in_copy if sys.platform == "linux" else _respond
-    while header := sys.stdin.buffer.read(8):
-        respond(sys.stdin.buffer.read(int.from_bytes(header, "little")), tell)
+    while header := sys.stdin.buffer.read(16):
+        length, seconds = (int.from_bytes(header[at : at + 8], "little") for at in (0, 8))
+        respond(sys.stdin.buffer.read(length), tell, seconds)
 
 
-def _respond(content: bytes, tell: Callable[[str, object], None]) -> None:
+def _respond(content: bytes, tell: Tell, seconds: int) -> None:
+    # If the process that asks is killed, an endless program must not stay behind.
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)
     try:
         request: Request = pickle.loads(content)
-        tell("result", answer(request, tell))
+        found = answer(request, tell)
+        if hasattr(signal, "alarm"):
+            signal.alarm(0)
+        tell("result", found)
     except Exception as error:  # noqa: BLE001  (the parent decides)
         tell("raised", f"{type(error).__name__}: {error}")
 
 
-def _respond_in_copy(content: bytes, tell: Callable[[str, object], None]) -> None:
+def _respond_in_copy(content: bytes, tell: Tell, seconds: int) -> None:
     pid = os.fork()
     if pid == 0:
         tell("copy", os.getpid())
-        _respond(content, tell)
+        _respond(content, tell, seconds)
         os._exit(0)
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
