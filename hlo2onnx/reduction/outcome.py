@@ -39,6 +39,9 @@ TITLES: dict[Kind, str] = {
     "true": "the given function says that it fails",
 }
 
+NONFINITE, FINITE = "NaN or inf", "finite numbers"
+"""What differs."""
+
 SMALLEST_PART = 0.1
 """A reduced program must have at least this part of the error of the whole program, or of
 `CLEAR_ERROR`. Otherwise, the reduction could end at a rounding error."""
@@ -68,6 +71,9 @@ class Outcome:
         """Whether this is the failure that a reduction has to keep: its first cause."""
         if (self.kind, self.stage) != (wanted.kind, wanted.stage):
             return False
+        if wanted.causes == (NONFINITE,) and self.kind == "differs":
+            # A clear difference of finite numbers is behind many a NaN, and no rounding error.
+            return self.causes == (NONFINITE,) or self.error >= CLEAR_ERROR
         if wanted.causes and wanted.causes[0] not in self.causes:
             return False
         return self.error >= SMALLEST_PART * min(wanted.error, CLEAR_ERROR)
@@ -164,7 +170,7 @@ def _verified(found: Verification) -> Outcome:
     wrong = found.differing
     if not wrong:
         return Outcome()
-    kind = "NaN or inf" if any(item.nonfinite for item in wrong) else "finite numbers"
+    kind = NONFINITE if any(item.nonfinite for item in wrong) else FINITE
     error = max(item.max_rel for item in wrong)
     return Outcome("differs", "verify", (kind,), float(np.nan_to_num(error)), str(found))
 

@@ -52,7 +52,7 @@ def reduced(text: str, fails: Callable[[str], bool]) -> tuple[Case, int]:
 def test_one_op_of_many_in_few_tests() -> None:
     case, tests = reduced(long_chain(400), lambda text: "cosine" in text)
     assert case.ops == 1
-    assert tests < 60
+    assert tests < 40
 
 
 def test_two_ops_stay_together() -> None:
