@@ -206,7 +206,14 @@ def _run(request: Request, source: Source, tell: Tell) -> None:
 
 # -- causes -----------------------------------------------------------------------------------
 
-_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|[\w./-]*/[\w./-]+|\[[^\]]*\]|\b\d+(\.\d+)?")
+_NAMES = re.compile(
+    r"'[^']*'|\"[^\"]*\"|[\w./-]*/[\w./-]+|\[[^\]]*\]|(?<=\()[^()]*(?=\))|\b\d+(\.\d+)?"
+)
+"""Parts of messages that change when a program shrinks: names, paths, lists, numbers."""
+
+FEWEST_WORDS = 3
+"""Words of a clause that says something."""
+
 _WALKER = "hlo2onnx.lowering.walker"
 
 
@@ -220,7 +227,7 @@ def _cause(error: Exception) -> str:
     """The class of an error, the op that was being translated, and the place or the message."""
     name = type(error).__name__
     if isinstance(error, VerificationError):
-        return f"{name}: {stable(str(error))}"
+        return f"{name}: {_innermost(str(error))}"
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     ops = [
         str(frame.f_locals["op"].key)
@@ -231,6 +238,17 @@ def _cause(error: Exception) -> str:
     if frames:
         place = f" in {frames[-1].f_globals.get('__name__')}.{frames[-1].f_code.co_name}"
     return f"{name}{place}" + (f" for {ops[-1]}" if ops else "")
+
+
+def _innermost(message: str) -> str:
+    """What failed, and the last clause of a runtime's message.
+
+    The clauses before it name the nodes around the cause, such as loops.
+    """
+    line = next(iter(message.strip().splitlines()), "")
+    what, *clauses = re.split(r": (?=[A-Z])", line)
+    last = next((each for each in reversed(clauses) if len(each.split()) >= FEWEST_WORDS), "")
+    return ": ".join(filter(None, (stable(what.partition(":")[0]), stable(last))))
 
 
 def _text(error: Exception) -> str:

@@ -6,12 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from hlo2onnx.errors import VerificationError
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.options import Options
 from hlo2onnx.reduction import outcome
 from hlo2onnx.reduction.outcome import Outcome, Request, stable
 
 REFUSED = Outcome("refused", "translate", ("a: why", "b: why"))
+SINE = """
+func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.sine %x : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+"""
 DIFFERS = Outcome("differs", "verify", ("finite numbers",), 0.5)
 
 
@@ -55,19 +62,42 @@ def test_messages_without_names_and_numbers() -> None:
     assert stable(one) != stable(one.replace("kernel", "type"))
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ("Fatal error: a:B(-1) is not a function", "Fatal error: a:B(-1) is not a function", True),
+        (
+            "Fatal error: a:B(-1) is not a function",
+            "Node (while_3) Op (Scan) [X] Inference failed: Fatal error: a:B(-1) is not a function",
+            True,
+        ),
+        ("Could not find Foo(23) node 'x'", "Could not find Foo(21) node 'y'", True),
+        ("Could not find Foo(23) node 'x'", "Could not find Bar(23) node 'x'", False),
+    ],
+)
+def test_messages_of_runtimes(
+    one: str, other: str, alike: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loops around the cause do not count."""
+    found = []
+    for text in (one, other):
+
+        def fail(*_: object, message: str = f"it does not load the model: [E] : 1 : FAIL : {text}"):
+            raise VerificationError(message)
+
+        monkeypatch.setattr(outcome, "run_stages", fail)
+        found.append(outcome.tested(Request("test", SINE, (None,), Options(), 0), lambda *_: None))
+    assert found[0].causes[0].startswith("VerificationError: it does not load the model: ")
+    assert found[0].is_like(found[1]) == alike
+
+
 def test_an_error_has_the_op_that_was_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = """
-    func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-      %0 = stablehlo.sine %x : tensor<2xf32>
-      return %0 : tensor<2xf32>
-    }
-    """
 
     def fail(*_: object) -> None:
         raise KeyError("planted")
 
     monkeypatch.setattr(Emitter, "operand", fail)
-    found = outcome.tested(Request("test", text, (None,), Options(), 0), lambda *_: None)
+    found = outcome.tested(Request("test", SINE, (None,), Options(), 0), lambda *_: None)
     assert (found.kind, found.stage) == ("error", "translate")
     assert found.causes[0].endswith("test_outcome.fail for stablehlo.sine"), found
     assert "KeyError: 'planted'" in found.message
