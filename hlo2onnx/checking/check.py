@@ -18,7 +18,7 @@ from hlo2onnx.checking.opaque_weights import (
     without_weights,
 )
 from hlo2onnx.checking.slow_parts import SlowPart, slow_parts
-from hlo2onnx.errors import Refusal, TranslationError
+from hlo2onnx.errors import Refusal, TranslationError, UsageError
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import diagnose
 from hlo2onnx.report import to_json
@@ -122,6 +122,8 @@ def check(source: object, /, *args: PyTree, **keywords: Any) -> Check | dict[str
     """
     options, kwargs = split_keywords(source, keywords)
     if isinstance(source, Mapping):
+        if args or kwargs:
+            raise UsageError("example arguments need a single function, not several programs")
         return {name: _checked(item, (), {}, options) for name, item in source.items()}
     return _checked(source, args, kwargs, options)
 

@@ -219,6 +219,8 @@ def test_it_takes_what_translate_takes() -> None:
     assert {name: found.ok for name, found in both.items()} == {"a": True, "b": False}
     assert hlo2onnx.check(jnp.tanh, "b, 3", target="onnx", opset=20).target == "onnx"
     assert hlo2onnx.check(lambda x, *, y: x + y, X, y=X).ok
+    with pytest.raises(UsageError, match="not several programs"):
+        hlo2onnx.check({"a": jnp.tanh}, X)  # type: ignore[call-overload]
     with pytest.raises(UsageError, match="has no option opsets="):
         hlo2onnx.check(UNSUPPORTED, opsets=20)
 
