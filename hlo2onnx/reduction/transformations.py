@@ -140,7 +140,7 @@ def _constant_results(draft: Draft) -> list[Site]:
     return [
         Site(index)
         for index, op in enumerate(draft.ops)
-        if any(_used(op)) and not _is_splat(op) and all(map(_has_zeros, _used(op)))
+        if any(_used(op)) and all(map(_has_ones, _used(op))) and not _is_splat(op)
     ]
 
 
@@ -248,7 +248,9 @@ def _used(op: ir.Operation) -> Iterator[MlirValue]:
     return (value for value in op.results if is_used(value))
 
 
-def _has_zeros(value: MlirValue) -> bool:
+def _has_ones(value: MlirValue) -> bool:
+    """Whether there is a constant of ones of this type. The bindings cannot make, nor read, complex
+    attributes."""
     if not is_tensor(value.type) or None in shape_of(value.type):
         return False
     element = ir.RankedTensorType(value.type).element_type
@@ -277,11 +279,10 @@ def _integer(op: ir.Operation) -> int:
     if op.name != "stablehlo.constant" or not is_tensor(op.results[0].type):
         return 0
     tensor = ir.RankedTensorType(op.results[0].type)
-    value = op.attributes["value"]
-    is_integer = isinstance(tensor.element_type, ir.IntegerType) and not tensor.rank
-    if not is_integer or not isinstance(value, ir.DenseIntElementsAttr):
+    if not isinstance(tensor.element_type, ir.IntegerType) or tensor.rank:
         return 0
-    return int(value[0])
+    value = op.attributes["value"]
+    return int(value[0]) if isinstance(value, ir.DenseIntElementsAttr) else 0
 
 
 RESULTS = Transformation("results dropped", _results, _drop_result)

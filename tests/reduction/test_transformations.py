@@ -181,3 +181,35 @@ def test_dead_code_can_become_results() -> None:
 def test_every_transformation_has_a_test_here() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
     assert not [item.name for item in TRANSFORMATIONS if f'"{item.name}"' not in text]
+
+
+@pytest.mark.parametrize(
+    ("element", "number"),
+    [
+        ("complex<f32>", "(1.0, 2.0)"),
+        ("bf16", "3.0"),
+        ("f8E4M3FN", "3.0"),
+        ("i1", "true"),
+        ("i4", "3"),
+        ("ui8", "3"),
+        ("i64", "3"),
+    ],
+)
+@pytest.mark.parametrize("shape", ["", "2x"])
+def test_constants_of_all_types(element: str, number: str, shape: str) -> None:
+    """The bindings read only some of them."""
+    mlir_type = f"tensor<{shape}{element}>"
+    text = f"""
+    func.func public @main(%x: {mlir_type}) -> {mlir_type} {{
+      %0 = stablehlo.constant dense<{number}> : {mlir_type}
+      %p = stablehlo.constant dense<true> : tensor<i1>
+      %1 = stablehlo.select %p, %0, %x : tensor<i1>, {mlir_type}
+      return %1 : {mlir_type}
+    }}
+    """
+    for transformation in TRANSFORMATIONS:
+        for site in transformation.sites(draft(text)):
+            changed = draft(text)
+            transformation.apply(changed, site)
+            changed.clean()
+            assert changed.case() is not None, (transformation.name, site)
