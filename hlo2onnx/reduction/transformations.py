@@ -19,6 +19,9 @@ from hlo2onnx.mlir.walk import MlirValue, is_used, operations_in
 from hlo2onnx.reduction.draft import Draft
 
 
+READABLE_BITS = 8
+
+
 class Site(NamedTuple):
     """A place of a program: number of an op (or argument, or result), and a choice there."""
 
@@ -279,7 +282,9 @@ def _integer(op: ir.Operation) -> int:
     if op.name != "stablehlo.constant" or not is_tensor(op.results[0].type):
         return 0
     tensor = ir.RankedTensorType(op.results[0].type)
-    if not isinstance(tensor.element_type, ir.IntegerType) or tensor.rank:
+    element = tensor.element_type
+    # The bindings do not read integers of fewer bits.
+    if tensor.rank or not isinstance(element, ir.IntegerType) or element.width < READABLE_BITS:
         return 0
     value = op.attributes["value"]
     return int(value[0]) if isinstance(value, ir.DenseIntElementsAttr) else 0
