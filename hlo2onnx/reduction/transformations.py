@@ -18,8 +18,8 @@ from hlo2onnx.mlir.untaken_branches import replace_by_block
 from hlo2onnx.mlir.walk import MlirValue, is_used, operations_in
 from hlo2onnx.reduction.draft import Draft
 
-
 READABLE_BITS = 8
+"""Integers of fewer bits cannot be read by the bindings."""
 
 
 class Site(NamedTuple):
@@ -283,7 +283,6 @@ def _integer(op: ir.Operation) -> int:
         return 0
     tensor = ir.RankedTensorType(op.results[0].type)
     element = tensor.element_type
-    # The bindings do not read integers of fewer bits.
     if tensor.rank or not isinstance(element, ir.IntegerType) or element.width < READABLE_BITS:
         return 0
     value = op.attributes["value"]
