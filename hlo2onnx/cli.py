@@ -237,8 +237,11 @@ def _outputs(arguments: argparse.Namespace) -> Outputs:
     """
     model, is_stdin = arguments.output, arguments.model == STANDARD
     is_only_diagnosed = arguments.check or arguments.reduce is not None
+    option = "--check" if arguments.check else "--reduce"
     if model is not None and is_only_diagnosed:
-        raise UsageError(f"{'--check' if arguments.check else '--reduce'} writes no model: omit -o")
+        raise UsageError(f"{option} writes no model: omit -o")
+    if is_only_diagnosed and (arguments.report or "").lower().endswith((".html", ".htm")):
+        raise UsageError(f"the report of {option} is JSON: name another file, such as report.json")
     if model is None and not is_stdin and not is_only_diagnosed:
         model = f"{Path(arguments.model).stem}.onnx"
     runs = arguments.verify or arguments.explain or arguments.profile

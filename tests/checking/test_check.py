@@ -241,6 +241,7 @@ def test_the_command(
     assert cli.main(["good.mlir", "--check", "-q"]) == 0
     assert capsys.readouterr().out == ""
     assert cli.main(["good.mlir", "--check", "-o", "x.onnx"]) == 2
+    assert cli.main(["good.mlir", "--check", "--report", "x.html"]) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "bad.mlir", "good.mlir", "report.json",
     ]  # fmt: skip
