@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hlo2onnx import runtime as runtime
     from hlo2onnx.api import translate
+    from hlo2onnx.bisect_models import bisect
+    from hlo2onnx.bisection.divergence import Divergence
     from hlo2onnx.checking.check import Check, check
     from hlo2onnx.custom_calls import CustomOp, custom_call, expand_custom_call
     from hlo2onnx.errors import (
@@ -36,6 +38,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Check",
     "CustomOp",
+    "Divergence",
     "Hlo2OnnxError",
     "LoadError",
     "OnnxProgram",
@@ -54,6 +57,7 @@ __all__ = [
     "VerificationError",
     "WriteError",
     "__version__",
+    "bisect",
     "check",
     "custom_call",
     "expand_custom_call",
@@ -64,6 +68,8 @@ __all__ = [
 
 _HOMES = {
     "hlo2onnx.api": ("translate",),
+    "hlo2onnx.bisect_models": ("bisect",),
+    "hlo2onnx.bisection.divergence": ("Divergence",),
     "hlo2onnx.checking.check": ("Check", "check"),
     "hlo2onnx.custom_calls": ("CustomOp", "custom_call", "expand_custom_call"),
     "hlo2onnx.loading": ("load",),

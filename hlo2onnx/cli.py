@@ -128,7 +128,9 @@ def _translate(
         console.show(f"\n{program.explain(rule)}")
     if arguments.profile or outputs.picture:
         results.profile = _profile(arguments, program, outputs, console)
-    return _verify(arguments, program, facts, results, console) if arguments.verify else 0
+    if not (arguments.verify or arguments.bisect):
+        return 0
+    return _verify(arguments, program, facts, results, console)
 
 
 def _profile(
@@ -214,7 +216,8 @@ def _verify(
     """Compares with XLA, and prints the outcome; returns the exit code."""
     progress.begin("verify")
     options = verify_options(arguments, program.input_names)
-    verification = results.verification = program.verify(**options)
+    verification = program.verify(**options, intermediates=arguments.bisect)
+    results.verification = verification
     facts["verification"] = {"ok": verification.ok, **asdict(verification)}
     if not (arguments.quiet and verification.ok):
         console.show(f"\n{verification}")
@@ -244,7 +247,7 @@ def _outputs(arguments: argparse.Namespace) -> Outputs:
         raise UsageError(f"the report of {option} is JSON: name another file, such as report.json")
     if model is None and not is_stdin and not is_only_diagnosed:
         model = f"{Path(arguments.model).stem}.onnx"
-    runs = arguments.verify or arguments.explain or arguments.profile
+    runs = arguments.verify or arguments.bisect or arguments.explain or arguments.profile
     if model is None and not (runs or is_only_diagnosed):
         raise UsageError("a model from standard input needs -o FILE (or --verify or --explain)")
     inputs = [] if is_stdin else [Path(arguments.model)]

@@ -138,13 +138,7 @@ def _lowered(
         report.note(text)
     dump.module("load", source.module.operation)
     with _timed(report, "normalize"):
-        module = normalized(source.module, _stored(target))
-        for text in assertions(module):
-            report.note(f"the program asserts, and the model does not: {text}")
-        for call in drop_effects(module):
-            if call == ASSERTION:
-                continue
-            report.note(f"calls of @{call} are left out: nothing reads their results")
+        module = _lowered_module(source, target, report)
     dump.module("normalize", module)
     with _timed(report, "lower"), _depth_limited():
         return lower(module, source.function, source.signature, options, target, report, diagnosis)
@@ -197,6 +191,27 @@ def _legalize(
         for part in _parts(model):
             legalize(part, target, options.half, report, options.nan)
             inline_branches(part, target, watch)
+
+
+def lowered_module(source: Source, options: Options) -> ir.Operation:
+    """The module that a translation lowers: that of the source, normalized.
+
+    Raises:
+        LoadError: MLIR cannot rewrite an op.
+        UsageError: The target or opset does not exist.
+    """
+    return _lowered_module(source, _target(options), Report(source=source.description))
+
+
+def _lowered_module(source: Source, target: Target, report: Report) -> ir.Operation:
+    module = normalized(source.module, _stored(target))
+    for text in assertions(module):
+        report.note(f"the program asserts, and the model does not: {text}")
+    for call in drop_effects(module):
+        if call == ASSERTION:
+            continue
+        report.note(f"calls of @{call} are left out: nothing reads their results")
+    return module
 
 
 def _finish(

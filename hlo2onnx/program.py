@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnx_ir as oir
 
+from hlo2onnx.bisection.verified import Verified
 from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.interface.description import Description
 from hlo2onnx.ir.nodes import GUARDS
@@ -27,13 +28,12 @@ from hlo2onnx.pickling import (
     source_bytes,
     source_from,
 )
-from hlo2onnx.pipeline import explain_rule, may_ignore_nan, run_stages
+from hlo2onnx.pipeline import explain_rule, run_stages
 from hlo2onnx.raising.explanation import Explanation
 from hlo2onnx.report import Report
 from hlo2onnx.reporting.reported import Reported
 from hlo2onnx.runtime import saving
 from hlo2onnx.runtime.calling import caller_of, loaded_caller
-from hlo2onnx.runtime.calls import CallableProgram
 from hlo2onnx.runtime.data_files import default_data
 from hlo2onnx.runtime.graph_only import stored_apart
 from hlo2onnx.runtime.metadata import updated_in_place
@@ -46,14 +46,10 @@ from hlo2onnx.runtime.sessions import Providers
 from hlo2onnx.sources import Source
 from hlo2onnx.sources.new_weights import bound_arrays, with_new_weights
 from hlo2onnx.sources.signature import PyTree
-from hlo2onnx.verification.candidate import Candidate
-from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.inputs import random_array
-from hlo2onnx.verification.judge import Judge
-from hlo2onnx.verification.settings import Settings, Sizes
 
 
-class OnnxProgram(CallableProgram, Reported):
+class OnnxProgram(Verified, Reported):
     """An ONNX model with the calling convention of its program.
 
     Calling it runs the model in ONNX Runtime. A call takes and returns the same pytrees as the JAX
@@ -280,57 +276,6 @@ class OnnxProgram(CallableProgram, Reported):
         states = self._caller.description.states.items()
         aliases = {int(place): output for place, output in states}
         return updated_in_place(self.model.graph, aliases)
-
-    def verify(
-        self,
-        *args: PyTree,
-        seed: int = 0,
-        rtol: float | None = None,
-        atol: float | None = None,
-        inputs: PyTree | Callable[[int], PyTree] | None = None,
-        samples: int | None = None,
-        sizes: Sizes | Sequence[Sizes] | None = None,
-        **kwargs: PyTree,
-    ) -> Verification:
-        """Compares the model in ONNX Runtime with the original program in XLA on the CPU.
-
-        ONNX Runtime runs with and without graph optimization. docs/verification.md describes the
-        inputs and the judgement.
-
-        Args:
-            args, kwargs: The arguments of a call. Without arguments, inputs are made for the
-                program: ordinary numbers, and values that reach its branches and guards.
-            seed: Seed of the random inputs.
-            rtol, atol: Tolerances of floats, as in `numpy.allclose`. Default: those of the type.
-            inputs: Arguments, or a function of a seed that returns them: a tuple of positional
-                ones, a dict of keywords, or one argument.
-            samples: Count of inputs that are made. Default: up to 24, as the time allows.
-            sizes: Sizes of the dynamic dimensions, or a list of such mappings. Default: different
-                sizes, all 1, and all 2.
-
-        Returns:
-            One comparison per output and run, of the worst inputs. It prints as a table. It is
-            falsy if an output differs or cannot be judged, and then has the notes of the report.
-
-        Raises:
-            SignatureError: The arguments do not fit.
-            UsageError: An option is wrong, or the program was loaded without its source.
-            VerificationError: XLA or ONNX Runtime cannot run the program.
-        """
-        stored = self._options.weights_dtype
-        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored)
-        source = self._source
-        given = settings.given(source.signature, args, kwargs, self._caller.arrays)
-        with self._serialized() as model:
-            names, libraries = self.input_names, self.libraries
-            drops_nan = may_ignore_nan(self.model, self._options, self.report)
-            candidate = Candidate(
-                model, names, libraries, self.denormals, self.providers, drops_nan
-            )
-            found = Judge(source, given, settings)(candidate)
-        if not found.ok:  # a note may be the reason
-            found.notes.extend(self.report.notes)
-        return found
 
     def profile(
         self, *args: PyTree, runs: int = 20, depth: int = 2, threads: int = 0, **kwargs: PyTree

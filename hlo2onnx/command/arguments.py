@@ -145,6 +145,11 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="compare ONNX Runtime with XLA, on inputs made for the program",
     )
+    add(
+        "--bisect",
+        action="store_true",
+        help="verify; if an output differs, name the op from which on the numbers differ",
+    )
     add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs (default: 0)")
     add("--samples", type=int, metavar="N", help="count of inputs (default: up to 24, by time)")
     add(

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.provenance import HELD, hold_also
+
 _ORIGIN = "hlo2onnx.origin"
 _SUCCESSOR = "hlo2onnx.successor"
 
@@ -28,8 +30,9 @@ def origin_of(value: oir.Value) -> tuple[str, tuple[oir.Value, ...]] | None:
 def succeed(old: oir.Value, new: oir.Value) -> None:
     """Notes that `new` has taken the place of `old`, which it equals."""
     old.meta[_SUCCESSOR] = new
+    hold_also(old, new)
     for note, item in old.meta.items():
-        if note != _SUCCESSOR:
+        if note not in (_SUCCESSOR, HELD):
             new.meta.setdefault(note, item)
 
 

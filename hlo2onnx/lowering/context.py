@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
+from hlo2onnx.ir.provenance import Path
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.locations import Frame, Origin
 from hlo2onnx.mlir.values import MlirValue
@@ -31,6 +32,8 @@ class Context:
             has no source location.
         in_scalar_region: Whether a scalar region is applied to whole tensors. Results then have the
             tensors' shape, not the one in the program.
+        path: The place of the op in the program; within a block, of the op or function around it.
+            None if its results are not values of the program, as in an expansion.
     """
 
     functions: Mapping[str, ir.Operation]
@@ -40,6 +43,7 @@ class Context:
     callers: tuple[Frame, ...] = ()
     in_expansion: bool = False
     in_scalar_region: bool = False
+    path: Path | None = ()
 
 
 class Translator(Protocol):

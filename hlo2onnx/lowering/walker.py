@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.errors import InternalError, Refusal, UnsupportedOp
 from hlo2onnx.ir.expansion_notes import note_origin
+from hlo2onnx.ir.provenance import ARGUMENTS, CALLEE, Path, note_held
 from hlo2onnx.ir.values import Dim, dtype_of, shape_of
 from hlo2onnx.limitations import limitation_of
 from hlo2onnx.lowering.context import Context, Parts
@@ -93,11 +94,24 @@ class Walker:
         """Translates a block in place; returns the parts its terminator returns."""
         environment = self.em.environment
         environment.update(zip(block.arguments, arguments, strict=True))
-        for operation in block.operations:
+        path = self._inner_path(block, arguments)
+        for index, operation in enumerate(block.operations):
             if operation.operation.name in TERMINATORS:
                 return [environment[operand] for operand in operation.operation.operands]
-            self.op(op_of(operation.operation))
+            self.op(op_of(operation.operation), None if path is None else (*path, index))
         raise InternalError("a block has no terminator")
+
+    def _inner_path(self, block: ir.Block, arguments: Sequence[Parts]) -> Path | None:
+        """The path of a block of the current op, whose arguments are noted."""
+        around = self.context.path
+        if not around:  # not of the program, or the function that is translated
+            return around
+        regions = list(block.owner.operation.regions)
+        is_callee = block.owner.operation.name == "func.func"
+        path = (*around, CALLEE if is_callee else regions.index(block.region))
+        for index, parts in enumerate(arguments):
+            note_held((*path, ARGUMENTS), index, parts)
+        return path
 
     def call(self, symbol: str, arguments: Sequence[Parts], name: str = "") -> list[Parts]:
         """See `Emitter.call`."""
@@ -109,6 +123,7 @@ class Walker:
     def _translated(self, em: Emitter, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a function's body with another emitter."""
         inner = Walker(em, self.context.functions, self.registry, self.kept, self.diagnosis)
+        inner.context = replace(inner.context, path=self.context.path)
         results = inner.body(symbol, arguments)
         self.refusals += inner.refusals
         self.cause = self.cause or inner.cause
@@ -148,7 +163,7 @@ class Walker:
 
         def apply(*tensors: oir.Value | Parts) -> list[oir.Value]:
             arguments = [item if isinstance(item, tuple) else (item,) for item in tensors]
-            with self._within(in_scalar_region=True):
+            with self._within(in_scalar_region=True, path=None):
                 if results is None:
                     returned = self.block(block, arguments)
                 else:
@@ -159,9 +174,13 @@ class Walker:
 
     # -- one op -------------------------------------------------------------------------------
 
-    def op(self, op: Op) -> None:
+    def op(self, op: Op, path: Path | None = None) -> None:
         """Translates one op. A refusal is recorded and the results become placeholders, so that one
-        run finds every unsupported op."""
+        run finds every unsupported op.
+
+        Args:
+            path: The place of the op in the program, if its results are values of the program.
+        """
         em = self.em
         em.report.ops[op.name] += 1
         # An op of an expansion gets the location of the expanded op.
@@ -171,7 +190,7 @@ class Walker:
             origin = replace(own, frames=own.frames + self.context.callers)
         if not SHARDINGS.isdisjoint(op.mlir_names):
             em.report.note(SHARDINGS_DROPPED)
-        with self._within(origin=origin):
+        with self._within(origin=origin, path=path):
             em.scope = self._scope(op, own, modules)
             em.metadata = _metadata(origin)
             if modules:
@@ -191,6 +210,9 @@ class Walker:
                 # A placeholder, scalar within a scalar region, does not fit what reads it.
                 results = [self._placeholder(value) for value in op.results]
         em.environment.update(zip(op.results, results, strict=True))
+        if path is not None:
+            for index, parts in enumerate(results):
+                note_held(path, index, parts)
 
     def _scope(self, op: Op, origin: Origin, modules: str) -> str:
         scopes = (self.context.scope, modules, origin.scope or op.label)
@@ -242,7 +264,7 @@ class Walker:
         if operands is None:
             operands = [self.em.parts(operand) for operand in op.operands]
         in_scalar_region = self.context.in_scalar_region or is_elementwise(op)
-        with self._within(scope=self.em.scope, in_scalar_region=in_scalar_region):
+        with self._within(scope=self.em.scope, in_scalar_region=in_scalar_region, path=None):
             results = self.block(function.regions[0].blocks[0], operands)
         for result in results if len(results) == 1 == len(results[0]) else ():
             note_origin(result[0], op.name, [part for parts in operands for part in parts])
@@ -261,7 +283,9 @@ class Walker:
         lowered = lowered_function(function, types, tuple(named))
         extents = [self._extent(symbols.extents[name]) for name in lowered.symbols]
         unread: list[Parts] = [()] if extents else []
-        with self._within(functions=lowered.functions, in_expansion=True, in_scalar_region=False):
+        with self._within(
+            functions=lowered.functions, in_expansion=True, in_scalar_region=False, path=None
+        ):
             return self.body("main", [*extents, *arguments, *unread])
 
     def _extent(self, dim: Dim) -> Parts:

@@ -13,6 +13,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import remove_node
@@ -199,10 +200,11 @@ def _fire(
     _inherit_names(node, names, values, rewriter.made)
     _discard(rewriter.made)
     # Rules that count readers must not count readers that are dead.
+    less_read = remove_makers(inputs)
+    removed = [maker for value in less_read if (maker := value.producer()) and not maker.graph]
+    note_rewrite(rewriter.made, rule.name, [node, *removed])
     less_read = [
-        value
-        for value in remove_makers(inputs)
-        if not _is_number(value) and len(value.uses()) <= FEW_READERS
+        value for value in less_read if not _is_number(value) and len(value.uses()) <= FEW_READERS
     ]
     enabled += [user for value in less_read for user in value.consumers()]
     for made in rewriter.made:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.provenance import hold_view
+
 MANY = 64
 """Below this onnx_ir's methods are fast enough."""
 
@@ -47,6 +49,7 @@ def remove_node(node: oir.Node) -> None:
     graph = node.graph
     if graph is None or any(x.uses() or x.is_graph_output() for x in node.outputs):
         raise ValueError(f"{node.name} is in use, or removed already")
+    hold_view(node)
     inputs = node.inputs
     if max(len(inputs), len(graph.outputs)) < MANY:
         graph.remove(node, safe=True)

@@ -194,6 +194,8 @@ class Verification:
         notes: Notes for the user (ORT's two runs disagree, inputs were random, ...).
         coverage: The guards that the inputs have reached; None if that is unknown.
         samples: Count of inputs. Each comparison is that of the worst one.
+        divergence: The op from which on the numbers differ, if `intermediates` is true: a
+            `hlo2onnx.bisection.divergence.Divergence`.
     """
 
     optimized: Sequence[Comparison]
@@ -201,6 +203,7 @@ class Verification:
     notes: list[str] = field(default_factory=list)
     coverage: Coverage | None = None
     samples: int = 1
+    divergence: object = None
 
     @property
     def says_little(self) -> list[Comparison]:
@@ -249,6 +252,7 @@ class Verification:
         if self.coverage is not None:
             lines.append(f"coverage {self.coverage}")
         lines += [f"note     {note}" for note in self.notes]
+        lines += [] if self.divergence is None else [f"\n{self.divergence}"]
         return "\n".join(lines)
 
 

@@ -105,6 +105,12 @@ class Judge:
                 notes.append(f"{one.name} differs only {which} ORT's graph optimisation")
         return Verification(optimized, plain, notes, self.coverage, len(found))
 
+    def differing(self, found: Verification) -> list[Arrays]:
+        """The inputs on which a model differs; ordinary ones if it agrees."""
+        kinds = {item.sample for item in (*found.optimized, *found.plain) if not item.ok}
+        every = [trial.arrays for trial in self.trials if trial.inputs.kind in kinds]
+        return every or [self.trials[0].arrays]
+
     def _without_nan(self) -> Sequence[Trial]:
         """The trials whose results and inputs have no NaN; all, if there are none."""
         found = [trial for trial in self.trials if not trial.has_nan]

@@ -22,6 +22,7 @@ from hlo2onnx.analysis.ranges import RANGE, Range, range_of_type
 from hlo2onnx.analysis.while_loops import Limit, LoopForm, loop_form
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import canonical, dim_of, expression
+from hlo2onnx.ir.provenance import STACKED, hold_trip, note_loop
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import Shape, dtype_of, shape_of
 from hlo2onnx.limitations import unsupported
@@ -87,6 +88,8 @@ def _counted(em: Emitter, op: Op, form: LoopForm, initial: list[Parts]) -> list[
         rows = [row for buffer in buffers.values() for row in _row(em, buffer)]
         set_outputs(em, graph, [going, *flat(after[k] for k in carried), *rows])
     final, stacked = _loop(em, op, (trips, None), carried, graph)
+    for row, output in zip(rows, stacked, strict=True):
+        hold_trip(trip, STACKED, row, output)
     stacks = dict(
         zip(buffers, grouped(stacked, [op.operands[k].type for k in buffers]), strict=True)
     )
@@ -150,6 +153,7 @@ def _inputs(
 ) -> tuple[oir.Value, oir.Value, dict[int, Parts]]:
     """The inputs of a body: the iteration number, the condition, the states it carries."""
     trip = em.value(f"{em.scope}/trip", INT64, [])
+    note_loop(trip, em.context.path)
     going = em.value(f"{em.scope}/going", oir.DataType.BOOL, [])
     states = {k: inputs_for(em, op.operands[k], f"{em.scope}/state") for k in carried}
     return trip, going, states

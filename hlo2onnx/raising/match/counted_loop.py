@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import free_symbols, is_positive, is_static
+from hlo2onnx.ir.provenance import STACKED, hold_trip
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import Dim, const_ints, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
@@ -166,6 +167,8 @@ def rebuilt(
     types += [(dtype_of(x), (trips.length, *shape_of(x))) for x in rows]
     loop = trips.loop
     made = b.node("Loop", [loop.inputs[0], None, *initial], {"body": body}, types)
+    for row, stack in zip(stacks, made[len(kept) :], strict=True):
+        hold_trip(trips.number, STACKED, row, stack)
     return made[: len(kept)], made[len(kept) :]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.provenance import STACKED, hold_trip
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need, needed
@@ -93,6 +94,8 @@ class Batcher:
         values = make(self, node)
         for output, value in zip(node.outputs, values, strict=True):
             self.rows[output] = value
+            for number in self._trips.body.inputs[:1]:  # the copy of an inner body has none
+                hold_trip(number, STACKED, output, value)
 
     def _affordable(self, value: oir.Value) -> bool:
         size = row_bytes(value)

@@ -16,6 +16,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import Refusal, TranslationError
 from hlo2onnx.ir.forms import FORM_OPSET
+from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
@@ -123,12 +124,23 @@ def _decompose_newer(node: oir.Node, builder: TargetBuilder) -> bool:
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
     """Replaces a node by the outputs that a function makes in its place; False for None."""
+    before = len(builder.made)
     with builder.before(node):
         made = make(builder, node)
     if made is None:
         return False
+    note_rewrite(builder.made[before:], _name_of(make), [node])
     replace(node, [made] if isinstance(made, oir.Value) else made)
     return True
+
+
+def _name_of(make: Decompose) -> str:
+    """The module of a decomposition or workaround, within `targets`."""
+    function = make.func if isinstance(make, partial) else make
+    return f"legalize: {function.__module__.removeprefix(_TARGETS)}"
+
+
+_TARGETS = "hlo2onnx.targets."
 
 
 @dataclass(frozen=True)
@@ -241,6 +253,7 @@ def _in_carrier(
         ]
         made = builder.node(node.op_type, inputs, attributes_of(node), types)
         values = [builder.cast(x, dtype_of(y)) for x, y in zip(made, node.outputs, strict=True)]
+    note_rewrite(builder.made[before:], f"legalize: computed in {carrier.name.lower()}", [node])
     replace(node, values)
     return sum(new.op_type == "Cast" for new in builder.made[before:])
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.ir.provenance import hold_trip
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import Shape, attributes_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
@@ -74,9 +75,12 @@ def _trip(
     """The states after a trip, and the rows it stacks."""
     values: dict[oir.Value, oir.Value] = dict(zip(trips.states, states, strict=True))
     values[trips.number] = b.i64(trip)
+    for old, new in zip(trips.states, states, strict=True):
+        hold_trip(trips.number, trip, old, new)
     for node in list(trips.body):
         if trips.reads_row(node):
             values[node.outputs[0]] = _row(b, node.inputs[0], trip)
+            hold_trip(trips.number, trip, node.outputs[0], values[node.outputs[0]])
             continue
         inputs = [None if x is None else values.get(x, x) for x in node.inputs]
         if node.op_type == "Identity" and inputs[0] is not None:
@@ -86,6 +90,8 @@ def _trip(
         b.scope, b.metadata = node.name or "", node.metadata_props
         made = b.node(node.op_type, inputs, attributes_of(node), types, node.domain)
         values.update(zip(node.outputs, made, strict=True))
+        for old, new in zip(node.outputs, made, strict=True):
+            hold_trip(trips.number, trip, old, new)
     results = [values.get(x, x) for x in (*trips.after, *trips.rows)]
     return results[: len(states)], results[len(states) :]
 

@@ -1,0 +1,130 @@
+"""`bisect`: a program and a model that hlo2onnx has not made from it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+from jaxlib.mlir import ir
+
+from hlo2onnx.bisection.diagnosis import Compared, compared
+from hlo2onnx.bisection.divergence import Divergence
+from hlo2onnx.bisection.named_points import named_points, shared_points
+from hlo2onnx.bisection.points import Point, points_of
+from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.mlir.context import clone_module
+from hlo2onnx.options import Options
+from hlo2onnx.pipeline import lowered_module
+from hlo2onnx.program import OnnxProgram
+from hlo2onnx.runtime.calling import caller_of
+from hlo2onnx.runtime.serializing import to_proto
+from hlo2onnx.sources.prepare import prepared
+from hlo2onnx.sources.signature import PyTree
+from hlo2onnx.sources.source import Source
+from hlo2onnx.verification.candidate import Candidate
+from hlo2onnx.verification.judge import Judge
+from hlo2onnx.verification.settings import Settings
+
+
+def bisect(
+    source: object,
+    model: OnnxProgram | onnx.ModelProto | str | os.PathLike[str],
+    /,
+    *args: PyTree,
+    names: Mapping[str, str] | None = None,
+    seed: int = 0,
+    **kwargs: PyTree,
+) -> Divergence:
+    """Finds where the numbers of a model part from those of another program.
+
+    Args:
+        source: The program, as `hlo2onnx.translate` takes it, or the result of a translation.
+        model: A model, its path, or the result of another translation. It takes and returns the
+            same tensors in the same order.
+        args, kwargs: Arguments of the program, if it is a function. They are its inputs, too. For
+            other programs, random inputs are made if there are none.
+        names: The tensors of the model that hold values of the program: their names by the name of
+            the value in the text of the program ("%12"), by the scope of its op, or by the source
+            line of its op. Default for another translation: values whose ops have the same scope
+            and name.
+        seed: Seed of the random inputs.
+
+    Returns:
+        The first op that the model computes differently. Without names, and for large distances
+        between them, it is the last of several ops.
+
+    Raises:
+        LoadError: The program or the model cannot be read.
+        UsageError: A name is unknown, or the model has other inputs or outputs.
+        VerificationError: XLA or ONNX Runtime cannot run a part.
+    """
+    options = Options()
+    if isinstance(source, OnnxProgram):
+        options = source._options
+    loaded = _loaded(source, args, kwargs, options)
+    # Users name values as in the text of their program.
+    module = lowered_module(loaded, options) if names is None else clone_module(loaded.module)
+    proto = to_proto(model.model) if isinstance(model, OnnxProgram) else _read(model)
+    _check_ports(loaded, proto)
+    points = _points(loaded, module, model, proto, names)
+    libraries = model.libraries if isinstance(model, OnnxProgram) else ()
+    stored = {tensor.name for tensor in proto.graph.initializer}
+    given = Settings(seed).given(loaded.signature, args, kwargs, caller_of(loaded.signature).arrays)
+    judge = Judge(loaded, given, Settings(seed))
+    inputs = [value.name for value in proto.graph.input if value.name not in stored]
+    found = judge(Candidate(proto.SerializeToString(), inputs, libraries))
+    pair = Compared(loaded, module, proto, points, libraries=libraries)
+    return compared(pair, judge.differing(found))
+
+
+def _points(
+    source: Source,
+    module: ir.Operation,
+    model: object,
+    proto: onnx.ModelProto,
+    names: Mapping[str, str] | None,
+) -> list[Point]:
+    """The points of comparison: those with names, or those that two translations share."""
+    if names is not None:
+        return named_points(module, source.function, proto, names)
+    if not isinstance(model, OnnxProgram):
+        return []
+    other = lowered_module(model._source, model._options)
+    there = model._source.function
+    return shared_points(points_of(model.model), module, source.function, other, there)
+
+
+def _loaded(
+    source: object, args: tuple[PyTree, ...], kwargs: Mapping[str, PyTree], options: Options
+) -> Source:
+    if isinstance(source, OnnxProgram):
+        return source._source
+    if not callable(source):
+        return prepared(source, (), {}, [], options)
+    return prepared(source, args, kwargs, list(inspect.signature(source).parameters), options)
+
+
+def _read(model: onnx.ModelProto | str | os.PathLike[str]) -> onnx.ModelProto:
+    if isinstance(model, onnx.ModelProto):
+        return model
+    try:
+        return onnx.load(Path(model))
+    except FileNotFoundError:
+        raise LoadError(f"no such file: {model}") from None
+    except Exception as error:  # protobuf has no base class of its errors
+        raise LoadError(f"{model} is no ONNX model: {error}") from error
+
+
+def _check_ports(source: Source, model: onnx.ModelProto) -> None:
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in stored]
+    pairs = (
+        ("inputs", len(inputs), len(source.signature.inputs)),
+        ("outputs", len(model.graph.output), len(source.signature.outputs)),
+    )
+    for what, have, want in pairs:
+        if have != want:
+            raise UsageError(f"the model has {have} {what}, and the program has {want}")

@@ -1,0 +1,136 @@
+"""The methods of a program that compare its numbers with XLA's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.bisection.diagnosis import diagnosed
+from hlo2onnx.bisection.divergence import Divergence
+from hlo2onnx.options import Options
+from hlo2onnx.pipeline import may_ignore_nan
+from hlo2onnx.report import Report
+from hlo2onnx.runtime.calls import CallableProgram
+from hlo2onnx.sources.signature import PyTree
+from hlo2onnx.sources.source import Source
+from hlo2onnx.verification.candidate import Candidate
+from hlo2onnx.verification.compare import Verification
+from hlo2onnx.verification.judge import Judge
+from hlo2onnx.verification.settings import Settings, Sizes
+
+
+class Verified(CallableProgram):
+    """A program with its source, which XLA runs as the reference.
+
+    Attributes:
+        model: The model.
+        report: What the translation did.
+    """
+
+    model: oir.Model
+    report: Report
+    _options: Options
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the model's inputs."""
+        raise NotImplementedError
+
+    @property
+    def _source(self) -> Source:
+        raise NotImplementedError
+
+    def _serialized(self) -> AbstractContextManager[bytes | str]:
+        """The serialized model, or its path."""
+        raise NotImplementedError
+
+    def verify(
+        self,
+        *args: PyTree,
+        seed: int = 0,
+        rtol: float | None = None,
+        atol: float | None = None,
+        inputs: PyTree | Callable[[int], PyTree] | None = None,
+        samples: int | None = None,
+        sizes: Sizes | Sequence[Sizes] | None = None,
+        intermediates: bool = False,
+        **kwargs: PyTree,
+    ) -> Verification:
+        """Compares the model in ONNX Runtime with the original program in XLA on the CPU.
+
+        ONNX Runtime runs with and without graph optimization. docs/verification.md describes the
+        inputs and the judgement.
+
+        Args:
+            args, kwargs: The arguments of a call. Without arguments, inputs are made for the
+                program: ordinary numbers, and values that reach its branches and guards.
+            seed: Seed of the random inputs.
+            rtol, atol: Tolerances of floats, as in `numpy.allclose`. Default: those of the type.
+            inputs: Arguments, or a function of a seed that returns them: a tuple of positional
+                ones, a dict of keywords, or one argument.
+            samples: Count of inputs that are made. Default: up to 24, as the time allows.
+            sizes: Sizes of the dynamic dimensions, or a list of such mappings. Default: different
+                sizes, all 1, and all 2.
+            intermediates: Whether to `bisect` if an output differs.
+
+        Returns:
+            One comparison per output and run, of the worst inputs. It prints as a table. It is
+            falsy if an output differs or cannot be judged, and then has the notes of the report.
+
+        Raises:
+            SignatureError: The arguments do not fit.
+            UsageError: An option is wrong, or the program was loaded without its source.
+            VerificationError: XLA or ONNX Runtime cannot run the program.
+        """
+        stored = self._options.weights_dtype
+        settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored)
+        judge, found = self._judged(settings, args, kwargs)
+        if not found.ok:  # a note may be the reason
+            found.notes.extend(self.report.notes)
+            if intermediates:
+                found = replace(found, divergence=self._parted(judge.differing(found)))
+        return found
+
+    def bisect(self, *args: PyTree, seed: int = 0, **kwargs: PyTree) -> Divergence:
+        """Finds the first op of the program that the model computes differently from XLA.
+
+        Args:
+            args, kwargs: The arguments of a call. Without arguments, these are the inputs that
+                `verify` makes and on which it finds a difference, or ordinary numbers.
+            seed: Seed of the inputs that are made.
+
+        Returns:
+            Readable as text: the op with its source line, operands and error, the nodes of the
+            model, and the rewrite rules that led to them. It is falsy if no value differs.
+
+        Raises:
+            SignatureError: The arguments do not fit.
+            UsageError: The program was loaded without its source.
+            VerificationError: XLA or ONNX Runtime cannot run the program or a part of it.
+        """
+        settings = Settings(seed, weights_dtype=self._options.weights_dtype)
+        judge, found = self._judged(settings, args, kwargs)
+        return self._parted(judge.differing(found))
+
+    def _parted(self, inputs: Sequence[Sequence[np.ndarray]]) -> Divergence:
+        """Bisects on the first of these inputs for which a value differs."""
+        about = self._source, self._options, self.model, inputs
+        return diagnosed(*about, self.libraries, self.providers)
+
+    def _judged(
+        self, settings: Settings, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+    ) -> tuple[Judge, Verification]:
+        source = self._source
+        given = settings.given(source.signature, args, kwargs, self._caller.arrays)
+        judge = Judge(source, given, settings)
+        with self._serialized() as model:
+            names, libraries = self.input_names, self.libraries
+            drops_nan = may_ignore_nan(self.model, self._options, self.report)
+            candidate = Candidate(
+                model, names, libraries, self.denormals, self.providers, drops_nan
+            )
+            return judge, judge(candidate)

@@ -1,0 +1,1 @@
+"""Faults planted in translated models, and whether a bisection names them."""
