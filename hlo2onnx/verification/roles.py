@@ -181,6 +181,7 @@ def _wanted(operation: ir.Operation, flows: Sequence[Flow]) -> Iterator[_Wanted]
         yield _Wanted(0, (*_EXTREMES, 0, -1))
     elif name.startswith("shift_"):
         bits = ml_dtypes.iinfo(dtype).bits
+        yield _Wanted(0, (*_EXTREMES, -1))
         yield _Wanted(1, (bits, bits - 1, 0, bits + 1, -1))
     elif name == "convert" and dtype.kind != "b" and not is_integer:
         yield from _conversion(operation)
