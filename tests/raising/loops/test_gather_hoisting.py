@@ -84,6 +84,13 @@ def test_elementwise(name: str) -> None:
     assert run.inside["Clip"] == 1  # of the places
 
 
+def test_narrow_constants_are_widened_after_the_look_up() -> None:
+    """Otherwise the table would be stored in the wide type, or the rules would undo each other."""
+    table = jnp.asarray(RNG.integers(-9, 9, 50), jnp.int8)
+    run = Translated(lambda x: looked_up(lambda t: t.astype(jnp.float32))(table, x), X)
+    assert not run.fired and run.inside["Gather"] == 1 and "Cast" in run.inside
+
+
 def test_rows_of_a_table() -> None:
     """Of a matrix whose rows are looked up by one number."""
     table = RNG.normal(size=(9, 4)).astype(np.float32)

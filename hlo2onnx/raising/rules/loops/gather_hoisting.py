@@ -8,7 +8,15 @@ from collections.abc import Mapping
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import ELEMENTWISE
-from hlo2onnx.ir.values import FLOATS, const_number, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.ir.values import (
+    FLOATS,
+    const_number,
+    dtype_of,
+    is_constant,
+    rank_of,
+    shape_of,
+    static_shape,
+)
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first
 from hlo2onnx.rewrite.replace import replace
@@ -39,7 +47,7 @@ class GatherHoisting(Rule):
             "what it takes from is made in the loop, or large",
             x,
         )
-        computed = _computed(body, taken, rank_of(x))
+        computed = _computed(body, taken, x)
         ends = [value for value in computed if _is_read(value, computed)]
         need(len(ends) < len(computed), "no node would be saved", node)
         tables = {taken: x}
@@ -72,16 +80,19 @@ def _is_small(x: oir.Value, taken: oir.Value, costs: Costs) -> bool:
     return 0 < math.prod(dims) <= most
 
 
-def _computed(body: oir.Graph, taken: oir.Value, rank: int) -> dict[oir.Value, None]:
-    """The values computed from a row and constants alone, element by element, including the row."""
-    found = {taken: None}
+def _computed(body: oir.Graph, taken: oir.Value, x: oir.Value) -> dict[oir.Value, None]:
+    """The values computed from a row of x and constants alone, element by element, including the
+    row."""
+    found, rank = {taken: None}, rank_of(x)
     for node in body:
-        known = [x for x in node.inputs if x in found]
+        known = [value for value in node.inputs if value in found]
         if known and node.op_type in ELEMENTWISE and not node.domain:
-            others = [x for x in node.inputs if x is not None and x not in found]
-            numbers = all(const_number(x) is not None and rank_of(x) <= rank for x in others)
+            others = [y for y in node.inputs if y is not None and y not in found]
+            numbers = all(
+                const_number(other) is not None and rank_of(other) <= rank for other in others
+            )
             same = shape_of(node.outputs[0]) == shape_of(taken)
-            if numbers and same and _is_safe(node):
+            if numbers and same and _is_safe(node) and not _widens(node, x, taken):
                 found[node.outputs[0]] = None
     return found
 
@@ -90,6 +101,16 @@ def _is_safe(node: oir.Node) -> bool:
     """Whether a node may be applied to rows that the loop never gathers: some integers cannot be
     divided."""
     return node.op_type not in ("Div", "Mod") or dtype_of(node.outputs[0]) in FLOATS
+
+
+def _widens(node: oir.Node, x: oir.Value, taken: oir.Value) -> bool:
+    """Whether a node widens rows of a constant, which keeps its type: see `qdq-propagation`."""
+    return (
+        node.op_type == "Cast"
+        and is_constant(x)
+        and first(node) is taken
+        and dtype_of(node.outputs[0]).bitwidth > dtype_of(x).bitwidth
+    )
 
 
 def _is_read(value: oir.Value, computed: Mapping[oir.Value, None]) -> bool:
