@@ -126,8 +126,8 @@ class Verified(CallableProgram):
     ) -> tuple[Judge, Verification]:
         source = self._source
         given = settings.given(source.signature, args, kwargs, self._caller.arrays)
-        judge = Judge(source, given, settings)
-        with self._serialized() as model:
+        with self._serialized() as model:  # refuses programs that are too large for XLA as well
+            judge = Judge(source, given, settings)
             names, libraries = self.input_names, self.libraries
             drops_nan = may_ignore_nan(self.model, self._options, self.report)
             candidate = Candidate(
