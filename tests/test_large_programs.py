@@ -45,6 +45,7 @@ CHAINS: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", CHAINS)
 def test_long_chains(name: str) -> None:
     program = hlo2onnx.translate(lambda x: CHAINS[name](x, 1100), X)
