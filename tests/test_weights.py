@@ -394,8 +394,7 @@ def test_weights_as_inputs(tmp_path: Any) -> None:
     (result,) = session.run(None, {"x": X, **program.weights})
     np.testing.assert_allclose(result, program(X), rtol=1e-5, atol=1e-6)
     program.save(path)
-    np.testing.assert_array_equal(
-        ort.InferenceSession(str(path)).run(None, {"x": X})[0], program(X)
-    )
+    [found] = ort.InferenceSession(str(path)).run(None, {"x": X})
+    np.testing.assert_array_equal(found, program(X))
     with pytest.raises(hlo2onnx.errors.UsageError, match="weights='outputs'"):
         program.save(path, weights="outputs")

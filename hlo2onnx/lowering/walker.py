@@ -19,6 +19,7 @@ from hlo2onnx.lowering.context import Context, Parts
 from hlo2onnx.lowering.diagnosis import Diagnosis, Expansion
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.functions import KeptFunctions
+from hlo2onnx.lowering.handler_attributes import read_attributes
 from hlo2onnx.lowering.mlir_expansion import Expansions, is_elementwise
 from hlo2onnx.lowering.op import CustomCall, Op, op_of
 from hlo2onnx.lowering.plugin_errors import run_handler
@@ -230,7 +231,7 @@ class Walker:
         fault = fault_of(op.operation) if isinstance(op, CustomCall) else None
         if fault is not None:
             raise UnsupportedOp(f"the call is malformed: {fault}")
-        attributes = _attributes(handler, op)
+        attributes = read_attributes(handler, op)
         if handler.form == "parts" and op.touches_complex:
             return self._each_part(handler, op, attributes)
         return self._checked(op, run_handler(handler, self.em, op, attributes))
@@ -381,27 +382,3 @@ def _no_handler(op: Op) -> UnsupportedOp:
         " translate(..., custom_calls={target: ...}); if the call belongs to another platform,"
         " lower the function for the CPU",
     )
-
-
-_OF_NO_MEANING = frozenset({"result_layout", "xla_shape"})
-"""Attributes that XLA's exporters add to any op: the memory layout of its result and XLA's name of
-its type."""
-
-
-def _attributes(handler: Handler, op: Op) -> dict[str, Any]:
-    """The attributes the handler reads, as Python values.
-
-    Raises:
-        UnsupportedOp: The op has an attribute that the handler does not know, or lacks one that it
-            needs.
-    """
-    values = {}
-    for name in op.attribute_names:
-        if name in handler.reads or (handler.reads_rest and name not in handler.ignores):
-            values[name] = op.attribute(name)
-        elif name not in handler.ignores and name not in _OF_NO_MEANING:
-            raise UnsupportedOp(f"unknown attribute {name} = {op.attribute(name)}")
-    missing = handler.required - values.keys()
-    if missing:
-        raise UnsupportedOp(f"attribute {', '.join(sorted(missing))} is missing")
-    return values

@@ -92,9 +92,10 @@ class Batcher:
         for output in node.outputs:
             need(self._affordable(output), "it would take too much memory", node)
         values = make(self, node)
+        numbers = self._trips.body.inputs[:1]  # the copy of an inner body has none
         for output, value in zip(node.outputs, values, strict=True):
             self.rows[output] = value
-            for number in self._trips.body.inputs[:1]:  # the copy of an inner body has none
+            for number in numbers:
                 hold_trip(number, STACKED, output, value)
 
     def _affordable(self, value: oir.Value) -> bool:
@@ -180,7 +181,8 @@ class Batcher:
     def along_axis(self, node: oir.Node) -> list[oir.Value]:
         """Softmax, Split and so on along the next axis; Concat of rows with other rows."""
         x, rank = self._row(node) if node.op_type != "Concat" else (None, rank_of(node.outputs[0]))
-        axis = node.attributes.get_int("axis", _default_axis(node.op_type)) % rank + 1
+        default = 0 if node.op_type in ("ArgMax", "ArgMin", "Split") else -1
+        axis = node.attributes.get_int("axis", default) % rank + 1
         if x is None:
             return self._same(node, [self._whole(part) for part in node.inputs], axis=axis)
         self._scanned(node, 0)
@@ -359,10 +361,6 @@ def _known(node: oir.Node) -> tuple[int, ...]:
         Refusal: They are computed at run time.
     """
     return needed(const_ints(node.inputs[1]), "its second operand is not known", node)
-
-
-def _default_axis(op_type: str) -> int:
-    return 0 if op_type in ("ArgMax", "ArgMin", "Split") else -1
 
 
 _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
