@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from jaxlib.mlir import ir
 
@@ -13,7 +13,8 @@ from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.walk import MlirValue, operations_in
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """A value by its place.
 
     Attributes:

@@ -7,7 +7,7 @@ that tell whether a run reaches it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
@@ -19,7 +19,8 @@ from hlo2onnx.verification.index_limits import indices_of
 from hlo2onnx.verification.input_flow import Flow
 
 
-class Side(NamedTuple):
+@dataclass(frozen=True)
+class Side:
     """One side of a guard.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,8 @@ Change = Callable[[np.ndarray, Role, np.random.Generator, int], np.ndarray]
 """Takes an ordinary array, the role of the input, a generator and the number of the draw."""
 
 
-class Recipe(NamedTuple):
+@dataclass(frozen=True)
+class Recipe:
     """A way to change inputs.
 
     Attributes:
