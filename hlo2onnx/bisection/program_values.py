@@ -9,14 +9,13 @@ from typing import TypeAlias
 import numpy as np
 from jaxlib.mlir import ir
 
-from hlo2onnx.ir.provenance import CALLEE, Path
+from hlo2onnx.ir.provenance import Path
 from hlo2onnx.mlir.block_functions import (
     NAME,
     BlockCopy,
     Wanted,
     add_function,
     block_at,
-    callee_of,
     captured_by,
     operation_at,
     positions,
@@ -86,27 +85,6 @@ class ProgramValues:
             arguments[item.port.position] = item.array
         return arguments
 
-    def callee(
-        self, path: Path, operands: Arrays, root: Path, wanted: Wanted
-    ) -> Iterator[BlockValues]:
-        """The values of a function for one call of it.
-
-        Args:
-            root: The call that the paths of the function's ops are those of.
-        """
-        call = self._at(path)
-        types = [operand.type for operand in call.operands]
-
-        def make(
-            module: ir.Operation, copies: BlockCopy, arguments: list[MlirValue]
-        ) -> list[MlirValue]:
-            callee = callee_of(self._at(path, module), functions_of(module))
-            assert callee is not None
-            return copies.copy(callee.regions[0].blocks[0], arguments, {}, (*root, CALLEE))
-
-        program = _Compiled(self._source, self.module, types, make, wanted)
-        yield program(operands, operands)
-
     def branch(
         self, path: Path, region: int, operands: Arrays, wanted: Wanted
     ) -> Iterator[BlockValues]:
@@ -135,20 +113,12 @@ class ProgramValues:
         Args:
             operands: The first states, and the values that the regions capture.
         """
-        operation = self._at(path)
-        count = len(operation.operands)
-        types = [value.type for value in (*operation.operands, *captured_by(operation))]
 
-        def make(
-            module: ir.Operation, copies: BlockCopy, arguments: list[MlirValue]
-        ) -> list[MlirValue]:
-            here = self._at(path, module)
-            captured = dict(zip(captured_by(here), arguments[count:], strict=True))
-            block = here.regions[0].blocks[0]
-            return copies.copy(block, arguments[:count], captured, (*path, 0))
+        def make(copies: _WhileCopies) -> list[MlirValue]:
+            return copies.condition(copies.states)
 
-        program = _Compiled(self._source, self.module, types, make, wanted)
-        return program(operands, operands[:count])
+        count = len(self._at(path).operands)
+        return self._of_while(path, wanted, make)(operands, operands[:count])
 
     def trips(self, path: Path, operands: Arrays, wanted: Wanted) -> Iterator[BlockValues]:
         """The values of each trip of a while: of its body, and then of its condition.
@@ -156,23 +126,14 @@ class ProgramValues:
         Args:
             operands: The first states, and the values that the regions capture.
         """
-        operation = self._at(path)
-        count = len(operation.operands)
-        types = [value.type for value in (*operation.operands, *captured_by(operation))]
 
-        def make(
-            module: ir.Operation, copies: BlockCopy, arguments: list[MlirValue]
-        ) -> list[MlirValue]:
-            here = self._at(path, module)
-            captured = dict(zip(captured_by(here), arguments[count:], strict=True))
-            condition, body = (region.blocks[0] for region in here.regions)
-            silent = BlockCopy(functions_of(module), Wanted())
-            first = silent.copy(condition, arguments[:count], dict(captured), (*path, 0))
-            after = copies.copy(body, arguments[:count], dict(captured), (*path, 1))
-            again = copies.copy(condition, after, dict(captured), (*path, 0))
-            return [*first, *again, *after]
+        def make(copies: _WhileCopies) -> list[MlirValue]:
+            first = copies.condition(copies.states, is_wanted=False)
+            after = copies.body(copies.states)
+            return [*first, *copies.condition(after), *after]
 
-        program = _Compiled(self._source, self.module, types, make, wanted)
+        count = len(self._at(path).operands)
+        program = self._of_while(path, wanted, make)
         states, captured = operands[:count], operands[count:]
         tensors = [place for place, state in enumerate(states) if state is not None]
         trip = 0
@@ -191,8 +152,54 @@ class ProgramValues:
                 states[place] = state
             trip += 1
 
+    def _of_while(
+        self, path: Path, wanted: Wanted, make: Callable[[_WhileCopies], list[MlirValue]]
+    ) -> _Compiled:
+        """A function of the states of a while and of what its regions capture."""
+        operation = self._at(path)
+        types = [value.type for value in (*operation.operands, *captured_by(operation))]
+
+        def body(
+            module: ir.Operation, copies: BlockCopy, arguments: list[MlirValue]
+        ) -> list[MlirValue]:
+            return make(_WhileCopies(self._at(path, module), path, module, copies, arguments))
+
+        return _Compiled(self._source, self.module, types, body, wanted)
+
     def _at(self, path: Path, module: ir.Operation | None = None) -> ir.Operation:
         return operation_at(module or self.module, self._source.function, path)
+
+
+class _WhileCopies:
+    """Makes copies of the regions of a while.
+
+    Attributes:
+        states: The states that the arguments hold.
+    """
+
+    def __init__(
+        self,
+        operation: ir.Operation,
+        path: Path,
+        module: ir.Operation,
+        copies: BlockCopy,
+        arguments: list[MlirValue],
+    ) -> None:
+        count = len(operation.operands)
+        self.states = arguments[:count]
+        self._captured = dict(zip(captured_by(operation), arguments[count:], strict=True))
+        self._condition, self._body = (region.blocks[0] for region in operation.regions)
+        self._path, self._copies = path, copies
+        self._unobserved = BlockCopy(functions_of(module), Wanted())
+
+    def condition(self, states: list[MlirValue], is_wanted: bool = True) -> list[MlirValue]:
+        """What the condition returns. If `is_wanted` is false, its inner values are not results."""
+        copies = self._copies if is_wanted else self._unobserved
+        return copies.copy(self._condition, states, dict(self._captured), (*self._path, 0))
+
+    def body(self, states: list[MlirValue]) -> list[MlirValue]:
+        """What the body returns."""
+        return self._copies.copy(self._body, states, dict(self._captured), (*self._path, 1))
 
 
 Make = Callable[[ir.Operation, BlockCopy, list[MlirValue]], list[MlirValue]]

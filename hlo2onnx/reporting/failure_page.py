@@ -7,7 +7,7 @@ from html import escape
 
 from hlo2onnx.reporting.markup import facts, section, table
 from hlo2onnx.reporting.page import page
-from hlo2onnx.reporting.versions import versions
+from hlo2onnx.runtime.versions import versions_text
 
 _COLUMNS = ("op", "types", "where", "why", "next")
 
@@ -27,7 +27,7 @@ def failure_page(
     if refusals:
         rows = [[item.get(name, "") for name in _COLUMNS] for item in refusals]
         parts.append(section("refusals", "What is not translated", table(_COLUMNS, rows)))
-    summary = facts({"command": command, "versions": versions()})
+    summary = facts({"command": command, "versions": versions_text()})
     parts.append(section("summary", "Summary", summary))
     header = f'<h1>{escape(source)}</h1><p><span class="badge bad">not translated</span></p>'
     return page(source, header, "".join(parts))

@@ -16,9 +16,9 @@ from hlo2onnx.reporting.markup import Markup, bullets, facts, section, table
 from hlo2onnx.reporting.page import asset, fragment, frame, page
 from hlo2onnx.reporting.profile_section import profile_section
 from hlo2onnx.reporting.verification_section import badge, verification_section
-from hlo2onnx.reporting.versions import versions
 from hlo2onnx.reporting.views import VerificationView
 from hlo2onnx.runtime.profiling.results import Profile
+from hlo2onnx.runtime.versions import versions_text
 
 _PORTS = 200
 """Inputs and outputs in a table."""
@@ -101,7 +101,7 @@ def _summary(model: oir.Model, report: Report, findings: Findings) -> str:
         "weights": _weights(report),
         "translated in": f"{sum(report.seconds.values()):.2f} s" if report.seconds else "",
         "command": findings.command,
-        "versions": versions(),
+        "versions": versions_text(),
         "report made": made if findings.command else "",
     }
     ports = [_ports("input", model.graph.inputs), _ports("output", model.graph.outputs)]

@@ -14,6 +14,11 @@ def versions() -> dict[str, str]:
     return found | {"python": platform.python_version(), "platform": platform.platform()}
 
 
+def versions_text() -> str:
+    """The same in one line."""
+    return ", ".join(f"{name} {version}" for name, version in versions().items())
+
+
 def _version(package: str) -> str:
     if package == "hlo2onnx":
         from hlo2onnx import __version__

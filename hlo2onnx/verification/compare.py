@@ -93,16 +93,8 @@ def compare(
     if slack is not None:
         limit = np.maximum(limit, slack)
     good = same & (difference <= limit)
-    if exact is not None and tolerance is None:
-        good |= got == _parts(exact)
-    elif exact is not None and tolerance is not None:
-        truth = _parts(exact)
-        good |= np.isnan(got) & np.isnan(truth)  # XLA's fused kernels may lose a NaN
-        with np.errstate(all="ignore"):
-            limit = _limit(expected.dtype, tolerance, truth, scale)
-            if is_evaluation_of(exact, expected):
-                limit = np.maximum(limit, _allowed(want, truth, tolerance.absolute * scale))
-            good |= (np.abs(got - truth) <= limit) & np.isfinite(truth)
+    if exact is not None:
+        good |= _is_exact(got, want, expected, exact, tolerance, scale)
     largest = float(difference.max(initial=0))
     return Comparison(
         name,
@@ -116,6 +108,32 @@ def compare(
         bool(good.all()),
         errors=error_distribution(actual, expected),
     )
+
+
+def _is_exact(
+    got: np.ndarray,
+    want: np.ndarray,
+    expected: np.ndarray,
+    exact: np.ndarray,
+    tolerance: Tolerance | None,
+    scale: float,
+) -> np.ndarray:
+    """Which elements are right by the evaluation in f64.
+
+    Args:
+        got, want: The parts of both results.
+        expected, exact: XLA's result and the evaluation.
+    """
+    truth = _parts(exact)
+    if tolerance is None:
+        return np.asarray(got == truth)
+    with np.errstate(all="ignore"):
+        limit = _limit(expected.dtype, tolerance, truth, scale)
+        if is_evaluation_of(exact, expected):
+            limit = np.maximum(limit, _allowed(want, truth, tolerance.absolute * scale))
+        near = (np.abs(got - truth) <= limit) & np.isfinite(truth)
+    # XLA's fused kernels may lose a NaN.
+    return np.asarray(near | (np.isnan(got) & np.isnan(truth)))
 
 
 _TYPICAL = 0.98

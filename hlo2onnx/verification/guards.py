@@ -15,6 +15,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.types import element_type, is_complex, is_tensor, numpy_type, shape_of
 from hlo2onnx.mlir.values import MlirValue, dense, made
+from hlo2onnx.verification.element_kinds import is_integer
 from hlo2onnx.verification.index_limits import indices_of
 from hlo2onnx.verification.input_flow import Flow
 
@@ -113,7 +114,7 @@ def _is_extreme(numbers: Sequence[float], dtype: np.dtype) -> bool:
     """Whether all numbers are infinite, or the largest or smallest of the type."""
     if dtype.kind == "b":
         return True
-    if dtype.kind in "iu" or "int" in dtype.name:
+    if is_integer(dtype):
         info = ml_dtypes.iinfo(dtype)
         return all(number in (info.min, info.max) for number in numbers)
     largest = float(ml_dtypes.finfo(dtype).max)
@@ -133,7 +134,7 @@ def _of_select(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
 def _of_division(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     x, divisor = operation.operands
     _, dtype = _array_type(x)
-    if not _is_integer(dtype) or not flows[1].inputs:
+    if not is_integer(dtype) or not flows[1].inputs:
         return []
     sides = [Side("divisor 0", lambda: compared("EQ", divisor, 0))]
     if dtype.kind == "i" and flows[0].inputs:
@@ -150,7 +151,7 @@ def _of_division(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
 def _of_abs(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     (x,) = operation.operands
     _, dtype = _array_type(x)
-    if not _is_integer(dtype) or not flows[0].inputs:
+    if not is_integer(dtype) or not flows[0].inputs:
         return []
     lowest = int(ml_dtypes.iinfo(dtype).min)
     return [Side("the smallest integer", lambda: compared("EQ", x, lowest))]
@@ -170,7 +171,7 @@ def _of_shift(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
 def _of_convert(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
     (x,) = operation.operands
     (_, dtype), (_, to) = _array_type(x), _array_type(operation.results[0])
-    if not flows[0].inputs or not _is_integer(to) or dtype.kind == "b" or _is_integer(dtype):
+    if not flows[0].inputs or not is_integer(to) or dtype.kind == "b" or is_integer(dtype):
         return []
     info, largest = ml_dtypes.iinfo(to), float(ml_dtypes.finfo(dtype).max)
     sides = [Side(NAN, lambda: compared("NE", x, x))]
@@ -197,7 +198,7 @@ def _of_window(operation: ir.Operation, flows: Sequence[Flow]) -> list[Side]:
 def _nan_of(x: MlirValue) -> list[Side]:
     """NaN in a maximum or minimum. Kernels of runtimes, and some of XLA's, lose it."""
     dtype = _array_type(x)[1]
-    if _is_integer(dtype) or dtype.kind == "b":
+    if is_integer(dtype) or dtype.kind == "b":
         return []
     return [Side(NAN, lambda: compared("NE", x, x), is_counted=False)]
 
@@ -252,7 +253,3 @@ def broadcast(scalar: MlirValue, mlir_type: ir.Type) -> MlirValue:
 def _array_type(value: MlirValue) -> tuple[tuple[int, ...], np.dtype]:
     shape = tuple(dim or 0 for dim in shape_of(value.type))
     return shape, numpy_type(element_type(value.type))
-
-
-def _is_integer(dtype: np.dtype) -> bool:
-    return dtype.kind in "iu" or "int" in dtype.name

@@ -13,6 +13,7 @@ from hlo2onnx.interface.tensors import Tensor
 from hlo2onnx.ir.dims import free_symbols
 from hlo2onnx.sources.input_arrays import tensor_of
 from hlo2onnx.sources.signature import Port
+from hlo2onnx.verification.element_kinds import is_integer
 from hlo2onnx.verification.roles import Role
 
 SIZE = 3
@@ -70,7 +71,7 @@ def _random(
         return rng.integers(0, 2, shape).astype(bool)
     if dtype.kind == "c":
         return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype)
-    if dtype.kind in "iu" or "int" in dtype.name:
+    if is_integer(dtype):
         most = int(ml_dtypes.iinfo(dtype).max)
         if dtype == np.uint32 and shape[-1:] == (2,) and role.indices is None:  # keys
             return rng.integers(0, most, shape, dtype=np.uint32, endpoint=True)
@@ -78,8 +79,3 @@ def _random(
         low, high = max(low, int(ml_dtypes.iinfo(dtype).min)), min(high, most)
         return rng.integers(min(low, high), high, shape, endpoint=True).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
-
-
-def is_float(array: np.ndarray) -> bool:
-    """Whether the elements are real floats, also of ml_dtypes."""
-    return array.dtype.kind not in "biuc" and "int" not in array.dtype.name

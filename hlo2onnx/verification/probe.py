@@ -45,9 +45,8 @@ class Probe:
         self.roles = roles_of(flow, ports)
         instrumented = Instrumentation(module, flow)
         self.places, self.unobserved = instrumented.places, instrumented.unobserved
-        self._of_nan = np.array(
-            [place.what == NAN and not place.is_counted for place in self.places], bool
-        )
+        self._of_nan = np.array([place.what == NAN for place in self.places], bool)
+        self._converts = np.array([place.op == "convert" for place in self.places], bool)
         self._of_trips = np.array([place.what == ENDLESS for place in self.places], bool)
         self._flags = np.array(instrumented.flags, np.int64)
         self._arguments = arguments
@@ -57,9 +56,11 @@ class Probe:
             self._wanted.append(len(every) - 1)
         self._program = XlaProgram(module_bytecode(module))
 
-    def has_nan(self, reached: np.ndarray) -> bool:
-        """Whether a run that reaches these sides takes the maximum or minimum of NaN."""
-        return bool((reached & self._of_nan).any())
+    def nans(self, reached: np.ndarray) -> tuple[bool, bool]:
+        """Whether a run that reaches these sides takes the maximum or minimum of NaN, and whether
+        it converts NaN to an integer."""
+        found = reached & self._of_nan
+        return bool((found & ~self._converts).any()), bool((found & self._converts).any())
 
     def is_endless(self, reached: np.ndarray) -> bool:
         """Whether a run that reaches these sides has a loop of too many trips. Its results are

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hlo2onnx.verification.inputs import is_float
+from hlo2onnx.verification.element_kinds import is_float
 from hlo2onnx.verification.roles import Role
 
 Change = Callable[[np.ndarray, Role, np.random.Generator, int], np.ndarray]

@@ -13,6 +13,7 @@ from jaxlib.mlir import ir
 
 from hlo2onnx.mlir.types import element_type, is_complex, is_tensor, numpy_type
 from hlo2onnx.sources.signature import Port
+from hlo2onnx.verification.element_kinds import is_integer
 from hlo2onnx.verification.index_limits import indices_of
 from hlo2onnx.verification.input_flow import Flow, Formula, InputFlow
 
@@ -82,7 +83,7 @@ def roles_of(flow: InputFlow, ports: Sequence[Port]) -> list[Role]:
                 if wanted.is_root and formula.scale > 0:
                     role.least = max(role.least or 0.0, -formula.offset / formula.scale)
                 numbers = [_solved(formula, number, dtype, wanted) for number in wanted.numbers]
-                if wanted.is_range and _is_integer(dtype):
+                if wanted.is_range and is_integer(dtype):
                     _narrow(role, formula, wanted.numbers)
                 found[formula.port] += numbers
     if any(_is_cholesky(operation) for operation in flow.operands):
@@ -107,7 +108,7 @@ def _solved(formula: Formula, number: float, dtype: np.dtype, wanted: _Wanted) -
     """The elements of the input for which an operand has a value, and those beside it."""
     try:
         exact = (number - formula.offset) / formula.scale
-        if _is_integer(dtype):
+        if is_integer(dtype):
             least = number if formula.scale == 1 and not formula.offset else math.floor(exact)
             return [least, least + 1, least - 1] if wanted.are_thresholds else [least]
     except (OverflowError, ValueError):
@@ -138,15 +139,11 @@ def _chosen(lists: Sequence[Sequence[float]], dtype: np.dtype, is_limited: bool)
 def _range(dtype: np.dtype) -> tuple[float, float]:
     if dtype.kind in "bc":
         return 0, 0
-    if _is_integer(dtype):
+    if is_integer(dtype):
         info = ml_dtypes.iinfo(dtype)
         return int(info.min), int(info.max)
     most = float(ml_dtypes.finfo(dtype).max)
     return -most, most
-
-
-def _is_integer(dtype: np.dtype) -> bool:
-    return dtype.kind in "iu" or "int" in dtype.name
 
 
 def _is_cholesky(operation: ir.Operation) -> bool:
@@ -170,24 +167,24 @@ def _wanted(operation: ir.Operation, flows: Sequence[Flow]) -> Iterator[_Wanted]
     if not operation.operands or not _is_number(operation.operands[0].type):
         return
     dtype = numpy_type(element_type(operation.operands[0].type))
-    is_integer = _is_integer(dtype)
-    if name in ("divide", "remainder") and is_integer:
+    is_whole = is_integer(dtype)
+    if name in ("divide", "remainder") and is_whole:
         # The first values meet: the smallest integer divided by -1.
         yield _Wanted(1, (-1, 0, 1))
         yield _Wanted(0, (int(ml_dtypes.iinfo(dtype).min), *_EXTREMES))
     elif name in ("compare", "maximum", "minimum", "clamp"):
         yield from _thresholds(operation, flows)
-    elif name in _OF_INTEGERS and is_integer:
+    elif name in _OF_INTEGERS and is_whole:
         yield _Wanted(0, (*_EXTREMES, 0, -1))
     elif name.startswith("shift_"):
         bits = ml_dtypes.iinfo(dtype).bits
         yield _Wanted(0, (*_EXTREMES, -1))
         yield _Wanted(1, (bits, bits - 1, 0, bits + 1, -1))
-    elif name == "convert" and dtype.kind != "b" and not is_integer:
+    elif name == "convert" and dtype.kind != "b" and not is_whole:
         yield from _conversion(operation)
     elif name == "is_finite":
         yield _Wanted(0, is_nonfinite=True)
-    elif name in _AT_ZERO and not is_integer:
+    elif name in _AT_ZERO and not is_whole:
         yield _Wanted(0, (0.0, -1.0, 1.0), is_root=name in _ROOTS)
     elif name in _ROUNDINGS:
         yield _Wanted(0, (0.5, 1.5, -0.5, 2.5))
@@ -222,7 +219,7 @@ def _thresholds(operation: ir.Operation, flows: Sequence[Flow]) -> Iterator[_Wan
 
 def _conversion(operation: ir.Operation) -> Iterator[_Wanted]:
     to = numpy_type(element_type(operation.results[0].type))
-    if _is_integer(to):
+    if is_integer(to):
         info = ml_dtypes.iinfo(to)
         over = (2.0 * int(info.max), 2.0 * int(info.min) - 2, 1.5, -1.5, float(info.max))
         yield _Wanted(0, over, is_nonfinite=True)

@@ -13,7 +13,8 @@ import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.verification.inputs import is_float, private_generator
+from hlo2onnx.verification.element_kinds import is_float
+from hlo2onnx.verification.inputs import private_generator
 
 RUNS = 8
 """Count of runs on changed inputs."""

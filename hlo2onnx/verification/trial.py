@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from hlo2onnx.verification.element_kinds import is_float
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -34,11 +36,13 @@ class Trial:
         inputs: The inputs.
         expected: XLA's results.
         meets_nan: Whether the run takes the maximum or minimum of NaN.
+        converts_nan: Whether it converts NaN to an integer.
     """
 
     inputs: Inputs
     expected: Sequence[np.ndarray]
     meets_nan: bool = False
+    converts_nan: bool = False
 
     @property
     def arrays(self) -> Sequence[np.ndarray]:
@@ -57,13 +61,13 @@ class Trial:
 
     @property
     def has_nan(self) -> bool:
-        """Whether NaN is in the inputs, in the results, or in a maximum."""
+        """Whether NaN is in the inputs or the results, in a maximum, or converted."""
         every = (*self.arrays, *self.expected)
-        return self.meets_nan or any((x != x).any() for x in every)
+        return self.meets_nan or self.converts_nan or any((x != x).any() for x in every)
 
 
 def _overflows(array: np.ndarray, wide: np.ndarray | None) -> bool:
-    if array.dtype.kind in "biuc" or "int" in array.dtype.name or not array.size:
+    if not is_float(array) or not array.size:
         return False
     largest = math.sqrt(float(ml_dtypes.finfo(array.dtype).max))
     size = np.abs(array.astype(np.float64))

@@ -234,7 +234,8 @@ class _Runner:
         if self.probe.is_endless(reached):
             return None
         self.reached |= reached
-        return Trial(inputs, expected, self.probe.has_nan(reached))
+        meets_nan, converts_nan = self.probe.nans(reached)
+        return Trial(inputs, expected, meets_nan, converts_nan)
 
     @property
     def count(self) -> int:

@@ -144,7 +144,7 @@ def test_zeros_before_a_max_pool(optimize: bool) -> None:
 
 
 @pytest.mark.skipif(
-    ort.__version__.split(".")[:2] > ["1", "31"],
+    tuple(map(int, ort.__version__.split(".")[:2])) > (1, 31),
     reason="ONNX Runtime 1.32 does not fuse this Pad any more; models must run in 1.31, too",
 )
 def test_the_runtime_takes_them_for_its_own() -> None:

@@ -28,7 +28,7 @@ class GatherHoisting(Rule):
 
     Legal for a tensor from before the loop and constants: each element is computed as before. Done
     if fewer nodes remain in the body, and the tensor is small or a trip gathers a large part of it.
-    JAX's searchsorted gathers like this.
+    A constant that the body widens stays narrow. JAX's searchsorted gathers like this.
     """
 
     name = "gather-hoisting"
