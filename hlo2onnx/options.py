@@ -11,7 +11,6 @@ from typing import Literal, get_args
 from hlo2onnx.custom_calls import Translation, check_translations
 from hlo2onnx.errors import UsageError
 
-DEFAULT_OPSET = 23
 IR_VERSIONS = {17: 8, 24: 11, 25: 12, 26: 13}
 """ONNX IR versions of models, by opset. Models of opsets 18 to 23 have IR version 10."""
 
@@ -52,7 +51,8 @@ class Options:
     """Options of one translation.
 
     Attributes:
-        opset: ONNX opset of the model. None: 23, or 26 if the program needs BitCast.
+        opset: ONNX opset of the model. None: that of the target (23 for "ort-cpu"), or a newer
+            one if the program needs it.
         target: Name of the runtime whose kernels the model must fit (`hlo2onnx.targets`), or
             path of its table.
         function: Public function of the module to translate. None: `main`, or the only one.
@@ -101,7 +101,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.opset is not None and type(self.opset) is not int:
-            raise UsageError(f"opset={self.opset!r} is not a whole number, such as {DEFAULT_OPSET}")
+            raise UsageError(f"opset={self.opset!r} is not a whole number, such as 23")
         if not isinstance(self.target, str):
             raise UsageError(f"target={self.target!r} is not a string")
         if not isinstance(self.function, str | None):

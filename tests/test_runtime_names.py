@@ -94,7 +94,8 @@ def test_the_standard_has_no_costs_and_no_workarounds() -> None:
 
 def test_the_table_of_onnxruntime_gives_every_cost() -> None:
     """None of its numbers is a default, which knows no runtime."""
-    table = json.loads((Path(hlo2onnx.targets.__file__).parent / "ort_cpu.json").read_text())
+    path = Path(hlo2onnx.targets.__file__).parent / "tables" / "ort-cpu.json"
+    table = json.loads(path.read_text())
     assert set(table["costs"]) == {field.name for field in fields(Costs)}
     assert {name: getattr(load_target("ort-cpu").costs, name) for name in table["costs"]} == table[
         "costs"

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from hlo2onnx import __version__
-from hlo2onnx.command.help import SHELLS, PrintCompletion, opset_range
+from hlo2onnx.command.help import SHELLS, PrintCompletion, PrintTargets, opset_range
 from hlo2onnx.options import CHOICES, DUMP_VARIABLE, Options
 
 POLICIES = {
@@ -40,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
         action=PrintCompletion,
         choices=SHELLS,
         help="print a script that completes this command in a shell (needs shtab)",
+    )
+    made.add_argument(
+        "--targets", action=PrintTargets, nargs=0, help="list the runtimes that have a table"
     )
     _add_output(made.add_argument_group("what it writes"))
     _add_model_options(made.add_argument_group("the model"))
@@ -83,12 +86,12 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         "--opset",
         type=int,
         metavar="N",
-        help=f"ONNX opset, {opset_range()} (default: 23, or 26 if needed)",
+        help=f"ONNX opset, {opset_range()} (default: the target's, or a newer one if needed)",
     )
     add(
         "--target",
         default=Options.target,
-        help="runtime to fit: ort-cpu (default), onnx, or a table FILE.json",
+        help="runtime to fit: ort-cpu (default), another of --targets, or a table FILE.json",
     )
     add("--function", metavar="NAME", help="function to translate (default: main)")
     add(

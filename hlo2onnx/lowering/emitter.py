@@ -211,9 +211,11 @@ class Emitter(TargetBuilder):
         Raises:
             NeedsOpset: The lowering must start again with a newer opset.
         """
+        if not self.target.supports("BitCast", oir.DataType.FLOAT, BITCAST_OPSET):
+            return False
         if self.opset >= BITCAST_OPSET:
             return True
-        if self.options.opset is None and self.target.max_opset >= BITCAST_OPSET:
+        if self.options.opset is None:
             raise NeedsOpset(BITCAST_OPSET, "the program needs BitCast")
         return False
 

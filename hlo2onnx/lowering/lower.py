@@ -27,7 +27,7 @@ from hlo2onnx.lowering.walker import Walker
 from hlo2onnx.mlir.constants import Constants
 from hlo2onnx.mlir.functions import functions_of
 from hlo2onnx.mlir.inlining import inlined
-from hlo2onnx.options import DEFAULT_OPSET, Options, ir_version
+from hlo2onnx.options import Options, ir_version
 from hlo2onnx.report import FIXED_KEY, Report
 from hlo2onnx.sources.signature import Signature
 from hlo2onnx.targets import Target
@@ -67,7 +67,7 @@ def lower(
         load_handlers().with_own(user_handler(*item) for item in calls.items()),
         diagnosis,
     )
-    opset = options.opset or min(DEFAULT_OPSET, target.max_opset)
+    opset = options.opset or target.default_opset
     while True:
         try:
             return lowering.attempt(opset)

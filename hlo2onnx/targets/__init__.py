@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlo2onnx.targets.table import load_target
+from hlo2onnx.targets.table import known_targets, load_target
 from hlo2onnx.targets.target import Target
 
-__all__ = ["Target", "load_target"]
+__all__ = ["Target", "known_targets", "load_target"]

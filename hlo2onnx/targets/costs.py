@@ -11,8 +11,8 @@ class Costs:
     """Sizes at which one way to compute becomes faster, or more exact, than another.
 
     The defaults know no runtime: fewer nodes are better, unless much more would be computed or
-    copied. `ort_cpu.json` holds the numbers of ONNX Runtime 1.31 with two threads; the times below
-    were measured there. A table gives whole numbers that are not negative.
+    copied. `tables/ort-cpu.json` holds the numbers of ONNX Runtime 1.31 with two threads; the
+    times below were measured there. A table gives whole numbers that are not negative.
     """
 
     # -- nodes ------------------------------------------------------------------------------------
@@ -145,7 +145,53 @@ class Flags:
     rounds_half: bool = False
     """The kernels of f16 arithmetic round after each operator. Where they do not, this arithmetic
     goes through f32, see `hlo2onnx.options.Options.half`."""
+    sums_in_f64: bool = False
+    """Reductions add integers in f64 and saturate: they are right if f64 holds all sums."""
     slow_rnn: bool = False
     """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
     images_only: bool = False
     """Resize in other modes than "nearest" takes the last two axes, or the inner two of four."""
+
+    # -- control flow -----------------------------------------------------------------------------
+
+    no_loop: bool = False
+    """Loop does not run, or is wrong, or one whose end its state decides."""
+    no_scan: bool = False
+    """Scan does not run, or is wrong, or one from the last row to the first."""
+    no_if: bool = False
+    """If does not run, or is wrong."""
+    drops_unread_scan_inputs: bool = False
+    """A Scan whose body does not read its rows has the wrong number of trips."""
+    drops_unread_states: bool = False
+    """A Loop whose body reads neither its state nor the trip number is wrong."""
+    no_zero_trips: bool = False
+    """A Loop of no trips fails, or does not give its initial states and empty stacks."""
+    no_nested_loops: bool = False
+    """A Loop in a Loop fails, or an If in that."""
+    no_unknown_stacks: bool = False
+    """A Loop whose state decides how many rows its outputs have fails."""
+    no_outer_values_in_scans: bool = False
+    """The body of a Scan cannot read values of the graph around it."""
+    no_outer_values_in_loops: bool = False
+    """The same for Loop."""
+    no_outer_values_in_branches: bool = False
+    """The same for the branches of If."""
+    no_unlike_branches: bool = False
+    """An If whose branches give different shapes fails."""
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    unstable_top_k: bool = False
+    """TopK gives equal elements in any order, not the first one first."""
+    unordered_scatter: bool = False
+    """Of several updates to one place, ScatterND keeps any, not the last one."""
+    flushes_denormals: bool = False
+    """Products with denormal floats are zero."""
+    misorders_nan: bool = False
+    """Greater, Max, Min and Clip with a NaN give any result. Unless `nan="xla"` is asked for, Max,
+    Min and Clip count as right all the same."""
+    narrows_i64: bool = False
+    """64-bit integers are computed in 32 bits. Then the kernels that are right within limits are
+    used where the integers fit into f32."""
+    narrows_f64: bool = False
+    """f64 is computed in f32. Then no kernel of f64 counts as right."""

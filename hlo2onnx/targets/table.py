@@ -1,18 +1,22 @@
-"""Targets as JSON tables: those of this folder by their names, others by their paths.
+"""Targets as JSON tables: those of the folder `tables` by their names, others by their paths.
 
 The form:
 
     {
       "extends": "ort-cpu",                      the target that gives the rest
-      "runtime": "...", "runtime_version": "...",
-      "min_opset": 18, "max_opset": 21, "max_ir_version": 10,
-      "ops":   {"Add": {"18-21": "f32 i64"}},    operator key -> opsets -> element types
+      "runtime": "...", "runtime_version": "...", "about": "...",
+      "min_opset": 18, "max_opset": 21, "default_opset": 20, "max_ir_version": 10,
+      "ops":   {"Add": {"18-": "f32 i64"}},      operator key -> opsets -> element types
       "pairs": {"Cast": {"f32": {"18-21": "f16 i64"}}},
       "wrong": {"Max": {"18-21": "i64"}},        runs, and gives wrong numbers
+      "limited": {"Max": {"18-21": "i64"}},      likewise, and right within limits
       "skipped": {"reason": "If Loop"},          not asked about
       "naive_sums": true, ...                    `Flags`; false where not given
       "costs": {"unrolled_nodes": 48, ...}       `Costs`; the default where not given
     }
+
+"18-" means every opset from 18 on that the runtime loads. A table that extends another one gives
+the rows that differ; a row replaces the other one of the same operator key.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +36,7 @@ import onnx_ir as ir
 
 from hlo2onnx.targets.costs import Costs, Flags
 from hlo2onnx.targets.target import (
+    DEFAULT_OPSET,
     MIN_OPSET,
     PAIR_PARAMETERS,
     PairSupport,
@@ -45,16 +51,17 @@ SCHEMA_TARGET: Final = "onnx"
 """The target without a table: it allows what the standard allows."""
 
 _PACKAGE: Final = "hlo2onnx.targets"
-_LIMITS: Final = ("min_opset", "max_opset", "max_ir_version")
+_FOLDER: Final = "tables"
+_LIMITS: Final = ("min_opset", "max_opset", "default_opset", "max_ir_version")
 _FLAGS: Final = tuple(field.name for field in fields(Flags))
 _COSTS: Final = tuple(field.name for field in fields(Costs))
-_TEXTS: Final = ("extends", "runtime", "runtime_version", "onnx_version")
-_ROWS: Final = ("ops", "wrong", "zero_signs_lost")
-_PAIRS: Final = ("pairs", "wrong_pairs")
+_TEXTS: Final = ("extends", "runtime", "runtime_version", "onnx_version", "about")
+_ROWS: Final = ("ops", "wrong", "limited", "inexact", "zero_signs_lost")
+_PAIRS: Final = ("pairs", "wrong_pairs", "limited_pairs")
 _NAMES: Final = ("harmful_fusions", "skipped", "costs")
 _KEYS: Final = (*_TEXTS, *_LIMITS, *_FLAGS, *_ROWS, *_PAIRS, *_NAMES)
-_REQUIRED: Final = (*_LIMITS, "ops", "pairs")
-_RANGES: Final = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+_REQUIRED: Final = ("min_opset", "max_opset", "max_ir_version", "ops", "pairs")
+_RANGES: Final = re.compile(r"\d+(-\d*)?(,\d+(-\d*)?)*")
 
 
 def load_target(name: str) -> Target:
@@ -85,21 +92,39 @@ def load_target(name: str) -> Target:
         raise ValueError(f"target {name}: {error}") from error
 
 
+def known_targets() -> list[str]:
+    """The names of the targets that have a table here, and of the plain standard."""
+    return sorted([*_tables(), SCHEMA_TARGET])
+
+
 @cache
 def _known_target(name: str) -> Target:
-    if name == SCHEMA_TARGET:
-        return schema_target(SCHEMA_TARGET)
-    tables = {
-        file.name.removesuffix(".json").replace("_", "-"): file
-        for file in resources.files(_PACKAGE).iterdir()
-        if file.name.endswith(".json")
-    }
-    if name not in tables:
-        known = ", ".join(sorted([*tables, SCHEMA_TARGET]))
-        raise ValueError(
-            f"unknown target {name!r}; known targets: {known}, or the path of a table, <name>.json"
-        )
-    return _target(name, _parsed(tables[name].read_text(encoding="utf-8")))
+    return schema_target(SCHEMA_TARGET) if name == SCHEMA_TARGET else _target(name, _known(name))
+
+
+@cache
+def _tables() -> dict[str, Traversable]:
+    folder = resources.files(_PACKAGE).joinpath(_FOLDER)
+    return {file.name.removesuffix(".json"): file for file in folder.iterdir()}
+
+
+def _known(name: str) -> Any:
+    """The table of a name such as "ort-cpu" or "ort-cpu@1.20", or of a version of "ort-cpu".
+
+    Raises:
+        ValueError: There is none.
+    """
+    if name in _tables():
+        return _parsed(_tables()[name].read_text(encoding="utf-8"))
+    kind, _, version = name.partition("@")
+    if version and kind in _tables():
+        table = _known(kind)
+        if f"{table['runtime_version']}.".startswith(f"{version}."):
+            return table
+    raise ValueError(
+        f"unknown target {name!r}; known targets: {', '.join(known_targets())}, or the path of a"
+        " table, <name>.json"
+    )
 
 
 def _parsed(text: str) -> Any:
@@ -109,16 +134,39 @@ def _parsed(text: str) -> Any:
         raise ValueError(f"this is no JSON: {error}") from error
 
 
+def _extended(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A table with what it takes from the tables that it extends, the schemas' apart."""
+    name = table.get("extends", SCHEMA_TARGET)
+    if name == SCHEMA_TARGET:
+        return table
+    base = _extended(_known(name))
+    merged = {key: value for key, value in {**base, **table}.items() if key != "extends"}
+    for section in (*_ROWS, *_PAIRS, "skipped", "costs"):
+        merged[section] = {**base.get(section, {}), **table.get(section, {})}
+    return {**merged, "extends": base["extends"]} if "extends" in base else merged
+
+
 def _target(name: str, table: Mapping[str, Any]) -> Target:
     """Return the target of a parsed table.
 
     Raises:
         ValueError: A row is malformed, or the opsets are no range.
     """
-    base = _known_target(table["extends"]) if "extends" in table else Target(name)
-    given = {key: table[key] for key in (*_LIMITS, "runtime_version") if key in table}
-    for key, parse in (("ops", _support), ("pairs", _pair_support), ("wrong", _support)):
-        rows = {op: parse(f"{key}: {op}", row) for op, row in table.get(key, {}).items()}
+    own, table = table, _extended(table)
+    base = _known_target(SCHEMA_TARGET) if "extends" in table else Target(name)
+    given = {key: table[key] for key in (*_LIMITS, "runtime_version", "about") if key in table}
+    newest = given.get("max_opset", base.max_opset)
+    if "default_opset" not in own:
+        default = given.get("default_opset", DEFAULT_OPSET)
+        given["default_opset"] = min(max(default, given.get("min_opset", MIN_OPSET)), newest)
+    for key, parse in (
+        ("ops", _support),
+        ("pairs", _pair_support),
+        ("wrong", _support),
+        ("limited", _support),
+        ("limited_pairs", _pair_support),
+    ):
+        rows = {op: parse(f"{key}: {op}", row, newest) for op, row in table.get(key, {}).items()}
         given[key] = {**getattr(base, key), **rows}
     skipped = {op: reason for reason, ops in table.get("skipped", {}).items() for op in ops.split()}
     target = replace(
@@ -134,6 +182,11 @@ def _target(name: str, table: Mapping[str, Any]) -> Target:
         raise ValueError(
             f"min_opset {target.min_opset} and max_opset {target.max_opset} are no range from"
             f" {MIN_OPSET} on"
+        )
+    if not target.min_opset <= target.default_opset <= target.max_opset:
+        raise ValueError(
+            f"default_opset {target.default_opset} is outside {target.min_opset} to"
+            f" {target.max_opset}"
         )
     return target
 
@@ -202,13 +255,16 @@ def _check_operator(section: str, key: str) -> None:
         raise ValueError(f"{section}: {key} is none of {', '.join(PAIR_PARAMETERS)}")
 
 
-def _pair_support(where: str, rows: Any) -> PairSupport:
+def _pair_support(where: str, rows: Any, newest: int) -> PairSupport:
     """Parse {"f32": {"18-26": "i32 i64"}}."""
     _check_object(where, rows)
-    return {_dtype(where, first): _support(f"{where}: {first}", row) for first, row in rows.items()}
+    return {
+        _dtype(where, first): _support(f"{where}: {first}", row, newest)
+        for first, row in rows.items()
+    }
 
 
-def _support(where: str, row: Any) -> Support:
+def _support(where: str, row: Any, newest: int) -> Support:
     """Parse {"18-26": "f32 f64", "19,21-23": "bf16"}."""
     _check_object(where, row)
     parsed: Support = {}
@@ -217,7 +273,7 @@ def _support(where: str, row: Any) -> Support:
             raise ValueError(f'{where}: {ranges!r} are no opsets; write them as "18-20,23"')
         if not isinstance(names, str):
             raise ValueError(f'{where}: {names!r} are no element types; write them as "f32 i64"')
-        opsets = frozenset(parse_ranges(ranges))
+        opsets = frozenset(parse_ranges(ranges, newest))
         for name in names.split():
             dtype = _dtype(where, name)
             parsed[dtype] = parsed.get(dtype, frozenset()) | opsets

@@ -1,8 +1,8 @@
 """What a runtime executes: a table of (operator, element type, opset).
 
-A target is data. `tools.probe` measured `ort_cpu.json`; `hlo2onnx.targets.table` reads
-it and other tables of this form. The target `onnx` comes from the ONNX schemas: it allows whatever
-the standard allows, so that nothing needs to be legalized for it.
+A target is data. `tools.probe` measured the tables in `tables`; `hlo2onnx.targets.table` reads
+them and other tables of this form. The target `onnx` comes from the ONNX schemas: it allows
+whatever the standard allows, so that nothing needs to be legalized for it.
 
 Operator keys
     "Add"               the operator; the element type is that of its main parameter, which is the
@@ -14,7 +14,7 @@ Operator keys
 Keys in `PAIR_PARAMETERS` also have a matrix over two parameters: see `Target.supports_pair`.
 
 As far as the prober knows, the supported kernels give the right numbers. Kernels that give wrong
-numbers are listed separately: see `Target.is_wrong`.
+numbers are listed separately: see `Target.is_wrong` and `Target.is_limited`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from hlo2onnx.targets.costs import Costs, Flags
 
 MIN_OPSET: Final = 17
 """The oldest opset of the default domain in tables."""
+
+DEFAULT_OPSET: Final = 23
+"""The opset of models for a target that does not say another one."""
 
 OUTPUT: Final = -1
 """The first output, in place of an input's position."""
@@ -184,13 +187,17 @@ class Target:
 
     Attributes:
         name: "ort-cpu", "onnx", or that of the file of another table.
+        about: What is special about it, in a line.
         runtime_version: Version of the runtime that was probed (of onnx for the schema target).
         min_opset: Oldest opset of the default domain in the table.
         max_opset: Newest opset that the runtime loads.
+        default_opset: Opset of models for it, if the user gives none.
         max_ir_version: Newest ONNX IR version that the runtime loads.
         ops: Rows by operator key.
         pairs: Rows by the keys of `PAIR_PARAMETERS`.
         wrong: Rows of kernels that give wrong numbers.
+        limited: Those of them that are right for easier operands: see `is_limited`.
+        limited_pairs: The same by the keys of `PAIR_PARAMETERS`.
         skipped: Operators that were not probed, with the reason. `supports` is False for them.
         harmful_fusions: Names of the fusions that the runtime makes when it loads a model and that
             give other numbers for some constants, see docs/runtime_fusions.md.
@@ -201,12 +208,16 @@ class Target:
 
     name: str
     runtime_version: str = "unknown"
+    about: str = ""
     min_opset: int = MIN_OPSET
     max_opset: int = MIN_OPSET
+    default_opset: int = DEFAULT_OPSET
     max_ir_version: int = 0
     ops: Mapping[str, Support] = field(default_factory=dict)
     pairs: Mapping[str, PairSupport] = field(default_factory=dict)
     wrong: Mapping[str, Support] = field(default_factory=dict)
+    limited: Mapping[str, Support] = field(default_factory=dict)
+    limited_pairs: Mapping[str, PairSupport] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     harmful_fusions: frozenset[str] = frozenset()
     flags: Flags = field(default_factory=Flags)
@@ -254,6 +265,19 @@ class Target:
         operands. It is not supported then."""
         return opset in self.wrong.get(op_key, {}).get(dtype, _NOWHERE)
 
+    def is_limited(self, op_key: str, dtype: ir.DataType, opset: int) -> bool:
+        """Return whether the operator gives wrong numbers for some operands, and right ones for
+        integers that f32 holds with all results, for keys without ties, and for floats that are
+        neither NaN nor infinite nor denormal."""
+        return opset in self.limited.get(op_key, {}).get(dtype, _NOWHERE)
+
+    def is_limited_pair(
+        self, op_key: str, first: ir.DataType, second: ir.DataType, opset: int
+    ) -> bool:
+        """Return the same for an operator of `PAIR_PARAMETERS` on these two element types."""
+        firsts = self.limited_pairs.get(op_key, {})
+        return opset in firsts.get(first, {}).get(second, _NOWHERE)
+
     def has(self, fault: str) -> bool:
         """Return whether a flag of this name is set, or the fusion of this name is harmful."""
         return fault in self.harmful_fusions or getattr(self.flags, fault, False)
@@ -270,11 +294,12 @@ class Target:
         return found
 
 
-def parse_ranges(ranges: str) -> Iterable[int]:
-    """Yield the opsets of "18-20,23"."""
+def parse_ranges(ranges: str, newest: int) -> Iterable[int]:
+    """Yield the opsets of "18-20,23-" up to the newest. A range without an end goes up to it."""
     for part in ranges.split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+        first, dash, last = part.partition("-")
+        end = int(last or (newest if dash else first))
+        yield from range(int(first), min(end, newest) + 1)
 
 
 def _either(firsts: PairSupport, second: bool) -> Support:
@@ -314,6 +339,7 @@ def schema_target(name: str) -> Target:
     return Target(
         name,
         runtime_version=onnx.__version__,
+        about="the standard alone: every operator and type that it allows",
         max_opset=newest,
         max_ir_version=onnx.IR_VERSION,
         ops=ops,

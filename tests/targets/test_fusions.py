@@ -23,8 +23,9 @@ from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
 from tools.probe import fusions
 from tools.probe.fusion_trials import TRIALS
+from tools.probe.runtimes.kinds import KINDS, Name, start
 
-TABLE = Path(hlo2onnx.__file__).parent / "targets" / "ort_cpu.json"
+TABLE = Path(hlo2onnx.__file__).parent / "targets" / "tables" / "ort-cpu.json"
 RNG = np.random.default_rng(0)
 IMAGE = RNG.random((1, 4, 8, 8)).astype(np.float32) + 1
 KERNEL = RNG.random((4, 4, 3, 3)).astype(np.float32) + 1
@@ -237,7 +238,8 @@ def test_images_whose_mean_is_much_larger_than_their_spread(name: str, order: st
 
 def test_the_table_names_what_the_runtime_fuses_wrongly() -> None:
     table = json.loads(TABLE.read_text(encoding="utf-8"))
-    found = fusions.harmful_fusions()
+    with start(Name("ort-cpu")) as runtime:
+        found = fusions.harmful_fusions(runtime, KINDS["ort-cpu"])
     if ort.__version__ == table["runtime_version"]:
         assert found == table["harmful_fusions"]
     assert found.items() <= table["harmful_fusions"].items()

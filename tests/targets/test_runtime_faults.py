@@ -167,7 +167,7 @@ def test_sums_over_extents_that_are_not_known(high: int, is_right: bool) -> None
     b = GraphBuilder(graph, 23)
     x = b.value("x", T.INT64, [oir.SymbolicDim("n"), 3])
     node = b.ReduceSum(b.Clip(x, b.i64(0), b.i64(high)), b.i64([0])).producer()
-    assert is_right_here(node, Facts()) == is_right
+    assert is_right_here(node, Facts(), True, True) == is_right
 
 
 def test_which_operands_of_an_extreme_are_looked_at() -> None:
@@ -185,7 +185,7 @@ def test_which_operands_of_an_extreme_are_looked_at() -> None:
         (b.ReduceProd(small), False),
         (b.Neg(small), False),
     ]:
-        assert is_right_here(made.producer(), Facts()) == is_right
+        assert is_right_here(made.producer(), Facts(), True, True) == is_right
 
 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])

@@ -21,7 +21,10 @@ from hlo2onnx.targets import load_target
 from hlo2onnx.targets.costs import Costs, Flags
 from hlo2onnx.targets.target import KEY_ATTRIBUTES
 from tools.probe import __main__ as probe_kernels
-from tools.probe.__main__ import SECTIONS, TABLE
+from tools.probe.__main__ import BASE, SECTIONS
+from tools.probe.flag_trials import FLAG_TRIALS
+from tools.probe.prober import Limits
+from tools.probe.runtimes.kinds import Name
 
 F32, I64, F64 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.DOUBLE
 WHOLE = {
@@ -115,18 +118,24 @@ def test_handlers_ask_the_table(tmp_path: Path) -> None:
 
 
 def test_what_is_not_probed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    probed = ("adds_naively", "harmful_fusions", "loses_nan", "inlines_branches")
-    for name in probed:
-        monkeypatch.setattr(probe_kernels, name, lambda: True)
-    known = json.loads(TABLE.read_text())
-    prober = SimpleNamespace(
-        limits=probe_kernels.Limits(18, 10), found={section: {} for section in SECTIONS}
+    measured = {trial.flag for trial in FLAG_TRIALS}
+    monkeypatch.setattr(probe_kernels, "harmful_fusions", lambda *_: {})
+    monkeypatch.setattr(probe_kernels, "inlines_branches", lambda _: True)
+    monkeypatch.setattr(
+        probe_kernels, "measured_flags", lambda _: [(flag, "wrong") for flag in measured]
     )
-    table = probe_kernels.table_of(prober, known)
+    known = json.loads(BASE.read_text())
+    prober = SimpleNamespace(
+        limits=Limits(18, 10),
+        found={section: {} for section in SECTIONS},
+        runtime=SimpleNamespace(version="1.0"),
+        refusals=[],
+    )
+    table = probe_kernels.table_of(prober, Name("ort-cpu"), known)
     assert [key for key in known if key not in table] == []
     assert (table["costs"], table["slow_rnn"]) == (known["costs"], known["slow_rnn"])
-    assert {"costs", *(field.name for field in fields(Flags))} == {
-        "naive_sums", "loses_nan", "inlines_branches", *probe_kernels.KEPT,
+    assert {"about", "costs", "default_opset", *(field.name for field in fields(Flags))} == {
+        "inlines_branches", *measured, *probe_kernels.KEPT,
     }  # fmt: skip
 
 
@@ -149,7 +158,7 @@ def test_pairs_replace_those_of_the_other_target(tmp_path: Path) -> None:
 def test_the_table_of_onnxruntime_is_one_too(tmp_path: Path) -> None:
     import hlo2onnx.targets
 
-    text = (Path(hlo2onnx.targets.__file__).parent / "ort_cpu.json").read_text()
+    text = (Path(hlo2onnx.targets.__file__).parent / "tables" / "ort-cpu.json").read_text()
     copied, cpu = load_target(written(tmp_path, text)), load_target("ort-cpu")
     assert vars(copied)["_ops"] == vars(replace(cpu))["_ops"]
 

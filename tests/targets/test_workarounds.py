@@ -165,7 +165,7 @@ def test_other_edges(build: Build) -> None:
 def right(build: Build, x: np.ndarray, op_type: str) -> bool:
     model = model_of(build, {"x": x})
     (node,) = (n for n in model.graph if n.op_type == op_type)
-    return is_right_here(node, Facts())
+    return is_right_here(node, Facts(), True, True)
 
 
 @pytest.mark.parametrize(

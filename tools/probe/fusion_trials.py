@@ -104,6 +104,8 @@ _PRODUCTS = (
           {"x": _A}, {"w": _B, "b": _LARGE}),
     Trial("MatmulTransposeFusion", "MatMul(x, Transpose(y)) -> FusedMatMul(x, y, transB=1)",
           "t=Transpose<perm=[1,0]>(w) y=MatMul(x,t)", {"x": _A, "w": _A + 1}),
+    Trial("MatmulTransposeFusion", "", "t=Transpose<perm=[1,0]>(w) y=MatMul(x,t)",
+          {"x": _A.astype(np.float64), "w": _A.astype(np.float64)}, element=TensorProto.DOUBLE),
     Trial("GemmTransposeFusion", "Gemm(x, Transpose(y)) -> Gemm(x, y, transB=1)",
           "t=Transpose<perm=[1,0]>(w) y=Gemm(x,t)", {"x": _A, "w": _A + 1}),
     Trial("GemmSumFusion", "Sum(Gemm(x, w), c) -> Gemm(x, w, c)", "c=Gemm(x,w) y=Sum(c,b)",

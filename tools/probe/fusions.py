@@ -7,26 +7,30 @@ Each graph of `fusion_trials` runs with all optimizations and with all but one. 
 operators show whether the fusion was made. It is harmful if a number is finite or not 0 in only one
 of the results, or if they differ by more than 1e-5 of the largest number (f64: 1e-12, integers: at
 all). `tools.probe` writes the harmful fusions into the target's table as `harmful_fusions`.
+
+Where a runtime cannot leave out single fusions, its numbers are compared with those that it, or
+onnxruntime, gives without optimizations.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 from tools import ROOT
 from tools.probe.fusion_trials import EXEMPT, TRIALS, Trial
+from tools.probe.runtimes.kinds import KINDS, Kind, Name, start
+from tools.probe.runtimes.process import Answer, Runtime, array_of, tensor_of
 
 PAGE = ROOT / "docs" / "runtime_fusions.md"
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 NOT_MADE = "not made"
 SAME = "same numbers"
@@ -72,14 +76,21 @@ class Verdict:
     difference: float = 0.0
 
 
-def judge(trial: Trial) -> Verdict:
+class RefusedError(Exception):
+    """The runtime does not run a trial."""
+
+
+def judge(trial: Trial, runtime: Runtime, kind: Kind) -> Verdict:
     """Run a trial with and without the fusion."""
-    apart, nodes = run(trial, [trial.fusion + level for level in _LEVELS])
+    if kind.has_fusions:
+        apart, nodes = run(trial, runtime, [trial.fusion + level for level in _LEVELS])
+    else:
+        apart, nodes = _unoptimized(trial, runtime, kind), []
     try:
-        fused, fused_nodes = run(trial, [])
-    except Exception:  # noqa: BLE001  (that the runtime refuses is the result)
+        fused, fused_nodes = run(trial, runtime, [], wants_graph=kind.has_fusions)
+    except RefusedError:
         return Verdict(REFUSED)
-    if nodes == fused_nodes:
+    if nodes and nodes == fused_nodes:
         return Verdict(NOT_MADE)
     if fused.dtype.kind != "f":
         return Verdict(SAME if np.array_equal(fused, apart) else RANGE)
@@ -95,22 +106,31 @@ def judge(trial: Trial) -> Verdict:
     return Verdict(DIGITS if worst > limit else SAME, worst)
 
 
-def run(trial: Trial, disabled: list[str]) -> tuple[np.ndarray[Any, Any], list[str]]:
+def run(
+    trial: Trial, runtime: Runtime, disabled: list[str], *, wants_graph: bool = True
+) -> tuple[Array, list[str]]:
     """The result of a trial without some fusions, and the operators that are left."""
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    with tempfile.TemporaryDirectory() as folder:
-        options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
-        session = ort.InferenceSession(
-            model_of(trial).SerializeToString(),
-            options,
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=disabled,
-        )
-        optimized = onnx.load(options.optimized_model_filepath)
-    (result,) = session.run(None, dict(trial.inputs))
-    return np.asarray(result), [node.op_type for node in optimized.graph.node]
+    answer = _answer(trial, runtime, optimize=True, disabled=disabled, wants_graph=wants_graph)
+    (result,) = answer.outputs
+    optimized = onnx.load_from_string(answer.graph) if wants_graph else onnx.ModelProto()
+    return array_of(result), [node.op_type for node in optimized.graph.node]
+
+
+def _unoptimized(trial: Trial, runtime: Runtime, kind: Kind) -> Array:
+    if kind.has_levels:
+        return array_of(_answer(trial, runtime, optimize=False).outputs[0])
+    with start(Name("ort-cpu")) as other:
+        return array_of(_answer(trial, other, optimize=False).outputs[0])
+
+
+def _answer(trial: Trial, runtime: Runtime, **options: Any) -> Answer:
+    feeds = {name: tensor_of(np.asarray(array)) for name, array in trial.inputs.items()}
+    answer = runtime.run(
+        model_of(trial).SerializeToString(), feeds, f"fusion {trial.fusion}", **options
+    )
+    if isinstance(answer, str):
+        raise RefusedError(answer)
+    return answer
 
 
 def model_of(trial: Trial) -> onnx.ModelProto:
@@ -131,25 +151,30 @@ def model_of(trial: Trial) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def verdicts() -> dict[str, Verdict]:
-    """The worst verdict of each fusion."""
+def verdicts(runtime: Runtime, kind: Kind) -> dict[str, Verdict]:
+    """The worst verdict of each fusion. Trials that the runtime does not run unoptimized show
+    nothing."""
     found: dict[str, Verdict] = {}
     for trial in TRIALS:
-        known, new = found.get(trial.fusion, Verdict(NOT_MADE)), judge(trial)
+        known = found.get(trial.fusion, Verdict(NOT_MADE))
+        try:
+            new = judge(trial, runtime, kind)
+        except RefusedError:
+            new = known
         worse = max(known, new, key=lambda v: (_SEVERITY.index(v.kind), v.difference))
         found[trial.fusion] = worse
     return found
 
 
-def harmful_fusions() -> dict[str, str]:
+def harmful_fusions(runtime: Runtime, kind: Kind) -> dict[str, str]:
     """Those that change the numbers, in order, and how."""
-    found = sorted(verdicts().items())
+    found = sorted(verdicts(runtime, kind).items())
     return {name: v.kind for name, v in found if v.kind not in (NOT_MADE, SAME)}
 
 
-def page() -> str:
+def page(runtime: Runtime) -> str:
     """The text of docs/runtime_fusions.md."""
-    found = verdicts()
+    found = verdicts(runtime, KINDS["ort-cpu"])
     rows = []
     for name, verdict in found.items():
         shows = next(trial.shows for trial in TRIALS if trial.fusion == name and trial.shows)
@@ -159,7 +184,7 @@ def page() -> str:
         answer = ANSWERS.get(name, "") if verdict.kind not in (NOT_MADE, SAME) else ""
         rows.append(f"| {name} | {shows} | {measured} | {answer} |")
     others = [f"* {names}: {reason}." for names, reason in EXEMPT.items()]
-    return "\n".join([_HEAD.format(version=ort.__version__), *rows, "", _OTHERS, *others, ""])
+    return "\n".join([_HEAD.format(version=runtime.version), *rows, "", _OTHERS, *others, ""])
 
 
 _HEAD = """\
@@ -194,10 +219,13 @@ def main() -> None:
         prog="python -m tools.probe.fusions", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}")
-    if parser.parse_args().write:
-        PAGE.write_text(page(), encoding="utf-8")
+    is_written = parser.parse_args().write
+    with start(Name("ort-cpu")) as runtime:
+        text = page(runtime)
+    if is_written:
+        PAGE.write_text(text, encoding="utf-8")
     else:
-        print(page())
+        print(text)
 
 
 if __name__ == "__main__":

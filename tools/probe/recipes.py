@@ -16,13 +16,7 @@ import onnx_ir as ir
 from onnx import helper
 
 from hlo2onnx.targets.target import OUTPUT, op_key, parameter, schema_dtypes
-
-_SHORT_NAMES = (
-    "f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b8 "
-    "f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0 f4e2m1 i4 u4 i2 u2"
-)
-DTYPES = tuple(ir.DataType.from_short_name(name) for name in _SHORT_NAMES.split())
-"""The element types to probe, in the order in which tables list them."""
+from tools.probe.models import DTYPES, Case, GraphOfNodes, Ports
 
 
 @dataclass(frozen=True)
@@ -198,7 +192,7 @@ RECIPES: dict[str, Recipe] = {
     "Trilu": recipe(ones(2, 2)),
     "Unique": recipe(ones(4)),
     "Unsqueeze": recipe(ones(2, 3), [0]),
-    "Where": recipe([True], ones(2, 3), ones(2, 3)),
+    "Where": recipe(ones(1), ones(2, 3), ones(2, 3)),
 }
 
 _BATCH_FIRST = {"layout": 1}
@@ -299,10 +293,16 @@ def bind_types(schema: Any, found: Recipe, fixed: Mapping[int, ir.DataType]) -> 
     return bound
 
 
-def build_model(
-    key: str, schema: Any, fixed: Mapping[int, ir.DataType], opset: int, ir_version: int
-) -> bytes:
-    """Give a serialized model of one node whose inputs are all initializers.
+def build_case(
+    key: str,
+    schema: Any,
+    fixed: Mapping[int, ir.DataType],
+    opset: int,
+    ir_version: int,
+    ports: Ports,
+) -> Case:
+    """Give a model of one node. Its data are inputs: runtimes compute with constants by other code
+    than their kernels. Types that the runtime does not take as inputs are initializers.
 
     Args:
         key: operator key, such as "ScatterND[add]" or "Gather.indices".
@@ -318,32 +318,37 @@ def build_model(
         type_str = parameter(schema, position).type_str
         return bound[type_str] if type_str in bound else next(iter(schema_dtypes(schema, type_str)))
 
-    names, initializers = [], []
+    graph = GraphOfNodes(ports)
+    names = []
     for position, given in enumerate(found.inputs):
         names.append("" if given is None else f"x{position}")
         if given is not None:
             dtype = dtype_of(min(position, len(schema.inputs) - 1))
-            initializers.append(_tensor(given, dtype, names[-1]))
+            tensor = _tensor(given, dtype, names[-1])
+            graph.take(tensor, is_data=isinstance(given, Ones))
     attributes = {name: _attribute(v, dtype_of) for name, v in found.attributes.items()}
     results = [f"y{i}" for i in range(found.outputs or max(schema.min_output, 1))]
-    node = helper.make_node(schema.name, names, results, **attributes)
-    infos = [onnx.ValueInfoProto(name=name) for name in results]
-    graph = helper.make_graph([node], "probe", [], infos, initializers)
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version
-    )
-    serialized: bytes = model.SerializeToString()
-    return serialized
+    types = [_output_type(schema, i, bound) for i in range(len(results))]
+    graph.node(helper.make_node(schema.name, names, results, **attributes), types)
+    return graph.case(opset, ir_version)
 
 
-def _tensor(given: Ones | Literal, dtype: ir.DataType, name: str) -> Any:
+def _output_type(
+    schema: Any, position: int, bound: Mapping[str, ir.DataType]
+) -> ir.DataType | None:
+    type_str = schema.outputs[min(position, len(schema.outputs) - 1)].type_str
+    known = schema_dtypes(schema, type_str)
+    return bound.get(type_str) or (next(iter(known)) if len(known) == 1 else None)
+
+
+def _tensor(given: Ones | Literal, dtype: ir.DataType, name: str) -> ir.Tensor:
     data = np.ones(given.shape) if isinstance(given, Ones) else np.array(given)
-    return ir.to_proto(ir.Tensor(data.astype(dtype.numpy()), dtype=dtype, name=name))
+    return ir.Tensor(data.astype(dtype.numpy()), dtype=dtype, name=name)
 
 
 def _attribute(value: Any, dtype_of: Callable[[int], ir.DataType]) -> Any:
     if isinstance(value, TypeOf):
         return dtype_of(value.position).value
     if isinstance(value, TensorOf):
-        return _tensor([1], dtype_of(value.position), "value")
+        return ir.to_proto(_tensor([1], dtype_of(value.position), "value"))
     return value

@@ -19,7 +19,7 @@ from hlo2onnx.ir.forms import FORM_OPSET
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
+from hlo2onnx.ir.values import FLOATS, attributes_of, dtype_of, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.licm import hoist_invariants
 from hlo2onnx.rewrite.replace import remove_unused, replace
@@ -32,12 +32,14 @@ from hlo2onnx.targets.legalize.casts import (
     collapse_casts,
     holds,
 )
+from hlo2onnx.targets.legalize.narrow_integers import WIDE, fits
 from hlo2onnx.targets.legalize.older_opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.legalize.operand_types import (
     apart_from_outputs,
     carried_inputs,
     carried_outputs,
 )
+from hlo2onnx.targets.legalize.scans import write_scans_as_loops
 from hlo2onnx.targets.legalize.subgraph_types import carry_states
 from hlo2onnx.targets.target import (
     OUTPUT,
@@ -54,6 +56,7 @@ from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
 
 __all__ = ["legalize"]
 
+_BOUNDS = frozenset({"Clip", "Max", "Min", "Relu"})
 _STRUCTURAL = frozenset({"Constant", "If", "Loop", "Scan"})
 """Operators of every type (see `subgraph_types`); what is inside them is legalized on its own."""
 
@@ -73,8 +76,9 @@ def legalize(
     opset = model.graph.opset_imports[""]
     builder = TargetBuilder(model.graph, opset, target)
     builder.adopt(model.graph)
-    kernels = _Kernels(builder, half, Facts())
+    kernels = _Kernels(builder, half, nan, Facts())
     refusals = []
+    write_scans_as_loops(model.graph, target, builder)
     carry_states(model.graph, target, builder)
     if target.flags.loses_nan and nan != "runtime":
         for node in all_nodes(model.graph):
@@ -149,6 +153,7 @@ class _Kernels:
 
     builder: TargetBuilder
     half: str
+    nan: str
     facts: Facts
 
     def run(self, node: oir.Node) -> bool:
@@ -168,13 +173,32 @@ class _Kernels:
         is_fast = self.half == "fast" or target.flags.rounds_half
         if dtype == oir.DataType.FLOAT16 and not is_fast:
             return node.op_type in EXACT_IN_HALF and is_supported
-        is_wrong = target.is_wrong(key, dtype, self.builder.opset)
-        return is_supported or (is_wrong and is_right_here(node, self.facts))
+        if target.flags.narrows_f64 and dtype == oir.DataType.DOUBLE:
+            return is_supported and node.op_type in ("Shape", "Size")
+        if is_supported:
+            return True
+        opset = self.builder.opset
+        is_limited = target.is_limited(key, dtype, opset)
+        if is_limited and target.flags.narrows_i64 and dtype in WIDE:
+            return fits(node, self.facts, target, opset)
+        if is_limited and target.flags.misorders_nan and node.op_type in _BOUNDS:
+            return self.nan != "xla" and dtype in FLOATS
+        if not target.is_wrong(key, dtype, opset):
+            return False
+        return is_right_here(node, self.facts, is_limited, target.flags.sums_in_f64)
 
     def unmatched(self, node: oir.Node) -> list[tuple[str, oir.DataType, oir.DataType]]:
         """The `PAIR_PARAMETERS` whose element types no kernel takes together."""
         b = self.builder
-        return [pair for pair in node_pairs(node) if not b.target.supports_pair(*pair, b.opset)]
+        missing = [pair for pair in node_pairs(node) if not b.target.supports_pair(*pair, b.opset)]
+        if not b.target.flags.narrows_i64:
+            return missing
+        return [
+            pair
+            for pair in missing
+            if not (WIDE & {*pair[1:]} and b.target.is_limited_pair(*pair, b.opset))
+            or not fits(node, self.facts, b.target, b.opset)
+        ]
 
 
 def _decompose(node: oir.Node, builder: TargetBuilder) -> bool:
@@ -264,6 +288,12 @@ def _no_kernel(node: oir.Node, kernels: _Kernels) -> tuple[str, str]:
     builder = kernels.builder
     if builder.opset < since:
         return f"opset {builder.opset} has no {node_key(node)}", f"use opset {since} or newer"
+    dtype = main_dtype(node)
+    if dtype in WIDE and builder.target.is_limited(node_key(node), dtype, builder.opset):
+        return (
+            f"{builder.target.name} computes large integers in f32, and these may not fit",
+            "convert to int16 before this op, or clamp to numbers below 2^24",
+        )
     return (
         f"{builder.target.name} has no kernel for it in this type, and no exact detour is known",
         "convert to another element type before this op, or translate with target='onnx'",

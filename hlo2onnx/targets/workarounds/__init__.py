@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo2onnx.targets.decompositions import Decompose
+from hlo2onnx.targets.workarounds.double_transposes import transpose_in_gemm
 from hlo2onnx.targets.workarounds.float_sums import split_long_sum
 from hlo2onnx.targets.workarounds.fusions import (
     CONV_NORMALIZATION,
@@ -29,6 +30,7 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "DequantizeLinear": [("QDQSelectorActionTransformer", spell_out_weights)],
     "Div": [("DivMulFusion", spell_out_reciprocal), ("MatMulScaleFusion", spell_out_scale)],
     "Gemm": [("WeightBiasQuantization", keep_bias_apart)],
+    "MatMul": [("MatmulTransposeFusion", transpose_in_gemm)],
     "Mul": [("ConvMulFusion", keep_factor_apart), ("MatMulScaleFusion", spell_out_scale)],
     "Pad": [("Pad_Fusion", spell_out_axes)],
     "ReduceMean": [("naive_sums", split_long_sum)],

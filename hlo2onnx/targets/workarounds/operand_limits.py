@@ -1,6 +1,6 @@
 """Kernels that give wrong numbers for some operands: the operands for which they are right.
 
-Measured in ONNX Runtime 1.31 (`wrong` in ort_cpu.json): kernels that order INT64 elements compare
+Measured in ONNX Runtime 1.31 (`wrong` in ort-cpu.json): kernels that order INT64 elements compare
 low halves as signed numbers where the high halves are equal, so they are right within 32 bits.
 Kernels that add integers do it in f64 and saturate, so they are right if all sums are exact in f64
 and the type holds the last one.
@@ -25,14 +25,19 @@ _ANY_EXTENT = 1 << 31
 """More elements than a dynamic extent can have."""
 
 
-def is_right_here(node: oir.Node, facts: Facts) -> bool:
-    """Whether a kernel that gives wrong numbers is right for all operands this node can have."""
-    if node.op_type in _ORDERS:
+def is_right_here(node: oir.Node, facts: Facts, is_limited: bool, sums_in_f64: bool) -> bool:
+    """Whether a kernel that gives wrong numbers is right for all operands this node can have.
+
+    Args:
+        is_limited: Whether it is right for integers that fit into 32 bits.
+        sums_in_f64: Whether the runtime adds integers in f64, see `Flags`.
+    """
+    if node.op_type in _ORDERS and is_limited:
         operands = node.inputs[:1] if node.op_type.startswith("Reduce") else node.inputs
         low, high = range_of_type(oir.DataType.INT32)
         bounds = [facts.int_range(x) for x in operands if x is not None]
         return all(known is not None and known.within(low, high) for known in bounds)
-    return node.op_type in _SUMS and _sums_fit(node, facts)
+    return sums_in_f64 and node.op_type in _SUMS and _sums_fit(node, facts)
 
 
 def _sums_fit(node: oir.Node, facts: Facts) -> bool:

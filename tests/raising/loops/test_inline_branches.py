@@ -21,6 +21,7 @@ from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
 from hlo2onnx.targets import load_target
 from tools.fuzzing.structure import known_conditions
 from tools.probe.branches import inlines_branches
+from tools.probe.runtimes.kinds import Name, start
 
 RNG = np.random.default_rng(0)
 X = np.arange(-1, 3, dtype=np.float32)
@@ -227,4 +228,6 @@ def test_dead_branches_are_left_out() -> None:
 
 
 def test_the_target_knows_what_the_runtime_does() -> None:
-    assert inlines_branches() == load_target("ort-cpu").flags.inlines_branches
+    with start(Name("ort-cpu")) as runtime:
+        found = inlines_branches(runtime)
+    assert found == load_target("ort-cpu").flags.inlines_branches

@@ -21,7 +21,7 @@ from tools.probe.value_trials import (
     reductions,
     spectra,
 )
-from tools.probe.value_trials.data import Trial, Trials
+from tools.probe.value_trials.data import LIMITED, Trial, Trials
 
 __all__ = ["TRIALS", "Trial", "trials_of"]
 
@@ -37,6 +37,14 @@ TRIALS: Mapping[str, Trials] = {
 """How to make the trials of an operator key."""
 
 
-def trials_of(key: str, dtypes: tuple[ir.DataType, ...]) -> list[Trial]:
-    """Give the trials of an operator key on these element types; none where nothing is exact."""
-    return TRIALS[key](*dtypes) if key in TRIALS else []
+def trials_of(key: str, dtypes: tuple[ir.DataType, ...], *, limited: bool = False) -> list[Trial]:
+    """Give the trials of an operator key on these element types; none where nothing is exact.
+
+    Args:
+        limited: whether to keep to operands that less precision suffices for, see `data.LIMITED`.
+    """
+    token = LIMITED.set(limited)
+    try:
+        return TRIALS[key](*dtypes) if key in TRIALS else []
+    finally:
+        LIMITED.reset(token)

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tools.probe.value_trials.data import (
+    LIMITED,
     VECTOR,
     Array,
     Trial,
@@ -78,8 +79,11 @@ def _fits(x: Array, result: ir.DataType) -> Array:
 
 def _truncates_into(x: Array, result: ir.DataType) -> Array:
     info = ml_dtypes.iinfo(result.numpy())
+    low, high = int(info.min), int(info.max)
+    if LIMITED.get() and result.bitwidth >= 32:
+        low, high = max(low, -(2**24)), 2**24
     whole = np.trunc(x.astype(np.longdouble))
-    return (whole >= int(info.min)) & (whole <= int(info.max))
+    return (whole >= low) & (whole <= high)
 
 
 def _cast_values(x: Array, result: ir.DataType) -> tuple[Array, tuple[Array, ...] | None]:
@@ -135,6 +139,8 @@ def _cast_like(source: ir.DataType, result: ir.DataType) -> list[Trial]:
 
 
 def _bit_cast(source: ir.DataType, result: ir.DataType) -> list[Trial]:
+    if source.bitwidth != result.bitwidth:
+        return []
     x = spread(specials(source), 5, VECTOR)
     return [Trial("BitCast", (x,), (x.view(result.numpy()),), {"to": result.value})]
 

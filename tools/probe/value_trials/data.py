@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,12 @@ VECTOR = 67
 _POWERS = (7, 8, 15, 16, 23, 24, 31, 32, 52, 53, 62, 63)
 
 
+LIMITED: ContextVar[bool] = ContextVar("LIMITED", default=False)
+"""Whether trials keep to operands that a runtime computes rightly in f32: integers of 32 bits and
+more that f32 holds, with sums and products of them; no denormals, infinities and NaN; no ties of
+keys."""
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether numbers of that type are floats, of 8 bits and less too."""
     return dtype.kind == "f" or "float" in dtype.name or "bfloat" in dtype.name
@@ -54,11 +61,17 @@ def edges(dtype: ir.DataType) -> Array:
     if is_float(numpy_type):
         return _float_edges(numpy_type)
     info = ml_dtypes.iinfo(numpy_type)
+    if LIMITED.get() and dtype.bitwidth >= 32:
+        inside = [n for n in _NARROW if n >= info.min]
+        return np.array(inside).astype(numpy_type)
     near = [sign * 2**k + step for k in _POWERS for sign in (1, -1) for step in (-1, 0, 1)]
     ends = [info.min, info.min + 1, info.max - 1, info.max, int(info.max) // 3]
     numbers = sorted({*range(-3, 8), 100, -100, *near, *map(int, ends)})
     inside = np.array([n for n in numbers if info.min <= n <= info.max], object)
     return inside.astype(np.int64 if info.min else np.uint64).astype(numpy_type)
+
+
+_NARROW = sorted({*range(-3, 8), 100, -100, 127, 128, 255, 256, -256, 4095, -4096})
 
 
 def _float_edges(numpy_type: np.dtype[Any]) -> Array:
@@ -77,6 +90,8 @@ def specials(dtype: ir.DataType) -> Array:
     found = edges(dtype)
     if not is_float(found.dtype):
         return found
+    if LIMITED.get():
+        return found
     least = float(ml_dtypes.finfo(found.dtype).smallest_subnormal)
     extra = np.array([np.inf, -np.inf, np.nan, least, -least]).astype(found.dtype)
     return np.concatenate([found, extra])
@@ -93,6 +108,8 @@ def mixed(dtype: ir.DataType, *shape: int, seed: int = 0) -> Array:
     drawn = spread(edges(dtype), *shape, seed=seed)
     if is_float(drawn.dtype) or dtype == ir.DataType.BOOL or dtype.bitwidth < 8:
         return drawn
+    if LIMITED.get() and dtype.bitwidth >= 32:
+        return drawn
     rng = np.random.default_rng(seed + 1)
     size = int(np.prod(shape)) * drawn.itemsize
     noise = rng.integers(256, size=size, dtype=np.uint8).view(drawn.dtype).reshape(shape)
@@ -108,7 +125,8 @@ def small(dtype: ir.DataType, *shape: int, seed: int = 0) -> Array:
 
 def summands(dtype: ir.DataType, *shape: int, seed: int = 0) -> Array:
     """Numbers to add up: integers that overflow, floats that are exact."""
-    make = small if is_float(dtype.numpy()) else mixed
+    is_small = is_float(dtype.numpy()) or (LIMITED.get() and dtype.bitwidth >= 32)
+    make = small if is_small else mixed
     return make(dtype, *shape, seed=seed)
 
 

@@ -88,6 +88,11 @@ def _matmul_integer(left: ir.DataType, right: ir.DataType) -> list[Trial]:
     return found
 
 
+def _known(x: Array) -> Array:
+    """Small numbers in a type that numpy has."""
+    return x if x.dtype.isbuiltin == 1 else x.astype(np.float32)
+
+
 def _conv_integer(left: ir.DataType, right: ir.DataType) -> list[Trial]:
     x, w = mixed(left, 1, 2, VECTOR), mixed(right, 3, 2, 4)
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.int32), 4, axis=2)
@@ -97,11 +102,11 @@ def _conv_integer(left: ir.DataType, right: ir.DataType) -> list[Trial]:
 
 def _conv(dtype: ir.DataType) -> list[Trial]:
     x, w, bias = small(dtype, 2, 4, 9, VECTOR), small(dtype, 6, 2, 3, 2, seed=1), small(dtype, 6)
-    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 2), axis=(2, 3))
+    windows = np.lib.stride_tricks.sliding_window_view(_known(x), (3, 2), axis=(2, 3))
     groups = windows.reshape(2, 2, 2, *windows.shape[2:])
-    weights = w.reshape(2, 3, 2, 3, 2)
+    weights = _known(w).reshape(2, 3, 2, 3, 2)
     right = np.einsum("ngchwij,gfcij->ngfhw", groups, weights).reshape(2, 6, *windows.shape[2:4])
-    right = right + bias[:, None, None]
+    right = (right + _known(bias)[:, None, None]).astype(x.dtype)
     thinned = np.ascontiguousarray(right[:, :, ::2, ::3])
     return [
         Trial("Conv", (x, w, bias), (right,), {"group": 2}),

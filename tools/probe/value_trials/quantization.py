@@ -20,6 +20,8 @@ def _points(dtype: ir.DataType) -> list[Array]:
 
 
 def _dequantize(quantized: ir.DataType, scale: ir.DataType = ir.DataType.FLOAT) -> list[Trial]:
+    if scale == ir.DataType.FLOAT8E8M0:
+        return []
     x = edges(quantized)
     x = x[np.abs(x.astype(np.float64)) <= _LARGEST]
     if is_float(x.dtype):

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from tools.probe.value_trials.data import (
+    LIMITED,
     VECTOR,
     Array,
     Trial,
@@ -87,6 +88,12 @@ def _ordered(dtype: ir.DataType, *shape: int, seed: int) -> Array:
     return spread(few, *shape, seed=seed + 1)
 
 
+def _distinct(dtype: ir.DataType, *shape: int, seed: int) -> Array:
+    """Numbers to compare, all of them different."""
+    numbers = np.random.default_rng(seed).permutation(int(np.prod(shape)))
+    return numbers.astype(dtype.numpy()).reshape(shape)
+
+
 # -- cumulative ------------------------------------------------------------------------------------
 
 
@@ -144,6 +151,10 @@ def _top_k(dtype: ir.DataType) -> list[Trial]:
     found = []
     for number, (shape, axis) in enumerate(_RANKED):
         x = _ordered(dtype, *shape, seed=number)
+        if LIMITED.get():
+            x = _distinct(dtype, *shape, seed=number)
+            if len(np.unique(x)) < x.size:  # the type has too few numbers
+                return []
         for largest in (0, 1):
             keys = np.unique(x, return_inverse=True)[1].reshape(shape)
             order = np.argsort(-keys if largest else keys, axis, kind="stable")

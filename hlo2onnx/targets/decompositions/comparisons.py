@@ -1,0 +1,32 @@
+"""Comparisons by the opposite ones, for targets that order NaN wrongly in some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import FLOATS, dtype_of
+from hlo2onnx.targets.builder import TargetBuilder
+
+_OPPOSITES: Final[Mapping[str, str]] = {
+    "Greater": "Less",
+    "GreaterOrEqual": "LessOrEqual",
+    "Less": "Greater",
+    "LessOrEqual": "GreaterOrEqual",
+}
+
+
+def swap_operands(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Greater(x, y) -> Less(y, x), where the target has only the latter."""
+    x, y = node.inputs
+    assert x is not None and y is not None
+    opposite, dtype = _OPPOSITES[node.op_type], dtype_of(x)
+    if b.supports(node.op_type, dtype) or not b.supports(opposite, dtype):
+        return None
+    return b.op(opposite, y, x)
+
+
+COMPARISONS = {(op_type, dtype): swap_operands for op_type in _OPPOSITES for dtype in FLOATS}
+"""By operator and element type."""

@@ -1,0 +1,153 @@
+"""The tables of hlo2onnx: versions of a runtime, what they extend, their default opsets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from hlo2onnx import translate
+from hlo2onnx.cli import main
+from hlo2onnx.targets import known_targets, load_target
+from hlo2onnx.targets.target import parse_ranges
+from tools.probe import table as kernel_table
+from tools.probe.__main__ import BASE, TABLES, known_table, written
+
+F32, I64, I8 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.INT8
+NAMES = sorted(path.stem for path in TABLES.glob("*.json"))
+
+
+def bits(x: Any) -> Any:
+    return x.view(np.uint32) >> 3
+
+
+def test_every_file_is_a_target() -> None:
+    assert known_targets() == sorted([*NAMES, "onnx"])
+    assert NAMES == [
+        "openvino", "ort-cpu", "ort-cpu@1.20", "ort-cpu@1.23", "ort-cpu@1.32", "ort-web",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*NAMES, "onnx"])
+def test_targets(name: str) -> None:
+    target = load_target(name)
+    assert target.name == name
+    assert target.about
+    assert target.min_opset <= target.default_opset <= target.max_opset
+    assert target.supports("Add", F32, target.default_opset)
+    assert not target.supports("Add", F32, target.max_opset + 1)
+
+
+def test_a_version_of_a_target() -> None:
+    assert load_target("ort-cpu@1.20").runtime_version == "1.20.1"
+    assert load_target("ort-cpu@1.31").supports("Add", I64, 23)
+    assert load_target("ort-cpu@1.31").runtime_version == "1.31.1"
+    assert load_target("ort-cpu@1.31.1").name == "ort-cpu@1.31.1"
+    for unknown in ("ort-cpu@1.3", "ort-cpu@1.2", "ort-cpu@", "tpu@1"):
+        with pytest.raises(ValueError, match="unknown target"):
+            load_target(unknown)
+
+
+def test_versions_have_kernels_of_their_own() -> None:
+    supports = {name: load_target(name).supports("Add", I8, 21) for name in NAMES}
+    assert supports["ort-cpu"] and supports["ort-cpu@1.23"]
+    assert not supports["ort-cpu@1.20"]
+    assert load_target("ort-cpu").is_wrong("Max", I64, 23)
+    assert not load_target("ort-cpu@1.32").is_wrong("Max", I64, 23)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_are_written_as_the_prober_does(name: str) -> None:
+    path = TABLES / f"{name}.json"
+    table = known_table(path)
+    assert written(table, extends=path != BASE) == path.read_text(encoding="utf-8")
+
+
+def test_what_a_table_extends_is_left_out() -> None:
+    table = {**known_table(BASE), "max_opset": 21, "loses_nan": False}
+    table["ops"] = {**table["ops"], "Add": {}, "Neg": {"17-": "f32"}}
+    table["wrong"] = {**table["wrong"], "Neg": {"18,20-": "f64"}}
+    own = json.loads(written(table, extends=True))
+    assert own["ops"] == {"Add": {}, "Neg": {"17-": "f32"}}
+    assert own["wrong"] == {"Neg": {"18,20-": "f64"}}
+    assert (own["max_opset"], own["loses_nan"]) == (21, False)
+    assert not {"pairs", "costs", "skipped", "naive_sums", "harmful_fusions"} & own.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "opsets"),
+    [("18-20,23", [18, 19, 20, 23]), ("18-", [18, 19, 20, 21, 22, 23, 24]), ("22-29", [22, 23, 24]),
+     ("24", [24]), ("25", []), ("25-", [])],
+)  # fmt: skip
+def test_ranges(text: str, opsets: list[int]) -> None:
+    assert list(parse_ranges(text, 24)) == opsets
+
+
+def test_ranges_without_an_end() -> None:
+    assert kernel_table.ranges({18, 19, 23, 24}, 24) == "18-19,23-"
+    assert kernel_table.ranges({24}, 24) == "24-"
+    assert kernel_table.ranges({18, 20}, 24) == "18,20"
+
+
+def table(folder: Path, given: Mapping[str, Any]) -> str:
+    path = folder / "acme.json"
+    path.write_text(json.dumps({"extends": "ort-cpu", **given}))
+    return str(path)
+
+
+def test_ranges_without_an_end_follow_the_newest_opset(tmp_path: Path) -> None:
+    assert load_target(table(tmp_path, {"max_opset": 28})).supports("Add", F32, 28)
+    older = load_target(table(tmp_path, {"max_opset": 19}))
+    assert not older.supports("Add", F32, 20)
+    assert older.default_opset == 19
+
+
+def test_the_default_opset_is_the_targets(tmp_path: Path) -> None:
+    x = np.ones(3, np.float32)
+    for target, opset in (
+        ("ort-cpu", 23),
+        ("ort-cpu@1.20", 21),
+        (table(tmp_path, {"default_opset": 20}), 20),
+    ):
+        assert translate(jnp.sin, x, target=target).report.opset == opset
+    assert translate(jnp.sin, x, target="ort-cpu@1.20", opset=18).report.opset == 18
+
+
+def test_a_default_opset_out_of_range(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="default_opset 27 is outside 17 to 26"):
+        load_target(table(tmp_path, {"default_opset": 27}))
+
+
+def test_bitcast_only_where_the_target_has_it(tmp_path: Path) -> None:
+    x = np.arange(3, dtype=np.float32)
+    assert translate(bits, x).report.opset == 26
+    for target in ("ort-cpu@1.23", table(tmp_path, {"pairs": {"BitCast": {}}})):
+        program = translate(bits, x, target=target)
+        assert program.report.opset == 23
+        assert "BitCast" not in program.report.nodes
+        assert program.verify(x).ok
+
+
+def test_kernels_that_are_right_within_limits() -> None:
+    target = load_target("ort-cpu")
+    assert target.is_wrong("Max", I64, 23)
+    assert target.is_limited("Max", I64, 23)
+    assert not target.is_limited("ReduceProd", I64, 23)
+    assert not target.is_limited("Add", I64, 23)
+
+
+def test_the_command_lists_the_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as done:
+        main(["--targets"])
+    assert not done.value.code
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["target", *known_targets()]
+    assert lines[known_targets().index("ort-cpu@1.20") + 1].split()[:4] == [
+        "ort-cpu@1.20", "1.20.1", "17-21", "21",
+    ]  # fmt: skip

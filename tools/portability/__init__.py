@@ -1,0 +1,1 @@
+"""Which models run in which runtimes, and whether their numbers are those of XLA."""

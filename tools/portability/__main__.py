@@ -1,0 +1,99 @@
+"""Runs the translated examples in each runtime, and compares the outputs with XLA's.
+
+    python -m tools.portability                              every runtime, every example
+    python -m tools.portability gru switch --runtimes ort-web@1.30
+    python -m tools.portability --write                      ... and writes docs/portability.md
+    python -m tools.portability --results FILE               ... keeps results in a file, and takes
+                                                             what is not run again from it
+
+A runtime is named as for `tools.probe`; `ort-cpu@1.20=FILE.json` translates for another target than
+that of its name. The environments are made where `--environments` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tools import ROOT
+from tools.portability.page import page
+from tools.portability.run import RIGHT, Result, programs, tried
+from tools.probe.runtimes.kinds import CACHE, Name, start
+
+RUNTIMES: Mapping[str, str] = {
+    "ort-cpu@1.32": "ort-cpu",
+    "ort-cpu@1.31": "ort-cpu",
+    "ort-cpu@1.23": "ort-cpu@1.23",
+    "ort-cpu@1.20": "ort-cpu@1.20",
+    "ort-web@1.30": "ort-web",
+    "openvino@2026.4.1": "openvino",
+    "reference": "onnx",
+}
+"""Runtimes, and the targets that models for them are made for."""
+SECONDS = 120.0
+
+Results = dict[str, dict[str, Result]]
+"""By runtime and program."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = _options(argv)
+    results = _read(given.results) if given.results else {}
+    wanted = dict(item.partition("=")[::2] for item in given.runtimes or RUNTIMES)
+    for runtime, target in wanted.items():
+        done = results.setdefault(runtime, {})
+        with start(Name.parsed(runtime), given.environments, SECONDS) as process:
+            for program in given.programs or programs():
+                chosen = target or RUNTIMES.get(runtime) or runtime.partition("@")[0]
+                done[program] = tried(program, chosen, process)
+                print(f"{runtime} {program}: {done[program]}", flush=True)
+                if given.results:
+                    _write(given.results, results)
+    for runtime, done in results.items():
+        right = sum(result.verdict == RIGHT for result in done.values())
+        print(f"{runtime}: {right} of {len(done)} are right")
+    if given.write:
+        text = page(results)
+        (ROOT / "docs" / "portability.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+def _read(path: Path) -> Results:
+    if not path.exists():
+        return {}
+    known = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        runtime: {program: Result(**result) for program, result in done.items()}
+        for runtime, done in known.items()
+    }
+
+
+def _write(path: Path, results: Results) -> None:
+    plain = {
+        runtime: {program: asdict(result) for program, result in done.items()}
+        for runtime, done in results.items()
+    }
+    path.write_text(json.dumps(plain, indent=1), encoding="utf-8")
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.portability",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("programs", nargs="*", help="names of examples; default: all")
+    add("--runtimes", nargs="*", help=f"default: {', '.join(RUNTIMES)}")
+    add("--environments", type=Path, default=CACHE, help="where to make them (%(default)s)")
+    add("--results", type=Path, metavar="FILE", help="keep results in this file")
+    add("--write", action="store_true", help="write docs/portability.md: needs all results")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

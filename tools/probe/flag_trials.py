@@ -1,0 +1,274 @@
+"""Small models that show the properties of a runtime: `Flags` of its target.
+
+Each trial has a model, inputs, and the outputs that are right. A runtime that gives others, or
+none, has the flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tools.probe.runtimes.process import Runtime, array_of, tensor_of
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class FlagTrial:
+    """A model that shows whether a runtime has a property.
+
+    Attributes:
+        flag: The name of the property in `Flags`.
+        shows: What the model does.
+        graph: The model, in ONNX's text form.
+        feeds: Its inputs.
+        right: Its outputs.
+        tolerance: How far, relative to the right numbers, others may be off.
+        optimize: Whether the graph is optimized, as in use.
+    """
+
+    flag: str
+    shows: str
+    graph: str
+    feeds: Mapping[str, Array]
+    right: tuple[Array, ...]
+    tolerance: float = 0.0
+    optimize: bool = True
+
+    def model(self) -> bytes:
+        """The model, of opset 18."""
+        head = '<ir_version: 8, opset_import: ["": 18]> '
+        content: bytes = onnx.parser.parse_model(head + self.graph).SerializeToString()
+        return content
+
+    def fault(self, runtime: Runtime) -> str:
+        """What a runtime does instead; "" if it gives the right outputs."""
+        feeds = {name: tensor_of(array) for name, array in self.feeds.items()}
+        answer = runtime.run(self.model(), feeds, self.flag, optimize=self.optimize)
+        if isinstance(answer, str):
+            return answer.strip() or "an error without a text"
+        for output, right in zip(map(array_of, answer.outputs), self.right, strict=True):
+            if output.shape != right.shape or output.dtype != right.dtype:
+                return f"gives {output.dtype}{output.shape}, not {right.dtype}{right.shape}"
+            same = (output == right) | ((output != output) & (right != right))
+            if self.tolerance:
+                same |= np.abs(output - right) <= self.tolerance * np.abs(right)
+            if not same.all():
+                return f"gives {output[~same][0]}, not {right[~same][0]}"
+        return ""
+
+
+def _f(*numbers: float) -> Array:
+    return np.array(numbers, np.float32)
+
+
+def _i64(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
+
+
+_YES, _NO = np.array(True), np.array(False)
+_ROWS = np.arange(20, dtype=np.float32).reshape(5, 4)
+_X = _f(1, 2, 3, 4)
+_COUNT = "body = step (int64 i, bool c, float[4] s) => (bool d, float[4] t)"
+_TRIP = "d = Identity(c) t = Add(s, s)"
+
+LOOPS = (
+    FlagTrial(
+        "no_loop", "a Loop of 5 trips, with a state and a stacked output",
+        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {"
+        " y, z = Loop <body = step (int64 i, bool c, float[4] s)"
+        " => (bool d, float[4] t, float[4] u) {d = Identity(c) t = Add(s, s)"
+        " u = Neg(s)}> (n, c, x)}",
+        {"n": np.array(5), "c": _YES, "x": _X},
+        (32 * _X, -_X * (2.0 ** np.arange(5, dtype=np.float32))[:, None]),
+    ),
+    FlagTrial(
+        "no_loop", "a Loop until a condition of its state",
+        "g (bool c, float[4] x, float m) => (float[4] y) {"
+        " y = Loop <body = step (int64 i, bool c, float[4] s) => (bool d, float[4] t)"
+        " {t = Add(s, s) f = ReduceMax<keepdims=0>(t) d = Less(f, m)}> (, c, x)}",
+        {"c": _YES, "x": _X, "m": np.array(100, np.float32)}, (32 * _X,),
+    ),
+    FlagTrial(
+        "no_scan", "a Scan with a state, rows, and a stacked output",
+        "g (float[4] x, float[5,4] r) => (float[4] y, float[5,4] z) {"
+        " y, z = Scan <num_scan_inputs = 1, body = step (float[4] s, float[4] v)"
+        " => (float[4] t, float[4] u) {t = Add(s, v) u = Neg(t)}> (x, r)}",
+        {"x": _X, "r": _ROWS}, (_X + _ROWS.sum(0), -(_X + np.cumsum(_ROWS, 0))),
+    ),
+    FlagTrial(
+        "no_scan", "a Scan from the last row to the first",
+        "g (float[4] x, float[5,4] r) => (float[4] y, float[5,4] z) {"
+        " y, z = Scan <num_scan_inputs = 1, scan_input_directions = [1],"
+        " scan_output_directions = [1], body = step (float[4] s, float[4] v)"
+        " => (float[4] t, float[4] u) {t = Add(s, v) u = Neg(t)}> (x, r)}",
+        {"x": _X, "r": _ROWS},
+        (_X + _ROWS.sum(0), -(_X + np.cumsum(_ROWS[::-1], 0))[::-1]),
+    ),
+    FlagTrial(
+        "no_if", "an If with a condition that is an input",
+        "g (bool c, float[4] x) => (float[4] y) {y = If (c)"
+        " <then_branch = a () => (float[4] p) {p = Neg(x)},"
+        " else_branch = b () => (float[4] q) {q = Abs(x)}>}",
+        {"c": _YES, "x": _X}, (-_X,),
+    ),
+    FlagTrial(
+        "drops_unread_scan_inputs", "a Scan whose body does not read its rows",
+        "g (float[4] x, float[5,4] r) => (float[4] y, float[5,4] z) {"
+        " y, z = Scan <num_scan_inputs = 1, body = step (float[4] s, float[4] v)"
+        " => (float[4] t, float[4] u) {t = Add(s, s) u = Identity(t)}> (x, r)}",
+        {"x": _X, "r": _ROWS},
+        (32 * _X, _X * (2.0 ** np.arange(1, 6, dtype=np.float32))[:, None]),
+    ),
+    FlagTrial(
+        "drops_unread_states", "a Loop whose body reads no state",
+        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {"
+        " y, z = Loop <body = step (int64 i, bool c, float[4] s)"
+        " => (bool d, float[4] t, float[4] u) {d = Identity(c) t = Neg(x)"
+        " u = Abs(x)}> (n, c, x)}",
+        {"n": np.array(3), "c": _YES, "x": _X}, (-_X, np.stack([_X] * 3)),
+    ),
+    FlagTrial(
+        "no_zero_trips", "a Loop of no trips",
+        "g (int64 n, bool c, float[4] x) => (float[4] y, float[k,4] z) {"
+        " y, z = Loop <body = step (int64 i, bool c, float[4] s)"
+        " => (bool d, float[4] t, float[4] u) {d = Identity(c) t = Add(s, s)"
+        " u = Neg(s)}> (n, c, x)}",
+        {"n": np.array(0), "c": _YES, "x": _X}, (_X, np.zeros((0, 4), np.float32)),
+    ),
+    FlagTrial(
+        "no_zero_trips", "a Loop whose condition is false from the start",
+        f"g (int64 n, bool c, float[4] x) => (float[4] y) {{ y = Loop <{_COUNT} {{{_TRIP}}}>"
+        " (n, c, x)}",
+        {"n": np.array(5), "c": _NO, "x": _X}, (_X,),
+    ),
+    FlagTrial(
+        "no_nested_loops", "a Loop in the body of a Loop, and an If in that",
+        "g (int64 n, bool c, float[4] x) => (float[4] y) {"
+        " y = Loop <body = outer (int64 i, bool c1, float[4] s) => (bool d, float[4] t) {"
+        " d = Identity(c1) t = Loop <body = inner (int64 j, bool c2, float[4] p)"
+        " => (bool e, float[4] q) {e = Identity(c2) f = Equal(i, j) q = If (f)"
+        " <then_branch = a () => (float[4] v) {v = Add(p, s)},"
+        " else_branch = b () => (float[4] w) {w = Neg(p)}>}> (n, c, s)}> (n, c, x)}",
+        {"n": np.array(3), "c": _YES, "x": _X}, (_X * 0,),
+    ),
+    FlagTrial(
+        "no_unknown_stacks", "a Loop with a stacked output and an end that its state decides",
+        "g (bool c, float[4] x, float m) => (float[4] y, float[k,4] z) {"
+        " y, z = Loop <body = step (int64 i, bool c, float[4] s)"
+        " => (bool d, float[4] t, float[4] u) {t = Add(s, s) u = Neg(s)"
+        " f = ReduceMax<keepdims=0>(t) d = Less(f, m)}> (, c, x)}",
+        {"c": _YES, "x": _X, "m": np.array(100, np.float32)},
+        (32 * _X, -_X * (2.0 ** np.arange(5, dtype=np.float32))[:, None]),
+    ),
+    FlagTrial(
+        "no_outer_values_in_scans", "a Scan whose body reads a value of the outer graph",
+        "g (float[4] x, float[5,4] r) => (float[4] y) {o = Neg(x)"
+        " y = Scan <num_scan_inputs = 1, body = step (float[4] s, float[4] v)"
+        " => (float[4] t) {m = Mul(v, o) t = Add(s, m)}> (x, r)}",
+        {"x": _X, "r": _ROWS}, (_X - _X * _ROWS.sum(0),),
+    ),
+    FlagTrial(
+        "no_outer_values_in_scans", "a Scan whose body reads a constant of the outer graph",
+        "g (float[4] x, float[5,4] r) => (float[4] y) {"
+        " o = Constant<value = float[4] {1, 2, 3, 4}>()"
+        " y = Scan <num_scan_inputs = 1, body = step (float[4] s, float[4] v)"
+        " => (float[4] t) {m = Mul(v, o) t = Add(s, m)}> (x, r)}",
+        {"x": _X, "r": _ROWS}, (_X + _X * _ROWS.sum(0),),
+    ),
+    FlagTrial(
+        "no_outer_values_in_loops", "a Loop whose body reads a value of the outer graph",
+        "g (int64 n, bool c, float[4] x) => (float[4] y) {o = Neg(x)"
+        " y = Loop <body = step (int64 i, bool c, float[4] s) => (bool d, float[4] t)"
+        " {d = Identity(c) t = Add(s, o)}> (n, c, x)}",
+        {"n": np.array(3), "c": _YES, "x": _X}, (-2 * _X,),
+    ),
+    FlagTrial(
+        "no_outer_values_in_branches", "an If whose branches read a value of the outer graph",
+        "g (bool c, float[4] x) => (float[4] y) {o = Neg(x) y = If (c)"
+        " <then_branch = a () => (float[4] p) {p = Neg(o)},"
+        " else_branch = b () => (float[4] q) {q = Abs(o)}>}",
+        {"c": _NO, "x": _X}, (_X,),
+    ),
+    FlagTrial(
+        "no_unlike_branches", "an If whose branches give different shapes",
+        "g (bool c, float[4] x) => (float[k] y) {y = If (c)"
+        " <then_branch = a () => (float[8] p) {p = Concat<axis=0>(x, x)},"
+        " else_branch = b () => (float[4] q) {q = Abs(x)}>}",
+        {"c": _YES, "x": _X}, (np.concatenate([_X, _X]),),
+    ),
+)  # fmt: skip
+"""Trials of control flow."""
+
+_MANY = np.zeros(67, np.float32)
+_DENORMAL = _f(1e-40, -3e-39, 1.0, 0.0)
+_HALVES = np.full((100_000, 4), 0.1, np.float32)
+_WITH_NAN = np.array([[1.0, np.nan], [np.nan, 1.0]], np.float32)
+_NUMBERS = np.arange(64, dtype=np.float32)
+
+NUMBERS = (
+    FlagTrial(
+        "unstable_top_k", "TopK of equal elements",
+        "g (float[67] x, int64[1] k) => (float[67] y, int64[67] i) {y, i = TopK(x, k)}",
+        {"x": _MANY, "k": _i64(67)}, (_MANY, np.arange(67)),
+    ),
+    FlagTrial(
+        "unordered_scatter", "ScatterND of 64 updates to one place: the last stays",
+        "g (float[4] x, int64[64,1] i, float[64] u) => (float[4] y) {y = ScatterND(x, i, u)}",
+        {"x": _X, "i": np.ones((64, 1), np.int64), "u": _NUMBERS}, (_f(1, 63, 3, 4),),
+    ),
+    FlagTrial(
+        "flushes_denormals", "products with denormal numbers",
+        "g (float[4] x, float[4] o) => (float[4] y) {y = Mul(x, o)}",
+        {"x": _DENORMAL, "o": np.ones(4, np.float32)}, (_DENORMAL,),
+    ),
+    FlagTrial(
+        "narrows_i64", "2^40 + 1",
+        "g (int64[1] x, int64[1] o) => (int64[1] y) {y = Add(x, o)}",
+        {"x": _i64(2**40), "o": _i64(1)}, (_i64(2**40 + 1),),
+    ),
+    FlagTrial(
+        "narrows_f64", "1 + 1e-12",
+        "g (double[1] x, double[1] o) => (double[1] y) {y = Add(x, o)}",
+        {"x": np.array([1.0]), "o": np.array([1e-12])}, (np.array([1 + 1e-12]),),
+    ),
+    FlagTrial(
+        "misorders_nan", "0 > NaN and NaN > 0",
+        "g (float[2] x, float[2] o) => (bool[2] y) {y = Greater(x, o)}",
+        {"x": _f(0, np.nan), "o": _f(np.nan, 0)}, (np.array([False, False]),),
+    ),
+    FlagTrial(
+        "misorders_nan", "Max and Min of NaN and 0, both ways",
+        "g (float[2] x, float[2] o) => (float[2] y, float[2] z) {y = Max(x, o) z = Min(x, o)}",
+        {"x": _f(0, np.nan), "o": _f(np.nan, 0)}, (_f(np.nan, np.nan),) * 2,
+    ),
+    FlagTrial(
+        "naive_sums", "ReduceSum of 100,000 rows of 0.1",
+        "g (float[100000,4] x, int64[1] a) => (float[4] y) {y = ReduceSum<keepdims=0>(x, a)}",
+        {"x": _HALVES, "a": _i64(0)}, (_HALVES.astype(np.float64).sum(0).astype(np.float32),),
+        tolerance=1e-5,
+    ),
+    FlagTrial(
+        "loses_nan", "ReduceMax of rows with a NaN",
+        "g (float[2,2] x, int64[1] a) => (float[2] y) {y = ReduceMax<keepdims=0>(x, a)}",
+        {"x": _WITH_NAN, "a": _i64(1)}, (_f(np.nan, np.nan),),
+    ),
+)  # fmt: skip
+"""Trials of numbers."""
+
+FLAG_TRIALS = (*LOOPS, *NUMBERS)
+
+
+def measured_flags(runtime: Runtime) -> Iterator[tuple[str, str]]:
+    """Each flag with the fault that shows it; with "" if there is none."""
+    faults: dict[str, str] = {}
+    for trial in FLAG_TRIALS:
+        fault = trial.fault(runtime)
+        known = faults.get(trial.flag, "")
+        faults[trial.flag] = known or (f"{trial.shows}: {fault}" if fault else "")
+    yield from faults.items()

@@ -1,0 +1,74 @@
+"""Environments with one version of a runtime: a virtual environment, or a folder of npm."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+OTHERS = ("python3.13", "python3.12", "python3.11", "python3.10")
+"""Interpreters to try if the package has no wheel for the present one."""
+
+_DONE = "complete"
+"""The file that says that an environment is complete."""
+
+
+class InstallError(Exception):
+    """A package cannot be installed."""
+
+
+def python_environment(package: str, version: str, folder: Path) -> Path:
+    """The interpreter of an environment with a package and numpy; made if it is not there.
+
+    Raises:
+        InstallError: No interpreter here can install it.
+    """
+    place = folder / f"{package}-{version}"
+    python = place / "bin" / "python"
+    if (place / _DONE).exists():
+        return python
+    wanted = [f"{package}=={version}.*", "numpy", *(["ml_dtypes"] if package == "onnx" else [])]
+    found = (sys.executable, *filter(None, map(shutil.which, OTHERS)))
+    problem = ""
+    for interpreter in found:
+        print(f"installing {wanted[0]} in {place}", file=sys.stderr)
+        shutil.rmtree(place, ignore_errors=True)
+        made = _run(interpreter, "-m", "venv", str(place))
+        made = made or _run(
+            str(python), "-m", "pip", "install", "-q", "--only-binary=:all:", *wanted
+        )
+        if not made:
+            (place / _DONE).touch()
+            return python
+        problem = made
+    raise InstallError(f"{package} {version}: {problem}")
+
+
+def npm_folder(package: str, version: str, folder: Path) -> Path:
+    """A folder whose node_modules has a package; made if it is not there.
+
+    Raises:
+        InstallError: npm cannot install it.
+    """
+    place = folder / f"{package}-{version or 'latest'}"
+    if (place / _DONE).exists():
+        return place
+    print(f"installing {package} {version} in {place}", file=sys.stderr)
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "package.json").write_text('{"private": true}', encoding="utf-8")
+    wanted = f"{package}@{version or 'latest'}"
+    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(place))
+    if problem := _run("npm", "install", *options, wanted):
+        raise InstallError(f"{wanted}: {problem}")
+    (place / _DONE).touch()
+    return place
+
+
+def _run(*command: str) -> str:
+    """Run a command; give the end of what it says if it fails, and "" if not."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return str(error)
+    return (done.stderr.strip()[-500:] or "it fails") if done.returncode else ""

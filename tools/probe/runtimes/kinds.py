@@ -1,0 +1,100 @@
+"""The kinds of runtimes, and how a name such as "ort-cpu@1.20" becomes a running one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.probe.runtimes.environments import npm_folder, python_environment
+from tools.probe.runtimes.process import TIMEOUT_SECONDS, Runtime
+
+WORKERS = Path(__file__).parent / "workers"
+CACHE = Path.home() / ".cache" / "hlo2onnx" / "runtimes"
+"""Where environments are made by default."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How to install and start a runtime.
+
+    Attributes:
+        package: Its name in the registry.
+        worker: The file of the worker.
+        provider: The execution provider of onnxruntime.
+        has_fusions: Whether its fusions can be switched off one by one.
+        has_levels: Whether the graph optimization can be switched off.
+        batch: How many cases the prober runs as one model, as loading a model takes long.
+    """
+
+    package: str
+    worker: str
+    provider: str = ""
+    has_fusions: bool = False
+    has_levels: bool = True
+    batch: int = 1
+
+    @property
+    def is_npm(self) -> bool:
+        """Whether the package is npm's."""
+        return self.worker.endswith(".mjs")
+
+
+def _onnxruntime(package: str, provider: str) -> Kind:
+    return Kind(package, "run_onnxruntime.py", f"{provider}ExecutionProvider", has_fusions=True)
+
+
+KINDS: Mapping[str, Kind] = {
+    "ort-cpu": _onnxruntime("onnxruntime", "CPU"),
+    "ort-cuda": _onnxruntime("onnxruntime-gpu", "CUDA"),
+    "ort-tensorrt": _onnxruntime("onnxruntime-gpu", "Tensorrt"),
+    "ort-coreml": _onnxruntime("onnxruntime", "CoreML"),
+    "ort-directml": _onnxruntime("onnxruntime-directml", "Dml"),
+    "ort-web": Kind("onnxruntime-web", "run_web.mjs"),
+    "openvino": Kind("openvino", "run_openvino.py", has_levels=False, batch=24),
+    "reference": Kind("onnx", "run_reference.py", has_levels=False),
+}
+"""Runtimes by the names of their targets. `reference` is onnx.reference."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A runtime's name and version: "ort-cpu@1.20" is a version of onnxruntime; without a version
+    it is what the present interpreter imports."""
+
+    kind: str
+    version: str = ""
+
+    @classmethod
+    def parsed(cls, text: str) -> Name:
+        """Read "ort-cpu@1.20".
+
+        Raises:
+            ValueError: There is no such kind.
+        """
+        kind, _, version = text.partition("@")
+        if kind not in KINDS:
+            raise ValueError(f"there is no runtime {kind}; there are {', '.join(KINDS)}")
+        return cls(kind, version)
+
+    def __str__(self) -> str:
+        return f"{self.kind}@{self.version}" if self.version else self.kind
+
+
+def start(name: Name, folder: Path = CACHE, seconds: float = TIMEOUT_SECONDS) -> Runtime:
+    """Start a runtime, in an environment that is made in the folder if it is not there.
+
+    Packages of npm have no place in the present interpreter: without a version they are the newest
+    that the registry has.
+    """
+    kind = KINDS[name.kind]
+    worker = str(WORKERS / kind.worker)
+    if kind.is_npm:
+        return Runtime(
+            ["node", worker, str(npm_folder(kind.package, name.version, folder))], seconds
+        )
+    python = sys.executable
+    if name.version:
+        python = str(python_environment(kind.package, name.version, folder))
+    return Runtime([python, worker, *filter(None, [kind.provider])], seconds)

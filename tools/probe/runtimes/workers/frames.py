@@ -1,0 +1,73 @@
+"""Messages between a worker and the process that started it.
+
+A message is a header (JSON) and a body (bytes), after the lengths of both: two unsigned 64-bit
+numbers, least byte first. Workers run in environments that have only the runtime and numpy, so this
+file imports nothing else.
+
+Request   {"model": bytes of the model, "inputs": [{"name", "type", "shape", "size"}, ...],
+           "optimize": whether the runtime may optimize the graph, "disabled": names of
+           optimizations that it must leave out, "wants_graph": whether to give the optimized model}
+          The body is the model, and then the inputs.
+Answer    {"outputs": [{"type", "shape", "size"}, ...], "graph": bytes of the optimized model}
+          The body is the outputs, and then the optimized model.
+      or  {"error": "..."}
+
+Element types are ONNX's numbers. The first message of a worker has its "version" and the element
+types that it "takes" as inputs and "gives" as outputs; an empty request ends it.
+"""
+
+import json
+import os
+import struct
+import sys
+
+LENGTHS = struct.Struct("<QQ")
+
+
+def serve(hello, answer):
+    """Answer requests until there are no more.
+
+    Args:
+        hello: the first message.
+        answer: gives the header and the parts of the body for the header and the body of a request.
+    """
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the runtime prints is no message
+    _write(answers, hello, [])
+    while True:
+        head = requests.read(LENGTHS.size)
+        if len(head) < LENGTHS.size:
+            return
+        header_size, body_size = LENGTHS.unpack(head)
+        header = json.loads(requests.read(header_size))
+        if not header:
+            return
+        body = requests.read(body_size)
+        try:
+            made, parts = answer(header, body)
+        except Exception as error:  # noqa: BLE001 - why a model does not run is an answer
+            made, parts = {"error": f"{type(error).__name__}: {error}"}, []
+        _write(answers, made, parts)
+
+
+def _write(stream, header, parts):
+    text = json.dumps(header).encode()
+    stream.write(LENGTHS.pack(len(text), sum(map(len, parts))) + text)
+    for part in parts:
+        stream.write(part)
+    stream.flush()
+
+
+def split(header, body):
+    """Give the model, and the inputs as pairs of their descriptions and bytes."""
+    at, inputs = header["model"], []
+    for item in header["inputs"]:
+        inputs.append((item, body[at : at + item["size"]]))
+        at += item["size"]
+    return body[: header["model"]], inputs
+
+
+def argument(position):
+    """Give a command-line argument, or None."""
+    return sys.argv[position] if len(sys.argv) > position else None

@@ -1,0 +1,54 @@
+"""Runs models in OpenVINO, on its CPU plugin.
+
+On processors with units for bf16 the plugin would compute f32 programs in it: the precision of the
+inference is set to f32.
+"""
+
+import frames
+import numpy as np
+import openvino as ov
+
+NUMPY = {
+    1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
+    12: "u4", 13: "u8",
+}  # fmt: skip
+BF16 = 16
+CORE = ov.Core()
+CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+
+
+def answer(header, body):
+    content, inputs = frames.split(header, body)
+    compiled = CORE.compile_model(CORE.read_model(content), "CPU", CONFIG)
+    request = compiled.create_infer_request()
+    for item, data in inputs:
+        request.set_tensor(item["name"], tensor(item, data))
+    request.infer()
+    outputs = [request.get_output_tensor(index) for index in range(len(compiled.outputs))]
+    described, parts = [], []
+    for output in outputs:
+        kind, content = contents(output)
+        parts.append(content)
+        described.append({"type": kind, "shape": list(output.shape), "size": len(content)})
+    return {"outputs": described, "graph": 0}, parts
+
+
+def tensor(item, data):
+    if item["type"] == BF16:
+        array = np.frombuffer(data, "u2").copy()
+        return ov.Tensor(array, ov.Shape(item["shape"]), ov.Type.bf16)
+    return ov.Tensor(np.frombuffer(data, NUMPY[item["type"]]).reshape(item["shape"]).copy())
+
+
+def contents(output):
+    """Give ONNX's number of the element type, and the bytes of a tensor."""
+    if output.element_type == ov.Type.bf16:
+        return BF16, np.ascontiguousarray(output.data).view("u2").tobytes()
+    array = np.ascontiguousarray(output.data)
+    code = array.dtype.str[1:].replace("b1", "?")
+    return {name: kind for kind, name in NUMPY.items()}[code], array.tobytes()
+
+
+if __name__ == "__main__":
+    types = [*NUMPY, BF16]
+    frames.serve({"version": ov.__version__.split("-")[0], "takes": types, "gives": types}, answer)
