@@ -48,9 +48,9 @@ def programs() -> list[str]:
 
 @cache
 def judge_of(name: str, seed: int) -> Judge:
-    """The inputs of an example, and XLA's results."""
+    """Two samples of the inputs of an example, and XLA's results."""
     program = hlo2onnx.translate(EXAMPLES / f"{name}.mlir")
-    return Judge(program._source, None, Settings(seed=seed))
+    return Judge(program._source, None, Settings(seed=seed, samples=2))
 
 
 def tried(name: str, target: str, runtime: Runtime, seed: int = 0) -> Result:
