@@ -18,12 +18,13 @@ from rewriting import model_of
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.report import Report
+from hlo2onnx.runtime.adapters.kinds import KINDS, Name
 from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.legalize import legalize
 from tools.probe import fusions
+from tools.probe.environments import start
 from tools.probe.fusion_trials import TRIALS
-from tools.probe.runtimes.kinds import KINDS, Name, start
 
 TABLE = Path(hlo2onnx.__file__).parent / "targets" / "tables" / "ort-cpu.json"
 RNG = np.random.default_rng(0)

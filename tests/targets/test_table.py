@@ -17,6 +17,7 @@ from jax import lax
 
 from hlo2onnx import UsageError, translate
 from hlo2onnx.cli import main
+from hlo2onnx.runtime.adapters.kinds import Name
 from hlo2onnx.targets import load_target
 from hlo2onnx.targets.costs import Costs, Flags
 from hlo2onnx.targets.target import KEY_ATTRIBUTES
@@ -24,7 +25,6 @@ from tools.probe import __main__ as probe_kernels
 from tools.probe.__main__ import BASE, SECTIONS
 from tools.probe.flag_trials import FLAG_TRIALS
 from tools.probe.prober import Limits
-from tools.probe.runtimes.kinds import Name
 
 F32, I64, F64 = ir.DataType.FLOAT, ir.DataType.INT64, ir.DataType.DOUBLE
 WHOLE = {

@@ -13,6 +13,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
+from hlo2onnx.runtime.adapters.process import Tensor, array_of, tensor_of
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.target import (
     KEY_ATTRIBUTES,
@@ -25,7 +26,6 @@ from hlo2onnx.targets.target import (
 )
 from tools.probe import table as kernel_table
 from tools.probe import values
-from tools.probe.runtimes.process import Tensor, array_of, tensor_of
 from tools.probe.value_trials import TRIALS, Trial, trials_of
 
 ROOT = Path(__file__).parents[2]

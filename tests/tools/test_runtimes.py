@@ -16,13 +16,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from hlo2onnx.targets import load_target
-from tools.probe.flag_trials import FLAG_TRIALS, FlagTrial, measured_flags
-from tools.probe.models import DTYPES, Ports, together
-from tools.probe.prober import Limits, Prober
-from tools.probe.recipes import build_case
-from tools.probe.runtimes.kinds import KINDS, WORKERS, Name, start
-from tools.probe.runtimes.process import (
+from hlo2onnx.runtime.adapters.kinds import KINDS, WORKERS, Name
+from hlo2onnx.runtime.adapters.process import (
     Answer,
     Runtime,
     StartError,
@@ -31,6 +26,12 @@ from tools.probe.runtimes.process import (
     lacks_kernel,
     tensor_of,
 )
+from hlo2onnx.targets import load_target
+from tools.probe.environments import start
+from tools.probe.flag_trials import FLAG_TRIALS, FlagTrial, measured_flags
+from tools.probe.models import DTYPES, Ports, together
+from tools.probe.prober import Limits, Prober
+from tools.probe.recipes import build_case
 
 FAKE = f"""
 import os, sys, time

@@ -19,10 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from hlo2onnx.runtime.adapters.kinds import Name
 from tools import ROOT
 from tools.portability.page import page
 from tools.portability.run import RIGHT, Result, programs, tried
-from tools.probe.runtimes.kinds import CACHE, Name, start
+from tools.probe.environments import CACHE, start
 
 RUNTIMES: Mapping[str, str] = {
     "ort-cpu@1.32": "ort-cpu",

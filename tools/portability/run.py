@@ -11,13 +11,13 @@ import numpy as np
 import hlo2onnx
 from hlo2onnx.errors import Hlo2OnnxError, TranslationError, VerificationError
 from hlo2onnx.program import OnnxProgram
+from hlo2onnx.runtime.adapters.process import Runtime, array_of, tensor_of
 from hlo2onnx.targets import load_target
 from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.judge import Judge
 from hlo2onnx.verification.settings import Settings
 from tools import ROOT
-from tools.probe.runtimes.process import Runtime, array_of, tensor_of
 
 EXAMPLES = ROOT / "examples" / "mlir"
 

@@ -30,18 +30,19 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 
+from hlo2onnx.runtime.adapters.kinds import KINDS, Name
 from hlo2onnx.targets import target
 from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.target import MIN_OPSET
 from tools import ROOT
 from tools.probe import table as kernel_table
 from tools.probe.branches import inlines_branches
+from tools.probe.environments import CACHE, start
 from tools.probe.flag_trials import measured_flags
 from tools.probe.fusions import harmful_fusions
 from tools.probe.models import DTYPES
 from tools.probe.prober import Prober, find_limits, operators
 from tools.probe.recipes import SKIPPED
-from tools.probe.runtimes.kinds import CACHE, KINDS, Name, start
 from tools.probe.table import OPS, PAIRS, SECTIONS
 
 TABLES = ROOT / "hlo2onnx" / "targets" / "tables"

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from tools.probe.runtimes.process import Runtime, tensor_of
+from hlo2onnx.runtime.adapters.process import Runtime, tensor_of
 
 OPSET = 18
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tools.probe.runtimes.process import Runtime, array_of, tensor_of
+from hlo2onnx.runtime.adapters.process import Runtime, array_of, tensor_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

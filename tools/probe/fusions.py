@@ -23,10 +23,11 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from hlo2onnx.runtime.adapters.kinds import KINDS, Kind, Name
+from hlo2onnx.runtime.adapters.process import Answer, Runtime, array_of, tensor_of
 from tools import ROOT
+from tools.probe.environments import start
 from tools.probe.fusion_trials import EXEMPT, TRIALS, Trial
-from tools.probe.runtimes.kinds import KINDS, Kind, Name, start
-from tools.probe.runtimes.process import Answer, Runtime, array_of, tensor_of
 
 PAGE = ROOT / "docs" / "runtime_fusions.md"
 

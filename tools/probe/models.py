@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 from onnx import helper
 
-from tools.probe.runtimes.process import Tensor
+from hlo2onnx.runtime.adapters.process import Tensor
 
 _SHORT_NAMES = (
     "f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 b8 "

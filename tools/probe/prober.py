@@ -21,6 +21,7 @@ import onnx
 import onnx_ir as ir
 
 from hlo2onnx.options import ir_version
+from hlo2onnx.runtime.adapters.process import Answer, Runtime, lacks_kernel
 from hlo2onnx.targets import target
 from hlo2onnx.targets.target import (
     MAIN_PARAMETER,
@@ -33,7 +34,6 @@ from tools.probe import table as kernel_table
 from tools.probe import values
 from tools.probe.models import DTYPES, Case, Ports, together
 from tools.probe.recipes import SKIPPED, VARIANTS, build_case, recipe_for
-from tools.probe.runtimes.process import Answer, Runtime, lacks_kernel
 from tools.probe.table import (
     INEXACT,
     LIMITED,

@@ -13,9 +13,9 @@ import numpy as np
 import onnx_ir as ir
 from onnx import helper
 
+from hlo2onnx.runtime.adapters.process import Tensor, array_of
 from tools.probe.models import Case, GraphOfNodes, Ports
 from tools.probe.recipes import takes_axes_as_attribute
-from tools.probe.runtimes.process import Tensor, array_of
 from tools.probe.value_trials import Trial
 from tools.probe.value_trials.data import Array, is_float
 

@@ -18,10 +18,11 @@ import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
+from hlo2onnx.runtime.adapters.kinds import Name
 from hlo2onnx.targets import load_target
 from tools.fuzzing.structure import known_conditions
 from tools.probe.branches import inlines_branches
-from tools.probe.runtimes.kinds import Name, start
+from tools.probe.environments import start
 
 RNG = np.random.default_rng(0)
 X = np.arange(-1, 3, dtype=np.float32)

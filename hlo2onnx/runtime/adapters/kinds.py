@@ -1,23 +1,17 @@
-"""The kinds of runtimes, and how a name such as "ort-cpu@1.20" becomes a running one."""
+"""The kinds of runtimes, and their names."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.probe.runtimes.environments import npm_folder, python_environment
-from tools.probe.runtimes.process import TIMEOUT_SECONDS, Runtime
-
 WORKERS = Path(__file__).parent / "workers"
-CACHE = Path.home() / ".cache" / "hlo2onnx" / "runtimes"
-"""Where environments are made by default."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How to install and start a runtime.
+    """How to start a runtime.
 
     Attributes:
         package: Its name in the registry.
@@ -39,6 +33,18 @@ class Kind:
     def is_npm(self) -> bool:
         """Whether the package is npm's."""
         return self.worker.endswith(".mjs")
+
+    def command(self, place: str) -> list[str]:
+        """The command that starts the worker.
+
+        Args:
+            place: The Python interpreter of the environment that has the package; for a package of
+                npm, the folder whose node_modules has it.
+        """
+        worker = str(WORKERS / self.worker)
+        if self.is_npm:
+            return ["node", worker, place]
+        return [place, worker, *filter(None, [self.provider])]
 
 
 def _onnxruntime(package: str, provider: str) -> Kind:
@@ -80,21 +86,3 @@ class Name:
 
     def __str__(self) -> str:
         return f"{self.kind}@{self.version}" if self.version else self.kind
-
-
-def start(name: Name, folder: Path = CACHE, seconds: float = TIMEOUT_SECONDS) -> Runtime:
-    """Start a runtime, in an environment that is made in the folder if it is not there.
-
-    Packages of npm have no place in the present interpreter: without a version they are the newest
-    that the registry has.
-    """
-    kind = KINDS[name.kind]
-    worker = str(WORKERS / kind.worker)
-    if kind.is_npm:
-        return Runtime(
-            ["node", worker, str(npm_folder(kind.package, name.version, folder))], seconds
-        )
-    python = sys.executable
-    if name.version:
-        python = str(python_environment(kind.package, name.version, folder))
-    return Runtime([python, worker, *filter(None, [kind.provider])], seconds)

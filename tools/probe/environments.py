@@ -7,6 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hlo2onnx.runtime.adapters.kinds import KINDS, Name
+from hlo2onnx.runtime.adapters.process import TIMEOUT_SECONDS, Runtime
+
+CACHE = Path.home() / ".cache" / "hlo2onnx" / "runtimes"
+"""Where environments are made by default."""
 OTHERS = ("python3.13", "python3.12", "python3.11", "python3.10")
 """Interpreters to try if the package has no wheel for the present one."""
 
@@ -16,6 +21,21 @@ _DONE = "complete"
 
 class InstallError(Exception):
     """A package cannot be installed."""
+
+
+def start(name: Name, folder: Path = CACHE, seconds: float = TIMEOUT_SECONDS) -> Runtime:
+    """Start a runtime, in an environment that is made in the folder if it is not there.
+
+    Packages of npm have no place in the present interpreter: without a version they are the newest
+    that the registry has.
+    """
+    kind = KINDS[name.kind]
+    place = sys.executable
+    if kind.is_npm:
+        place = str(npm_folder(kind.package, name.version, folder))
+    elif name.version:
+        place = str(python_environment(kind.package, name.version, folder))
+    return Runtime(kind.command(place), seconds)
 
 
 def python_environment(package: str, version: str, folder: Path) -> Path:
