@@ -1,6 +1,8 @@
 """Changes how a program rounds, as another correct implementation would.
 
-Results of inexact ops are multiplied by 1 plus or minus a few units in the last place.
+Results of inexact ops are multiplied by 1 plus or minus a few units in the last place. The sign
+differs by element, and from one trip of a loop to the next: errors of one sign cancel in sums whose
+terms cancel.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ _REGIONS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 
 
 def round_otherwise(module: ir.Operation, rng: np.random.Generator) -> None:
-    """Changes the results of inexact ops, in place. Signs of the changes are random."""
+    """Changes the results of inexact ops, in place.
+
+    Signs of the changes are a random function of the bits of an element.
+    """
     with module.context, ir.Location.unknown():
         for function in operations_in(module.regions[0].blocks[0]):
             for region in function.regions:
@@ -55,7 +60,7 @@ def _change_block(block: ir.Block, rng: np.random.Generator) -> None:
         elif operation.name in _FUNCTIONS or operation.name in _ARITHMETIC:
             for result in operation.results:
                 if _is_float(result.type):
-                    _change(result, operation, following, 1.0 if rng.random() < 0.5 else -1.0)
+                    _change(result, operation, following, rng)
 
 
 def _is_float(mlir_type: ir.Type) -> bool:
@@ -64,17 +69,38 @@ def _is_float(mlir_type: ir.Type) -> bool:
     return element_type(mlir_type) in ("f16", "bf16", "f32", "f64")
 
 
-def _change(value: MlirValue, maker: ir.Operation, following: ir.Operation, sign: float) -> None:
+def _change(
+    value: MlirValue, maker: ir.Operation, following: ir.Operation, rng: np.random.Generator
+) -> None:
     uses = [(use.owner, use.operand_number) for use in value.uses]
     dtype = numpy_type(element_type(value.type))
-    factor = np.array(1 + sign * UNITS * float(ml_dtypes.finfo(dtype).eps)).astype(dtype)
-    scalar = ir.RankedTensorType.get([], ir.RankedTensorType(value.type).element_type)
+    part = UNITS * float(ml_dtypes.finfo(dtype).eps)
     with ir.InsertionPoint(following):
-        changed = made(
-            "multiply", value.type, value, broadcast(constant(factor, scalar), value.type)
-        )
+        more, less = (_filled(np.array(x).astype(dtype), value.type) for x in (1 + part, 1 - part))
+        factor = made("select", value.type, _random_flags(value, dtype, rng), more, less)
+        changed = made("multiply", value.type, value, factor)
         if maker.name in _ARITHMETIC:
             is_whole = compared("EQ", value, made("floor", value.type, value))
             changed = made("select", value.type, is_whole, value, changed)
     for owner, place in uses:
         owner.operation.operands[place] = changed
+
+
+def _random_flags(value: MlirValue, dtype: np.dtype, rng: np.random.Generator) -> MlirValue:
+    """Flags that depend on the bits of each element: the sign of their product with an odd number.
+
+    The highest bit of a product depends on all bits.
+    """
+    width = dtype.itemsize * 8
+    tensor = ir.RankedTensorType(value.type)
+    bits_type = ir.RankedTensorType.get(tensor.shape, ir.IntegerType.get_signless(width))
+    odd = int(rng.integers(1 << width - 2, 1 << width - 1)) | 1
+    multiplier = _filled(np.array(odd, f"i{dtype.itemsize}"), bits_type)
+    bits = made("bitcast_convert", bits_type, value)
+    return compared("LT", made("multiply", bits_type, bits, multiplier), 0)
+
+
+def _filled(number: np.ndarray, mlir_type: ir.Type) -> MlirValue:
+    """A tensor of one number."""
+    scalar = ir.RankedTensorType.get([], ir.RankedTensorType(mlir_type).element_type)
+    return broadcast(constant(number, scalar), mlir_type)

@@ -52,3 +52,16 @@ def test_rounding_inside_of_a_program() -> None:
     assert loss.max() > 1e-7
     for variant in variants:  # integers stay
         np.testing.assert_array_equal(variant([x])[1], 2)
+
+
+def test_rounding_differs_from_trip_to_trip() -> None:
+    """The second difference of a slowly growing function: errors of one sign would cancel."""
+
+    def second_difference(x: jax.Array) -> jax.Array:
+        y = jax.lax.map(lambda step: jnp.tanh(x + step * 1e-6), jnp.arange(9.0))
+        return y[2:] - 2 * y[1:-1] + y[:-2]
+
+    x = np.full(3, 0.5, np.float32)
+    reference = Reference(load(jax.jit(second_difference).lower(x), (), {}, None))
+    differences = [np.abs(variant([x])[0]).max() for variant in reference.variants([x])]
+    assert min(differences) > 3e-7
