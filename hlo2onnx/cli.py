@@ -190,9 +190,10 @@ def _reduce(
     console: Console,
 ) -> int:
     """Writes the smallest program that fails in the same way, and its report."""
-    from hlo2onnx.reduction.reduce import reduce
+    from hlo2onnx.reduction.reduce import TIMEOUT, reduce
 
-    found = reduce(source, seed=arguments.seed, **_keywords(arguments))
+    limit = arguments.timeout or TIMEOUT
+    found = reduce(source, seed=arguments.seed, timeout=limit, **_keywords(arguments))
     files = list(map(str, found.save(output)))
     facts["reduction"] = {
         "failure": found.failure,
@@ -241,6 +242,8 @@ def _outputs(arguments: argparse.Namespace) -> Outputs:
     model, is_stdin = arguments.output, arguments.model == STANDARD
     is_only_diagnosed = arguments.check or arguments.reduce is not None
     option = "--check" if arguments.check else "--reduce"
+    if arguments.timeout is not None and arguments.reduce is None:
+        raise UsageError("--timeout is the limit of --reduce: add it, or omit --timeout")
     if model is not None and is_only_diagnosed:
         raise UsageError(f"{option} writes no model: omit -o")
     if is_only_diagnosed and (arguments.report or "").lower().endswith((".html", ".htm")):

@@ -56,9 +56,9 @@ class Options:
         target: Name of the runtime whose kernels the model must fit (`hlo2onnx.targets`), or
             path of its table.
         function: Public function of the module to translate. None: `main`, or the only one.
-        nan: NaN semantics of max, min, pooling and arg-reductions. "default": XLA's where that is
-            cheap (reductions and arg-reductions), the runtime's own in pooling. "xla": XLA's
-            everywhere. "runtime": no guards.
+        nan: NaN semantics of max, min, pooling, arg-reductions and recurrent cells. "default":
+            XLA's where that is cheap (reductions and arg-reductions), the runtime's own in pooling,
+            LSTM and GRU. "xla": XLA's everywhere. "runtime": no guards.
         half: f16 arithmetic. "xla": every op rounds once, as in XLA on the CPU. "fast": the
             runtime's own f16 kernels, which skip roundings between ops.
         without: Names of rewrite rules that are switched off.

@@ -71,7 +71,8 @@ class Verified(CallableProgram):
             seed: Seed of the random inputs.
             rtol, atol: Tolerances of floats, as in `numpy.allclose`. Default: those of the type.
             inputs: Arguments, or a function of a seed that returns them: a tuple of positional
-                ones, a dict of keywords, or one argument.
+                ones, a dict of keywords, or one argument. It also takes keywords of the program
+                that have the name of an option.
             samples: Count of inputs that are made. Default: up to 24, as the time allows.
             sizes: Sizes of the dynamic dimensions, or a list of such mappings. Default: different
                 sizes, all 1, and all 2.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 from hlo2onnx import __version__
@@ -10,8 +11,8 @@ from hlo2onnx.command.help import SHELLS, PrintCompletion, PrintTargets, opset_r
 from hlo2onnx.options import CHOICES, DUMP_VARIABLE, Options
 
 POLICIES = {
-    "nan": "NaN semantics of max, min and pooling: XLA's where that is cheap (default), XLA's"
-    " everywhere, or the runtime's",
+    "nan": "NaN semantics of max, min, pooling, LSTM and GRU: XLA's where that is cheap"
+    " (default), XLA's everywhere, or the runtime's",
     "half": "f16 arithmetic: round after every op as XLA does (default), or use the runtime's own"
     " kernels",
     "functions": "inline private functions and composites (default), or keep them as functions",
@@ -198,6 +199,12 @@ def _add_diagnostics(group: argparse._ArgumentGroup) -> None:
         help="only shrink a program that fails to a few ops that fail in the same way; a report for"
         " an issue is written to FILE.md",
     )
+    add(
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="with --reduce: limit for one test of a program (default: 60)",
+    )
     add("--debug", action="store_true", help="show a traceback when something fails")
 
 
@@ -212,6 +219,14 @@ def _sizes(text: str) -> dict[str, int]:
             )
         sizes[name] = int(size)
     return sizes
+
+
+def _seconds(text: str) -> float:
+    """Parses a time; argparse turns the error into a usage error."""
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return seconds
 
 
 def _port_names(text: str) -> list[str] | dict[str, str]:

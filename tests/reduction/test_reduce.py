@@ -34,7 +34,12 @@ def test_the_first_refusal_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Through the command: the program, the report and its parts."""
     monkeypatch.chdir(tmp_path)
     Path("model.mlir").write_text(PROGRAM)
-    assert cli.main(["model.mlir", "--reduce", "small.mlir", "--report", "facts.json"]) == 0
+    assert (
+        cli.main(
+            ["model.mlir", "--reduce", "small.mlir", "--report", "facts.json", "--timeout", "50"]
+        )
+        == 0
+    )
     text = Path("small.mlir").read_text()
     assert "@acme" in text
     assert "@other" not in text
@@ -103,6 +108,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     assert cli.main([str(tmp_path / "m.mlir"), "--reduce", str(tmp_path)]) == 2
     assert cli.main([str(tmp_path / "m.mlir"), "--reduce", str(tmp_path / "m.mlir")]) == 2
     assert cli.main([str(tmp_path / "m.mlir"), "--reduce", "x.mlir", "-o", "y.onnx"]) == 2
+    assert cli.main([str(tmp_path / "m.mlir"), "--timeout", "9"]) == 2
 
 
 @pytest.mark.wide

@@ -42,6 +42,13 @@ def test_inputs() -> None:
     assert program.verify(inputs={"x": X, "y": X}).ok
 
 
+def test_keywords_with_the_name_of_an_option() -> None:
+    lowered = jax.jit(lambda inputs, *, samples: inputs + samples).lower(inputs=X, samples=X)
+    found = hlo2onnx.translate(lowered).verify(inputs={"inputs": X, "samples": X})
+    assert found.ok
+    assert found.samples == 1
+
+
 def test_inputs_from_a_function_of_a_seed() -> None:
     seeds = []
 

@@ -1,6 +1,6 @@
 """Plants faults in translated models, and counts those that a bisection names.
 
-    python -m tools.planted                  all programs, 5 faults each
+    python -m tools.planted                  all programs, 6 faults each
     python -m tools.planted newton -n 20     one program, 20 faults
 
 A fault counts if a verification finds it. It is named if the changed node is among the nodes of the
@@ -21,7 +21,7 @@ from tools.planted.trial import Outcome, tried
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=_AS_IT_IS)
     arguments.add_argument("programs", nargs="*", default=NAMES, metavar="PROGRAM")
-    arguments.add_argument("-n", type=int, default=5, metavar="N", help="faults per program")
+    arguments.add_argument("-n", type=int, default=6, metavar="N", help="faults per program")
     arguments.add_argument("--seed", type=int, default=0)
     options = arguments.parse_args()
     start, found = time.perf_counter(), list[Outcome]()

@@ -224,3 +224,17 @@ def test_symbolic_trips(step: str, reverse: bool) -> None:
     assert not operators["Loop"] + operators["Scan"]
     for trips, batch in ((1, 1), (2, BATCH), (TRIPS, 2)):
         assert program.verify(X[:trips, :batch]).ok
+
+
+@pytest.mark.parametrize(
+    ("step", "state"), [(lstm(GATES["one-bias"]), (H, C)), (gru(MIXED["torch"], True), H)]
+)
+def test_nan_as_in_xla(step: Callable[..., Any], state: Any) -> None:
+    """The kernels of LSTM and GRU give numbers for NaN."""
+    function = jax.jit(scanned(step, state))
+    x = X.copy()
+    x[1, 0, 1] = np.nan
+    program = hlo2onnx.translate(function.lower(x), nan="xla")
+    for have, want in zip(*map(jax.tree.leaves, (program(x), function(x))), strict=True):
+        np.testing.assert_array_equal(np.isnan(have), np.isnan(want))
+    assert {"lstm", "gru"}.isdisjoint(program.report.rules)

@@ -46,10 +46,12 @@ class Lstm(RecurrentRule):
 
     Legal if i, f and o are sigmoids, and g the tanh, of sums of a product of this trip's inputs, a
     product of h, and biases. Nothing else may read c between trips. h may be stacked, and the rest
-    of the body may read it; that stays a loop over the stack of h.
+    of the body may read it; that stays a loop over the stack of h. Kernels of LSTM may give numbers
+    where an input is NaN.
     """
 
     name = "lstm"
+    drops_nan = True
 
     def cell(self, trips: Trips, state: int) -> Cell:
         reader = Reader(trips, state)
@@ -81,10 +83,12 @@ class Gru(RecurrentRule):
     Legal if z and r are sigmoids of sums of a product of this trip's inputs, a product of h, and
     biases, and n is the tanh of such a sum in which r multiplies h, or its product and biases. h
     may be stacked, and the rest of the body may read it; that stays a loop over the stack of h. n +
-    z * (h - n) is the same, and z may be 1 - z.
+    z * (h - n) is the same, and z may be 1 - z. Kernels of GRU may give numbers where an input is
+    NaN.
     """
 
     name = "gru"
+    drops_nan = True
 
     def cell(self, trips: Trips, state: int) -> Cell:
         reader = Reader(trips, state)
