@@ -80,6 +80,8 @@ _JOINS = frozenset(
 )  # fmt: skip
 _OWN_RESULTS = frozenset({"stablehlo.optimization_barrier", "stablehlo.sort"})
 """Ops whose results have the elements of the operands at the same place."""
+_UPDATES = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 2}
+"""Ops with one result whose elements are those of the first operand, or of this one."""
 _SUMS = frozenset({"stablehlo.add"})
 
 
@@ -203,8 +205,8 @@ def _result(operation: ir.Operation, operands: list[Flow]) -> Flow:
         return Flow(inputs, (operands[1] | operands[2]).formulas)
     if name == "stablehlo.clamp":
         return Flow(inputs, operands[1].formulas)
-    if name in ("stablehlo.dynamic_update_slice", "stablehlo.scatter") and len(operands) > 1:
-        return Flow(inputs, operands[0].formulas)
+    if name in _UPDATES:
+        return Flow(inputs, (operands[0] | operands[_UPDATES[name]]).formulas)
     if name == "stablehlo.reduce":
         return Flow(inputs, _reduced(operation, operands[0]).formulas)
     return Flow(inputs, _affine(name, operands).formulas)

@@ -52,6 +52,18 @@ def test_indices_take_their_whole_range_and_more() -> None:
     assert {-1, 1000, -(2**31), 2**31 - 1} <= set(seen.tolist())
 
 
+@pytest.mark.parametrize("index", [1, slice(1, 2)])
+def test_indices_behind_an_update(index: Any) -> None:
+    """One update is a scatter, and one a dynamic_update_slice."""
+
+    def search(table: jax.Array, start: jax.Array) -> jax.Array:
+        tokens = jnp.zeros(3, jnp.int32).at[index].set(start)
+        return lax.dynamic_index_in_dim(table, tokens[1], keepdims=False) + table[tokens]
+
+    every = trials(search, np.zeros((1000, 2), np.float32), np.array(1, np.int32), samples=24)
+    assert {-1, 999} & {int(start) for _, start in every}
+
+
 def test_thresholds_behind_arithmetic() -> None:
     every = trials(lambda x: jnp.where(2 * x - 100 > 0, x, -x), X)
     seen = np.concatenate([x.reshape(-1) for (x,) in every])
