@@ -26,6 +26,7 @@ from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.judge import Judge
+from hlo2onnx.verification.runners import OnnxRuntime
 from hlo2onnx.verification.settings import Settings
 
 
@@ -70,13 +71,13 @@ def bisect(
     proto = to_proto(model.model) if isinstance(model, OnnxProgram) else _read(model)
     _check_ports(loaded, proto)
     points = _points(loaded, module, model, proto, names)
-    libraries = model.libraries if isinstance(model, OnnxProgram) else ()
+    runner = OnnxRuntime(model.libraries if isinstance(model, OnnxProgram) else ())
     stored = {tensor.name for tensor in proto.graph.initializer}
     given = Settings(seed).given(loaded.signature, args, kwargs, caller_of(loaded.signature).arrays)
     judge = Judge(loaded, given, Settings(seed))
     inputs = [value.name for value in proto.graph.input if value.name not in stored]
-    found = judge(Candidate(proto.SerializeToString(), inputs, libraries))
-    pair = Compared(loaded, module, proto, points, libraries=libraries)
+    found = judge(Candidate(proto.SerializeToString(), inputs, runner))
+    pair = Compared(loaded, module, proto, points, runner=runner)
     return compared(pair, judge.differing(found))
 
 

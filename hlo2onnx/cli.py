@@ -19,7 +19,7 @@ from hlo2onnx import progress
 from hlo2onnx.command.arguments import parser
 from hlo2onnx.command.output import Console, Results, port_types, summary, write_model, write_report
 from hlo2onnx.command.paths import STANDARD, Outputs, checked_outputs
-from hlo2onnx.command.verification import verify_options, weak_outputs
+from hlo2onnx.command.verification import other_runtime, verify_options, weak_outputs
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
 from hlo2onnx.options import DUMP_VARIABLE
 
@@ -222,14 +222,15 @@ def _verify(
     facts["verification"] = {"ok": verification.ok, **asdict(verification)}
     if not (arguments.quiet and verification.ok):
         console.show(f"\n{verification}")
-    if weak := weak_outputs(verification):
-        console.warn(weak)
+    for warning in (other_runtime(verification), weak_outputs(verification)):
+        if warning:
+            console.warn(warning)
     if verification.ok:
         return 0
     if not verification.differing:
         console.warn("hlo2onnx: verification failed: some outputs cannot be judged")
     else:
-        console.warn("hlo2onnx: verification failed: ONNX Runtime and XLA disagree")
+        console.warn(f"hlo2onnx: verification failed: {verification.runtime} and XLA disagree")
     return FAILED
 
 

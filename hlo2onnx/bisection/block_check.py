@@ -13,9 +13,8 @@ from hlo2onnx.bisection.model_graphs import Extracted, ModelGraphs, Scope
 from hlo2onnx.bisection.points import Point, array_of
 from hlo2onnx.bisection.program_values import BlockValues
 from hlo2onnx.ir.provenance import Path
-from hlo2onnx.runtime.denormals import can_flush
-from hlo2onnx.runtime.sessions import OrtProgram, Providers
 from hlo2onnx.verification.compare import Comparison, compare
+from hlo2onnx.verification.runners import Runner, Session, Start
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,14 @@ class BlockCheck:
         scope: Scope,
         block: Path,
         points: Sequence[Point],
-        start: partial[OrtProgram],
+        start: Start,
     ) -> None:
         self.graphs = graphs
         self.scope = scope
         self.block = block
         self._points = points
         self._start = start
-        self._session: tuple[Extracted, OrtProgram] | None = None
+        self._session: tuple[Extracted, Session] | None = None
         self.compared: set[str] = set()
         self.errors: dict[str, float] = {}
 
@@ -121,14 +120,7 @@ class BlockCheck:
         return dict(zip(part.targets, session(feeds), strict=True))
 
 
-def starter(
-    optimize: bool, libraries: Sequence[str], providers: Providers | None
-) -> partial[OrtProgram]:
+def starter(runner: Runner, optimize: bool) -> Start:
     """Starts sessions that treat denormal floats as XLA does, where that is possible."""
-    return partial(
-        OrtProgram,
-        optimize=optimize,
-        libraries=libraries,
-        denormals="flush" if can_flush() else "keep",
-        providers=providers,
-    )
+    denormals = "flush" if runner.can_flush else "keep"
+    return partial(runner.session, optimize=optimize, denormals=denormals)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import onnx
@@ -27,10 +26,10 @@ from hlo2onnx.mlir.quant.to_integers import is_quantized
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import lowered_module, run_stages
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.runtime.sessions import OrtProgram, Providers
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.rounded_weights import round_constants
+from hlo2onnx.verification.runners import IN_THIS_PROCESS, Runner, Start
 
 _LARGE_ELEMENTS = 8
 _LONG = 400
@@ -41,8 +40,7 @@ def diagnosed(
     options: Options,
     model: oir.Model,
     inputs: Sequence[Sequence[np.ndarray]],
-    libraries: Sequence[str] = (),
-    providers: Providers | None = None,
+    runner: Runner = IN_THIS_PROCESS,
 ) -> Divergence:
     """The first op of a program that its model computes differently.
 
@@ -51,16 +49,17 @@ def diagnosed(
         options: The options of its translation.
         model: The model, as it is in memory.
         inputs: Inputs to try, until one shows a difference.
+        runner: What runs the model and its parts.
 
     Raises:
-        VerificationError: XLA or ONNX Runtime cannot run the program.
+        VerificationError: XLA or the runtime cannot run the program.
     """
     points, rewrites = _points(source, options, model)
     module = lowered_module(source, options)
     if options.weights_dtype is not None:
         round_constants(module, options.weights_dtype)
 
-    def tests(divergence: Divergence, judge: OutputJudge, start: partial[OrtProgram]) -> Divergence:
+    def tests(divergence: Divergence, judge: OutputJudge, start: Start) -> Divergence:
         made = RuleTests(source, options, judge, start).run(divergence.rewrites)
         notes = divergence.notes
         if made[0].agrees:
@@ -74,8 +73,7 @@ def diagnosed(
             to_proto(model),
             points,
             rewrites,
-            libraries,
-            providers,
+            runner,
             options.weights_dtype,
         ),
         inputs,
@@ -101,6 +99,7 @@ class Compared:
     Attributes:
         module: The module that the points are for.
         rewrites: The rewrites that led to nodes, by name.
+        runner: What runs the model and its parts.
         weights_dtype: The type in which the model stores f32 weights.
     """
 
@@ -109,15 +108,14 @@ class Compared:
     model: onnx.ModelProto
     points: Sequence[Point]
     rewrites: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    libraries: Sequence[str] = ()
-    providers: Providers | None = None
+    runner: Runner = IN_THIS_PROCESS
     weights_dtype: str | None = None
 
 
 def compared(
     pair: Compared,
     inputs: Sequence[Sequence[np.ndarray]],
-    tests: Callable[[Divergence, OutputJudge, partial[OrtProgram]], Divergence] | None = None,
+    tests: Callable[[Divergence, OutputJudge, Start], Divergence] | None = None,
 ) -> Divergence:
     """The first op that differs, on the first inputs for which one does.
 
@@ -130,8 +128,8 @@ def compared(
     if is_quantized(pair.source.module.operation):
         raise VerificationError("values of quantized types cannot be compared one by one")
     reference, count, errors = Reference(pair.source, pair.weights_dtype), 0, dict[str, float]()
-    for optimize in (False, True):
-        start = starter(optimize, pair.libraries, pair.providers)
+    for optimize in sorted(pair.runner.levels):
+        start = starter(pair.runner, optimize)
         for arrays in inputs:
             judge = OutputJudge(pair.source, reference, arrays)
             search = Search(pair.source, pair.module, pair.model, pair.points, start, judge)
@@ -139,7 +137,7 @@ def compared(
             count += search.compared
             errors = errors or search.errors
             if found is not None:
-                notes = (_OPTIMIZED,) if optimize else ()
+                notes = (_OPTIMIZED,) if optimize and len(pair.runner.levels) > 1 else ()
                 divergence = described(found, search.paths, pair.rewrites)
                 divergence = replace(
                     divergence, notes=(*notes, *search.notes), errors=search.errors
@@ -148,7 +146,7 @@ def compared(
     return Divergence(compared=count, errors=errors)
 
 
-_OPTIMIZED = "the difference shows only with ONNX Runtime's graph optimization"
+_OPTIMIZED = "the difference shows only with graph optimization of the runtime"
 
 
 def _rewrites(model: oir.Model) -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,6 @@ as one tensor.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from hlo2onnx.bisection.model_graphs import ModelGraphs, Scope, trip_name
 from hlo2onnx.bisection.points import Point, points_in, scopes_of, trip_of
 from hlo2onnx.bisection.program_values import Arrays, BlockValues
 from hlo2onnx.ir.provenance import ARGUMENTS, STACKED, Path
-from hlo2onnx.runtime.sessions import OrtProgram
+from hlo2onnx.verification.runners import Start
 
 MANY_TRIPS = 200
 """Up to this many trips of a loop, each one is compared. Of the later ones, those whose number is a
@@ -40,7 +39,7 @@ class LoopChecks:
         loop: Path,
         points: Sequence[Point],
         around: Mapping[Path, int],
-        start: partial[OrtProgram],
+        start: Start,
     ) -> None:
         self._graphs = graphs
         self._body = (*loop, 1)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
 from hlo2onnx.bisection.block_check import Suspect
 from hlo2onnx.bisection.model_graphs import ModelGraphs
 from hlo2onnx.bisection.output_judge import OutputJudge
-from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.verification.compare import Comparison
+from hlo2onnx.verification.runners import Start
 
 MANY_SUSPECTS = 6
 """Up to this many suspects, each one is tried without the others."""
@@ -26,7 +25,7 @@ class ModelOutputs:
         start: Starts a session from a serialized model.
     """
 
-    def __init__(self, graphs: ModelGraphs, judge: OutputJudge, start: partial[OrtProgram]) -> None:
+    def __init__(self, graphs: ModelGraphs, judge: OutputJudge, start: Start) -> None:
         self._graphs = graphs
         self._judge = judge
         self._start = start

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 
 from hlo2onnx.bisection.divergence import RuleTest
 from hlo2onnx.bisection.output_judge import OutputJudge
@@ -14,8 +13,8 @@ from hlo2onnx.pipeline import run_stages
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.sources.source import Source
+from hlo2onnx.verification.runners import Start
 
 MANY_RULES = 6
 """Up to this many rules are switched off one by one."""
@@ -38,7 +37,7 @@ class RuleTests:
         source: Source,
         options: Options,
         judge: OutputJudge,
-        start: partial[OrtProgram],
+        start: Start,
     ) -> None:
         self._source = source
         self._options = replace(options, dump=None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 import onnx
@@ -35,10 +34,10 @@ from hlo2onnx.lowering.op import CustomCall
 from hlo2onnx.mlir.block_functions import Wanted
 from hlo2onnx.mlir.block_paths import BlockPaths
 from hlo2onnx.runtime.calling import to_model
-from hlo2onnx.runtime.sessions import OrtProgram
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.compare import Comparison
 from hlo2onnx.verification.decompositions import decomposition_of
+from hlo2onnx.verification.runners import Start
 
 
 @dataclass
@@ -86,7 +85,7 @@ class Search:
         module: ir.Operation,
         model: onnx.ModelProto,
         points: Sequence[Point],
-        start: partial[OrtProgram],
+        start: Start,
         judge: OutputJudge,
     ) -> None:
         self.source = source

@@ -20,6 +20,8 @@ from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.judge import Judge
+from hlo2onnx.verification.runners import Runner
+from hlo2onnx.verification.runtime_choice import chosen_runner
 from hlo2onnx.verification.settings import Settings, Sizes
 
 
@@ -58,12 +60,15 @@ class Verified(CallableProgram):
         samples: int | None = None,
         sizes: Sizes | Sequence[Sizes] | None = None,
         intermediates: bool = False,
+        runtime: str | None = None,
         **kwargs: PyTree,
     ) -> Verification:
-        """Compares the model in ONNX Runtime with the original program in XLA on the CPU.
+        """Compares the model with the original program in XLA on the CPU.
 
-        ONNX Runtime runs with and without graph optimization. docs/verification.md describes the
-        inputs and the judgement.
+        The model runs in the runtime of its target where that is installed, and else in ONNX
+        Runtime: `found.runtime` names it, and `found.fallback` says why it is another one.
+        It runs with and without graph optimization. docs/verification.md describes the inputs and
+        the judgement.
 
         Args:
             args, kwargs: The arguments of a call. Without arguments, inputs are made for the
@@ -77,6 +82,10 @@ class Verified(CallableProgram):
             sizes: Sizes of the dynamic dimensions, or a list of such mappings. Default: different
                 sizes, all 1, and all 2.
             intermediates: Whether to `bisect` if an output differs.
+            runtime: The runtime that runs the model, which must be installed: "ort-cpu" (ONNX
+                Runtime), "ort-web", "openvino", "reference" (onnx.reference). A version may follow,
+                and a Python interpreter, an environment or a folder with node_modules:
+                "ort-cpu@1.20=venv". See docs/runtimes.md.
 
         Returns:
             One comparison per output and run, of the worst inputs. It prints as a table. It is
@@ -85,24 +94,31 @@ class Verified(CallableProgram):
         Raises:
             SignatureError: The arguments do not fit.
             UsageError: An option is wrong, or the program was loaded without its source.
-            VerificationError: XLA or ONNX Runtime cannot run the program.
+            VerificationError: XLA or the runtime cannot run the program, or the runtime is not
+                installed.
         """
         stored = self._options.weights_dtype
         settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored)
-        judge, found = self._judged(settings, args, kwargs)
-        if not found.ok:  # a note may be the reason
-            found.notes.extend(self.report.notes)
-            if intermediates:
-                found = replace(found, divergence=self._parted(judge.differing(found)))
+        with self._runner(runtime) as (runner, fallback):
+            judge, found = self._judged(settings, runner, args, kwargs)
+            found = replace(found, fallback=fallback)
+            if not found.ok:  # a note may be the reason
+                found.notes.extend(self.report.notes)
+                if intermediates:
+                    parted = self._parted(judge.differing(found), runner)
+                    found = replace(found, divergence=parted)
         return found
 
-    def bisect(self, *args: PyTree, seed: int = 0, **kwargs: PyTree) -> Divergence:
+    def bisect(
+        self, *args: PyTree, seed: int = 0, runtime: str | None = None, **kwargs: PyTree
+    ) -> Divergence:
         """Finds the first op of the program that the model computes differently from XLA.
 
         Args:
             args, kwargs: The arguments of a call. Without arguments, these are the inputs that
                 `verify` makes and on which it finds a difference, or ordinary numbers.
             seed: Seed of the inputs that are made.
+            runtime: The runtime that runs the model and its parts, as for `verify`.
 
         Returns:
             Readable as text: the op with its source line, operands and error, the nodes of the
@@ -110,28 +126,35 @@ class Verified(CallableProgram):
 
         Raises:
             SignatureError: The arguments do not fit.
-            UsageError: The program was loaded without its source.
-            VerificationError: XLA or ONNX Runtime cannot run the program or a part of it.
+            UsageError: The program was loaded without its source, or there is no such runtime.
+            VerificationError: XLA or the runtime cannot run the program or a part of it.
         """
         settings = Settings(seed, weights_dtype=self._options.weights_dtype)
-        judge, found = self._judged(settings, args, kwargs)
-        return self._parted(judge.differing(found))
+        with self._runner(runtime) as (runner, _):
+            judge, found = self._judged(settings, runner, args, kwargs)
+            return self._parted(judge.differing(found), runner)
 
-    def _parted(self, inputs: Sequence[Sequence[np.ndarray]]) -> Divergence:
+    def _runner(self, runtime: str | None) -> AbstractContextManager[tuple[Runner, str]]:
+        """What runs the model, and why it is not the runtime of the target."""
+        return chosen_runner(
+            runtime, self.report.target, self.model, self.libraries, self.providers
+        )
+
+    def _parted(self, inputs: Sequence[Sequence[np.ndarray]], runner: Runner) -> Divergence:
         """Bisects on the first of these inputs for which a value differs."""
-        about = self._source, self._options, self.model, inputs
-        return diagnosed(*about, self.libraries, self.providers)
+        return diagnosed(self._source, self._options, self.model, inputs, runner)
 
     def _judged(
-        self, settings: Settings, args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+        self,
+        settings: Settings,
+        runner: Runner,
+        args: Sequence[PyTree],
+        kwargs: Mapping[str, PyTree],
     ) -> tuple[Judge, Verification]:
         source = self._source
         given = settings.given(source.signature, args, kwargs, self._caller.arrays)
         with self._serialized() as model:  # refuses programs that are too large for XLA as well
             judge = Judge(source, given, settings)
-            names, libraries = self.input_names, self.libraries
             drops_nan = may_ignore_nan(self.model, self._options, self.report)
-            candidate = Candidate(
-                model, names, libraries, self.denormals, self.providers, drops_nan
-            )
+            candidate = Candidate(model, self.input_names, runner, self.denormals, drops_nan)
             return judge, judge(candidate)

@@ -147,7 +147,13 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
     add(
         "--verify",
         action="store_true",
-        help="compare ONNX Runtime with XLA, on inputs made for the program",
+        help="compare the model with XLA, on inputs made for the program",
+    )
+    add(
+        "--runtime",
+        metavar="NAME",
+        help="runtime for --verify, such as ort-web, openvino or ort-cpu@1.20=VENV (default: the"
+        " target's where it is installed, else ONNX Runtime)",
     )
     add(
         "--bisect",

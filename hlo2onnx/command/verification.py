@@ -31,6 +31,7 @@ def verify_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[
         "atol": arguments.atol,
         "samples": arguments.samples,
         "sizes": arguments.sizes or None,
+        "runtime": arguments.runtime,
     }
     if arguments.inputs is not None:
         options["inputs"] = _arrays(arguments.inputs, names)
@@ -48,6 +49,13 @@ def _arrays(path: Path, names: Sequence[str]) -> tuple[np.ndarray, ...]:
             return tuple(found[name] for name in names)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"--inputs {path} is not a file of numpy.savez: {error}") from error
+
+
+def other_runtime(found: Verification) -> str:
+    """A warning that the runtime of the target did not run the model; "" if it did."""
+    if not found.fallback:
+        return ""
+    return f"hlo2onnx: verified in {found.runtime}, not in the target's runtime: {found.fallback}"
 
 
 def weak_outputs(found: Verification) -> str:

@@ -15,13 +15,15 @@ _DRAWN = 20
 
 def verification_section(found: VerificationView) -> str:
     """The outcome, the table, and the errors of each output."""
-    rows = [
-        _row(item, label)
-        for label, items in (("optimized", found.optimized), ("plain", found.plain))
-        for item in items
+    rows = [_row(item, label) for label, items in found.runs for item in items]
+    head = ("output", "type", "run", "max abs", "max rel", "ULP", "verdict")
+    runtime = escape(found.runtime) or "the model"
+    parts = [
+        f"<p>{badge(found)}: {runtime} against XLA on the CPU</p>",
+        table(head, rows, (3, 4, 5)),
     ]
-    head = ("output", "type", "ONNX Runtime", "max abs", "max rel", "ULP", "verdict")
-    parts = [f"<p>{badge(found)} against XLA on the CPU</p>", table(head, rows, (3, 4, 5))]
+    if found.fallback:
+        parts.append(f"<p>Not the runtime of the target: {escape(found.fallback)}</p>")
     if found.notes:
         parts.append(bullets(found.notes))
     drawn = [(item, errors) for item in found.optimized if (errors := errors_of(item))]
@@ -72,7 +74,7 @@ def _errors(item: ComparisonView, errors: ErrorsView) -> str:
         ("[" + ", ".join(map(str, each.index)) + "]", each.actual, each.expected, each.error)
         for each in errors.worst
     ]
-    head = ("index", "ONNX Runtime", "XLA", "error")
+    head = ("index", "model", "XLA", "error")
     worst = table(head, rows, (1, 2, 3)) if rows else "<p>All elements are equal.</p>"
     return (
         f'<h3>{escape(item.name)}</h3><div class="pair"><figure>{_histogram(errors.counts)}'

@@ -61,6 +61,12 @@ class VerificationView(Protocol):
     @property
     def plain(self) -> Sequence[ComparisonView]: ...  # noqa: D102
     @property
+    def runs(self) -> Sequence[tuple[str, Sequence[ComparisonView]]]: ...  # noqa: D102
+    @property
+    def runtime(self) -> str: ...  # noqa: D102
+    @property
+    def fallback(self) -> str: ...  # noqa: D102
+    @property
     def notes(self) -> list[str]: ...  # noqa: D102
     @property
     def ok(self) -> bool: ...  # noqa: D102

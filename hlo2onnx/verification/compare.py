@@ -1,4 +1,4 @@
-"""Compares ONNX Runtime's outputs with XLA's."""
+"""Compares the outputs of a model with XLA's."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def compare(
     """Compares one output with XLA's.
 
     Args:
-        actual: The output of ONNX Runtime.
+        actual: The output of the model.
         expected: The output of XLA.
         exact: The output in f64, if known. An element is also right if its error from this is
             within the tolerance, or, if the evaluation is credible, up to twice XLA's own (see
@@ -207,13 +207,15 @@ class Verification:
     """The outcome of `OnnxProgram.verify`.
 
     Attributes:
-        optimized: One comparison per output, with ORT's graph optimization.
-        plain: The same without it.
-        notes: Notes for the user (ORT's two runs disagree, inputs were random, ...).
+        optimized: One comparison per output, with the runtime's graph optimization.
+        plain: The same without it; empty if the runtime cannot be told.
+        notes: Notes for the user (the two runs disagree, inputs were random, ...).
         coverage: The guards that the inputs have reached; None if that is unknown.
         samples: Count of inputs. Each comparison is that of the worst one.
         divergence: The op from which on the numbers differ, if `intermediates` is true: a
             `hlo2onnx.bisection.divergence.Divergence`.
+        runtime: The runtime that ran the model, and its version: "OpenVINO 2026.4.1".
+        fallback: Why this is not the runtime of the target; "" if it is, or if it was named.
     """
 
     optimized: Sequence[Comparison]
@@ -222,6 +224,15 @@ class Verification:
     coverage: Coverage | None = None
     samples: int = 1
     divergence: object = None
+    runtime: str = ""
+    fallback: str = ""
+
+    @property
+    def runs(self) -> list[tuple[str, Sequence[Comparison]]]:
+        """The comparisons of each run, with its name."""
+        if not self.plain:
+            return [("", self.optimized)]
+        return [("optimized", self.optimized), ("plain", self.plain)]
 
     @property
     def says_little(self) -> list[Comparison]:
@@ -263,10 +274,14 @@ class Verification:
         return fragment(verification_section(self))
 
     def __str__(self) -> str:
-        head = f"{'output':<28} {'ORT':<9} {'max abs':>9} {'max rel':>9} {'ULP':>9}  verdict"
+        head = f"{'output':<28} {'run':<9} {'max abs':>9} {'max rel':>9} {'ULP':>9}  verdict"
         lines = [head]
-        for label, items in (("optimized", self.optimized), ("plain", self.plain)):
+        for label, items in self.runs:
             lines += [_row(item, label) for item in items]
+        if self.runtime:
+            lines.append(f"runtime  {self.runtime}")
+        if self.fallback:
+            lines.append(f"         not that of the target: {self.fallback}")
         if self.coverage is not None:
             lines.append(f"coverage {self.coverage}")
         lines += [f"note     {note}" for note in self.notes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 
@@ -13,3 +14,19 @@ def is_integer(dtype: np.dtype) -> bool:
 def is_float(array: np.ndarray) -> bool:
     """Whether the elements are real floats."""
     return array.dtype.kind not in "bc" and not is_integer(array.dtype)
+
+
+def without_denormals(array: np.ndarray) -> np.ndarray:
+    """An array with zeros of the same sign instead of denormals of f32 and f64.
+
+    Processors compute f16 and narrower floats in f32, where their denormals are ordinary numbers.
+    """
+    if array.dtype.kind == "c":
+        found = np.empty_like(array)
+        found.real, found.imag = without_denormals(array.real), without_denormals(array.imag)
+        return found
+    if array.dtype.name not in ("bfloat16", "float32", "float64"):
+        return array
+    is_denormal = np.abs(array) < ml_dtypes.finfo(array.dtype).smallest_normal
+    with np.errstate(all="ignore"):
+        return np.where(is_denormal, array * array.dtype.type(0), array)

@@ -8,11 +8,11 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from hlo2onnx.runtime.denormals import can_flush
 from hlo2onnx.runtime.sessions import check_model
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Comparison, Verification, compare
+from hlo2onnx.verification.element_kinds import without_denormals
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.sensitivity import Run, movements
@@ -24,7 +24,7 @@ from hlo2onnx.verification.trial_inputs import TrialMaker
 
 Arrays = Sequence[np.ndarray]
 Runs = list[list[Comparison]]
-"""The comparisons of the outputs, in both runs: with graph optimization, and without."""
+"""The comparisons of the outputs, in each run: with graph optimization, and without."""
 
 _ENOUGH = 2
 """After this many trials that differ, the others are only compared: the verdict is known."""
@@ -80,7 +80,8 @@ class Judge:
             VerificationError: The model is not valid, or it does not run.
         """
         check_model(candidate.model)
-        policy = candidate.denormals if can_flush() else "keep"
+        runner = candidate.runner
+        policy = candidate.denormals if runner.can_flush else "keep"
         notes = [*self._notes, *self._nan_notes()]
         trials = self._without_nan() if candidate.ignores_nan else self.trials
         if len(trials) < len(self.trials):
@@ -90,20 +91,29 @@ class Judge:
         bad = [index for index, runs in enumerate(found) if not _all_ok(*runs)]
         if policy == "keep" and bad:
             # XLA flushes denormals to zero. Differences for this reason only are right.
-            if can_flush():
-                flushed = self._judged(candidate, [trials[index] for index in bad], "flush")
-                for index, runs in zip(bad, flushed, strict=True):
-                    found[index] = [_better(*pair) for pair in zip(found[index], runs, strict=True)]
-            else:
-                notes.append("XLA flushes denormals to zero; ORT keeps them on this platform")
+            again = [trials[index] for index in bad]
+            remark = "where ORT flushes denormals, too"
+            if not runner.can_flush:
+                again = [self._without_denormals(trial) for trial in again]
+                remark = "with zeros instead of denormal inputs"
+            flushed = self._judged(candidate, again, "flush")
+            for index, runs in zip(bad, flushed, strict=True):
+                pairs = zip(found[index], runs, strict=True)
+                found[index] = [_better(*pair, remark) for pair in pairs]
+            if not runner.can_flush and not all(_all_ok(*runs) for runs in found):
+                notes.append(f"XLA flushes denormals to zero; {runner.title} may keep them")
         if self._are_made:
             found = self._without_doubtful(trials, found, notes)
-        optimized, plain = (self._worst([runs[run] for runs in found]) for run in (0, 1))
-        for one, two in zip(optimized, plain, strict=True):
+        optimized, *others = (
+            self._worst([runs[run] for runs in found]) for run in range(len(runner.levels))
+        )
+        plain = others[0] if others else []
+        for one, two in zip(optimized, plain, strict=False):
             if one.ok != two.ok:
                 which = "with" if two.ok else "without"
-                notes.append(f"{one.name} differs only {which} ORT's graph optimisation")
-        return Verification(optimized, plain, notes, self.coverage, len(found))
+                notes.append(f"{one.name} differs only {which} graph optimization of the runtime")
+        count = len(found)
+        return Verification(optimized, plain, notes, self.coverage, count, runtime=runner.title)
 
     def differing(self, found: Verification) -> list[Arrays]:
         """The inputs on which a model differs; ordinary ones if it agrees."""
@@ -116,18 +126,23 @@ class Judge:
         found = [trial for trial in self.trials if not trial.has_nan]
         return found or self.trials
 
+    def _without_denormals(self, trial: Trial) -> Trial:
+        """A trial with zeros instead of denormal inputs."""
+        arrays = [without_denormals(array) for array in trial.arrays]
+        inputs = replace(trial.inputs, arrays=arrays)
+        return replace(trial, inputs=inputs, expected=self.reference(arrays))
+
     def _judged(self, candidate: Candidate, trials: Sequence[Trial], denormals: str) -> list[Runs]:
         """The comparisons of each trial."""
         arrays = [trial.arrays for trial in trials]
         # One session at a time: each may have a copy of all weights.
-        optimized, plain = (
-            candidate.runs(self.signature, arrays, on, denormals) for on in (True, False)
-        )
-        is_final = denormals == "flush" or not can_flush()
+        runner = candidate.runner
+        results = [candidate.runs(self.signature, arrays, on, denormals) for on in runner.levels]
+        is_final = denormals == "flush"
         found: list[Runs] = []
         bad = 0
-        for trial, one, two in zip(trials, optimized, plain, strict=True):
-            runs = self._judged_one(trial, [one, two], bad >= _ENOUGH, is_final)
+        for trial, *each in zip(trials, *results, strict=True):
+            runs = self._judged_one(trial, each, bad >= _ENOUGH, is_final)
             bad += not _all_ok(*runs) and not (self._are_made and self._is_doubtful(trial))
             found.append(runs)
         return found
@@ -135,7 +150,7 @@ class Judge:
     def _judged_one(
         self, trial: Trial, results: Sequence[Arrays], is_known: bool, is_final: bool
     ) -> Runs:
-        """Compares the outputs of both runs with XLA's.
+        """Compares the outputs of each run with XLA's.
 
         If some differ, it uses an evaluation in f64, then other choices of decompositions, and then
         XLA's results if it rounds otherwise.
@@ -258,7 +273,7 @@ def _all_ok(*runs: Sequence[Comparison]) -> bool:
 def _better(
     kept: Sequence[Comparison],
     others: Sequence[Comparison],
-    remark: str = "where ORT flushes denormals, too",
+    remark: str,
 ) -> list[Comparison]:
     """Accepts outputs that only another comparison accepts, and says so."""
     return [

@@ -11,6 +11,7 @@ import hlo2onnx
 from hlo2onnx.errors import VerificationError
 from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.judge import Judge
+from hlo2onnx.verification.runners import OnnxRuntime
 from hlo2onnx.verification.settings import Settings
 from hlo2onnx.verification.trial import Inputs, Trial
 
@@ -55,9 +56,8 @@ class ProgramJudge:
         judge = copy(judge)
         judge.trials = [trial]
         program = self._program
-        candidate = Candidate(
-            model, program.input_names, program.libraries, program.denormals, program.providers
-        )
+        runner = OnnxRuntime(program.libraries, program.providers)
+        candidate = Candidate(model, program.input_names, runner, program.denormals)
         try:
             return bool(judge(candidate).differing)
         except VerificationError:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-
-import numpy as np
 
 import hlo2onnx
 from hlo2onnx.errors import Hlo2OnnxError, TranslationError, VerificationError
 from hlo2onnx.program import OnnxProgram
-from hlo2onnx.runtime.adapters.process import Runtime, array_of, tensor_of
+from hlo2onnx.runtime.adapters.process import Runtime
 from hlo2onnx.targets import load_target
 from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.judge import Judge
+from hlo2onnx.verification.runners import OtherRuntime
 from hlo2onnx.verification.settings import Settings
 from tools import ROOT
 
@@ -71,16 +69,10 @@ def tried(name: str, target: str, runtime: Runtime, seed: int = 0) -> Result:
 
 def _verified(program: OnnxProgram, runtime: Runtime, name: str, seed: int) -> Verification:
     content = program.model_proto.SerializeToString()
-
-    def run(feeds: Mapping[str, np.ndarray], optimize: bool) -> list[np.ndarray]:
-        given = {key: tensor_of(np.asarray(array)) for key, array in feeds.items()}
-        answer = runtime.run(content, given, name, optimize=optimize)
-        if isinstance(answer, str):
-            raise VerificationError(answer)
-        return [array_of(output) for output in answer.outputs]
-
     flags = load_target(program.report.target).flags
-    candidate = Candidate(content, program.input_names, ignores_nan=flags.misorders_nan, run=run)
+    runner = OtherRuntime(runtime, "the runtime")
+    ignores_nan = flags.misorders_nan
+    candidate = Candidate(content, program.input_names, runner, ignores_nan=ignores_nan)
     return judge_of(name, seed)(candidate)
 
 

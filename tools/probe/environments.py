@@ -7,11 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hlo2onnx.runtime.adapters.installed import CACHE
 from hlo2onnx.runtime.adapters.kinds import KINDS, Name
 from hlo2onnx.runtime.adapters.process import TIMEOUT_SECONDS, Runtime
 
-CACHE = Path.home() / ".cache" / "hlo2onnx" / "runtimes"
-"""Where environments are made by default."""
 OTHERS = ("python3.13", "python3.12", "python3.11", "python3.10")
 """Interpreters to try if the package has no wheel for the present one."""
 

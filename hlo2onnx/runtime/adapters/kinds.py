@@ -20,6 +20,7 @@ class Kind:
         has_fusions: Whether its fusions can be switched off one by one.
         has_levels: Whether the graph optimization can be switched off.
         batch: How many cases the prober runs as one model, as loading a model takes long.
+        tools: Further packages of npm that the worker needs.
     """
 
     package: str
@@ -28,6 +29,17 @@ class Kind:
     has_fusions: bool = False
     has_levels: bool = True
     batch: int = 1
+    tools: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """The module that Python imports."""
+        return "onnxruntime" if self.provider else self.package
+
+    @property
+    def title(self) -> str:
+        """Its name for users."""
+        return _TITLES.get(self.module, self.package)
 
     @property
     def is_npm(self) -> bool:
@@ -47,6 +59,9 @@ class Kind:
         return [place, worker, *filter(None, [self.provider])]
 
 
+_TITLES = {"onnx": "onnx.reference", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+
+
 def _onnxruntime(package: str, provider: str) -> Kind:
     return Kind(package, "run_onnxruntime.py", f"{provider}ExecutionProvider", has_fusions=True)
 
@@ -62,6 +77,9 @@ KINDS: Mapping[str, Kind] = {
     "reference": Kind("onnx", "run_reference.py", has_levels=False),
 }
 """Runtimes by the names of their targets. `reference` is onnx.reference."""
+
+CPU = "ort-cpu"
+"""The kind that runs within the present process, too."""
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import select
 import struct
 import subprocess
-import time
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 import onnx_ir as ir
@@ -21,6 +23,8 @@ _NO_KERNEL_TEXTS = ("Could not find an implementation", "Failed to find kernel")
 
 _LENGTHS = struct.Struct("<QQ")
 _CHUNK = 1 << 20
+_ENDING_SECONDS = 5.0
+"""Time to end by itself."""
 
 
 class Tensor(NamedTuple):
@@ -73,14 +77,29 @@ class Runtime:
         version: The runtime's.
         takes: Element types that it takes as inputs.
         gives: Element types that it gives as outputs.
+        reads_files: Whether it reads models from files, which may have external data.
         deaths: What ended processes, and how.
+
+    Args:
+        seconds: Time for an answer.
+
+    Raises:
+        StartError: The process does not start.
     """
 
     def __init__(self, command: Sequence[str], seconds: float = TIMEOUT_SECONDS) -> None:
         self.command = list(command)
         self.deaths: list[str] = []
         self._seconds = seconds
-        self._start()
+        self._keys = itertools.count()
+        self._loaded: set[int] = set()
+        self._unused: list[int] = []
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
+        try:
+            self._start()
+        except StartError:
+            self._errors.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -91,22 +110,33 @@ class Runtime:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if error is not None:
+            self._process.kill()
         self.stop()
 
     def _start(self) -> None:
-        self._process = subprocess.Popen(
-            self.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-        )
+        self._errors.seek(0)
+        self._errors.truncate()
+        try:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise StartError(str(error)) from error
+        self._reader = ThreadPoolExecutor(1, "hlo2onnx-runtime")
         try:
             hello, _ = self._receive(3 * self._seconds)
         except _DeathError as error:
             self._process.kill()
             code = self._process.wait()
-            raise StartError(f"{' '.join(self.command)}: {error}, exit code {code}") from error
+            self._close()
+            raise StartError(self._last_words() or f"{error}, exit code {code}") from error
+        self._keeps = bool(hello.get("keeps"))
+        self.reads_files = bool(hello.get("reads_files"))
         self.version = str(hello["version"])
         self.takes = frozenset(map(ir.DataType, _known(hello["takes"])))
         self.gives = frozenset(map(ir.DataType, _known(hello["gives"])))
@@ -133,39 +163,66 @@ class Runtime:
         Returns:
             The outputs, or the reason why it does not run.
         """
-        given = {} if feeds is None else feeds
+        options = {"optimize": optimize, "disabled": list(disabled), "wants_graph": wants_graph}
+        return self._asked(model, feeds or {}, options, what)
+
+    def session(self, model: bytes | str, *, optimize: bool) -> Session:
+        """A model that is loaded at its first run.
+
+        Args:
+            model: Serialized model, or the path of a file if the runtime `reads_files`.
+        """
+        return Session(self, model, optimize)
+
+    def _asked(
+        self,
+        model: bytes,
+        feeds: Mapping[str, Tensor],
+        options: Mapping[str, object],
+        what: str = "a model",
+    ) -> Answer | str:
+        """The answer to a request. If it ends the process, there is a new one."""
         header = {
             "model": len(model),
             "inputs": [
                 {"name": name, "type": x.dtype, "shape": x.shape, "size": len(x.content)}
-                for name, x in given.items()
+                for name, x in feeds.items()
             ],
-            "optimize": optimize,
-            "disabled": list(disabled),
-            "wants_graph": wants_graph,
+            **options,
         }
         try:
-            self._send(header, [model, *(x.content for x in given.values())])
+            self._send(header, [model, *(x.content for x in feeds.values())])
             return _read_answer(*self._receive(self._seconds))
         except _DeathError as error:
             reason = str(error)
         self._process.kill()
         self.deaths.append(f"{what}: {reason}, exit code {self._process.wait()}")
         self._close()
+        self._loaded.clear()
         self._start()
         return reason
 
+    def _last_words(self) -> str:
+        """The last line that the process wrote to its standard error."""
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
     def stop(self) -> None:
         """End the process."""
+        if self._errors.closed:
+            return
         try:
             self._send({}, [])
-            self._process.wait(self._seconds)
+            self._process.wait(_ENDING_SECONDS)
         except (_DeathError, subprocess.TimeoutExpired):
             self._process.kill()
             self._process.wait()
         self._close()
+        self._errors.close()
 
     def _close(self) -> None:
+        self._reader.shutdown()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with suppress(BrokenPipeError):
@@ -181,26 +238,67 @@ class Runtime:
                 left = left[self._process.stdin.write(left) or 0 :]
         except BrokenPipeError as error:
             raise _DeathError("killed the process") from error
+        except ValueError as error:  # it is closed: a process did not start again
+            raise _DeathError("there is no process") from error
 
     def _receive(self, seconds: float) -> tuple[dict[str, Any], bytes]:
-        end = time.monotonic() + seconds
-        header_size, body_size = _LENGTHS.unpack(self._read(_LENGTHS.size, end))
-        header: dict[str, Any] = json.loads(self._read(header_size, end))
-        return header, self._read(body_size, end)
+        # Files of Windows cannot be waited for, so another thread reads.
+        assert self._process.stdout is not None
+        message = self._reader.submit(_message, self._process.stdout)
+        try:
+            return message.result(seconds)
+        except TimeoutError:
+            raise _DeathError(f"no answer in {self._seconds:.0f} s") from None
 
-    def _read(self, size: int, end: float) -> bytes:
-        stream = self._process.stdout
-        assert stream is not None
-        found = bytearray()
-        while len(found) < size:
-            ready, _, _ = select.select([stream], [], [], max(end - time.monotonic(), 0))
-            if not ready:
-                raise _DeathError(f"no answer in {self._seconds:.0f} s")
-            chunk = stream.read(min(size - len(found), _CHUNK))
-            if not chunk:
-                raise _DeathError("killed the process")
-            found += chunk
-        return bytes(found)
+
+def _message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
+    header_size, body_size = _LENGTHS.unpack(_read(stream, _LENGTHS.size))
+    header: dict[str, Any] = json.loads(_read(stream, header_size))
+    return header, _read(stream, body_size)
+
+
+def _read(stream: IO[bytes], size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        chunk = stream.read(min(size - len(found), _CHUNK))
+        if not chunk:
+            raise _DeathError("killed the process")
+        found += chunk
+    return bytes(found)
+
+
+class Session:
+    """A model that stays loaded between runs, if the worker can keep it.
+
+    Args:
+        model: Serialized model, or the path of its file.
+    """
+
+    def __init__(self, runtime: Runtime, model: bytes | str, optimize: bool) -> None:
+        self._runtime = runtime
+        self._model = model
+        self._optimize = optimize
+        self._key = next(runtime._keys)
+        weakref.finalize(self, runtime._unused.append, self._key)
+
+    def __call__(self, feeds: Mapping[str, Tensor]) -> Answer | str:
+        """The outputs for some inputs, or the reason why the model does not run."""
+        runtime = self._runtime
+        options: dict[str, object] = {"optimize": self._optimize}
+        if runtime._keeps:
+            options |= {"key": self._key, "unused": runtime._unused[:]}
+            runtime._unused.clear()
+        is_loaded = runtime._keeps and self._key in runtime._loaded
+        content = b""
+        if not is_loaded:
+            if isinstance(self._model, str):
+                options["path"] = self._model
+            else:
+                content = self._model
+        answer = runtime._asked(content, feeds, options)
+        if isinstance(answer, Answer):
+            runtime._loaded.add(self._key)
+        return answer
 
 
 def lacks_kernel(error: str) -> bool:

@@ -7,13 +7,17 @@ file imports nothing else.
 Request   {"model": bytes of the model, "inputs": [{"name", "type", "shape", "size"}, ...],
            "optimize": whether the runtime may optimize the graph, "disabled": names of
            optimizations that it must leave out, "wants_graph": whether to give the optimized model}
-          The body is the model, and then the inputs.
+          The body is the model, and then the inputs. Some runtimes also know:
+          "path": the file of the model, instead of its bytes;
+          "key": a number under which the model stays loaded. With neither bytes nor a path, it is
+          the model of this number; "unused": numbers of models that are not wanted any more.
 Answer    {"outputs": [{"type", "shape", "size"}, ...], "graph": bytes of the optimized model}
           The body is the outputs, and then the optimized model.
       or  {"error": "..."}
 
-Element types are ONNX's numbers. The first message of a worker has its "version" and the element
-types that it "takes" as inputs and "gives" as outputs; an empty request ends it.
+Element types are ONNX's numbers. The first message of a worker has its "version", the element types
+that it "takes" as inputs and "gives" as outputs, and whether it "keeps" models and "reads_files".
+An empty request ends it.
 """
 
 import json
@@ -66,6 +70,30 @@ def split(header, body):
         inputs.append((item, body[at : at + item["size"]]))
         at += item["size"]
     return body[: header["model"]], inputs
+
+
+class Models:
+    """Loaded models, some of which stay for further requests.
+
+    Args:
+        load: loads a model from the header of a request, and its bytes or path.
+    """
+
+    def __init__(self, load):
+        self._load = load
+        self._kept = {}
+
+    def of(self, header, content):
+        """Give the model of a request."""
+        for key in header.get("unused", ()):
+            self._kept.pop(key, None)
+        key, source = header.get("key"), header.get("path") or content
+        if key is None:
+            return self._load(header, source)
+        if source:
+            self._kept.pop(key, None)
+            self._kept[key] = self._load(header, source)
+        return self._kept[key]
 
 
 def argument(position):

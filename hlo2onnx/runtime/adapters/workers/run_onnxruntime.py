@@ -41,19 +41,26 @@ def options(header):
     return made
 
 
-def answer(header, body):
-    model, inputs = frames.split(header, body)
+def load(header, source):
+    """Give a session, and the bytes of the optimized model."""
     made = options(header)
-    feeds = {item["name"]: value(item, content) for item, content in inputs}
-    disabled = {"disabled_optimizers": header["disabled"]} if header["disabled"] else {}
+    disabled = header.get("disabled")
+    more = {"disabled_optimizers": disabled} if disabled else {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
-        if header["wants_graph"]:
+        if header.get("wants_graph"):
             made.optimized_model_filepath = str(path)
-        session = ort.InferenceSession(model, made, providers=[PROVIDER], **disabled)
-        graph = b""
-        if header["wants_graph"]:
-            graph = path.read_bytes()
+        session = ort.InferenceSession(source, made, providers=[PROVIDER], **more)
+        return session, path.read_bytes() if header.get("wants_graph") else b""
+
+
+MODELS = frames.Models(load)
+
+
+def answer(header, body):
+    content, inputs = frames.split(header, body)
+    feeds = {item["name"]: value(item, content) for item, content in inputs}
+    session, graph = MODELS.of(header, content)
     names = [item.name for item in session.get_outputs()]
     outputs = session.run_with_ort_values(names, feeds)
     parts = [bytes_of(item) for item in outputs]
@@ -89,4 +96,5 @@ if __name__ == "__main__":
     ort.set_default_logger_severity(4)
     has_others = hasattr(ort.OrtValue, "ortvalue_from_numpy_with_onnx_type")
     takes = [*NUMPY, *(HELD if has_others else ())]
-    frames.serve({"version": ort.__version__, "takes": takes, "gives": [*NUMPY, *OTHERS]}, answer)
+    known = {"takes": takes, "gives": [*NUMPY, *OTHERS], "keeps": True, "reads_files": True}
+    frames.serve({"version": ort.__version__, **known}, answer)

@@ -17,9 +17,14 @@ CORE = ov.Core()
 CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
 
 
+MODELS = frames.Models(
+    lambda header, source: CORE.compile_model(CORE.read_model(source), "CPU", CONFIG)
+)
+
+
 def answer(header, body):
     content, inputs = frames.split(header, body)
-    compiled = CORE.compile_model(CORE.read_model(content), "CPU", CONFIG)
+    compiled = MODELS.of(header, content)
     request = compiled.create_infer_request()
     for item, data in inputs:
         request.set_tensor(item["name"], tensor(item, data))
@@ -51,4 +56,5 @@ def contents(output):
 
 if __name__ == "__main__":
     types = [*NUMPY, BF16]
-    frames.serve({"version": ov.__version__.split("-")[0], "takes": types, "gives": types}, answer)
+    known = {"takes": types, "gives": types, "keeps": True, "reads_files": True}
+    frames.serve({"version": ov.__version__.split("-")[0], **known}, answer)

@@ -10,16 +10,23 @@ TYPES = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16, 17, 18, 19, 20]
 """Element types of at least a byte; 8 is that of texts."""
 
 
+def load(header, source):
+    read = onnx.load if isinstance(source, str) else onnx.load_from_string
+    return ReferenceEvaluator(read(source))
+
+
+MODELS = frames.Models(load)
+
+
 def answer(header, body):
     content, inputs = frames.split(header, body)
-    model = onnx.load_from_string(content)
     feeds = {
         item["name"]: np.frombuffer(data, helper.tensor_dtype_to_np_dtype(item["type"]))
         .reshape(item["shape"])
         .copy()
         for item, data in inputs
     }
-    results = [np.asarray(result) for result in ReferenceEvaluator(model).run(None, feeds)]
+    results = [np.asarray(result) for result in MODELS.of(header, content).run(None, feeds)]
     parts = [np.ascontiguousarray(result).tobytes() for result in results]
     described = [
         {
@@ -33,4 +40,5 @@ def answer(header, body):
 
 
 if __name__ == "__main__":
-    frames.serve({"version": onnx.__version__, "takes": TYPES, "gives": TYPES}, answer)
+    known = {"takes": TYPES, "gives": TYPES, "keeps": True, "reads_files": True}
+    frames.serve({"version": onnx.__version__, **known}, answer)

@@ -1,0 +1,140 @@
+"""Finds where a runtime is installed, and starts it. Installs nothing."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.runtime.adapters.kinds import KINDS, Kind, Name
+from hlo2onnx.runtime.adapters.process import Runtime, StartError
+
+CACHE = Path.home() / ".cache" / "hlo2onnx" / "runtimes"
+"""The folder with environments of `tools.probe`, one for each version of a package."""
+
+SECONDS = 300.0
+"""Time to load a model and run it once."""
+
+_INTERPRETERS = ("bin/python", "Scripts/python.exe", "python.exe")
+
+
+class NotInstalledError(VerificationError):
+    """A runtime is not installed where it was looked for. The text says how to install it."""
+
+
+def named(text: str) -> tuple[Name, str]:
+    """A runtime, its version and its place: "ort-cpu@1.20=FOLDER".
+
+    Raises:
+        UsageError: There is no such runtime.
+    """
+    name, _, place = text.partition("=")
+    try:
+        return Name.parsed(name.strip()), place.strip()
+    except ValueError as error:
+        raise UsageError(f"runtime={text!r}: {error}") from None
+
+
+def started(text: str, seconds: float = SECONDS) -> Runtime:
+    """Starts a runtime that is installed.
+
+    Args:
+        text: Its name, such as "openvino"; perhaps with a version, "ort-cpu@1.20"; perhaps with its
+            place: a Python interpreter, the folder of a virtual environment, or for a package of
+            npm a folder in which Node finds it. Default: the present interpreter, or the working
+            directory; with a version, also the environments of `tools.probe`.
+        seconds: Time for an answer.
+
+    Raises:
+        NotInstalledError: It is not there, or in another version.
+        UsageError: There is no such runtime.
+    """
+    name, given = named(text)
+    kind = KINDS[name.kind]
+    places = list(_folders(kind, name, given) if kind.is_npm else _interpreters(kind, name, given))
+    problems = []
+    for place in places:
+        try:
+            runtime = Runtime(kind.command(place), seconds)
+        except StartError as error:
+            problems.append(f"{kind.package} does not start in {_where(place)}: {error}")
+            continue
+        if is_version(runtime.version, name.version):
+            return runtime
+        runtime.stop()
+        problems.append(f"{_where(place)} has {kind.package} {runtime.version}")
+    raise NotInstalledError("; ".join([f"{name} is not installed", *problems]) + _next(kind, name))
+
+
+def is_version(version: str, wanted: str) -> bool:
+    """Whether a version is the wanted one, "1.20" for example, or one of its patches."""
+    return not wanted or version == wanted or version.startswith(f"{wanted}.")
+
+
+def _interpreters(kind: Kind, name: Name, given: str) -> Iterator[str]:
+    """Interpreters that may have a package."""
+    if given:
+        yield _interpreter(Path(given).expanduser())
+        return
+    if name.version and (made := _one_of(CACHE / f"{kind.package}-{name.version}")):
+        yield made
+    if find_spec(kind.module) is not None:
+        yield sys.executable
+
+
+def _interpreter(path: Path) -> str:
+    found = str(path) if path.is_file() else _one_of(path)
+    if not found:
+        raise NotInstalledError(f"{path} is neither a Python interpreter nor an environment")
+    return found
+
+
+def _one_of(folder: Path) -> str:
+    """The interpreter of an environment; "" if there is none."""
+    found = (folder / place for place in _INTERPRETERS)
+    return next((str(path) for path in found if path.is_file()), "")
+
+
+def _folders(kind: Kind, name: Name, given: str) -> Iterator[str]:
+    """Folders whose node_modules have a package."""
+    if shutil.which("node") is None:
+        raise NotInstalledError(f"Node.js is not installed; {kind.package} runs in it")
+    start = Path(given).expanduser().resolve() if given else Path.cwd()
+    if start.name == "node_modules":
+        start = start.parent
+    if given and not start.is_dir():
+        raise NotInstalledError(f"there is no folder {given}")
+    starts = [[start, *start.parents]]
+    if name.version and not given:
+        starts.insert(0, [CACHE / f"{kind.package}-{name.version}"])
+    for each in starts:
+        if (folder := _with_modules(each, (kind.package, *kind.tools))) is not None:
+            yield str(folder)
+
+
+def _with_modules(folders: Iterable[Path], packages: Iterable[str]) -> Path | None:
+    """The first folder whose node_modules have all packages."""
+    wanted = [Path("node_modules") / package / "package.json" for package in packages]
+    return next((f for f in folders if all((f / path).is_file() for path in wanted)), None)
+
+
+def _where(place: str) -> str:
+    return "this interpreter" if place == sys.executable else place
+
+
+def _next(kind: Kind, name: Name) -> str:
+    """What to do."""
+    if kind.is_npm:
+        version = f"@{name.version}" if name.version else ""
+        packages = " ".join([f"{kind.package}{version}", *kind.tools])
+        return f"\n  next   npm install {packages}, here or in a folder: runtime='{name}=FOLDER'"
+    if not name.version:
+        return f"\n  next   pip install {kind.package}"
+    packages = f"'{kind.package}=={name.version}.*' numpy"
+    return (
+        f"\n  next   python -m venv FOLDER && FOLDER/bin/pip install {packages}, and then"
+        f" runtime='{name}=FOLDER'"
+    )
