@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -278,7 +279,9 @@ def test_differing_numbers(
     assert cli.main(["models/good.mlir", "--verify"]) == 1
     out, err = capsys.readouterr()
     assert "DIFFERS" in out
-    assert err == "hlo2onnx: verification failed: ONNX Runtime and XLA disagree\n"
+    judged = f"ONNX Runtime {metadata.version('onnxruntime')}"
+    assert err == f"hlo2onnx: verification failed: {judged} and XLA disagree\n"
+    assert f"runtime  {judged}\n" in out
 
 
 def test_bugs_are_called_bugs(

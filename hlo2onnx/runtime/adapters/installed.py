@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,8 +13,10 @@ from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.runtime.adapters.kinds import KINDS, Kind, Name
 from hlo2onnx.runtime.adapters.process import Runtime, StartError
 
-CACHE = Path.home() / ".cache" / "hlo2onnx" / "runtimes"
-"""The folder with environments of `tools.probe`, one for each version of a package."""
+CACHE = Path(
+    os.environ.get("HLO2ONNX_RUNTIMES") or Path.home() / ".cache" / "hlo2onnx" / "runtimes"
+)
+"""The folder with the environments of `tools.probe`, one for each version of a package."""
 
 SECONDS = 300.0
 """Time to load a model and run it once."""
