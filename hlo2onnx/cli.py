@@ -19,7 +19,12 @@ from hlo2onnx import progress
 from hlo2onnx.command.arguments import parser
 from hlo2onnx.command.output import Console, Results, port_types, summary, write_model, write_report
 from hlo2onnx.command.paths import STANDARD, Outputs, checked_outputs
-from hlo2onnx.command.verification import other_runtime, verify_options, weak_outputs
+from hlo2onnx.command.verification import (
+    check_runtime,
+    other_runtime,
+    verify_options,
+    weak_outputs,
+)
 from hlo2onnx.errors import Hlo2OnnxError, InternalError, TranslationError, UsageError
 from hlo2onnx.options import DUMP_VARIABLE
 
@@ -74,6 +79,7 @@ def _failure(text: str, code: int) -> int:
 
 
 def _run(arguments: argparse.Namespace, results: Results) -> int:
+    check_runtime(arguments)
     outputs = _outputs(arguments)
     source = _source(arguments.model)
     facts: dict[str, object] = {"report": None, "verification": None, "error": None, "refusals": []}

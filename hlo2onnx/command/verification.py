@@ -51,6 +51,21 @@ def _arrays(path: Path, names: Sequence[str]) -> tuple[np.ndarray, ...]:
         raise UsageError(f"--inputs {path} is not a file of numpy.savez: {error}") from error
 
 
+def check_runtime(arguments: argparse.Namespace) -> None:
+    """Checks --runtime before there is work.
+
+    Raises:
+        UsageError: Nothing is verified, or there is no such runtime.
+    """
+    if arguments.runtime is None:
+        return
+    if not (arguments.verify or arguments.bisect):
+        raise UsageError("--runtime has no meaning without --verify or --bisect")
+    from hlo2onnx.runtime.adapters.installed import named
+
+    named(arguments.runtime)
+
+
 def other_runtime(found: Verification) -> str:
     """A warning that the runtime of the target did not run the model; "" if it did."""
     if not found.fallback:

@@ -137,7 +137,8 @@ class Judge:
         arrays = [trial.arrays for trial in trials]
         # One session at a time: each may have a copy of all weights.
         runner = candidate.runner
-        results = [candidate.runs(self.signature, arrays, on, denormals) for on in runner.levels]
+        policy = denormals if runner.can_flush else "keep"
+        results = [candidate.runs(self.signature, arrays, on, policy) for on in runner.levels]
         is_final = denormals == "flush"
         found: list[Runs] = []
         bad = 0
