@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from hlo2onnx.runtime.adapters.installed import CACHE
@@ -31,7 +32,7 @@ def start(name: Name, folder: Path = CACHE, seconds: float = TIMEOUT_SECONDS) ->
     kind = KINDS[name.kind]
     place = sys.executable
     if kind.is_npm:
-        place = str(npm_folder(kind.package, name.version, folder))
+        place = str(npm_folder((kind.package, *kind.tools), name.version, folder))
     elif name.version:
         place = str(python_environment(kind.package, name.version, folder))
     return Runtime(kind.command(place), seconds)
@@ -64,22 +65,27 @@ def python_environment(package: str, version: str, folder: Path) -> Path:
     raise InstallError(f"{package} {version}: {problem}")
 
 
-def npm_folder(package: str, version: str, folder: Path) -> Path:
-    """A folder whose node_modules has a package; made if it is not there.
+def npm_folder(packages: Sequence[str], version: str, folder: Path) -> Path:
+    """A folder whose node_modules has packages; made if it is not there.
+
+    Args:
+        packages: their names. Of all but the first, the newest version is taken.
+        version: that of the first; "" for the newest.
 
     Raises:
-        InstallError: npm cannot install it.
+        InstallError: npm cannot install them.
     """
-    place = folder / f"{package}-{version or 'latest'}"
+    first, *others = packages
+    place = folder / "-".join([first, version or "latest", *others])
     if (place / _DONE).exists():
         return place
-    print(f"installing {package} {version} in {place}", file=sys.stderr)
+    wanted = [f"{first}@{version or 'latest'}", *(f"{name}@latest" for name in others)]
+    print(f"installing {' '.join(wanted)} in {place}", file=sys.stderr)
     place.mkdir(parents=True, exist_ok=True)
     (place / "package.json").write_text('{"private": true}', encoding="utf-8")
-    wanted = f"{package}@{version or 'latest'}"
     options = ("--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(place))
-    if problem := _run("npm", "install", *options, wanted):
-        raise InstallError(f"{wanted}: {problem}")
+    if problem := _run("npm", "install", *options, *wanted):
+        raise InstallError(f"{' '.join(wanted)}: {problem}")
     (place / _DONE).touch()
     return place
 

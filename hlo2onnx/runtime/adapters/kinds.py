@@ -73,6 +73,7 @@ KINDS: Mapping[str, Kind] = {
     "ort-coreml": _onnxruntime("onnxruntime", "CoreML"),
     "ort-directml": _onnxruntime("onnxruntime-directml", "Dml"),
     "ort-web": Kind("onnxruntime-web", "run_web.mjs"),
+    "ort-webgpu": Kind("onnxruntime-web", "run_webgpu.mjs", tools=("puppeteer-core",)),
     "openvino": Kind("openvino", "run_openvino.py", has_levels=False, batch=24),
     "reference": Kind("onnx", "run_reference.py", has_levels=False),
 }

@@ -19,7 +19,11 @@ import numpy as np
 import onnx_ir as ir
 
 TIMEOUT_SECONDS = 20.0
-_NO_KERNEL_TEXTS = ("Could not find an implementation", "Failed to find kernel")
+_NO_KERNEL_TEXTS = (
+    "Could not find an implementation",
+    "Failed to find kernel",
+    "!node_provider_type.empty() was false",  # of onnxruntime-web on WebGPU
+)
 
 _LENGTHS = struct.Struct("<QQ")
 _CHUNK = 1 << 20
