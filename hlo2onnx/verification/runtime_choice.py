@@ -99,8 +99,8 @@ def _checked(
     name, _ = named(text)
     kind = KINDS[name.kind]
     title = f"{kind.title} {process.version}"
-    if name.kind != CPU and kind.provider:
-        title += f" ({kind.provider})"
+    if kind.is_npm or name.kind != CPU and kind.provider:
+        title += f" ({kind.provider or name.kind})"
     problems = []
     for verb, values, known in (
         ("takes no inputs", model.graph.inputs, process.takes),

@@ -112,7 +112,7 @@ def _folders(kind: Kind, name: Name, given: str) -> Iterator[str]:
         raise NotInstalledError(f"there is no folder {given}")
     starts = [[start, *start.parents]]
     if name.version and not given:
-        starts.insert(0, [CACHE / f"{kind.package}-{name.version}"])
+        starts.insert(0, [CACHE / "-".join([kind.package, name.version, *kind.tools])])
     for each in starts:
         if (folder := _with_modules(each, (kind.package, *kind.tools))) is not None:
             yield str(folder)

@@ -302,6 +302,8 @@ class Session:
         answer = runtime._asked(content, feeds, options)
         if isinstance(answer, Answer):
             runtime._loaded.add(self._key)
+        else:
+            runtime._loaded.discard(self._key)
         return answer
 
 

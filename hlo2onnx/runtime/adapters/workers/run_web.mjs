@@ -16,5 +16,5 @@ const { version } = JSON.parse(
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = "fatal";
 
-await serve(hello(version), (request) => answered(ort, "wasm", request));
+await serve(hello(version, true), (request) => answered(ort, "wasm", request));
 process.exit(0);

@@ -11,9 +11,9 @@ const NUMBERS = Object.fromEntries(Object.entries(TYPES).map(([n, [name]]) => [n
 export const HEAD = 16;
 
 /** The first message of a worker. */
-export function hello(version) {
+export function hello(version, keeps = false) {
   const numbers = Object.keys(TYPES).map(Number);
-  return encoded({ version, takes: numbers, gives: numbers });
+  return encoded({ version, takes: numbers, gives: numbers, keeps });
 }
 
 /** A message as bytes. */
@@ -49,6 +49,27 @@ export async function answered(ort, provider, request) {
   }
 }
 
+const kept = new Map(); // sessions that stay for further requests, by their keys
+
+async function sessionOf(ort, provider, header, body) {
+  for (const key of header.unused ?? []) await release(key);
+  const { key } = header;
+  if (!header.model) return kept.get(key);
+  await release(key);
+  const session = await ort.InferenceSession.create(body.slice(0, header.model), {
+    executionProviders: [provider],
+    graphOptimizationLevel: header.optimize ? "all" : "disabled",
+    logSeverityLevel: 4,
+  });
+  if (key !== undefined) kept.set(key, session);
+  return session;
+}
+
+async function release(key) {
+  await kept.get(key)?.release();
+  kept.delete(key);
+}
+
 async function outputs(ort, provider, header, body) {
   let at = header.model;
   const feeds = {};
@@ -56,11 +77,7 @@ async function outputs(ort, provider, header, body) {
     feeds[item.name] = tensor(ort, item, body.slice(at, at + item.size)); // a copy, aligned
     at += item.size;
   }
-  const session = await ort.InferenceSession.create(body.slice(0, header.model), {
-    executionProviders: [provider],
-    graphOptimizationLevel: header.optimize ? "all" : "disabled",
-    logSeverityLevel: 4,
-  });
+  const session = await sessionOf(ort, provider, header, body);
   try {
     const results = await session.run(feeds);
     const found = session.outputNames.map((name) => results[name]);
@@ -69,7 +86,7 @@ async function outputs(ort, provider, header, body) {
       type: NUMBERS[output.type], shape: output.dims, size: parts[index].length }));
     return encoded({ outputs: described, graph: 0 }, parts);
   } finally {
-    await session.release();
+    if (header.key === undefined) await session.release();
   }
 }
 
