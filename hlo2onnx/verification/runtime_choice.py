@@ -99,7 +99,7 @@ def _checked(
     name, _ = named(text)
     kind = KINDS[name.kind]
     title = f"{kind.title} {process.version}"
-    if kind.is_npm or name.kind != CPU and kind.provider:
+    if kind.is_npm or (name.kind != CPU and kind.provider):
         title += f" ({kind.provider or name.kind})"
     problems = []
     for verb, values, known in (
