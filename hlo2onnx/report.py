@@ -53,7 +53,9 @@ class Report:
         ops: Count of each StableHLO op in the program.
         nodes: Count of each ONNX operator in the model.
         rules: How often each rewrite rule fired.
-        casts: Cast nodes that legalization added, by operator and type ("Conv f64").
+        casts: Cast nodes that the target needs, by operator and type ("Conv f64").
+        expanded: Nodes that became other operators, because the target does not have them, or
+            computes them wrongly; by operator and type ("Mod i64").
         weights: Bytes of the weights in the program and in the model, and why if there are more.
         notes: Notes for the user, such as dropped shardings or a changed opset, each once.
         seconds: Wall-clock seconds per stage.
@@ -66,6 +68,7 @@ class Report:
     nodes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
     casts: Counter[str] = field(default_factory=Counter)
+    expanded: Counter[str] = field(default_factory=Counter)
     weights: WeightSizes = WeightSizes()
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -107,7 +110,9 @@ class Report:
         if self.rules:
             found += entry("rules", _counts(self.rules), width, lines)
         if self.casts:
-            found += entry("casts", _counts(self.casts), width, lines)
+            found += entry("casts", _counts(self.casts, "for "), width, lines)
+        if self.expanded:
+            found += entry("expanded", _counts(self.expanded), width, lines)
         if self.weights.before or self.weights.after:
             found += entry("weights", self.weights.items(), width, lines)
         found += shortened([_note(note, width, lines) for note in self.notes], notes, "note     ")
@@ -195,6 +200,6 @@ def _note(text: str, width: int, lines: int | None) -> str:
     )
 
 
-def _counts(counter: Counter[str]) -> list[str]:
+def _counts(counter: Counter[str], link: str = "") -> list[str]:
     ordered = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
-    return [f"{count} {name}" for name, count in ordered]
+    return [f"{count} {link}{name}" for name, count in ordered]

@@ -139,7 +139,8 @@ def _translation(report: Report) -> str:
         _counted("StableHLO op", report.ops),
         _counted("ONNX operator", report.nodes),
         _counted("rewrite rule", report.rules),
-        _counted("cast added", report.casts),
+        _counted("cast for", report.casts),
+        _counted("expanded for the target", report.expanded),
     ]
     seconds = table(("stage", "seconds"), report.seconds.items(), (1,)) if report.seconds else ""
     return f'<div class="tables">{"".join(tables)}{seconds}</div>'

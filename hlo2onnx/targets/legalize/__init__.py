@@ -32,6 +32,7 @@ from hlo2onnx.targets.legalize.casts import (
     collapse_casts,
     holds,
 )
+from hlo2onnx.targets.legalize.changes import Changes, label_of
 from hlo2onnx.targets.legalize.narrow_integers import WIDE, fits
 from hlo2onnx.targets.legalize.older_opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.legalize.operand_types import (
@@ -77,24 +78,33 @@ def legalize(
     builder = TargetBuilder(model.graph, opset, target)
     builder.adopt(model.graph)
     kernels = _Kernels(builder, half, nan, Facts())
-    refusals = []
-    write_scans_as_loops(model.graph, target, builder)
+    refusals, changes = [], Changes()
+    if scans := write_scans_as_loops(model.graph, target, builder):
+        changes.expanded["Scan"] = scans
+    builder.made.clear()
     carry_states(model.graph, target, builder)
+    changes.cast("values of Loop and If", builder.made)
     if target.flags.loses_nan and nan != "runtime":
         for node in all_nodes(model.graph):
             if node.op_type in ("ReduceMax", "ReduceMin"):
-                _replaced(node, builder, partial(guard_nan, facts=kernels.facts))
+                builder.made.clear()
+                label = label_of(node)
+                if _replaced(node, builder, partial(guard_nan, facts=kernels.facts)):
+                    changes.replaced(label, builder.made)
     pending = list(all_nodes(model.graph))
     while pending:
         made: list[oir.Node] = []
         for node in pending:
             builder.made.clear()
+            label = label_of(node)
             if _respelled(node, builder) or _decompose_newer(node, builder):
+                changes.replaced(label, builder.made)
                 made += builder.made
                 continue
             if node.domain or node.op_type in _STRUCTURAL or kernels.run(node):
                 continue
-            if _decompose(node, builder) or _carry(node, kernels, report):
+            if _decompose(node, builder) or _carry(node, kernels):
+                changes.replaced(label, builder.made)
                 made += builder.made
             else:
                 refusals.append(_refusal(node, *_no_kernel(node, kernels)))
@@ -110,6 +120,9 @@ def legalize(
     if refusals:
         raise TranslationError(refusals)
     remove_unused(model.graph)
+    changes.write(report)
+    if nan == "default" and kernels.may_lose_nan(model.graph):
+        report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
 
 
 def _respelled(node: oir.Node, builder: TargetBuilder) -> bool:
@@ -187,6 +200,16 @@ class _Kernels:
             return False
         return is_right_here(node, self.facts, is_limited, target.flags.sums_in_f64)
 
+    def may_lose_nan(self, graph: oir.Graph) -> bool:
+        """Whether the model has bounds of floats whose kernels order NaN wrongly."""
+        target, opset = self.builder.target, self.builder.opset
+        return target.flags.misorders_nan and any(
+            node.op_type in _BOUNDS
+            and (dtype := main_dtype(node)) in FLOATS
+            and target.is_limited(node_key(node), dtype, opset)
+            for node in all_nodes(graph)
+        )
+
     def unmatched(self, node: oir.Node) -> list[tuple[str, oir.DataType, oir.DataType]]:
         """The `PAIR_PARAMETERS` whose element types no kernel takes together."""
         b = self.builder
@@ -208,7 +231,7 @@ def _decompose(node: oir.Node, builder: TargetBuilder) -> bool:
     return decompose is not None and _replaced(node, builder, decompose)
 
 
-def _carry(node: oir.Node, kernels: _Kernels, report: Report) -> bool:
+def _carry(node: oir.Node, kernels: _Kernels) -> bool:
     """Runs the node on other element types; False when there are none."""
     builder = kernels.builder
     if node.op_type == "Cast":
@@ -226,8 +249,7 @@ def _carry(node: oir.Node, kernels: _Kernels, report: Report) -> bool:
     ready += [carrier for carrier in carriers if (node.op_type, carrier) in DECOMPOSITIONS]
     if not ready:
         return False
-    replacement = _in_carrier(node, dtype, ready[0], builder)
-    report.casts[f"{node.op_type} {dtype.short_name()}"] += replacement
+    _in_carrier(node, dtype, ready[0], builder)
     return True
 
 
@@ -260,9 +282,8 @@ def _match(
 
 def _in_carrier(
     node: oir.Node, dtype: oir.DataType, carrier: oir.DataType, builder: TargetBuilder
-) -> int:
-    """Replaces the node by casts, the node in the carrier type, and casts back; returns how many
-    casts that took."""
+) -> None:
+    """Replaces the node by casts, the node in the carrier type, and casts back."""
     inputs = list(node.inputs)
     before = len(builder.made)
     with builder.before(node):
@@ -279,7 +300,6 @@ def _in_carrier(
         values = [builder.cast(x, dtype_of(y)) for x, y in zip(made, node.outputs, strict=True)]
     note_rewrite(builder.made[before:], f"legalize: computed in {carrier.name.lower()}", [node])
     replace(node, values)
-    return sum(new.op_type == "Cast" for new in builder.made[before:])
 
 
 def _no_kernel(node: oir.Node, kernels: _Kernels) -> tuple[str, str]:
