@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -45,17 +44,6 @@ def test_expansions(function: Callable[..., Any], x: Any, target: str, label: st
     assert f"expanded 1 {label}" in str(found)
     assert found.as_dict()["expanded"] == dict(found.expanded)
     assert label not in reported(function, x, target="onnx").expanded
-
-
-def test_scans_that_become_loops(tmp_path: Path) -> None:
-    def scan(x: jax.Array) -> Any:
-        return jax.lax.scan(lambda c, row: (jnp.sin(c + row), c * row), x[0], x)
-
-    (tmp_path / "acme.json").write_text('{"extends": "ort-cpu", "no_scan": true}')
-    rows = np.ones((50, 3), np.float32)
-    found = reported(scan, rows, target=str(tmp_path / "acme.json"))
-    assert found.nodes["Loop"] == found.expanded["Scan"] == 1
-    assert not reported(scan, rows).expanded
 
 
 def test_nan_that_may_get_lost() -> None:

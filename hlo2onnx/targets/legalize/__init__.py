@@ -79,8 +79,7 @@ def legalize(
     builder.adopt(model.graph)
     kernels = _Kernels(builder, half, nan, Facts())
     refusals, changes = [], Changes()
-    if scans := write_scans_as_loops(model.graph, target, builder):
-        changes.expanded["Scan"] = scans
+    write_scans_as_loops(model.graph, target, builder)
     builder.made.clear()
     carry_states(model.graph, target, builder)
     changes.cast("values of Loop and If", builder.made)

@@ -13,22 +13,16 @@ from hlo2onnx.targets.costs import Flags
 from hlo2onnx.targets.target import Target
 
 
-def write_scans_as_loops(graph: oir.Graph, target: Target, builder: GraphBuilder) -> int:
-    """Scan(states, x) -> Loop(trips, states), in place, whose body gathers its rows of x; returns
-    how many.
+def write_scans_as_loops(graph: oir.Graph, target: Target, builder: GraphBuilder) -> None:
+    """Scan(states, x) -> Loop(trips, states), in place, whose body gathers its rows of x.
 
     Where the target reads no values of the outer graph in a Scan, all become Loops: constants and
     invariant values may move out of a body later. Scans along other axes of their outputs than the
     first stay; hlo2onnx makes none.
     """
-    scans = [
-        node
-        for node in all_nodes(graph)
-        if node.op_type == "Scan" and not node.domain and _is_wrong(node, target.flags)
-    ]
-    for node in scans:
-        _write_as_loop(node, builder)
-    return len(scans)
+    for node in list(all_nodes(graph)):
+        if node.op_type == "Scan" and not node.domain and _is_wrong(node, target.flags):
+            _write_as_loop(node, builder)
 
 
 def _is_wrong(scan: oir.Node, flags: Flags) -> bool:
