@@ -8,7 +8,13 @@ from contextlib import contextmanager
 import onnx_ir as oir
 
 from hlo2onnx.errors import UsageError, VerificationError
-from hlo2onnx.runtime.adapters.installed import NotInstalledError, is_version, named, started
+from hlo2onnx.runtime.adapters.installed import (
+    NotInstalledError,
+    is_module,
+    is_version,
+    named,
+    started,
+)
 from hlo2onnx.runtime.adapters.kinds import CPU, KINDS
 from hlo2onnx.runtime.adapters.process import Runtime
 from hlo2onnx.runtime.sessions import Providers, onnxruntime
@@ -57,7 +63,7 @@ def chosen_runner(
     try:
         process = started(wanted)
     except NotInstalledError as error:
-        if runtime is not None:
+        if runtime is not None or not is_module("onnxruntime"):
             raise
         yield own, str(error).replace("\n  next   ", "; ")
         return
@@ -80,7 +86,7 @@ def _in_this_process(text: str) -> Providers | None:
     not."""
     name, place = named(text)
     kind = KINDS[name.kind]
-    if place or not kind.provider:
+    if place or not kind.provider or not is_module(kind.module):
         return None
     if name.version and not is_version(onnxruntime().__version__, name.version):
         return None

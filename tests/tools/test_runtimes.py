@@ -35,6 +35,7 @@ from tools.probe.recipes import build_case
 
 FAKE = f"""
 import os, sys, time
+loads = []
 sys.path.insert(0, {str(WORKERS)!r})
 import frames
 
@@ -49,10 +50,19 @@ def answer(header, body):
         raise ValueError("no such thing")
     if model == b"missing":
         raise ValueError("NOT_IMPLEMENTED : Could not find an implementation for Foo(1)")
+    kept = MODELS.of(header, model)
+    if kept == b"count":
+        inputs = [({{"type": 3, "shape": [len(loads)]}}, bytes(loads))]
     described = [dict(item, size=len(data)) for item, data in inputs]
     return {{"outputs": described, "graph": 3}}, [*(data for _, data in inputs), b"abc"]
 
-frames.serve({{"version": "1.2", "takes": [1, 7, 999], "gives": [1]}}, answer)
+def load(header, source):
+    loads.append(header.get("key", 0) or 0)
+    return source
+
+MODELS = frames.Models(load)
+known = {{"takes": [1, 7, 999], "gives": [1], "keeps": True, "reads_files": True}}
+frames.serve({{"version": "1.2", **known}}, answer)
 """
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 N = np.array([2**40, -1])
@@ -116,8 +126,41 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_does_not_start() -> None:
+    """The last line of its standard error is the reason, if it wrote one."""
     with pytest.raises(StartError, match="exit code 7"):
         Runtime([sys.executable, "-c", "import sys; sys.exit(7)"])
+    with pytest.raises(StartError, match=r"^ModuleNotFoundError: No module named 'no_such'$"):
+        Runtime([sys.executable, "-c", "import no_such"])
+    with pytest.raises(StartError, match="No such file"):
+        Runtime(["/no/such/file"])
+
+
+def keys_of(answer: Answer | str) -> list[int]:
+    """The keys of the models that a worker has loaded."""
+    assert isinstance(answer, Answer)
+    return [int(key) for key in array_of(answer.outputs[0])]
+
+
+def test_models_of_sessions_stay_loaded(fake: Runtime) -> None:
+    assert keys_of(fake.run(b"count")) == [0]
+    one, two = fake.session(b"count", optimize=True), fake.session(b"count", optimize=False)
+    assert keys_of(one({})) == [0, 0]
+    assert keys_of(two({})) == keys_of(one({})) == keys_of(two({})) == [0, 0, 1]
+    del two
+    assert keys_of(one({})) == [0, 0, 1] and not fake._unused
+    fake.run(b"die")  # a new process has none of them
+    assert keys_of(one({})) == keys_of(one({})) == [0]
+
+
+def test_models_of_files(cpu: Runtime, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model("g (float[N] x) => (float[N] y) {y = Neg(x)}"))
+    session = cpu.session(str(path), optimize=True)
+    for x in (X[0], X[1]):
+        answer = session({"x": tensor_of(x)})
+        assert isinstance(answer, Answer)
+        np.testing.assert_array_equal(array_of(answer.outputs[0]), -x)
+    assert "NO_SUCHFILE" in str(cpu.session(str(tmp_path / "none.onnx"), optimize=True)({}))
 
 
 def test_onnxruntime(cpu: Runtime) -> None:

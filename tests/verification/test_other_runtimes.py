@@ -41,7 +41,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working directory without any package of npm, and no environments."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(installed, "CACHE", tmp_path / "none")
-    monkeypatch.setattr(installed, "find_spec", lambda name: None)
+    monkeypatch.setattr(installed, "find_spec", lambda name: name == "onnxruntime" or None)
     yield tmp_path
 
 
@@ -84,6 +84,15 @@ def test_a_difference_is_found_and_its_op() -> None:
     divergence: Any = found.divergence
     assert not found and divergence.op.name == "stablehlo.sine"
     assert program.bisect(X, runtime=HERE).op == divergence.op
+
+
+def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    program = hlo2onnx.translate(select, X, target="openvino")
+    assert program.verify(X, runtime="reference").runtime.startswith("onnx.reference")
+    monkeypatch.setattr(installed, "find_spec", lambda name: None)
+    with pytest.raises(VerificationError, match="openvino is not installed\n"):
+        program.verify(X)
 
 
 @pytest.mark.wide
@@ -137,7 +146,8 @@ def test_large_models_are_files(monkeypatch: pytest.MonkeyPatch) -> None:
          " folder: runtime='ort-web=FOLDER'"),
         ("ort-web@1.30=.", "ort-web@1.30 is not installed\n  next   npm install"
          " onnxruntime-web@1.30, "),
-        ("ort-cpu@1.2", "ort-cpu@1.2 is not installed\n  next   python -m venv FOLDER && "
+        ("ort-cpu@1.2", "ort-cpu@1.2 is not installed; this interpreter has onnxruntime"
+         f" {VERSION}\n  next   python -m venv FOLDER && "
          "FOLDER/bin/pip install 'onnxruntime==1.2.*' numpy, and then"
          " runtime='ort-cpu@1.2=FOLDER'"),
         (f"ort-cpu@1.2={sys.executable}", "ort-cpu@1.2 is not installed; this interpreter has"
@@ -191,7 +201,11 @@ def test_versions() -> None:
     [
         ("openvino", "openvino is not installed; pip install openvino"),
         ("ort-web", "ort-web is not installed; npm install onnxruntime-web, here or in a folder"),
-        ("ort-cpu@1.20", "ort-cpu@1.20 is not installed; python -m venv FOLDER"),
+        (
+            "ort-cpu@1.20",
+            f"ort-cpu@1.20 is not installed; this interpreter has onnxruntime {VERSION};"
+            " python -m venv FOLDER",
+        ),
         ("ort-cpu", ""),
         ("onnx", ""),
     ],

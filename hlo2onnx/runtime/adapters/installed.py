@@ -77,6 +77,11 @@ def is_version(version: str, wanted: str) -> bool:
     return not wanted or version == wanted or version.startswith(f"{wanted}.")
 
 
+def is_module(name: str) -> bool:
+    """Whether this interpreter can import a module. It is not imported."""
+    return find_spec(name) is not None
+
+
 def _interpreters(kind: Kind, name: Name, given: str) -> Iterator[str]:
     """Interpreters that may have a package."""
     if given:
@@ -84,7 +89,7 @@ def _interpreters(kind: Kind, name: Name, given: str) -> Iterator[str]:
         return
     if name.version and (made := _one_of(CACHE / f"{kind.package}-{name.version}")):
         yield made
-    if find_spec(kind.module) is not None:
+    if is_module(kind.module):
         yield sys.executable
 
 
