@@ -72,7 +72,7 @@ N = np.array([2**40, -1])
 def fake(tmp_path: Path) -> Iterator[Runtime]:
     script = tmp_path / "worker.py"
     script.write_text(FAKE)
-    with Runtime([sys.executable, str(script)], seconds=5) as runtime:
+    with Runtime([sys.executable, str(script)], seconds=30) as runtime:
         yield runtime
 
 
