@@ -49,8 +49,12 @@ def select(x: jax.Array) -> dict[str, jax.Array]:
     return {"y": jnp.where(x > 0, jnp.tanh(x), x), "most": jnp.argmax(x, axis=1)}
 
 
-def test_the_result_names_the_runtime() -> None:
-    program = hlo2onnx.translate(select, X)
+@pytest.fixture(scope="module")
+def program() -> hlo2onnx.OnnxProgram:
+    return hlo2onnx.translate(select, X)
+
+
+def test_the_result_names_the_runtime(program: hlo2onnx.OnnxProgram) -> None:
     found = program.verify(X)
     assert (found.runtime, found.fallback) == (f"ONNX Runtime {VERSION}", "")
     assert f"\nruntime  ONNX Runtime {VERSION}" in str(found)
@@ -61,17 +65,16 @@ def test_the_result_names_the_runtime() -> None:
 
 def test_another_process() -> None:
     """It has both runs; denormal inputs, which it keeps, are no difference."""
-    program = hlo2onnx.translate(select, X)
-    found = program.verify(runtime=f"ort-cpu@{VERSION}={sys.executable}", samples=3)
+    signs = hlo2onnx.translate(lambda x: x > 0, X)
+    found = signs.verify(runtime=f"ort-cpu@{VERSION}={sys.executable}", samples=3)
     assert found and found.runtime == f"ONNX Runtime {VERSION}"
     assert [label for label, _ in found.runs] == ["optimized", "plain"]
-    program = hlo2onnx.translate(lambda x: x > 0, X)
-    found = program.verify(np.full((2, 3), 1e-40, np.float32), runtime=HERE)
+    found = signs.verify(np.full((2, 3), 1e-40, np.float32), runtime=HERE)
     assert found and found.plain[0].remark == "with zeros instead of denormal inputs"
 
 
-def test_a_runtime_without_levels_runs_once() -> None:
-    found = hlo2onnx.translate(select, X).verify(X, runtime="reference")
+def test_a_runtime_without_levels_runs_once(program: hlo2onnx.OnnxProgram) -> None:
+    found = program.verify(X, runtime="reference")
     assert found and not found.plain and found.runtime.startswith("onnx.reference 1.")
     assert [label for label, _ in found.runs] == [""]
     assert "<td>float32[2, 3]</td>" in found._repr_html_()
@@ -119,6 +122,7 @@ def test_types_that_a_runtime_does_not_take() -> None:
         program.verify(runtime=HERE)
 
 
+@pytest.mark.wide
 def test_large_models_are_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saving, "MAPPED_BYTES", 0)
     program = hlo2onnx.translate(lambda w, x: x @ w, np.ones((3, 40), np.float32), X, bind="w")
@@ -157,27 +161,30 @@ def test_large_models_are_files(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ort-web=none", "there is no folder none"),
     ],
 )  # fmt: skip
-def test_what_is_missing(runtime: str, text: str, empty: Path) -> None:
-    program = hlo2onnx.translate(select, X)
+def test_what_is_missing(
+    runtime: str, text: str, empty: Path, program: hlo2onnx.OnnxProgram
+) -> None:
     with pytest.raises(VerificationError) as error:
         program.verify(runtime=runtime)
     assert str(error.value).startswith(text)
 
 
-def test_a_package_that_does_not_start(tmp_path: Path) -> None:
+def test_a_package_that_does_not_start(tmp_path: Path, program: hlo2onnx.OnnxProgram) -> None:
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text("#!/bin/sh\necho 'ModuleNotFoundError: No module named x' >&2\nexit 1\n")
     python.chmod(0o755)
     text = f"openvino does not start in {python}: ModuleNotFoundError: No module named x"
     with pytest.raises(VerificationError, match=text):
-        hlo2onnx.translate(select, X).verify(runtime=f"openvino={tmp_path}")
+        program.verify(runtime=f"openvino={tmp_path}")
 
 
-def test_without_node(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_node(
+    empty: Path, monkeypatch: pytest.MonkeyPatch, program: hlo2onnx.OnnxProgram
+) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(VerificationError, match=r"Node.js is not installed; onnxruntime-web runs"):
-        hlo2onnx.translate(select, X).verify(runtime="ort-web")
+        program.verify(runtime="ort-web")
 
 
 def test_wrong_use() -> None:
