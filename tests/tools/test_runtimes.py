@@ -35,7 +35,7 @@ from tools.probe.recipes import build_case
 
 FAKE = f"""
 import os, sys, time
-loads = []
+loads, poisoned = [], []
 sys.path.insert(0, {str(WORKERS)!r})
 import frames
 
@@ -44,6 +44,10 @@ def answer(header, body):
     print("noise on the standard output")
     if model == b"die":
         os._exit(3)
+    if poisoned:
+        os._exit(3)
+    if model == b"late":
+        poisoned.append(1)
     if model == b"hang":
         time.sleep(60)
     if model == b"error":
@@ -114,6 +118,13 @@ def test_a_process_that_ends_is_replaced(fake: Runtime) -> None:
     assert fake.run(b"die", what="the culprit") == "killed the process"
     assert fake.deaths == ["the culprit: killed the process, exit code 3"]
     assert isinstance(fake.run(b"echo"), Answer)
+
+
+def test_what_an_earlier_model_did_is_tried_again(fake: Runtime) -> None:
+    session = fake.session(b"echo", optimize=True)
+    assert isinstance(session({}), Answer)
+    fake.run(b"late")
+    assert isinstance(session({}), Answer) and len(fake.deaths) == 1
 
 
 def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import struct
 import subprocess
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -24,6 +24,8 @@ _NO_KERNEL_TEXTS = (
     "Failed to find kernel",
     "!node_provider_type.empty() was false",  # of onnxruntime-web on WebGPU
 )
+
+_KILLED = "killed the process"
 
 _LENGTHS = struct.Struct("<QQ")
 _CHUNK = 1 << 20
@@ -63,6 +65,10 @@ class Answer:
 
     outputs: list[Tensor]
     graph: bytes = b""
+
+
+Request: TypeAlias = Callable[[], tuple[bytes, Mapping[str, object]]]
+"""Gives a model and options; it is called again for a new process."""
 
 
 class StartError(Exception):
@@ -139,6 +145,7 @@ class Runtime:
             code = self._process.wait()
             self._close()
             raise StartError(self._last_words() or f"{error}, exit code {code}") from error
+        self._is_new = True
         self._keeps = bool(hello.get("keeps"))
         self.reads_files = bool(hello.get("reads_files"))
         self.version = str(hello["version"])
@@ -168,7 +175,7 @@ class Runtime:
             The outputs, or the reason why it does not run.
         """
         options = {"optimize": optimize, "disabled": list(disabled), "wants_graph": wants_graph}
-        return self._asked(model, feeds or {}, options, what)
+        return self._asked(lambda: (model, options), feeds or {}, what)
 
     def session(self, model: bytes | str, *, optimize: bool) -> Session:
         """A model that is loaded at its first run.
@@ -179,31 +186,25 @@ class Runtime:
         return Session(self, model, optimize)
 
     def _asked(
-        self,
-        model: bytes,
-        feeds: Mapping[str, Tensor],
-        options: Mapping[str, object],
-        what: str = "a model",
+        self, request: Request, feeds: Mapping[str, Tensor], what: str = "a model"
     ) -> Answer | str:
         """The answer to a request. If it ends the process, there is a new one."""
-        header = {
-            "model": len(model),
-            "inputs": [
-                {"name": name, "type": x.dtype, "shape": x.shape, "size": len(x.content)}
-                for name, x in feeds.items()
-            ],
-            **options,
-        }
-        try:
-            self._send(header, [model, *(x.content for x in feeds.values())])
-            return _read_answer(*self._receive(self._seconds))
-        except _DeathError as error:
-            reason = str(error)
-        self._process.kill()
-        self.deaths.append(f"{what}: {reason}, exit code {self._process.wait()}")
-        self._close()
-        self._loaded.clear()
-        self._start()
+        # A process may die of what an earlier model did: a new one tries again.
+        for is_last in (self._is_new, True):
+            self._is_new = False
+            model, options = request()
+            try:
+                self._send({**_header(model, feeds), **options}, [model, *_contents(feeds)])
+                return _read_answer(*self._receive(self._seconds))
+            except _DeathError as error:
+                reason = str(error)
+            self._process.kill()
+            self.deaths.append(f"{what}: {reason}, exit code {self._process.wait()}")
+            self._close()
+            self._loaded.clear()
+            self._start()
+            if is_last or reason != _KILLED:
+                break
         return reason
 
     def _last_words(self) -> str:
@@ -241,7 +242,7 @@ class Runtime:
             while left:
                 left = left[self._process.stdin.write(left) or 0 :]
         except BrokenPipeError as error:
-            raise _DeathError("killed the process") from error
+            raise _DeathError(_KILLED) from error
         except ValueError as error:  # it is closed: a process did not start again
             raise _DeathError("there is no process") from error
 
@@ -255,6 +256,20 @@ class Runtime:
             raise _DeathError(f"no answer in {self._seconds:.0f} s") from None
 
 
+def _header(model: bytes, feeds: Mapping[str, Tensor]) -> dict[str, Any]:
+    return {
+        "model": len(model),
+        "inputs": [
+            {"name": name, "type": x.dtype, "shape": x.shape, "size": len(x.content)}
+            for name, x in feeds.items()
+        ],
+    }
+
+
+def _contents(feeds: Mapping[str, Tensor]) -> list[bytes]:
+    return [x.content for x in feeds.values()]
+
+
 def _message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes]:
     header_size, body_size = _LENGTHS.unpack(_read(stream, _LENGTHS.size))
     header: dict[str, Any] = json.loads(_read(stream, header_size))
@@ -266,7 +281,7 @@ def _read(stream: IO[bytes], size: int) -> bytes:
     while len(found) < size:
         chunk = stream.read(min(size - len(found), _CHUNK))
         if not chunk:
-            raise _DeathError("killed the process")
+            raise _DeathError(_KILLED)
         found += chunk
     return bytes(found)
 
@@ -287,24 +302,25 @@ class Session:
 
     def __call__(self, feeds: Mapping[str, Tensor]) -> Answer | str:
         """The outputs for some inputs, or the reason why the model does not run."""
+        answer = self._runtime._asked(self._request, feeds)
+        if isinstance(answer, Answer):
+            self._runtime._loaded.add(self._key)
+        else:
+            self._runtime._loaded.discard(self._key)
+        return answer
+
+    def _request(self) -> tuple[bytes, dict[str, object]]:
+        """The model, if the process does not have it, and the options."""
         runtime = self._runtime
         options: dict[str, object] = {"optimize": self._optimize}
         if runtime._keeps:
             options |= {"key": self._key, "unused": runtime._unused[:]}
             runtime._unused.clear()
-        is_loaded = runtime._keeps and self._key in runtime._loaded
-        content = b""
-        if not is_loaded:
-            if isinstance(self._model, str):
-                options["path"] = self._model
-            else:
-                content = self._model
-        answer = runtime._asked(content, feeds, options)
-        if isinstance(answer, Answer):
-            runtime._loaded.add(self._key)
-        else:
-            runtime._loaded.discard(self._key)
-        return answer
+            if self._key in runtime._loaded:
+                return b"", options
+        if isinstance(self._model, str):
+            return b"", options | {"path": self._model}
+        return self._model, options
 
 
 def lacks_kernel(error: str) -> bool:
