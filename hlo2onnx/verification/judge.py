@@ -144,7 +144,7 @@ class Judge:
         bad = 0
         for trial, *each in zip(trials, *results, strict=True):
             runs = self._judged_one(trial, each, bad >= _ENOUGH, is_final)
-            bad += not _all_ok(*runs) and not (self._are_made and self._is_doubtful(trial))
+            bad += _differs(*runs) and not (self._are_made and self._is_doubtful(trial))
             found.append(runs)
         return found
 
@@ -269,6 +269,10 @@ class Judge:
 
 def _all_ok(*runs: Sequence[Comparison]) -> bool:
     return all(item.ok for run in runs for item in run)
+
+
+def _differs(*runs: Sequence[Comparison]) -> bool:
+    return any(not item.ok and not item.unjudged for run in runs for item in run)
 
 
 def _better(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -16,9 +16,12 @@ from jax.lax import linalg
 
 import hlo2onnx
 from hlo2onnx.sources import load
+from hlo2onnx.verification.candidate import Candidate
 from hlo2onnx.verification.compare import Comparison, compare
+from hlo2onnx.verification.judge import Judge
 from hlo2onnx.verification.nonunique_outputs import Choices
 from hlo2onnx.verification.reference import Reference
+from hlo2onnx.verification.settings import Settings
 
 Function = Callable[..., Any]
 
@@ -238,6 +241,24 @@ def test_what_depends_on_signs_cannot_be_judged() -> None:
     assert not all(item.ok for item in found)
     assert all(item.ok or "signs" in item.unjudged for item in found)
     assert not program.judged([other * 10])[0].unjudged
+
+
+@pytest.mark.wide
+def test_samples_that_cannot_be_judged_are_no_evidence() -> None:
+    """After two samples that differ, the others are only compared with XLA's choice."""
+
+    def function(a: jax.Array, signs: np.ndarray) -> jax.Array:
+        return a @ (vectors(a + a.T) * signs)
+
+    signs = np.float32([1, -1, 1, 1])
+    program, other = (
+        hlo2onnx.translate(jax.jit(partial(function, signs=each)).lower(SQUARE))
+        for each in (np.ones_like(signs), signs)
+    )
+    judge = Judge(program._source, None, Settings(samples=3))
+    found = judge(Candidate(other.model_proto.SerializeToString(), other.input_names))
+    assert not found.ok
+    assert not found.differing
 
 
 @pytest.mark.wide
