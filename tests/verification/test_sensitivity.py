@@ -65,3 +65,18 @@ def test_rounding_differs_from_trip_to_trip() -> None:
     reference = Reference(load(jax.jit(second_difference).lower(x), (), {}, None))
     differences = [np.abs(variant([x])[0]).max() for variant in reference.variants([x])]
     assert min(differences) > 3e-7
+
+
+def test_rounding_of_a_program_without_floats_among_its_inputs() -> None:
+    """Numbers that are drawn within the program."""
+
+    def drawn(seed: jax.Array) -> jax.Array:
+        x = jnp.sin(seed.astype(jnp.float32))
+        return jax.lax.fori_loop(0, 40, lambda _, x: 3.9 * x * (1 - x), x * x)
+
+    seed = np.int32(7)
+    reference = Reference(load(jax.jit(drawn).lower(seed), (), {}, None))
+    runs = [reference, *reference.variants([seed])]
+    (moved,) = movements(runs, [seed], reference([seed])) or [None]
+    assert moved is not None
+    assert moved > 1e-3
