@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +12,9 @@ import numpy as np
 from hlo2onnx.runtime.calling import from_model, to_model
 from hlo2onnx.sources.signature import Signature
 from hlo2onnx.verification.runners import IN_THIS_PROCESS, Runner
+
+_LEAST = 2
+"""Count of runs in any time."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +41,22 @@ class Candidate:
         inputs: Iterable[Sequence[np.ndarray]],
         optimize: bool,
         denormals: str,
+        seconds: float = math.inf,
     ) -> list[list[np.ndarray]]:
         """The outputs for each of several inputs, from one session.
+
+        Args:
+            seconds: No run but the first two begins later than this.
 
         Raises:
             VerificationError: The model does not load or does not run.
         """
         session = self.runner.session(self.model, optimize=optimize, denormals=denormals)
-        found = []
+        found: list[list[np.ndarray]] = []
+        until = time.monotonic() + seconds
         for arrays in inputs:
+            if len(found) >= _LEAST and time.monotonic() > until:
+                break
             feeds = to_model(self.input_names, arrays, signature.inputs)
             found.append(from_model(signature.outputs, session(feeds)))
         return found

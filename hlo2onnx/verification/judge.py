@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -28,6 +30,10 @@ Runs = list[list[Comparison]]
 
 _ENOUGH = 2
 """After this many trials that differ, the others are only compared: the verdict is known."""
+_SECONDS = 10.0
+"""Least limit of the time in which the model runs on inputs that are made."""
+_SHARE = 2.0
+"""The same, relative to the time for these inputs and XLA's results."""
 _AMPLIFIED = "the program amplifies rounding: XLA's result moves as much"
 
 
@@ -63,6 +69,8 @@ class Judge:
         self._compare = partial(compare, rtol=settings.rtol, atol=settings.atol)
         self._are_made = given is None
         self._notes: list[str] = []
+        self._seconds = math.inf
+        begin = time.monotonic()
         if given is not None:
             inputs = [Inputs(*item) for item in given]
             self.trials = [Trial(item, self.reference(item.arrays)) for item in inputs]
@@ -72,6 +80,8 @@ class Judge:
             )
             self.trials, self.coverage = made.trials, made.coverage
             self._notes = [f"random inputs, seed {settings.seed}: {made.described()}", *made.notes]
+            if settings.samples is None:
+                self._seconds = max(_SECONDS, _SHARE * (time.monotonic() - begin))
 
     def __call__(self, candidate: Candidate) -> Verification:
         """Compares a model with XLA's results, in all trials.
@@ -87,7 +97,10 @@ class Judge:
         if len(trials) < len(self.trials):
             count = len(self.trials) - len(trials)
             notes.append(f"{count} samples with NaN are left out: the model may ignore NaN")
-        found = self._judged(candidate, trials, policy)
+        found = self._judged(candidate, trials, policy, self._seconds)
+        if len(found) < len(trials):
+            notes.append(f"{len(found)} of these samples ran: the model takes long")
+            trials = trials[: len(found)]
         bad = [index for index, runs in enumerate(found) if not _all_ok(*runs)]
         if policy == "keep" and bad:
             # XLA flushes denormals to zero. Differences for this reason only are right.
@@ -132,13 +145,22 @@ class Judge:
         inputs = replace(trial.inputs, arrays=arrays)
         return replace(trial, inputs=inputs, expected=self.reference(arrays))
 
-    def _judged(self, candidate: Candidate, trials: Sequence[Trial], denormals: str) -> list[Runs]:
-        """The comparisons of each trial."""
-        arrays = [trial.arrays for trial in trials]
+    def _judged(
+        self,
+        candidate: Candidate,
+        trials: Sequence[Trial],
+        denormals: str,
+        seconds: float = math.inf,
+    ) -> list[Runs]:
+        """The comparisons of each trial, or of those for which the model runs in some seconds."""
         # One session at a time: each may have a copy of all weights.
         runner = candidate.runner
         policy = denormals if runner.can_flush else "keep"
-        results = [candidate.runs(self.signature, arrays, on, policy) for on in runner.levels]
+        results: list[list[list[np.ndarray]]] = []
+        for level in runner.levels:
+            arrays = [trial.arrays for trial in trials]
+            results.append(candidate.runs(self.signature, arrays, level, policy, seconds))
+            trials, seconds = trials[: len(results[-1])], math.inf
         is_final = denormals == "flush"
         found: list[Runs] = []
         bad = 0

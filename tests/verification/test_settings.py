@@ -11,6 +11,7 @@ import onnx_ir as oir
 import pytest
 
 import hlo2onnx
+from hlo2onnx.verification import judge
 
 X = np.linspace(0.5, 2, 6, dtype=np.float32).reshape(2, 3)
 
@@ -98,3 +99,14 @@ def test_rounded_weights() -> None:
     rounded = hlo2onnx.translate(lowered, weights_dtype="float16")
     assert rounded.verify().ok
     assert not np.allclose(exact(X), rounded(X), rtol=1e-5)
+
+
+def test_slow_models_run_on_few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = hlo2onnx.translate(jax.jit(jnp.sin).lower(X))
+    monkeypatch.setattr(judge, "_SECONDS", 0.0)
+    monkeypatch.setattr(judge, "_SHARE", 0.0)
+    found = program.verify()
+    assert found.ok
+    assert found.samples == 2
+    assert "note     2 of these samples ran: the model takes long" in str(found)
+    assert program.verify(samples=5).samples == 5
