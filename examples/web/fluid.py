@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from life import BACKGROUND, pixels
 from navier_stokes import wave_numbers
 
-SIZE = 128
-RADIUS = 7.0
+SIZE = 192
+RADIUS = SIZE / 20
 """The radius of the stirrer, in cells."""
-SWIRL = 0.25
+SWIRL = 0.1
 """How much of the small eddies that the grid smears is put back."""
 
 
@@ -41,43 +42,44 @@ def step(
     """
     y, x = jnp.mgrid[:SIZE, :SIZE].astype(jnp.float32)
     offsets = jnp.stack([x, y]) - pointer[:, None, None] * SIZE
-    offsets = offsets - SIZE * jnp.round(offsets / SIZE)
+    offsets = offsets - SIZE * jnp.floor(offsets / SIZE + 0.5)
     spot = jnp.exp(-jnp.sum(offsets**2, 0) / RADIUS**2)
 
-    speed = jnp.sqrt(jnp.sum(push**2)) * SIZE
+    speed = jnp.sqrt(jnp.sum(push**2))
     velocity = fluid.velocity + spot * push[:, None, None] * SIZE / 3
     velocity = incompressible(velocity + swirls(velocity))
-    dye = fluid.dye + spot * colour[:, None, None] * jnp.minimum(speed / 5, 0.6)
+    dye = fluid.dye + spot * colour[:, None, None] * jnp.minimum(30 * speed, 0.8)
     carried = carry(jnp.concatenate([velocity, dye]), velocity)
-    velocity, dye = carried[:2] * 0.997, carried[2:] * 0.997
+    velocity, dye = carried[:2] * 0.997, carried[2:] * 0.998
     return Fluid(velocity, dye), pixels(1 - (1 - BACKGROUND[:, None, None]) * jnp.exp(-dye))
 
 
 def carry(fields: jax.Array, velocity: jax.Array) -> jax.Array:
     """Move ``fields[field, y, x]`` along: each cell takes the value of where it comes from."""
     y, x = jnp.mgrid[:SIZE, :SIZE].astype(jnp.float32)
-    x, y = (x - velocity[0]) / SIZE, (y - velocity[1]) / SIZE
-    x, y = (x - jnp.floor(x)) * SIZE, (y - jnp.floor(y)) * SIZE
-    left, top = jnp.floor(x), jnp.floor(y)
-    right_part, bottom_part = x - left, y - top
-    flat = fields.reshape(len(fields), -1)
+    place = jnp.stack([x, y]) - velocity
+    place = place - SIZE * jnp.floor(place / SIZE)
+    first = jnp.floor(place)
+    right, down = place - first
+    (left, top), flat = first.astype(jnp.int32), fields.reshape(len(fields), -1)
 
-    def corner(row: jax.Array, column: jax.Array) -> jax.Array:
-        row, column = (jnp.where(place >= SIZE, place - SIZE, place) for place in (row, column))
-        index = (row * SIZE + column).astype(jnp.int32)
-        return flat.at[:, index].get(mode="promise_in_bounds")
+    def values(row: jax.Array, column: jax.Array) -> jax.Array:
+        row, column = (jnp.where(index >= SIZE, index - SIZE, index) for index in (row, column))
+        return flat.at[:, row * SIZE + column].get(mode="promise_in_bounds")
 
-    above = corner(top, left) * (1 - right_part) + corner(top, left + 1) * right_part
-    below = corner(top + 1, left) * (1 - right_part) + corner(top + 1, left + 1) * right_part
-    return above * (1 - bottom_part) + below * bottom_part
+    above = values(top, left) * (1 - right) + values(top, left + 1) * right
+    below = values(top + 1, left) * (1 - right) + values(top + 1, left + 1) * right
+    return above * (1 - down) + below * down
 
 
 def incompressible(velocity: jax.Array) -> jax.Array:
     """Take away the part of a velocity that is a gradient: what is left has no sources."""
-    x, y = (jnp.asarray(waves, jnp.float32) for waves in wave_numbers(SIZE))
+    x, y = wave_numbers(SIZE)
     square = x**2 + y**2
+    inverse = 1 / np.where(square == 0, 1, square)
+    x, y, inverse = (jnp.asarray(array, jnp.float32) for array in (x, y, inverse))
     u, v = jnp.fft.rfft2(velocity)
-    along = (x * u + y * v) / jnp.where(square == 0, 1, square)
+    along = inverse * (x * u + y * v)
     return jnp.fft.irfft2(jnp.stack([u - x * along, v - y * along]), (SIZE, SIZE))
 
 
@@ -85,7 +87,7 @@ def swirls(velocity: jax.Array) -> jax.Array:
     """A force that turns the eddies on, towards where they turn most (vorticity confinement)."""
     curl = along(velocity[1], axis=1) - along(velocity[0], axis=0)
     slope = jnp.stack([along(jnp.abs(curl), axis=1), along(jnp.abs(curl), axis=0)])
-    slope = slope / (jnp.sqrt(jnp.sum(slope**2, 0)) + 1e-3)
+    slope = slope / (jnp.sqrt(jnp.sum(slope**2, 0)) + 0.1)
     return SWIRL * curl * jnp.stack([slope[1], -slope[0]])
 
 

@@ -55,7 +55,7 @@ def pixels(colours: jax.Array) -> jax.Array:
 
     A pixel is an int32. Its bytes are red, green, blue and 255, as a canvas wants them.
     """
-    red, green, blue = jnp.round(jnp.clip(colours, 0, 1) * 255).astype(jnp.int32)
+    red, green, blue = (jnp.clip(colours, 0, 1) * 255 + 0.5).astype(jnp.int32)
     return red + green * 256 + blue * 65536 - 2**24
 
 
