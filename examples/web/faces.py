@@ -88,6 +88,6 @@ def train(steps: int = STEPS) -> Any:
     return model.decoder
 
 
-def build(decoder: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the function and arguments for it."""
-    return paint, (decoder, jnp.uint32(0), jnp.float32(0))
+def arguments(decoder: Any) -> tuple[Any, jax.Array, jax.Array]:
+    """The weights, the first seed, and no blend."""
+    return decoder, jnp.uint32(0), jnp.float32(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -96,8 +96,8 @@ def along(field: jax.Array, axis: int) -> jax.Array:
     return (jnp.roll(field, -1, axis) - jnp.roll(field, 1, axis)) / 2
 
 
-def build() -> tuple[Any, tuple[Any, ...]]:
-    """Return the function and arguments for it: a fluid at rest."""
-    zeros = Fluid(jnp.zeros((2, SIZE, SIZE), jnp.float32), jnp.zeros((3, SIZE, SIZE), jnp.float32))
-    pair = jnp.zeros(2, jnp.float32)
-    return step, (zeros, pair, pair, jnp.ones(3, jnp.float32))
+def arguments() -> tuple[Fluid, jax.Array, jax.Array, jax.Array]:
+    """A fluid at rest, and a pointer at rest."""
+    fluid = Fluid(jnp.zeros((2, SIZE, SIZE), jnp.float32), jnp.zeros((3, SIZE, SIZE), jnp.float32))
+    zeros = jnp.zeros(2, jnp.float32)
+    return fluid, zeros, zeros, jnp.ones(3, jnp.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +59,7 @@ def pixels(colours: jax.Array) -> jax.Array:
     return red + green * 256 + blue * 65536 - 2**24
 
 
-def build() -> tuple[Any, tuple[Any, ...]]:
-    """Return the function and arguments for it."""
-    cells = jnp.asarray(np.random.default_rng(0).random((SIZE, SIZE)) < 0.2)
-    return step, (Board(cells, cells.astype(jnp.float32)), jnp.full(2, -1.0, jnp.float32))
+def arguments(seed: int = 0) -> tuple[Board, jax.Array]:
+    """A random board, and the pen up."""
+    cells = jnp.asarray(np.random.default_rng(seed).random((SIZE, SIZE)) < 0.2)
+    return Board(cells, cells.astype(jnp.float32)), jnp.full(2, -1.0, jnp.float32)

@@ -1,6 +1,7 @@
 // The page: runs one program, a step a frame. The address says which, and on which provider.
 
 import { DEMOS } from "./demos.js";
+import { placement } from "./placement.js";
 import { Program, loadRuntime } from "./program.js";
 
 const find = (id) => document.getElementById(id);
@@ -80,24 +81,27 @@ function draw(pixels) {
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(2)} MB`;
 
 async function open() {
-  const model = (await (await fetch("models/models.json")).json())[name];
+  const model = (await (await fetch("models/models.json")).json())[provider][name];
   const began = performance.now();
   const ort = await loadRuntime(provider, threads);
   const program = await Program.load(ort, model, provider);
   const milliseconds = Math.round(performance.now() - began);
   find("model").textContent = `${megabytes(model.bytes)}, ${model.nodes} nodes`;
   find("loading").textContent = `${milliseconds} ms, runtime and model`;
-  find("runs-on").textContent = await description(ort);
+  find("runs-on").textContent = await description(ort, model);
   return program;
 }
 
-async function description(ort) {
+// What really runs the model: onnxruntime-web computes on the CPU what the GPU has no kernel for.
+async function description(ort, model) {
   const version = `onnxruntime-web ${ort.env.versions.web}`;
   if (provider === "wasm") {
     return `WebAssembly, ${threads} ${threads === 1 ? "thread" : "threads"}; ${version}`;
   }
-  const { vendor, architecture, description } = (await ort.env.webgpu.device).adapterInfo;
-  return `WebGPU (${description || [vendor, architecture].join(" ")}); ${version}`;
+  const { WebGpu = 0, CPU = 0 } = await placement(ort, model.url, provider);
+  const { vendor, architecture } = (await ort.env.webgpu.device).adapterInfo;
+  const adapter = [vendor, architecture].filter(Boolean).join(" ");
+  return `WebGPU (${adapter}): ${WebGpu} of ${WebGpu + CPU} nodes, the rest in WebAssembly; ${version}`;
 }
 
 function run(program) {

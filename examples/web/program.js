@@ -23,7 +23,7 @@ export class Program {
   }
 
   static async load(ort, { url, states }, provider) {
-    const options = { executionProviders: [provider] };
+    const options = { executionProviders: [provider], logSeverityLevel: 3 }; // errors
     if (provider === "webgpu") { // states stay in the memory of the GPU
       const kept = Object.keys(states).map((name) => [name, "gpu-buffer"]);
       options.preferredOutputLocation = Object.fromEntries(kept);

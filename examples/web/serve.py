@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = "onnxruntime-web@1.30.0"
-"""The version whose kernels the target "ort-web" knows."""
+"""The version whose kernels the targets know."""
+TARGETS = {"wasm": "ort-web", "webgpu": "ort-web"}
+"""The target of each execution provider."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -79,32 +81,34 @@ def make_models(folder: Path, training_steps: int | None) -> None:
     import fluid
     import life
 
+    import jax
+
     decoder = trained_decoder(folder / "faces.npz", training_steps or faces.STEPS)
+    programs = {
+        "life": (jax.jit(life.step, donate_argnums=0).lower(*life.arguments()), {}),
+        "fluid": (jax.jit(fluid.step, donate_argnums=0).lower(*fluid.arguments()), {}),
+        "faces": (jax.jit(faces.paint).lower(*faces.arguments(decoder)), {"decoder": decoder}),
+    }
     models = {
-        "life": translated(folder / "life.onnx", *life.build()),
-        "fluid": translated(folder / "fluid.onnx", *fluid.build()),
-        "faces": translated(folder / "faces.onnx", *faces.build(decoder), weights="decoder"),
+        provider: {
+            name: translated(lowered, weights, target, folder / f"{name}.{provider}.onnx")
+            for name, (lowered, weights) in programs.items()
+        }
+        for provider, target in TARGETS.items()
     }
     (folder / "models.json").write_text(json.dumps(models, indent=1), encoding="utf-8")
 
 
-def translated(path: Path, function: Any, args: Any, weights: str | None = None) -> dict[str, Any]:
-    """Translate a function for onnxruntime-web and save the model.
-
-    The first argument is the state, or else the weights.
-    """
-    import jax
-
+def translated(lowered: Any, weights: Any, target: str, path: Path) -> dict[str, Any]:
+    """Translate a program, save the model, and return what the page must know about it."""
     import hlo2onnx
 
-    lowered = jax.jit(function, donate_argnums=() if weights else 0).lower(*args)
-    bind = {weights: args[0]} if weights else {}
-    program = hlo2onnx.translate(lowered, bind=bind, target="ort-web")
+    program = hlo2onnx.translate(lowered, bind=weights, target=target)
     program.save(path)
-    states = {item.key: item.value for item in program.model_proto.metadata_props}
+    metadata = {item.key: item.value for item in program.model_proto.metadata_props}
     return {
         "url": f"models/{path.name}",
-        "states": json.loads(states.get("hlo2onnx.states", "{}")),
+        "states": json.loads(metadata.get("hlo2onnx.states", "{}")),
         "bytes": path.stat().st_size,
         "nodes": sum(program.report.nodes.values()),
     }
