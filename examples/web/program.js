@@ -1,13 +1,5 @@
 // A translated JAX function in onnxruntime-web.
 
-// The types of ONNX, and the arrays that hold them in JavaScript.
-const ARRAYS = {
-  float32: Float32Array, float64: Float64Array, bool: Uint8Array,
-  float16: globalThis.Float16Array ?? Uint16Array, // else the bits
-  int8: Int8Array, int16: Int16Array, int32: Int32Array, int64: BigInt64Array,
-  uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, uint64: BigUint64Array,
-};
-
 // onnxruntime-web for a provider. Both files load their WebAssembly from the same folder.
 export async function loadRuntime(provider, threads) {
   const ort = await import(`./ort/ort.${provider}.bundle.min.mjs`);
@@ -35,7 +27,7 @@ export class Program {
   tensor(name, numbers) {
     const { type, shape } = this.inputs[name];
     const size = shape.reduce((product, extent) => product * extent, 1);
-    return new this.ort.Tensor(type, ARRAYS[type].from(numbers ?? new ARRAYS[type](size)), shape);
+    return new this.ort.Tensor(type, numbers ?? new Array(size).fill(0), shape);
   }
 
   // Replace the states by numbers, or by zeros.
