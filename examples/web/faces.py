@@ -1,4 +1,4 @@
-"""Faces that a variational autoencoder makes up: the graph draws its latent variables from a seed."""
+"""Faces that a variational autoencoder makes up; the graph draws its latent variables."""
 
 from __future__ import annotations
 

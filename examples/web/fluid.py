@@ -1,4 +1,4 @@
-"""A fluid that the mouse stirs: Stam's stable fluids, with the pressure solved by Fourier series."""
+"""A fluid that the mouse stirs: Stam's stable fluids, pressure by Fourier transforms."""
 
 from __future__ import annotations
 

@@ -47,20 +47,21 @@ function fillPage() {
 }
 
 function followPointer() {
+  canvas.onpointerenter = follow;
+  canvas.onpointermove = follow;
   canvas.onpointerdown = (event) => {
     canvas.setPointerCapture(event.pointerId);
-    move(event);
-    Object.assign(pointer, { isDown: true, dx: 0, dy: 0 });
+    pointer.isDown = true;
+    follow(event);
   };
   canvas.onpointerup = canvas.onpointercancel = () => { pointer.isDown = false; };
-  canvas.onpointermove = move;
 }
 
-function move(event) {
+function follow(event) {
   const box = canvas.getBoundingClientRect();
   const x = (event.clientX - box.left) / box.width;
   const y = (event.clientY - box.top) / box.height;
-  if (pointer.isActive) {
+  if (event.type === "pointermove") {
     pointer.dx += x - pointer.x;
     pointer.dy += y - pointer.y;
   }
@@ -106,43 +107,48 @@ async function description(ort, model) {
 
 function run(program) {
   let last = performance.now();
-  let frames = 0, stepTime = 0, since = last;
-
-  const restart = () => {
-    program.reset(demo.start());
-    time = 0;
-  };
-  find("restart").onclick = restart;
-  find("seed").onchange = restart;
+  let since = last;
+  let frames = 0;
+  let stepTime = 0;
+  let isNew = true; // the next frame is the first one
+  find("restart").onclick = find("seed").onchange = () => { isNew = true; };
   find("pause").onclick = () => {
     isPaused = !isPaused;
     find("pause").textContent = isPaused ? "Continue" : "Pause";
-    last = performance.now();
-    if (!isPaused) requestAnimationFrame(frame);
   };
 
-  async function frame(now) {
-    if (isPaused) return;
-    time += Math.min(Math.max(now - last, 0), 100) / 1000;
-    last = now;
+  async function step() {
+    if (isNew) {
+      program.reset(demo.start());
+      time = 0;
+      isNew = false;
+    }
     const inputs = demo.inputs({ pointer, time, seed: Number(find("seed").value) });
     Object.assign(pointer, { dx: 0, dy: 0 });
     const began = performance.now();
-    const outputs = await program.step(inputs);
+    const [pixels] = Object.values(await program.step(inputs));
     stepTime += performance.now() - began;
-    draw(Object.values(outputs)[0]);
     frames += 1;
+    draw(pixels);
     document.body.dataset.frames = Number(document.body.dataset.frames ?? 0) + 1;
-    if (now - since > 500) {
-      find("rate").textContent = (frames * 1000 / (now - since)).toFixed(0);
-      find("step").textContent = (stepTime / frames).toFixed(1);
-      frames = stepTime = 0;
-      since = now;
-    }
+  }
+
+  function showSpeed(now) {
+    if (now - since < 500) return;
+    find("rate").textContent = (frames * 1000 / (now - since)).toFixed(0);
+    if (frames) find("step").textContent = (stepTime / frames).toFixed(1);
+    frames = stepTime = 0;
+    since = now;
+  }
+
+  async function frame(now) {
+    if (!isPaused) time += Math.min(Math.max(now - last, 0), 100) / 1000;
+    last = now;
+    if (isNew || !isPaused) await step();
+    showSpeed(now);
     requestAnimationFrame((next) => frame(next).catch(complain));
   }
 
-  restart();
   frame(last).catch(complain);
 }
 

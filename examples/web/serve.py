@@ -1,6 +1,6 @@
 """Three JAX programs on a web page: translates them for onnxruntime-web, and serves the page.
 
-    python examples/web/serve.py
+python examples/web/serve.py
 """
 
 from __future__ import annotations
@@ -79,9 +79,8 @@ def make_models(folder: Path, training_steps: int | None) -> None:
     sys.path.insert(0, str(HERE.parent))
     import faces
     import fluid
-    import life
-
     import jax
+    import life
 
     decoder = trained_decoder(folder / "faces.npz", training_steps or faces.STEPS)
     programs = {

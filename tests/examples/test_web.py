@@ -280,6 +280,52 @@ def test_the_page_at_two_sizes(site: Site, tmp_path: Path) -> None:
         assert Path(item["picture"]).stat().st_size > 20_000, key
 
 
+STIR = """
+const page = await open(`${given.url}?program=fluid`);
+await page.waitForFunction("Number(document.body.dataset.frames) >= 3");
+await page.evaluate(async () => {
+  const { Program } = await import("./program.js");
+  const { reset, step } = Program.prototype;
+  Program.prototype.reset = function (numbers) {
+    Object.assign(window, { program: this, steps: [] });
+    reset.call(this, numbers);
+  };
+  Program.prototype.step = function (inputs) {
+    window.steps?.push(inputs);
+    return step.call(this, inputs);
+  };
+});
+const box = await (await page.$("canvas")).boundingBox();
+await page.mouse.move(box.x + 0.25 * box.width, box.y + 0.5 * box.height);
+await page.click("#restart"); // the mouse leaves the canvas, and comes back without a push
+await page.waitForFunction("window.steps?.length");
+await page.mouse.move(box.x + 0.25 * box.width, box.y + 0.5 * box.height);
+await page.mouse.move(box.x + 0.75 * box.width, box.y + 0.5 * box.height, { steps: 20 });
+await page.waitForFunction("window.steps.at(-1).push[0] === 0");
+await page.click("#pause");
+await page.evaluate(() => new Promise(requestAnimationFrame));
+return page.evaluate(() => ({
+  steps: window.steps,
+  velocity: Array.from(window.program.state["fluid/velocity"].data),
+}));
+"""
+
+
+def test_the_mouse_stirs_the_fluid(site: Site, programs: Any, tmp_path: Path) -> None:
+    """XLA is given what the page makes of the mouse, and comes to the same flow."""
+    found = drive(STIR, tmp_path, {"url": site.url})
+    steps = [{key: np.float32(value) for key, value in step.items()} for step in found["steps"]]
+    assert 10 < len(steps) < 1000
+    assert sum(given["push"][0] for given in steps) == pytest.approx(0.5, abs=0.05)
+    step, (fluid, *_) = jax.jit(programs["fluid"].step), programs["fluid"].arguments()
+    for given in steps:
+        fluid, _ = step(fluid, given["pointer"], given["push"], given["colour"])
+    velocity = np.float32(found["velocity"]).reshape(fluid.velocity.shape)
+    largest = np.abs(velocity).max()
+    assert largest > 0.1
+    np.testing.assert_allclose(velocity, fluid.velocity, rtol=0, atol=2e-3 * largest)
+
+
 # -- the command ----------------------------------------------------------------------------------
 
 

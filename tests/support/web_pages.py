@@ -1,4 +1,4 @@
-"""Pages of a server in headless Chromium, driven by puppeteer-core; and packages of npm for them."""
+"""Pages of a server in headless Chromium, driven by puppeteer-core, and packages of npm."""
 
 from __future__ import annotations
 
