@@ -296,7 +296,7 @@ await page.evaluate(async () => {
   };
 });
 const box = await (await page.$("canvas")).boundingBox();
-await page.mouse.move(box.x + 0.25 * box.width, box.y + 0.5 * box.height);
+await page.mouse.move(box.x + 0.9 * box.width, box.y + 0.5 * box.height);
 await page.click("#restart"); // the mouse leaves the canvas, and comes back without a push
 await page.waitForFunction("window.steps?.length");
 await page.mouse.move(box.x + 0.25 * box.width, box.y + 0.5 * box.height);

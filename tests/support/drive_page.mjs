@@ -32,6 +32,7 @@ async function open(url, width = 1280, height = 800) {
   page.on("response", (response) => {
     if (response.status() >= 400) problems.push(`${response.status()}: ${response.url()}`);
   });
+  page.setDefaultTimeout(120000); // a busy machine
   await page.setViewport({ width, height });
   await page.goto(url);
   return page;

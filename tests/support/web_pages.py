@@ -41,7 +41,7 @@ def drive(script: str, folder: Path, arguments: Mapping[str, Any]) -> Any:
     driver = [str(DRIVER), str(npm_packages("puppeteer-core")), chromium()]
     done = subprocess.run(
         ["node", *driver, str(folder / "profile"), str(file)],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
