@@ -89,20 +89,18 @@ async function open() {
   const milliseconds = Math.round(performance.now() - began);
   find("model").textContent = `${megabytes(model.bytes)}, ${model.nodes} nodes`;
   find("loading").textContent = `${milliseconds} ms, runtime and model`;
+  find("runtime").textContent = `onnxruntime-web ${ort.env.versions.web}`;
   find("runs-on").textContent = await description(ort, model);
   return program;
 }
 
 // What really runs the model: onnxruntime-web computes on the CPU what the GPU has no kernel for.
 async function description(ort, model) {
-  const version = `onnxruntime-web ${ort.env.versions.web}`;
-  if (provider === "wasm") {
-    return `WebAssembly, ${threads} ${threads === 1 ? "thread" : "threads"}; ${version}`;
-  }
+  if (provider === "wasm") return `WebAssembly, ${threads} ${threads === 1 ? "thread" : "threads"}`;
   const { WebGpu = 0, CPU = 0 } = await placement(ort, model.url, provider);
   const { vendor, architecture } = (await ort.env.webgpu.device).adapterInfo;
   const adapter = [vendor, architecture].filter(Boolean).join(" ");
-  return `WebGPU (${adapter}): ${WebGpu} of ${WebGpu + CPU} nodes, the rest in WebAssembly; ${version}`;
+  return `WebGPU (${adapter}): ${WebGpu} of ${WebGpu + CPU} nodes, the rest in WebAssembly`;
 }
 
 function run(program) {
