@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from processes import environment
@@ -56,14 +55,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[Any]:
-    """The modules of the three programs."""
+    """The modules of the three programs, and the command."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(WEB))
         import faces
         import fluid
         import life
+        import serve
 
-        yield {"life": life, "fluid": fluid, "faces": faces}
+        yield {"life": life, "fluid": fluid, "faces": faces, "serve": serve}
 
 
 # -- numbers --------------------------------------------------------------------------------------
@@ -204,11 +204,7 @@ def test_the_fluid_flows_as_in_xla(runs: Any, programs: Any, provider: str, coun
 
 def test_a_seed_gives_the_same_faces(site: Site, runs: Any, programs: Any) -> None:
     run = runs["faces", "wasm"]
-    with np.load(site.models / "faces.npz") as file:
-        decoder = [
-            {name: jnp.asarray(file[f"{name}_{i}"]) for name in ("kernel", "bias")}
-            for i in range(len(file.files) // 2)
-        ]
+    decoder = programs["serve"].trained_decoder(site.models / "faces.npz", 0)
     paint, inputs = jax.jit(programs["faces"].paint), inputs_of("faces", programs, 3)
     for given, picture in zip(inputs.steps, run.pictures, strict=True):
         wanted = colours(paint(decoder, given["seed"][0], given["blend"][0]))
