@@ -37,7 +37,7 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     """A server of the folder with the models and with node_modules."""
-    packages = npm_packages("onnxruntime-web", "1.30")
+    packages = npm_packages()
     (tmp_path / "node_modules").symlink_to(packages / "node_modules")
     (tmp_path / "index.html").write_text('<!doctype html><link rel="icon" href="data:,">')
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
@@ -70,7 +70,7 @@ def test_the_javascript_of_the_page(url: str, tmp_path: Path) -> None:
 
 
 def test_the_sizes_of_the_page() -> None:
-    folder = npm_packages("onnxruntime-web", "1.30") / "node_modules/onnxruntime-web/dist"
+    folder = npm_packages() / "node_modules/onnxruntime-web/dist"
     rows = [line.split("|")[1:3] for line in PAGE.read_text().splitlines() if line[:5] == "| ort"]
     assert len(rows) == 4
     for name, size in rows:

@@ -33,7 +33,7 @@ class Site(NamedTuple):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    runtime = npm_packages("onnxruntime-web", "1.30")
+    runtime = npm_packages()
     models = tmp_path_factory.mktemp("models")
     command = [*SERVE, "--onnxruntime-web", str(runtime), "--models", str(models)]
     with subprocess.Popen(
@@ -202,10 +202,13 @@ def test_the_fluid_flows_as_in_xla(runs: Any, programs: Any, provider: str, coun
         assert place == ("cpu" if provider == "wasm" else "gpu-buffer")
 
 
-def test_a_seed_gives_the_same_faces(site: Site, runs: Any, programs: Any) -> None:
-    run = runs["faces", "wasm"]
+@pytest.mark.parametrize(("provider", "count"), counts("faces"))
+def test_a_seed_gives_the_same_faces(
+    site: Site, runs: Any, programs: Any, provider: str, count: int
+) -> None:
+    run = runs["faces", provider]
     decoder = programs["serve"].trained_decoder(site.models / "faces.npz", 0)
-    paint, inputs = jax.jit(programs["faces"].paint), inputs_of("faces", programs, 3)
+    paint, inputs = jax.jit(programs["faces"].paint), inputs_of("faces", programs, count)
     for given, picture in zip(inputs.steps, run.pictures, strict=True):
         wanted = colours(paint(decoder, given["seed"][0], given["blend"][0]))
         assert np.ptp(wanted[::4]) > 50

@@ -14,18 +14,21 @@ from browser import chromium
 
 from tools.probe.environments import CACHE, InstallError, npm_folder
 
+PACKAGES = ("onnxruntime-web", "puppeteer-core")
+VERSION = "1.30"
+"""That of onnxruntime-web."""
 DRIVER = Path(__file__).with_name("drive_page.mjs")
 
 
-def npm_packages(package: str, version: str = "") -> Path:
-    """A folder whose node_modules has a package. Without npm or a registry, the test is skipped."""
+def npm_packages() -> Path:
+    """A folder of npm with `PACKAGES`. Without npm or a registry, the test is skipped."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed (Debian: apt-get install nodejs npm)")
     try:
-        return npm_folder(package, version, CACHE)
+        return npm_folder(PACKAGES, VERSION, CACHE)
     except InstallError as error:
-        pytest.skip(f"npm does not install {package}: {error}")
+        pytest.skip(f"npm does not install {' and '.join(PACKAGES)}: {error}")
 
 
 def drive(script: str, folder: Path, arguments: Mapping[str, Any]) -> Any:
@@ -38,7 +41,7 @@ def drive(script: str, folder: Path, arguments: Mapping[str, Any]) -> Any:
     """
     file = folder / "script.js"
     file.write_text(f"const given = {json.dumps(arguments)};\n{script}", encoding="utf-8")
-    driver = [str(DRIVER), str(npm_packages("puppeteer-core")), chromium()]
+    driver = [str(DRIVER), str(npm_packages()), chromium()]
     done = subprocess.run(
         ["node", *driver, str(folder / "profile"), str(file)],
         capture_output=True, text=True, timeout=300, check=False,
