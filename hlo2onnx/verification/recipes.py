@@ -140,7 +140,7 @@ RECIPES: Sequence[Recipe] = (
     Recipe("rounded floats", _ties, True),
     LIMITS,
     _NOT_FINITE,
-    Recipe("floats times 0.01", _scaled(0.01), False),
+    Recipe("floats times 0.01", _scaled(0.01), True),
     _EQUAL,
     Recipe("floats made negative", _negative, False),
     _FEW,

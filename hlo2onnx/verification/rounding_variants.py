@@ -54,6 +54,8 @@ def round_otherwise(module: ir.Operation, rng: np.random.Generator) -> None:
 
 def _change_block(block: ir.Block, rng: np.random.Generator) -> None:
     for operation, following in pairwise(operations_in(block)):
+        if operation.name == "stablehlo.fft":
+            _change_operand(operation, rng)
         if operation.name in _REGIONS:
             for region in operation.regions:
                 _change_block(region.blocks[0], rng)
@@ -73,17 +75,39 @@ def _change(
     value: MlirValue, maker: ir.Operation, following: ir.Operation, rng: np.random.Generator
 ) -> None:
     uses = [(use.owner, use.operand_number) for use in value.uses]
-    dtype = numpy_type(element_type(value.type))
-    part = UNITS * float(ml_dtypes.finfo(dtype).eps)
     with ir.InsertionPoint(following):
-        more, less = (_filled(np.array(x).astype(dtype), value.type) for x in (1 + part, 1 - part))
-        factor = made("select", value.type, _random_flags(value, dtype, rng), more, less)
-        changed = made("multiply", value.type, value, factor)
+        changed = _scaled(value, rng)
         if maker.name in _ARITHMETIC:
             is_whole = compared("EQ", value, made("floor", value.type, value))
             changed = made("select", value.type, is_whole, value, changed)
     for owner, place in uses:
         owner.operation.operands[place] = changed
+
+
+def _change_operand(transform: ir.Operation, rng: np.random.Generator) -> None:
+    """Changes the elements of which a Fourier transform makes sums.
+
+    Its errors are relative to the largest results, not to each of them.
+    """
+    x = transform.operands[0]
+    with ir.InsertionPoint(transform):
+        if is_complex(x.type):
+            real = numpy_type(element_type(x.type)).type(0).real.dtype
+            part = ir.RankedTensorType.get(ir.RankedTensorType(x.type).shape, _mlir_float(real))
+            parts = [made(name, part, x) for name in ("real", "imag")]
+            changed = made("complex", x.type, *(_scaled(each, rng) for each in parts))
+        else:
+            changed = _scaled(x, rng)
+    transform.operands[0] = changed
+
+
+def _scaled(value: MlirValue, rng: np.random.Generator) -> MlirValue:
+    """The elements, each changed by some units in the last place."""
+    dtype = numpy_type(element_type(value.type))
+    part = UNITS * float(ml_dtypes.finfo(dtype).eps)
+    more, less = (_filled(np.array(x).astype(dtype), value.type) for x in (1 + part, 1 - part))
+    factor = made("select", value.type, _random_flags(value, dtype, rng), more, less)
+    return made("multiply", value.type, value, factor)
 
 
 def _random_flags(value: MlirValue, dtype: np.dtype, rng: np.random.Generator) -> MlirValue:
@@ -98,6 +122,10 @@ def _random_flags(value: MlirValue, dtype: np.dtype, rng: np.random.Generator) -
     multiplier = _filled(np.array(odd, f"i{dtype.itemsize}"), bits_type)
     bits = made("bitcast_convert", bits_type, value)
     return compared("LT", made("multiply", bits_type, bits, multiplier), 0)
+
+
+def _mlir_float(dtype: np.dtype) -> ir.Type:
+    return ir.F64Type.get() if dtype.itemsize > 4 else ir.F32Type.get()
 
 
 def _filled(number: np.ndarray, mlir_type: ir.Type) -> MlirValue:

@@ -7,7 +7,8 @@ and of programs whose inexact ops round otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +19,10 @@ from hlo2onnx.verification.inputs import private_generator
 
 RUNS = 8
 """Count of runs on changed inputs."""
+MORE_RUNS = 40
+"""The same, if the first ones do not explain a difference and are fast."""
+_SECONDS = 2.0
+"""Limit of the time of the first runs for this."""
 TIMES = 4.0
 """Limit of a difference, relative to the largest that was found at the element."""
 TIMES_MEDIAN = 2.0
@@ -31,38 +36,42 @@ Run = Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 def movements(
     runs: Sequence[Run], arrays: Sequence[np.ndarray], expected: Sequence[np.ndarray]
-) -> list[np.ndarray] | None:
-    """How far an element of each output may be from XLA's.
+) -> Iterator[list[np.ndarray]]:
+    """How far an element of each output may be from XLA's: after some runs, and after more.
+
+    An integer moves only if a run comes to the other side of a threshold. Nothing is yielded if
+    neither inputs nor roundings change, or if XLA fails.
 
     Args:
         runs: The program and its variants, which take turns. Without floats among the inputs, each
             variant runs once.
         arrays: The inputs.
         expected: XLA's results for them.
-
-    Returns:
-        The distances. None if neither inputs nor roundings change, or if XLA fails.
     """
     has_floats = any(_is_inexact(array) for array in arrays)
     if not has_floats:
         runs = runs[1:]
     rng = private_generator(0)
     largest = [np.zeros(_wide(array).shape) for array in expected]
-    if not runs:
-        return None
-    for turn in range(RUNS if has_floats else len(runs)):
-        try:
-            moved = runs[turn % len(runs)]([_changed(array, rng) for array in arrays])
-        except VerificationError:
-            return None
-        for place, (found, want) in enumerate(zip(moved, expected, strict=True)):
-            with np.errstate(all="ignore"):
-                distance = np.abs(_wide(found) - _wide(want))
-            largest[place] = np.maximum(largest[place], np.nan_to_num(distance, posinf=0))
-    return [
-        np.maximum(TIMES * item, TIMES_MEDIAN * np.median(item)) if item.size else item
-        for item in largest
-    ]
+    done, begin = 0, time.monotonic()
+    for count in (RUNS, MORE_RUNS) if has_floats else (len(runs),):
+        for turn in range(done, count):
+            try:
+                moved = runs[turn % len(runs)]([_changed(array, rng) for array in arrays])
+            except VerificationError:
+                return
+            for place, (found, want) in enumerate(zip(moved, expected, strict=True)):
+                with np.errstate(all="ignore"):
+                    distance = np.abs(_wide(found) - _wide(want))
+                largest[place] = np.maximum(largest[place], np.nan_to_num(distance, posinf=0))
+        if count:
+            yield [
+                np.maximum(TIMES * item, TIMES_MEDIAN * np.median(item)) if item.size else item
+                for item in largest
+            ]
+        done = count
+        if time.monotonic() - begin > _SECONDS:
+            return
 
 
 def _is_inexact(array: np.ndarray) -> bool:
