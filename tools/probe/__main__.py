@@ -38,7 +38,7 @@ from tools import ROOT
 from tools.probe import table as kernel_table
 from tools.probe.branches import inlines_branches
 from tools.probe.environments import CACHE, start
-from tools.probe.flag_trials import measured_flags
+from tools.probe.flag_trials import has_flag, measured_flags
 from tools.probe.fusions import harmful_fusions
 from tools.probe.models import DTYPES
 from tools.probe.prober import Prober, find_limits, operators
@@ -120,7 +120,8 @@ def probed(given: argparse.Namespace) -> tuple[Prober, list[str]]:
     names = given.dtypes.split(",") if given.dtypes else ()
     dtypes = frozenset(map(ir.DataType.from_short_name, names)) or frozenset(DTYPES)
     batch = KINDS[given.runtime.kind].batch
-    prober = Prober(runtime, limits, frozenset(opsets), dtypes, given.by_version, batch)
+    denormals = not has_flag(runtime, "flushes_denormals")
+    prober = Prober(runtime, limits, frozenset(opsets), dtypes, given.by_version, batch, denormals)
     every = operators(newest)
     asked = given.ops.split(",") if given.ops else every
     if unknown := set(asked) - set(every):

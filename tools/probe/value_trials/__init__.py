@@ -21,7 +21,7 @@ from tools.probe.value_trials import (
     reductions,
     spectra,
 )
-from tools.probe.value_trials.data import LIMITED, Trial, Trials
+from tools.probe.value_trials.data import DENORMALS, LIMITED, Trial, Trials
 
 __all__ = ["TRIALS", "Trial", "trials_of"]
 
@@ -37,14 +37,18 @@ TRIALS: Mapping[str, Trials] = {
 """How to make the trials of an operator key."""
 
 
-def trials_of(key: str, dtypes: tuple[ir.DataType, ...], *, limited: bool = False) -> list[Trial]:
+def trials_of(
+    key: str, dtypes: tuple[ir.DataType, ...], *, limited: bool = False, denormals: bool = True
+) -> list[Trial]:
     """Give the trials of an operator key on these element types; none where nothing is exact.
 
     Args:
         limited: whether to keep to operands that less precision suffices for, see `data.LIMITED`.
+        denormals: whether to try denormal floats.
     """
-    token = LIMITED.set(limited)
+    tokens = LIMITED.set(limited), DENORMALS.set(denormals)
     try:
         return TRIALS[key](*dtypes) if key in TRIALS else []
     finally:
-        LIMITED.reset(token)
+        LIMITED.reset(tokens[0])
+        DENORMALS.reset(tokens[1])

@@ -46,6 +46,9 @@ LIMITED: ContextVar[bool] = ContextVar("LIMITED", default=False)
 more that f32 holds, with sums and products of them; no denormals, infinities and NaN; no ties of
 keys."""
 
+DENORMALS: ContextVar[bool] = ContextVar("DENORMALS", default=True)
+"""Whether trials have denormal floats."""
+
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether numbers of that type are floats, of 8 bits and less too."""
@@ -92,9 +95,11 @@ def specials(dtype: ir.DataType) -> Array:
         return found
     if LIMITED.get():
         return found
-    least = float(ml_dtypes.finfo(found.dtype).smallest_subnormal)
-    extra = np.array([np.inf, -np.inf, np.nan, least, -least]).astype(found.dtype)
-    return np.concatenate([found, extra])
+    extra = [np.inf, -np.inf, np.nan]
+    if DENORMALS.get():
+        least = float(ml_dtypes.finfo(found.dtype).smallest_subnormal)
+        extra += [least, -least]
+    return np.concatenate([found, np.array(extra).astype(found.dtype)])
 
 
 def spread(values: Array, *shape: int, seed: int = 0) -> Array:
