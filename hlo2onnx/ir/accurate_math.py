@@ -84,6 +84,30 @@ def power(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
     return b.Pow(x, y)
 
 
+def multiply_add(b: GraphBuilder, x: oir.Value, y: oir.Value, z: oir.Value) -> oir.Value:
+    """x * y + z of f32, rounded once but for ties, where no term leaves the normal numbers.
+
+    The product of two halves of 12 digits is exact, and so is the error of a product or sum
+    (Dekker, 1971): both errors are added at the end.
+    """
+    (first, second), (third, fourth) = _halves(b, x), _halves(b, y)
+    product = b.Mul(x, y)
+    error = b.Sub(b.Mul(first, third), product)
+    for one, other in ((first, fourth), (second, third), (second, fourth)):
+        error = b.Add(error, b.Mul(one, other))
+    total = b.Add(product, z)
+    added = b.Sub(total, product)
+    lost = b.Add(b.Sub(product, b.Sub(total, added)), b.Sub(z, added))
+    return b.Add(total, b.Add(lost, error))
+
+
+def _halves(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value]:
+    """Two f32 numbers of 12 digits whose sum is x."""
+    scaled = b.Mul(x, b.scalar_like(4097, x))
+    first = b.Sub(scaled, b.Sub(scaled, x))
+    return first, b.Sub(x, first)
+
+
 def round_half_away(b: GraphBuilder, x: oir.Value) -> oir.Value:
     """Round(x), corrected for ties, which Round takes to even. Exact in every type."""
     half = b.scalar_like(0.5, x)

@@ -25,6 +25,17 @@ class TargetBuilder(GraphBuilder):
         """What operators cost in the target."""
         return self.target.costs
 
+    @property
+    def has_f64(self) -> bool:
+        """Whether the target computes in f64: there, f32 arithmetic may use it for more digits."""
+        if self.target.flags.narrows_f64:
+            return False
+        single, double = oir.DataType.FLOAT, oir.DataType.DOUBLE
+        casts = ((single, double), (double, single))
+        return all(self.supports(op_type, double) for op_type in ("Add", "Mul")) and all(
+            self.target.supports_cast(*pair, self.opset) for pair in casts
+        )
+
     def supports(self, op_type: str, dtype: oir.DataType) -> bool:
         """Whether the target runs this operator on this element type."""
         return self.target.supports(op_type, dtype, self.opset)

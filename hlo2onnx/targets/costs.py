@@ -183,6 +183,8 @@ class Flags:
 
     unstable_top_k: bool = False
     """TopK gives equal elements in any order, not the first one first."""
+    pads_top_k: bool = False
+    """TopK of floats takes elements as large as the largest finite numbers for a filling."""
     unordered_scatter: bool = False
     """Of several updates to one place, ScatterND keeps any, not the last one."""
     flushes_denormals: bool = False

@@ -31,6 +31,7 @@ RUNTIMES: Mapping[str, str] = {
     "ort-cpu@1.23": "ort-cpu@1.23",
     "ort-cpu@1.20": "ort-cpu@1.20",
     "ort-web@1.30": "ort-web",
+    "ort-webgpu@1.30": "ort-webgpu",
     "openvino@2026.4.1": "openvino",
     "reference": "onnx",
 }

@@ -222,6 +222,11 @@ NUMBERS = (
         {"x": _MANY, "k": _i64(67)}, (_MANY, np.arange(67)),
     ),
     FlagTrial(
+        "pads_top_k", "TopK of three elements, -inf among them",
+        "g (float[3] x, int64[1] k) => (float[3] y, int64[3] i) {y, i = TopK(x, k)}",
+        {"x": _f(1, -np.inf, 2), "k": _i64(3)}, (_f(2, 1, -np.inf), np.array([2, 0, 1])),
+    ),
+    FlagTrial(
         "unordered_scatter", "ScatterND of 64 updates to one place: the last stays",
         "g (float[4] x, int64[64,1] i, float[64] u) => (float[4] y) {y = ScatterND(x, i, u)}",
         {"x": _X, "i": np.ones((64, 1), np.int64), "u": _NUMBERS}, (_f(1, 63, 3, 4),),

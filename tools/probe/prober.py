@@ -193,7 +193,7 @@ class Prober:
         holds.add(opset)
         if verdict == values.ZEROS:
             self.found[ZERO_SIGNS].setdefault(fact, set()).add(opset)
-        if verdict == values.INEXACT:
+        if verdict == values.INEXACT and section == OPS:
             self.found[INEXACT].setdefault(fact, set()).add(opset)
 
     def _verdict(
@@ -217,7 +217,7 @@ class Prober:
         if isinstance(answer, str):
             self.refusals.append(f"numbers of {what}: {answer.strip()}")
             return values.WRONG
-        verdict, example = values.judge(trials, answer.outputs)
+        verdict, example = values.judge(trials, answer.outputs, denormals=self.denormals)
         if example:
             within = " within limits" if limited else ""
             self.refusals.append(f"{what}: {verdict}{within}: {example}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 from onnx import helper
@@ -23,7 +24,7 @@ RIGHT, ZEROS, INEXACT, WRONG = SEVERITY = ("right", "zeros", "inexact", "wrong")
 """Verdicts: the right bits; the right numbers, but not -0; floats that are rounded in another way;
 other numbers."""
 
-ROUNDED = frozenset({"Div", "Reciprocal", "Sqrt"})
+ROUNDED = frozenset({"Div", "Pow", "Reciprocal", "Sqrt"})
 """Operators whose floats may be off by `ULPS`: some processors have fast instructions for them."""
 ULPS = 2
 
@@ -74,11 +75,20 @@ def _plain(item: Any) -> Any:
     return list(item) if isinstance(item, tuple) else item
 
 
-def judge(trials: Sequence[Trial], outputs: Sequence[Tensor]) -> tuple[str, str]:
-    """Give the verdict on all trials, and an example where it is not `RIGHT`."""
+def judge(
+    trials: Sequence[Trial], outputs: Sequence[Tensor], *, denormals: bool = True
+) -> tuple[str, str]:
+    """Give the verdict on all trials, and an example where it is not `RIGHT`.
+
+    Args:
+        denormals: whether zeros in place of denormal floats are wrong.
+    """
     verdict, example, left = RIGHT, "", list(outputs)
     for trial in trials:
         arrays = [_uncarried(array_of(left.pop(0)), right.dtype) for right in trial.expected]
+        if not denormals:
+            pairs = zip(arrays, trial.expected, strict=True)
+            arrays = [_unflushed(one, right) for one, right in pairs]
         found = _verdict(arrays, trial.expected, trial)
         if found == WRONG and trial.also is not None:
             found = _verdict(arrays, trial.also, trial)
@@ -93,6 +103,16 @@ def _uncarried(array: Array, dtype: np.dtype[Any]) -> Array:
     """An output in its own type, where it left in one that holds it."""
     carried = array.dtype in (np.float32, np.int32) and dtype.isbuiltin != 1
     return array.astype(dtype) if carried else array
+
+
+def _unflushed(array: Array, right: Array) -> Array:
+    """An output with the right denormals where it has zeros."""
+    if not is_float(right.dtype) or (array.shape, array.dtype) != (right.shape, right.dtype):
+        return array
+    least = np.array(ml_dtypes.finfo(right.dtype).smallest_normal, np.float64)
+    with np.errstate(invalid="ignore"):
+        flushed = (array == 0) & (np.abs(right.astype(np.float64)) < least)
+    return np.where(flushed & (right != 0), right, array)
 
 
 def _verdict(got: Sequence[Array], right: Sequence[Array], trial: Trial) -> str:

@@ -93,7 +93,7 @@ def _comparable(em: Emitter, x: oir.Value, order: Order) -> list[oir.Value]:
     nan_free = em.facts.nan_free(x) or not em.guards_nan
     if order == Order.NUMBERS:
         return _numbers(em, x, nan_free)
-    return [_in_total_order(em, x, nan_free)]
+    return _in_total_order(em, x, nan_free)
 
 
 def _biased(em: Emitter, x: oir.Value) -> oir.Value:
@@ -106,16 +106,21 @@ def _biased(em: Emitter, x: oir.Value) -> oir.Value:
 
 
 def _numbers(em: Emitter, x: oir.Value, nan_free: bool) -> list[oir.Value]:
-    """The order of numbers: a wider type has room for NaN above infinity; f64 without one is
-    sorted by whether it is NaN first."""
+    """The order of numbers: a wider type has room for NaN above infinity. f64, which has none, and
+    f32 where the target has no f64, are sorted by whether they are NaN first."""
     narrow = dtype_of(x) not in (T.FLOAT, T.DOUBLE)
     if nan_free:
         return [em.cast(x, T.FLOAT) if narrow and dtype_of(x) != T.FLOAT16 else x]
-    if dtype_of(x) == T.DOUBLE:
-        nan = em.IsNaN(x)
-        return [em.cast(nan, T.UINT8), em.Where(nan, em.scalar_like(math.inf, x), x)]
-    wide = em.cast(x, T.FLOAT if narrow else T.DOUBLE)
-    return [_nan_above_infinity(em, wide, em.facts.float_range(x).high < math.inf)]
+    if narrow or (dtype_of(x) == T.FLOAT and em.has_f64):
+        wide = em.cast(x, T.FLOAT if narrow else T.DOUBLE)
+        return [_nan_above_infinity(em, wide, em.facts.float_range(x).high < math.inf)]
+    return _nan_first(em, x)
+
+
+def _nan_first(em: Emitter, x: oir.Value) -> list[oir.Value]:
+    """Whether x is NaN, and x with infinity in place of NaN."""
+    nan = em.IsNaN(x)
+    return [em.cast(nan, T.UINT8), em.Where(nan, em.scalar_like(math.inf, x), x)]
 
 
 def _nan_above_infinity(em: Emitter, wide: oir.Value, finite: bool) -> oir.Value:
@@ -128,17 +133,28 @@ def _nan_above_infinity(em: Emitter, wide: oir.Value, finite: bool) -> oir.Value
     return em.Where(em.IsNaN(wide), em.scalar_like(math.inf, wide), bounded)
 
 
-def _in_total_order(em: Emitter, x: oir.Value, nan_free: bool) -> oir.Value:
+def _in_total_order(em: Emitter, x: oir.Value, nan_free: bool) -> list[oir.Value]:
     """Keys for the total order: the bits if the sign of NaN can be read, else numbers of a wider
-    type."""
+    type, or the numbers and then the signs of zeros."""
     dtype = dtype_of(x)
     if dtype == T.DOUBLE or (not nan_free and dtype.bitwidth > 8 and em.has_bitcast):
-        return total_order_key(em, x)
+        return [total_order_key(em, x)]
+    if not nan_free:
+        em.report.note("sorts treat every NaN as positive: reading its sign needs BitCast")
+    if not em.has_f64:
+        single = em.cast(x, T.FLOAT)
+        keys = [single] if nan_free else _nan_first(em, single)
+        return [*keys, _is_positive_zero(em, single)]
     apart = _zeros_apart(em, x)
     if nan_free:
-        return apart
-    em.report.note("sorts treat every NaN as positive: reading its sign needs BitCast")
-    return _nan_above_infinity(em, apart, em.facts.float_range(x).high < math.inf)
+        return [apart]
+    return [_nan_above_infinity(em, apart, em.facts.float_range(x).high < math.inf)]
+
+
+def _is_positive_zero(em: Emitter, x: oir.Value) -> oir.Value:
+    """1 for +0, and for numbers so small that their reciprocals are infinite; 0 for -0."""
+    reciprocal = em.Div(em.scalar_like(1.0, x), x)
+    return em.cast(em.Equal(reciprocal, em.scalar_like(math.inf, x)), T.UINT8)
 
 
 def _zeros_apart(em: Emitter, x: oir.Value) -> oir.Value:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.targets.builder import TargetBuilder
-from hlo2onnx.targets.decompositions.comparisons import COMPARISONS
+from hlo2onnx.targets.decompositions.comparisons import BOUNDS, COMPARISONS
 from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
 from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.f64_functions import F64_FUNCTIONS, decompose_f64_function
@@ -23,6 +23,7 @@ DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("DFT", oir.DataType.FLOAT): decompose_dft,
     **{(op_type, oir.DataType.DOUBLE): decompose_f64_function for op_type in F64_FUNCTIONS},
     **COMPARISONS,
+    **BOUNDS,
     **INTEGER_OPERATORS,
 }
 """The decomposition of each operator and main element type: it returns the outputs, or None where

@@ -1,4 +1,5 @@
-"""Comparisons by the opposite ones, for targets that order NaN wrongly in some of them."""
+"""Comparisons by the opposite ones, and bounds by Max and Min, for targets that order NaN wrongly in
+some of these operators."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, dtype_of
 from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.decompositions.integer_ops import clip, relu
 
 _OPPOSITES: Final[Mapping[str, str]] = {
     "Greater": "Less",
@@ -28,5 +30,16 @@ def swap_operands(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     return b.op(opposite, y, x)
 
 
+def _bounded(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Clip or Relu by Max and Min, where the target has these."""
+    x = node.inputs[0]
+    assert x is not None
+    if not all(b.supports(op_type, dtype_of(x)) for op_type in ("Max", "Min")):
+        return None
+    return (relu if node.op_type == "Relu" else clip)(b, node)
+
+
 COMPARISONS = {(op_type, dtype): swap_operands for op_type in _OPPOSITES for dtype in FLOATS}
 """By operator and element type."""
+BOUNDS = {(op_type, dtype): _bounded for op_type in ("Clip", "Relu") for dtype in FLOATS}
+"""The same."""

@@ -54,6 +54,7 @@ from hlo2onnx.targets.workarounds import WORKAROUNDS
 from hlo2onnx.targets.workarounds.cast_transposes import widen_before_transposing
 from hlo2onnx.targets.workarounds.operand_limits import is_right_here
 from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
+from hlo2onnx.targets.workarounds.top_k_padding import is_filled
 
 __all__ = ["legalize"]
 
@@ -193,8 +194,10 @@ class _Kernels:
         is_limited = target.is_limited(key, dtype, opset)
         if is_limited and target.flags.narrows_i64 and dtype in WIDE:
             return fits(node, self.facts, target, opset)
-        if is_limited and target.flags.misorders_nan and node.op_type in _BOUNDS:
-            return self.nan != "xla" and dtype in FLOATS
+        if is_limited and node.op_type in _BOUNDS and dtype in FLOATS:
+            return self.nan == "runtime" or (target.flags.misorders_nan and self.nan != "xla")
+        if is_limited and target.flags.pads_top_k and node.op_type == "TopK":
+            return is_filled(node)
         if not target.is_wrong(key, dtype, opset):
             return False
         return is_right_here(node, self.facts, is_limited, target.flags.sums_in_f64)

@@ -19,6 +19,7 @@ from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
 from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
+from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
 
 WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "Add": [("ConvAddFusion", keep_shift_apart)],
@@ -35,6 +36,7 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "Pad": [("Pad_Fusion", spell_out_axes)],
     "ReduceMean": [("naive_sums", split_long_sum)],
     "ReduceSum": [("naive_sums", split_long_sum)],
+    "TopK": [("pads_top_k", fill_rows)],
 }
 """For each operator the faults (see `Target.has`) that replace a node, in the order of trial. A
 function returns None for a node that does not meet the fault."""

@@ -216,7 +216,6 @@ def _amounts(dtype: ir.DataType) -> Array:
 _ON_EDGES: Mapping[str, Function] = {
     "Ceil": np.ceil,
     "Floor": np.floor,
-    "Relu": lambda x: np.maximum(x, np.zeros((), x.dtype)),
     "Round": np.rint,
     "Sign": np.sign,
 }
@@ -255,6 +254,10 @@ def _sum_of_many(dtype: ir.DataType) -> list[Trial]:
     return [Trial("Sum", given, (reduce(np.add, given),)) for given in operands]
 
 
+def _rectified(x: Array) -> Array:
+    return np.maximum(x, np.zeros((), x.dtype))
+
+
 def _root(dtype: ir.DataType) -> Array:
     return np.abs(edges(dtype))
 
@@ -275,6 +278,7 @@ TRIALS: Mapping[str, Trials] = {
     "Mod": _binary("Mod", _floor_mod, lefts=_whole, valid=_can_divide),
     "Mod[fmod=1]": _binary("Mod", _in_type(np.fmod), lefts=_whole, valid=_can_divide, fmod=1),
     "Pow": _pow,
+    "Relu": _unary("Relu", _in_type(_rectified), specials),
     "Sqrt": _unary("Sqrt", _in_type(np.sqrt), _root),
     "Sum": _sum_of_many,
     "Where": _where,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.dyadic import Steps
-from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.ir.accurate_math import multiply_add
+from hlo2onnx.ir.values import const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import both_orders, source_of
 
 _DIGITS = 23
+_MODERATE = 2.0**60
 
 
 class UniformFma(Rule):
@@ -17,7 +20,8 @@ class UniformFma(Rule):
 
     XLA rounds such a sum once. If low and the product cancel, the rounding of the product would be
     most of the result. In f64 the product is exact. Legal for f32 numbers of 23 random bits, which
-    JAX draws from an interval.
+    JAX draws from an interval. Where the target has no f64, the errors of the product and of the
+    sum are computed in f32; the extent must then be a constant between 2^-60 and 2^60.
     """
 
     name = "uniform-fma"
@@ -47,7 +51,19 @@ def _random_integer(fraction: oir.Value, b: Rewriter) -> oir.Value | None:
 
 
 def _between(number: oir.Value, low: oir.Value, extent: oir.Value, b: Rewriter) -> oir.Value:
-    double = oir.DataType.DOUBLE
+    single, double = oir.DataType.FLOAT, oir.DataType.DOUBLE
+    if not b.has_f64:
+        need(_is_moderate(extent), "the target has no f64, and the extent may be extreme")
+        unit = b.Mul(extent, b.scalar(2.0**-_DIGITS, single))
+        return multiply_add(b, b.cast(number, single), unit, low)
     unit = b.Mul(b.cast(extent, double), b.scalar(2.0**-_DIGITS, double))
     total = b.Add(b.Mul(b.cast(number, double), unit), b.cast(low, double))
-    return b.cast(total, oir.DataType.FLOAT)
+    return b.cast(total, single)
+
+
+def _is_moderate(extent: oir.Value) -> bool:
+    """Whether it is a constant whose products and parts are normal f32 numbers."""
+    sizes = const_of(extent)
+    if sizes is None:
+        return False
+    return bool((np.abs(sizes) > 1 / _MODERATE).all() and (np.abs(sizes) < _MODERATE).all())
