@@ -88,9 +88,8 @@ def _exact_cast(array: np.ndarray, source: oir.DataType, target: oir.DataType) -
         # The upper limit itself may be no float: 2**31 and 2**63 are beyond it and are.
         return bool(np.all((whole >= limits.min) & (whole < float(limits.max) + 1)))
     if source in FLOATS:
-        return target in FLOATS and (
-            target.bitwidth > source.bitwidth or source == oir.DataType.FLOAT
-        )
+        rounds_once = source == oir.DataType.FLOAT or target == oir.DataType.FLOAT
+        return target in FLOATS and (target.bitwidth > source.bitwidth or rounds_once)
     return target not in FLOATS or target in _EXACT
 
 

@@ -36,7 +36,7 @@ RUNTIMES: Mapping[str, str] = {
     "reference": "onnx",
 }
 """Runtimes, and the targets that models for them are made for."""
-SECONDS = 30.0
+SECONDS = 120.0
 
 Results = dict[str, dict[str, Result]]
 """By runtime and program."""
