@@ -131,6 +131,9 @@ class Flags:
 
     naive_sums: bool = False
     """Float sums are running sums, which lose digits when they are long."""
+    naive_variance: bool = False
+    """LayerNormalization and InstanceNormalization compute the variance as the mean of squares less
+    the square of the mean."""
     loses_nan: bool = False
     """ReduceMax and ReduceMin, and LogSoftmax in f64, give a number where there is a NaN."""
     inlines_branches: bool = False

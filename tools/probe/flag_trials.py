@@ -212,6 +212,11 @@ LOOPS = (
 _MANY = np.zeros(67, np.float32)
 _DENORMAL = _f(1e-40, -3e-39, 1.0, 0.0)
 _HALVES = np.full((100_000, 4), 0.1, np.float32)
+_SHIFTED = (
+    np.random.default_rng(0).choice([2998.2, 2998.7, 3001.1, 3001.9], (2, 32)).astype(np.float32)
+)
+_CENTERED = _SHIFTED.astype(np.float64) - _SHIFTED.astype(np.float64).mean(1, keepdims=True)
+_NORMALIZED = (_CENTERED / np.sqrt((_CENTERED**2).mean(1, keepdims=True) + 1e-5)).astype(np.float32)
 _WITH_NAN = np.array([[1.0, np.nan], [np.nan, 1.0]], np.float32)
 _NUMBERS = np.arange(64, dtype=np.float32)
 
@@ -263,6 +268,18 @@ NUMBERS = (
         "g (float[100000,4] x, int64[1] a) => (float[4] y) {y = ReduceSum<keepdims=0>(x, a)}",
         {"x": _HALVES, "a": _i64(0)}, (_HALVES.astype(np.float64).sum(0).astype(np.float32),),
         tolerance=1e-5,
+    ),
+    FlagTrial(
+        "naive_variance", "LayerNormalization of rows with the mean 3000",
+        "g (float[2,32] x, float[32] s) => (float[2,32] y) {y = LayerNormalization(x, s)}",
+        {"x": _SHIFTED, "s": np.ones(32, np.float32)}, (_NORMALIZED,), tolerance=0.05,
+    ),
+    FlagTrial(
+        "naive_variance", "InstanceNormalization of rows with the mean 3000",
+        "g (float[1,2,32] x, float[2] s, float[2] b) => (float[1,2,32] y)"
+        " {y = InstanceNormalization(x, s, b)}",
+        {"x": _SHIFTED[None], "s": np.ones(2, np.float32), "b": np.zeros(2, np.float32)},
+        (_NORMALIZED[None],), tolerance=0.05,
     ),
     FlagTrial(
         "loses_nan", "ReduceMax of rows with a NaN",

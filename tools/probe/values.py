@@ -123,6 +123,8 @@ def _verdict(got: Sequence[Array], right: Sequence[Array], trial: Trial) -> str:
         same = _bits(one) == _bits(other)
         if is_float(one.dtype):
             same |= _is_nan(one) & _is_nan(other)
+        if trial.tolerance:
+            same |= _is_close(one, other, trial.tolerance)
         if not same.all():
             zeros = (one == 0) & (other == 0)
             same |= zeros
@@ -144,6 +146,13 @@ def _is_near(one: Array, other: Array) -> Array:
         is_one_sign = (np.sign(wide) == np.sign(known)) & (known != 0)
         near = np.abs(_bits(one).astype(np.int64) - _bits(other).astype(np.int64)) <= ULPS
         return np.asarray(is_one_sign & near)
+
+
+def _is_close(one: Array, other: Array, tolerance: float) -> Array:
+    """Where floats differ by little, relative to the largest right one."""
+    wide, known = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(wide - known) <= tolerance * np.abs(known).max(initial=0))
 
 
 def _bits(array: Array) -> Array:

@@ -11,6 +11,7 @@ from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.comparisons import BOUNDS, COMPARISONS
 from hlo2onnx.targets.decompositions.convolution import decompose_conv, decompose_conv_transpose
 from hlo2onnx.targets.decompositions.dft import decompose_dft
+from hlo2onnx.targets.decompositions.f32_functions import F32_FUNCTIONS, decompose_f32_function
 from hlo2onnx.targets.decompositions.f64_functions import F64_FUNCTIONS, decompose_f64_function
 from hlo2onnx.targets.decompositions.integer_ops import INTEGER_OPERATORS
 
@@ -22,6 +23,7 @@ DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     ("DFT", oir.DataType.DOUBLE): decompose_dft,
     ("DFT", oir.DataType.FLOAT): decompose_dft,
     **{(op_type, oir.DataType.DOUBLE): decompose_f64_function for op_type in F64_FUNCTIONS},
+    **{(op_type, oir.DataType.FLOAT): decompose_f32_function for op_type in F32_FUNCTIONS},
     **COMPARISONS,
     **BOUNDS,
     **INTEGER_OPERATORS,

@@ -19,6 +19,7 @@ from hlo2onnx.targets.workarounds.int8_weights import spell_out_weights
 from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
+from hlo2onnx.targets.workarounds.naive_variance import center_rows
 from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
 
 WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
@@ -31,6 +32,8 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "DequantizeLinear": [("QDQSelectorActionTransformer", spell_out_weights)],
     "Div": [("DivMulFusion", spell_out_reciprocal), ("MatMulScaleFusion", spell_out_scale)],
     "Gemm": [("WeightBiasQuantization", keep_bias_apart)],
+    "InstanceNormalization": [("naive_variance", center_rows)],
+    "LayerNormalization": [("naive_variance", center_rows)],
     "MatMul": [("MatmulTransposeFusion", transpose_in_gemm)],
     "Mul": [("ConvMulFusion", keep_factor_apart), ("MatMulScaleFusion", spell_out_scale)],
     "Pad": [("Pad_Fusion", spell_out_axes)],

@@ -1,9 +1,10 @@
 """Nodes with known results: their inputs and expected outputs.
 
 `trials_of(key, dtypes)` gives those of an operator key (see `hlo2onnx.targets.target`) on an
-element type, or on two for the operators of `PAIR_PARAMETERS`. Only what ONNX defines to the last
-bit is here: integers (which wrap), booleans, comparisons, data movement, roundings, and floats
-where they are exact. An operator that has none is not checked.
+element type, or on two for the operators of `PAIR_PARAMETERS`. Here is what ONNX defines to the
+last bit: integers (which wrap), booleans, comparisons, data movement, roundings, and floats where
+they are exact; and functions whose floats are nearly right. An operator that has none is not
+checked.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import onnx_ir as ir
 from tools.probe.value_trials import (
     casts,
     elementwise,
+    functions,
     movement,
     products,
     quantization,
@@ -27,6 +29,7 @@ __all__ = ["TRIALS", "Trial", "trials_of"]
 
 TRIALS: Mapping[str, Trials] = {
     **elementwise.TRIALS,
+    **functions.TRIALS,
     **movement.TRIALS,
     **products.TRIALS,
     **reductions.TRIALS,

@@ -22,6 +22,7 @@ class Trial:
     Attributes:
         also: Outputs that are as good, where XLA itself rounds twice.
         zero_signs: Whether -0 must come out as -0.
+        tolerance: How far, relative to the largest right number, others may be off.
     """
 
     op_type: str
@@ -30,6 +31,7 @@ class Trial:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[Array, ...] | None = None
     zero_signs: bool = False
+    tolerance: float = 0.0
 
 
 Trials = Callable[..., list[Trial]]

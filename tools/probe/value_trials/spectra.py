@@ -1,5 +1,5 @@
 """Trials of Fourier transforms: a single 1 among zeros has ones as its spectrum, and the other way
-round, of which every sum of products is exact."""
+round, of which every sum of products is exact; and random numbers, of which none is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,19 @@ def _dft(dtype: ir.DataType, inverse: bool = False, onesided: bool = False) -> l
         attributes = {"inverse": int(inverse), "onesided": int(onesided)}
         inputs_ = (x, np.array(length, np.int64))
         found.append(Trial("DFT", inputs_, (y,), attributes))
+    if not inverse and dtype == ir.DataType.FLOAT:
+        found.append(_random(onesided))
     return found
+
+
+def _random(onesided: bool) -> Trial:
+    """Real numbers of f32."""
+    x = np.random.default_rng(0).normal(size=(2, VECTOR, 1)).astype(np.float32)
+    transform = np.fft.rfft if onesided else np.fft.fft
+    spectrum = transform(x[..., 0].astype(np.float64), axis=1)
+    y = np.stack([spectrum.real, spectrum.imag], -1).astype(np.float32)
+    inputs = (x, np.array(VECTOR, np.int64))
+    return Trial("DFT", inputs, (y,), {"inverse": 0, "onesided": int(onesided)}, tolerance=1e-5)
 
 
 TRIALS: Mapping[str, Trials] = {
