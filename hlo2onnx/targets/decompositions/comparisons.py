@@ -1,5 +1,5 @@
-"""Comparisons by the opposite ones, and bounds by Max and Min, for targets that order NaN wrongly in
-some of these operators."""
+"""Comparisons by the opposite ones, and bounds by Max and Min, for targets whose kernels of some of
+them order NaN wrongly."""
 
 from __future__ import annotations
 
