@@ -32,7 +32,7 @@ def start(name: Name, folder: Path = CACHE, seconds: float = TIMEOUT_SECONDS) ->
     kind = KINDS[name.kind]
     place = sys.executable
     if kind.is_npm:
-        place = str(npm_folder((kind.package, *kind.tools), name.version, folder))
+        place = str(npm_folder(kind.package, name.version, folder, kind.tools))
     elif name.version:
         place = str(python_environment(kind.package, name.version, folder))
     return Runtime(kind.command(place), seconds)
@@ -65,21 +65,20 @@ def python_environment(package: str, version: str, folder: Path) -> Path:
     raise InstallError(f"{package} {version}: {problem}")
 
 
-def npm_folder(packages: Sequence[str], version: str, folder: Path) -> Path:
-    """A folder whose node_modules has packages; made if it is not there.
+def npm_folder(package: str, version: str, folder: Path, others: Sequence[str] = ()) -> Path:
+    """A folder whose node_modules has a package; made if it is not there.
 
     Args:
-        packages: their names. Of all but the first, the newest version is taken.
-        version: that of the first; "" for the newest.
+        version: that of the package; "" for the newest.
+        others: further packages, in their newest version.
 
     Raises:
         InstallError: npm cannot install them.
     """
-    first, *others = packages
-    place = folder / "-".join([first, version or "latest", *others])
+    place = folder / "-".join([package, version or "latest", *others])
     if (place / _DONE).exists():
         return place
-    wanted = [f"{first}@{version or 'latest'}", *(f"{name}@latest" for name in others)]
+    wanted = [f"{package}@{version or 'latest'}", *(f"{name}@latest" for name in others)]
     print(f"installing {' '.join(wanted)} in {place}", file=sys.stderr)
     place.mkdir(parents=True, exist_ok=True)
     (place / "package.json").write_text('{"private": true}', encoding="utf-8")

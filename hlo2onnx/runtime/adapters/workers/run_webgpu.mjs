@@ -29,6 +29,7 @@ const { default: puppeteer } = await import(require.resolve("puppeteer-core"));
 
 let request = null;
 let answer = null;
+let crash = null; // rejected when the page ends
 const server = http.createServer((asked, response) => {
   if (asked.method === "POST") {
     const chunks = [];
@@ -73,6 +74,8 @@ async function opened() {
   await made.waitForFunction("window.isReady !== undefined");
   const problem = await made.evaluate("window.isReady");
   if (problem) throw new Error(problem);
+  crash = new Promise((_, reject) => made.once("error", reject));
+  crash.catch(() => undefined);
   return made;
 }
 
@@ -84,7 +87,7 @@ async function reopened() {
 async function answered(bytes) {
   request = Buffer.from(bytes);
   try {
-    if (await page.evaluate("window.work()")) return answer;
+    if (await Promise.race([page.evaluate("window.work()"), crash])) return answer;
     const given = answer;
     await reopened();
     return given;
@@ -94,12 +97,23 @@ async function answered(bytes) {
   }
 }
 
-await new Promise((done) => server.listen(0, "127.0.0.1", done));
-const folder = fs.mkdtempSync(path.join(os.tmpdir(), "hlo2onnx-chromium-"));
-const browser = await puppeteer.launch({
-  executablePath: chromium(), args: FLAGS, pipe: true, userDataDir: folder, protocolTimeout: 0 });
-let page = await opened();
-await serve(hello(version), answered);
-await browser.close();
-fs.rmSync(folder, { recursive: true, force: true });
-process.exit(0);
+async function main() {
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "hlo2onnx-chromium-"));
+  browser = await puppeteer.launch({
+    executablePath: chromium(), args: FLAGS, pipe: true, userDataDir: folder, protocolTimeout: 0 });
+  page = await opened();
+  await serve(hello(version), answered);
+  await browser.close();
+  fs.rmSync(folder, { recursive: true, force: true });
+}
+
+let browser = null;
+let page = null;
+try {
+  await main();
+  process.exit(0);
+} catch (error) {
+  console.error(error.message);
+  process.exit(1);
+}
