@@ -134,6 +134,8 @@ class Flags:
     naive_variance: bool = False
     """LayerNormalization and InstanceNormalization compute the variance as the mean of squares less
     the square of the mean."""
+    ignores_domains: bool = False
+    """Functions such as Exp and Log give numbers for NaN and outside their domains."""
     loses_nan: bool = False
     """ReduceMax and ReduceMin, and LogSoftmax in f64, give a number where there is a NaN."""
     inlines_branches: bool = False

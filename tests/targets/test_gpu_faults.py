@@ -143,3 +143,55 @@ def test_centered_rows_stay(tmp_path: Path) -> None:
     model = model_of(build, {"x": x})
     legalize(model, load_target(str(table(tmp_path, naive_variance=True))), "xla", Report())
     assert sum(node.op_type == "ReduceMean" for node in model.graph) == 1
+
+
+# -- functions outside their domains ---------------------------------------------------------------
+
+EDGES = np.array(
+    [np.nan, INF, -INF, 0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, 1e-30, 1e30, 80, -80], np.float32
+)
+FUNCTIONS = {
+    "Acosh": jnp.arccosh, "Asinh": jnp.arcsinh, "Atanh": jnp.arctanh, "Cosh": jnp.cosh,
+    "Exp": jnp.exp, "Log": jnp.log, "Sigmoid": jax.nn.sigmoid,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_at_the_edges(name: str, tmp_path: Path) -> None:
+    target = table(tmp_path, ignores_domains=True)
+    run = against_jax(FUNCTIONS[name], EDGES, target=target).close()
+    assert run.nodes["Where"]
+    plain = translate(FUNCTIONS[name], EDGES, target=target, nan="runtime")
+    assert not plain.report.nodes["Where"]
+
+
+def test_powers_at_the_edges(tmp_path: Path) -> None:
+    x, y = (side.reshape(-1) for side in np.meshgrid(EDGES, EDGES))
+    known = np.abs(y) <= 3  # XLA flushes the results of others
+    given = x[known], y[known]
+    run = against_jax(jnp.power, *given, target=table(tmp_path, ignores_domains=True)).close()
+    assert run.nodes["Where"] >= 4
+
+
+@pytest.mark.parametrize("name", ["Acosh", "Atanh", "Log"])
+def test_no_number_of_a_kernel_outside_its_domain_is_used(name: str, tmp_path: Path) -> None:
+    """The guard chooses by the operand alone, whatever the kernel gives."""
+    model = model_of(lambda b, x: b.Identity(b.op(name, x)), {"x": EDGES})
+    (want,) = run_model(model, {"x": EDGES})
+    legalize(model, load_target(str(table(tmp_path, ignores_domains=True))), "xla", Report())
+    (kernel,) = [node for node in model.graph if node.op_type == name]
+    kernel.op_type = "Abs"
+    (got,) = run_model(model, {"x": EDGES})
+    outside = ~np.isfinite(want) & (EDGES != INF)
+    np.testing.assert_array_equal(got[outside], want[outside])
+
+
+def test_what_is_known_to_be_inside_is_not_guarded(tmp_path: Path) -> None:
+    target = table(tmp_path, ignores_domains=True)
+    x = np.ones(3, np.int8)
+    function = lambda x: jnp.log(jnp.exp2(jnp.float32(0) + (x & 3)) + 1)  # noqa: E731
+    nodes = translate(lambda x: jnp.exp((x & 3).astype(jnp.float32)), x, target=target).report.nodes
+    assert not nodes["Where"]
+    assert translate(function, x, target=target).report.nodes["Log"]
+    cubes = translate(lambda x: x**3.0, np.ones(3, np.float32), target=target).report.nodes
+    assert not cubes["Where"]

@@ -25,8 +25,9 @@ as `program.verify()` does it:
 * **refused**: the translation lists operators that the target has no right kernel for, or the
   runtime gives an error.
 
-`ort-cpu` is ONNX Runtime on the CPU, `ort-web` is onnxruntime-web (WebAssembly) in Node, and
-`reference` is `onnx.reference`.
+`ort-cpu` is ONNX Runtime on the CPU, `ort-web` is onnxruntime-web (WebAssembly) in Node,
+`ort-webgpu` is onnxruntime-web on WebGPU in headless Chromium with a software adapter
+(SwiftShader), and `reference` is `onnx.reference`.
 
 """
 _VERDICTS = (RIGHT, INEXACT, WRONG, REFUSED)

@@ -3,6 +3,7 @@
     python -m tools.probe                          compare with, or write, the table of ort-cpu
     python -m tools.probe --runtime ort-cpu@1.20   of that version, in an environment of its own
     python -m tools.probe --runtime ort-web@1.30   of onnxruntime-web in Node
+    python -m tools.probe --runtime ort-webgpu@1.30  ... in headless Chromium
     python -m tools.probe --runtime ort-cuda       of another execution provider, on your machine
     python -m tools.probe --ops Add,Cast           rewrite these operators' lines only
     python -m tools.probe --opsets 17              measure these opsets, and keep the others

@@ -282,6 +282,16 @@ NUMBERS = (
         (_NORMALIZED[None],), tolerance=0.05,
     ),
     FlagTrial(
+        "ignores_domains", "Exp of NaN",
+        "g (float[2] x) => (float[2] y) {y = Exp(x)}",
+        {"x": _f(np.nan, 0)}, (_f(np.nan, 1),),
+    ),
+    FlagTrial(
+        "ignores_domains", "Log of NaN, 0 and -1",
+        "g (float[4] x) => (float[4] y) {y = Log(x)}",
+        {"x": _f(np.nan, 0, -1, 1)}, (_f(np.nan, -np.inf, np.nan, 0),),
+    ),
+    FlagTrial(
         "loses_nan", "ReduceMax of rows with a NaN",
         "g (float[2,2] x, int64[1] a) => (float[2] y) {y = ReduceMax<keepdims=0>(x, a)}",
         {"x": _WITH_NAN, "a": _i64(1)}, (_f(np.nan, np.nan),),

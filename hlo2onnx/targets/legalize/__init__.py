@@ -52,6 +52,7 @@ from hlo2onnx.targets.target import (
 )
 from hlo2onnx.targets.workarounds import WORKAROUNDS
 from hlo2onnx.targets.workarounds.cast_transposes import widen_before_transposing
+from hlo2onnx.targets.workarounds.function_domains import guard_domain
 from hlo2onnx.targets.workarounds.operand_limits import is_right_here
 from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
 from hlo2onnx.targets.workarounds.top_k_padding import is_filled
@@ -84,13 +85,8 @@ def legalize(
     builder.made.clear()
     carry_states(model.graph, target, builder)
     changes.cast("values of Loop and If", builder.made)
-    if target.flags.loses_nan and nan != "runtime":
-        for node in all_nodes(model.graph):
-            if node.op_type in ("ReduceMax", "ReduceMin"):
-                builder.made.clear()
-                label = label_of(node)
-                if _replaced(node, builder, partial(guard_nan, facts=kernels.facts)):
-                    changes.replaced(label, builder.made)
+    if nan != "runtime":
+        _guard(model.graph, builder, kernels.facts, changes)
     pending = list(all_nodes(model.graph))
     while pending:
         made: list[oir.Node] = []
@@ -123,6 +119,21 @@ def legalize(
     changes.write(report)
     if nan == "default" and kernels.may_lose_nan(model.graph):
         report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
+
+
+def _guard(graph: oir.Graph, builder: TargetBuilder, facts: Facts, changes: Changes) -> None:
+    """Replaces nodes that lose NaN, or give numbers outside the domain of their function."""
+    flags = builder.target.flags
+    for node in list(all_nodes(graph)):
+        guard: Decompose | None = None
+        if flags.loses_nan and node.op_type in ("ReduceMax", "ReduceMin"):
+            guard = partial(guard_nan, facts=facts)
+        elif flags.ignores_domains:
+            guard = partial(guard_domain, facts=facts)
+        builder.made.clear()
+        label = label_of(node)
+        if guard is not None and _replaced(node, builder, guard):
+            changes.replaced(label, builder.made)
 
 
 def _respelled(node: oir.Node, builder: TargetBuilder) -> bool:

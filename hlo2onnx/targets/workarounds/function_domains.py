@@ -1,0 +1,98 @@
+"""Functions of f32 at NaN, at infinity and outside their domains, for runtimes that give numbers
+there. WGSL leaves to the GPU what its functions give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import attributes_of, const_number, dtype_of, shape_of
+
+T = oir.DataType
+
+
+def guard_domain(b: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value | None:
+    """A function of f32 that is right everywhere; None for others, and where nothing is to fear."""
+    x = node.inputs[0]
+    if x is None or node.domain or node.op_type not in _GUARDS or dtype_of(x) != T.FLOAT:
+        return None
+    inputs = [x for x in node.inputs if x is not None]
+    is_inside = node.op_type in _ALL_NUMBERS or (
+        node.op_type in _POSITIVE_NUMBERS and facts.float_range(x).low > 0
+    )
+    if is_inside and all(map(facts.nan_free, inputs)):
+        return None
+    types = [(dtype_of(node.outputs[0]), shape_of(node.outputs[0]))]
+    result = b.op(node.op_type, *inputs, types=types, **attributes_of(node))
+    return _GUARDS[node.op_type](b, result, *inputs)
+
+
+def _numbers(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
+    """NaN of NaN."""
+    return b.Where(b.LessOrEqual(x, b.scalar_like(math.inf, x)), result, x)
+
+
+def _finite(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
+    """NaN of NaN, and infinity of infinity."""
+    return b.Where(b.Less(b.Abs(x), b.scalar_like(math.inf, x)), result, x)
+
+
+def _positive(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
+    """-inf of 0; NaN of NaN and below 0."""
+    zero, nan = b.scalar_like(0, x), b.scalar_like(math.nan, x)
+    others = b.Where(b.Equal(x, zero), b.scalar_like(-math.inf, x), nan)
+    return b.Where(b.Greater(x, zero), result, others)
+
+
+def _from_one(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
+    """NaN of NaN and below 1."""
+    is_inside = b.GreaterOrEqual(x, b.scalar_like(1, x))
+    return b.Where(is_inside, result, b.scalar_like(math.nan, x))
+
+
+def _within_one(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
+    """Infinity of 1 and -1; NaN of NaN and beyond."""
+    size, one = b.Abs(x), b.scalar_like(1, x)
+    end = b.Mul(x, b.scalar_like(math.inf, x))
+    others = b.Where(b.Equal(size, one), end, b.scalar_like(math.nan, x))
+    return b.Where(b.Less(size, one), result, others)
+
+
+def _power(b: GraphBuilder, result: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
+    """1 of 1; infinity of 0 and a negative exponent; NaN of a finite negative number and a
+    fraction, and of a NaN as the exponent."""
+    exponent = const_number(y)
+    if exponent is not None and exponent > 0 and exponent == math.floor(exponent):
+        return result
+    y = b.cast(y, T.FLOAT)
+    zero, one = b.scalar_like(0, x), b.scalar_like(1, x)
+    infinity = b.scalar_like(math.inf, x)
+    is_whole, half = b.Equal(b.Floor(y), y), b.Mul(y, b.scalar_like(0.5, y))
+    is_odd = b.And(is_whole, b.Not(b.Equal(b.Floor(half), half)))
+    is_size = b.Or(b.GreaterOrEqual(x, zero), b.Equal(x, b.scalar_like(-math.inf, x)))
+    is_inside = b.Or(b.And(is_size, b.LessOrEqual(y, infinity)), is_whole)
+    is_pole = b.And(b.Equal(x, zero), b.Less(y, zero))
+    pole = b.Where(is_odd, b.Div(one, x), infinity)
+    inside = b.Where(is_pole, pole, result)
+    numbers = b.Where(is_inside, inside, b.scalar_like(math.nan, x))
+    return b.Where(b.Equal(x, one), one, numbers)
+
+
+_GUARDS: Mapping[str, Callable[..., oir.Value]] = {
+    "Acosh": _from_one,
+    "Asinh": _finite,
+    "Atanh": _within_one,
+    "Cosh": _numbers,
+    "Exp": _numbers,
+    "Log": _positive,
+    "Pow": _power,
+    "Sigmoid": _numbers,
+    "Softplus": _numbers,
+}
+_ALL_NUMBERS = frozenset({"Cosh", "Exp", "Sigmoid", "Softplus"})
+"""Those that are right for all numbers."""
+_POSITIVE_NUMBERS = frozenset({"Log", "Pow"})
