@@ -166,7 +166,8 @@ FLOATS = {
     "beta": Floats(lambda key: random.beta(key, SHAPES_OF_GAMMA, 2.0, (80, 4)), 4, 1.0),
 }
 """Gamma's numbers are (1 + c x)^3 of a normal x, whose last unit is multiplied where this is small:
-XLA's error is as large. Normal numbers are those of erf_inv in f32, without XLA's FMA. Gumbel's numbers, which are logarithms, pass zero."""
+XLA's error is as large. Normal numbers are those of erf_inv in f32, without XLA's FMA. Gumbel's
+numbers, which are logarithms, pass zero."""
 
 
 @pytest.mark.parametrize(
