@@ -45,7 +45,7 @@ def test_rounding_inside_of_a_program() -> None:
     reference = Reference(source)
     variants = reference.variants([x])
     assert variants
-    loss, whole = next(movements([reference, *variants], [x], reference([x])))
+    loss, _ = next(movements([reference, *variants], [x], reference([x])))
     assert loss.max() > 1e-7
     for variant in variants:  # integers stay
         np.testing.assert_array_equal(variant([x])[1], 2)
