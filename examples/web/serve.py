@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 HERE = Path(__file__).resolve().parent
 PACKAGE = "onnxruntime-web@1.30.0"
 """The version whose kernels the targets know."""
-TARGETS = {"wasm": "ort-web", "webgpu": "ort-web"}
+TARGETS = {"wasm": "ort-web", "webgpu": "ort-webgpu"}
 """The target of each execution provider."""
 
 

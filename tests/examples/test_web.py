@@ -104,7 +104,7 @@ async function run(name, provider, states, steps) {
 """
 
 CASES = [("life", "wasm", 60), ("fluid", "wasm", 30), ("faces", "wasm", 3)]
-CASES += [("life", "webgpu", 10), ("fluid", "webgpu", 1)]
+CASES += [("life", "webgpu", 10), ("fluid", "webgpu", 1), ("faces", "webgpu", 3)]
 """Programs, providers and how many steps. WebGPU is slow here: Chromium computes in software."""
 
 
