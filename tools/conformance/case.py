@@ -21,12 +21,13 @@ from jax._src.internal_test_util import test_harnesses
 import hlo2onnx
 from hlo2onnx.errors import TranslationError
 from hlo2onnx.runtime.calling import flatten_arguments, from_model, to_model
-from hlo2onnx.runtime.sessions import OrtProgram, check_model
+from hlo2onnx.runtime.sessions import check_model
 from hlo2onnx.sources import load
 from tools.conformance.dump import Dump
 from tools.conformance.exact import exact_results
 from tools.conformance.outcome import REASON_SEPARATOR, Outcome, one_line
 from tools.conformance.residuals import as_good
+from tools.conformance.running import Place, place_of
 from tools.conformance.sets import EXACT
 from tools.conformance.verdict import describe, mistakes
 
@@ -67,6 +68,7 @@ class Runs:
             raise ValueError("two harnesses have the same name")
         self._done: dict[str, Outcome] = {}
         self._count = 0
+        self._place: Place | None = None
 
     def catalogue(self) -> dict[str, Any]:
         """Name, group and dtype of every harness."""
@@ -78,7 +80,9 @@ class Runs:
 
         Args:
             options: `dump`: folder that receives module, model and inputs; `symbolic`: whether
-                leading dimensions are symbolic in what is translated.
+                leading dimensions are symbolic in what is translated; `runtime`, `target` and
+                `environments`: where the model runs, see `tools.conformance.running`. All requests
+                of a process name the same runtime.
         """
         harness = self._harnesses[name]
         limits = [
@@ -91,9 +95,11 @@ class Runs:
         self._count += 1
         if self._count % CLEAR_EVERY == 0:
             jax.clear_caches()
-        return self._attempt(harness, options.get("dump"), bool(options.get("symbolic")))
+        self._place = self._place or place_of(options)
+        dump, symbolic = options.get("dump"), bool(options.get("symbolic"))
+        return self._attempt(harness, self._place, dump, symbolic)
 
-    def _attempt(self, harness: Any, dump: str | None, symbolic: bool) -> Outcome:
+    def _attempt(self, harness: Any, place: Place, dump: str | None, symbolic: bool) -> Outcome:
         clock = Clock()
         name = harness.fullname
         key = ""
@@ -110,7 +116,7 @@ class Runs:
             if dump is None and key in self._done:
                 return replace(self._done[key], name=name, seconds=clock.seconds)
             programs = Programs(lowered, translated)
-            _translate_and_compare(harness, programs, arguments, clock, Dump(dump, name))
+            _translate_and_compare(harness, programs, arguments, place, clock, Dump(dump, name))
             outcome = Outcome(name, "pass", seconds=clock.seconds)
         except Disagreement as found:
             reason, _, detail = str(found).partition("\n")
@@ -207,9 +213,14 @@ def with_symbolic_dimensions(arguments: Sequence[Any]) -> list[Any]:
 
 
 def _translate_and_compare(
-    harness: Any, programs: Programs, arguments: list[Any], clock: Clock, dump: Dump
+    harness: Any,
+    programs: Programs,
+    arguments: list[Any],
+    place: Place,
+    clock: Clock,
+    dump: Dump,
 ) -> None:
-    """Runs the program in XLA and, translated, in ONNX Runtime with and without optimisation.
+    """Runs the program in XLA and, translated, in a runtime with and without optimisation.
 
     Raises:
         Disagreement: The results differ.
@@ -219,7 +230,7 @@ def _translate_and_compare(
         signature = load(translated).signature
         inputs = flatten_arguments(signature, arguments, {})
         dump.program(translated, inputs)
-        program = hlo2onnx.translate(translated, dump=dump.stages)
+        program = hlo2onnx.translate(translated, dump=dump.stages, target=place.target)
         proto = program.model_proto
         content = proto.SerializeToString()
     dump.model(content)
@@ -231,9 +242,9 @@ def _translate_and_compare(
         check_model(proto)
     feeds = to_model(program.input_names, inputs)
     runs = {}
-    for label, optimize in (("optimized", True), ("plain", False)):
+    for label, optimize in place.runs.items():
         with clock("load"):
-            session = OrtProgram(content, optimize=optimize, threads=2)
+            session = place.load(content, optimize)
         with clock("run"):
             runs[label] = from_model(signature.outputs, session(feeds))
     with clock("compare"):

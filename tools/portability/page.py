@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
+from tools.portability.harnesses import FAILED, VERDICTS, Found
 from tools.portability.run import INEXACT, REFUSED, RIGHT, WRONG, Result
 
 Results = Mapping[str, Mapping[str, Result]]
@@ -34,8 +36,17 @@ _VERDICTS = (RIGHT, INEXACT, WRONG, REFUSED)
 _SHORT = {RIGHT: "right", INEXACT: "inexact", WRONG: "**wrong**", REFUSED: "refused"}
 
 
-def page(results: Results) -> str:
-    """The page as Markdown."""
+HARNESSES = """\
+JAX's own tests of its operations, every third case of each group:
+`python -m tools.portability.harnesses`. Refused cases are those for which the translation names an
+operator that the target has no right kernel for. A case fails if the runtime gives an error or does
+not answer.
+
+"""
+
+
+def page(results: Results, harnesses: Sequence[Found] = ()) -> str:
+    """The page as Markdown, with a section about the harnesses if there are any."""
     runtimes = list(results)
     lines = [f"| | {' | '.join(_VERDICTS)} | opsets |", "| --- | --- | --- | --- | --- | --- |"]
     for runtime, done in results.items():
@@ -54,6 +65,26 @@ def page(results: Results) -> str:
     for runtime, done in results.items():
         for program, result in sorted(done.items()):
             if result.verdict != RIGHT:
-                why = result.why.replace("|", "\\|").replace("<", "&lt;")
+                why = _in_a_cell(result.why)
                 lines.append(f"| `{runtime}` | {program} | {result.verdict}: {why} |")
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD + "\n".join(lines) + "\n" + (_about_harnesses(harnesses) if harnesses else "")
+
+
+def _about_harnesses(found: Sequence[Found]) -> str:
+    lines = [f"| | {' | '.join(VERDICTS)} |", f"| --- |{' --- |' * len(VERDICTS)}"]
+    for runtime in dict.fromkeys(item.runtime for item in found):
+        counts = Counter(item.verdict for item in found if item.runtime == runtime)
+        lines.append(f"| `{runtime}` | {' | '.join(str(counts[v]) for v in VERDICTS)} |")
+    bad = [item for item in found if item.verdict in (WRONG, FAILED)]
+    groups = Counter((item.runtime, item.group, item.verdict) for item in bad)
+    if groups:
+        lines += ["", "| runtime | group | cases | for example |", "| --- | --- | --- | --- |"]
+    for (runtime, group, verdict), count in sorted(groups.items()):
+        whys = [i.why for i in bad if (i.runtime, i.group, i.verdict) == (runtime, group, verdict)]
+        why = _in_a_cell(whys[0][:120])
+        lines.append(f"| `{runtime}` | {group} | {count} {verdict} | {why} |")
+    return f"\n## JAX's harnesses\n\n{HARNESSES}" + "\n".join(lines) + "\n"
+
+
+def _in_a_cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
