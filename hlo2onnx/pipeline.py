@@ -25,7 +25,7 @@ from hlo2onnx.lowering.lower import lower
 from hlo2onnx.mlir.effects import ASSERTION, assertions, drop_effects
 from hlo2onnx.mlir.normalize import normalized
 from hlo2onnx.mlir.types import ELEMENT_TYPES, STORED_FLOATS
-from hlo2onnx.options import Options
+from hlo2onnx.options import Options, ir_version
 from hlo2onnx.raising import inline_branches, raise_model
 from hlo2onnx.raising.engine import Watch
 from hlo2onnx.raising.explanation import Explanation
@@ -41,6 +41,7 @@ from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.sources import Source
 from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.legalize import legalize
+from hlo2onnx.targets.legalize.oldest_opset import oldest_opset
 from hlo2onnx.targets.workarounds.constant_conditions import conceal_conditions
 
 WEIGHTS = "hlo2onnx.weights"
@@ -152,6 +153,19 @@ def _raise(
     with _timed(report, "raise"), _depth_limited():
         for part in _parts(model):
             raise_model(part, target, options.without, report, options.nan, watch)
+    if options.opset is None:
+        _choose_opset(model, target, report)
+
+
+def _choose_opset(model: oir.Model, target: Target, report: Report) -> None:
+    """Gives a model the oldest of the target's usual opsets that has all of its operators."""
+    graphs = list(each_graph(model))
+    opset, needs = oldest_opset(graphs, target, report.opset)
+    if needs and report.opset == target.newer_opset:  # else the lowering has said why
+        report.note(f"opset {opset} instead of {target.default_opset}: the model has {needs}")
+    for graph in graphs:
+        graph.opset_imports[""] = opset
+    model.ir_version, report.opset = ir_version(opset), opset
 
 
 def diagnose(source: Source, options: Options) -> tuple[oir.Model | None, Report, Diagnosis]:

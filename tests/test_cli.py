@@ -53,7 +53,7 @@ def test_writes_beside_nothing_else(folder: Path, capsys: pytest.CaptureFixture[
         "  params/scale  float32[]",
         "  y             float32[3]",
         "source   good.mlir",
-        "target   ort-cpu, opset 23",
+        "target   ort-cpu, opset 21",
     ):
         assert line in out.splitlines()
     assert "1 Tanh" in out

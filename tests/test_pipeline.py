@@ -109,11 +109,11 @@ module {{ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
 """
 
 
-@pytest.mark.parametrize(("type", "opset"), [("i4", 23), ("i2", 25), ("f8E8M0FNU", 24)])
+@pytest.mark.parametrize(("type", "opset"), [("i4", 21), ("i2", 25), ("f8E8M0FNU", 24)])
 def test_the_opset_follows_the_types(type: str, opset: int) -> None:
     program = hlo2onnx.translate(NARROW.format(type=type))
     assert program.report.opset == opset
-    assert len(program.report.notes) == (opset > 23)
+    assert len(program.report.notes) == (opset > 21)
     assert program.verify().ok
     with pytest.raises(hlo2onnx.TranslationError, match=r"opset \d+ has no element type"):
         hlo2onnx.translate(NARROW.format(type=type), opset=20)

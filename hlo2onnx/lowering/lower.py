@@ -44,8 +44,9 @@ def lower(
 ) -> oir.Model:
     """Translates one function of a module.
 
-    The opset is the requested one, or the default, raised if the program needs a newer one. With a
-    diagnosis, values of no node take the place of the results of refused ops.
+    The opset is the requested one, or the newest that the target has by default, raised if the
+    program needs a newer one. With a diagnosis, values of no node take the place of the results of
+    refused ops.
 
     Raises:
         LoadError: The function has no results, or inlining its calls makes too many ops.
@@ -67,7 +68,7 @@ def lower(
         load_handlers().with_own(user_handler(*item) for item in calls.items()),
         diagnosis,
     )
-    opset = options.opset or target.default_opset
+    opset = options.opset or target.newer_opset
     while True:
         try:
             return lowering.attempt(opset)
@@ -75,7 +76,7 @@ def lower(
             report.ops.clear()
             if diagnosis is not None:
                 diagnosis.expansions.clear()
-            report.note(f"opset {needed.opset} instead of {opset}: {needed.reason}")
+            report.note(f"opset {needed.opset} instead of {target.default_opset}: {needed.reason}")
             opset = needed.opset
 
 

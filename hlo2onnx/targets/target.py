@@ -33,8 +33,13 @@ from hlo2onnx.targets.costs import Costs, Flags
 MIN_OPSET: Final = 17
 """The oldest opset of the default domain in tables."""
 
-DEFAULT_OPSET: Final = 23
-"""The opset of models for a target that does not say another one."""
+DEFAULT_OPSET: Final = 21
+"""The opset of models for a target that does not say another one. ONNX Runtime 1.18 loads it; 23
+has three more operators that models use, see `NEWER_OPSET`."""
+
+NEWER_OPSET: Final = 23
+"""The newest opset that a model may have by itself because its operators are not in an older one:
+RMSNormalization, RotaryEmbedding and Attention. ONNX Runtime 1.23 loads it."""
 
 OUTPUT: Final = -1
 """The first output, in place of an input's position."""
@@ -191,7 +196,8 @@ class Target:
         runtime_version: Version of the runtime that was probed (of onnx for the schema target).
         min_opset: Oldest opset of the default domain in the table.
         max_opset: Newest opset that the runtime loads.
-        default_opset: Opset of models for it, if the user gives none.
+        default_opset: Opset of models for it, if the user gives none and no operator needs a newer
+            one.
         max_ir_version: Newest ONNX IR version that the runtime loads.
         ops: Rows by operator key.
         pairs: Rows by the keys of `PAIR_PARAMETERS`.
@@ -231,6 +237,11 @@ class Target:
 
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.runtime_version}, opset <= {self.max_opset})"
+
+    @property
+    def newer_opset(self) -> int:
+        """The newest opset that models for it may have by themselves."""
+        return max(self.default_opset, min(NEWER_OPSET, self.max_opset))
 
     def supports(self, op_key: str, dtype: ir.DataType, opset: int) -> bool:
         """Return whether the operator runs on this element type of its main parameter.

@@ -7,6 +7,7 @@ decompositions; `_FORMS` has operators whose axes or sizes it takes in another w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,14 +60,19 @@ def write_forms(graph: oir.Graph, builder: GraphBuilder) -> Iterator[tuple[oir.N
         convert = _FORMS.get(node.op_type)
         why = convert(builder, node) if convert is not None else ""
         if not why and node.graph is not None:
-            why = _misfit(node, builder.opset)
+            why = misfit(node, builder.opset)
         if why:
             yield node, f"opset {builder.opset} has no {node.op_type} {why}"
 
 
-def _misfit(node: oir.Node, opset: int) -> str:
+@cache
+def _schema(op_type: str, opset: int) -> Any:
+    return onnx.defs.get_schema(op_type, opset, "")
+
+
+def misfit(node: oir.Node, opset: int) -> str:
     """What of a node the schema of the opset does not have; "" if it has all."""
-    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    schema = _schema(node.op_type, opset)
     unknown = [name for name in node.attributes if name not in schema.attributes]
     if unknown:
         return f"with the attribute {', '.join(unknown)}"

@@ -1,0 +1,56 @@
+"""The oldest opset that a model can have without a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.mlir.types import TYPE_OPSETS
+from hlo2onnx.targets.legalize.older_opsets import first_opset, misfit
+from hlo2onnx.targets.target import Target, main_dtype, node_key, node_pairs
+
+
+def oldest_opset(graphs: Sequence[oir.Graph], target: Target, newest: int) -> tuple[int, str]:
+    """The oldest opset, from the target's default on, in which the nodes mean the same and have all
+    kernels that they have in the newest one.
+
+    Args:
+        graphs: Those of a model, in the form of the newest opset.
+
+    Returns:
+        The opset, and the operators that the default opset lacks, as a text; "" for the default.
+    """
+    nodes = [node for graph in graphs for node in all_nodes(graph) if not node.domain]
+    opset = target.default_opset
+    needs: dict[str, None] = {}
+    for opset in range(target.default_opset, newest):
+        lost = [node for node in nodes if _is_lost(node, target, opset, newest)]
+        if not lost:
+            return opset, ", ".join(needs)
+        needs.update(dict.fromkeys(node_key(node) for node in lost))
+    return newest, ", ".join(needs)
+
+
+def _is_lost(node: oir.Node, target: Target, opset: int, newest: int) -> bool:
+    """Whether an older opset lacks the operator, its form, an element type, or a kernel."""
+    if first_opset(node) > opset or misfit(node, opset):
+        return True
+    if any(TYPE_OPSETS.get(dtype, 0) > opset for dtype in _dtypes(node)):
+        return True
+    dtype = main_dtype(node)
+    if dtype is None:
+        return False
+    key = node_key(node)
+    if target.supports(key, dtype, newest) and not target.supports(key, dtype, opset):
+        return True
+    return any(
+        target.supports_pair(*pair, newest) and not target.supports_pair(*pair, opset)
+        for pair in node_pairs(node)
+    )
+
+
+def _dtypes(node: oir.Node) -> Iterable[oir.DataType]:
+    values = (*node.inputs, *node.outputs)
+    return [x.dtype for x in values if x is not None and x.dtype is not None]

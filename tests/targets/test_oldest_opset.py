@@ -1,0 +1,126 @@
+"""The opset of a model by default: the oldest that loses nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+
+from hlo2onnx import translate
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.functions import each_graph
+from hlo2onnx.targets import load_target
+from hlo2onnx.targets.legalize.oldest_opset import oldest_opset
+from hlo2onnx.targets.target import DEFAULT_OPSET, NEWER_OPSET, schemas
+
+FLOAT = oir.DataType.FLOAT
+X = np.linspace(-2, 3, 24, dtype=np.float32).reshape(4, 6)
+
+
+def rms(x: jax.Array) -> jax.Array:
+    return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-5) * jnp.arange(6.0)
+
+
+def table(folder: Path, given: Mapping[str, Any]) -> str:
+    path = folder / "own.json"
+    path.write_text(json.dumps({"extends": "ort-cpu", **given}))
+    return str(path)
+
+
+def test_an_operator_of_a_newer_opset() -> None:
+    program = translate(rms, X)
+    assert program.report.nodes["RMSNormalization"] == 1
+    assert (program.report.opset, program.model.opset_imports[""]) == (23, 23)
+    assert program.report.notes == ["opset 23 instead of 21: the model has RMSNormalization"]
+    assert program.verify(X).ok
+
+
+def test_nothing_newer() -> None:
+    program = translate(jnp.sin, X)
+    assert (program.report.opset, program.model.opset_imports[""]) == (21, 21)
+    assert program.model.ir_version == 10
+    assert not program.report.notes
+
+
+@pytest.mark.parametrize("opset", [20, 22, 23])
+def test_an_explicit_opset_is_obeyed(opset: int) -> None:
+    program = translate(rms, X, opset=opset)
+    assert program.report.opset == opset
+    assert program.report.nodes["RMSNormalization"] == (opset == 23)
+    assert translate(jnp.sin, X, opset=opset).report.opset == opset
+
+
+def test_a_target_without_newer_opsets() -> None:
+    program = translate(rms, X, target="ort-cpu@1.20")
+    assert program.report.opset == 21
+    assert not program.report.nodes["RMSNormalization"]
+
+
+def test_a_kernel_of_a_newer_opset(tmp_path: Path) -> None:
+    target = table(tmp_path, {"ops": {"Sin": {"22-": "f32"}}})
+    assert translate(jnp.sin, X, target=target).report.opset == 22
+    assert translate(jnp.cos, X, target=target).report.opset == 21
+
+
+def test_a_pair_of_a_newer_opset(tmp_path: Path) -> None:
+    target = table(tmp_path, {"pairs": {"Cast": {"f32": {"23-": "i32"}}}})
+    assert translate(lambda x: x.astype(jnp.int32), X, target=target).report.opset == 23
+
+
+def test_in_a_subgraph(tmp_path: Path) -> None:
+    def steps(x: jax.Array, n: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, n, lambda _, s: jnp.sin(s), x)
+
+    target = table(tmp_path, {"ops": {"Sin": {"22-": "f32"}}})
+    assert translate(steps, X, np.int32(3), target=target).report.opset == 22
+
+
+def test_functions_have_the_opset_of_the_model() -> None:
+    @jax.jit
+    def inner(x: jax.Array) -> jax.Array:
+        return jnp.sin(x) * rms(x)
+
+    program = translate(lambda x: inner(inner(x)), X, functions="keep")
+    opsets = [graph.opset_imports[""] for graph in each_graph(program.model)]
+    assert len(opsets) > 1 and set(opsets) == {23}
+    assert program.verify(X).ok
+
+
+def graph_of(op_type: str, *inputs: np.ndarray, **attributes: Any) -> oir.Graph:
+    graph = oir.Graph([], [], nodes=[], name="main", opset_imports={"": 23})
+    b = GraphBuilder(graph, 23)
+    b.node(op_type, [b.const(array) for array in inputs], attributes, [(FLOAT, ())])
+    return graph
+
+
+def test_the_form_of_a_newer_opset(tmp_path: Path) -> None:
+    old = load_target(table(tmp_path, {"default_opset": 18}))
+    dft = graph_of("DFT", X.reshape(4, 6, 1), np.array(6), np.array(1))
+    assert oldest_opset([dft], old, 23) == (20, "DFT")
+    codes, scale = np.ones(3, np.int8), np.array(0.5, np.float32)
+    plain = graph_of("DequantizeLinear", codes, scale)
+    assert oldest_opset([plain], old, 23) == (18, "")
+    typed = graph_of("DequantizeLinear", codes, scale, output_dtype=1)
+    assert oldest_opset([plain, typed], old, 23) == (23, "DequantizeLinear")
+
+
+def test_the_usual_opsets_differ_in_nothing_else() -> None:
+    """A node without new inputs and attributes means the same in all of them."""
+    for name, versions in schemas().items():
+        known = [v for v in sorted(versions) if v <= NEWER_OPSET]
+        usual = known[-1:] if known and known[-1] <= DEFAULT_OPSET else known
+        old = max((v for v in usual if v <= DEFAULT_OPSET), default=None)
+        if old is None:
+            continue
+        first, last = versions[old], versions[known[-1]]
+        names = [item.name for item in first.inputs]
+        assert names == [item.name for item in last.inputs][: len(names)], name
+        for key, attribute in first.attributes.items():
+            assert str(attribute.default_value) == str(last.attributes[key].default_value), name
