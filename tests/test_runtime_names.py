@@ -88,7 +88,7 @@ def test_what_names_a_runtime(text: str, found: list[str]) -> None:
 def test_the_standard_has_no_costs_and_no_workarounds() -> None:
     target = load_target(SCHEMA_TARGET)
     assert target.costs == Costs()
-    assert target.flags == Flags(rounds_half=True)
+    assert target.flags == Flags(rounds_half=True, fuses_attention=True)
     assert not target.harmful_fusions
 
 

@@ -154,6 +154,9 @@ class Flags:
     """Reductions add integers in f64 and saturate: they are right if f64 holds all sums."""
     slow_rnn: bool = False
     """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
+    fuses_attention: bool = False
+    """Attention is faster than the operators that it replaces, or the only form of them that the
+    runtime fuses. On the CPU ONNX Runtime takes the same time, and OpenVINO longer."""
     images_only: bool = False
     """Resize in other modes than "nearest" takes the last two axes, or the inner two of four."""
 

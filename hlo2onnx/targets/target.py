@@ -355,7 +355,7 @@ def schema_target(name: str) -> Target:
         max_ir_version=onnx.IR_VERSION,
         ops=ops,
         pairs=pairs,
-        flags=Flags(rounds_half=True),
+        flags=Flags(rounds_half=True, fuses_attention=True),
         variants=False,
     )
 

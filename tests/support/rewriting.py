@@ -13,7 +13,7 @@ from hlo2onnx.ir.values import Shape
 from hlo2onnx.raising.engine import Rule, apply_rules
 from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.runtime.sessions import OrtProgram, check_model
-from hlo2onnx.targets import load_target
+from hlo2onnx.targets import Target, load_target
 from hlo2onnx.targets.builder import TargetBuilder
 
 Inputs = Mapping[str, np.ndarray]
@@ -48,18 +48,25 @@ class Rewrite:
     """
 
     def __init__(
-        self, build: Build, inputs: Inputs, *rules: Rule, tolerance: float = 0.0, opset: int = 23
+        self,
+        build: Build,
+        inputs: Inputs,
+        *rules: Rule,
+        tolerance: float = 0.0,
+        opset: int = 23,
+        target: Target | None = None,
     ) -> None:
         """`tolerance` is relative to the largest magnitude; NaN and infinities must be equal."""
+        target = target or load_target("ort-cpu")
         model = model_of(build, inputs, opset)
         before = run_model(model, inputs)
-        self.fired = apply_rules(model, rules, load_target("ort-cpu"))
+        self.fired = apply_rules(model, rules, target)
         remove_unused(model.graph)
         self.model = model
         self.nodes = Counter(node.op_type for node in model.graph.all_nodes())
         for old, new in zip(before, run_model(model, inputs), strict=True):
             _assert_close(new, old, tolerance)
-        assert not apply_rules(model, rules, load_target("ort-cpu")), "the rules are not idempotent"
+        assert not apply_rules(model, rules, target), "the rules are not idempotent"
 
     def gives(self, *op_types: str) -> None:
         """Asserts that the rules fired and that exactly these operators remain."""
@@ -71,9 +78,12 @@ class Rewrite:
         assert not self.fired, self.model
 
 
-def fires(build: Build, inputs: Inputs, *rules: Rule, opset: int = 23) -> bool:
+def fires(
+    build: Build, inputs: Inputs, *rules: Rule, opset: int = 23, target: Target | None = None
+) -> bool:
     """Whether one of the rules fires. It runs nothing, so the runtime may lack a kernel."""
-    return bool(apply_rules(model_of(build, inputs, opset), rules, load_target("ort-cpu")))
+    target = target or load_target("ort-cpu")
+    return bool(apply_rules(model_of(build, inputs, opset), rules, target))
 
 
 def foreign(value: oir.Value) -> oir.Value:

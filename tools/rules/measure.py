@@ -19,7 +19,7 @@ from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import const_number, shape_of
 from tools.bench.timing import medians
 
-OTHER_TARGETS = {"rnn": "onnx"}
+OTHER_TARGETS = {"attention": "onnx", "rnn": "onnx"}
 """Rules that do not fire for ONNX Runtime, and the target that they are measured for."""
 
 

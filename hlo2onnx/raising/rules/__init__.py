@@ -17,6 +17,7 @@ from hlo2onnx.raising.rules.algebra import (
 from hlo2onnx.raising.rules.loops import LOOP_RULES, inline_branches
 from hlo2onnx.raising.rules.nn import (
     activations,
+    attention,
     channel_normalization,
     channel_scale_shift,
     convolution,
@@ -126,6 +127,7 @@ RULES: tuple[Rule, ...] = (
     softmax.Softmax(),
     softmax.LogSoftmax(),
     softmax.LogSumExp(),
+    attention.Attention(),
     layer_normalization.CenterBeforeScale(),
     layer_normalization.LayerNormalization(),
     layer_normalization.RMSNormalization(),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.mlir.types import TYPE_OPSETS
 from hlo2onnx.targets.legalize.older_opsets import first_opset, misfit
 from hlo2onnx.targets.target import Target, main_dtype, node_key, node_pairs
 
@@ -23,7 +22,6 @@ def oldest_opset(graphs: Sequence[oir.Graph], target: Target, newest: int) -> tu
         The opset, and the operators that the default opset lacks, as a text; "" for the default.
     """
     nodes = [node for graph in graphs for node in all_nodes(graph) if not node.domain]
-    opset = target.default_opset
     needs: dict[str, None] = {}
     for opset in range(target.default_opset, newest):
         lost = [node for node in nodes if _is_lost(node, target, opset, newest)]
@@ -34,10 +32,8 @@ def oldest_opset(graphs: Sequence[oir.Graph], target: Target, newest: int) -> tu
 
 
 def _is_lost(node: oir.Node, target: Target, opset: int, newest: int) -> bool:
-    """Whether an older opset lacks the operator, its form, an element type, or a kernel."""
+    """Whether an older opset lacks the operator, its form, or a kernel for its element types."""
     if first_opset(node) > opset or misfit(node, opset):
-        return True
-    if any(TYPE_OPSETS.get(dtype, 0) > opset for dtype in _dtypes(node)):
         return True
     dtype = main_dtype(node)
     if dtype is None:
@@ -49,8 +45,3 @@ def _is_lost(node: oir.Node, target: Target, opset: int, newest: int) -> bool:
         target.supports_pair(*pair, newest) and not target.supports_pair(*pair, opset)
         for pair in node_pairs(node)
     )
-
-
-def _dtypes(node: oir.Node) -> Iterable[oir.DataType]:
-    values = (*node.inputs, *node.outputs)
-    return [x.dtype for x in values if x is not None and x.dtype is not None]
