@@ -120,9 +120,17 @@ def probed(given: argparse.Namespace) -> tuple[Prober, list[str]]:
     opsets = target.parse_ranges(given.opsets, limits.max_opset) if given.opsets else newest
     names = given.dtypes.split(",") if given.dtypes else ()
     dtypes = frozenset(map(ir.DataType.from_short_name, names)) or frozenset(DTYPES)
-    batch = KINDS[given.runtime.kind].batch
-    denormals = not has_flag(runtime, "flushes_denormals")
-    prober = Prober(runtime, limits, frozenset(opsets), dtypes, given.by_version, batch, denormals)
+    kind = KINDS[given.runtime.kind]
+    prober = Prober(
+        runtime,
+        limits,
+        frozenset(opsets),
+        dtypes,
+        given.by_version,
+        kind.batch,
+        kind.varied,
+        not has_flag(runtime, "flushes_denormals"),
+    )
     every = operators(newest)
     asked = given.ops.split(",") if given.ops else every
     if unknown := set(asked) - set(every):

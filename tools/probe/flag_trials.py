@@ -218,6 +218,7 @@ _SHIFTED = (
 _CENTERED = _SHIFTED.astype(np.float64) - _SHIFTED.astype(np.float64).mean(1, keepdims=True)
 _NORMALIZED = (_CENTERED / np.sqrt((_CENTERED**2).mean(1, keepdims=True) + 1e-5)).astype(np.float32)
 _WITH_NAN = np.array([[1.0, np.nan], [np.nan, 1.0]], np.float32)
+_CLAMPED = np.array([0, 150000001, 200000003, -(2**31)], np.int32)
 _NUMBERS = np.arange(64, dtype=np.float32)
 
 NUMBERS = (
@@ -240,6 +241,25 @@ NUMBERS = (
         "flushes_denormals", "products with denormal numbers",
         "g (float[4] x, float[4] o) => (float[4] y) {y = Mul(x, o)}",
         {"x": _DENORMAL, "o": np.ones(4, np.float32)}, (_DENORMAL,),
+    ),
+    FlagTrial(
+        "clamps_in_f32", "Min of Max, and Max of Min, with constants above 2^24",
+        "g (int32[4] x) => (int32[4] y, int32[4] z)"
+        " <int32 low = {100000001}, int32 high = {200000001}> {a = Max(x, low) y = Min(a, high)"
+        " b = Min(x, high) z = Max(b, low)}",
+        {"x": _CLAMPED}, (np.clip(_CLAMPED, 100000001, 200000001),) * 2,
+    ),
+    FlagTrial(
+        "fuses_comparisons", "Where of large integers behind Less",
+        "g (int32[4] s, int32[4] t, int32[4] x, int32[4] o) => (int32[4] y)"
+        " {c = Less(s, t) y = Where(c, x, o)}",
+        {"s": _CLAMPED % 3, "t": np.ones(4, np.int32), "x": _CLAMPED, "o": _CLAMPED + 2},
+        (np.where(_CLAMPED % 3 < 1, _CLAMPED, _CLAMPED + 2),),
+    ),
+    FlagTrial(
+        "fuses_comparisons", "Where of large integers behind IsNaN",
+        "g (float[2] s, int32[2] x, int32[2] o) => (int32[2] y) {c = IsNaN(s) y = Where(c, x, o)}",
+        {"s": _f(0, np.nan), "x": _CLAMPED[1:3], "o": _CLAMPED[2:4]}, (_CLAMPED[[2, 2]],),
     ),
     FlagTrial(
         "narrows_i64", "2^40 + 1",

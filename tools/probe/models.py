@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx import helper
@@ -69,6 +70,18 @@ class GraphOfNodes:
         info = helper.make_tensor_value_info(tensor.name, tensor.dtype.value, shape)
         self._inputs.append(info)
         self._feeds[tensor.name] = Tensor(tensor.dtype.value, tuple(shape), tensor.tobytes())
+
+    def computed(self, name: str, array: Any) -> str:
+        """Give the name of the sum of an integer tensor and 0."""
+        zero = ir.Tensor(np.zeros((), array.dtype), name=f"{name}/zero")
+        self.take(zero, is_data=True)
+        made = f"{name}/computed"
+        self._nodes.append(helper.make_node("Add", [name, zero.name], [made]))
+        return made
+
+    def hide(self, node: Any) -> None:
+        """Add a node that only others read."""
+        self._nodes.append(node)
 
     def node(self, node: Any, types: Sequence[ir.DataType | None]) -> None:
         """Add a node all of whose outputs leave the graph. A type that the runtime does not give

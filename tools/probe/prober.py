@@ -72,6 +72,7 @@ class Prober:
         by_version: Whether what holds in the first opset with a version of an operator is taken to
             hold in all opsets with that version.
         batch: How many cases run as one model; if that fails, they run in smaller ones.
+        varied: Whether wide integers are tried as constants, too, see `trials_of`.
         denormals: Whether kernels are tried on denormal floats. XLA flushes them to zero, so a
             runtime that does the same is right.
     """
@@ -82,6 +83,7 @@ class Prober:
     dtypes: frozenset[ir.DataType]
     by_version: bool = False
     batch: int = 1
+    varied: bool = False
     denormals: bool = True
     found: dict[str, kernel_table.Found] = field(
         default_factory=lambda: {section: {} for section in SECTIONS}
@@ -208,7 +210,7 @@ class Prober:
     def _tried(
         self, fact: Fact, schema: Any, opset: int, what: str, limited: bool
     ) -> Generator[_Ask, Answer | str, str]:
-        trials = trials_of(*fact, limited=limited, denormals=self.denormals)
+        trials = trials_of(*fact, limited=limited, varied=self.varied, denormals=self.denormals)
         if not trials:
             return values.WRONG if limited else values.RIGHT
         self.cases += 1

@@ -53,22 +53,34 @@ def case_of(
         inputs, given = trial.inputs, dict(trial.attributes)
         if takes_axes_as_attribute(schema) and len(inputs) > 1:
             inputs, given["axes"] = inputs[:1], inputs[1].tolist()  # type: ignore[union-attr]
+        if trial.op_type == "DFT" and "axis" in schema.attributes and len(inputs) > 2:
+            inputs, given["axis"] = inputs[:2], inputs[2].item()  # type: ignore[union-attr]
         for position, array in enumerate(inputs):
             names.append("" if array is None else f"x{number}_{position}")
             if array is not None:
                 tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=names[-1])
-                graph.take(tensor, is_data=_is_data(trial.op_type, position))
+                graph.take(tensor, is_data=_is_data(trial, position))
+        if trial.computed:
+            names[0] = graph.computed(names[0], trial.inputs[0])
         made = [f"y{number}_{index}" for index in range(len(trial.expected))]
         attributes = {name: _plain(item) for name, item in given.items()}
         types = [ir.DataType.from_numpy(array.dtype) for array in trial.expected]
+        if trial.used:
+            hidden = [f"{name}/used" for name in made]
+            graph.hide(helper.make_node(trial.op_type, names, hidden, **attributes))
+            for name, inner in zip(made, hidden, strict=True):
+                graph.node(helper.make_node("Cast", [inner], [name], to=types[0].value), types[:1])
+            continue
         graph.node(helper.make_node(trial.op_type, names, made, **attributes), types)
     return graph.case(opset, ir_version)
 
 
-def _is_data(op_type: str, position: int) -> bool:
-    if op_type.startswith("Reduce"):
+def _is_data(trial: Trial, position: int) -> bool:
+    if trial.constants and (position or len(trial.inputs) == 1):
+        return False
+    if trial.op_type.startswith("Reduce"):
         return position == 0
-    return position not in SHAPE_LIKE.get(op_type, ())
+    return position not in SHAPE_LIKE.get(trial.op_type, ())
 
 
 def _plain(item: Any) -> Any:

@@ -21,6 +21,8 @@ class Kind:
         has_levels: Whether the graph optimization can be switched off.
         batch: How many cases the prober runs as one model, as loading a model takes long.
         tools: Further packages of npm that the worker needs.
+        varied: Whether it may hold wide integers in another type where they are constants or
+            results of nodes, so that the prober tries these, too.
     """
 
     package: str
@@ -29,6 +31,7 @@ class Kind:
     has_fusions: bool = False
     has_levels: bool = True
     batch: int = 1
+    varied: bool = False
     tools: tuple[str, ...] = ()
 
     @property
@@ -74,7 +77,7 @@ KINDS: Mapping[str, Kind] = {
     "ort-directml": _onnxruntime("onnxruntime-directml", "Dml"),
     "ort-web": Kind("onnxruntime-web", "run_web.mjs"),
     "ort-webgpu": Kind("onnxruntime-web", "run_webgpu.mjs", tools=("puppeteer-core",)),
-    "openvino": Kind("openvino", "run_openvino.py", has_levels=False, batch=24),
+    "openvino": Kind("openvino", "run_openvino.py", has_levels=False, batch=24, varied=True),
     "reference": Kind("onnx", "run_reference.py", has_levels=False),
 }
 """Runtimes by the names of their targets. `reference` is onnx.reference."""

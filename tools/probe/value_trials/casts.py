@@ -49,12 +49,24 @@ def _inputs(source: ir.DataType, result: ir.DataType) -> Array:
     if not is_float(result.numpy()):
         if result == ir.DataType.BOOL:
             return specials(source)
-        return x[_truncates_into(x, result)] if is_float(x.dtype) else x
+        if not is_float(x.dtype):
+            return x
+        x = np.concatenate([x, _near_the_end(source, result)])
+        return x[_truncates_into(x, result)]
     if is_float(x.dtype):
         x = specials(source)
         if result.bitwidth < source.bitwidth:
             x = np.concatenate([x, _ties(source, result)])
     return x[_fits(x, result)]
+
+
+def _near_the_end(source: ir.DataType, result: ir.DataType) -> Array:
+    """Floats in the upper half of an integer type's range, and the negative ones."""
+    top = float(ml_dtypes.iinfo(result.numpy()).max) + 1
+    sizes = np.array([top / 2, 0.625 * top, top * (1 - 2.0**-8), top * (1 - 2.0**-20)])
+    with np.errstate(over="ignore"):
+        found = np.concatenate([sizes, -sizes]).astype(source.numpy())
+    return found[np.isfinite(found.astype(np.float64))]
 
 
 def _ties(source: ir.DataType, result: ir.DataType) -> Array:

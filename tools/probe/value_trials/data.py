@@ -22,6 +22,10 @@ class Trial:
     Attributes:
         also: Outputs that are as good, where XLA itself rounds twice.
         zero_signs: Whether -0 must come out as -0.
+        constants: Whether all inputs but the first are constants of the model; that one, too, if it
+            is alone.
+        computed: Whether the first input is the result of another node.
+        used: Whether the outputs are those of casts to INT32, which read the node's.
         tolerance: How far, relative to the largest right number, others may be off.
     """
 
@@ -31,6 +35,9 @@ class Trial:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[Array, ...] | None = None
     zero_signs: bool = False
+    constants: bool = False
+    computed: bool = False
+    used: bool = False
     tolerance: float = 0.0
 
 
@@ -77,6 +84,15 @@ def edges(dtype: ir.DataType) -> Array:
 
 
 _NARROW = sorted({*range(-3, 8), 100, -100, 127, 128, 255, 256, -256, 4095, -4096})
+
+
+def every(dtype: ir.DataType) -> Array:
+    """The edges, large ones too within limits."""
+    token = LIMITED.set(False)
+    try:
+        return edges(dtype)
+    finally:
+        LIMITED.reset(token)
 
 
 def _float_edges(numpy_type: np.dtype[Any]) -> Array:

@@ -10,11 +10,13 @@ import numpy as np
 import onnx_ir as ir
 
 from tools.probe.value_trials.data import (
+    LIMITED,
     VECTOR,
     Array,
     Trial,
     Trials,
     edges,
+    every,
     is_float,
     small,
     specials,
@@ -98,6 +100,36 @@ def _exact_ints(function: Callable[[int, int], int]) -> Function:
         return np.array(numbers, np.uint64).astype(x.dtype).reshape(x.shape)
 
     return wrapped
+
+
+# -- within limits ---------------------------------------------------------------------------------
+
+
+def _division(dtype: ir.DataType) -> list[Trial]:
+    """Within limits, INT32 numbers with as many digits as f32 holds by powers of two."""
+    found = _binary("Div", _quotient, valid=_can_divide)(dtype)
+    if LIMITED.get() and dtype == ir.DataType.INT32:
+        for amount in range(31):
+            zeros, divisor = max(amount, 8), np.asarray(1 << amount, np.int32)
+            x = spread(every(dtype), VECTOR, seed=amount) >> zeros << zeros
+            found.append(Trial("Div", (x, divisor), (x >> amount,)))
+    return found
+
+
+def _comparison(op_type: str, function: Function) -> Trials:
+    """Within limits, one of the operands may be any INT32 number."""
+    compare = _binary(op_type, function, lefts=specials)
+
+    def trials(dtype: ir.DataType) -> list[Trial]:
+        found = compare(dtype)
+        if LIMITED.get() and dtype == ir.DataType.INT32:
+            x, y = np.meshgrid(every(dtype), specials(dtype))
+            found += [
+                Trial(op_type, pair, (function(*pair),)) for pair in ((x, y), (y, x), (x, y[0, 0]))
+            ]
+        return found
+
+    return trials
 
 
 # -- division --------------------------------------------------------------------------------------
@@ -266,13 +298,13 @@ TRIALS: Mapping[str, Trials] = {
     **{op: _unary(op, _in_type(f), edges) for op, f in _ON_EDGES.items()},
     **{op: _unary(op, f, specials) for op, f in _ON_SPECIALS.items()},
     **{op: _binary(op, _in_type(f), lefts=edges) for op, f in _BINARY.items()},
-    **{op: _binary(op, f, lefts=specials) for op, f in _COMPARISONS.items()},
+    **{op: _comparison(op, f) for op, f in _COMPARISONS.items()},
     "BitShift": _binary("BitShift", _in_type(np.left_shift), rights=_amounts, direction="LEFT"),
     "BitShift[RIGHT]": _binary(
         "BitShift", _in_type(np.right_shift), rights=_amounts, direction="RIGHT"
     ),
     "Clip": _clip(),
-    "Div": _binary("Div", _quotient, valid=_can_divide),
+    "Div": _division,
     "Max": _extremes("Max", np.maximum),
     "Min": _extremes("Min", np.minimum),
     "Mod": _binary("Mod", _floor_mod, lefts=_whole, valid=_can_divide),

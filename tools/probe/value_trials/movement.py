@@ -15,6 +15,7 @@ from tools.probe.value_trials.data import (
     Trial,
     Trials,
     edges,
+    every,
     i64,
     is_float,
     specials,
@@ -61,14 +62,16 @@ def _split(dtype: ir.DataType) -> list[Trial]:
 
 
 def _pad(mode: str, numpy_mode: str) -> Trials:
+    """Within limits, INT32 elements that only move may be any."""
     widths = ((2, 1), (3, 70 if mode != "reflect" else 60))
 
     def trials(dtype: ir.DataType) -> list[Trial]:
         values = specials(dtype)
-        x = spread(values, 4, VECTOR)
+        moved = every(dtype) if dtype == ir.DataType.INT32 else values
+        x = spread(moved, 4, VECTOR)
         pads = i64(widths[0][0], widths[1][0], widths[0][1], widths[1][1])
         found = []
-        for fill in values[:3] if mode == "constant" else values[:1]:
+        for fill in [*values[:2], *values[-3:]] if mode == "constant" else values[:1]:
             extra: dict[str, Any] = {"constant_values": fill} if mode == "constant" else {}
             padded = np.pad(x, widths, numpy_mode, **extra)  # type: ignore[call-overload]
             inputs = (x, pads, np.asarray(fill)) if extra else (x, pads)

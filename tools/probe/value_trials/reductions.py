@@ -89,8 +89,12 @@ def _ordered(dtype: ir.DataType, *shape: int, seed: int) -> Array:
 
 
 def _distinct(dtype: ir.DataType, *shape: int, seed: int) -> Array:
-    """Numbers to compare, all of them different."""
-    numbers = np.random.default_rng(seed).permutation(int(np.prod(shape)))
+    """Numbers to compare, all of them different. Those of INT32 need all bits."""
+    count = int(np.prod(shape))
+    numbers = np.random.default_rng(seed).permutation(count)
+    if dtype == ir.DataType.INT32:
+        near = np.where(numbers % 2, numbers, -numbers)  # next to both ends
+        numbers = np.where(numbers % 2, 2**31 - 1 - near, -(2**31) - near)
     return numbers.astype(dtype.numpy()).reshape(shape)
 
 

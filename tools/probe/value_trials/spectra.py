@@ -13,7 +13,8 @@ from tools.probe.value_trials.data import VECTOR, Trial, Trials
 
 
 def _dft(dtype: ir.DataType, inverse: bool = False, onesided: bool = False) -> list[Trial]:
-    """Along axis 1, where DFT has it by default until opset 19; the last but one from then on."""
+    """Along axis 1, where DFT has it by default until opset 19 (from then on it is the last but
+    one), and along axis 0, which is an attribute until opset 19."""
     found = []
     for length in (1, 2, 64, VECTOR):
         half = length // 2 + 1
@@ -28,6 +29,8 @@ def _dft(dtype: ir.DataType, inverse: bool = False, onesided: bool = False) -> l
         attributes = {"inverse": int(inverse), "onesided": int(onesided)}
         inputs_ = (x, np.array(length, np.int64))
         found.append(Trial("DFT", inputs_, (y,), attributes))
+        turned = (np.ascontiguousarray(x.swapaxes(0, 1)), inputs_[1], np.array(0, np.int64))
+        found.append(Trial("DFT", turned, (np.ascontiguousarray(y.swapaxes(0, 1)),), attributes))
     if not inverse and dtype == ir.DataType.FLOAT:
         found.append(_random(onesided))
     return found

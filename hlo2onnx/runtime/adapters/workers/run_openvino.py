@@ -26,7 +26,10 @@ def answer(header, body):
     content, inputs = frames.split(header, body)
     compiled = MODELS.of(header, content)
     request = compiled.create_infer_request()
+    kept = {name for port in compiled.inputs for name in port.names}
     for item, data in inputs:
+        if item["name"] not in kept:  # no operator reads it
+            continue
         request.set_tensor(item["name"], tensor(item, data))
     request.infer()
     outputs = [request.get_output_tensor(index) for index in range(len(compiled.outputs))]
@@ -40,8 +43,9 @@ def answer(header, body):
 
 def tensor(item, data):
     if item["type"] == BF16:
-        array = np.frombuffer(data, "u2").copy()
-        return ov.Tensor(array, ov.Shape(item["shape"]), ov.Type.bf16)
+        made = ov.Tensor(ov.Type.bf16, ov.Shape(item["shape"]))  # of its own memory
+        made.data.view("u2").reshape(-1)[:] = np.frombuffer(data, "u2")
+        return made
     return ov.Tensor(np.frombuffer(data, NUMPY[item["type"]]).reshape(item["shape"]).copy())
 
 
