@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 _MOVES_DATA = frozenset(
     {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",
-     "Gather", "GatherElements", "GatherND", "Split"}
+     "Gather", "GatherElements", "GatherND", "Split", "Compress"}
 )  # fmt: skip
 _BOUNDED_BELOW = frozenset(
     {"Abs", "Cos", "Erf", "Exp", "Relu", "Sigmoid", "Sin", "Softmax", "Sqrt", "Tanh"}

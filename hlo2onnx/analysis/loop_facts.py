@@ -1,0 +1,200 @@
+"""Facts that hold in every trip of a loop: the ranges of integers in bodies and of what they give.
+
+The range of a state is one that the body does not leave: it is assumed, and proven for one trip.
+That of a counter follows from the number of trips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.analysis.ranges import Range, range_of_type, union
+from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of
+
+_ROUNDS: Final = 4
+"""How often the ranges of the states may grow before they are those of their types."""
+_DEEPEST: Final = 2
+"""Loops in loops whose states are followed at a time."""
+
+_Place = tuple[oir.Node, oir.Graph, int]
+
+
+class LoopFacts(Facts):
+    """Facts about the values of a graph and of the bodies in it.
+
+    Args:
+        graph: The main graph. Loops that are made later are not followed.
+    """
+
+    def __init__(self, graph: oir.Graph) -> None:
+        super().__init__()
+        self._places: Mapping[oir.Value, _Place] = {
+            value: (node, body, index)
+            for node in all_nodes(graph)
+            for body in subgraphs(node)
+            for index, value in enumerate(body.inputs)
+        }
+        self._assumed: dict[oir.Value, Range] = {}
+        self._invariants: dict[oir.Node, dict[oir.Value, Range]] = {}
+        self._depth = 0
+
+    def _int_range(self, value: oir.Value) -> Range | None:
+        if value in self._assumed:
+            return self._assumed[value]
+        place, node = self._places.get(value), value.producer()
+        if place is not None:
+            return self._of_body_input(value, *place)
+        if node is not None and node.op_type in ("If", "Loop", "Scan"):
+            return self._of_result(value, node)
+        return super()._int_range(value)
+
+    def _of_body_input(
+        self, value: oir.Value, node: oir.Node, body: oir.Graph, index: int
+    ) -> Range | None:
+        if node.op_type == "Loop" and index == 0:
+            return self._trip(node)
+        states = _states(node, body)
+        if value in states:
+            return self._invariant(node, body)[value]
+        given = node.inputs[index] if node.op_type == "Scan" else None
+        return range_of_type(dtype_of(value)) if given is None else self.int_range(given)
+
+    def _trip(self, loop: oir.Node) -> Range:
+        """The range of the number of the trip."""
+        count = loop.inputs[0]
+        known = None if count is None else self.int_range(count)
+        high = range_of_type(oir.DataType.INT64).high if known is None else known.high
+        return Range(0, max(high - 1, 0))
+
+    def _of_result(self, value: oir.Value, node: oir.Node) -> Range | None:
+        """The range of a result, of any branch or trip."""
+        index = value.index()
+        assert index is not None
+        if node.op_type == "If":
+            ranges = [self.int_range(branch.outputs[index]) for branch in subgraphs(node)]
+            return Range(*union([known for known in ranges if known is not None]))
+        (body,) = subgraphs(node)
+        states = _states(node, body)
+        if index < len(states):
+            return self._invariant(node, body)[[*states][index]]
+        return self.int_range(body.outputs[index + (node.op_type == "Loop")])
+
+    def _invariant(self, node: oir.Node, body: oir.Graph) -> dict[oir.Value, Range]:
+        """A range of each integer state that holds before and after every trip."""
+        if node in self._invariants:
+            return self._invariants[node]
+        states = {x: out for x, out in _states(node, body).items() if dtype_of(x) in INTEGERS}
+        first = node.inputs[2:] if node.op_type == "Loop" else node.inputs
+        given = dict(zip(_states(node, body), first, strict=False))
+        ranges = {x: range_of_type(dtype_of(x)) for x in states}
+        if self._depth == _DEEPEST:
+            return ranges
+        starts = {x: self.int_range(y) for x in states if (y := given[x]) is not None}
+        ranges |= {x: known for x, known in starts.items() if known is not None}
+        counted = self._counters(node, states, ranges)
+        ranges |= counted
+        states = {x: after for x, after in states.items() if x not in counted}
+        for left in reversed(range(_ROUNDS)):
+            found = self._after_a_trip(ranges, states)
+            if all(found[x].within(*ranges[x]) for x in states):
+                break
+            for x in states:
+                if not found[x].within(*ranges[x]):
+                    wider = union([ranges[x], found[x]]) if left > 1 else range_of_type(dtype_of(x))
+                    ranges[x] = Range(*wider)
+        else:
+            ranges |= {x: range_of_type(dtype_of(x)) for x in states}
+        self._invariants[node] = ranges
+        return ranges
+
+    def _counters(
+        self,
+        node: oir.Node,
+        states: Mapping[oir.Value, oir.Value],
+        starts: Mapping[oir.Value, Range],
+    ) -> dict[oir.Value, Range]:
+        """The ranges of the states to which every trip adds the same constant."""
+        found: dict[oir.Value, Range] = {}
+        trips = self._trip(node).high + 1 if node.op_type == "Loop" else 0
+        for x, after in states.items():
+            step = _step(x, after)
+            if step is None or not trips:
+                continue
+            end = step * trips
+            last = Range(starts[x].low + min(end, 0), starts[x].high + max(end, 0))
+            limit = self._limit(node, after) if step > 0 else None
+            if limit is not None:
+                high = min(last.high, max(starts[x].high, limit) + step)
+                last = Range(starts[x].low, high)
+            if last.within(*range_of_type(dtype_of(x))):
+                found[x] = last
+        return found
+
+    def _limit(self, loop: oir.Node, after: oir.Value) -> int | None:
+        """The largest next state with which a Loop goes on: one below n where it is less than n."""
+        pending, limits = [subgraphs(loop)[0].outputs[0]], []
+        while pending:
+            compare = pending.pop().producer()
+            if compare is None:
+                continue
+            inputs = [x for x in compare.inputs if x is not None]
+            if compare.op_type in ("And", "Identity"):
+                pending += inputs
+            elif compare.op_type in ("Less", "Greater"):
+                low, high = inputs if compare.op_type == "Less" else inputs[::-1]
+                known = self.int_range(high) if _is_same(low, after) else None
+                limits += [] if known is None else [known.high - 1]
+        return min(limits, default=None)
+
+    def _after_a_trip(
+        self, ranges: Mapping[oir.Value, Range], states: Mapping[oir.Value, oir.Value]
+    ) -> dict[oir.Value, Range]:
+        """The ranges of the next states, if those of the states are right."""
+        inner = LoopFacts.__new__(LoopFacts)
+        Facts.__init__(inner)
+        inner._places, inner._depth = self._places, self._depth + 1
+        inner._assumed, inner._invariants = {**self._assumed, **ranges}, {}
+        return {
+            x: inner.int_range(after) or range_of_type(dtype_of(x)) for x, after in states.items()
+        }
+
+
+def _is_same(x: oir.Value, y: oir.Value) -> bool:
+    """Whether two values are the same, or sums of the same operands."""
+    first, second = x.producer(), y.producer()
+    if x is y or first is None or second is None:
+        return x is y
+    is_sum = first.op_type == second.op_type == "Add"
+    return is_sum and all(a is b for a, b in zip(first.inputs, second.inputs, strict=True))
+
+
+def _step(x: oir.Value, after: oir.Value) -> int | None:
+    """The constant that is added to a state; None for other states."""
+    node = after.producer()
+    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    if node is None or node.op_type not in ("Add", "Sub"):
+        return None
+    first, second = node.inputs
+    if node.op_type == "Add" and second is x:
+        first, second = second, first
+    array = None if second is None else const_of(second)
+    if first is not x or array is None or array.size != 1:
+        return None
+    step = int(array.reshape(()))
+    return step if node.op_type == "Add" else -step
+
+
+def _states(node: oir.Node, body: oir.Graph) -> dict[oir.Value, oir.Value]:
+    """The states of a Loop or Scan in its body, and those after the trip, in order."""
+    if node.op_type == "Loop":
+        inputs, outputs = body.inputs[2:], body.outputs[1:]
+    else:
+        count = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+        inputs, outputs = body.inputs[:count], body.outputs
+    return dict(zip(inputs, outputs, strict=False))
