@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of
 from hlo2onnx.targets.costs import Costs
 from hlo2onnx.targets.target import Target
 
@@ -19,6 +20,14 @@ class TargetBuilder(GraphBuilder):
     def __init__(self, graph: oir.Graph, opset: int, target: Target) -> None:
         super().__init__(graph, opset)
         self.target = target
+
+    def cast(self, x: oir.Value, dtype: oir.DataType) -> oir.Value:
+        """Cast, or x itself when it has that type. A constant becomes another one where the target
+        might hold its integers in a narrower type first."""
+        array = const_of(x) if self.target.flags.narrows_i64 and dtype in INTEGERS else None
+        if array is None or dtype_of(x) not in INTEGERS or dtype.bitwidth < 8:
+            return super().cast(x, dtype)
+        return self.const(array.astype(dtype.numpy()))
 
     @property
     def costs(self) -> Costs:

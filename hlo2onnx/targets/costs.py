@@ -200,6 +200,10 @@ class Flags:
     misorders_nan: bool = False
     """Greater, Max, Min and Clip with a NaN give any result. Unless `nan="xla"` is asked for, Max,
     Min and Clip count as right all the same."""
+    clamps_in_f32: bool = False
+    """Min of Max of i32 numbers, and Max of Min, with constants is computed in f32."""
+    fuses_comparisons: bool = False
+    """Where with i32 numbers is computed in f32 behind a comparison, IsInf or IsNaN."""
     narrows_i64: bool = False
     """64-bit integers are computed in 32 bits. Then the kernels that are right within limits are
     used where the integers fit into f32."""

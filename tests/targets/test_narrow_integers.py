@@ -52,7 +52,7 @@ def test_sums_that_fit_stay(tmp_path: Path) -> None:
 
 
 def test_sums_that_may_not_fit_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TranslationError, match="narrow computes large integers in f32"):
+    with pytest.raises(TranslationError, match="narrow computes 64-bit integers in 32 bits"):
         translate(SUM.replace("OPERAND", "x"), target=table(tmp_path))
 
 

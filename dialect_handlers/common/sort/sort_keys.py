@@ -171,7 +171,9 @@ def _zeros_apart(em: Emitter, x: oir.Value) -> oir.Value:
 
 def _packed(em: Emitter, keys: Sequence[Key]) -> list[Key]:
     """The keys, with neighbours joined if their ranges together fit into one i64: a sort costs more
-    than the arithmetic."""
+    than the arithmetic. A target without i64 keeps them apart."""
+    if em.target.flags.narrows_i64:
+        return list(keys)
     packed = [keys[0]]
     for key in keys[1:]:
         joined = _joined(em, packed[-1], key)

@@ -14,6 +14,8 @@ from hlo2onnx.targets.decompositions.dft import decompose_dft
 from hlo2onnx.targets.decompositions.f32_functions import F32_FUNCTIONS, decompose_f32_function
 from hlo2onnx.targets.decompositions.f64_functions import F64_FUNCTIONS, decompose_f64_function
 from hlo2onnx.targets.decompositions.integer_ops import INTEGER_OPERATORS
+from hlo2onnx.targets.decompositions.rounded_integers import ROUNDED_INTEGERS
+from hlo2onnx.targets.decompositions.stable_top_k import TOP_K
 
 Decompose = Callable[[TargetBuilder, oir.Node], oir.Value | Sequence[oir.Value] | None]
 
@@ -27,6 +29,8 @@ DECOMPOSITIONS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **COMPARISONS,
     **BOUNDS,
     **INTEGER_OPERATORS,
+    **ROUNDED_INTEGERS,
+    **TOP_K,
 }
 """The decomposition of each operator and main element type: it returns the outputs, or None where
 this node has no decomposition."""

@@ -19,10 +19,12 @@ from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import canonical, is_positive
 from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.decompositions.rounded_integers import is_rounded, where_rounded
 
 T = oir.DataType
 Outputs = oir.Value | Sequence[oir.Value] | None
-Decompose = Callable[[GraphBuilder, oir.Node], Outputs]
+Decompose = Callable[[TargetBuilder, oir.Node], Outputs]
 
 
 def _first(node: oir.Node) -> oir.Value:
@@ -93,13 +95,13 @@ def reduced_axes(node: oir.Node) -> tuple[int, ...] | None:
 
 
 def _over_axes(
-    function: Callable[[GraphBuilder, oir.Value, Sequence[int]], oir.Value | None],
+    function: Callable[[TargetBuilder, oir.Value, Sequence[int]], oir.Value | None],
     identity: Callable[[oir.DataType], int],
 ) -> Decompose:
     """Returns a decomposition that calls function(b, x, axes), which keeps the reduced axes as 1.
     A reduction of no elements gives the identity."""
 
-    def decompose(b: GraphBuilder, node: oir.Node) -> Outputs:
+    def decompose(b: TargetBuilder, node: oir.Node) -> Outputs:
         x, axes = _first(node), reduced_axes(node)
         if axes is None:
             return None
@@ -128,15 +130,29 @@ def _extreme(b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, largest: boo
     return x
 
 
-def _sum(b: GraphBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value:
-    """The product with ones: MatMul wraps around, and is several times faster."""
+def _folded_extreme(
+    b: GraphBuilder, x: oir.Value, axes: Sequence[int], *, op_type: str
+) -> oir.Value | None:
+    """Max or Min of the elements along axes of known extents."""
+    for axis in axes:
+        if not isinstance(shape_of(x)[axis], int):
+            return None
+        x = _halved(b, x, axis, op_type)
+    return x
+
+
+def _sum(b: TargetBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value:
+    """The product with ones: MatMul wraps around, and is several times faster. Where it is computed
+    in f32, the last of the cumulative sums."""
     dims = static_shape(x)
     if dims is None:
         return reduce(partial(_sum_along, b), axes, x)
     outer, count, inner = _groups(dims, axes)
     x = _grouped(b, x, axes)
     one = b.scalar_like(1, x)
-    if inner == 1:
+    if is_rounded(b, "MatMul", dtype_of(x)):
+        total = b.slice(b.CumSum(x, b.i64(1)), [count - 1], [count], axes=[1])
+    elif inner == 1:
         total = b.MatMul(b.reshape(x, (outer, count)), b.expand(one, (count, 1)))
     else:
         total = b.MatMul(b.expand(one, (1, count)), x)
@@ -160,7 +176,7 @@ def _product(b: GraphBuilder, x: oir.Value, axes: Sequence[int]) -> oir.Value:
     dims = static_shape(x)
     if dims is None:
         return reduce(partial(_product_along, b), axes, x)
-    product = _halved(b, _grouped(b, x, axes), 1)
+    product = _halved(b, _grouped(b, x, axes), 1, "Mul")
     return b.reshape(product, _kept_as_one(dims, axes))
 
 
@@ -168,11 +184,12 @@ def _product_along(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
     """The product along an axis of any extent, known or not, 0 among them."""
     extent = shape_of(x)[axis]
     if isinstance(extent, int) and extent:
-        return _halved(b, x, axis)
+        return _halved(b, x, axis, "Mul")
     return _halved_in_loop(b, x, axis)
 
 
-def _halved(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
+def _halved(b: GraphBuilder, x: oir.Value, axis: int, op_type: str) -> oir.Value:
+    """The elements along an axis combined by an operator, half with half."""
     count = shape_of(x)[axis]
     assert isinstance(count, int)
     while count > 1:
@@ -181,7 +198,7 @@ def _halved(b: GraphBuilder, x: oir.Value, axis: int) -> oir.Value:
             b.slice(x, [start], [limit], axes=[axis])
             for start, limit in ((0, half), (half, 2 * half), (2 * half, count))
         )
-        x = b.Mul(first, second)
+        x = b.op(op_type, first, second)
         if count % 2:
             x = b.concat([x, rest], axis=axis)
         count -= half
@@ -299,11 +316,23 @@ _COMPARISONS: Mapping[str, Decompose] = {
     "Relu": relu,
     "Sign": sign,
 }
+_ROUNDED: Mapping[str, Decompose] = {
+    "Clip": clip,
+    "ReduceMax": _over_axes(
+        partial(_folded_extreme, op_type="Max"), lambda t: range_of_type(t).low
+    ),
+    "ReduceMin": _over_axes(
+        partial(_folded_extreme, op_type="Min"), lambda t: range_of_type(t).high
+    ),
+    "Relu": relu,
+}
 _RANKINGS = ("ArgMax", "ArgMin", "ReduceMax", "ReduceMin", "TopK")
 
 INTEGER_OPERATORS: Mapping[tuple[str, oir.DataType], Decompose] = {
     **{(op_type, dtype): f for op_type, f in _SUMS.items() for dtype in (T.INT32, T.INT64)},
     **{(op_type, T.INT64): function for op_type, function in _COMPARISONS.items()},
     **{(op_type, T.UINT64): _as_int64 for op_type in _RANKINGS},
+    **{(op_type, T.INT32): where_rounded(function) for op_type, function in _ROUNDED.items()},
+    ("Clip", T.UINT32): where_rounded(clip),
 }
 """What these operators on these element types are replaced by."""

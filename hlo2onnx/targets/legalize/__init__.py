@@ -8,12 +8,15 @@ numbers counts as missing, unless facts about the operands show that it is right
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.analysis.loop_facts import LoopFacts
+from hlo2onnx.analysis.ranges import RANGE
 from hlo2onnx.errors import Refusal, TranslationError
 from hlo2onnx.ir.forms import FORM_OPSET
 from hlo2onnx.ir.provenance import note_rewrite
@@ -25,6 +28,8 @@ from hlo2onnx.rewrite.licm import hoist_invariants
 from hlo2onnx.rewrite.replace import remove_unused, replace
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS, Decompose
+from hlo2onnx.targets.decompositions.rounded_integers import RIGHT_HERE
+from hlo2onnx.targets.decompositions.stable_top_k import is_stable_here
 from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
 from hlo2onnx.targets.legalize.casts import (
     cast_path,
@@ -33,7 +38,12 @@ from hlo2onnx.targets.legalize.casts import (
     holds,
 )
 from hlo2onnx.targets.legalize.changes import Changes, label_of
-from hlo2onnx.targets.legalize.narrow_integers import WIDE, fits
+from hlo2onnx.targets.legalize.narrow_integers import (
+    WIDE,
+    chooses_rightly,
+    fits,
+    why_not,
+)
 from hlo2onnx.targets.legalize.older_opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.legalize.operand_types import (
     apart_from_outputs,
@@ -79,12 +89,13 @@ def legalize(
     opset = model.graph.opset_imports[""]
     builder = TargetBuilder(model.graph, opset, target)
     builder.adopt(model.graph)
-    kernels = _Kernels(builder, half, nan, Facts())
     refusals, changes = [], Changes()
     write_scans_as_loops(model.graph, target, builder)
     builder.made.clear()
     carry_states(model.graph, target, builder)
     changes.cast("values of Loop and If", builder.made)
+    facts = LoopFacts(model.graph) if target.flags.narrows_i64 else Facts()
+    kernels = _Kernels(builder, half, nan, facts)
     if nan != "runtime":
         _guard(model.graph, builder, kernels.facts, changes)
     pending = list(all_nodes(model.graph))
@@ -92,6 +103,7 @@ def legalize(
         made: list[oir.Node] = []
         for node in pending:
             builder.made.clear()
+            kernels.note_ranges(node)
             label = label_of(node)
             if _respelled(node, builder) or _decompose_newer(node, builder):
                 changes.replaced(label, builder.made)
@@ -158,8 +170,16 @@ def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
     if made is None:
         return False
     note_rewrite(builder.made[before:], _name_of(make), [node])
-    replace(node, [made] if isinstance(made, oir.Value) else made)
+    _put(node, [made] if isinstance(made, oir.Value) else made)
     return True
+
+
+def _put(node: oir.Node, values: Sequence[oir.Value]) -> None:
+    """Replaces a node by values, of which is known what is known of its outputs."""
+    for old, new in zip(node.outputs, values, strict=True):
+        if RANGE in old.meta:
+            new.meta.setdefault(RANGE, old.meta[RANGE])
+    replace(node, values)
 
 
 def _name_of(make: Decompose) -> str:
@@ -199,6 +219,13 @@ class _Kernels:
             return node.op_type in EXACT_IN_HALF and is_supported
         if target.flags.narrows_f64 and dtype == oir.DataType.DOUBLE:
             return is_supported and node.op_type in ("Shape", "Size")
+        if node.meta.get(RIGHT_HERE):
+            return True
+        if target.flags.unstable_top_k and node.op_type == "TopK" and not is_stable_here(node):
+            return False
+        is_fused = target.flags.fuses_comparisons and node.op_type == "Where"
+        if is_fused and not chooses_rightly(node, self.facts):
+            return False
         if is_supported:
             return True
         opset = self.builder.opset
@@ -213,6 +240,15 @@ class _Kernels:
             return False
         return is_right_here(node, self.facts, is_limited, target.flags.sums_in_f64)
 
+    def note_ranges(self, node: oir.Node) -> None:
+        """Notes what is known of the integers that a node makes, where the target narrows them: it
+        holds of the nodes in its place, and may be harder to see there."""
+        if not self.builder.target.flags.narrows_i64:
+            return
+        for value in node.outputs:
+            if value.dtype in WIDE and (known := self.facts.int_range(value)) is not None:
+                value.meta[RANGE] = known
+
     def may_lose_nan(self, graph: oir.Graph) -> bool:
         """Whether the model has bounds of floats whose kernels order NaN wrongly."""
         target, opset = self.builder.target, self.builder.opset
@@ -226,6 +262,8 @@ class _Kernels:
     def unmatched(self, node: oir.Node) -> list[tuple[str, oir.DataType, oir.DataType]]:
         """The `PAIR_PARAMETERS` whose element types no kernel takes together."""
         b = self.builder
+        if node.meta.get(RIGHT_HERE):
+            return []
         missing = [pair for pair in node_pairs(node) if not b.target.supports_pair(*pair, b.opset)]
         if not b.target.flags.narrows_i64:
             return missing
@@ -312,7 +350,7 @@ def _in_carrier(
         made = builder.node(node.op_type, inputs, attributes_of(node), types)
         values = [builder.cast(x, dtype_of(y)) for x, y in zip(made, node.outputs, strict=True)]
     note_rewrite(builder.made[before:], f"legalize: computed in {carrier.name.lower()}", [node])
-    replace(node, values)
+    _put(node, values)
 
 
 def _no_kernel(node: oir.Node, kernels: _Kernels) -> tuple[str, str]:
@@ -321,14 +359,17 @@ def _no_kernel(node: oir.Node, kernels: _Kernels) -> tuple[str, str]:
     builder = kernels.builder
     if builder.opset < since:
         return f"opset {builder.opset} has no {node_key(node)}", f"use opset {since} or newer"
-    dtype = main_dtype(node)
-    if dtype in WIDE and builder.target.is_limited(node_key(node), dtype, builder.opset):
+    dtype, name = main_dtype(node), builder.target.name
+    if dtype == oir.DataType.DOUBLE and builder.target.flags.narrows_f64:
         return (
-            f"{builder.target.name} computes large integers in f32, and these may not fit",
-            "convert to int16 before this op, or clamp to numbers below 2^24",
+            f"{name} computes f64 in f32",
+            "convert to float32 before this op if that is precise enough (JAX does where"
+            " jax_enable_x64 is off), or choose another target",
         )
+    if dtype in WIDE and builder.target.is_limited(node_key(node), dtype, builder.opset):
+        return why_not(dtype, name)
     return (
-        f"{builder.target.name} has no kernel for it in this type, and no exact detour is known",
+        f"{name} has no kernel for it in this type, and no exact detour is known",
         "convert to another element type before this op, or translate with target='onnx'",
     )
 

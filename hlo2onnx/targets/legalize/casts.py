@@ -54,9 +54,12 @@ def holds(wide: oir.DataType, narrow: oir.DataType) -> bool:
 def cast_path(node: oir.Node, target: Target, opset: int) -> oir.DataType | None:
     """A type through which a Cast without a kernel gives the same result; None if there is none."""
     source, result = _ends(node)
+    if target.flags.narrows_f64 and T.DOUBLE in (source, result):
+        return None
     for detour in _DETOURS:
         if (
-            _leads_through(detour, source, result)
+            detour not in (source, result)
+            and _leads_through(detour, source, result)
             and target.supports_cast(source, detour, opset)
             and target.supports_cast(detour, result, opset)
         ):
@@ -66,12 +69,21 @@ def cast_path(node: oir.Node, target: Target, opset: int) -> oir.DataType | None
 
 def _leads_through(detour: oir.DataType, source: oir.DataType, result: oir.DataType) -> bool:
     """Whether a Cast through `detour` gives the same result. Either it holds every value of the
-    source, so that only the second cast rounds or wraps around. Or the source is a float and
+    source, so that only the second cast rounds or wraps around, or all are integers, and it is at
+    least as wide as the result. Or the source is a float and
     `detour` an integer type that holds every value of the result: the first cast truncates (ONNX
     defines no result for floats outside the range)."""
     if source in FLOATS and detour not in FLOATS:
         return result in INTEGERS and holds(detour, result)
+    if {source, detour, result} <= INTEGERS and _wraps_into(detour, result):
+        return True
     return holds(detour, source)
+
+
+def _wraps_into(wide: oir.DataType, narrow: oir.DataType) -> bool:
+    """Whether an integer that wrapped around in one type wraps around in the other one as if it had
+    not."""
+    return wide.bitwidth >= narrow.bitwidth
 
 
 def cast_through(node: oir.Node, detour: oir.DataType, builder: GraphBuilder) -> None:
@@ -92,9 +104,9 @@ def _ends(node: oir.Node) -> tuple[oir.DataType, oir.DataType]:
 def collapse_casts(graph: oir.Graph, opset: int) -> int:
     """Removes pairs of Casts that change nothing; returns how many.
 
-    Cast(Cast(x: a -> b) -> a) -> x when b holds every value of a (widen and back), or when every
-    element of x is known to be a value of b (narrow and back, after mere data movement). Any
-    other pair that narrows first is a rounding and stays.
+    Cast(Cast(x: a -> b) -> a) -> x when b holds every value of a (widen and back), when both are
+    integers and b is as wide, or when every element of x is known to be a value of b (narrow and
+    back, after mere data movement). Any other pair that narrows first is a rounding and stays.
     """
     count = 0
     for node in all_nodes(graph):
@@ -108,12 +120,20 @@ def collapse_casts(graph: oir.Graph, opset: int) -> int:
         assert origin is not None
         if (
             dtype_of(origin) == result
-            and (holds(between, result) or _lies_in(origin, between, opset))
+            and _keeps(origin, between, opset)
             and can_replace(node.outputs[0], origin)
         ):
             replace(node, [origin])
             count += 1
     return count
+
+
+def _keeps(x: oir.Value, between: oir.DataType, opset: int) -> bool:
+    """Whether x comes back from another type as it was."""
+    dtype = dtype_of(x)
+    if {dtype, between} <= INTEGERS and _wraps_into(between, dtype):
+        return True
+    return holds(between, dtype) or _lies_in(x, between, opset)
 
 
 _SELECTS = (MOVES - {"OneHot"}) | {"Abs", "Clip", "Max", "Min", "Neg", "Relu"}

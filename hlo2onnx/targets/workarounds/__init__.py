@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hlo2onnx.targets.decompositions import Decompose
+from hlo2onnx.targets.workarounds.clamps import part_clamp
 from hlo2onnx.targets.workarounds.double_transposes import transpose_in_gemm
 from hlo2onnx.targets.workarounds.float_sums import split_long_sum
 from hlo2onnx.targets.workarounds.fusions import (
@@ -32,6 +33,8 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "DequantizeLinear": [("QDQSelectorActionTransformer", spell_out_weights)],
     "Div": [("DivMulFusion", spell_out_reciprocal), ("MatMulScaleFusion", spell_out_scale)],
     "Gemm": [("WeightBiasQuantization", keep_bias_apart)],
+    "Max": [("clamps_in_f32", part_clamp)],
+    "Min": [("clamps_in_f32", part_clamp)],
     "InstanceNormalization": [("naive_variance", center_rows)],
     "LayerNormalization": [("naive_variance", center_rows)],
     "MatMul": [("MatmulTransposeFusion", transpose_in_gemm)],
