@@ -6,12 +6,15 @@ python -m tools.model_mutation.unchanged NAME [SEED]
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, dataclass
 
 from hlo2onnx.errors import Hlo2OnnxError
 from tools.model_mutation.programs import translated
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
 
 
 @dataclass
