@@ -158,10 +158,15 @@ def _raise(
 
 
 def _choose_opset(model: oir.Model, target: Target, report: Report) -> None:
-    """Gives a model the oldest of the target's usual opsets that has all of its operators."""
+    """Gives a model the oldest of the target's usual opsets that has all of its operators.
+
+    A newer one stays, as the lowering asked for it and has said why.
+    """
+    if report.opset > target.newer_opset:
+        return
     graphs = list(each_graph(model))
     opset, needs = oldest_opset(graphs, target, report.opset)
-    if needs and report.opset == target.newer_opset:  # else the lowering has said why
+    if needs:
         report.note(f"opset {opset} instead of {target.default_opset}: the model has {needs}")
     for graph in graphs:
         graph.opset_imports[""] = opset

@@ -19,16 +19,36 @@ def oldest_opset(graphs: Sequence[oir.Graph], target: Target, newest: int) -> tu
         graphs: Those of a model, in the form of the newest opset.
 
     Returns:
-        The opset, and the operators that the default opset lacks, as a text; "" for the default.
+        The opset, and the operators and types that the default opset lacks, as a text; "" for the
+        default.
     """
     nodes = [node for graph in graphs for node in all_nodes(graph) if not node.domain]
+    types = _types(graphs)
     needs: dict[str, None] = {}
     for opset in range(target.default_opset, newest):
-        lost = [node for node in nodes if _is_lost(node, target, opset, newest)]
+        lost = [node_key(node) for node in nodes if _is_lost(node, target, opset, newest)]
+        lost += [x.name for x in types if _is_without_cast(x, target, opset, newest)]
         if not lost:
             return opset, ", ".join(needs)
-        needs.update(dict.fromkeys(node_key(node) for node in lost))
+        needs.update(dict.fromkeys(lost))
     return newest, ", ".join(needs)
+
+
+def _types(graphs: Sequence[oir.Graph]) -> list[oir.DataType]:
+    """The element types of all values."""
+    found: dict[oir.DataType, None] = {}
+    for graph in graphs:
+        values = [*graph.inputs, *graph.outputs]
+        for node in all_nodes(graph):
+            values += [*node.outputs, *(x for x in node.inputs if x is not None)]
+        found.update(dict.fromkeys(x.dtype for x in values if x.dtype is not None))
+    return list(found)
+
+
+def _is_without_cast(dtype: oir.DataType, target: Target, opset: int, newest: int) -> bool:
+    """Whether an older opset cannot convert a type: the standard got it later."""
+    runs_later = target.supports("Cast", dtype, newest)
+    return runs_later and not target.supports("Cast", dtype, opset)
 
 
 def _is_lost(node: oir.Node, target: Target, opset: int, newest: int) -> bool:
