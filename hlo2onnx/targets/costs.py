@@ -200,6 +200,8 @@ class Flags:
     misorders_nan: bool = False
     """Greater, Max, Min and Clip with a NaN give any result. Unless `nan="xla"` is asked for, Max,
     Min and Clip count as right all the same."""
+    flattens_empty_constants: bool = False
+    """A constant without elements is taken for a scalar."""
     clamps_in_f32: bool = False
     """Min of Max of i32 numbers, and Max of Min, with constants is computed in f32."""
     fuses_comparisons: bool = False

@@ -243,6 +243,12 @@ NUMBERS = (
         {"x": _DENORMAL, "o": np.ones(4, np.float32)}, (_DENORMAL,),
     ),
     FlagTrial(
+        "flattens_empty_constants", "a constant without elements as an output",
+        "g (float[2] x) => (float[2,0] y, float[2] z) {y = Constant<value = float[2,0] {}>()"
+        " z = Neg(x)}",
+        {"x": _f(1, 2)}, (np.zeros((2, 0), np.float32), _f(-1, -2)),
+    ),
+    FlagTrial(
         "clamps_in_f32", "Min of Max, and Max of Min, with constants above 2^24",
         "g (int32[4] x) => (int32[4] y, int32[4] z)"
         " <int32 low = {100000001}, int32 high = {200000001}> {a = Max(x, low) y = Min(a, high)"

@@ -62,6 +62,7 @@ from hlo2onnx.targets.target import (
 )
 from hlo2onnx.targets.workarounds import WORKAROUNDS
 from hlo2onnx.targets.workarounds.cast_transposes import widen_before_transposing
+from hlo2onnx.targets.workarounds.empty_constants import expand_empty_constants
 from hlo2onnx.targets.workarounds.function_domains import guard_domain
 from hlo2onnx.targets.workarounds.operand_limits import is_right_here
 from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
@@ -90,6 +91,8 @@ def legalize(
     builder = TargetBuilder(model.graph, opset, target)
     builder.adopt(model.graph)
     refusals, changes = [], Changes()
+    if target.flags.flattens_empty_constants:
+        expand_empty_constants(model.graph, builder)
     write_scans_as_loops(model.graph, target, builder)
     builder.made.clear()
     carry_states(model.graph, target, builder)
