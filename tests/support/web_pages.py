@@ -26,7 +26,7 @@ def npm_packages() -> Path:
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed (Debian: apt-get install nodejs npm)")
     try:
-        return npm_folder(PACKAGES, VERSION, CACHE)
+        return npm_folder(PACKAGES[0], VERSION, CACHE, PACKAGES[1:])
     except InstallError as error:
         pytest.skip(f"npm does not install {' and '.join(PACKAGES)}: {error}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,18 @@ X = np.linspace(0.1, 0.9, 64, dtype=np.float32)
 def test_a_chaotic_program_moves_as_much_as_its_results() -> None:
     (moved,) = next(movements([lambda a: logistic(a, 60)], [X], logistic([X], 60)))
     assert np.median(moved) > 0.1
+
+
+def test_nothing_is_known_of_a_program_without_digits() -> None:
+    """As of conjugate gradients that diverge: results of two runs have nothing in common."""
+
+    def diverged(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        noise = 1e7 * (arrays[0] - X)
+        return [noise]
+
+    expected = [np.full_like(X, 1e-3)]
+    (moved,) = next(movements([diverged], [X], expected))
+    assert np.isinf(moved).all()
 
 
 def test_a_tame_program_moves_by_roundings() -> None:
