@@ -80,7 +80,8 @@ def _limit(largest: np.ndarray, expected: np.ndarray) -> np.ndarray:
         is_lost = _is_inexact(expected) and np.median(largest) >= np.median(sizes) > 0
     if is_lost:
         return np.full_like(largest, np.inf)
-    return np.maximum(TIMES * largest, TIMES_MEDIAN * np.median(largest))
+    found: np.ndarray = np.maximum(TIMES * largest, TIMES_MEDIAN * np.median(largest))
+    return found
 
 
 def _is_inexact(array: np.ndarray) -> bool:

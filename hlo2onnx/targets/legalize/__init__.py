@@ -38,6 +38,7 @@ from hlo2onnx.targets.legalize.casts import (
     holds,
 )
 from hlo2onnx.targets.legalize.changes import Changes, label_of
+from hlo2onnx.targets.legalize.control_flow import NEXT, control_flow_fault
 from hlo2onnx.targets.legalize.narrow_integers import (
     WIDE,
     chooses_rightly,
@@ -111,6 +112,9 @@ def legalize(
             if _respelled(node, builder) or _decompose_newer(node, builder):
                 changes.replaced(label, builder.made)
                 made += builder.made
+                continue
+            if fault := control_flow_fault(node, target.flags, facts):
+                refusals.append(_refusal(node, f"{target.name} runs no {fault}", NEXT))
                 continue
             if node.domain or node.op_type in _STRUCTURAL or kernels.run(node):
                 continue

@@ -16,6 +16,8 @@ from hlo2onnx.rewrite.licm import is_repeatable
 
 _PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 _COPIES = frozenset({"Identity", "Gather"})
+MOST_WITHOUT_LOOP = 20_000
+"""Nodes of an unrolled loop for a target that does not run it otherwise."""
 
 
 class LoopUnroll(Rule):
@@ -23,7 +25,8 @@ class LoopUnroll(Rule):
 
     Legal for a known number of trips, not 0, without a condition, and a body without loops,
     branches and random numbers. Done for one trip, for few nodes, or if the trips are layers of a
-    network: each multiplies by its own rows of constant weights.
+    network: each multiplies by its own rows of constant weights. For a target without Loop, up to
+    20,000 nodes are few.
     """
 
     name = "loop-unroll"
@@ -40,6 +43,8 @@ class LoopUnroll(Rule):
         size += trips.count * len(trips.rows)
         layers = any(_has_own_matrix(trips, inner) for inner in body)
         most = b.costs.unrolled_layer_nodes if layers else b.costs.unrolled_nodes
+        if b.target.flags.no_loop:
+            most = max(most, MOST_WITHOUT_LOOP)
         need(trips.count == 1 or size <= most, "it would be too long", node)
         states = trips.initial
         stacks: list[list[oir.Value]] = [[] for _ in trips.rows]
