@@ -74,7 +74,8 @@ def compare(
             have the value that it has there.
         step: Additional tolerance of each element (see `Port.step`).
         rtol, atol: The user's tolerances of floats, instead of those of the type.
-        slack: Tolerance of each element beside the others; pairs for a complex one.
+        slack: Tolerance of each element beside the others; pairs for a complex one. With infinity,
+            any element is right, NaN as well.
     """
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return Comparison(
@@ -92,7 +93,7 @@ def compare(
     limit = _limit(expected.dtype, tolerance, want, scale) + step
     if slack is not None:
         limit = np.maximum(limit, slack)
-    good = same & (difference <= limit)
+    good = (same & (difference <= limit)) | np.isposinf(limit)
     if exact is not None:
         good |= _is_exact(got, want, expected, exact, tolerance, scale)
     largest = float(difference.max(initial=0))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hlo2onnx.sources import load
+from hlo2onnx.verification.compare import compare
 from hlo2onnx.verification.reference import Reference
 from hlo2onnx.verification.sensitivity import movements
 
@@ -38,6 +39,9 @@ def test_nothing_is_known_of_a_program_without_digits() -> None:
     expected = [np.full_like(X, 1e-3)]
     (moved,) = next(movements([diverged], [X], expected))
     assert np.isinf(moved).all()
+    found = np.full_like(X, np.nan)
+    assert compare("x", found, expected[0], slack=moved).ok
+    assert not compare("x", found, expected[0]).ok
 
 
 def test_a_tame_program_moves_by_roundings() -> None:
