@@ -74,8 +74,7 @@ def compare(
             have the value that it has there.
         step: Additional tolerance of each element (see `Port.step`).
         rtol, atol: The user's tolerances of floats, instead of those of the type.
-        slack: Tolerance of each element beside the others; pairs for a complex one. With infinity,
-            any element is right, NaN as well.
+        slack: Tolerance of each element beside the others; pairs for a complex one.
     """
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return Comparison(
@@ -93,7 +92,7 @@ def compare(
     limit = _limit(expected.dtype, tolerance, want, scale) + step
     if slack is not None:
         limit = np.maximum(limit, slack)
-    good = (same & (difference <= limit)) | np.isposinf(limit)
+    good = same & (difference <= limit)
     if exact is not None:
         good |= _is_exact(got, want, expected, exact, tolerance, scale)
     largest = float(difference.max(initial=0))

@@ -65,21 +65,16 @@ def movements(
                     distance = np.abs(_wide(found) - _wide(want))
                 largest[place] = np.maximum(largest[place], np.nan_to_num(distance, posinf=0))
         if count:
-            yield [_limit(*pair) for pair in zip(largest, expected, strict=True)]
+            yield list(map(_limit, largest))
         done = count
         if time.monotonic() - begin > _SECONDS:
             return
 
 
-def _limit(largest: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """The distances that are accepted. All are if no digit of the output is known."""
+def _limit(largest: np.ndarray) -> np.ndarray:
+    """The distances that are accepted."""
     if not largest.size:
         return largest
-    sizes = np.abs(_wide(expected))
-    with np.errstate(all="ignore"):
-        is_lost = _is_inexact(expected) and np.median(largest) >= np.median(sizes) > 0
-    if is_lost:
-        return np.full_like(largest, np.inf)
     found: np.ndarray = np.maximum(TIMES * largest, TIMES_MEDIAN * np.median(largest))
     return found
 
