@@ -28,6 +28,8 @@ def part_clamp(b: GraphBuilder, node: oir.Node) -> oir.Value | None:
         known = [
             array for y in inner.inputs if y is not None and (array := const_of(y)) is not None
         ]
-        if known and any(abs(array.astype("i8")).max() >= _LARGEST for array in (limit, *known)):
+        if known and any(
+            abs(array.astype("i8")).max(initial=0) >= _LARGEST for array in (limit, *known)
+        ):
             return b.BitwiseNot(b.op(other, b.BitwiseNot(x), b.const(~limit)))
     return None
