@@ -98,4 +98,4 @@ def test_errors_of_fourier_transforms() -> None:
     (expected,) = reference([x])
     for variant in reference.variants([x]):
         (found,) = variant([x])
-        assert abs(found - expected)[1:].max() > 1e-7 * expected[0]
+        assert abs(found - expected)[1:].max() > 1e-8 * expected[0]
