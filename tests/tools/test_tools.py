@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools import ROOT
-from tools.bench.page import write_section
+from tools.bench.page import write_group, write_section
 
 TOOLS = ROOT / "tools"
 
@@ -55,3 +55,13 @@ def test_the_page_about_speed_keeps_other_versions(tmp_path: Path) -> None:
     assert "| a |" not in text
     places = [text.index(part) for part in ("0.9.9\n\nolder", "0.9.10\n\nold\n", "| b |")]
     assert places == sorted(places)
+
+
+def test_the_page_about_speed_keeps_groups(tmp_path: Path) -> None:
+    page = tmp_path / "speed.md"
+    write_group(page, "large_arrays", "| a |\n")
+    write_section(page, "| b |\n")
+    write_group(page, "large_arrays", "| c |\n")
+    text = page.read_text()
+    assert "| a |" not in text
+    assert text.index("| b |") < text.index("## Large arrays") < text.index("| c |")

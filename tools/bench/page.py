@@ -1,4 +1,4 @@
-"""docs/speed.md: a section for each version of jaxlib that was measured."""
+"""docs/speed.md: a section for each version of jaxlib that was measured, and for each group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ of one run for each jaxlib.
 * *limit*: the ratio that the project wants to keep. The limits for XLA were set with jaxlib 0.10.
 """
 
-_SECTION = re.compile(r"^## jaxlib (\S+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+
+_JAXLIB = "jaxlib "
+_SECTION = re.compile(r"^## (.+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 def write_section(page: Path, rows: str) -> None:
@@ -33,10 +35,27 @@ def write_section(page: Path, rows: str) -> None:
     Args:
         rows: The table, in Markdown.
     """
+    _write(page, f"{_JAXLIB}{version('jaxlib')}", rows)
+
+
+def write_group(page: Path, group: str, text: str) -> None:
+    """Writes the table of a group of small programs; other sections stay."""
+    command = f"`python -m tools.bench.groups {group} --write`, jaxlib {version('jaxlib')}, "
+    _write(page, group.replace("_", " ").capitalize(), text, command)
+
+
+def _write(page: Path, title: str, text: str, command: str = "") -> None:
     old = page.read_text(encoding="utf-8") if page.exists() else ""
-    sections = {name: text.strip() for name, text in _SECTION.findall(old)}
+    sections = {name: body.strip() for name, body in _SECTION.findall(old)}
     runtime = f"{os.cpu_count()} cores, {THREADS} threads, onnxruntime {version('onnxruntime')}"
-    sections[version("jaxlib")] = f"{runtime}:\n\n{rows.strip()}"
-    in_order = sorted(sections, key=lambda name: [int(part) for part in name.split(".")])
-    parts = [HEAD, *(f"## jaxlib {name}\n\n{sections[name]}\n" for name in in_order)]
+    sections[title] = f"{command}{runtime}:\n\n{text.strip()}"
+    in_order = sorted(sections, key=_rank)
+    parts = [HEAD, *(f"## {name}\n\n{sections[name]}\n" for name in in_order)]
     page.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _rank(title: str) -> tuple[bool, list[int], str]:
+    """Versions of jaxlib in order, then the groups."""
+    is_version = title.startswith(_JAXLIB)
+    numbers = [int(part) for part in title.removeprefix(_JAXLIB).split(".")] if is_version else []
+    return not is_version, numbers, title
