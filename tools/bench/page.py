@@ -26,7 +26,7 @@ of one run for each jaxlib.
 
 
 _JAXLIB = "jaxlib "
-_SECTION = re.compile(r"^## (.+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 def write_section(page: Path, rows: str) -> None:
