@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mostly_wide import mostly_wide
 
 import hlo2onnx
 from hlo2onnx.mlir import inlining
@@ -54,7 +55,7 @@ def test_long_chains(name: str) -> None:
     np.testing.assert_allclose(program(X), want, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", mostly_wide(CHAINS, ["sum", "updates"]))
 def test_work_is_linear_in_ops(name: str) -> None:
     """Four times the ops, about four times the calls of functions."""
     few, many = (_calls(lambda x, n=n: CHAINS[name](x, n)) for n in (60, 240))
@@ -171,6 +172,10 @@ WIDE = [
 ]
 
 
+def _name(program: Callable[[int], str]) -> str:
+    return program.__name__
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize("program", WIDE)
 def test_work_is_linear_in_width(program: Callable[[int], str]) -> None:
@@ -193,7 +198,7 @@ def test_time_is_linear_in_operands() -> None:
     assert time.process_time() - start < 0.5
 
 
-@pytest.mark.parametrize("program", WIDE)
+@pytest.mark.parametrize("program", mostly_wide(WIDE, ["_many_operands", "_many_results"], _name))
 def test_wide_programs(program: Callable[[int], str]) -> None:
     assert hlo2onnx.translate(program(100)).verify()
 

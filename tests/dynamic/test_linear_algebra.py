@@ -11,6 +11,7 @@ import jax.scipy as jsp
 import pytest
 from every_size import every_size
 from jax import lax
+from mostly_wide import mostly_wide
 
 
 def symmetric(x: jax.Array) -> jax.Array:
@@ -65,17 +66,7 @@ BATCHED: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
-SLOW = frozenset({
-    "eigh of complex numbers", "eigvals", "eigvalsh", "gradient of eigh", "pinv", "svd, full",
-    "svd, tall", "svdvals",
-})  # fmt: skip
-"""These take a second each or more. "eigh" and "svd" stand for them in the quick suite."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.wide] if name in SLOW else []) for name in BATCHED],
-)
+@pytest.mark.parametrize("name", mostly_wide(BATCHED, ["cholesky", "eigh", "solve"]))
 def test_batches_of_matrices(name: str) -> None:
     every_size(BATCHED[name], "b, 4, 4", sizes=(1, 7))
 
@@ -93,7 +84,7 @@ SYMBOLIC: dict[str, Callable[[jax.Array], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SYMBOLIC)
+@pytest.mark.parametrize("name", mostly_wide(SYMBOLIC, ["solve"]))
 def test_matrices_of_symbolic_extents(name: str) -> None:
     """As many as there are points, in a Gaussian process."""
     every_size(SYMBOLIC[name], "n, 4", sizes=(1, 2, 40))

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from gallery import Example, load_all
+from mostly_wide import mostly_wide
 
 import hlo2onnx
 from hlo2onnx import OnnxProgram
@@ -23,7 +24,10 @@ DEPTH = {"decoder": {"layers": 5}, "gpt2_prefill": {"layers": 4}}
 model; computed, they are 16 and 10 nodes, however many layers read them."""
 
 
-@pytest.fixture(params=EXAMPLES, ids=[example.name for example in EXAMPLES])
+QUICK = ("gpt2_prefill", "mlp", "mobilenet")
+
+
+@pytest.fixture(params=mostly_wide(EXAMPLES, QUICK, lambda example: example.name))
 def example(request: pytest.FixtureRequest) -> Iterator[Example]:
     with request.param.types():
         yield request.param

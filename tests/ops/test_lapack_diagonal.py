@@ -31,7 +31,7 @@ REAL_AND_COMPLEX = [
     pytest.param("float32"),
     pytest.param("float64", marks=pytest.mark.wide),
     pytest.param("complex64", marks=pytest.mark.wide),
-    pytest.param("complex128"),
+    pytest.param("complex128", marks=pytest.mark.wide),
 ]
 
 

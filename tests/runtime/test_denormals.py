@@ -111,6 +111,7 @@ assert double.all() and positive.all() and keeps(), "a session that keeps them"
 """
 
 
+@pytest.mark.wide
 def test_threads_of_the_user_keep_denormals() -> None:
     """In a process of its own: ORT's option changes the thread of the first session."""
     run_python(FRESH)

@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from jax.lax import linalg
+from mostly_wide import mostly_wide
 
 import hlo2onnx
 from hlo2onnx.sources import load
@@ -50,8 +51,7 @@ QUICK = ("eigh, repeated", "svd, tall")
 
 def of_programs(*without: str) -> list[Any]:
     """Names of programs; most are tested in the wide suite alone."""
-    names = [name for name in PROGRAMS if name not in without]
-    return [pytest.param(x, marks=[] if x in QUICK else [pytest.mark.wide]) for x in names]
+    return mostly_wide((name for name in PROGRAMS if name not in without), QUICK)
 
 
 PROGRAMS: dict[str, tuple[Function, np.ndarray]] = {
@@ -146,6 +146,7 @@ def test_another_sign_passes(name: str) -> None:
     assert all(item.ok for item in _changed(name, other_sign))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("change", [wrong_element, swapped, too_long, not_a_number])
 @pytest.mark.parametrize("name", of_programs())
 def test_wrong_vectors_differ(name: str, change: Callable[[np.ndarray], np.ndarray]) -> None:

@@ -162,6 +162,7 @@ def test_another_function_excuses_only_what_agrees_with_it() -> None:
     assert compare("y", other.astype(np.float32), want, other).ok
 
 
+@pytest.mark.wide
 def test_what_was_noted_is_repeated_where_results_differ() -> None:
     a = np.diag(np.arange(4, dtype=np.float32)) + 1
     program = hlo2onnx.translate(jax.jit(lambda a: -jnp.linalg.eigh(a)[1]).lower(a))
