@@ -1,28 +1,30 @@
-"""The methods of a program that compare its numbers with XLA's."""
+"""The methods of a program that compare its numbers with XLA's.
+
+They import what they need when they are called: a translation alone does not pay for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.bisection.diagnosis import diagnosed
-from hlo2onnx.bisection.divergence import Divergence
 from hlo2onnx.options import Options
-from hlo2onnx.pipeline import may_ignore_nan
 from hlo2onnx.report import Report
 from hlo2onnx.runtime.calls import CallableProgram
 from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.sources.source import Source
-from hlo2onnx.verification.candidate import Candidate
-from hlo2onnx.verification.compare import Verification
-from hlo2onnx.verification.judge import Judge
-from hlo2onnx.verification.runners import Runner
-from hlo2onnx.verification.runtime_choice import chosen_runner
-from hlo2onnx.verification.settings import Settings, Sizes
+
+if TYPE_CHECKING:
+    from hlo2onnx.bisection.divergence import Divergence
+    from hlo2onnx.verification.compare import Verification
+    from hlo2onnx.verification.judge import Judge
+    from hlo2onnx.verification.runners import Runner
+    from hlo2onnx.verification.settings import Settings, Sizes
 
 
 class Verified(CallableProgram):
@@ -97,6 +99,8 @@ class Verified(CallableProgram):
             VerificationError: XLA or the runtime cannot run the program, or the runtime is not
                 installed.
         """
+        from hlo2onnx.verification.settings import Settings
+
         stored = self._options.weights_dtype
         settings = Settings(seed, rtol, atol, inputs, samples, sizes, stored)
         with self._runner(runtime) as (runner, fallback):
@@ -129,6 +133,8 @@ class Verified(CallableProgram):
             UsageError: The program was loaded without its source, or there is no such runtime.
             VerificationError: XLA or the runtime cannot run the program or a part of it.
         """
+        from hlo2onnx.verification.settings import Settings
+
         settings = Settings(seed, weights_dtype=self._options.weights_dtype)
         with self._runner(runtime) as (runner, _):
             judge, found = self._judged(settings, runner, args, kwargs)
@@ -136,12 +142,16 @@ class Verified(CallableProgram):
 
     def _runner(self, runtime: str | None) -> AbstractContextManager[tuple[Runner, str]]:
         """What runs the model, and why it is not the runtime of the target."""
+        from hlo2onnx.verification.runtime_choice import chosen_runner
+
         return chosen_runner(
             runtime, self.report.target, self.model, self.libraries, self.providers
         )
 
     def _parted(self, inputs: Sequence[Sequence[np.ndarray]], runner: Runner) -> Divergence:
         """Bisects on the first of these inputs for which a value differs."""
+        from hlo2onnx.bisection.diagnosis import diagnosed
+
         return diagnosed(self._source, self._options, self.model, inputs, runner)
 
     def _judged(
@@ -151,6 +161,10 @@ class Verified(CallableProgram):
         args: Sequence[PyTree],
         kwargs: Mapping[str, PyTree],
     ) -> tuple[Judge, Verification]:
+        from hlo2onnx.pipeline import may_ignore_nan
+        from hlo2onnx.verification.candidate import Candidate
+        from hlo2onnx.verification.judge import Judge
+
         source = self._source
         given = settings.given(source.signature, args, kwargs, self._caller.arrays)
         with self._serialized() as model:  # refuses programs that are too large for XLA as well

@@ -1,17 +1,21 @@
-"""Methods of a program that write its HTML report."""
+"""Methods of a program that write its HTML report.
+
+They import what they need when they are called: a translation alone does not pay for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx_ir as oir
 
 from hlo2onnx.report import Report
-from hlo2onnx.reporting.page import save_page
-from hlo2onnx.reporting.program_page import Findings, program_fragment, program_page
-from hlo2onnx.reporting.views import VerificationView
-from hlo2onnx.runtime.profiling.results import Profile
+
+if TYPE_CHECKING:
+    from hlo2onnx.reporting.views import VerificationView
+    from hlo2onnx.runtime.profiling.results import Profile
 
 
 class Reported:
@@ -50,8 +54,13 @@ class Reported:
             UsageError: The path is no file, or its folder does not exist.
             WriteError: The file cannot be written.
         """
+        from hlo2onnx.reporting.page import save_page
+        from hlo2onnx.reporting.program_page import Findings, program_page
+
         findings = Findings(verification, profile, errors, command)
         save_page(path, program_page(self.model, self.report, findings))
 
     def _repr_html_(self) -> str:
+        from hlo2onnx.reporting.program_page import program_fragment
+
         return program_fragment(self.model, self.report)
