@@ -14,6 +14,7 @@ from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.custom_domains import qualified
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.names import Names
+from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.type_inference import ValueType, check_types, infer
 from hlo2onnx.ir.values import WEIGHT, Dim, attributes_of, dtype_of
 from hlo2onnx.ir.weight_names import NAME
@@ -63,9 +64,10 @@ class NodeBuilder:
             if isinstance(value.const_value, oir.Tensor) and weight_of(value) is None:
                 self._constants.setdefault(self._key(value.const_value.numpy()), value)
         self.names.take(str(value.name) for value in graph.initializers.values())
-        for each in (graph, *graph.subgraphs()):
-            self.names.take(str(value.name) for value in each.inputs)
-        for node in graph.all_nodes():
+        self.names.take(str(value.name) for value in graph.inputs)
+        for node in all_nodes(graph):
+            for subgraph in subgraphs(node):
+                self.names.take(str(value.name) for value in subgraph.inputs)
             self.names.take(str(output.name) for output in node.outputs)
             self.names.take([str(node.name)])
 
@@ -266,7 +268,7 @@ class NodeBuilder:
             array = array.astype(dtype.numpy(), copy=False)
         key = self._key(array)
         known = self._constants.get(key)
-        if known is None:
+        if known is None or known.name not in self.main_graph.initializers:  # it may be removed
             known = self._constants[key] = self._initializer(array)
             if name:
                 known.meta[NAME] = name

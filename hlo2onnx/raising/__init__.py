@@ -7,7 +7,9 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
 
-from hlo2onnx.raising.engine import Rule, Watch, apply_rules
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.raising.changes import Changes
+from hlo2onnx.raising.engine import Rewriter, Rule, Watch, apply_rules, apply_to, by_anchor
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
@@ -47,38 +49,65 @@ def raise_model(
         rule for rule in RULES if rule.name not in off and not (rule.drops_nan and nan == "xla")
     ]
     phases = sorted({rule.phase for rule in rules} | {0})
-    first, *later = ([rule for rule in rules if rule.phase == phase] for phase in phases)
-    fired = True
-    while fired:
-        _apply_until_nothing_changes(model, first, target, report, watch)
-        fired = any(_fires(model, phase, target, report, watch) for phase in later)
+    remove_unused(model.graph)
+    eliminate_common_subexpressions(model.graph)
+    rewriter, changes = Rewriter(model, target, watch), Changes(model.graph)
+    first, *later = (
+        _Phase(changes, [rule for rule in rules if rule.phase == phase], rewriter, report)
+        for phase in phases
+    )
+    for _ in range(2):
+        fired = True
+        while fired:
+            _settle(first, model.graph)
+            fired = any(phase.apply() for phase in later)
+        for each in (first, *later):  # once more everywhere: a pattern may reach far
+            each.visited = 0
     remove_unused(model.graph)
 
 
-def _fires(
-    model: oir.Model, rules: Sequence[Rule], target: Target, report: Report, watch: Watch | None
-) -> bool:
-    fired = apply_rules(model, rules, target, watch)
-    report.rules += fired
-    return bool(fired)
+class _Phase:
+    """The rules of a phase.
+
+    Attributes:
+        changes: What changes in the graph.
+        visited: The time of the changes that the rules have seen.
+    """
+
+    def __init__(
+        self, changes: Changes, rules: Sequence[Rule], rewriter: Rewriter, report: Report
+    ) -> None:
+        self._rules = by_anchor(rules)
+        self._rewriter = rewriter
+        self._report = report
+        self.changes = changes
+        self.visited = 0
+
+    def apply(self) -> bool:
+        """Applies the rules until none fires; returns whether one did."""
+        nodes, self.visited = self.changes.near(self.visited), self.changes.time
+        self._rewriter.facts = Facts()
+        fired = apply_to(nodes, self._rules, self._rewriter)
+        self._report.rules += fired
+        if fired:
+            remove_unused(self._rewriter.main_graph)
+            self.changes.update()
+        return bool(fired)
 
 
-def _apply_until_nothing_changes(
-    model: oir.Model, rules: Sequence[Rule], target: Target, report: Report, watch: Watch | None
-) -> None:
+def _settle(phase: _Phase, graph: oir.Graph) -> None:
     """Repeats the rules while they, hoisting or sharing change the graph.
 
     A rule that refused a node may take it later: its operands may have changed, equal nodes may be
     shared, and nodes may have left a loop's body.
     """
-    remove_unused(model.graph)
-    eliminate_common_subexpressions(model.graph)
-    fired = apply_rules(model, rules, target, watch)
-    while hoist_invariants(model.graph) + eliminate_common_subexpressions(model.graph) or fired:
-        report.rules += fired
-        remove_unused(model.graph)
-        fired = apply_rules(model, rules, target, watch)
-    remove_unused(model.graph)
+    fired = True
+    while fired:
+        fired = phase.apply()
+        if hoist_invariants(graph) + eliminate_common_subexpressions(graph):
+            remove_unused(graph)
+            phase.changes.update()
+            fired = True
 
 
 def inline_branches(model: oir.Model, target: Target, watch: Watch | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import ClassVar, TypeVar
@@ -157,13 +157,29 @@ def apply_rules(
     Raises:
         InternalError: Two rules undo each other.
     """
-    by_anchor: dict[str, list[Rule]] = {}
+    nodes = all_nodes(model.graph)
+    return apply_to(nodes, by_anchor(rules), Rewriter(model, target, watch))
+
+
+def by_anchor(rules: Iterable[Rule]) -> Mapping[str, list[Rule]]:
+    """The rules for each operator that they look at first."""
+    found: dict[str, list[Rule]] = {}
     for rule in rules:
         for anchor in rule.anchors:
-            by_anchor.setdefault(anchor, []).append(rule)
-    rewriter = Rewriter(model, target, watch)
+            found.setdefault(anchor, []).append(rule)
+    return found
+
+
+def apply_to(
+    nodes: Iterable[oir.Node], rules: Mapping[str, list[Rule]], rewriter: Rewriter
+) -> Counter[str]:
+    """Applies rules, by their anchors, to these nodes and to those that a rewrite enables.
+
+    Raises:
+        InternalError: Two rules undo each other.
+    """
     fired: Counter[str] = Counter()
-    pending = deque(all_nodes(model.graph))
+    pending = deque(node for node in nodes if node.op_type in rules)
     queued = set(pending)
     budget = MAX_FIRINGS_PER_NODE * (len(pending) + 1)
     while pending:
@@ -171,7 +187,7 @@ def apply_rules(
         queued.discard(node)
         if node.graph is None:
             continue
-        winner = _fire(node, by_anchor.get(node.op_type, ()), rewriter, pending, queued)
+        winner = _fire(node, rules.get(node.op_type, ()), rewriter, pending, queued)
         if winner is None:
             continue
         fired[winner.name] += 1

@@ -1,0 +1,125 @@
+"""Rules visit the nodes near a change again, and all nodes at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import model_of
+
+from hlo2onnx.raising import raise_model
+from hlo2onnx.raising.changes import HOPS, Changes
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.report import Report
+from hlo2onnx.rewrite.replace import replace
+from hlo2onnx.targets import load_target
+
+X = {"x": np.ones(4, np.float32)}
+LENGTH = 12
+
+
+def chain(b: Any, x: oir.Value) -> oir.Value:
+    for _ in range(LENGTH):
+        x = b.Sin(x)
+    return x
+
+
+def replaced(model: oir.Model, node: oir.Node, op_type: str) -> None:
+    b = Rewriter(model, load_target("ort-cpu"))
+    with b.before(node):
+        replace(node, [b.op(op_type, *node.inputs)])
+
+
+def test_all_nodes_are_new_at_first() -> None:
+    model = model_of(chain, X)
+    assert Changes(model.graph).near(0) == list(model.graph)
+
+
+def test_no_node_changed() -> None:
+    model = model_of(chain, X)
+    changes = Changes(model.graph)
+    changes.update()
+    assert changes.near(1) == []
+
+
+def test_nodes_near_a_change_in_the_order_of_the_graph() -> None:
+    model = model_of(chain, X)
+    changes = Changes(model.graph)
+    replaced(model, model.graph[6], "Cos")
+    changes.update()
+    # The new node and its reader have changed.
+    assert changes.near(1) == list(model.graph)[6 - HOPS : 8 + HOPS]
+
+
+def test_a_reader_less_is_a_change() -> None:
+    def read_twice(b: Any, x: oir.Value) -> oir.Value:
+        last = chain(b, x)
+        b.Neg(last)
+        return b.Cos(last)
+
+    model = model_of(read_twice, X)
+    changes = Changes(model.graph)
+    model.graph.remove(next(x for x in model.graph if x.op_type == "Neg"), safe=True)
+    changes.update()
+    assert model.graph[LENGTH - 1] in changes.near(1)
+    assert model.graph[0] not in changes.near(1)
+
+
+def test_a_change_in_a_body_is_near_its_loop() -> None:
+    def build(b: Any, x: oir.Value) -> oir.Value:
+        trip = b.value("trip", oir.DataType.INT64, ())
+        going = b.value("going", oir.DataType.BOOL, ())
+        state = b.value("state", oir.DataType.FLOAT, (4,))
+        with b.subgraph([trip, going, state], "body") as body:
+            body.outputs.extend([b.Identity(going), b.Sin(state)])
+        return b.Loop(b.i64(3), None, chain(b, x), body=body, types=[(oir.DataType.FLOAT, (4,))])
+
+    model = model_of(build, X)
+    loop = next(node for node in model.graph if node.op_type == "Loop")
+    changes = Changes(model.graph)
+    body = loop.attributes["body"].as_graph()
+    replaced(model, body[-1], "Cos")
+    changes.update()
+    near = changes.near(1)
+    assert loop in near
+    assert model.graph[LENGTH - 1] in near
+    assert model.graph[0] not in near
+
+
+class FarCosine(Rule):
+    """Neg(x) -> Abs(x), once a Cos is far behind it."""
+
+    name = "far-cosine"
+    anchors = frozenset({"Neg"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        value = node.inputs[0]
+        while value is not None and (maker := value.producer()) is not None:
+            if maker.op_type == "Cos":
+                return b.Abs(node.inputs[0])
+            value = maker.inputs[0]
+        need(False, "no Cos")
+        raise AssertionError
+
+
+class FirstSineToCosine(Rule):
+    """Sin(input) -> Cos(input), in a later phase."""
+
+    name = "sine-to-cosine"
+    anchors = frozenset({"Sin"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        value = node.inputs[0]
+        need(value is not None and value.is_graph_input(), "not of an input")
+        return b.Cos(value)
+
+
+def test_a_pattern_that_reaches_far_is_found_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hlo2onnx.raising.RULES", [FarCosine(), FirstSineToCosine()])
+    model = model_of(lambda b, x: b.Neg(chain(b, x)), X)
+    report = Report()
+    raise_model(model, load_target("ort-cpu"), frozenset(), report)
+    assert report.rules == {"far-cosine": 1, "sine-to-cosine": 1}
