@@ -7,7 +7,6 @@ from collections.abc import Set as AbstractSet
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.raising.changes import Changes
 from hlo2onnx.raising.engine import Rewriter, Rule, Watch, apply_rules, apply_to, by_anchor
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
@@ -86,7 +85,7 @@ class _Phase:
     def apply(self) -> bool:
         """Applies the rules until none fires; returns whether one did."""
         nodes, self.visited = self.changes.near(self.visited), self.changes.time
-        self._rewriter.facts = Facts()
+        self._rewriter.forget_facts()
         fired = apply_to(nodes, self._rules, self._rewriter)
         self._report.rules += fired
         if fired:

@@ -105,6 +105,10 @@ class Rewriter(TargetBuilder):
         super().__init__(model.graph, model.graph.opset_imports[""], target)
         self.adopt(model.graph)
         self.watch = watch
+        self.forget_facts()
+
+    def forget_facts(self) -> None:
+        """Facts are proven anew: what was unknown may be known after the graph has changed."""
         self.facts = Facts()
 
 
