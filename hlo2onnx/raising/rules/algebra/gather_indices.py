@@ -47,6 +47,15 @@ def counted_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
     return i if is_same and const_number(less[1]) == 0 and const_number(by) == count else None
 
 
+def clamped_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
+    """i of `Clip(i < 0 ? i + count : i, 0, count - 1)`."""
+    clip = _made_by(value, "Clip")
+    if clip is None or len(clip) != 3 or clip[0] is None:
+        return None
+    is_whole = const_number(clip[1]) == 0 and const_number(clip[2]) == count - 1
+    return counted_from_the_end(clip[0], count) if is_whole else None
+
+
 class NegativeIndex(Rule):
     """Gather(x, Clip(Where(i < 0, i + n, i), 0, n - 1)) -> Gather(x, Clip(i, -n, n - 1))
 

@@ -1,0 +1,132 @@
+"""Gathers of many numbers, by the index into the flat tensor."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, size_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import RESHAPES, maker_of, operands, source_of
+from hlo2onnx.raising.rules.algebra.gather_indices import clamped_from_the_end
+
+INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
+
+
+class ScalarGather(Rule):
+    """Gather(x, indices) -> GatherElements(x, indices), for a vector x
+
+    Indices of several axes are flattened, and the result gets their shape. Both operators count
+    negative indices from the end. Done for so many indices that it is faster.
+    """
+
+    name = "scalar-gather"
+    anchors = frozenset({"Gather"})
+    # Rules for negative indices, loops and slices match Gather.
+    phase = 5
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, indices = operands(node)
+        need(rank_of(x) == 1, "it gathers from a tensor of several axes", x)
+        _need_many(indices, b)
+        return _numbers(b, x, indices)
+
+
+class FlatGather(Rule):
+    """GatherND(x, Concat(i, j)) -> GatherElements(Reshape(x, (n * m,)), i * m + j)
+
+    It is Gather(Reshape(x, (n * m, ...)), i * m + j) where a pair names a row. Legal if j lies in
+    [0, m) and i in [-n, n); i * m + j then counts from the end as i does. Casts, clamps and bounds
+    of the joined indices are applied to i and j. The index is computed in i32 if it fits. Done for
+    so many pairs that it is faster.
+    """
+
+    name = "flat-gather"
+    anchors = frozenset({"GatherND"})
+    phase = 5
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, indices = operands(node)
+        need(not node.attributes.get_int("batch_dims", 0), "it has batch axes", node)
+        dims = needed(static_shape(x), "the extents are dynamic", x)
+        count = shape_of(indices)[-1]
+        assert isinstance(count, int)
+        _need_many(node.outputs[0] if count == len(dims) else indices, b)
+        dtype = INT32 if math.prod(dims) - 1 <= range_of_type(INT32).high else INT64
+        first, *others = _columns(b, indices)
+        index = b.cast(_inside(b, first, dims[0], -dims[0]), dtype)
+        for extent, column in zip(dims[1:], others, strict=False):
+            column = b.cast(_inside(b, column, extent, 0), dtype)
+            index = b.Add(b.Mul(index, b.scalar(extent, dtype)), column)
+        rows = b.reshape(x, (math.prod(dims[:count]), *dims[count:]))
+        return _numbers(b, rows, index) if count == len(dims) else b.Gather(rows, index, axis=0)
+
+
+def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Value:
+    """An index in [lowest, extent).
+
+    Where the program adds the extent to negative indices, the first index stays negative. Others
+    need no comparison either if the extent is a power of two: -1 ends in the digits of extent - 1.
+    """
+    known = b.facts.int_range(index)
+    is_inside = known is not None and known.within(lowest, extent - 1)
+    need(is_inside, "an index may count from the end, or lie outside", index)
+    either = clamped_from_the_end(index, extent)
+    is_power = extent & (extent - 1) == 0 and b.supports("BitwiseAnd", dtype_of(index))
+    if either is None or not (lowest or is_power):
+        return index
+    last = b.scalar_like(extent - 1, index)
+    clip = b.Clip(either, b.scalar_like(-extent, index), last)
+    return clip if lowest else b.BitwiseAnd(clip, last)
+
+
+def _need_many(indices: oir.Value, b: Rewriter) -> None:
+    count = size_of(indices)
+    need(count is not None and count >= b.costs.gathered_scalars, "it gathers few", indices)
+
+
+def _numbers(b: Rewriter, x: oir.Value, indices: oir.Value) -> oir.Value:
+    """x[indices] of a vector."""
+    need(b.supports("GatherElements", dtype_of(x)), "the target has no such GatherElements", x)
+    dims = shape_of(indices)
+    count = size_of(indices)
+    assert count is not None
+    return b.reshape(b.GatherElements(x, b.reshape(indices, (count,)), axis=0), dims)
+
+
+def _columns(b: Rewriter, indices: oir.Value) -> list[oir.Value]:
+    """The indices along each axis, as i32 or i64: the parts of the last axis, which is dropped."""
+    *batch, count = needed(static_shape(indices), "its indices have free extents", indices)
+    if count == 1:
+        return [b.reshape(indices, batch)]
+    node = maker_of(indices, "Cast", "Clip", "Concat", "Max", "Min")
+    given = [] if node is None else operands(node)
+    if node is not None and node.op_type == "Concat":
+        if all(shape_of(part) == (*batch, 1) for part in given):
+            return [_reshaped(b, part, batch) for part in given]
+    elif node is not None and dtype_of(given[0]) in (INT32, INT64):
+        bounds = [_numbers_of(b, bound, count) for bound in given[1:]]
+        if node.op_type == "Cast" and dtype_of(given[0]) == INT32:
+            return _columns(b, given[0])
+        if shape_of(given[0]) == (*batch, count) and None not in bounds:
+            columns = zip(_columns(b, given[0]), *filter(None, bounds), strict=True)
+            return [b.like(node, column) for column in columns]
+    parts = b.outputs("Split", indices, b.i64([1] * count), n_outputs=count, axis=len(batch))
+    return [b.reshape(part, batch) for part in parts]
+
+
+def _reshaped(b: Rewriter, x: oir.Value, dims: list[int]) -> oir.Value:
+    """x in this shape; what x was reshaped from if that has it."""
+    source = source_of(x, *RESHAPES)
+    return b.reshape(x if source is None else source, dims)
+
+
+def _numbers_of(b: Rewriter, bound: oir.Value, count: int) -> list[oir.Value] | None:
+    """The bound of each column, if it is constant and the same for all rows."""
+    array = const_of(bound)
+    if array is None or (array.size != 1 and array.shape != (count,)):
+        return None
+    return [b.const(number) for number in np.broadcast_to(array.reshape(-1), (count,))]

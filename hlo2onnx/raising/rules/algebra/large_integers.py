@@ -1,0 +1,82 @@
+"""Arithmetic on many integers, in operators that take less time than the shortest form."""
+
+from __future__ import annotations
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.ranges import RANGE
+from hlo2onnx.ir.values import UNSIGNED, const_number, dtype_of, shape_of, size_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.match.views import maker_of, operands
+
+T = oir.DataType
+_SELECTED = frozenset({T.INT32, T.INT64, T.UINT32})
+_ARITHMETIC = ("Add", "Mul", "Sub")
+
+
+class SelectIntegers(Rule):
+    """Where(c, x, y) -> y + Cast(c) * (x - y), Where(c, y + k, y) -> y + Cast(c) * k
+
+    Legal for integers, which wrap. Done for so many elements that it is faster: a selection takes
+    longer the less predictable its condition is.
+    """
+
+    name = "select-integers"
+    anchors = frozenset({"Where"})
+    # Rules for indices, among them `flat-gather`, remainders and clamps match Where.
+    phase = 6
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, x, y = operands(node)
+        result, dtype = node.outputs[0], dtype_of(x)
+        need(dtype in _SELECTED, "it selects neither i32, i64 nor u32", node)
+        size = size_of(result)
+        need(size is not None and size >= b.costs.selected_integers, "it selects few", node)
+        is_each = shape_of(condition) == shape_of(result)
+        need(is_each, "one condition selects several elements", condition)
+        is_supported = all(b.supports(op_type, dtype) for op_type in _ARITHMETIC)
+        need(is_supported, "the target lacks the arithmetic", node)
+        known = b.facts.int_range(result)
+        selected = _selected(b, condition, x, y)
+        if known is not None:
+            selected.meta[RANGE] = known
+        return selected
+
+
+def _selected(b: Rewriter, condition: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
+    chosen = b.cast(condition, dtype_of(x))
+    sum_of = maker_of(x, "Add")
+    if const_number(y) == 0:
+        return b.Mul(chosen, x)
+    if sum_of is not None and y in sum_of.inputs:
+        first, second = operands(sum_of)
+        difference = second if first is y else first
+    else:
+        difference = b.Sub(x, y)
+    product = difference if const_number(difference) == 1 else None
+    product = chosen if product is not None else b.Mul(chosen, difference)
+    return b.Add(y, product)
+
+
+class ShiftUnsigned(Rule):
+    """x / 2^k -> BitShift(x, k, "RIGHT"), for unsigned integers
+
+    Done for so many elements that it is faster.
+    """
+
+    name = "shift-unsigned"
+    anchors = frozenset({"Div"})
+    # Rules for remainders match Div.
+    phase = 6
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, y = operands(node)
+        dtype, size = dtype_of(x), size_of(node.outputs[0])
+        need(dtype in UNSIGNED, "it divides other numbers", node)
+        need(size is not None and size >= b.costs.selected_integers, "it divides few", node)
+        divisor = const_number(y)
+        is_power = isinstance(divisor, int) and divisor > 0 and divisor & (divisor - 1) == 0
+        need(is_power and shape_of(x) == shape_of(node.outputs[0]), "no power of two", y)
+        assert isinstance(divisor, int)
+        need(b.supports("BitShift", dtype), "the target has no such BitShift", node)
+        return b.BitShift(x, b.scalar_like(divisor.bit_length() - 1, x), direction="RIGHT")

@@ -1,0 +1,39 @@
+"""Products of many small matrices with a vector each."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import FLOATS, dtype_of, rank_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import operands
+
+
+class BatchedMatvec(Rule):
+    """MatMul(a, v) -> ReduceSum(a * Tile(Reshape(v, (..., 1, n))), -1), for columns v
+
+    Legal for f32 and f64 with equal batch axes and at least one term. The sum has as few terms as
+    a row of a. Done for so many matrices, and such small ones, that it is faster: a product of
+    matrices takes time to start.
+    """
+
+    name = "batched-matvec"
+    anchors = frozenset({"MatMul"})
+    # Other rules match MatMul.
+    phase = 5
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        a, v = operands(node)
+        dims, column = (needed(static_shape(x), "its extents are dynamic", x) for x in (a, v))
+        dtype = dtype_of(a)
+        need(rank_of(a) >= 3 and column == (*dims[:-2], dims[-1], 1), "it has no such batch", node)
+        need(dtype in FLOATS and dtype.bitwidth >= 32, "it is not f32 or f64", node)
+        is_small = 0 < math.prod(dims[-2:]) <= b.costs.matvec_elements
+        need(is_small and math.prod(dims[:-2]) >= b.costs.matvecs, "few or large matrices", node)
+        is_supported = all(b.supports(op_type, dtype) for op_type in ("Mul", "ReduceSum"))
+        need(is_supported, "the target lacks the arithmetic", node)
+        row = b.reshape(v, (*dims[:-2], 1, dims[-1]))
+        rows = b.Tile(row, b.i64([*[1] * (len(dims) - 2), dims[-2], 1]))
+        return b.ReduceSum(b.Mul(a, rows), b.i64([-1]), keepdims=1)

@@ -1,0 +1,193 @@
+"""Gathers of many numbers by the index into the flat tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from jax.scipy import ndimage
+from rewriting import Build, Rewrite, fires, model_of
+from target_costs import use_costs, with_costs
+
+import hlo2onnx
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.engine import apply_rules
+from hlo2onnx.raising.rules.algebra.flat_gather import FlatGather, ScalarGather
+from hlo2onnx.targets import load_target
+
+T = oir.DataType
+MANY = with_costs(gathered_scalars=4)
+IMAGE = np.arange(24, dtype=np.float32).reshape(4, 6)
+ROWS = np.array([0, 3, 4, -1, -4, -5, 2**31 - 1, -(2**31)], np.int32)
+COLUMNS = np.array([5, 0, 6, -6, -7, 2, -1, 1], np.int32)
+
+
+def limited(b: GraphBuilder, i: oir.Value, extent: int, lowest: int = 0) -> oir.Value:
+    return b.Clip(i, b.scalar_like(lowest, i), b.scalar_like(extent - 1, i))
+
+
+def from_the_end(b: GraphBuilder, i: oir.Value, extent: int) -> oir.Value:
+    shifted = b.Add(i, b.scalar_like(extent, i))
+    return limited(b, b.Where(b.Less(i, b.scalar_like(0, i)), shifted, i), extent)
+
+
+def pairs(b: GraphBuilder, i: oir.Value, j: oir.Value) -> oir.Value:
+    columns = [b.unsqueeze(x, [len(x.shape or ())]) for x in (i, j)]
+    return b.cast(b.concat(columns, len(columns[0].shape or ()) - 1), T.INT64)
+
+
+def rewritten(build: Build, *names: str, i: np.ndarray = ROWS, x: np.ndarray = IMAGE) -> None:
+    inputs = {"x": x, "i": i, "j": COLUMNS.reshape(i.shape).astype(i.dtype)}
+    Rewrite(build, inputs, FlatGather(), target=MANY).gives(*names)
+
+
+def test_a_vector() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.Gather(x, limited(b, i, 4, -4), axis=0)
+
+    inputs = {"x": IMAGE[:, 0], "i": ROWS}
+    Rewrite(build, inputs, ScalarGather(), target=MANY).gives("Clip", "GatherElements")
+    inputs["i"] = ROWS.reshape(2, 4)
+    names = ("Clip", "GatherElements", "Reshape", "Reshape")
+    Rewrite(build, inputs, ScalarGather(), target=MANY).gives(*names)
+
+
+def test_rows_of_numbers_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.Gather(x, limited(b, i, 4), axis=0)
+
+    Rewrite(build, {"x": IMAGE, "i": ROWS}, ScalarGather(), target=MANY).nothing()
+
+
+def test_few_numbers_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.Gather(x, limited(b, i, 4), axis=0)
+
+    Rewrite(build, {"x": IMAGE[:, 0], "i": ROWS[:3]}, ScalarGather(), target=MANY).nothing()
+    assert not fires(
+        build, {"x": IMAGE[:, 0], "i": ROWS}, ScalarGather(), target=load_target("onnx")
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("shape", [(8,), (2, 4)])
+def test_pairs(shape: tuple[int, ...], dtype: type) -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        return b.GatherND(x, pairs(b, limited(b, i, 4), limited(b, j, 6)))
+
+    names = ["Clip", "Clip", "Mul", "Add", "Reshape", "GatherElements"]
+    casts = ["Cast", "Cast"] if dtype == np.int64 else []
+    flat = ["Reshape", "Reshape"] if len(shape) > 1 else []
+    rewritten(build, *names, *casts, *flat, i=ROWS.reshape(shape).astype(dtype))
+
+
+def test_the_first_index_may_count_from_the_end() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        return b.GatherND(x, pairs(b, limited(b, i, 4, -4), limited(b, j, 6)))
+
+    rewritten(build, "Clip", "Clip", "Mul", "Add", "Reshape", "GatherElements")
+
+
+@pytest.mark.parametrize(
+    "lowest", [(-5, 0), (0, -1), (0, -6)], ids=["outside", "second", "second, all"]
+)
+def test_other_indices_stay(lowest: tuple[int, int]) -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        return b.GatherND(x, pairs(b, limited(b, i, 4, lowest[0]), limited(b, j, 6, lowest[1])))
+
+    inputs = {"x": IMAGE, "i": ROWS, "j": COLUMNS}
+    assert not fires(build, inputs, FlatGather(), target=MANY)
+
+
+def test_negative_indices() -> None:
+    """The first one counts from the end, and so does one along an axis of 2^k elements."""
+
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        return b.GatherND(x, pairs(b, from_the_end(b, i, x.shape[0]), from_the_end(b, j, 4)))
+
+    image = IMAGE.reshape(6, 4)
+    rewritten(build, "Clip", "Clip", "BitwiseAnd", "Mul", "Add", "Reshape", "GatherElements",
+              x=image)  # fmt: skip
+
+
+def test_negative_indices_along_another_axis() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        return b.GatherND(x, pairs(b, from_the_end(b, i, 4), from_the_end(b, j, 6)))
+
+    names = ["Clip", "Less", "Add", "Where", "Clip", "Mul", "Add", "Reshape", "GatherElements"]
+    rewritten(build, *names)
+
+
+def test_bounds_of_joined_indices() -> None:
+    """As the handler of gather emits them for unlike extents."""
+
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        joined = b.concat([b.unsqueeze(i, [1]), b.unsqueeze(j, [1])], 1)
+        least = b.Max(joined, b.scalar(0, T.INT32))
+        return b.GatherND(x, b.cast(b.Min(least, b.const(np.array([3, 5], "i4"))), T.INT64))
+
+    names = ["Max", "Min"] * 2 + ["Mul", "Add", "Reshape", "GatherElements"]
+    rewritten(build, *names)
+
+
+def test_indices_that_are_not_joined_here() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.GatherND(x, b.cast(limited(b, i, 4), T.INT64))
+
+    inputs = {"x": IMAGE, "i": np.stack([ROWS, COLUMNS], 1)}
+    names = ["Split", "Clip", "Clip", "Mul", "Add", "Reshape", "Reshape", "Reshape"]
+    Rewrite(build, inputs, FlatGather(), target=MANY).gives(*names, "GatherElements")
+
+
+def test_rows() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        return b.GatherND(x, pairs(b, limited(b, i, 4), limited(b, j, 2)))
+
+    rewritten(build, "Clip", "Clip", "Mul", "Add", "Reshape", "Gather", x=IMAGE.reshape(4, 2, 3))
+
+
+def test_batch_axes_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.GatherND(x, b.cast(limited(b, i, 6), T.INT64), batch_dims=1)
+
+    inputs = {"x": IMAGE, "i": ROWS.reshape(4, 2, 1)}
+    Rewrite(build, inputs, FlatGather(), target=MANY).nothing()
+
+
+def test_an_index_beyond_i32_is_i64() -> None:
+    def index_type(extent: int) -> oir.DataType:
+        def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+            table = b.expand(x, (1 << 16, extent))
+            return b.GatherND(table, pairs(b, limited(b, i, 1 << 16), limited(b, j, extent)))
+
+        model = model_of(build, {"x": np.float32(1), "i": ROWS, "j": COLUMNS})
+        assert apply_rules(model, [FlatGather()], MANY)
+        (node,) = (node for node in model.graph if node.op_type == "GatherElements")
+        assert node.inputs[1] is not None and node.inputs[1].dtype is not None
+        return node.inputs[1].dtype
+
+    assert index_type(1 << 15) == T.INT32
+    assert index_type((1 << 15) + 1) == T.INT64
+
+
+PROGRAMS: dict[str, Callable[..., jax.Array]] = {
+    "pairs": lambda x, i, j: x[i, j],
+    "rows": lambda x, i, j: x.reshape(2, 2, 6)[i, j],
+    "filled": lambda x, i, j: x.at[i, j].get(mode="fill", fill_value=7),
+    "a vector": lambda x, i, j: x.reshape(-1)[i * j],
+    "coordinates": lambda x, i, j: ndimage.map_coordinates(x, [i / 2, j / 3], 1, mode="wrap"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_costs(monkeypatch, gathered_scalars=4, selected_integers=4)
+    program = hlo2onnx.translate(jax.jit(PROGRAMS[name]).lower(jnp.asarray(IMAGE), ROWS, COLUMNS))
+    fired = program.report.rules
+    assert fired["flat-gather"] or fired["scalar-gather"], program.model
+    found = program.verify(IMAGE, ROWS, COLUMNS)
+    assert found.ok, found

@@ -1,0 +1,76 @@
+"""Many small matrices times a vector each."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite, fires
+from target_costs import use_costs, with_costs
+
+import hlo2onnx
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.nn.batched_matvec import BatchedMatvec
+from hlo2onnx.targets import load_target
+
+MANY = with_costs(matvecs=4, matvec_elements=12)
+RNG = np.random.default_rng(0)
+
+
+def product(b: GraphBuilder, a: oir.Value, v: oir.Value) -> oir.Value:
+    return b.MatMul(a, v)
+
+
+def inputs(*dims: int, dtype: str = "f4") -> dict[str, np.ndarray]:
+    *batch, _, terms = dims
+    shapes = {"a": dims, "v": (*batch, terms, 1)}
+    return {name: RNG.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("dims", [(4, 3, 4), (2, 2, 4, 3), (5, 12, 1), (5, 1, 12)])
+def test_products(dims: tuple[int, ...], dtype: str) -> None:
+    rewrite = Rewrite(
+        product, inputs(*dims, dtype=dtype), BatchedMatvec(), tolerance=3e-7, target=MANY
+    )
+    reshapes = [] if dims[-1] == 1 else ["Reshape"]
+    rewrite.gives(*reshapes, "Tile", "Mul", "ReduceSum")
+
+
+def test_at_the_edges() -> None:
+    """NaN and infinities stay in their rows, and a sum of negative zeros is a positive one."""
+    given = inputs(5, 2, 2)
+    given["a"][:, 0] = [[np.nan, 1], [np.inf, 1], [np.inf, -np.inf], [-0.0, -0.0], [3e38, 3e38]]
+    given["v"][:] = 2
+    Rewrite(product, given, BatchedMatvec(), tolerance=3e-7, target=MANY).gives(
+        "Reshape", "Tile", "Mul", "ReduceSum"
+    )
+
+
+@pytest.mark.parametrize("dims", [(3, 3, 4), (4, 13, 1), (4, 0, 4), (4, 3, 0), (3, 4)])
+def test_few_large_and_empty_ones_stay(dims: tuple[int, ...]) -> None:
+    assert not fires(product, inputs(*dims), BatchedMatvec(), target=MANY)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "i4"])
+def test_other_types_stay(dtype: str) -> None:
+    assert not fires(product, inputs(4, 3, 4, dtype=dtype), BatchedMatvec(), target=MANY)
+
+
+def test_other_products_stay() -> None:
+    given = inputs(4, 3, 3)
+    assert not fires(product, {"a": given["a"], "v": given["a"]}, BatchedMatvec(), target=MANY)
+    assert not fires(product, {"a": given["a"], "v": given["v"][0]}, BatchedMatvec(), target=MANY)
+    one = {"a": given["a"][:1], "v": given["v"]}
+    assert not fires(product, one, BatchedMatvec(), target=MANY)
+    assert not fires(product, inputs(64, 8, 8), BatchedMatvec(), target=load_target("onnx"))
+
+
+def test_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_costs(monkeypatch, matvecs=4, matvec_elements=12)
+    given = inputs(5, 3, 4)
+    a, v = given["a"], given["v"][..., 0]
+    program = hlo2onnx.translate(lambda a, v: jnp.einsum("bij,bj->bi", a, v), a, v)
+    assert program.report.rules["batched-matvec"]
+    assert program.verify(a, v)
