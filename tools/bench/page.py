@@ -44,6 +44,12 @@ def write_group(page: Path, group: str, text: str) -> None:
     _write(page, group.replace("_", " ").capitalize(), text, command)
 
 
+def write_growth(page: Path, text: str) -> None:
+    """Writes the section about growth; other sections stay."""
+    command = f"`python -m tools.bench.growth --write`, jaxlib {version('jaxlib')}, "
+    _write(page, "How cost grows", text, command)
+
+
 def _write(page: Path, title: str, text: str, command: str = "") -> None:
     old = page.read_text(encoding="utf-8") if page.exists() else ""
     sections = {name: body.strip() for name, body in _SECTION.findall(old)}

@@ -15,16 +15,29 @@ BLOCK_SECONDS = 0.1
 Call = Callable[[], object]
 
 
-def medians(calls: Sequence[Call]) -> list[float]:
-    """Median seconds of each call, timed in alternating blocks with a pause before each."""
+def medians(
+    calls: Sequence[Call],
+    *,
+    blocks: int = BLOCKS,
+    block_seconds: float = BLOCK_SECONDS,
+    least: int = 3,
+) -> list[float]:
+    """Median seconds of each call, timed in alternating blocks with a pause before each.
+
+    Args:
+        blocks: How many blocks each call gets.
+        block_seconds: How long a block of fast calls takes.
+        least: Calls in a block of slow ones.
+    """
     counts = []
     for call in calls:
         call()
         start = time.perf_counter()
         call()
-        counts.append(max(int(BLOCK_SECONDS / max(time.perf_counter() - start, 1e-6)), 3))
+        taken = max(time.perf_counter() - start, 1e-6)
+        counts.append(max(int(block_seconds / taken), least))
     times: list[list[float]] = [[] for _ in calls]
-    for _ in range(BLOCKS):
+    for _ in range(blocks):
         for call, count, found in zip(calls, counts, times, strict=True):
             time.sleep(PAUSE_SECONDS)
             for _ in range(count):

@@ -17,17 +17,19 @@ Array = jax.Array
 SIDE = 512
 
 
-def _floats(*shape: int, seed: int = 0) -> np.ndarray:
+def floats(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal f32 numbers."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def _integers(high: int, *shape: int, seed: int = 1) -> np.ndarray:
+def integers(high: int, *shape: int, seed: int = 1) -> np.ndarray:
+    """i32 numbers in [0, high)."""
     return np.random.default_rng(seed).integers(0, high, shape).astype(np.int32)
 
 
 def segments(reduction: Callable[..., Array], rows: int, width: int = 16) -> Built:
     """Rows reduced into 1,000 segments."""
-    return partial(reduction, num_segments=1000), (_floats(rows, width), _integers(1000, rows))
+    return partial(reduction, num_segments=1000), (floats(rows, width), integers(1000, rows))
 
 
 def scatter_add(count: int) -> Built:
@@ -36,8 +38,8 @@ def scatter_add(count: int) -> Built:
     def add(image: Array, i: Array, j: Array, values: Array) -> Array:
         return image.at[i, j].add(values)
 
-    places = (_integers(SIDE, count), _integers(SIDE, count, seed=2))
-    return add, (_floats(SIDE, SIDE), *places, _floats(count))
+    places = (integers(SIDE, count), integers(SIDE, count, seed=2))
+    return add, (floats(SIDE, SIDE), *places, floats(count))
 
 
 def scatter_set(rows: int) -> Built:
@@ -46,41 +48,41 @@ def scatter_set(rows: int) -> Built:
     def write(table: Array, i: Array, values: Array) -> Array:
         return table.at[i].set(values)
 
-    return write, (_floats(1000, 16), _integers(1000, rows), _floats(rows, 16))
+    return write, (floats(1000, 16), integers(1000, rows), floats(rows, 16))
 
 
 def bincount(count: int) -> Built:
     """Integers counted in 1,000 bins."""
-    return partial(jnp.bincount, length=1000), (_integers(1000, count),)
+    return partial(jnp.bincount, length=1000), (integers(1000, count),)
 
 
 def histogram(count: int) -> Built:
     """Floats counted in 100 bins."""
-    return lambda x: jnp.histogram(x, 100, (-4, 4)), (_floats(count),)
+    return lambda x: jnp.histogram(x, 100, (-4, 4)), (floats(count),)
 
 
 def unique(count: int) -> Built:
     """The distinct values of integers."""
-    return lambda x: jnp.unique(x, size=1000, fill_value=0), (_integers(1000, count),)
+    return lambda x: jnp.unique(x, size=1000, fill_value=0), (integers(1000, count),)
 
 
 def gather_pairs(count: int) -> Built:
     """Scalars at random places of an image."""
-    places = (_integers(SIDE, count), _integers(SIDE, count, seed=2))
-    return lambda image, i, j: image[i, j], (_floats(SIDE, SIDE), *places)
+    places = (integers(SIDE, count), integers(SIDE, count, seed=2))
+    return lambda image, i, j: image[i, j], (floats(SIDE, SIDE), *places)
 
 
 def map_coordinates(count: int) -> Built:
     """Linear interpolation of an image."""
     places = np.random.default_rng(3).uniform(0, SIDE - 1, (2, count)).astype(np.float32)
-    return lambda x, places: ndimage.map_coordinates(x, places, 1), (_floats(SIDE, SIDE), places)
+    return lambda x, places: ndimage.map_coordinates(x, places, 1), (floats(SIDE, SIDE), places)
 
 
 def interp(count: int) -> Built:
     """Linear interpolation of a curve of 1,000 points."""
     known = np.linspace(0, 1, 1000).astype(np.float32)
     at = np.random.default_rng(3).uniform(0, 1, count).astype(np.float32)
-    return jnp.interp, (at, known, _floats(1000))
+    return jnp.interp, (at, known, floats(1000))
 
 
 def sort(count: int) -> Built:
@@ -90,12 +92,12 @@ def sort(count: int) -> Built:
 
 def matmul_of_integers(size: int) -> Built:
     """A product of i32 matrices."""
-    return jnp.matmul, (_integers(1000, size, size), _integers(1000, size, size, seed=2))
+    return jnp.matmul, (integers(1000, size, size), integers(1000, size, size, seed=2))
 
 
 def rfft2(size: int) -> Built:
     """The Fourier transform of a real image."""
-    return jnp.fft.rfft2, (_floats(size, size),)
+    return jnp.fft.rfft2, (floats(size, size),)
 
 
 def draw(sampler: Callable[..., Array], count: int) -> Built:
@@ -105,7 +107,7 @@ def draw(sampler: Callable[..., Array], count: int) -> Built:
 
 def matvecs(count: int) -> Built:
     """Products of 8 × 8 matrices and vectors."""
-    return lambda a, x: jnp.einsum("bij,bj->bi", a, x), (_floats(count, 8, 8), _floats(count, 8))
+    return lambda a, x: jnp.einsum("bij,bj->bi", a, x), (floats(count, 8, 8), floats(count, 8))
 
 
 def convolution(size: int) -> Built:
@@ -115,7 +117,7 @@ def convolution(size: int) -> Built:
         form = ("NHWC", "HWIO", "NHWC")
         return lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=form)
 
-    return convolve, (_floats(1, size, size, 64), _floats(3, 3, 64, 64))
+    return convolve, (floats(1, size, size, 64), floats(3, 3, 64, 64))
 
 
 def special_functions(count: int) -> Built:
