@@ -17,7 +17,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import fixed
-from hlo2onnx.ir.values import Dim, dtype_of, shape_of
+from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.dft_factors import (
     LARGEST_MATRIX,
@@ -61,6 +61,8 @@ def transformed(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Val
     outer, _, _, inner = columns_of(x)
     count = outer * inner if isinstance(outer, int) else math.inf
     factors = radices(transform.length, count, b.costs)
+    if inner == 1 and len(factors) == 2 and factors[0] <= LARGEST_MATRIX:
+        return b.slice(_rows(b, x, transform, factors), [0], [transform.outputs], axes=[2])
     rest, done = transform.length, 1
     for index, radix in enumerate(factors):
         rest, before = rest // radix, done
@@ -80,6 +82,29 @@ def transformed(b: TargetBuilder, x: oir.Value, transform: Transform) -> oir.Val
             x = _twiddled(b, x, radix, rest, transform.sign)
     x = shaped(b, x, [outer, transform.parts_out, stage.outputs * before, inner])
     return b.slice(x, [0], [transform.outputs], axes=[2])
+
+
+def _rows(
+    b: TargetBuilder, x: oir.Value, transform: Transform, factors: tuple[int, ...]
+) -> oir.Value:
+    """The transform of rows, (outer, parts_in, inputs, 1), in two stages, with outputs to spare.
+
+    The first product has the parts of an element behind it, so that the second one takes all of
+    them as its rows, transposed: a runtime may do so without moving them.
+    """
+    radix, rest = factors
+    outer, parts, extent, _ = columns_of(x)
+    inputs, outputs = -(-extent // rest), -(-transform.outputs // radix)
+    first = as_real(dft_matrix(radix, radix, inputs, transform.sign), 2, parts)
+    first = first.reshape(2, radix, -1).swapaxes(0, 1).reshape(2 * radix, -1)
+    x = shaped(b, _padded(b, x, inputs * rest), [outer, parts * inputs, rest])
+    x = shaped(b, b.MatMul(const_like(b, first, x), x), [outer, radix, 2, rest])
+    x = _times(b, x, dft_matrix(radix * rest, radix, rest, transform.sign), axis=2)
+    x = b.transpose(shaped(b, x, [outer, radix, 2 * rest]), (0, 2, 1))
+    matrix = dft_matrix(rest, outputs, rest, transform.sign) * transform.scale
+    second = as_real(matrix, transform.parts_out, 2)
+    x = b.MatMul(const_like(b, second, x), x)
+    return shaped(b, x, [outer, transform.parts_out, outputs * radix, 1])
 
 
 def _product(b: TargetBuilder, x: oir.Value, stage: Transform) -> oir.Value:
@@ -120,13 +145,19 @@ def _prime(b: TargetBuilder, x: oir.Value, stage: Transform) -> oir.Value:
     return b.slice(x, [0], [stage.parts_out], axes=[1])
 
 
-def _times(b: TargetBuilder, x: oir.Value, factors: Array) -> oir.Value:
-    """(outer, parts, ...) times complex numbers (...); complex, whatever x was."""
-    if shape_of(x)[1] == 1:
-        return b.Mul(x, const_like(b, np.stack([factors.real, factors.imag]), x))
-    swapped = b.Gather(x, b.i64([1, 0]), axis=1)
-    straight = b.Mul(x, const_like(b, factors.real, x))
-    crossed = b.Mul(swapped, const_like(b, np.stack([-factors.imag, factors.imag]), x))
+def _times(b: TargetBuilder, x: oir.Value, factors: Array, axis: int = 1) -> oir.Value:
+    """x, with its parts along an axis, times complex numbers of the shape of a part, without
+    leading axes; complex, whatever x was."""
+    place = axis - rank_of(x)
+    real, imaginary = (np.expand_dims(part, place) for part in (factors.real, factors.imag))
+    if shape_of(x)[axis] == 1:
+        return b.Mul(x, const_like(b, np.concatenate([real, imaginary], place), x))
+    swapped = b.Gather(x, b.i64([1, 0]), axis=axis)
+    if axis > 1:
+        # One number for both parts would be repeated for each part, which takes time.
+        real = np.concatenate([real, real], place)
+    straight = b.Mul(x, const_like(b, real, x))
+    crossed = b.Mul(swapped, const_like(b, np.concatenate([-imaginary, imaginary], place), x))
     return b.Add(straight, crossed)
 
 
