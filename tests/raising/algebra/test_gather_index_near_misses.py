@@ -148,7 +148,13 @@ def test_an_interval_of_what_counts_from_the_end(low: int, high: int) -> None:
 
 
 BOUNDS: dict[str, Build] = {
-    "less": lambda b, i: b.And(b.GreaterOrEqual(i, k(b, 0)), b.Less(i, k(b, 4))),
+    "less than all": lambda b, i: b.And(
+        b.GreaterOrEqual(i, k(b, -(2**31))), b.Less(i, k(b, -(2**31)))
+    ),
+    "greater than all": lambda b, i: b.And(
+        b.Greater(i, k(b, 2**31 - 1)), b.LessOrEqual(i, k(b, 2**31 - 1))
+    ),
+    "between neighbours": lambda b, i: b.And(b.Greater(i, k(b, 3)), b.Less(i, k(b, 4))),
     "two upper ones": lambda b, i: b.And(b.LessOrEqual(i, k(b, 3)), b.LessOrEqual(i, k(b, 4))),
     "two upper ones, one swapped": lambda b, i: b.And(
         b.GreaterOrEqual(k(b, 3), i), b.LessOrEqual(i, k(b, 4))

@@ -140,6 +140,19 @@ def test_inside(bounds: tuple[int, int], swapped: bool) -> None:
     Rewrite(build, {"i": INDICES}, BoundsCheck()).gives("Clip", "Equal")
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("bounds", [(-1, 5), (2, 4), (-(2**31), 2**31 - 1)])
+def test_inside_of_excluded_bounds(bounds: tuple[int, int], swapped: bool) -> None:
+    def build(b: GraphBuilder, i: oir.Value) -> oir.Value:
+        low, high = (b.scalar_like(bound, i) for bound in bounds)
+        return b.And(
+            b.Less(low, i) if swapped else b.Greater(i, low),
+            b.Greater(high, i) if swapped else b.Less(i, high),
+        )
+
+    Rewrite(build, {"i": INDICES}, BoundsCheck()).gives("Clip", "Equal")
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_inside_of_what_counts_from_the_end(dtype: type) -> None:
     def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> list[oir.Value]:

@@ -49,6 +49,21 @@ def test_selections(name: str, dtype: str) -> None:
     Rewrite(build, inputs, SelectIntegers(), target=MANY).gives(*names)
 
 
+def test_signs() -> None:
+    """The sign of an integer is a clamped one."""
+
+    def build(b: GraphBuilder, v: oir.Value, x: oir.Value, y: oir.Value) -> list[oir.Value]:
+        zero, one = b.scalar_like(0, v), b.scalar_like(1, v)
+        more, less = b.Add(y, one), b.Less(v, zero)
+        return [b.Where(less, x, y), b.Where(less, more, y), b.Where(b.Less(v, one), more, y)]
+
+    signs = np.array([-(2**31), 2**31 - 1, -1, 0, 1, 2], np.int32)
+    inputs = {"v": signs, "x": edges("i4")[::-1].copy(), "y": edges("i4")}
+    Rewrite(build, inputs, SelectIntegers(), target=MANY).gives(
+        "Clip", "Clip", "Sub", "Mul", "Sub", "Sub", "Less", "Cast", "Add"
+    )
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "u1", "?"])
 def test_other_types_stay(dtype: str) -> None:
     inputs = {"c": C, "x": np.ones(6, dtype), "y": np.zeros(6, dtype)}

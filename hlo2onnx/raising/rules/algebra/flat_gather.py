@@ -79,7 +79,7 @@ def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Valu
     if either is None or not (lowest or is_power):
         return index
     last = b.scalar_like(extent - 1, index)
-    clip = b.Clip(either, b.scalar_like(-extent, index), last)
+    clip = b.Clip(b.reshape(either, shape_of(index)), b.scalar_like(-extent, index), last)
     return clip if lowest else b.BitwiseAnd(clip, last)
 
 

@@ -16,7 +16,7 @@ from hlo2onnx.ir.values import (
     shape_of,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import extent_of, operands, source_of
+from hlo2onnx.raising.match.views import RESHAPES, extent_of, operands, source_of
 
 GATHERS = frozenset({"Gather", "GatherElements"})
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
@@ -48,12 +48,13 @@ def counted_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
 
 
 def clamped_from_the_end(value: oir.Value, count: int) -> oir.Value | None:
-    """i of `Clip(i < 0 ? i + count : i, 0, count - 1)`."""
+    """i of `Clip(i < 0 ? i + count : i, 0, count - 1)`, which may have another shape."""
     clip = _made_by(value, "Clip")
     if clip is None or len(clip) != 3 or clip[0] is None:
         return None
     is_whole = const_number(clip[1]) == 0 and const_number(clip[2]) == count - 1
-    return counted_from_the_end(clip[0], count) if is_whole else None
+    index = source_of(clip[0], *RESHAPES) or clip[0]
+    return counted_from_the_end(index, count) if is_whole else None
 
 
 class NegativeIndex(Rule):
@@ -88,7 +89,7 @@ class NegativeIndex(Rule):
 
 
 class BoundsCheck(Rule):
-    """And(i >= 0, i <= n - 1) -> Equal(Clip(i, 0, n - 1), i)
+    """And(i >= 0, i <= n - 1) -> Equal(Clip(i, 0, n - 1), i), And(i >= 0, i < n) likewise
 
     Programs write this to find indices in bounds. If i was i + n for i < 0, the bound is -n instead
     of 0. Then the Clip of the gathered index is the same node.
@@ -128,7 +129,7 @@ class _Bound(NamedTuple):
 
 def _bound(value: oir.Value | None) -> _Bound | None:
     """A value as a comparison of integers with a number."""
-    for op_type in ("LessOrEqual", "GreaterOrEqual"):
+    for op_type in ("GreaterOrEqual", "Greater", "LessOrEqual", "Less"):
         operands = _made_by(value, op_type)
         if operands is None:
             continue
@@ -137,10 +138,12 @@ def _bound(value: oir.Value | None) -> _Bound | None:
         if dtype_of(left) not in INTEGERS:
             return None
         first, second = const_number(left), const_number(right)
+        is_upper = op_type.startswith("Less") == (second is not None)
+        excluded = 0 if op_type.endswith("OrEqual") else -1 if is_upper else 1
         if second is not None:
-            return _Bound(left, op_type == "LessOrEqual", int(second))
+            return _Bound(left, is_upper, int(second) + excluded)
         if first is not None:
-            return _Bound(right, op_type == "GreaterOrEqual", int(first))
+            return _Bound(right, is_upper, int(first) + excluded)
     return None
 
 

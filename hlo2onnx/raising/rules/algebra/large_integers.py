@@ -17,8 +17,8 @@ _ARITHMETIC = ("Add", "Mul", "Sub")
 class SelectIntegers(Rule):
     """Where(c, x, y) -> y + Cast(c) * (x - y), Where(c, y + k, y) -> y + Cast(c) * k
 
-    Legal for integers, which wrap. Done for so many elements that it is faster: a selection takes
-    longer the less predictable its condition is.
+    Legal for integers, which wrap. If c is v < 0, Clip(v, -1, 0) is -Cast(c). Done for so many
+    elements that it is faster: a selection takes longer the less predictable its condition is.
     """
 
     name = "select-integers"
@@ -44,18 +44,34 @@ class SelectIntegers(Rule):
 
 
 def _selected(b: Rewriter, condition: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
-    chosen = b.cast(condition, dtype_of(x))
-    sum_of = maker_of(x, "Add")
     if const_number(y) == 0:
-        return b.Mul(chosen, x)
-    if sum_of is not None and y in sum_of.inputs:
-        first, second = operands(sum_of)
-        difference = second if first is y else first
-    else:
-        difference = b.Sub(x, y)
-    product = difference if const_number(difference) == 1 else None
-    product = chosen if product is not None else b.Mul(chosen, difference)
-    return b.Add(y, product)
+        return b.Mul(b.cast(condition, dtype_of(x)), x)
+    difference = _difference(b, x, y)
+    is_one = const_number(difference) == 1
+    tested = _tested_for_sign(condition)
+    if tested is not None and dtype_of(tested) == dtype_of(x) and b.supports("Clip", dtype_of(x)):
+        chosen = b.Clip(tested, b.scalar_like(-1, x), b.scalar_like(0, x))
+        return b.Sub(y, chosen if is_one else b.Mul(chosen, difference))
+    chosen = b.cast(condition, dtype_of(x))
+    return b.Add(y, chosen if is_one else b.Mul(chosen, difference))
+
+
+def _difference(b: Rewriter, x: oir.Value, y: oir.Value) -> oir.Value:
+    """x - y."""
+    total = maker_of(x, "Add")
+    if total is not None and y in total.inputs:
+        first, second = operands(total)
+        return second if first is y else first
+    return b.Sub(x, y)
+
+
+def _tested_for_sign(condition: oir.Value) -> oir.Value | None:
+    """v of v < 0. Then Clip(v, -1, 0) is -1 where v is negative, and faster than a cast."""
+    less = maker_of(condition, "Less")
+    if less is None or const_number(less.inputs[1]) != 0:
+        return None
+    v = less.inputs[0]
+    return v if v is not None and shape_of(v) == shape_of(condition) else None
 
 
 class ShiftUnsigned(Rule):
