@@ -56,6 +56,18 @@ def test_a_vector() -> None:
     Rewrite(build, inputs, ScalarGather(), target=MANY).gives(*names)
 
 
+@pytest.mark.parametrize(("last", "dtype"), [(3, T.INT32), (2**31, T.INT64)])
+def test_unsigned_indices(last: int, dtype: oir.DataType) -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
+        return b.Gather(x, b.cast(b.Min(i, b.scalar(last, T.UINT32)), T.INT64), axis=0)
+
+    inputs = {"x": IMAGE[:, 0], "i": np.array([0, 1, 2, 3], np.uint32)}
+    rewrite = Rewrite(build, inputs, ScalarGather(), target=MANY)
+    rewrite.gives("Min", "Cast", "GatherElements")
+    (cast,) = (node for node in rewrite.model.graph if node.op_type == "Cast")
+    assert cast.outputs[0].dtype == dtype
+
+
 def test_rows_of_numbers_stay() -> None:
     def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
         return b.Gather(x, limited(b, i, 4), axis=0)

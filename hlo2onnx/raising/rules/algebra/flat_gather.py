@@ -32,7 +32,7 @@ class ScalarGather(Rule):
         x, indices = operands(node)
         need(rank_of(x) == 1, "it gathers from a tensor of several axes", x)
         _need_many(indices, b)
-        return _numbers(b, x, indices)
+        return _numbers(b, x, _narrowed(b, indices))
 
 
 class FlatGather(Rule):
@@ -86,6 +86,15 @@ def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Valu
 def _need_many(indices: oir.Value, b: Rewriter) -> None:
     count = size_of(indices)
     need(count is not None and count >= b.costs.gathered_scalars, "it gathers few", indices)
+
+
+def _narrowed(b: Rewriter, indices: oir.Value) -> oir.Value:
+    """Indices that were cast from u32, as i32 if they fit."""
+    source = source_of(indices, "Cast")
+    known = b.facts.int_range(indices)
+    is_unsigned = source is not None and dtype_of(source) == oir.DataType.UINT32
+    fits = known is not None and known.within(*range_of_type(INT32))
+    return b.cast(source, INT32) if source is not None and is_unsigned and fits else indices
 
 
 def _numbers(b: Rewriter, x: oir.Value, indices: oir.Value) -> oir.Value:
