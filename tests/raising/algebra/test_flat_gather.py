@@ -146,6 +146,39 @@ def test_bounds_of_joined_indices() -> None:
     rewritten(build, *names)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_windows(dtype: type) -> None:
+    """The handler of gather adds the places within a window to where it starts."""
+
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        starts = b.unsqueeze(pairs(b, limited(b, i, 3), limited(b, j, 4)), [1, 2])
+        steps = np.stack(np.mgrid[:2, :3], -1)
+        return b.GatherND(x, b.Add(starts, b.const(steps)))
+
+    names = ["Clip", "Clip", "Reshape", "Reshape", "Add", "Add", "Mul", "Add"]
+    names += ["Cast", "Cast"] if dtype == np.int64 else []
+    rewritten(build, *names, *["Reshape"] * 3, "GatherElements", i=ROWS.astype(dtype))
+
+
+def test_a_bound_beyond_i32() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        starts = pairs(b, limited(b, i, 4), limited(b, j, 6))
+        return b.GatherND(x, b.Min(starts, b.const(np.array([2**32 + 1, 4]))))
+
+    inputs = {"x": IMAGE, "i": ROWS, "j": COLUMNS}
+    rewrite = Rewrite(build, inputs, FlatGather(), target=MANY)
+    assert rewrite.nodes["Split"] or not rewrite.fired
+
+
+def test_a_window_that_reaches_beyond() -> None:
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        starts = b.unsqueeze(pairs(b, limited(b, i, 3), limited(b, j, 5)), [1, 2])
+        return b.GatherND(x, b.Add(starts, b.const(np.stack(np.mgrid[:2, :3], -1))))
+
+    inputs = {"x": IMAGE, "i": ROWS, "j": COLUMNS}
+    assert not fires(build, inputs, FlatGather(), target=MANY)
+
+
 def test_indices_that_are_not_joined_here() -> None:
     def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
         return b.GatherND(x, b.cast(limited(b, i, 4), T.INT64))

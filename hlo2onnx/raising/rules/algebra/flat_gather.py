@@ -7,13 +7,16 @@ import math
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, size_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import RESHAPES, maker_of, operands, source_of
 from hlo2onnx.raising.rules.algebra.gather_indices import clamped_from_the_end
 
 INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
+_I32 = range_of_type(INT32)
+_EACH = ("Add", "Cast", "Clip", "Max", "Min")
+"""Operators on joined indices that are applied to each of them."""
 
 
 class ScalarGather(Rule):
@@ -55,7 +58,7 @@ class FlatGather(Rule):
         count = shape_of(indices)[-1]
         assert isinstance(count, int)
         _need_many(node.outputs[0] if count == len(dims) else indices, b)
-        dtype = INT32 if math.prod(dims) - 1 <= range_of_type(INT32).high else INT64
+        dtype = INT32 if math.prod(dims) - 1 <= _I32.high else INT64
         first, *others = _columns(b, indices)
         index = b.cast(_inside(b, first, dims[0], -dims[0]), dtype)
         for extent, column in zip(dims[1:], others, strict=False):
@@ -93,7 +96,7 @@ def _narrowed(b: Rewriter, indices: oir.Value) -> oir.Value:
     source = source_of(indices, "Cast")
     known = b.facts.int_range(indices)
     is_unsigned = source is not None and dtype_of(source) == oir.DataType.UINT32
-    fits = known is not None and known.within(*range_of_type(INT32))
+    fits = known is not None and known.within(*_I32)
     return b.cast(source, INT32) if source is not None and is_unsigned and fits else indices
 
 
@@ -111,31 +114,42 @@ def _columns(b: Rewriter, indices: oir.Value) -> list[oir.Value]:
     *batch, count = needed(static_shape(indices), "its indices have free extents", indices)
     if count == 1:
         return [b.reshape(indices, batch)]
-    node = maker_of(indices, "Cast", "Clip", "Concat", "Max", "Min")
+    node = maker_of(indices, "Concat", *RESHAPES, *_EACH)
     given = [] if node is None else operands(node)
     if node is not None and node.op_type == "Concat":
         if all(shape_of(part) == (*batch, 1) for part in given):
             return [_reshaped(b, part, batch) for part in given]
-    elif node is not None and dtype_of(given[0]) in (INT32, INT64):
-        bounds = [_numbers_of(b, bound, count) for bound in given[1:]]
+    elif node is not None and shape_of(given[0])[-1:] == (count,):
+        if node.op_type in RESHAPES:
+            return [b.reshape(column, batch) for column in _columns(b, given[0])]
         if node.op_type == "Cast" and dtype_of(given[0]) == INT32:
             return _columns(b, given[0])
-        if shape_of(given[0]) == (*batch, count) and None not in bounds:
-            columns = zip(_columns(b, given[0]), *filter(None, bounds), strict=True)
-            return [b.like(node, column) for column in columns]
+        numbers = [_numbers_of(x, count) for x in given[1:]]
+        if dtype_of(given[0]) in (INT32, INT64) and None not in numbers:
+            each = zip(_columns(b, given[0]), *filter(None, numbers), strict=True)
+            return [_like(b, node, column, constants) for column, *constants in each]
     parts = b.outputs("Split", indices, b.i64([1] * count), n_outputs=count, axis=len(batch))
     return [b.reshape(part, batch) for part in parts]
+
+
+def _like(b: Rewriter, node: oir.Node, column: oir.Value, constants: list[np.ndarray]) -> oir.Value:
+    """The node of one column. The cast to i64 that the column lost is not needed."""
+    return b.like(node, [column, *(b.const(array, dtype_of(column)) for array in constants)])
+
+
+def _numbers_of(value: oir.Value, count: int) -> list[np.ndarray] | None:
+    """The numbers for each column, if they are constant and fit into i32."""
+    array = const_of(value)
+    if array is None or (array.size != 1 and array.shape[-1] != count):
+        return None
+    if not array.size or not Range(int(array.min()), int(array.max())).within(*_I32):
+        return None
+    if array.size == 1:
+        return [array.reshape(())] * count
+    return [array[..., column] for column in range(count)]
 
 
 def _reshaped(b: Rewriter, x: oir.Value, dims: list[int]) -> oir.Value:
     """x in this shape; what x was reshaped from if that has it."""
     source = source_of(x, *RESHAPES)
     return b.reshape(x if source is None else source, dims)
-
-
-def _numbers_of(b: Rewriter, bound: oir.Value, count: int) -> list[oir.Value] | None:
-    """The bound of each column, if it is constant and the same for all rows."""
-    array = const_of(bound)
-    if array is None or (array.size != 1 and array.shape != (count,)):
-        return None
-    return [b.const(number) for number in np.broadcast_to(array.reshape(-1), (count,))]

@@ -8,7 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, dtype_of, rank_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import operands
+from hlo2onnx.raising.match.views import maker_of, operands
 
 
 class BatchedMatvec(Rule):
@@ -29,11 +29,14 @@ class BatchedMatvec(Rule):
         dims, column = (needed(static_shape(x), "its extents are dynamic", x) for x in (a, v))
         dtype = dtype_of(a)
         need(rank_of(a) >= 3 and column == (*dims[:-2], dims[-1], 1), "it has no such batch", node)
+        # MatMul may read such a matrix in place; moving it takes longer than the product.
+        need(maker_of(a, "Transpose") is None, "the matrices are transposed", a)
         need(dtype in FLOATS and dtype.bitwidth >= 32, "it is not f32 or f64", node)
         is_small = 0 < math.prod(dims[-2:]) <= b.costs.matvec_elements
         need(is_small and math.prod(dims[:-2]) >= b.costs.matvecs, "few or large matrices", node)
         is_supported = all(b.supports(op_type, dtype) for op_type in ("Mul", "ReduceSum"))
         need(is_supported, "the target lacks the arithmetic", node)
-        row = b.reshape(v, (*dims[:-2], 1, dims[-1]))
-        rows = b.Tile(row, b.i64([*[1] * (len(dims) - 2), dims[-2], 1]))
+        rows = b.reshape(v, (*dims[:-2], 1, dims[-1]))
+        if dims[-2] > 1:
+            rows = b.Tile(rows, b.i64([*[1] * (len(dims) - 2), dims[-2], 1]))
         return b.ReduceSum(b.Mul(a, rows), b.i64([-1]), keepdims=1)
