@@ -105,10 +105,9 @@ class Costs:
     """Numbers from which on one GatherElements is faster than Gather or GatherND. Of 1,000,000 it
     takes 0.6 ms, Gather 1.9 ms, GatherND with pairs of indices 5.5 ms; rows of 16 numbers take
     Gather half the time of GatherND."""
-    selected_integers: float = math.inf
-    """Integers from which on arithmetic is faster than a Where of them, or a division by 2^k. Of
-    1,000,000 a Where takes 1 to 7 ms (i32), as its condition can be predicted, arithmetic 0.5 ms;
-    such a division of u32 takes 1.4 ms, a BitShift 0.3 ms."""
+    shifted_integers: float = math.inf
+    """Unsigned integers from which on BitShift is faster than a division by 2^k: 0.3 and 1.4 ms for
+    1,000,000 of u32."""
     scattered_elements: float = math.inf
     """Updates with fewer elements are scattered at once, others in blocks."""
     scattered_block_elements: float = 0

@@ -10,7 +10,6 @@ from hlo2onnx.raising.rules.algebra import (
     flat_gather,
     gather_indices,
     integer_arithmetic,
-    large_integers,
     negation,
     norm_reductions,
     simplification,
@@ -147,8 +146,7 @@ RULES: tuple[Rule, ...] = (
     flat_gather.FlatGather(),
     integer_products.IntegerMatMul(),
     batched_matvec.BatchedMatvec(),
-    large_integers.SelectIntegers(),
-    large_integers.ShiftUnsigned(),
+    integer_arithmetic.ShiftUnsigned(),
     negation.AddNegToSub(),
     negation.FoldNegIntoConstant(),
 )

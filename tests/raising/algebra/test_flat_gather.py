@@ -230,7 +230,7 @@ PROGRAMS: dict[str, Callable[..., jax.Array]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_costs(monkeypatch, gathered_scalars=4, selected_integers=4)
+    use_costs(monkeypatch, gathered_scalars=4)
     program = hlo2onnx.translate(jax.jit(PROGRAMS[name]).lower(jnp.asarray(IMAGE), ROWS, COLUMNS))
     fired = program.report.rules
     assert fired["flat-gather"] or fired["scalar-gather"], program.model

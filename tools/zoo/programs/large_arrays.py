@@ -28,6 +28,19 @@ def interpax_image() -> Built:
     return surface, (_places(50_000, 0), _places(50_000, 1), normal(200, 256))
 
 
+@program("interpax")
+def interpax_signal() -> Built:
+    """A signal of 1,000 samples, interpolated linearly at 200,000 places in no order."""
+    import interpax
+
+    known = jnp.linspace(0, 1, 1000)
+
+    def signal(places, samples):
+        return interpax.interp1d(places, known, samples, method="linear")
+
+    return signal, (_places(200_000, 2), normal(1000))
+
+
 @program("jaxlie")
 def jaxlie_twists() -> Built:
     """Velocities of 5,000 rigid bodies in the frame of the world."""
