@@ -83,6 +83,16 @@ def test_transform(
     np.testing.assert_allclose(got, wanted, atol=1e-13 * length)
 
 
+def test_rows_are_transposed_by_the_second_product() -> None:
+    """The last two axes, with nothing in between: a runtime fuses them into one operator."""
+    x = RNG.standard_normal((8, 1, 512, 1))
+    transform = Transform(512, -1, 512, 257, parts_in=1)
+    model = model_of(lambda b, x: transformed(b, x, transform), {"x": x})
+    (transpose,) = (node for node in model.graph if node.op_type == "Transpose")
+    assert transpose.attributes["perm"].as_ints() == (0, 2, 1)
+    assert [reader.op_type for reader in transpose.outputs[0].consumers()] == ["MatMul"]
+
+
 Build = Callable[[GraphBuilder, oir.Value], oir.Value]
 
 
