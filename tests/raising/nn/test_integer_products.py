@@ -120,5 +120,5 @@ def test_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
     use_costs(monkeypatch, integer_matmul_work=8)
     x, y = integers(5, 6), integers(6, 7)
     program = hlo2onnx.translate(jnp.matmul, x, y)
-    assert program.report.rules["integer-matmul"]
+    assert program.report.rules["integer-matmul-in-floats"]
     np.testing.assert_array_equal(program(x, y), jnp.matmul(x, y))

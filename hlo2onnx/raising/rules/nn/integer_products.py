@@ -34,7 +34,7 @@ class IntegerMatMul(Rule):
     large that it is faster.
     """
 
-    name = "integer-matmul"
+    name = "integer-matmul-in-floats"
     anchors = frozenset({"MatMul"})
     # `quantize_dequantize` and rules for shapes match MatMul.
     phase = 5
