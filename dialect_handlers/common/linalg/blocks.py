@@ -14,6 +14,9 @@ Pair = tuple[jax.Array, jax.Array]
 Triple = tuple[jax.Array, jax.Array, jax.Array]
 Result = TypeVar("Result")
 
+NO_TRANSPOSE, TRANSPOSE, ADJOINT = "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"
+"""What a function does to a matrix before it uses it."""
+
 IN_BOUNDS = {"allow_negative_indices": False}
 """For dynamic slices that never start at a negative index."""
 
@@ -137,9 +140,10 @@ def first_where(condition: jax.Array) -> jax.Array:
     """The number, from 1, of the first element that is true, 0 if none is: bool[..., n] ->
     i32[...], as LAPACK's info says where a factorization failed."""
     n = condition.shape[-1]
-    number = jnp.where(condition, lax.iota(np.int32, n) + 1, n + 1)
-    number = jnp.min(number, -1, initial=n + 1)
-    return jnp.where(number > n, 0, number).astype(np.int32)
+    number = jnp.where(condition, counted(n) + 1, n + 1)
+    # Without elements there is no least one.
+    initial = n + 1 if is_symbolic(n) or n == 0 else None
+    return (jnp.min(number, -1, initial=initial) % (n + 1)).astype(np.int32)
 
 
 def padded(x: jax.Array, rows: int, columns: int) -> jax.Array:

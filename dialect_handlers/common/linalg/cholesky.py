@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg import written_out
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
     Pair,
@@ -15,6 +16,7 @@ from dialect_handlers.common.linalg.blocks import (
     diagonal,
     divided,
     entry,
+    eye,
     is_symbolic,
     padded,
     refined_product,
@@ -38,6 +40,8 @@ def cholesky(a: jax.Array) -> Pair:
     n = a.shape[-1]
     if n == 0:
         return a, jnp.zeros(a.shape[:-1], a.real.dtype)
+    if written_out.is_small(n):
+        return written_out.cholesky(a)
     if is_symbolic(n):
         return _by_columns(a)
     size = block_size(n)
@@ -86,4 +90,5 @@ def _by_columns(a: jax.Array) -> Pair:
     _, rows = lax.scan(step, (a, np.int64(0)), **trips(n))
     rows = jnp.moveaxis(rows, 0, -2)
     pivots = diagonal(rows).real
-    return jnp.triu(divided(rows, jnp.sqrt(pivots)[..., :, None])), pivots
+    roots = jnp.sqrt(pivots)[..., :, None]
+    return jnp.where(eye(n), roots.astype(a.dtype), jnp.triu(divided(rows, roots))), pivots

@@ -7,8 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg import written_out
 from dialect_handlers.common.linalg.blocks import (
+    ADJOINT,
     IN_BOUNDS,
+    NO_TRANSPOSE,
     Pair,
     adjoint,
     block_size,
@@ -22,8 +25,6 @@ from dialect_handlers.common.linalg.blocks import (
     triangle_inverse,
     trips,
 )
-
-NO_TRANSPOSE, TRANSPOSE, ADJOINT = "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"
 
 
 def solve_triangular(
@@ -45,6 +46,10 @@ def solve_triangular(
     """
     if b.size == 0:
         return b
+    if written_out.is_small(a.shape[-1]):
+        return written_out.solve(
+            a, b, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal, op=transpose_a
+        )
     if transpose_a != NO_TRANSPOSE:
         a = adjoint(a) if transpose_a == ADJOINT else jnp.swapaxes(a, -1, -2)
         lower = not lower

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from dialect_handlers.common.linalg.blocks import adjoint, counted, eye, first_where
+from dialect_handlers.common.linalg.blocks import adjoint, counted, first_where
 from dialect_handlers.common.linalg.cholesky import cholesky
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -36,7 +36,6 @@ def factor(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
         first leading minor that is 0 or negative, or 0, i32[...]. NaN is neither.
     """
     u, pivots = cholesky(adjoint(a) if lower else a)
-    u = jnp.where(eye(a.shape[-1]), jnp.sqrt(pivots)[..., None].astype(a.dtype), u)
     i = counted(a.shape[-1])
     mine = i[:, None] >= i if lower else i[:, None] <= i
     return jnp.where(mine, adjoint(u) if lower else u, a), first_where(pivots <= 0)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from dialect_handlers.common.linalg.triangular import (
-    ADJOINT,
-    NO_TRANSPOSE,
-    TRANSPOSE,
-    solve_triangular,
-)
+from dialect_handlers.common.linalg.blocks import ADJOINT, NO_TRANSPOSE, TRANSPOSE
+from dialect_handlers.common.linalg.triangular import solve_triangular
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import CustomCall

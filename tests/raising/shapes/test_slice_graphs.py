@@ -47,7 +47,10 @@ SPLIT: dict[str, tuple[Step, dict[str, int]]] = {
     "columns": (joined((0, 2), (2, 9), axis=1), {"Split": 1}),
     "one": (joined((0, 6)), {"Slice": 0}),
     "four": (joined((0, 1), (1, 2), (2, 5), (5, 6)), {"Split": 1}),
-    "two-and-one-beyond-a-gap": (joined((0, 1), (1, 2), (4, 6)), {"Slice": 3}),
+    "two-and-one-beyond-a-gap": (joined((0, 1), (1, 2), (4, 6)), {"Split": 1}),
+    "three-with-gaps": (joined((5, 6), (1, 2), (3, 4)), {"Split": 1}),
+    "three-of-less-than-half": (joined((0, 1), (2, 3), (6, 8), axis=1), {"Slice": 3}),
+    "three-that-overlap": (joined((0, 2), (1, 3), (4, 6)), {"Slice": 3}),
 }
 
 
@@ -63,14 +66,28 @@ def main_graph(build: Any, inputs: dict[str, np.ndarray]) -> LoopRewrite:
     return LoopRewrite(build, inputs, SlicesToSplit())
 
 
-@pytest.mark.parametrize("cuts", [((0, 2), (2, 6)), ((2, 6), (0, 2)), ((1, 4), (4, 6), (0, 1))])
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        ((0, 2), (2, 6)),
+        ((2, 6), (0, 2)),
+        ((1, 4), (4, 6), (0, 1)),
+        ((0, 1), (2, 3), (4, 6)),
+    ],
+)
 def test_all_slices_of_a_tensor_outside_of_bodies(cuts: Any) -> None:
     run = main_graph(lambda b, x: joined(*cuts)(b, b.Neg(x)), {"x": CELLS})
     assert run.outside["Split"] == 1 and not run.outside["Slice"]
 
 
 @pytest.mark.parametrize(
-    "cuts", [((0, 2), (2, 5)), ((1, 2), (2, 3), (3, 4)), ((0, 2), (2, 6), (1, 3))]
+    "cuts",
+    [
+        ((0, 2), (2, 5)),
+        ((1, 2), (2, 3), (3, 4)),
+        ((0, 2), (2, 6), (1, 3)),
+        ((0, 2), (2, 6), (1, 3), (4, 6)),
+    ],
 )
 def test_some_slices_of_a_tensor_outside_of_bodies(cuts: Any) -> None:
     main_graph(lambda b, x: joined(*cuts)(b, b.Neg(x)), {"x": CELLS}).nothing()

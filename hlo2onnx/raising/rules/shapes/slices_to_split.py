@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from itertools import pairwise
 
 import onnx_ir as oir
 
@@ -14,6 +15,8 @@ from hlo2onnx.raising.rules.shapes.slices import ranges_of
 from hlo2onnx.rewrite.replace import can_replace, replace
 
 Ranges = dict[int, range]
+Row = dict[oir.Node, range]
+"""Slices along one axis, in order, and their ranges."""
 
 
 class SlicesToSplit(Rule):
@@ -22,7 +25,8 @@ class SlicesToSplit(Rule):
     Legal for constant ranges in steps of 1 that follow each other along one axis and are equal
     along the others. In the body of a loop or branch they may take a part of x, for one Slice more,
     if that still saves nodes. Elsewhere they must be all of x and all its Slices, and x is neither
-    a constant nor a shape (a vector of i64).
+    a constant nor a shape (a vector of i64). All of x includes what three or more Slices leave out,
+    if that is not more than they take.
     """
 
     name = "slices-to-split"
@@ -39,11 +43,18 @@ class SlicesToSplit(Rule):
         need(node in beside, "its ranges are not known", node)
         for axis in beside[node]:
             row = _row(node, axis, beside)
-            joint = beside[node] | {axis: _joined([beside[one][axis] for one in row])}
+            apart = _apart(node, axis, beside)
+            if len(apart) > max(2, len(row)) and _is_mostly(x, axis, apart):
+                row, joint = apart, {axis: range(shape_of(x)[axis])}
+            else:
+                joined = range(
+                    min(r.start for r in row.values()), max(r.stop for r in row.values())
+                )
+                joint = beside[node] | {axis: joined}
             is_whole = all(len(taken) == shape_of(x)[place] for place, taken in joint.items())
             is_all = is_whole and len(row) == len(_slices(x))
             if len(row) > (1 if is_whole else 2) and (in_body or is_all):
-                return _split(b, node, axis, {one: len(beside[one][axis]) for one in row}, joint)
+                return _split(b, node, axis, row, joint)
         raise Refusal("no other Slice is next to it, or a part is left over", node)
 
 
@@ -68,7 +79,7 @@ def _cuts(x: oir.Value, body: oir.Graph | oir.Function | None) -> dict[oir.Node,
     return cuts
 
 
-def _row(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> list[oir.Node]:
+def _row(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> Row:
     """The Slices that follow each other along an axis, including this one."""
     others = _others(cuts[node], axis)
     like = {
@@ -77,7 +88,7 @@ def _row(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> list[oir
         if axis in ranges and ranges[axis].step == 1 and _others(ranges, axis) == others
     }
     if node not in like:
-        return [node]
+        return {node: cuts[node][axis]}
     row = [node]
     starts = {taken.start: one for one, taken in like.items()}
     stops = {taken.stop: one for one, taken in like.items()}
@@ -85,32 +96,42 @@ def _row(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> list[oir
         row.append(starts[like[row[-1]].stop])
     while like[row[0]].start in stops:
         row.insert(0, stops[like[row[0]].start])
-    return row
+    return {one: like[one] for one in row}
+
+
+def _apart(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> Row:
+    """The Slices along this axis only, in order, if this is one of them and no two overlap."""
+    row = {one: ranges[axis] for one, ranges in cuts.items() if list(ranges) == [axis]}
+    row = dict(sorted(row.items(), key=lambda item: item[1].start))
+    simple = all(taken.step == 1 and taken for taken in row.values())
+    overlap = any(left.stop > right.start for left, right in pairwise(row.values()))
+    return row if node in row and simple and not overlap else {}
+
+
+def _is_mostly(x: oir.Value, axis: int, row: Row) -> bool:
+    """Whether Slices leave out no more of x than they take."""
+    extent = shape_of(x)[axis]
+    return isinstance(extent, int) and 2 * sum(map(len, row.values())) >= extent
 
 
 def _others(ranges: Ranges, axis: int) -> Ranges:
     return {place: taken for place, taken in ranges.items() if place != axis}
 
 
-def _joined(ranges: Sequence[range]) -> range:
-    return range(ranges[0].start, ranges[-1].stop, ranges[0].step)
-
-
-def _split(
-    b: Rewriter, node: oir.Node, axis: int, sizes: Mapping[oir.Node, int], joint: Ranges
-) -> oir.Value:
+def _split(b: Rewriter, node: oir.Node, axis: int, row: Row, joint: Ranges) -> oir.Value:
     """Splits the range of the Slices and replaces all of them except the node being rewritten."""
     x = first(node)
+    ends_of_pieces = ((taken.start, taken.stop) for taken in (joint[axis], *row.values()))
+    places = sorted({place for ends in ends_of_pieces for place in ends})
+    sizes = [stop - start for start, stop in pairwise(places)]
     with _after(x, node, b):
         b.scope, b.metadata = node.name or "", node.metadata_props
         starts, ends, steps = zip(
             *((taken[0], taken[-1] + 1, taken.step) for taken in joint.values()), strict=True
         )
         whole = b.slice(x, starts, ends, steps, list(joint))
-        pieces = b.outputs(
-            "Split", whole, b.i64(list(sizes.values())), axis=axis, n_outputs=len(sizes)
-        )
-    made: dict[oir.Node, oir.Value] = dict(zip(sizes, pieces, strict=True))
+        pieces = b.outputs("Split", whole, b.i64(sizes), axis=axis, n_outputs=len(sizes))
+    made = {one: pieces[places.index(taken.start)] for one, taken in row.items()}
     for one, piece in made.items():
         need(can_replace(one.outputs[0], piece), "its result leaves the body", one)
     for one, piece in made.items():
