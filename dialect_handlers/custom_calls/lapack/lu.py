@@ -6,6 +6,7 @@ import jax
 
 from dialect_handlers.common.linalg.blocks import diagonal, first_where
 from dialect_handlers.common.linalg.lu import exchanged, lu
+from dialect_handlers.common.row_exchanges import note_order
 from hlo2onnx.analysis.ranges import RANGE, Range
 from hlo2onnx.ir.values import shape_of
 from hlo2onnx.lowering.context import Parts
@@ -22,21 +23,24 @@ from hlo2onnx.lowering.registry import handles_call
 def getrf(em: Emitter, op: CustomCall) -> list[Parts]:
     """getrf(a) -> (L and U, 1-based pivots, info)"""
     a = em.parts(op.operands[0])
-    packed, pivots, info = em.through_jax(factors, a)
+    packed, pivots, info, order = em.through_jax(factors, a)
     rows = shape_of(a[0])[-2]
     if isinstance(rows, int):
         pivots[0].meta[RANGE] = Range(1, max(rows, 1))
+        order[0].meta[RANGE] = Range(0, max(rows - 1, 0))
+        info[0].meta[RANGE] = Range(0, rows)
+    note_order(pivots[0], order[0])
     return [packed, pivots, info]
 
 
-def factors(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+def factors(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """LAPACK's getrf: the factors of a [..., m, n] packed; for each column the number of the row
-    exchanged with its own, from 1; and the number, from 1, of the first zero on the diagonal of U,
-    or 0, i32[...]."""
-    packed, pivots, _ = lu(a)
+    exchanged with its own, from 1; the number, from 1, of the first zero on the diagonal of U, or
+    0, i32[...]; and, beyond LAPACK, the rows of A in the order of the factors, i32[..., m]."""
+    packed, pivots, order = lu(a)
     m, n = a.shape[-2:]
     rank = m if m == n else min(m, n)
-    return packed, pivots + 1, first_where(diagonal(packed[..., :rank, :rank]) == 0)
+    return packed, pivots + 1, first_where(diagonal(packed[..., :rank, :rank]) == 0), order
 
 
 @handles_call("LuDecomposition", form="any")

@@ -15,6 +15,7 @@ import onnx_ir as oir
 import sympy
 
 from dialect_handlers.common.parts import flat
+from dialect_handlers.common.row_exchanges import known_order
 from dialect_handlers.common.subgraphs import grouped, inputs_for, scalar_content, set_outputs
 from hlo2onnx.analysis.dim_arithmetic import fits, plain
 from hlo2onnx.analysis.loop_symbols import Extent
@@ -44,6 +45,9 @@ def while_(em: Emitter, op: Op) -> list[Parts]:
     known, shape = partial(scalar_content, em), partial(_shape, em)
     form = loop_form(op.operation, em.context.functions, known, shape)
     initial = [em.parts(operand) for operand in op.operands]
+    order = known_order(em, op, initial)
+    if order is not None:
+        return order
     if form.trips == 0:
         return initial
     if form.trips == 1:

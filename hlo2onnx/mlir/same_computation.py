@@ -1,0 +1,72 @@
+"""Whether two MLIR operations compute the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxlib.mlir import ir
+
+
+def same_regions(left: ir.Operation, right: ir.Operation) -> bool:
+    """Whether the regions of two operations compute the same from their arguments, op by op.
+
+    Constants may stand outside of the regions. Locations, and attributes of other dialects, do not
+    matter.
+    """
+    return _Comparison().regions(left, right)
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self._same: dict[Any, Any] = {}
+
+    def regions(self, left: ir.Operation, right: ir.Operation) -> bool:
+        if len(left.regions) != len(right.regions):
+            return False
+        for one, other in zip(left.regions, right.regions, strict=True):
+            if len(one.blocks) != 1 or len(other.blocks) != 1:
+                return False
+            if not self._blocks(one.blocks[0], other.blocks[0]):
+                return False
+        return True
+
+    def _blocks(self, left: ir.Block, right: ir.Block) -> bool:
+        if len(left.arguments) != len(right.arguments):
+            return False
+        for one, other in zip(left.arguments, right.arguments, strict=True):
+            if one.type != other.type and str(one.type) != str(other.type):
+                return False
+            self._same[one] = other
+        ends = [list(block.operations)[-1].operation for block in (left, right)]
+        return self._operations(*ends)
+
+    def _values(self, left: ir.Value, right: ir.Value) -> bool:
+        if left in self._same:
+            return bool(self._same[left] == right)
+        if any(isinstance(value.owner, ir.Block) for value in (left, right)):
+            return False
+        number, other = (ir.OpResult(value).result_number for value in (left, right))
+        if number != other or not self._operations(left.owner.operation, right.owner.operation):
+            return False
+        self._same[left] = right
+        return True
+
+    def _operations(self, left: ir.Operation, right: ir.Operation) -> bool:
+        if left.name != right.name or _attributes(left) != _attributes(right):
+            return False
+        if [str(x.type) for x in left.results] != [str(x.type) for x in right.results]:
+            return False
+        if len(left.operands) != len(right.operands):
+            return False
+        pairs = zip(left.operands, right.operands, strict=True)
+        return all(self._values(*pair) for pair in pairs) and self.regions(left, right)
+
+
+def _attributes(operation: ir.Operation) -> dict[str, str]:
+    """The attributes of the operation's own dialect, as text."""
+    found = {}
+    for attribute in operation.attributes:
+        name = attribute if isinstance(attribute, str) else attribute.name
+        if "." not in name:
+            found[name] = str(operation.attributes[name])
+    return found
