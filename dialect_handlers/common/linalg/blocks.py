@@ -121,19 +121,27 @@ def squares(x: jax.Array) -> jax.Array:
 def first_largest(x: jax.Array, start: jax.Array) -> jax.Array:
     """The index, i32, of the first of the largest elements of x [n] from an index on; any index
     from there on if NaN is among them."""
-
-    def larger(left: Pair, right: Pair) -> Pair:
-        (x, i), (y, j) = left, right
-        wins = x >= y
-        return lax.select(wins, x, y), lax.select(x == y, lax.min(i, j), lax.select(wins, i, j))
-
     least = x.dtype.type(-np.inf)
     position = lax.iota(np.int32, x.shape[0])
     start = start.astype(np.int32)
     left = jnp.where(position >= start, x, least)
-    found = lax.reduce((left, position), (least, np.int32(0)), larger, (0,))[1]
+    found = lax.reduce((left, position), (least, np.int32(0)), _larger, (0,))[1]
     # ArgMax of NaN is any index, also one before the start.
     return lax.max(found, start)
+
+
+def largest_place(x: jax.Array) -> jax.Array:
+    """The index along the first axis, i64, of the first of the largest elements of x [n, ...]; any
+    index if NaN is among them."""
+    position = lax.broadcasted_iota(np.int64, x.shape, 0)
+    least = x.dtype.type(-np.inf)
+    return lax.reduce((x, position), (least, np.int64(0)), _larger, (0,))[1]
+
+
+def _larger(left: Pair, right: Pair) -> Pair:
+    (x, i), (y, j) = left, right
+    wins = x >= y
+    return lax.select(wins, x, y), lax.select(x == y, lax.min(i, j), lax.select(wins, i, j))
 
 
 def first_where(condition: jax.Array) -> jax.Array:

@@ -28,6 +28,7 @@ from dialect_handlers.common.linalg.blocks import (
     trips,
     with_unit_front,
 )
+from dialect_handlers.common.linalg.lu_in_place import lu_in_place
 
 
 def lu(a: jax.Array) -> Triple:
@@ -44,7 +45,31 @@ def lu(a: jax.Array) -> Triple:
     """
     if written_out.is_small(*a.shape[-2:]):
         return written_out.lu(a)
-    return over_batch(_lu, 2, a)
+    if a.ndim > 2 or a.shape[0] != a.shape[1] or is_symbolic(a.shape[0]) or jnp.iscomplexobj(a):
+        return over_batch(_lu, 2, a)
+    if a.size == 0:
+        return _lu(a)
+    packed, order, good = lu_in_place(a)
+
+    def fast() -> Pair:
+        return packed, order.astype(np.int32)
+
+    packed, order = lax.cond(good, fast, lambda: _lu(a)[::2])
+    return packed, _exchanges(order), order
+
+
+def _exchanges(order: jax.Array) -> jax.Array:
+    """The exchanges, row k with row p[k] in turn, that put 0, 1, 2, ... into an order i32[n]."""
+    n = order.shape[0]
+    position = lax.iota(np.int32, n)
+
+    def step(carry: Pair, at: Pair) -> tuple[Pair, jax.Array]:
+        (rows, places), (k, row) = carry, at
+        place, other = entry(places, row), entry(rows, k)
+        rows = jnp.where(position == place, other, rows)
+        return (rows, jnp.where(position == other, place, places)), place
+
+    return lax.scan(step, (position, position), (position, order))[1]
 
 
 def _lu(a: jax.Array) -> Triple:

@@ -1,0 +1,95 @@
+"""LU factors of square matrices whose rows stay in place.
+
+A pivot is the largest element of its column in the rows that are left, and its row is then 0. So no
+step moves rows or looks at their order. That is LAPACK's choice unless two elements are equally
+large, or all are 0; these cases show in the factors, and are left to `lu.lu`.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dialect_handlers.common.linalg.blocks import (
+    IN_BOUNDS,
+    Pair,
+    Triple,
+    block_size,
+    largest_place,
+    refined_product,
+    stretch,
+    take,
+    triangle_inverse,
+    with_unit_front,
+)
+
+
+def lu_in_place(a: jax.Array) -> Triple:
+    """P A = L U.
+
+    Args:
+        a: [n, n], n >= 2.
+
+    Returns:
+        L without its unit diagonal and U, packed into [n, n]; the rows of A in the order of P,
+        i64[n]; and whether these are LAPACK's.
+    """
+    n = a.shape[0]
+    size = block_size(n)
+    count = -(-n // size)
+    # Whole blocks, by rows and columns of the unit matrix in front: they are their own pivots.
+    new = count * size - n
+    a = with_unit_front(a, new)
+    if count == 1:
+        factors, upper, order = _panel(a)
+    else:
+        factors, upper, order = _by_blocks(a, size)
+    # A factor of 1 is the pivot's own, or that of an element as large.
+    equal = (abs(factors) == 1).astype(a.dtype)
+    good = jnp.all(jnp.sum(equal, 0) == 1) & jnp.all(jnp.sum(equal, 1) == 1)
+    lower = take(factors.T, order)
+    i = np.arange(count * size)
+    packed = jnp.where(i[:, None] > i, -lower, upper)[new:, new:]
+    return packed, order[new:] - new, good
+
+
+def _panel(p: jax.Array) -> Triple:
+    """Eliminates the columns of p [m, b].
+
+    Returns:
+        The negative factors of each elimination [b, m]; the pivots' rows [b, b], of which the
+        elements left of the pivots are arbitrary; and their numbers, i64[b].
+    """
+    b = p.shape[1]
+
+    def step(p: jax.Array, k: jax.Array) -> tuple[jax.Array, Triple]:
+        column = take(p, k, 1)
+        place = largest_place(abs(column))
+        row, pivot = take(p, place), take(column, place)
+        factors = column / -pivot
+        return p + factors @ row, (factors, row, place)
+
+    _, (factors, rows, places) = lax.scan(step, p, np.arange(b)[:, None])
+    return factors[..., 0], rows[:, 0], places[:, 0]
+
+
+def _by_blocks(a: jax.Array, size: int) -> Triple:
+    """The results of `_panel` for all columns."""
+    n = a.shape[0]
+    below = np.tri(size, k=-1, dtype=bool)
+    unit = np.eye(size, dtype=a.dtype)
+
+    def step(carry: Pair, _: None) -> tuple[Pair, Triple]:
+        rest, first = carry
+        factors, own, places = _panel(stretch(rest, first, size, 1))
+        head = jnp.where(below, -take(factors.T, places), unit)
+        rows = refined_product(triangle_inverse(head), head, take(rest, places))
+        rest = rest + factors.T @ rows
+        rest = rest.at[places].set(0, unique_indices=True, mode="promise_in_bounds")
+        rows = lax.dynamic_update_slice_in_dim(rows, own, first, 1, **IN_BOUNDS)
+        return (rest, first + size), (factors, rows, places)
+
+    _, (factors, rows, places) = lax.scan(step, (a, np.int64(0)), length=n // size)
+    return factors.reshape(n, n), rows.reshape(n, n), places.reshape(n)
