@@ -51,7 +51,7 @@ def lu_in_place(a: jax.Array) -> Triple:
     good = jnp.all(jnp.sum(equal, 0) == 1) & jnp.all(jnp.sum(equal, 1) == 1)
     lower = take(factors.T, order)
     i = np.arange(count * size)
-    packed = jnp.where(i[:, None] > i, -lower, upper)[new:, new:]
+    packed = jnp.where(i[:, None] > i, lower, upper)[new:, new:]
     return packed, order[new:] - new, good
 
 
@@ -59,7 +59,7 @@ def _panel(p: jax.Array) -> Triple:
     """Eliminates the columns of p [m, b].
 
     Returns:
-        The negative factors of each elimination [b, m]; the pivots' rows [b, b], of which the
+        The factors of each elimination [b, m]; the pivots' rows [b, b], of which the
         elements left of the pivots are arbitrary; and their numbers, i64[b].
     """
     b = p.shape[1]
@@ -68,8 +68,8 @@ def _panel(p: jax.Array) -> Triple:
         column = take(p, k, 1)
         place = largest_place(abs(column))
         row, pivot = take(p, place), take(column, place)
-        factors = column / -pivot
-        return p + factors @ row, (factors, row, place)
+        factors = column / pivot
+        return p - factors @ row, (factors, row, place)
 
     _, (factors, rows, places) = lax.scan(step, p, np.arange(b)[:, None])
     return factors[..., 0], rows[:, 0], places[:, 0]
@@ -84,9 +84,9 @@ def _by_blocks(a: jax.Array, size: int) -> Triple:
     def step(carry: Pair, _: None) -> tuple[Pair, Triple]:
         rest, first = carry
         factors, own, places = _panel(stretch(rest, first, size, 1))
-        head = jnp.where(below, -take(factors.T, places), unit)
+        head = jnp.where(below, take(factors.T, places), unit)
         rows = refined_product(triangle_inverse(head), head, take(rest, places))
-        rest = rest + factors.T @ rows
+        rest = rest - factors.T @ rows
         rest = rest.at[places].set(0, unique_indices=True, mode="promise_in_bounds")
         rows = lax.dynamic_update_slice_in_dim(rows, own, first, 1, **IN_BOUNDS)
         return (rest, first + size), (factors, rows, places)

@@ -144,6 +144,23 @@ def test_a_product_and_a_bias(shape: tuple[int, ...], swapped: bool, dtype: type
     Rewrite(build, {name: x.astype(dtype) for name, x in inputs.items()}, Gemm()).gives("Gemm")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(3,), (5, 1), (5, 3)])
+def test_a_bias_minus_a_product(shape: tuple[int, ...], dtype: type) -> None:
+    inputs = {"x": ROW, "w": MATRIX, "c": RNG.integers(-3, 4, shape)}
+    inputs = {name: x.astype(dtype) for name, x in inputs.items()}
+    rewrite = Rewrite(lambda b, x, w, c: b.Sub(c, b.MatMul(x, w)), inputs, Gemm())
+    rewrite.gives("Gemm")
+    (node,) = rewrite.model.graph
+    assert node.attributes.get_float("alpha", 1.0) == -1
+    Rewrite(lambda b, x, w, c: b.Sub(b.MatMul(x, w), c), inputs, Gemm()).nothing()
+
+
+def test_a_wider_bias_minus_a_product_stays() -> None:
+    inputs = {"x": ROW, "w": MATRIX, "c": np.ones((2, 5, 3), np.float32)}
+    Rewrite(lambda b, x, w, c: b.Sub(c, b.MatMul(x, w)), inputs, Gemm()).nothing()
+
+
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
 def test_transposed_operands(left: bool, right: bool) -> None:

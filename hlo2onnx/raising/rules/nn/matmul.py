@@ -80,29 +80,31 @@ class MatvecToVecmat(Rule):
 
 
 class Gemm(Rule):
-    """Add(MatMul(a, b), c) -> Gemm(a, b, c); a Transpose of a or b becomes its transA or transB
+    """Add(MatMul(a, b), c) -> Gemm(a, b, c), and Sub(c, MatMul(a, b)) -> Gemm(a, b, c, alpha=-1);
+    a Transpose of a or b becomes its transA or transB
 
     Legal for matrices of f32 or f64 (in narrower types the product is rounded before the sum), and
     c of rank 1 or 2 that broadcasts to the product. Not for products of no terms: 0 + -0 is +0, but
     Gemm gives -0. Done if no other node reads the product, or the Transpose, and no node would move
-    into a body. ONNX Runtime itself makes Gemms of f32, in bodies too, and fuses activations with
-    both forms: the time is the same.
+    into a body. ONNX Runtime itself makes Gemms of f32 sums, in bodies too, and fuses activations
+    with both forms: the time is the same. Of differences it makes none.
     """
 
     name = "gemm"
-    anchors = frozenset({"Add"})
+    anchors = frozenset({"Add", "Sub"})
     # After all rules that match products and sums.
     phase = 4
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         dtype = dtype_of(node.outputs[0])
         need(dtype in _GEMM_TYPES and b.supports("Gemm", dtype), "Gemm lacks this type", node)
-        for product, bias in both_orders(node):
+        is_sum = node.op_type == "Add"
+        for product, bias in both_orders(node) if is_sum else [operands(node)[::-1]]:
             maker = maker_of(product, "MatMul")
             if maker is None:
                 continue
             if _is_only_read_by(node, product) and _broadcasts(bias, product, node):
-                return _gemm(b, maker, bias)
+                return _gemm(b, maker, bias, 1.0 if is_sum else -1.0)
         raise Refusal("no operand is a product of matrices with a bias", node)
 
 
@@ -125,7 +127,7 @@ def _broadcasts(bias: oir.Value, product: oir.Value, total: oir.Node) -> bool:
     return all(dim in (1, extent) for dim, extent in pairs)
 
 
-def _gemm(b: Rewriter, product: oir.Node, bias: oir.Value) -> oir.Value:
+def _gemm(b: Rewriter, product: oir.Node, bias: oir.Value, alpha: float) -> oir.Value:
     inputs, flags = list[oir.Value](), dict[str, int]()
     for x, flag in zip(product.inputs, ("transA", "transB"), strict=True):
         assert x is not None
@@ -136,4 +138,5 @@ def _gemm(b: Rewriter, product: oir.Node, bias: oir.Value) -> oir.Value:
         inputs.append(x)
     terms = shape_of(first(product))[1]
     need(isinstance(terms, int) and terms > 0, "the product may have no terms", product)
-    return b.Gemm(*inputs, bias, **flags)
+    scale = {} if alpha == 1 else {"alpha": alpha}
+    return b.Gemm(*inputs, bias, **flags, **scale)
