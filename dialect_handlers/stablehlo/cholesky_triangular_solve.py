@@ -5,7 +5,6 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from dialect_handlers.common.linalg.blocks import adjoint
 from dialect_handlers.common.linalg.cholesky import cholesky
 from dialect_handlers.common.linalg.triangular import solve_triangular
 from hlo2onnx.lowering.context import Parts
@@ -25,10 +24,9 @@ def cholesky_(em: Emitter, op: Op, *, lower: bool = False) -> list[Parts]:
 
 def factor(a: jax.Array, *, lower: bool) -> jax.Array:
     """The Cholesky factor of a [..., n, n], of which one triangle is read."""
-    u, pivots = cholesky(_single(adjoint(a) if lower else a))
+    found, pivots = cholesky(_single(a), lower=lower)
     definite = jnp.all(pivots >= 0, -1)[..., None, None]
-    u = jnp.where(definite, u, jnp.nan)
-    return (adjoint(u) if lower else u).astype(a.dtype)
+    return jnp.where(definite, found, jnp.nan).astype(a.dtype)
 
 
 @handles("stablehlo.triangular_solve", form="any")

@@ -26,22 +26,30 @@ from dialect_handlers.common.linalg.blocks import (
 )
 
 
-def cholesky(a: jax.Array) -> Pair:
-    """The upper triangular U with U^H U = A.
+def cholesky(a: jax.Array, *, lower: bool) -> Pair:
+    """The upper triangular U with U^H U = A, or the lower triangular L with L L^H = A.
 
     Args:
-        a: [..., n, n]; only the upper triangle is read, and the real part of the diagonal.
+        a: [..., n, n]; only that triangle is read, and the real part of the diagonal.
 
     Returns:
-        U [..., n, n], and the pivots [..., n], real, of which U has the square roots on its
-        diagonal: all are positive if A is positive definite; otherwise U is wrong from the first
-        other pivot on. NaN in A reaches the elements of U that depend on it.
+        The factor [..., n, n], and the pivots [..., n], real, of which it has the square roots on
+        its diagonal: all are positive if A is positive definite; otherwise the factor is wrong
+        from the first other pivot on. NaN in A reaches the elements that depend on it.
     """
-    n = a.shape[-1]
-    if n == 0:
+    if a.shape[-1] == 0:
         return a, jnp.zeros(a.shape[:-1], a.real.dtype)
-    if written_out.is_small(n):
-        return written_out.cholesky(a)
+    # One matrix is transposed for nothing where its factor is transposed back.
+    if written_out.is_small(a) and a.ndim > 2:
+        return written_out.cholesky(a, lower=lower)
+    u, pivots = _upper(adjoint(a) if lower else a)
+    return adjoint(u) if lower else u, pivots
+
+
+def _upper(a: jax.Array) -> Pair:
+    n = a.shape[-1]
+    if written_out.is_small(a):
+        return written_out.cholesky(a, lower=False)
     if is_symbolic(n):
         return _by_columns(a)
     size = block_size(n)

@@ -43,7 +43,7 @@ def lu(a: jax.Array) -> Triple:
         columns the row exchanged with row j, i32; and the rows of A in the order of P,
         i32[..., m].
     """
-    if written_out.is_small(*a.shape[-2:]):
+    if written_out.is_small(a, written_out.MOST):
         return written_out.lu(a)
     if a.ndim > 2 or a.shape[0] != a.shape[1] or is_symbolic(a.shape[0]) or jnp.iscomplexobj(a):
         return over_batch(_lu, 2, a)

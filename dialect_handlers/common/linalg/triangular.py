@@ -46,7 +46,7 @@ def solve_triangular(
     """
     if b.size == 0:
         return b
-    if written_out.is_small(a.shape[-1]):
+    if written_out.is_small(a):
         return written_out.solve(
             a, b, left_side=left_side, lower=lower, unit_diagonal=unit_diagonal, op=transpose_a
         )

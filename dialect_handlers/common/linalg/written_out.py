@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from dialect_handlers.common.linalg.blocks import (
     ADJOINT,
@@ -25,13 +26,16 @@ from dialect_handlers.common.linalg.blocks import (
 
 MOST = 4
 """Rows and columns. The number of operations grows with their third power."""
+MOST_OF_BATCH = 6
+"""The same for a batch, where other ways take products of many small matrices."""
 
 Row = list[jax.Array]
 
 
-def is_small(*extents: int) -> bool:
-    """Whether all extents are few."""
-    return all(isinstance(extent, int) and 1 <= extent <= MOST for extent in extents)
+def is_small(a: jax.Array, most_of_batch: int = MOST_OF_BATCH) -> bool:
+    """Whether matrices [..., m, n] have few rows and columns."""
+    most = most_of_batch if a.ndim > 2 else MOST
+    return all(isinstance(extent, int) and 1 <= extent <= most for extent in a.shape[-2:])
 
 
 def batch_last(x: jax.Array, core: int) -> jax.Array:
@@ -56,14 +60,18 @@ def elements(a: jax.Array) -> list[Row]:
 
 def matrices(rows: list[Row], batch: Sequence[int]) -> jax.Array:
     """The matrices [..., m, n] with these elements."""
-    flat = jnp.concatenate([element for row in rows for element in row])
+    flat = lax.concatenate([element for row in rows for element in row], 0)
     return batch_first(flat, batch, (len(rows), len(rows[0])))
 
 
-def cholesky(a: jax.Array) -> Pair:
+def cholesky(a: jax.Array, *, lower: bool) -> Pair:
     """`cholesky.cholesky` of small matrices."""
     n, batch = a.shape[-1], a.shape[:-2]
-    rest = [row[i:] for i, row in enumerate(elements(a))]
+    given = elements(a)
+    # The lower triangle is the conjugate of the upper one, which this computes with.
+    rest = [[given[j][i] if lower else given[i][j] for j in range(i, n)] for i in range(n)]
+    if lower:
+        rest = [[jnp.conj(x) for x in row] for row in rest]
     zero = jnp.zeros_like(rest[0][0])
     rows, pivots = [], []
     for k, (pivot, *row) in enumerate(rest):
@@ -75,7 +83,9 @@ def cholesky(a: jax.Array) -> Pair:
                 below[j] = below[j] - jnp.conj(left) * right
         rows.append([zero] * k + [root.astype(a.dtype), *row])
         pivots.append(pivot.real)
-    return matrices(rows, batch), batch_first(jnp.concatenate(pivots), batch, (n,))
+    if lower:
+        rows = [[jnp.conj(x) for x in column] for column in zip(*rows, strict=True)]
+    return matrices(rows, batch), batch_first(lax.concatenate(pivots, 0), batch, (n,))
 
 
 def lu(a: jax.Array) -> Triple:
@@ -94,7 +104,11 @@ def lu(a: jax.Array) -> Triple:
             for j in range(k + 1, n):
                 row[j] = row[j] - row[k] * rows[k][j]
     order = batch_first(_order(pivots, m), batch, (m,))
-    return matrices(rows, batch), batch_first(jnp.concatenate(pivots), batch, (len(pivots),)), order
+    return (
+        matrices(rows, batch),
+        batch_first(lax.concatenate(pivots, 0), batch, (len(pivots),)),
+        order,
+    )
 
 
 def _exchange(rows: list[Row], k: int) -> jax.Array:
@@ -157,5 +171,5 @@ def solve(
         for j, other in solved.items():
             x = x - t[i][j] * other
         solved[i] = x if unit_diagonal else x / t[i][i]
-    x = jnp.stack([solved[i] for i in range(n)], axis)
+    x = lax.concatenate([jnp.expand_dims(solved[i], axis) for i in range(n)], axis)
     return batch_first(x.reshape(-1, x.shape[-1]), batch, b.shape[-2:])

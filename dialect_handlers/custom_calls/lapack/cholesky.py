@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from dialect_handlers.common.linalg.blocks import adjoint, counted, first_where
+from dialect_handlers.common.linalg.blocks import counted, first_where
 from dialect_handlers.common.linalg.cholesky import cholesky
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
@@ -35,7 +35,7 @@ def factor(a: jax.Array, *, lower: bool) -> tuple[jax.Array, jax.Array]:
         The factor in that triangle, a's elements in the other; and the number, from 1, of the
         first leading minor that is 0 or negative, or 0, i32[...]. NaN is neither.
     """
-    u, pivots = cholesky(adjoint(a) if lower else a)
+    found, pivots = cholesky(a, lower=lower)
     i = counted(a.shape[-1])
     mine = i[:, None] >= i if lower else i[:, None] <= i
-    return jnp.where(mine, adjoint(u) if lower else u, a), first_where(pivots <= 0)
+    return jnp.where(mine, found, a), first_where(pivots <= 0)
