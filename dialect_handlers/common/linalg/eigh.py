@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg import real_condensed_forms
 from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
@@ -38,7 +39,7 @@ def _eigh(a: jax.Array) -> Pair:
     if n <= 1:
         return jnp.ones_like(a), jnp.diagonal(a).real
     a, scale = scaled(a)
-    d, e, q = tridiagonalize(a)
+    d, e, q = (tridiagonalize if jnp.iscomplexobj(a) else real_condensed_forms.tridiagonalize)(a)
     w, rows = tridiagonal_eigh(d, e)
     return q.times(rows.T.astype(a.dtype), shift=1), w * scale
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dialect_handlers.common.linalg import real_condensed_forms
 from dialect_handlers.common.linalg.blocks import Triple, adjoint, over_batch
-from dialect_handlers.common.linalg.condensed_forms import bidiagonalize
+from dialect_handlers.common.linalg.condensed_forms import Reflections, bidiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
@@ -77,16 +78,20 @@ def singular_values(a: jax.Array) -> jax.Array:
 
 def _singular_values(a: jax.Array) -> jax.Array:
     a, scale = scaled(a)
-    d, e, _, _ = bidiagonalize(a)
+    d, e, _, _ = _bidiagonalized(a)
     _, v = bidiagonal_svd(d, e, left=False)
     product = v * d + jnp.pad(v[:, 1:] * e, [(0, 0), (0, 1)])
     return -jnp.sort(-jnp.sqrt(jnp.sum(product * product, 1))) * scale
 
 
+def _bidiagonalized(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections, Reflections]:
+    return (bidiagonalize if jnp.iscomplexobj(a) else real_condensed_forms.bidiagonalize)(a)
+
+
 def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     m, n = a.shape
     a, scale = scaled(a)
-    d, e, left, right = bidiagonalize(a)
+    d, e, left, right = _bidiagonalized(a)
     u, v = bidiagonal_svd(d, e, left=True)
     diagonal_already = jnp.all(e == 0)
     unit = np.eye(n, dtype=d.dtype)
