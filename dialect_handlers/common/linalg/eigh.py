@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg import real_condensed_forms
+from dialect_handlers.common.linalg import jacobi, real_condensed_forms
 from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
+from dialect_handlers.common.linalg.written_out import MOST, is_small
 
 
 def eigh(a: jax.Array, *, lower: bool) -> Pair:
@@ -29,6 +30,8 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
         V [..., n, n]; and w [..., n], real, ascending. All are NaN if the triangle holds NaN or
         infinities, unless n is 1.
     """
+    if is_small(a, MOST) and a.shape[-1] > 1 and not jnp.iscomplexobj(a):
+        return jacobi.eigh(a, lower=lower)
     triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
     diagonal = jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
     return over_batch(_eigh, 2, triangle + adjoint(triangle) + diagonal)

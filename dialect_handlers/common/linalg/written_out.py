@@ -7,7 +7,7 @@ Each element is an array [1, batch]; a matrix is the list of its elements by row
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -94,7 +94,7 @@ def lu(a: jax.Array) -> Triple:
     rows = elements(a)
     pivots = []
     for k in range(min(m, n)):
-        found = _exchange(rows, k)
+        found = exchange(rows, k, lambda row: magnitude(row[len(pivots)]))
         pivots.append(found)
         pivot = rows[k][k]
         inverse = reciprocal(jnp.where(pivot == 0, 1, pivot)) if jnp.iscomplexobj(a) else None
@@ -111,17 +111,17 @@ def lu(a: jax.Array) -> Triple:
     )
 
 
-def _exchange(rows: list[Row], k: int) -> jax.Array:
-    """Exchanges row k with the first of those from k on that have the largest element in column k.
+def exchange(rows: list[Row], k: int, key: Callable[[Row], jax.Array]) -> jax.Array:
+    """Exchanges row k with the first of those from k on that have the largest key.
 
     Returns:
         Its number, i32[1, batch].
     """
-    largest = magnitude(rows[k][k])
+    largest = key(rows[k])
     found = jnp.full(largest.shape, k, np.int32)
     wins = []
     for i in range(k + 1, len(rows)):
-        size = magnitude(rows[i][k])
+        size = key(rows[i])
         wins.append(size > largest)
         if i + 1 < len(rows):
             largest = jnp.where(wins[-1], size, largest)

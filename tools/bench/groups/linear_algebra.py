@@ -91,6 +91,9 @@ _BATCHES = {
         partial(of_matrix, jnp.linalg.cholesky, _positive, 1000, 6, 6),
         2.0,
     ),
+    "eigh_batch_3": Case(
+        "eigh 3 × 3, batch 1,000", partial(of_matrix, jnp.linalg.eigh, _symmetric, 1000, 3, 3)
+    ),
     "kalman_100": Case("Kalman filter, 100 steps", partial(kalman_filter, 100)),
 }
 _SOLVES = {
