@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg import real_reflections
 from dialect_handlers.common.linalg.blocks import (
     LARGEST_BLOCK,
     Pair,
@@ -23,9 +24,12 @@ from dialect_handlers.common.linalg.blocks import (
     reciprocal,
     squares,
     stretch,
+    take,
     triangle_inverse,
     with_unit_front,
 )
+from dialect_handlers.common.linalg.real_reflections import Found
+from dialect_handlers.common.linalg.scaling import scaled
 
 
 def qr(a: jax.Array) -> Pair:
@@ -45,11 +49,11 @@ def qr(a: jax.Array) -> Pair:
     def by_columns() -> Pair:
         return over_batch(_by_columns, 2, a)
 
-    if a.shape[-1] <= LARGEST_BLOCK:
+    if a.shape[-1] <= LARGEST_BLOCK and jnp.iscomplexobj(a):
         return by_columns()
     packed, taus = over_batch(_by_blocks, 2, a)
     # Products of whole blocks spread NaN and infinities too far.
-    finite = jnp.isfinite(packed).all()
+    finite = jnp.isfinite(packed).all() & jnp.isfinite(taus).all()
     packed, taus = lax.cond(finite, lambda: (packed, taus), by_columns)
     return packed, taus
 
@@ -59,6 +63,7 @@ def _by_blocks(a: jax.Array) -> Pair:
     rank = min(m, n)
     size = block_size(rank)
     count = -(-rank // size)
+    a, scale = (a, None) if jnp.iscomplexobj(a) else scaled(a)
     # The columns of the unit matrix, which make the blocks whole, are their own reflection.
     new = count * size - rank
     a = with_unit_front(a, new)
@@ -66,14 +71,15 @@ def _by_blocks(a: jax.Array) -> Pair:
     def step(carry: Pair, _: None) -> tuple[Pair, Pair]:
         rest, first = carry
         columns = stretch(rest, first, size, 1)
-        v, taus = _panel(columns.T, first)
+        v, taus = (_panel if scale is None else _real_panel)(columns.T, first)
         v = v.T
         rest = rest - v @ (adjoint(_product_factor(v, taus)) @ (adjoint(v) @ rest))
         return (rest, first + size), (v, taus)
 
     (r, _), (v, taus) = lax.scan(step, (a, np.int64(0)), length=count)
     v = jnp.moveaxis(v, 0, 1).reshape(new + m, new + rank)[new:, new:]
-    return _packed(v, r[new:, new:]), taus.reshape(-1)[new:]
+    r = r[new:, new:] if scale is None else r[new:, new:] * scale
+    return _packed(v, r), taus.reshape(-1)[new:]
 
 
 def _by_columns(a: jax.Array) -> Pair:
@@ -118,6 +124,26 @@ def _panel(p: jax.Array, first: jax.Array) -> Pair:
 
     _, (v, taus) = lax.scan(step, (p, np.int64(0)), length=p.shape[0])
     return v, taus
+
+
+def _real_panel(p: jax.Array, first: jax.Array) -> Pair:
+    """`_panel` for real numbers of moderate size. A factor is NaN where elements that are not 0 are
+    too small for their squares."""
+    position = lax.iota(np.int64, p.shape[1])[None]
+    least = jnp.finfo(p.dtype).tiny
+
+    def step(p: jax.Array, k: jax.Array) -> tuple[jax.Array, Found]:
+        number = first + k
+        found = real_reflections.reflection(
+            take(p, k), number, position == number, position > number, least
+        )
+        return p - (p @ found.u.T / found.size) @ found.u, found
+
+    _, found = lax.scan(step, p, np.arange(p.shape[0])[:, None])
+    found = Found(*(x[:, 0] for x in found))
+    v, tau = found.unit()
+    filled = jnp.sum(found.u != 0, 1, keepdims=True) > (found.first != 0)
+    return v, jnp.where(jnp.isinf(found.size) & filled, np.nan, tau)[:, 0]
 
 
 def reflected(p: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:

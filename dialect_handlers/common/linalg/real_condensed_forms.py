@@ -15,41 +15,28 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import take
 from dialect_handlers.common.linalg.condensed_forms import Reflections
+from dialect_handlers.common.linalg.real_reflections import Found, reflection
 
 NEGLIGIBLE = 1e-3
 """In units of the rounding error of the largest element."""
 
 
-class _Found(NamedTuple):
-    """A reflection H = I - u u^T / size.
-
-    Attributes:
-        u: A row [1, n] or a column [n, 1], zero before the place that stays.
-        first: Its element at that place, [1, 1].
-        size: [1, 1], infinite for H = I.
-    """
-
-    u: jax.Array
-    first: jax.Array
-    size: jax.Array
-
-
 class _Places(NamedTuple):
-    """Each trip's place that stays, the places after it, and its number.
+    """Each trip's place that stays, by number and as a mask, and the places after it.
 
     Attributes:
-        here, after: bool, of the shape of u.
         number: i64[1].
+        here, after: bool, of the shape of u.
     """
 
+    number: np.ndarray
     here: np.ndarray
     after: np.ndarray
-    number: np.ndarray
 
 
 def _places(count: int, n: int, shift: int) -> _Places:
     k, i = np.arange(count)[:, None] + shift, np.arange(n)
-    return _Places((i == k)[:, None], (i > k)[:, None], k)
+    return _Places(k, (i == k)[:, None], (i > k)[:, None])
 
 
 def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
@@ -57,8 +44,8 @@ def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
     n = a.shape[0]
     least = _least(a)
 
-    def step(a: jax.Array, at: _Places) -> tuple[jax.Array, _Found]:
-        found = _reflection(take(a, at.number - 1), at, least, axis=1)
+    def step(a: jax.Array, at: _Places) -> tuple[jax.Array, Found]:
+        found = reflection(take(a, at.number - 1), *at, least)
         u, _, size = found
         w = u @ a / size
         w = w - (0.5 * (w @ u.T) / size) @ u
@@ -78,14 +65,14 @@ def bidiagonalize(
     # A column of zeros, so that the last row has a reflection too.
     a = jnp.pad(a, [(0, 0), (0, 1)])
     columns, rows = _places(n, m, 0), _places(n, n + 1, 1)
-    columns = _Places(*(x.swapaxes(1, 2) for x in columns[:2]), columns.number)
+    columns = _Places(columns.number, *(x.swapaxes(1, 2) for x in columns[1:]))
 
-    def step(a: jax.Array, at: tuple[_Places, _Places]) -> tuple[jax.Array, tuple[_Found, _Found]]:
+    def step(a: jax.Array, at: tuple[_Places, _Places]) -> tuple[jax.Array, tuple[Found, Found]]:
         place, next_place = at
-        left = _reflection(take(a, place.number, 1), place, least, axis=0)
+        left = reflection(take(a, place.number, 1), *place, least)
         from_left = left.u.T @ a / left.size
         row = take(a, place.number) - left.first @ from_left
-        right = _reflection(row, next_place, least, axis=1)
+        right = reflection(row, *next_place, least)
         from_right = (a @ right.u.T - left.u @ (from_left @ right.u.T)) / right.size
         tall, wide = (
             jnp.concatenate([left.u, from_right], 1),
@@ -110,20 +97,7 @@ def _least(a: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.square(NEGLIGIBLE * limits.eps * jnp.max(abs(a))), limits.tiny)
 
 
-def _reflection(x: jax.Array, at: _Places, least: jax.Array, axis: int) -> _Found:
-    """The reflection of a row or column that makes the elements after a place 0."""
-    tail = jnp.where(at.after, x, 0)
-    alpha = take(x, at.number, axis)
-    squares = jnp.sum(tail * tail, keepdims=True)
-    norm = jnp.sqrt(squares + alpha * alpha)
-    norm = jnp.where(alpha < 0, -norm, norm)
-    first = alpha + norm
-    size = jnp.where(squares <= least, np.inf, norm * first)
-    return _Found(jnp.where(at.here, first, tail), first, size)
-
-
-def _reflections(found: _Found) -> Reflections:
-    """The reflections of all trips with 1 at the places that stay."""
-    first, size = found.first[:, 0], found.size[:, 0]
-    v = found.u[:, 0] / jnp.where(first == 0, 1, first)
-    return Reflections(v, (first * first / size)[:, 0])
+def _reflections(found: Found) -> Reflections:
+    """The reflections of all trips."""
+    v, tau = found._replace(u=found.u[:, 0], first=found.first[:, 0], size=found.size[:, 0]).unit()
+    return Reflections(v, tau[:, 0])

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dialect_handlers.common.linalg import real_reflections
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
     Triple,
@@ -151,13 +152,23 @@ def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array
     size, width = start.shape[0], rows.shape[1]
     band = stretch(rows, k, size)
     before = entry(band, k - 1, 1)
-    v, tau = reflection(jnp.where(k == begin, start, before), np.int32(0))
-    band = band - v[:, None] * (jnp.conj(tau) * (jnp.conj(v) @ band))
+    before = jnp.where(k == begin, start, before)
+    if jnp.iscomplexobj(rows):
+        v, tau = reflection(before, np.int32(0))
+        right, left = tau * v, v
+    else:
+        place = np.arange(size)[None]
+        found = real_reflections.reflection(
+            before[None], np.zeros(1, np.int32), place == 0, place > 0, jnp.finfo(rows.dtype).tiny
+        )
+        left = found.u[0]
+        right = (found.u / found.size)[0]
+    band = band - left[:, None] @ (jnp.conj(right)[None] @ band)
     zeros = (lax.iota(np.int32, width) < k) & (np.arange(size) > 0)[:, None]
     band = jnp.where(zeros, 0, band)
     rows = lax.dynamic_update_slice_in_dim(rows, band, k, 0, **IN_BOUNDS)
     columns = stretch(rows, k, size, 1)
-    columns = columns - (tau * jnp.sum(columns * v, 1))[:, None] * jnp.conj(v)
+    columns = columns - (columns @ right[:, None]) @ jnp.conj(left)[None]
     return lax.dynamic_update_slice_in_dim(rows, columns, k, 1, **IN_BOUNDS)
 
 
