@@ -43,12 +43,13 @@ def known_order(em: Emitter, op: Op, initial: Sequence[Parts]) -> list[Parts] | 
     (place,) = places
     pivots, order = initial[place][0], found[place]
     assert order is not None
-    shape, rows = shape_of(pivots), shape_of(order)[-1]
-    if not all(isinstance(dim, int) for dim in (*shape, rows)):
+    shape = tuple(dim for dim in shape_of(pivots) if isinstance(dim, int))
+    rows = shape_of(order)[-1]
+    if len(shape) != len(shape_of(pivots)) or not isinstance(rows, int):
         return None
     if not any(same_regions(op.operation, loop) for _, loop in _loops(shape, rows)):
         return None
-    results = []
+    results: list[Parts] = []
     for k, (value,) in enumerate(initial):
         content = em.facts.constant(value)
         if k == place:

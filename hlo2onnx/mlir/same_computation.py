@@ -6,6 +6,8 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
+from hlo2onnx.mlir.values import MlirValue
+
 
 def same_regions(left: ir.Operation, right: ir.Operation) -> bool:
     """Whether the regions of two operations compute the same from their arguments, op by op.
@@ -34,19 +36,20 @@ class _Comparison:
         if len(left.arguments) != len(right.arguments):
             return False
         for one, other in zip(left.arguments, right.arguments, strict=True):
-            if one.type != other.type and str(one.type) != str(other.type):
+            if str(one.type) != str(other.type):
                 return False
             self._same[one] = other
         ends = [list(block.operations)[-1].operation for block in (left, right)]
         return self._operations(*ends)
 
-    def _values(self, left: ir.Value, right: ir.Value) -> bool:
+    def _values(self, left: MlirValue, right: MlirValue) -> bool:
         if left in self._same:
             return bool(self._same[left] == right)
-        if any(isinstance(value.owner, ir.Block) for value in (left, right)):
+        makers = left.owner, right.owner
+        if isinstance(makers[0], ir.Block) or isinstance(makers[1], ir.Block):
             return False
         number, other = (ir.OpResult(value).result_number for value in (left, right))
-        if number != other or not self._operations(left.owner.operation, right.owner.operation):
+        if number != other or not self._operations(makers[0].operation, makers[1].operation):
             return False
         self._same[left] = right
         return True

@@ -92,7 +92,7 @@ def lu(a: jax.Array) -> Triple:
     """`lu.lu` of small matrices."""
     (m, n), batch = a.shape[-2:], a.shape[:-2]
     rows = elements(a)
-    pivots = []
+    pivots: Row = []
     for k in range(min(m, n)):
         found = exchange(rows, k, lambda row: magnitude(row[len(pivots)]))
         pivots.append(found)
@@ -164,7 +164,7 @@ def solve(
         # X A = B says that the transpose of A is on the left of the transpose of X.
         t, lower = [list(column) for column in zip(*t, strict=True)], not lower
     axis = 0 if left_side else 1
-    rest = batch_last(b, 2).reshape(*b.shape[-2:], -1)
+    rest = batch_last(b, 2).reshape(*b.shape[-2:], math.prod(batch))
     solved: dict[int, jax.Array] = {}
     for i in range(n) if lower else reversed(range(n)):
         x = rest[i] if left_side else rest[:, i]
@@ -172,4 +172,4 @@ def solve(
             x = x - t[i][j] * other
         solved[i] = x if unit_diagonal else x / t[i][i]
     x = lax.concatenate([jnp.expand_dims(solved[i], axis) for i in range(n)], axis)
-    return batch_first(x.reshape(-1, x.shape[-1]), batch, b.shape[-2:])
+    return batch_first(x.reshape(math.prod(b.shape[-2:]), math.prod(batch)), batch, b.shape[-2:])

@@ -43,14 +43,11 @@ class SlicesToSplit(Rule):
         need(node in beside, "its ranges are not known", node)
         for axis in beside[node]:
             row = _row(node, axis, beside)
-            apart = _apart(node, axis, beside)
-            if len(apart) > max(2, len(row)) and _is_mostly(x, axis, apart):
-                row, joint = apart, {axis: range(shape_of(x)[axis])}
-            else:
-                joined = range(
-                    min(r.start for r in row.values()), max(r.stop for r in row.values())
-                )
-                joint = beside[node] | {axis: joined}
+            joint = beside[node] | {axis: _joined(row)}
+            apart, extent = _apart(node, axis, beside), shape_of(x)[axis]
+            taken = sum(map(len, apart.values()))
+            if len(apart) > max(2, len(row)) and isinstance(extent, int) and 2 * taken >= extent:
+                row, joint = apart, {axis: range(extent)}
             is_whole = all(len(taken) == shape_of(x)[place] for place, taken in joint.items())
             is_all = is_whole and len(row) == len(_slices(x))
             if len(row) > (1 if is_whole else 2) and (in_body or is_all):
@@ -108,10 +105,8 @@ def _apart(node: oir.Node, axis: int, cuts: Mapping[oir.Node, Ranges]) -> Row:
     return row if node in row and simple and not overlap else {}
 
 
-def _is_mostly(x: oir.Value, axis: int, row: Row) -> bool:
-    """Whether Slices leave out no more of x than they take."""
-    extent = shape_of(x)[axis]
-    return isinstance(extent, int) and 2 * sum(map(len, row.values())) >= extent
+def _joined(row: Row) -> range:
+    return range(min(r.start for r in row.values()), max(r.stop for r in row.values()))
 
 
 def _others(ranges: Ranges, axis: int) -> Ranges:
