@@ -59,8 +59,9 @@ class Options:
         nan: NaN semantics of max, min, pooling, arg-reductions and recurrent cells. "default":
             XLA's where that is cheap (reductions and arg-reductions), the runtime's own in pooling,
             LSTM and GRU. "xla": XLA's everywhere. "runtime": no guards.
-        half: f16 arithmetic. "xla": every op rounds once, as in XLA on the CPU. "fast": the
-            runtime's own f16 kernels, which skip roundings between ops.
+        half: Arithmetic in f16 and bf16. "xla": every op rounds once, as in XLA on the CPU. "fast":
+            values are rounded where they are stored, compared or converted to integers. Between,
+            they are f32, or the runtime's own kernels skip roundings.
         without: Names of rewrite rules that are switched off.
         weights_dtype: Type in which f32 weights are stored, "bfloat16" or "float16". The nodes
             that read them get f32 again. None keeps f32.

@@ -29,13 +29,14 @@ from hlo2onnx.options import Options, ir_version
 from hlo2onnx.raising import inline_branches, raise_model
 from hlo2onnx.raising.engine import Watch
 from hlo2onnx.raising.explanation import Explanation
+from hlo2onnx.raising.half_in_f32 import compute_in_f32
 from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report, WeightSizes
 from hlo2onnx.rewrite.layer_names import name_layers
 from hlo2onnx.rewrite.weight_sizes import WeightLedger
-from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES, store_weights
+from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES, store_half_weights, store_weights
 from hlo2onnx.runtime.metadata import describe_model
 from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.sources import Source
@@ -152,6 +153,7 @@ def _raise(
 ) -> None:
     with _timed(report, "raise"), _depth_limited():
         for part in _parts(model):
+            compute_in_f32(part, target, options.half, report)
             raise_model(part, target, options.without, report, options.nan, watch)
     if options.opset is None:
         _choose_opset(model, target, report)
@@ -244,6 +246,7 @@ def _finish(
         restore_names(graph)
     if target.flags.inlines_branches:
         conceal_conditions(model)
+    _store_half_weights(model, report)
     finish_functions(model)
     if options.weights_dtype is not None:
         _store_weights(model, options.weights_dtype, report)
@@ -266,6 +269,14 @@ def _store_weights(model: oir.Model, name: str, report: Report) -> None:
             f"{count} constants of the program are stored in {name}: its results, and a"
             " verification, differ by their rounding"
         )
+
+
+def _store_half_weights(model: oir.Model, report: Report) -> None:
+    for graph in each_graph(model):
+        builder = GraphBuilder(graph, graph.opset_imports[""])
+        builder.adopt(graph)
+        for dtype, count in store_half_weights(builder).items():
+            report.casts[f"weight {dtype.short_name()}"] += count
 
 
 def _stored(target: Target) -> set[str]:

@@ -53,6 +53,8 @@ class Report:
         ops: Count of each StableHLO op in the program.
         nodes: Count of each ONNX operator in the model.
         rules: How often each rewrite rule fired.
+        relaxed: How often each rule merged operators between which the program rounds to a half
+            type and the model does not (`half="fast"`).
         casts: Cast nodes that the target needs, by operator and type ("Conv f64").
         expanded: Nodes that became other operators, because the target does not have them, or
             computes them wrongly; by operator and type ("Mod i64").
@@ -67,6 +69,7 @@ class Report:
     ops: Counter[str] = field(default_factory=Counter)
     nodes: Counter[str] = field(default_factory=Counter)
     rules: Counter[str] = field(default_factory=Counter)
+    relaxed: Counter[str] = field(default_factory=Counter)
     casts: Counter[str] = field(default_factory=Counter)
     expanded: Counter[str] = field(default_factory=Counter)
     weights: WeightSizes = WeightSizes()
@@ -109,6 +112,8 @@ class Report:
         ]
         if self.rules:
             found += entry("rules", _counts(self.rules), width, lines)
+        if self.relaxed:
+            found += entry("relaxed", _counts(self.relaxed), width, lines)
         if self.casts:
             found += entry("casts", _counts(self.casts, "for "), width, lines)
         if self.expanded:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.roundings import keep_rounding
 from hlo2onnx.ir.values import FLOATS, dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -45,7 +46,7 @@ def _to_integer(em: Emitter, x: oir.Value, dtype: oir.DataType) -> oir.Value:
     values from the next power of two on.
     """
     if dtype_of(x).bitwidth < 32:
-        x = em.cast(x, T.FLOAT)
+        x = keep_rounding(em.cast(x, T.FLOAT))
     low, high = range_of_type(dtype)
     top = _largest_within(high, dtype_of(x))
     bounds = em.facts.float_range(x)
@@ -108,9 +109,9 @@ def narrowed(em: Emitter, x: oir.Value) -> oir.Value:
     breaks ties as they would.
     """
     if dtype_of(x) != T.DOUBLE:
-        return em.cast(x, T.FLOAT)
+        return keep_rounding(em.cast(x, T.FLOAT))
     bounded = em.Clip(x, em.scalar_like(-3e38, x), em.scalar_like(3e38, x))
-    short = em.cast(em.cast(bounded, T.BFLOAT16), T.DOUBLE)
+    short = em.cast(keep_rounding(em.cast(bounded, T.BFLOAT16)), T.DOUBLE)
     grows = em.Sign(em.Mul(em.Sub(bounded, short), short))
     factor = em.Add(em.Mul(grows, em.scalar_like(2.0**-20, x)), em.scalar_like(1, x))
     return em.cast(em.Mul(short, factor), T.FLOAT)

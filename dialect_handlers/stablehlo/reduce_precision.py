@@ -9,6 +9,7 @@ import onnx_ir as oir
 from dialect_handlers.common.casts import convert
 from dialect_handlers.common.float_bits import FORMATS, from_bits, to_bits
 from dialect_handlers.common.integer_bits import mask, shift_right_logical, unsigned_type
+from hlo2onnx.ir.roundings import keep_rounding
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -49,7 +50,7 @@ def _reduced(em: Emitter, x: oir.Value, exponent_bits: int, mantissa_bits: int) 
     if narrow is not None:
         # Numbers that do not round up to the smallest normal number with this mantissa.
         limit = math.ldexp(1 - 2.0 ** (-mantissa_bits - 2), least)
-        rounded = em.cast(em.cast(x, narrow), dtype_of(x))
+        rounded = em.cast(keep_rounding(em.cast(x, narrow)), dtype_of(x))
         return _flushed(em, x, rounded, limit, by=x) if fewer_exponents else rounded
     rounded = _rounded(em, x, form.digits - mantissa_bits) if fewer_digits else x
     if fewer_exponents:

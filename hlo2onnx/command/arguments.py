@@ -13,8 +13,8 @@ from hlo2onnx.options import CHOICES, DUMP_VARIABLE, Options
 POLICIES = {
     "nan": "NaN semantics of max, min, pooling, LSTM and GRU: XLA's where that is cheap"
     " (default), XLA's everywhere, or the runtime's",
-    "half": "f16 arithmetic: round after every op as XLA does (default), or use the runtime's own"
-    " kernels",
+    "half": "f16 and bf16: round after every op as XLA does (default), or only what is stored,"
+    " compared or made an integer",
     "functions": "inline private functions and composites (default), or keep them as functions",
     "callbacks": "leave out branches with Python callbacks: those of equinox's checks (default),"
     " all of them, or none",

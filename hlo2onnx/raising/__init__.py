@@ -62,6 +62,7 @@ def raise_model(
             fired = any(phase.apply() for phase in later)
         for each in (first, *later):  # once more everywhere: a pattern may reach far
             each.visited = 0
+    report.relaxed += rewriter.relaxed
     remove_unused(model.graph)
 
 

@@ -14,6 +14,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.provenance import note_rewrite
+from hlo2onnx.ir.roundings import merges_unrounded
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import remove_node
@@ -99,12 +100,16 @@ class Rewriter(TargetBuilder):
     """The builder that rules use, with the facts and the target they may ask about.
 
     New nodes are placed before the node being rewritten and inherit its name and provenance.
+
+    Attributes:
+        relaxed: How often each rule merged nodes that round in the program and not in the model.
     """
 
     def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
         super().__init__(model.graph, model.graph.opset_imports[""], target)
         self.adopt(model.graph)
         self.watch = watch
+        self.relaxed: Counter[str] = Counter()
         self.forget_facts()
 
     def forget_facts(self) -> None:
@@ -223,6 +228,8 @@ def _fire(
     less_read = remove_makers(inputs)
     removed = [maker for value in less_read if (maker := value.producer()) and not maker.graph]
     note_rewrite(rewriter.made, rule.name, [node, *removed])
+    if merges_unrounded(rewriter.made, [node, *removed]):
+        rewriter.relaxed[rule.name] += 1
     less_read = [
         value for value in less_read if not _is_number(value) and len(value.uses()) <= FEW_READERS
     ]

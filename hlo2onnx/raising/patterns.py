@@ -4,7 +4,8 @@
     Product(0.5, x, Sum(1.0, Op("Erf", Product(x, math.sqrt(0.5)))))
 
 A name stands for the same value wherever it occurs. A number stands for a constant of one element
-that is this number rounded to f32, give or take a last place.
+that is this number rounded to f32, give or take a last place, or rounded to the half type that the
+constant has in the program.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import combinations, permutations
 import onnx_ir as oir
 
 from hlo2onnx.ir.expansion_notes import origin_of
+from hlo2onnx.ir.roundings import is_rounding_of
 from hlo2onnx.ir.values import const_number
 from hlo2onnx.raising.match.views import operands
 
@@ -86,7 +88,10 @@ class Number(Pattern):
     def matches(self, value: oir.Value, bound: Bindings) -> Iterator[Bindings]:
         """See `Pattern.matches`."""
         found = const_number(value)
-        if found is not None and abs(found - self.number) <= ROUNDING * abs(self.number):
+        if found is None:
+            return
+        near = abs(found - self.number) <= ROUNDING * abs(self.number)
+        if near or is_rounding_of(value, self.number):
             yield bound
 
 

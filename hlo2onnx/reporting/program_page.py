@@ -140,6 +140,7 @@ def _translation(report: Report) -> str:
         _counted("ONNX operator", report.nodes),
         _counted("rewrite rule", report.rules),
         _counted("cast for", report.casts),
+        _counted("rules across roundings", report.relaxed),
         _counted("expanded for the target", report.expanded),
     ]
     seconds = table(("stage", "seconds"), report.seconds.items(), (1,)) if report.seconds else ""

@@ -1,16 +1,23 @@
-"""Storage of weights in a narrower type than the program's."""
+"""Storage of weights in a narrower type than that in which the model computes."""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.roundings import HALF_TYPES, half_constants
 from hlo2onnx.ir.weight_names import NAME
-from hlo2onnx.ir.weights import SMALL_ELEMENTS, content_of
+from hlo2onnx.ir.weights import SMALL_ELEMENTS, Weight, content_of, weight_of
 
 STORAGE_TYPES = {"bfloat16": oir.DataType.BFLOAT16, "float16": oir.DataType.FLOAT16}
 """The types that f32 weights may be stored in, by name."""
+
+LARGE_ELEMENTS = 4096
+"""Widened constants of up to so many elements stay f32: a Cast costs more than their bytes."""
 
 
 def store_weights(builder: GraphBuilder, dtype: oir.DataType) -> int:
@@ -24,12 +31,71 @@ def store_weights(builder: GraphBuilder, dtype: oir.DataType) -> int:
         tensor = value.const_value
         if value.dtype != oir.DataType.FLOAT or tensor is None or tensor.size <= SMALL_ELEMENTS:
             continue
-        narrow = builder.derived(lambda array: array.astype(dtype.numpy()), value, is_moved=True)
-        narrow.meta.setdefault(NAME, value.meta.get(NAME, value.name))
-        rounded = content_of(narrow)
-        changed += not np.array_equal(rounded.astype(np.float32), tensor.numpy(), equal_nan=True)
-        with builder.at_start():
-            wide = builder.cast(narrow, oir.DataType.FLOAT)
-        oir.convenience.replace_all_uses_with(value, wide, replace_graph_outputs=True)
-        del graph.initializers[str(value.name)]
+        narrow = _narrowed(builder, value, dtype)
+        changed += not _is_exact(tensor.numpy(), content_of(narrow))
+        _read_instead(builder, value, narrow)
     return changed
+
+
+def store_half_weights(builder: GraphBuilder) -> Counter[oir.DataType]:
+    """Stores large f32 constants that hold only numbers of a half type in that type again, followed
+    by a Cast: the weights of a half type that are computed with in f32.
+
+    Returns:
+        The count of Casts by type.
+    """
+    graph, count = builder.main_graph, Counter[oir.DataType]()
+    parameters = {
+        id(weight): value for value in graph.initializers.values() if (weight := weight_of(value))
+    }
+    for value in list(graph.initializers.values()):
+        tensor = value.const_value
+        if value.dtype != oir.DataType.FLOAT or tensor is None or tensor.size <= LARGE_ELEMENTS:
+            continue
+        weight = weight_of(value)
+        if weight is None:
+            dtype = _type_of_numbers(tensor.numpy(), half_constants(graph))
+        else:
+            dtype = _type_of_parameter(weight)
+        if dtype is not None:
+            source = parameters.get(id(weight.operands[0])) if weight is not None else None
+            if source is None or (source.dtype, source.shape) != (dtype, value.shape):
+                source = _narrowed(builder, value, dtype)
+            _read_instead(builder, value, source)
+            count[dtype] += 1
+    return count
+
+
+def _type_of_parameter(weight: Weight) -> oir.DataType | None:
+    """The half type of a parameter whose elements an f32 weight holds; None for others."""
+    if weight.compute is None or not weight.is_only_moved():
+        return None
+    (parameter,) = weight.parameters()
+    dtype = None if parameter.stored is None else oir.DataType.from_numpy(parameter.stored)
+    return dtype if dtype in HALF_TYPES else None
+
+
+def _type_of_numbers(array: np.ndarray, dtypes: Collection[oir.DataType]) -> oir.DataType | None:
+    """One of these types that holds all numbers of a constant; None if none does."""
+    for dtype in sorted(dtypes):
+        if _is_exact(array, array.astype(dtype.numpy())):
+            return dtype
+    return None
+
+
+def _narrowed(builder: GraphBuilder, value: oir.Value, dtype: oir.DataType) -> oir.Value:
+    narrow = builder.derived(lambda array: array.astype(dtype.numpy()), value, is_moved=True)
+    narrow.meta.setdefault(NAME, value.meta.get(NAME, value.name))
+    return narrow
+
+
+def _is_exact(wide: np.ndarray, narrow: np.ndarray) -> bool:
+    return np.array_equal(narrow.astype(np.float32), wide, equal_nan=True)
+
+
+def _read_instead(builder: GraphBuilder, value: oir.Value, narrow: oir.Value) -> None:
+    """Replaces an f32 initializer by a Cast of a narrower one."""
+    with builder.at_start():
+        wide = builder.cast(narrow, oir.DataType.FLOAT)
+    oir.convenience.replace_all_uses_with(value, wide, replace_graph_outputs=True)
+    del builder.main_graph.initializers[str(value.name)]

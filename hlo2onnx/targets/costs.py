@@ -165,6 +165,9 @@ class Flags:
     rounds_half: bool = False
     """The kernels of f16 arithmetic round after each operator. Where they do not, this arithmetic
     goes through f32, see `hlo2onnx.options.Options.half`."""
+    slow_half: bool = False
+    """Kernels of f16 and bf16 are slower than those of f32. With `half="fast"` both are computed in
+    f32."""
     sums_in_f64: bool = False
     """Reductions add integers in f64 and saturate: they are right if f64 holds all sums."""
     slow_rnn: bool = False

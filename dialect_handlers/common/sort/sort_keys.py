@@ -16,6 +16,7 @@ import onnx_ir as oir
 from dialect_handlers.common.float_bits import total_order_key
 from dialect_handlers.common.sort.comparators import Order
 from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.roundings import keep_rounding
 from hlo2onnx.ir.values import FLOATS, INTEGERS, Dim, dtype_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -110,11 +111,16 @@ def _numbers(em: Emitter, x: oir.Value, nan_free: bool) -> list[oir.Value]:
     f32 where the target has no f64, are sorted by whether they are NaN first."""
     narrow = dtype_of(x) not in (T.FLOAT, T.DOUBLE)
     if nan_free:
-        return [em.cast(x, T.FLOAT) if narrow and dtype_of(x) != T.FLOAT16 else x]
+        return [_in_f32(em, x) if narrow and dtype_of(x) != T.FLOAT16 else x]
     if narrow or (dtype_of(x) == T.FLOAT and em.has_f64):
-        wide = em.cast(x, T.FLOAT if narrow else T.DOUBLE)
+        wide = _in_f32(em, x) if narrow else em.cast(x, T.DOUBLE)
         return [_nan_above_infinity(em, wide, em.facts.float_range(x).high < math.inf)]
     return _nan_first(em, x)
+
+
+def _in_f32(em: Emitter, x: oir.Value) -> oir.Value:
+    """A narrower float in f32: rounded, so that equal numbers stay equal."""
+    return keep_rounding(em.cast(x, T.FLOAT))
 
 
 def _nan_first(em: Emitter, x: oir.Value) -> list[oir.Value]:
@@ -142,7 +148,7 @@ def _in_total_order(em: Emitter, x: oir.Value, nan_free: bool) -> list[oir.Value
     if not nan_free:
         em.report.note("sorts treat every NaN as positive: reading its sign needs BitCast")
     if not em.has_f64:
-        single = em.cast(x, T.FLOAT)
+        single = _in_f32(em, x)
         keys = [single] if nan_free else _nan_first(em, single)
         return [*keys, _is_positive_zero(em, single)]
     apart = _zeros_apart(em, x)

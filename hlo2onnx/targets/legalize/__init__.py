@@ -39,6 +39,7 @@ from hlo2onnx.targets.legalize.casts import (
 )
 from hlo2onnx.targets.legalize.changes import Changes, label_of
 from hlo2onnx.targets.legalize.control_flow import NEXT, control_flow_fault
+from hlo2onnx.targets.legalize.half_moves import move_in_half
 from hlo2onnx.targets.legalize.narrow_integers import (
     WIDE,
     chooses_rightly,
@@ -127,6 +128,7 @@ def legalize(
     if refusals:
         raise TranslationError(refusals)
     collapse_casts(model.graph, opset)
+    move_in_half(builder)
     if target.flags.fuses_cast_transposes:
         widen_before_transposing(model.graph, builder)
     hoist_invariants(model.graph)
@@ -135,7 +137,7 @@ def legalize(
     if refusals:
         raise TranslationError(refusals)
     remove_unused(model.graph)
-    changes.write(report)
+    changes.write(report, all_nodes(model.graph))
     if nan == "default" and kernels.may_lose_nan(model.graph):
         report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
 

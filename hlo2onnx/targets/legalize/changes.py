@@ -10,6 +10,8 @@ import onnx_ir as oir
 from hlo2onnx.report import Report
 from hlo2onnx.targets.target import main_dtype
 
+_NEEDED_BY = "hlo2onnx.needed_by"
+
 
 class Changes:
     """The changes of a legalization.
@@ -38,10 +40,28 @@ class Changes:
         """Notes casts that some nodes need."""
         self._casts += [(label, each) for each in made if each.op_type == "Cast"]
 
-    def write(self, report: Report) -> None:
-        """Adds the changes to the report; of the casts, those that are still in the model."""
+    def write(self, report: Report, nodes: Iterable[oir.Node]) -> None:
+        """Adds the changes to the report; of the casts, those that are still in the model.
+
+        Args:
+            nodes: All nodes of the model.
+        """
         report.expanded.update(self.expanded)
         report.casts.update(label for label, node in self._casts if node.graph is not None)
+        report.casts.update(
+            label for node in nodes if (label := node.meta.get(_NEEDED_BY)) is not None
+        )
+
+
+def note_cast(value: oir.Value, label: str) -> None:
+    """Notes for the report which node needs the Cast that makes a value.
+
+    Args:
+        label: What `label_of` gives of that node in the program's types.
+    """
+    node = value.producer()
+    if node is not None and node.op_type == "Cast":
+        node.meta[_NEEDED_BY] = label
 
 
 def label_of(node: oir.Node) -> str:

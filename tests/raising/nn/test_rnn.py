@@ -175,12 +175,13 @@ def in_type(dtype: Any) -> tuple[Callable[..., Any], np.ndarray]:
     return scanned(step, (H.astype(dtype), C.astype(dtype))), X.astype(dtype)
 
 
-def test_f16() -> None:
-    found = nodes(*in_type(np.float16))
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_types_without_roundings(dtype: Any) -> None:
+    found = nodes(*in_type(dtype), half="fast")
     assert (found["LSTM"], found["Loop"]) == (1, 0)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, ml_dtypes.bfloat16])
 def test_types_without_a_kernel(dtype: Any) -> None:
     with jax.enable_x64(True):
         found = nodes(*in_type(dtype))
