@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from mostly_wide import mostly_wide
 
 import hlo2onnx
 
@@ -60,7 +61,7 @@ PATTERNS: dict[str, tuple[Callable[[jax.Array], jax.Array], dict[str, int], str]
 
 
 @pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", mostly_wide(PATTERNS, ["gelu", "rms norm", "softmax"]))
 def test_patterns_across_roundings(name: str, dtype: Any) -> None:
     function, nodes, rule = PATTERNS[name]
     program = fast(function, X.astype(dtype))
@@ -71,7 +72,7 @@ def test_patterns_across_roundings(name: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("name", mostly_wide(PATTERNS, ["gelu", "rms norm"]))
 def test_roundings_stay(name: str, dtype: Any) -> None:
     function, nodes, _ = PATTERNS[name]
     program = translated(function, X.astype(dtype))

@@ -14,7 +14,7 @@ import pytest
 
 import hlo2onnx
 
-HALF = [np.float16, ml_dtypes.bfloat16]
+HALF = [pytest.param(np.float16, marks=pytest.mark.wide), ml_dtypes.bfloat16]
 WEIGHTS = np.random.default_rng(0).normal(size=(32, 32)) / 5
 
 
@@ -54,6 +54,7 @@ def _other_weights(model: onnx.ModelProto) -> None:
     weights.CopyFrom(onnx.numpy_helper.from_array((array * 1.1).astype(array.dtype), weights.name))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("plant", [_other_axis, _other_gelu, _other_weights])
 @pytest.mark.parametrize("dtype", HALF)
 def test_faults_are_found(dtype: Any, plant: Any) -> None:
