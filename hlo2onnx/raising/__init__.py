@@ -17,6 +17,7 @@ from hlo2onnx.rewrite.cse import eliminate_common_subexpressions
 from hlo2onnx.rewrite.licm import hoist_invariants
 from hlo2onnx.rewrite.replace import remove_unused
 from hlo2onnx.targets import Target
+from hlo2onnx.targets.decompositions.threefry import write_threefry
 
 __all__ = ["inline_branches", "raise_model"]
 
@@ -30,7 +31,7 @@ def raise_model(
     watch: Watch | None = None,
 ) -> None:
     """Applies every rule that is not switched off until none fires, shares equal nodes and moves
-    them out of loops.
+    them out of loops. Then operators of ONNX replace Threefry.
 
     Args:
         without: Names of rules that are switched off. Former names and names of deleted rules are
@@ -63,6 +64,7 @@ def raise_model(
         for each in (first, *later):  # once more everywhere: a pattern may reach far
             each.visited = 0
     report.relaxed += rewriter.relaxed
+    write_threefry(model.graph, rewriter)
     remove_unused(model.graph)
 
 

@@ -8,6 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.type_inference.registry import Attributes, Inputs, ValueType, need, operand, rule
 from hlo2onnx.ir.values import dtype_of, present, shape_of
 
@@ -44,6 +45,11 @@ def _bool_like_first(inputs: Inputs, attributes: Attributes, n_outputs: int) -> 
 def _arithmetic(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     values = present(inputs)
     return [(_same_dtype(values), broadcast_shapes(*map(shape_of, values)))]
+
+
+@rule(THREEFRY)
+def _random_words(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
+    return _arithmetic(inputs, attributes, n_outputs) * 2
 
 
 @rule("Pow", "PRelu")

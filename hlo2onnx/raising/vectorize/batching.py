@@ -12,6 +12,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.provenance import STACKED, hold_trip
 from hlo2onnx.ir.shape_rules import INT64_MIN
+from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need, needed
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, release
@@ -364,7 +365,7 @@ def _known(node: oir.Node) -> tuple[int, ...]:
 
 
 _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
-    **dict.fromkeys(UNARY | BROADCASTING | {"Identity"}, Batcher.elementwise),
+    **dict.fromkeys(UNARY | BROADCASTING | {"Identity", THREEFRY}, Batcher.elementwise),
     **dict.fromkeys(_LOOPS, Batcher.nested),
     **dict.fromkeys(_AXIS, Batcher.along_axis),
     **dict.fromkeys(_REDUCTIONS, Batcher.reduction),

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.provenance import hold_trip
+from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import Shape, attributes_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
@@ -39,7 +40,7 @@ class LoopUnroll(Rule):
         body = list(trips.body)
         plain = all(is_repeatable(inner) and not subgraphs(inner) for inner in body)
         need(plain, "its body has a loop, a branch, or random numbers", node)
-        size = trips.count * sum(inner.op_type not in _COPIES for inner in body)
+        size = trips.count * sum(map(_nodes, body))
         size += trips.count * len(trips.rows)
         layers = any(_has_own_matrix(trips, inner) for inner in body)
         most = b.costs.unrolled_layer_nodes if layers else b.costs.unrolled_nodes
@@ -55,6 +56,13 @@ class LoopUnroll(Rule):
         results = [*states, *(b.concat(stack, 0) for stack in stacks)]
         release(trips.body)
         return [separate(b, old, new) for old, new in zip(node.outputs, results, strict=True)]
+
+
+def _nodes(node: oir.Node) -> int:
+    """How many nodes a node of the body counts as."""
+    if node.op_type == THREEFRY:
+        return WRITTEN_NODES
+    return int(node.op_type not in _COPIES)
 
 
 def _has_own_matrix(trips: Trips, node: oir.Node) -> bool:
