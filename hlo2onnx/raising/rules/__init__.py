@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.algebra import (
+    batch_threefry,
     casts,
     constant_folding,
     dyadic,
@@ -77,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     casts.RedundantNotEqual(),
     dyadic.DyadicArithmetic(),
     uniform_random.UniformFma(),
+    batch_threefry.BatchThreefry(),
     integer_arithmetic.ReassociateConstants(),
     integer_arithmetic.FloorDivide(),
     integer_arithmetic.Remainder(),

@@ -10,6 +10,7 @@ from hlo2onnx.raising.rules.loops import (
     loop_to_scan,
     loop_unroll,
     loop_vectorize,
+    pipeline_threefry,
     shifted_carry,
 )
 from hlo2onnx.raising.rules.nn import rnn
@@ -28,6 +29,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     rnn.Rnn(),
     loop_unroll.LoopUnroll(),
     scatter_to_pad.ScatterToPad(),
+    pipeline_threefry.PipelineThreefry(),
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),
     horizontal_fusion.HorizontalFusion(),

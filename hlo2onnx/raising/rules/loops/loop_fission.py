@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
@@ -105,7 +106,8 @@ def _makers(trips: Trips, values: Sequence[oir.Value]) -> set[oir.Node]:
 
 
 def _work(nodes: Sequence[oir.Node]) -> int:
-    return sum(max(1, sum(len(graph) for graph in subgraphs(node))) for node in nodes)
+    work = sum(max(1, sum(len(graph) for graph in subgraphs(node))) for node in nodes)
+    return work + WRITTEN_NODES * sum(node.op_type == THREEFRY for node in nodes)
 
 
 def _by_rows(

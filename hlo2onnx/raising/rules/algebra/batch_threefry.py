@@ -1,0 +1,136 @@
+"""Independent uses of Threefry become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.threefry import THREEFRY
+from hlo2onnx.ir.values import (
+    const_number,
+    dtype_of,
+    present,
+    shape_of,
+    size_of,
+    static_shape,
+)
+from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.match.nested_loops import reads
+from hlo2onnx.raising.match.threefry_levels import threefry_levels
+from hlo2onnx.rewrite.replace import replace
+
+_WORD = oir.DataType.UINT32
+
+
+class BatchThreefry(Rule):
+    """Threefry2x32(k, i), Threefry2x32(l, j) -> Split(Threefry2x32(Concat(k, l), Concat(i, j)))
+
+    Legal if no use waits for another: it is a function of each element. Done for those of one graph
+    that wait for equally many others, if they draw few numbers together: then the nodes take the
+    time, not the numbers. Programs split a key and draw with each part.
+    """
+
+    name = "batch-threefry"
+    anchors = frozenset({THREEFRY})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
+        most = b.costs.threefry_written_elements
+        total = _size(node)
+        need(0 < total < most, "it draws many numbers, or an unknown number", node)
+        moves = all(b.supports(op_type, _WORD) for op_type in ("Concat", "Gather", "Split"))
+        need(moves, "the target cannot join words", node)
+        assert node.graph is not None
+        levels = threefry_levels(node.graph)
+        joined = [node]
+        for other in _followers(node):
+            alike = levels[other.outputs[0]] == levels[node.outputs[0]]
+            if alike and 0 < _size(other) <= most - total:
+                joined.append(other)
+                total += _size(other)
+        need(len(joined) > 1, "no other use can take place at the same time", node)
+        _advance(node, joined[1:])
+        words = _joined(b, joined)
+        for other, pair in zip(joined[1:], words[1:], strict=True):
+            replace(other, pair)
+        return words[0]
+
+
+def _size(node: oir.Node) -> int:
+    """How many pairs of words a node makes; 0 if that is unknown."""
+    return size_of(node.outputs[0]) or 0
+
+
+def _followers(node: oir.Node) -> list[oir.Node]:
+    """The uses of Threefry behind a node in its graph."""
+    assert node.graph is not None
+    all_uses = [each for each in node.graph if each.op_type == THREEFRY]
+    return all_uses[all_uses.index(node) + 1 :]
+
+
+def _advance(node: oir.Node, others: Sequence[oir.Node]) -> None:
+    """Moves what other nodes are computed from to the front of a node."""
+    graph = node.graph
+    assert isinstance(graph, oir.Graph)
+    after = list(graph)
+    after = after[after.index(node) + 1 :]
+    makers = {x: each for each in after for x in each.outputs}
+    pending = [x for other in others for x in present(other.inputs)]
+    found: set[oir.Node] = set()
+    while pending:
+        maker = makers.get(pending.pop())
+        if maker is not None and maker not in found:
+            found.add(maker)
+            pending += reads(maker)
+    for each in after:
+        if each in found:
+            graph.remove(each)
+            graph.insert_before(node, each)
+
+
+def _joined(b: Rewriter, nodes: Sequence[oir.Node]) -> list[list[oir.Value]]:
+    """The words of several nodes, from one."""
+    sizes = [_size(node) for node in nodes]
+    columns = zip(*(node.inputs for node in nodes), strict=True)
+    operands = [
+        _concatenated(b, column, nodes, sizes) for column in columns
+    ]
+    made = b.outputs(THREEFRY, *operands, n_outputs=2)
+    parts = [
+        b.outputs("Split", words, b.i64(sizes), axis=0, n_outputs=len(nodes)) for words in made
+    ]
+    return [
+        [b.reshape(part, shape_of(old)) for part, old in zip(pair, node.outputs, strict=True)]
+        for node, pair in zip(nodes, zip(*parts, strict=True), strict=True)
+    ]
+
+
+def _concatenated(
+    b: Rewriter,
+    column: Sequence[oir.Value | None],
+    nodes: Sequence[oir.Node],
+    sizes: Sequence[int],
+) -> oir.Value:
+    """One operand of all nodes, as a vector with an element for each pair of words, or a scalar."""
+    values = present(column)
+    if all(const_number(x) == 0 for x in values):
+        return b.scalar(0, dtype_of(values[0]))
+    parts: list[oir.Value] = []
+    places: list[np.ndarray] = []
+    start = 0
+    for x, node, size in zip(values, nodes, sizes, strict=True):
+        if size_of(x) == 1:
+            parts.append(b.reshape(x, [1]))
+            places.append(np.full(size, start))
+        else:
+            dims = static_shape(node.outputs[0]) or ()
+            parts.append(b.reshape(b.expand(x, dims), [size]))
+            places.append(np.arange(start, start + size))
+        start += len(np.unique(places[-1]))
+    whole, order = b.concat(parts, 0), np.concatenate(places)
+    if np.array_equal(order, np.arange(start)):
+        return whole
+    joined: oir.Value = b.Gather(whole, b.i64(order.tolist()), axis=0)
+    return joined
