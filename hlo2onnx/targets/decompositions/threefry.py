@@ -93,9 +93,7 @@ def _rotated(b: TargetBuilder, x: oir.Value, by: int) -> oir.Value:
     return b.Add(b.Mul(x, b.scalar(1 << by, _WORD)), shifted)
 
 
-def _addends(
-    b: TargetBuilder, keys: Sequence[oir.Value]
-) -> list[tuple[oir.Value, oir.Value]]:
+def _addends(b: TargetBuilder, keys: Sequence[oir.Value]) -> list[tuple[oir.Value, oir.Value]]:
     """What is added to the two words after each group of rounds."""
     words = [*keys, _third(b, keys)]
     firsts = [words[(group + 1) % 3] for group in range(GROUPS)]

@@ -18,7 +18,7 @@ from hlo2onnx.ir.values import (
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.nested_loops import reads
-from hlo2onnx.raising.match.threefry_levels import threefry_levels
+from hlo2onnx.raising.match.threefry import pairs_of_words, threefry_levels
 from hlo2onnx.rewrite.replace import replace
 
 _WORD = oir.DataType.UINT32
@@ -38,36 +38,40 @@ class BatchThreefry(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         most = b.costs.threefry_written_elements
-        total = _size(node)
-        need(0 < total < most, "it draws many numbers, or an unknown number", node)
+        need(most > 0, "the target does not write it out", node)
         moves = all(b.supports(op_type, _WORD) for op_type in ("Concat", "Gather", "Split"))
         need(moves, "the target cannot join words", node)
         assert node.graph is not None
-        levels = threefry_levels(node.graph)
-        joined = [node]
-        for other in _followers(node):
-            alike = levels[other.outputs[0]] == levels[node.outputs[0]]
-            if alike and 0 < _size(other) <= most - total:
-                joined.append(other)
-                total += _size(other)
-        need(len(joined) > 1, "no other use can take place at the same time", node)
-        _advance(node, joined[1:])
-        words = _joined(b, joined)
-        for other, pair in zip(joined[1:], words[1:], strict=True):
-            replace(other, pair)
-        return words[0]
+        is_first = next(each for each in node.graph if each.op_type == THREEFRY) is node
+        need(is_first, "another use in front of it is joined with others first", node)
+        batches = _batches(node.graph, int(most))
+        need(batches, "no other use can take place at the same time", node)
+        words: Sequence[oir.Value] = ()
+        for first, *others in batches:
+            _advance(first, others)
+            with b.before(first):
+                made, *rest = _joined(b, [first, *others])
+            for other, pair in zip(others, rest, strict=True):
+                replace(other, pair)
+            if first is node:
+                words = made
+            else:
+                replace(first, made)
+        return words or b.outputs(THREEFRY, *node.inputs, n_outputs=2)
 
 
-def _size(node: oir.Node) -> int:
-    """How many pairs of words a node makes; 0 if that is unknown."""
-    return size_of(node.outputs[0]) or 0
-
-
-def _followers(node: oir.Node) -> list[oir.Node]:
-    """The uses of Threefry behind a node in its graph."""
-    assert node.graph is not None
-    all_uses = [each for each in node.graph if each.op_type == THREEFRY]
-    return all_uses[all_uses.index(node) + 1 :]
+def _batches(graph: oir.Graph, most: int) -> list[list[oir.Node]]:
+    """Uses of a graph that wait for equally many others, for at most so many numbers each."""
+    levels = threefry_levels(graph)
+    batches: dict[int, list[oir.Node]] = {}
+    total: dict[int, int] = {}
+    for node in graph:
+        size = pairs_of_words(node) if node.op_type == THREEFRY else 0
+        level = levels.get(node.outputs[0], 0) if size else 0
+        if 0 < size <= most - total.get(level, 0):
+            total[level] = total.get(level, 0) + size
+            batches.setdefault(level, []).append(node)
+    return [batch for batch in batches.values() if len(batch) > 1]
 
 
 def _advance(node: oir.Node, others: Sequence[oir.Node]) -> None:
@@ -92,11 +96,9 @@ def _advance(node: oir.Node, others: Sequence[oir.Node]) -> None:
 
 def _joined(b: Rewriter, nodes: Sequence[oir.Node]) -> list[list[oir.Value]]:
     """The words of several nodes, from one."""
-    sizes = [_size(node) for node in nodes]
+    sizes = [pairs_of_words(node) for node in nodes]
     columns = zip(*(node.inputs for node in nodes), strict=True)
-    operands = [
-        _concatenated(b, column, nodes, sizes) for column in columns
-    ]
+    operands = [_concatenated(b, column, nodes, sizes) for column in columns]
     made = b.outputs(THREEFRY, *operands, n_outputs=2)
     parts = [
         b.outputs("Split", words, b.i64(sizes), axis=0, n_outputs=len(nodes)) for words in made

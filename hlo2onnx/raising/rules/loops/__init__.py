@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.loops import (
     gather_hoisting,
+    hoist_threefry,
     horizontal_fusion,
     loop_fission,
     loop_to_scan,
@@ -29,6 +30,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     rnn.Rnn(),
     loop_unroll.LoopUnroll(),
     scatter_to_pad.ScatterToPad(),
+    hoist_threefry.HoistThreefry(),
     pipeline_threefry.PipelineThreefry(),
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),

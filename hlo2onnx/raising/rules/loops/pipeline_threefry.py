@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
-from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import attributes_of, dtype_of, present, shape_of, size_of
+from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.counted_loop import origin
-from hlo2onnx.raising.match.threefry_levels import threefry_levels
+from hlo2onnx.raising.match.threefry import (
+    chain_to,
+    copied_chain,
+    pairs_of_words,
+    threefry_levels,
+)
 from hlo2onnx.rewrite.large_graphs import replace_uses
-from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import remove_makers
-
-_MOST_NODES = 16
-"""Nodes that may be copied: a limit on the model's size, no cost."""
 
 
 class PipelineThreefry(Rule):
@@ -40,42 +39,22 @@ class PipelineThreefry(Rule):
         firsts = [x for x in body if x.op_type == THREEFRY and levels[x.outputs[0]] == 1]
         need(len(firsts) == 1, "several uses of Threefry wait for none", node)
         (first,) = firsts
-        size = size_of(first.outputs[0]) or 0
-        need(0 < size <= b.costs.threefry_written_elements, "it draws many numbers", node)
-        chain = _chain(body, first)
+        most = b.costs.threefry_written_elements
+        need(0 < pairs_of_words(first) <= most, "it draws many numbers", first)
+        chain = chain_to(first)
+        is_numbered = any(x in body.inputs[:2] for each in chain for x in each.inputs)
+        need(not is_numbered, "its key depends on the number of the trip", first)
         pairs = _after(body)
         given = {x for each in chain for x in each.inputs if x in pairs}
         left = threefry_levels(body, without=[first])
         last = 1 + max((left.get(pairs[x], 0) for x in given), default=0)
         need(max(last, *left.values()) < depth, "as many would wait for others", node)
-        inner = not any(x.is_graph_output() for x in first.outputs)
-        need(inner, "the body returns the words themselves", first)
         return _pipelined(b, node, first, chain, pairs)
 
 
 def _after(body: oir.Graph) -> dict[oir.Value, oir.Value]:
     """The states after a trip, by the states before it."""
     return dict(zip(body.inputs[2:], body.outputs[1:], strict=False))
-
-
-def _chain(body: oir.Graph, first: oir.Node) -> list[oir.Node]:
-    """The nodes of the body that a node is computed by, and the node, in order.
-
-    Raises:
-        Refusal: They depend on the number of the trip, or are not fit to be copied.
-    """
-    found, pending = {first}, present(first.inputs)
-    while pending:
-        x = pending.pop()
-        need(x not in body.inputs[:2], "it depends on the number of the trip", first)
-        maker = x.producer()
-        if maker is None or maker.graph is not body or maker in found:
-            continue
-        fit = is_repeatable(maker) and not subgraphs(maker)
-        need(fit and len(found) < _MOST_NODES, "its key or its counters take many nodes", maker)
-        found.add(maker)
-        pending += present(maker.inputs)
-    return [each for each in body if each in found]
 
 
 def _pipelined(
@@ -87,11 +66,11 @@ def _pipelined(
 ) -> Sequence[oir.Value]:
     body = loop.attributes["body"].as_graph()
     initial = dict(zip(body.inputs[2:], loop.inputs[2:], strict=True))
-    start = _copies(b, chain, initial)
+    start = copied_chain(b, chain, initial)
     types = [(dtype_of(x), shape_of(x)) for x in first.outputs]
     words = [b.value(f"{first.name}/words", *each) for each in types]
     with b.at_end(body):
-        following = _copies(b, chain, pairs)
+        following = copied_chain(b, chain, pairs)
     for old, new in zip(first.outputs, words, strict=True):
         replace_uses(old, new)
     remove_makers(first.outputs, within=body)
@@ -103,17 +82,3 @@ def _pipelined(
     kept = [(dtype_of(x), shape_of(x)) for x in loop.outputs]
     made = b.node("Loop", given, {"body": body}, [*kept[:states], *types, *kept[states:]])
     return [*made[:states], *made[states + len(types) :]]
-
-
-def _copies(
-    b: Rewriter, chain: Sequence[oir.Node], values: Mapping[oir.Value, oir.Value | None]
-) -> list[oir.Value]:
-    """The outputs of a chain's last node for other values of the states."""
-    known = dict(values)
-    made: list[oir.Value] = []
-    for node in chain:
-        inputs = [None if x is None else known.get(x, x) for x in node.inputs]
-        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-        made = b.node(node.op_type, inputs, attributes_of(node), types, node.domain)
-        known.update(zip(node.outputs, made, strict=True))
-    return made

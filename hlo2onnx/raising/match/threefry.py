@@ -1,0 +1,87 @@
+"""Uses of Threefry: which of them wait for others, and what they are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.threefry import THREEFRY
+from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.values import attributes_of, dtype_of, present, shape_of, size_of
+from hlo2onnx.raising.engine import Rewriter, need
+from hlo2onnx.raising.match.nested_loops import reads
+from hlo2onnx.rewrite.licm import is_repeatable
+
+_MOST_NODES = 16
+"""Nodes that may be copied: a limit on the model's size, no cost."""
+
+
+def pairs_of_words(node: oir.Node) -> int:
+    """How many pairs of words a use makes; 0 if that is unknown."""
+    return size_of(node.outputs[0]) or 0
+
+
+def threefry_levels(
+    graph: oir.Graph,
+    without: Collection[oir.Node] = (),
+    outer: Mapping[oir.Value, int] | None = None,
+) -> dict[oir.Value, int]:
+    """How many nodes of Threefry are on the longest path to each value that a graph computes.
+
+    Values that are missing are at level 0. Branches of an If count, bodies of loops do not.
+
+    Args:
+        without: Nodes whose outputs count as given.
+        outer: The levels of values around the graph.
+    """
+    levels = dict(outer or {})
+    for node in graph:
+        level = max((levels.get(x, 0) for x in reads(node)), default=0)
+        level += node.op_type == THREEFRY
+        if node.op_type == "If":
+            for branch in subgraphs(node):
+                level = max(level, *threefry_levels(branch, (), levels).values(), 0)
+        if level and node not in without:
+            levels.update(dict.fromkeys(node.outputs, level))
+    return levels
+
+
+def chain_to(last: oir.Node) -> list[oir.Node]:
+    """The nodes of its graph that a node is computed by, and the node, in order.
+
+    Raises:
+        Refusal: They are not fit to be copied, or the node gives an output of the graph.
+    """
+    inner = not any(x.is_graph_output() for x in last.outputs)
+    need(inner, "the words themselves are outputs", last)
+    graph = last.graph
+    assert graph is not None
+    found, pending = {last}, present(last.inputs)
+    while pending:
+        maker = pending.pop().producer()
+        if maker is None or maker.graph is not graph or maker in found:
+            continue
+        fit = is_repeatable(maker) and not subgraphs(maker)
+        need(fit and len(found) < _MOST_NODES, "its key or its counters take many nodes", maker)
+        found.add(maker)
+        pending += present(maker.inputs)
+    return [each for each in graph if each in found]
+
+
+def copied_chain(
+    b: Rewriter, chain: Sequence[oir.Node], values: Mapping[oir.Value, oir.Value | None]
+) -> list[oir.Value]:
+    """The outputs of a copy of a chain's last node.
+
+    Args:
+        values: What the copy reads in place of other values.
+    """
+    known = dict(values)
+    made: list[oir.Value] = []
+    for node in chain:
+        inputs = [None if x is None else known.get(x, x) for x in node.inputs]
+        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
+        made = b.node(node.op_type, inputs, attributes_of(node), types, node.domain)
+        known.update(zip(node.outputs, made, strict=True))
+    return made
