@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as oir
 
-from hlo2onnx.ir import accurate_math
-from hlo2onnx.ir.values import dtype_of
+from hlo2onnx.ir.values import dtype_of, size_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -35,17 +36,45 @@ def erf_inv(em: Emitter, op: Op) -> list[Parts]:
     x = em.operand(op)
     if dtype_of(x) != T.FLOAT:
         return em.expansion(op)
-    w = em.Neg(accurate_math.log1p(em, em.Neg(em.Mul(x, x))))
+    w = _minus_log1p_of_minus(em, em.Mul(x, x))
     is_near = em.Less(w, em.scalar(5.0, T.FLOAT))
     from_middle = em.Sub(w, em.scalar(2.5, T.FLOAT))
     from_end = em.Sub(em.Sqrt(w), em.scalar(3.0, T.FLOAT))
-    v = em.Where(is_near, from_middle, from_end)
-    p, *others = (
-        em.Where(is_near, em.scalar(near, T.FLOAT), em.scalar(far, T.FLOAT))
-        for near, far in zip(_NEAR, _FAR, strict=True)
-    )
-    for coefficient in others:
-        p = em.Add(em.Mul(p, v), coefficient)
+    size = size_of(x)
+    if size is not None and size <= em.costs.selected_elements:
+        coefficients = [
+            em.Where(is_near, em.scalar(near, T.FLOAT), em.scalar(far, T.FLOAT))
+            for near, far in zip(_NEAR, _FAR, strict=True)
+        ]
+        p = _polynomial(em, coefficients, em.Where(is_near, from_middle, from_end))
+    else:
+        near, far = ([em.scalar(c, T.FLOAT) for c in each] for each in (_NEAR, _FAR))
+        both = _polynomial(em, near, from_middle), _polynomial(em, far, from_end)
+        p = em.Where(is_near, *both)
+    inside = em.Mul(p, x)
+    low, high = em.facts.float_range(x)
+    if low > -1 and high < 1:
+        return [(inside,)]
     is_end = em.Equal(em.Abs(x), em.scalar(1.0, T.FLOAT))
     ends = em.Mul(x, em.scalar(float("inf"), T.FLOAT))
-    return [(em.Where(is_end, ends, em.Mul(p, x)),)]
+    return [(em.Where(is_end, ends, inside),)]
+
+
+def _minus_log1p_of_minus(em: Emitter, y: oir.Value) -> oir.Value:
+    """-log1p(-y) = (y - (1 - u)) / u - log(u), with u = round(1 - y), for y below 1; NaN at 1.
+
+    The quotient is the error of rounding 1 - y, as in `accurate_math.log1p`.
+    """
+    one = em.scalar(1.0, T.FLOAT)
+    u = em.Sub(one, y)
+    lost: oir.Value = em.Div(em.Sub(y, em.Sub(one, u)), u)
+    difference: oir.Value = em.Sub(lost, em.Log(u))
+    return difference
+
+
+def _polynomial(em: Emitter, coefficients: Sequence[oir.Value], x: oir.Value) -> oir.Value:
+    """Horner's scheme, from the highest power down."""
+    p, *others = coefficients
+    for coefficient in others:
+        p = em.Add(em.Mul(p, x), coefficient)
+    return p

@@ -27,6 +27,9 @@ class Costs:
     """ScatterND writes a window of at most 1 / this of a tensor: it copies the tensor once. A
     larger window is put between slices: they copy it twice, but need no index for each row."""
 
+    selected_elements: float = math.inf
+    """Largest tensor for which Where selects each coefficient of one of two polynomials. Of more
+    elements, both are computed: Where takes four times as long as Mul and Add together."""
     threefry_written_elements: float = 0
     """Most numbers for which the rounds of Threefry are written out, with four nodes each, instead
     of a Scan over groups of rounds: 28 and 38 µs for 8 numbers, 77 and 69 µs for 1,024."""

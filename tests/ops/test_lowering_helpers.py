@@ -14,7 +14,6 @@ from emitting import Emitted, emitter
 from dialect_handlers.common.contraction import _join, _part
 from dialect_handlers.common.iota import count_along
 from dialect_handlers.common.onnx_composites import _check_counts, _check_types
-from dialect_handlers.common.random.threefry import _start
 from dialect_handlers.common.region_expressions import Expressions
 from dialect_handlers.common.scatter_updates import with_spare_rows
 from dialect_handlers.common.sort.sort import _by_comparing
@@ -315,16 +314,6 @@ def test_outputs_of_a_subgraph_are_its_own_and_each_another() -> None:
     assert [value.producer().op_type for value in graph.outputs] == [
         "Neg", "Identity", "Identity", "Abs",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("most", "nodes"), [(0, ["Expand"]), (1, ["Add", "Expand"])])
-def test_a_counter_that_is_zero_is_not_added(most: int, nodes: list[str]) -> None:
-    inputs = {"key": np.array(5, np.uint32), "count": np.zeros(1, np.uint32)}
-    made = Emitted(
-        lambda em, key, count: _start(em, key, count, (3,)), inputs, ranges={"count": (0, most)}
-    )
-    assert made.nodes == nodes
-    made.gives(np.full(3, 5, np.uint32))
 
 
 def test_axes_that_change_places_while_they_are_broadcast() -> None:

@@ -21,6 +21,7 @@ from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets.builder import TargetBuilder
 
 _WORD = oir.DataType.UINT32
+_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 
 def write_threefry(graph: oir.Graph, b: TargetBuilder) -> None:
@@ -38,10 +39,21 @@ def write_threefry(graph: oir.Graph, b: TargetBuilder) -> None:
 def _random_words(b: TargetBuilder, node: oir.Node) -> Sequence[oir.Value]:
     keys, counts = present(node.inputs)[:2], present(node.inputs)[2:]
     dims = broadcast_shapes(*map(shape_of, (*keys, *counts)))
+    if dims and all(size_of(key) == 1 for key in keys):
+        keys = [_element(b, key) for key in keys]
     size = size_of(node.outputs[0])
-    if size is not None and 0 < size <= b.costs.threefry_written_elements:
+    if size == 0:
+        return [b.Identity(b.expand(key, dims)) for key in keys]
+    if size is not None and size <= b.costs.threefry_written_elements:
         return _written_out(b, keys, counts, dims, size)
     return _scan(b, keys, counts, dims)
+
+
+def _element(b: TargetBuilder, x: oir.Value) -> oir.Value:
+    """A vector of the one element of x, which may be one before a Reshape."""
+    maker = x.producer()
+    source = maker.inputs[0] if maker is not None and maker.op_type in _RESHAPES else None
+    return source if source is not None and shape_of(source) == (1,) else b.reshape(x, [1])
 
 
 def _start(b: TargetBuilder, key: oir.Value, count: oir.Value) -> oir.Value:
@@ -79,7 +91,7 @@ def _written_out(
 def _vector(b: TargetBuilder, x: oir.Value, dims: Shape, size: int) -> oir.Value:
     """The elements of x after broadcasting; only one if x has only one."""
     if size_of(x) == 1:
-        return b.reshape(x, [1])
+        return _element(b, x)
     return b.reshape(b.expand(x, dims), [size])
 
 
@@ -142,7 +154,9 @@ def _scan(
 
 def _stacked_addends(b: TargetBuilder, keys: Sequence[oir.Value]) -> list[oir.Value]:
     """The stacked addends of the two words after each four rounds."""
-    rows = [b.unsqueeze(word, [0]) for word in (*keys, _third(b, keys))]
+    rows = [*keys, _third(b, keys)]
+    if shape_of(rows[-1]) != (1,):
+        rows = [b.unsqueeze(word, [0]) for word in rows]
     first, second = (
         b.concat([rows[(group + offset) % 3] for group in range(GROUPS)], axis=0)
         for offset in (1, 2)
