@@ -47,7 +47,7 @@ def test_random_numbers_of_a_key_that_is_carried() -> None:
     assert run.fired == 1
     last = run.bodies[-1]
     assert not any(map(subgraphs, last)) and len(last) <= 8
-    assert any(map(subgraphs, Translated(walk, KEY, X, without=[NAME]).bodies[-1]))
+    assert len(Translated(walk, KEY, X, without=[NAME]).bodies[-1]) > 100
 
 
 def test_counters_that_are_carried_too() -> None:

@@ -1,0 +1,58 @@
+"""Few random numbers, as samplers and environments draw them in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+
+from tools.bench.groups.case import Built, Case
+
+Array = jax.Array
+
+
+def of_key(function: Callable[[Array], Any]) -> Built:
+    """A function of one key."""
+    return function, (random.PRNGKey(0),)
+
+
+def split_and_draw(key: Array) -> Any:
+    """A step of an environment: a key of its own for each of two draws."""
+    key, first, second = random.split(key, 3)
+    return key, random.uniform(first, (8,)), random.normal(second, (8,))
+
+
+def walk(key: Array) -> Array:
+    """A loop that ends by what it draws, 100 steps at most."""
+
+    def step(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        key, count, x = state
+        key, part = random.split(key)
+        return key, count + 1, x + random.normal(part, (4,))
+
+    start = (key, jnp.int32(0), jnp.zeros(4))
+    return lax.while_loop(lambda s: (s[1] < 100) & (abs(s[2][0]) < 1e3), step, start)[2]
+
+
+_DRAWS: Mapping[str, tuple[str, Callable[[Array], Any]]] = {
+    "split": ("split", random.split),
+    "fold_in": ("fold_in", lambda key: random.fold_in(key, 3)),
+    "uniform_8": ("uniform, 8", lambda key: random.uniform(key, (8,))),
+    "normal_8": ("normal, 8", lambda key: random.normal(key, (8,))),
+    "randint_8": ("randint, 8", lambda key: random.randint(key, (8,), 0, 10)),
+    "bernoulli": ("bernoulli", random.bernoulli),
+    "categorical_8": ("categorical of 8", lambda key: random.categorical(key, jnp.arange(8.0))),
+    "choice_10": ("choice from 10", lambda key: random.choice(key, 10)),
+    "permutation_10": ("permutation of 10", lambda key: random.permutation(key, 10)),
+    "gamma_8": ("gamma, 8", lambda key: random.gamma(key, 2.5, (8,))),
+    "poisson_8": ("poisson, 8", lambda key: random.poisson(key, 2.5, (8,))),
+    "split_and_draw": ("split, uniform and normal of 8", split_and_draw),
+    "walk_100": ("100 steps: split, normal of 4", walk),
+}
+CASES: Mapping[str, Case] = {
+    name: Case(title, partial(of_key, function)) for name, (title, function) in _DRAWS.items()
+}
