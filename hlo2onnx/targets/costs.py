@@ -31,8 +31,11 @@ class Costs:
     """Largest tensor for which Where selects each coefficient of one of two polynomials. Of more
     elements, both are computed: Where takes four times as long as Mul and Add together."""
     threefry_written_elements: float = 0
-    """Most numbers for which the rounds of Threefry are written out, with four nodes each, instead
-    of a Scan over groups of rounds: 28 and 38 µs for 8 numbers, 77 and 69 µs for 1,024."""
+    """Most numbers for which the rounds of Threefry are written out, not a Scan over groups of
+    rounds: 29 and 40 µs for 8 numbers, 44 and 52 µs for 256."""
+    threefry_matmul_elements: float = 64
+    """Most of these numbers whose rotations are products with a matrix, two nodes instead of three:
+    29 and 36 µs for 8 numbers, 48 and 41 µs for 128."""
 
     # -- loops ------------------------------------------------------------------------------------
 

@@ -13,10 +13,11 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.broadcasting import broadcast_shapes
+from hlo2onnx.ir.dims import fixed
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.threefry import GROUPS, PARITY, ROTATIONS, ROUNDS, THREEFRY
 from hlo2onnx.ir.traversal import all_nodes
-from hlo2onnx.ir.values import Shape, const_number, present, rank_of, shape_of, size_of
+from hlo2onnx.ir.values import Shape, const_number, const_of, present, rank_of, shape_of, size_of
 from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets.builder import TargetBuilder
 
@@ -51,6 +52,9 @@ def _random_words(b: TargetBuilder, node: oir.Node) -> Sequence[oir.Value]:
 
 def _element(b: TargetBuilder, x: oir.Value) -> oir.Value:
     """A vector of the one element of x, which may be one before a Reshape."""
+    array = const_of(x)
+    if array is not None:
+        return b.const(array.reshape(1))
     maker = x.producer()
     source = maker.inputs[0] if maker is not None and maker.op_type in _RESHAPES else None
     return source if source is not None and shape_of(source) == (1,) else b.reshape(x, [1])
@@ -76,33 +80,39 @@ def _written_out(
     dims: Shape,
     size: int,
 ) -> Sequence[oir.Value]:
-    """Four nodes a round, on vectors."""
-    flat = [_vector(b, x, dims, size) for x in (*keys, *counts)]
+    """Four or five nodes a round, on matrices of one row and on vectors."""
+    flat = [_row(b, x, dims, size) for x in (*keys, *counts)]
     first, second = (_start(b, key, count) for key, count in zip(flat[:2], flat[2:], strict=True))
     addends = _addends(b, flat[:2])
     for rotations, terms in zip(ROTATIONS, addends, strict=True):
         for rotation in rotations:
             first = b.Add(first, second)
-            second = b.BitwiseXor(_rotated(b, second, int(rotation)), first)
+            second = b.BitwiseXor(_rotated(b, second, int(rotation), size), first)
         first, second = b.Add(first, terms[0]), b.Add(second, terms[1])
     return [b.reshape(x, dims) for x in (first, second)]
 
 
-def _vector(b: TargetBuilder, x: oir.Value, dims: Shape, size: int) -> oir.Value:
-    """The elements of x after broadcasting; only one if x has only one."""
+def _row(b: TargetBuilder, x: oir.Value, dims: Shape, size: int) -> oir.Value:
+    """The elements of x after broadcasting, as a row or a vector; only one if x has only one."""
     if size_of(x) == 1:
         return _element(b, x)
+    if shape_of(x) == (size,):
+        return x
+    array = const_of(x)
+    if array is not None:
+        return b.const(np.broadcast_to(array, fixed(dims)).reshape(size))
     return b.reshape(b.expand(x, dims), [size])
 
 
-def _rotated(b: TargetBuilder, x: oir.Value, by: int) -> oir.Value:
-    """The bits of a vector rotated to the left."""
-    if b.supports("MatMul", _WORD):
+def _rotated(b: TargetBuilder, x: oir.Value, by: int, size: int) -> oir.Value:
+    """The bits of a row or a vector rotated to the left."""
+    if size <= b.costs.threefry_matmul_elements and b.supports("MatMul", _WORD):
         copies = b.BitShift(x, b.const(np.array([[0], [32 - by]], np.uint32)), direction="RIGHT")
-        weights = b.const(np.array([1 << by, 1], np.uint32))
-        return b.op("MatMul", weights, copies, types=[(_WORD, shape_of(x))])
+        rotated: oir.Value = b.MatMul(b.const(np.array([[1 << by, 1]], np.uint32)), copies)
+        return rotated
     shifted = b.BitShift(x, b.scalar(32 - by, _WORD), direction="RIGHT")
-    return b.Add(b.Mul(x, b.scalar(1 << by, _WORD)), shifted)
+    total: oir.Value = b.Add(b.Mul(x, b.scalar(1 << by, _WORD)), shifted)
+    return total
 
 
 def _addends(b: TargetBuilder, keys: Sequence[oir.Value]) -> list[tuple[oir.Value, oir.Value]]:
