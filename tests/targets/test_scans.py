@@ -46,7 +46,7 @@ def trips_only(x: jax.Array, rows: jax.Array) -> Any:
 
 
 def drawn(x: jax.Array, rows: jax.Array) -> Any:
-    return jax.random.normal(jax.random.key(3), (7,)) + x[0]
+    return jax.random.normal(jax.random.key(3), (700,)) + x[0]
 
 
 PROGRAMS: dict[str, Callable[..., Any]] = {
