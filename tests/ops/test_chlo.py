@@ -14,6 +14,7 @@ import scipy.special
 from accuracy import like_xla, ulps
 from against_xla import Run, against_xla
 from edge_values import edge_values, pairs
+from jax import lax
 from mlir_text import tensor
 
 import hlo2onnx
