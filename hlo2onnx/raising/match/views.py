@@ -40,6 +40,13 @@ def source_of(value: oir.Value | None, *op_types: str) -> oir.Value | None:
     return None if node is None else node.inputs[0]
 
 
+def unshaped(value: oir.Value) -> oir.Value:
+    """The value before all its Reshapes."""
+    while (source := source_of(value, *RESHAPES)) is not None:
+        value = source
+    return value
+
+
 def extent_of(value: oir.Value, axis: int) -> int | None:
     """The extent of an axis; None if it is symbolic."""
     extent = shape_of(value)[axis]

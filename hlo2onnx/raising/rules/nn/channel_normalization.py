@@ -1,16 +1,23 @@
-"""Batch, group and instance normalization of arrays with channels second."""
+"""Group and instance normalization of arrays with channels second."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.dims import product, quotient
 from hlo2onnx.ir.values import Shape, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import reduced_axes
-from hlo2onnx.raising.match.views import RESHAPES, both_orders, first, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    both_orders,
+    first,
+    maker_of,
+    operands,
+    source_of,
+    unshaped,
+)
 from hlo2onnx.raising.patterns import match
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     SINGLE_PRECISION,
@@ -18,71 +25,8 @@ from hlo2onnx.raising.rules.nn.layer_normalization import (
     constant_axes,
     need_few_terms,
     under_inverse_root,
-    unshaped,
     with_epsilon,
 )
-
-
-def vector_of_channels(value: oir.Value, like: oir.Value) -> oir.Value:
-    """The vector behind a Reshape to one number for each channel of `like`, its second axis.
-
-    Raises:
-        Refusal: The value is something else.
-    """
-    shape = (1, shape_of(like)[1], *(1,) * (rank_of(like) - 2))
-    whole = (1,) * (len(shape) - rank_of(value)) + shape_of(value)
-    need(whole == shape, "it does not hold one number for each channel", value)
-    vector = source_of(value, *RESHAPES)
-    need(
-        vector is not None and shape_of(vector) == shape[1:2], "it is not a reshaped vector", value
-    )
-    assert vector is not None
-    return vector
-
-
-class BatchNormalization(Rule):
-    """(x - m) * (s / sqrt(v + e)) + b -> BatchNormalization(x, s, b, m, v, epsilon=e)
-
-    Legal for vectors m, v, s, b with one number for each channel. Constant ones are folded into a
-    convolution instead. The kernel computes x * s' + (b - m * s'), which loses the digits that x
-    and m share: legal if x is a sum that has lost as many.
-    """
-
-    name = "batch-normalization"
-    anchors = frozenset({"Add"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        output = node.outputs[0]
-        need(dtype_of(output) in SINGLE_PRECISION and rank_of(output) > 2, "no kernel", node)
-        for scaled, shift in both_orders(node):
-            product = scaled.producer()
-            if product is None or product.op_type != "Mul":
-                continue
-            for centred, factor in both_orders(product):
-                difference = centred.producer()
-                if difference is None or difference.op_type != "Sub":
-                    continue
-                x, mean = operands(difference)
-                need(is_rounded(x), "x would lose digits", x)
-                scale, variance, epsilon = self._scale(vector_of_channels(factor, x))
-                vectors = [
-                    scale,
-                    vector_of_channels(shift, x),
-                    vector_of_channels(mean, x),
-                    variance,
-                ]
-                computed = any(vector.const_value is None for vector in vectors)
-                need(computed, "its parameters are constant", node)
-                return b.BatchNormalization(x, *vectors, epsilon=epsilon)
-        raise Refusal("no centered value is scaled and shifted", node)
-
-    def _scale(self, factor: oir.Value) -> tuple[oir.Value, oir.Value, float]:
-        product = needed(maker_of(factor, "Mul"), "the factor is not a product", factor)
-        for inverse, scale in both_orders(product):
-            variance = under_inverse_root(inverse)
-            if variance is not None:
-                return scale, *with_epsilon(variance)
-        raise Refusal("the factor contains no inverse root", factor)
 
 
 class GroupNormalization(Rule):

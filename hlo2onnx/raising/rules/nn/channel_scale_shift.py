@@ -10,7 +10,7 @@ from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import both_orders, is_private, operands
 from hlo2onnx.raising.patterns import Either, Name, Op, Product
-from hlo2onnx.raising.rules.nn.channel_normalization import vector_of_channels
+from hlo2onnx.raising.rules.nn.batch_normalization import vector_of_channels
 from hlo2onnx.raising.rules.nn.fold_into_conv import CONVOLUTIONS
 from hlo2onnx.raising.rules.nn.layer_normalization import SINGLE_PRECISION
 
@@ -56,7 +56,7 @@ def _numbers(value: oir.Value, like: oir.Value, b: Rewriter) -> oir.Value:
         Refusal: The value has another shape.
     """
     if value.const_value is None:
-        return vector_of_channels(value, like)
+        return vector_of_channels(value, like, b)
     dims = (1,) * (rank_of(like) - rank_of(value)) + shape_of(value)
     fits = dims == (1, shape_of(like)[1], *(1,) * (rank_of(like) - 2))
     need(fits, "it does not hold one number for each channel", value)

@@ -23,6 +23,7 @@ from hlo2onnx.raising.match.views import (
     maker_of,
     operands,
     source_of,
+    unshaped,
 )
 from hlo2onnx.raising.patterns import As, Bindings, Either, Extreme, Name, Op, Product, Sum, match
 from hlo2onnx.raising.rules.nn.softmax import reduction_of
@@ -128,8 +129,9 @@ def _parameter(b: Rewriter, value: oir.Value | None, dims: Shape, like: oir.Valu
 
 
 _LEFT, _RIGHT, _BIAS = Name("left"), Name("right"), Name("bias")
-_PRODUCT = Product(_LEFT, _RIGHT)
-_ADDED = Either(Sum(_PRODUCT, _BIAS), Op("Sub", _BIAS, _PRODUCT), _PRODUCT)
+PRODUCT = Product(_LEFT, _RIGHT)
+ADDED = Either(Sum(PRODUCT, _BIAS), Op("Sub", _BIAS, PRODUCT), PRODUCT)
+"""A product of `left` and `right`, perhaps with a `bias`: added to it, or minus the product."""
 
 
 class CenterBeforeScale(Rule):
@@ -147,7 +149,7 @@ class CenterBeforeScale(Rule):
         is_sum = node.op_type == "Add"
         for scaled, shift in both_orders(node)[: 1 + is_sum]:
             inner = unshaped(shift)
-            first_, second = match(_PRODUCT, scaled), match(_ADDED if is_sum else _PRODUCT, inner)
+            first_, second = match(PRODUCT, scaled), match(ADDED if is_sum else PRODUCT, inner)
             if first_ is None or second is None:
                 continue
             negative = is_sum and source_of(inner, "Sub") is None
@@ -240,13 +242,6 @@ def _repeats(x: oir.Value, y: oir.Value) -> bool:
     mine = (1,) * (len(dims) - rank_of(x)) + shape_of(x)
     end = next((n for n, dim in enumerate(mine) if dim != dims[n]), len(dims))
     return set(mine[end:]) <= {1}
-
-
-def unshaped(value: oir.Value) -> oir.Value:
-    """The value before all its Reshapes."""
-    while (source := source_of(value, *RESHAPES)) is not None:
-        value = source
-    return value
 
 
 def _data(value: oir.Value) -> oir.Value:
