@@ -122,6 +122,7 @@ RULES: tuple[Rule, ...] = (
     pool_gradient.PoolingGradient(),
     batch_normalization.BatchNormalization(),
     channel_normalization.GroupNormalization(),
+    channel_normalization.TransposeGroupNormalization(),
     channel_scale_shift.InstanceNormalizationAffine(),
     channel_scale_shift.AffineToBatchNormalization(),
     activations.Relu(),

@@ -154,6 +154,17 @@ def of_its_own_mean(b: GraphBuilder, x: oir.Value, m: oir.Value, **s: oir.Value)
     return shifted(b, x, m=b.ReduceMean(x, b.i64([0, 2, 3]), keepdims=0), **s)
 
 
+def test_the_mean_of_one_image() -> None:
+    """That is an instance normalization."""
+
+    def build(b: GraphBuilder, x: oir.Value, m: oir.Value, **s: oir.Value) -> oir.Value:
+        y = conv(b, x)
+        return batch(b, y, b.ReduceMean(y, b.i64([0, 2, 3]), keepdims=1), *s.values())
+
+    assert fires(build, IMAGE | STATISTICS, BatchNormalization())
+    assert not fires(build, {"x": X[:1]} | STATISTICS, BatchNormalization())
+
+
 NO_SHIFT: dict[str, Build] = {
     "the mean is added": lambda b, x, **s: shifted(b, x, "not negated", **s),
     "two factors": lambda b, x, **s: shifted(b, x, "another factor", **s),

@@ -8,7 +8,10 @@ import pytest
 from rewriting import Build, Rewrite, fires
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.channel_normalization import GroupNormalization
+from hlo2onnx.raising.rules.nn.channel_normalization import (
+    GroupNormalization,
+    TransposeGroupNormalization,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(1, 2, (2, 6, 4, 6)).astype(np.float32)
@@ -154,13 +157,106 @@ def test_other_scales_of_groups(name: str) -> None:
     assert not fires(RESCALED[name], IMAGE, GroupNormalization())
 
 
+def scaled_by_input(
+    b: GraphBuilder,
+    x: oir.Value,
+    s: oir.Value,
+    form: str = "",
+    channels: int = 1,
+    inner: tuple[int, ...] = (2, 1, 1, 6),
+) -> oir.Value:
+    """(x - mean) * f of two groups, as flax computes it: f is the inverse root, repeated for the
+    three channels of each group, times s, in the shape `inner`."""
+    dims = list(x.shape.numpy())  # type: ignore[union-attr]
+    split = [*dims[:channels], 2, 3, *dims[channels + 1 :]]
+    view = b.reshape(x, split)
+    axes = b.i64([n for n in range(1, 5) if n != channels])
+    mean = b.ReduceMean(view, axes, keepdims=0)
+    squares = b.ReduceMean(b.Mul(view, view), axes, keepdims=0)
+    variance = b.Relu(b.Sub(squares, b.Mul(mean, mean)))
+
+    def repeated(value: oir.Value) -> oir.Value:
+        if "in turns" in form:
+            return b.expand(b.reshape(value, (2, 1, 2)), (2, 3, 2))
+        return b.expand(b.reshape(value, (2, 2, 1)), (2, 2, 3))
+
+    per_channel = [2, 1, 1, 1]
+    per_channel[channels] = 6
+    factor = b.Mul(b.reshape(repeated(inverse(b, variance)), inner), s)
+    beside = b.reshape(repeated(mean), per_channel)
+    return b.Mul(b.Sub(x, beside), b.reshape(factor, per_channel))
+
+
+SCALE = {"s": S.reshape(6)}
+
+
+def test_groups_with_a_computed_scale() -> None:
+    found = Rewrite(scaled_by_input, IMAGE | SCALE, GroupNormalization(), tolerance=3e-6)
+    found.gives(*["Reshape"] * 3, "InstanceNormalization", "Mul")
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_scale_next_to_the_statistic_itself(width: int) -> None:
+    """As in Keras' groups and in instance normalizations."""
+
+    def build(b: GraphBuilder, x: oir.Value, s: oir.Value) -> oir.Value:
+        dims = (2, 6 // width, width, 4, 6) if width > 1 else (2, 6, 4, 6)
+        view, axes = b.reshape(x, dims), b.i64(range(2, len(dims)))
+        centred = b.Sub(view, b.ReduceMean(view, axes, keepdims=1))
+        root = inverse(b, b.ReduceMean(b.Mul(centred, centred), axes, keepdims=1))
+        scale = b.reshape(s, (1, *dims[1:-2], 1, 1))
+        return b.Mul(centred, b.Mul(scale, root))
+
+    found = Rewrite(build, IMAGE | SCALE, GroupNormalization(), tolerance=3e-6)
+    assert found.nodes["InstanceNormalization"] == 1 and not found.nodes["ReduceMean"]
+
+
+LAST = {"x": np.ascontiguousarray(np.moveaxis(X, 1, 3))}
+
+
+def test_channels_last() -> None:
+    def build(b: GraphBuilder, x: oir.Value, s: oir.Value) -> oir.Value:
+        return scaled_by_input(b, x, s, channels=3)
+
+    rule = TransposeGroupNormalization()
+    found = Rewrite(build, LAST | SCALE, rule, tolerance=3e-6)
+    ops = ["Transpose", "Reshape", "InstanceNormalization", "Reshape", "Transpose"]
+    found.gives(*ops, "Mul")
+    assert not fires(build, LAST | SCALE, GroupNormalization())
+    assert not fires(scaled_by_input, IMAGE | SCALE, rule)
+
+
+@pytest.mark.parametrize("axes", [(1, 2), (1, 3)])
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("axes", [(1, 2), (3,), (0, 2, 3), (1,)])
+def test_instances_with_channels_behind(count: int, axes: tuple[int, ...]) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return of_itself(b, x, axes)
+
+    given = {"x": X[:count]}
+    found = Rewrite(build, given, TransposeGroupNormalization(), tolerance=2e-6)
+    found.gives("Transpose", "InstanceNormalization", "Transpose")
+
+
+COMPUTED: dict[str, Build] = {
+    "groups in turns": lambda b, x, s: scaled_by_input(b, x, s, "in turns"),
+    "a scale of images": lambda b, x, s: scaled_by_input(b, x, b.expand(s, (2, 6)), inner=(2, 6)),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_computed_scales_of_others(name: str) -> None:
+    rules = GroupNormalization(), TransposeGroupNormalization()
+    assert not fires(COMPUTED[name], IMAGE | SCALE, *rules)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("axes", [(3,), (0, 2, 3), (1,), (0, 1, 2)])
 def test_statistics_over_other_axes(axes: tuple[int, ...], count: int) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return of_itself(b, x, axes)
 
-    Rewrite(build, {"x": X[:count]}, GroupNormalization()).nothing()
+    rules = GroupNormalization(), TransposeGroupNormalization()
+    Rewrite(build, {"x": X[:count]}, *rules).nothing()
 
 
 def test_types_and_ranks_without_group_normalization() -> None:

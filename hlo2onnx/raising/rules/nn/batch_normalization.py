@@ -103,6 +103,8 @@ def _form(node: oir.Node) -> _Form:
             if difference is not None:
                 x, mean = operands(difference)
                 need(is_rounded(x), "x would lose digits", x)
+                is_instance = shape_of(x)[0] == 1 and maker_of(unshaped(mean), "ReduceMean")
+                need(not is_instance, "group-normalization normalizes a single image", mean)
                 mean, shift = (unshaped(_of_channels(each, x)) for each in (mean, shift))
                 return x, factor, mean, shift
             found = _shifted(shift, centred, factor)
