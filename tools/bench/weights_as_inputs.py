@@ -48,7 +48,7 @@ def _random(tree: Any) -> Any:
 
     def leaf(x: Any) -> np.ndarray:
         terms = max(1, int(np.prod(x.shape[:-1])))
-        signs = rng.choice([-1, 1], x.shape) if len(x.shape) > 1 else 1
+        signs = rng.choice([-1, 1], x.shape) if terms > 1 else 1  # variances are positive
         return (signs * rng.uniform(0.5, 1, x.shape) / np.sqrt(terms)).astype(x.dtype)
 
     return jax.tree.map(leaf, tree)

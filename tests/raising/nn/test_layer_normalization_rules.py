@@ -62,6 +62,9 @@ LAYER: dict[str, Build] = {
     "not negative": lambda b, x: layer(b, x, kind="max"),
     "rectified": lambda b, x: layer(b, x, kind="relu"),
     "multiplied": lambda b, x: b.Mul(centred(b, x), factor(b, x)),
+    "by a quotient": lambda b, x: b.Mul(
+        centred(b, x), quotient(b, 1, with_epsilon(b, variance_of(b, x)))
+    ),
     "in front": lambda b, x: b.Mul(factor(b, x), centred(b, x)),
     "scaled first": lambda b, x: b.Mul(b.Mul(scale(b), centred(b, x)), factor(b, x)),
     "scaled behind": lambda b, x: b.Mul(factor(b, x), b.Mul(centred(b, x), scale(b, 1, 3))),
@@ -176,11 +179,18 @@ def rms(b: GraphBuilder, x: oir.Value, axes: Any = (2,), keepdims: int = 1) -> o
     return b.Div(x, b.Sqrt(squares(b, x, axes, keepdims)))
 
 
+def quotient(b: GraphBuilder, number: float, v: oir.Value) -> oir.Value:
+    """As Keras' Gemma divides by a root."""
+    return b.Div(b.scalar_like(number, v), b.Sqrt(v))
+
+
 RMS: dict[str, Build] = {
     "divided": rms,
     "multiplied": lambda b, x: b.Mul(inverse(b, squares(b, x)), x),
     "scaled first": lambda b, x: b.Mul(b.Mul(scale(b), x), inverse(b, squares(b, x))),
     "a scaled root": lambda b, x: b.Mul(x, b.Mul(scale(b), inverse(b, squares(b, x)))),
+    "by a quotient": lambda b, x: b.Mul(x, quotient(b, 1, squares(b, x))),
+    "scaled by a quotient": lambda b, x: b.Mul(x, b.Mul(quotient(b, 1, squares(b, x)), scale(b))),
     "two axes": lambda b, x: rms(b, x, (-2, -1)),
     "all axes lost": lambda b, x: rms(b, x, (0, 1, 2), 0),
 }
@@ -220,6 +230,7 @@ NO_RMS: dict[str, Build] = {
         b.Mul(scale(b, 2, 1, 1, 3), x), inverse(b, squares(b, x))
     ),
     "a quotient": lambda b, x, y: b.Div(x, y),
+    "twice the inverse root": lambda b, x, y: b.Mul(x, quotient(b, 2, squares(b, x))),
 }
 
 

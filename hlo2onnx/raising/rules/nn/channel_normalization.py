@@ -137,7 +137,7 @@ def _inverse(factor: oir.Value, groups: _Groups, b: Rewriter) -> tuple[oir.Value
         return _inverse_of_groups(factor, groups), None
     for small, scale in both_orders(scaling):
         inverse, width = _repeated(small)
-        if maker_of(inverse, "Reciprocal") is None:
+        if under_inverse_root(inverse) is None:
             continue
         if scaling.outputs[0] is factor:
             return _inverse_of_groups(small, groups), scale

@@ -56,10 +56,14 @@ def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value |
                     yield a, variance, scale
 
 
+_ROOT = Op("Sqrt", Name("variance"))
+_INVERSE_ROOT = Either(Op("Reciprocal", _ROOT), Op("Div", 1.0, _ROOT))
+
+
 def under_inverse_root(value: oir.Value) -> oir.Value | None:
     """v of 1 / sqrt(v)."""
-    root = source_of(value, "Reciprocal")
-    return None if root is None else source_of(root, "Sqrt")
+    found = match(_INVERSE_ROOT, value)
+    return None if found is None else found["variance"]
 
 
 def with_epsilon(value: oir.Value) -> tuple[oir.Value, float]:
@@ -294,7 +298,10 @@ def constant_axes(axes: oir.Value, rank: int) -> tuple[int, ...] | None:
 
 
 class RMSNormalization(Rule):
-    """x / sqrt(mean(x²) + e) * s -> RMSNormalization(x, s, epsilon=e), over trailing axes"""
+    """x / sqrt(mean(x²) + e) * s -> RMSNormalization(x, s, epsilon=e), over trailing axes
+
+    Also for x * (1 / sqrt(...)), in all normalizations.
+    """
 
     name = "rms-normalization"
     anchors = frozenset({"Div", "Mul"})
