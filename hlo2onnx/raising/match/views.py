@@ -9,6 +9,9 @@ from hlo2onnx.raising.engine import Rewriter, need
 
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
+MOST_NODES = 24
+"""Longest chain of nodes of one pattern."""
+
 
 def operands(node: oir.Node) -> list[oir.Value]:
     """The operands that are given."""
@@ -56,6 +59,25 @@ def extent_of(value: oir.Value, axis: int) -> int | None:
 def is_private(value: oir.Value) -> bool:
     """Whether one node, and not the caller, reads a value."""
     return len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def is_only_for(node: oir.Node, x: oir.Value) -> bool:
+    """Whether nothing else reads what is computed from x on the way to a node."""
+    leads: dict[oir.Node, bool] = {}
+
+    def visit(here: oir.Node, depth: int) -> bool:
+        if here not in leads:
+            makers = [value.producer() for value in operands(here) if value is not x]
+            below = [visit(maker, depth - 1) for maker in makers if maker is not None and depth]
+            leads[here] = x in here.inputs or any(below)
+        return leads[here]
+
+    visit(node, MOST_NODES)
+    between = {here for here, from_x in leads.items() if from_x}
+    inner = [output for here in between - {node} for output in here.outputs]
+    return not any(
+        output.is_graph_output() or not between.issuperset(output.consumers()) for output in inner
+    )
 
 
 def reshaped(node: oir.Node, b: Rewriter, x: oir.Value) -> oir.Value:

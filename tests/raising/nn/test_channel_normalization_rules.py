@@ -237,6 +237,18 @@ def test_instances_with_channels_behind(count: int, axes: tuple[int, ...]) -> No
     found.gives("Transpose", "InstanceNormalization", "Transpose")
 
 
+def test_statistics_with_other_readers() -> None:
+    """They would be computed twice."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        mean = b.ReduceMean(x, b.i64([1, 2]), keepdims=1)
+        difference = b.Sub(x, mean)
+        variance = b.ReduceMean(b.Mul(difference, difference), b.i64([1, 2]), keepdims=1)
+        return [b.Mul(difference, inverse(b, variance)), b.Abs(mean)]
+
+    assert not fires(build, IMAGE, TransposeGroupNormalization())
+
+
 COMPUTED: dict[str, Build] = {
     "groups in turns": lambda b, x, s: scaled_by_input(b, x, s, "in turns"),
     "a scale of images": lambda b, x, s: scaled_by_input(b, x, b.expand(s, (2, 6)), inner=(2, 6)),

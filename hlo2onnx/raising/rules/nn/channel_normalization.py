@@ -15,6 +15,7 @@ from hlo2onnx.raising.match.views import (
     RESHAPES,
     both_orders,
     first,
+    is_only_for,
     maker_of,
     operands,
     source_of,
@@ -80,7 +81,7 @@ class TransposeGroupNormalization(Rule):
     """(x - mean) / sqrt(var + e), as in group-normalization -> the same of Transpose(x)
 
     Legal for channels along any axis but the first and second. Done if no Transpose of the program
-    puts the channels second.
+    puts the channels second, and nothing else reads the statistics.
     """
 
     name = "transpose-group-normalization"
@@ -90,6 +91,7 @@ class TransposeGroupNormalization(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         found = _group_normalization(node, b)
         need(found.groups.axis != 1, "the channels are second", found.groups.x)
+        need(is_only_for(node, found.groups.x), "others read the statistics", node)
         return found.applied(b)
 
 
