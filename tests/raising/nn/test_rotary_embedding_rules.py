@@ -142,7 +142,62 @@ def of_one_angle(b: GraphBuilder, x: oir.Value) -> oir.Value:
     return whole(b, part(b, x, 0, 2), cos, sin)
 
 
+def repeated(b: GraphBuilder, y: oir.Value) -> oir.Value:
+    """Each number twice in a row."""
+    wide = b.expand(b.reshape(y, (T, 1, D // 2, 1)), (T, 1, D // 2, 2))
+    return b.reshape(wide, (T, 1, D))
+
+
+def every_second(b: GraphBuilder, x: oir.Value, start: int = 0) -> oir.Value:
+    return b.Gather(x, b.i64(list(range(start, D, 2))), axis=3)
+
+
+def stacked(
+    b: GraphBuilder,
+    x: oir.Value,
+    cos: oir.Value,
+    sin: oir.Value,
+    parts: tuple[oir.Value, oir.Value] | None = None,
+) -> oir.Value:
+    """x * cos + stack(-x[..., 1::2], x[..., ::2]) * sin"""
+    one, other = parts or (part(b, x, 0, D, 2), part(b, x, 1, D, 2))
+    dims = (*X.shape[:-1], D // 2, 1)
+    column = b.reshape(b.Neg(other), dims)
+    pair = b.reshape(b.concat([column, b.reshape(one, dims)], -1), X.shape)
+    return b.Add(b.Mul(x, cos), b.Mul(pair, sin))
+
+
+def of_neighbours(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    return stacked(b, x, *(repeated(b, y) for y in (cos, sin)))
+
+
+def of_gathered(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    parts = every_second(b, x), every_second(b, x, 1)
+    return stacked(b, x, *(repeated(b, y) for y in (cos, sin)), parts)
+
+
+def of_some_neighbours(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
+    """Some features of a wider tensor."""
+    y = b.concat([x, x], -1)
+    parts = part(b, y, 2, D + 2, 2), part(b, y, 3, D + 2, 2)
+    return stacked(b, part(b, y, 2, D + 2), *(repeated(b, y) for y in (cos, sin)), parts)
+
+
+def of_one_table(
+    b: GraphBuilder, x: oir.Value, interleaved: bool = False, cut: str = "Split", twice: bool = True
+) -> oir.Value:
+    """Sines and cosines next to each other in the rows of a table."""
+    both = (np.repeat(y, 2, -1) if interleaved else np.concatenate([y, y if twice else -y], -1)
+            for y in (np.sin(ANGLES), np.cos(ANGLES)))  # fmt: skip
+    rows = b.Gather(b.const(np.concatenate([*both], -1)), b.i64([4, 3, 2, 1, 0]), axis=0)
+    sin, cos = split(b, rows) if cut == "Split" else halves(b, rows)
+    return stacked(b, x, cos, sin) if interleaved else whole(b, x, cos, sin)
+
+
 ROTATIONS: dict[str, Build] = {
+    "neighbours that are stacked": of_neighbours,
+    "neighbours by index": of_gathered,
+    "neighbours among others": of_some_neighbours,
     "halves": lambda b, x, cos, sin: joined(b, halves(b, x), cos, sin),
     "a split": lambda b, x, cos, sin: joined(b, split(b, x), cos, sin),
     "a split of the last axis": lambda b, x, cos, sin: joined(b, split(b, x, 3), cos, sin),
@@ -178,7 +233,7 @@ def test_rotations(name: str) -> None:
     assert found.fired["rotary-embedding"] == 1 and found.nodes["RotaryEmbedding"] == 1
     (node,) = (n for n in found.model.graph if n.op_type == "RotaryEmbedding")
     assert node.attributes["num_heads"].as_int() == H
-    expected = name in ("neighbours", "columns")
+    expected = name.startswith(("neighbours", "columns"))
     assert node.attributes.get_int("interleaved", 0) == expected
 
 
@@ -186,6 +241,20 @@ def test_rotations(name: str) -> None:
 def test_constant_angles(build: Build) -> None:
     found = Rewrite(build, {"x": X}, RotaryEmbedding(), tolerance=1e-6)
     assert found.nodes["RotaryEmbedding"] == 1
+
+
+@pytest.mark.parametrize("cut", ["Split", "Slice"])
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_one_table_of_sines_and_cosines(interleaved: bool, cut: str) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return of_one_table(b, x, interleaved, cut)
+
+    found = Rewrite(build, {"x": X}, RotaryEmbedding(), tolerance=1e-6)
+    assert found.nodes["RotaryEmbedding"] == 1
+
+
+def test_one_table_of_other_numbers() -> None:
+    assert not fires(lambda b, x: of_one_table(b, x, twice=False), {"x": X}, RotaryEmbedding())
 
 
 def unequal(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
@@ -232,6 +301,28 @@ def test_halves_that_differ(kind: str) -> None:
 
 
 OTHERS: dict[str, Build] = {
+    "neighbours with halves of angles": lambda b, x, cos, sin: stacked(b, x, *both(b, cos, sin)),
+    "halves with neighbours of angles": lambda b, x, cos, sin: whole(
+        b, x, *(repeated(b, y) for y in (cos, sin))
+    ),
+    "neighbours with other angles": lambda b, x, cos, sin: stacked(
+        b, x, repeated(b, cos), b.concat([sin, b.Neg(sin)], -1)
+    ),
+    "neighbours exchanged in the stack": lambda b, x, cos, sin: stacked(
+        b, x, *(repeated(b, y) for y in (cos, sin)), (part(b, x, 1, D, 2), part(b, x, 0, D, 2))
+    ),
+    "neighbours from elsewhere": lambda b, x, cos, sin: stacked(
+        b,
+        x,
+        *(repeated(b, y) for y in (cos, sin)),
+        (part(b, y := b.concat([x, x], -1), 2, D + 2, 2), part(b, y, 3, D + 2, 2)),
+    ),
+    "other neighbours by index": lambda b, x, cos, sin: stacked(
+        b,
+        x,
+        *(repeated(b, y) for y in (cos, sin)),
+        (every_second(b, x), b.Gather(x, b.i64([1, 3, 7, 5]), axis=3)),
+    ),
     "one sine for all": lambda b, x, cos, sin: joined(b, halves(b, x), cos, part(b, sin, 0, 1)),
     "one angle for all": lambda b, x, cos, sin: joined(
         b, halves(b, x), *(part(b, y, 0, 1) for y in (cos, sin))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import is_positive, is_static, product
-from hlo2onnx.ir.op_families import ELEMENTWISE
-from hlo2onnx.ir.values import Dim, const_of, dtype_of, rank_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.views import RESHAPES, first, source_of
+from hlo2onnx.ir.values import Dim, const_ints, dtype_of, rank_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.paired_features import has_pairs, once
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, source_of
 from hlo2onnx.raising.patterns import Name, Op, Product, Sum
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
 
@@ -46,9 +45,9 @@ class RotaryEmbedding(Rule):
     """Concat(a * cos - b * sin, b * cos + a * sin) -> RotaryEmbedding(Concat(a, b), cos, sin)
 
     Also for pairs of neighbors, and for x * cos + Concat(-b, a) * sin if both halves of cos and of
-    sin are equal. Legal for f32 if a and b are parts of one tensor, and cos and sin are the same
-    for all heads: they vary along one axis, the tokens, and along axes before it. ONNX Runtime
-    takes a third of the time.
+    sin are equal, or neighbors in them. Legal for f32 if a and b are parts of one tensor, and cos
+    and sin are the same for all heads: they vary along one axis, the tokens, and along axes before
+    it. ONNX Runtime takes a third of the time.
     """
 
     name = "rotary-embedding"
@@ -76,44 +75,53 @@ def _of_halves(node: oir.Node, b: Rewriter) -> _Rotation:
 
 def _of_neighbours(node: oir.Node, b: Rewriter) -> _Rotation:
     """Reshape(Concat(real as a column, imaginary as a column))"""
-    concat = first(node).producer()
-    dims = shape_of(first(node))
+    return _pairs(b, _stacked(node.outputs[0]), interleaved=True)
+
+
+def _stacked(value: oir.Value) -> Sequence[oir.Value]:
+    """Two tensors whose elements are neighbors in this one.
+
+    Raises:
+        Refusal: It is something else.
+    """
+    stack = needed(source_of(value, *RESHAPES), "it is not a stack of two", value)
+    concat, dims = stack.producer(), shape_of(stack)
     is_stack = concat is not None and concat.op_type == "Concat" and dims[-1:] == (2,)
-    need(is_stack and len(dims) == rank_of(node.outputs[0]) + 1, "it is not a stack of two", node)
+    need(is_stack and len(dims) == rank_of(value) + 1, "it is not a stack of two", value)
     assert concat is not None
-    need(
-        concat.attributes["axis"].as_int() % len(dims) == len(dims) - 1,
-        "the stack has another axis",
-        node,
-    )
-    columns = [source_of(x, *RESHAPES) for x in concat.inputs if x is not None]
-    need(
-        len(columns) == 2 and all(x is not None and shape_of(x) == dims[:-1] for x in columns),
-        "it does not stack tensors",
-        concat,
-    )
-    return _pairs(b, columns, interleaved=True)
+    is_last = concat.attributes["axis"].as_int() % len(dims) == len(dims) - 1
+    need(is_last, "the stack has another axis", concat)
+    columns = [found for x in concat.inputs if (found := source_of(x, *RESHAPES)) is not None]
+    fits = len(columns) == 2 and all(shape_of(x) == dims[:-1] for x in columns)
+    need(fits, "it does not stack tensors", concat)
+    return columns
 
 
 def _of_turned(node: oir.Node, b: Rewriter) -> _Rotation:
-    """x * cos + Concat(-b, a) * sin"""
+    """x * cos + Concat(-b, a) * sin, or of a stack of -b and a"""
     for bound in _WHOLE.matches(node.outputs[0], {}):
-        x, turned = bound["x"], bound["turned"].producer()
-        if turned is None or turned.op_type != "Concat" or len(turned.inputs) != 2:
+        x, turned = bound["x"], bound["turned"]
+        interleaved = source_of(turned, *RESHAPES) is not None
+        parts = _stacked(turned) if interleaved else _joined(turned)
+        if parts is None:
             continue
-        rank = rank_of(bound["turned"])  # the axis of x may have extent 0
-        if turned.attributes["axis"].as_int() % rank != rank - 1:
+        negative, a = parts
+        second = source_of(negative, "Neg")
+        if second is None or _source(b, a, second, x) != (x, interleaved):
             continue
-        negative, a = turned.inputs
-        second = source_of(negative, "Neg") if negative is not None else None
-        if a is None or second is None or _source(b, a, second) != (x, False):
-            continue
-        if all(_has_equal_halves(bound[name]) for name in ("cos", "sin")):
-            half = [shape_of(bound["cos"])[-1]]
-            need(isinstance(half[0], int), "the features are symbolic", node)
-            cos, sin = (_first_half(b, bound[name]) for name in ("cos", "sin"))
-            return _Rotation(x, cos, sin, False)
+        if all(has_pairs(bound[name], interleaved) for name in ("cos", "sin")):
+            cos, sin = (once(b, bound[name], interleaved) for name in ("cos", "sin"))
+            return _Rotation(x, cos, sin, interleaved)
     raise Refusal("it does not negate and swap halves", node)
+
+
+def _joined(value: oir.Value) -> Sequence[oir.Value] | None:
+    """Two tensors that are joined along the last axis; None if they are not."""
+    node = maker_of(value, "Concat")
+    if node is None or len(node.inputs) != 2:
+        return None
+    rank = rank_of(value)  # the last axis may have extent 0
+    return operands(node) if node.attributes["axis"].as_int() % rank == rank - 1 else None
 
 
 _FORMS = {"Add": _of_turned, "Concat": _of_halves}
@@ -131,8 +139,14 @@ def _pairs(b: Rewriter, parts: Sequence[oir.Value | None], interleaved: bool) ->
     raise Refusal("it is not a rotation", real)
 
 
-def _source(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, bool] | None:
-    """The tensor whose features are split into these two, and whether they are interleaved."""
+def _source(
+    b: Rewriter, one: oir.Value, other: oir.Value, like: oir.Value | None = None
+) -> tuple[oir.Value, bool] | None:
+    """The tensor whose features are split into these two, and whether they are interleaved.
+
+    Args:
+        like: Returned if it is an equal Slice.
+    """
     makers = [x.producer() for x in (one, other)]
     if makers[0] is not None and makers[0] is makers[1] and makers[0].op_type == "Split":
         split = makers[0]
@@ -146,11 +160,18 @@ def _source(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, b
     if found is None:
         return None
     x, here, there = found
-    if here.step == 2 and (here.start, there.start) == (0, 1):
-        return x, True
-    if here.step != 1 or there.step != 1 or here.stop != there.start:
+    last = rank_of(x) - 1
+    if here.step == there.step == 2 and here.start + 1 == there.start:
+        features = range(here.start, there[-1] + 1)
+    elif here.step == there.step == 1 and here.stop == there.start:
+        features = range(here.start, there.stop)
+    else:
         return None
-    return b.slice(x, [here.start], [there.stop], axes=[rank_of(x) - 1]), False
+    cut = maker_of(like, "Slice")
+    if cut is not None and first(cut) is x and ranges_of(cut) == {last: features}:
+        assert like is not None
+        return like, here.step == 2
+    return b.slice(x, [features.start], [features.stop], axes=[last]), here.step == 2
 
 
 def _columns(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, bool] | None:
@@ -167,49 +188,32 @@ def _columns(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, 
 
 def _cuts(one: oir.Value, other: oir.Value) -> tuple[oir.Value, range, range] | None:
     """The tensor that both are sliced from along the last axis, and the ranges."""
-    makers = [x.producer() for x in (one, other)]
-    if any(maker is None or maker.op_type != "Slice" for maker in makers):
+    parts = [_cut(x) for x in (one, other)]
+    if parts[0] is None or parts[1] is None:
         return None
-    (x, here), (also, there) = ((first(maker), ranges_of(maker)) for maker in makers if maker)
+    (x, here), (also, there) = parts
+    return (x, here, there) if x is also and len(here) == len(there) else None
+
+
+def _cut(value: oir.Value) -> tuple[oir.Value, range] | None:
+    """The tensor that a value is sliced from along the last axis, and the range.
+
+    JAX reads every second element by a Gather if another extent is symbolic.
+    """
+    node = maker_of(value, "Gather", "Slice")
+    if node is None:
+        return None
+    x = first(node)
     last = rank_of(x) - 1
-    if x is not also or here is None or there is None or {*here, *there} != {last}:
+    if node.op_type == "Slice":
+        ranges = ranges_of(node) or {}
+        return (x, ranges[last]) if list(ranges) == [last] else None
+    rows = const_ints(node.inputs[1])
+    is_last = node.attributes.get_int("axis", 0) % rank_of(x) == last
+    if not is_last or rows is None or rank_of(value) != rank_of(x) or len(rows) < 2:
         return None
-    if len(here[last]) != len(there[last]):
-        return None
-    return x, here[last], there[last]
-
-
-def _has_equal_halves(x: oir.Value) -> bool:
-    """Whether the second half of the last axis repeats the first."""
-    array, dims = const_of(x), shape_of(x)
-    if not dims or dims[-1] == 1:
-        return True
-    if array is not None:
-        half = dims[-1] // 2
-        return np.array_equal(array[..., :half], array[..., half:], equal_nan=True)
-    node = x.producer()
-    if node is None or node.domain:
-        return False
-    if node.op_type == "Concat":
-        is_last = node.attributes["axis"].as_int() % len(dims) == len(dims) - 1
-        return len(node.inputs) == 2 and is_last and node.inputs[0] is node.inputs[1]
-    if node.op_type in RESHAPES | {"Expand"}:
-        return shape_of(first(node))[-1:] == dims[-1:] and _has_equal_halves(first(node))
-    if node.op_type == "Gather":
-        is_row = (
-            node.attributes.get_int("axis", 0) % rank_of(first(node)) != rank_of(first(node)) - 1
-        )
-        return is_row and _has_equal_halves(first(node))
-    return node.op_type in ELEMENTWISE and all(
-        _has_equal_halves(each) for each in node.inputs if each is not None
-    )
-
-
-def _first_half(b: Rewriter, x: oir.Value) -> oir.Value:
-    """The first half of the last axis; the axis itself if its extent is 1."""
-    last = shape_of(x)[-1]
-    assert isinstance(last, int)
-    return b.slice(x, [0], [max(last // 2, 1)], axes=[rank_of(x) - 1])
+    found = range(rows[0], rows[-1] + 1, max(rows[1] - rows[0], 1))
+    return (x, found) if found.start >= 0 and tuple(found) == rows else None
 
 
 # -- the operator ----------------------------------------------------------------------------
