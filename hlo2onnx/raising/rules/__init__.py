@@ -32,6 +32,7 @@ from hlo2onnx.raising.rules.nn import (
     matmul_transpose,
     pool_gradient,
     resize,
+    rnn_directions,
     rotary_embedding,
     softmax,
 )
@@ -140,6 +141,9 @@ RULES: tuple[Rule, ...] = (
     layer_normalization.RMSNormalization(),
     layer_normalization.LayerNormalizationAffine(),
     rotary_embedding.RotaryEmbedding(),
+    rnn_directions.RnnFinalState(),
+    rnn_directions.RnnDirection(),
+    rnn_directions.BidirectionalRnn(),
     norm_reductions.ReduceSumSquareOperator(),
     norm_reductions.ReduceL2Operator(),
     slices.SliceOfConcat(),

@@ -102,6 +102,29 @@ def test_slices_that_turn_round_are_not_composed(backwards: str) -> None:
     Rewrite(build, {"x": X.T.copy()}, ComposeSlices()).nothing()
 
 
+@pytest.mark.parametrize(
+    ("inner", "outer", "left"),
+    [([0], [0], 0), ([0], [1], 1), ([0, 1], [1], 1), ([0, 1], [1, 0], 0), ([0, 1], [-2, -1], 0)],
+)
+def test_reversed_axes_are_reversed_back(inner: list[int], outer: list[int], left: int) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        for axes in (inner, outer):
+            n = len(axes)
+            x = b.op("Slice", x, b.i64([-1] * n), b.i64([INT64_MIN] * n), b.i64(axes),
+                     b.i64([-1] * n), types=[(oir.DataType.FLOAT, (4, 6))])  # fmt: skip
+        return b.Neg(x)
+
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    Rewrite(build, {"x": x}, ComposeSlices()).gives(*["Slice"] * left, "Neg")
+
+
+def test_part_of_a_reversed_axis() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.slice(b.slice(x, [2], [INT64_MIN], [-1], [0]), [-1], [INT64_MIN], [-1], [0])
+
+    Rewrite(build, {"x": X.T.copy()}, ComposeSlices()).nothing()
+
+
 CUBE = np.random.default_rng(0).normal(size=(7, 30, 4)).astype(np.float32)
 AT_A_PLACE: dict[str, tuple[str, Callable[[jax.Array, jax.Array], Any], np.ndarray]] = {
     "of-rows": (

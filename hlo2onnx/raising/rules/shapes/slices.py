@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as oir
 
+from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import const_ints, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import extent_of, first, maker_of
@@ -38,7 +41,8 @@ class SliceOfConcat(Rule):
 class ComposeSlices(Rule):
     """Slice(Slice(x)) -> Slice(x)
 
-    Legal for known, non-empty ranges in steps forwards.
+    Legal for known, non-empty ranges in steps forwards, and for Slices that both reverse axes:
+    those that only one of them reverses stay reversed.
     """
 
     name = "compose-slices"
@@ -46,6 +50,9 @@ class ComposeSlices(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inner = needed(maker_of(first(node), "Slice"), "its operand is not a Slice", node)
+        turned, again = flipped_axes(inner), flipped_axes(node)
+        if turned is not None and again is not None:
+            return _flipped(first(inner), sorted({*turned} ^ {*again}), b)
         ranges, taken = ranges_of(inner), ranges_of(node)
         need(ranges and taken, "a range is not known, is empty, or goes backwards", node)
         assert ranges and taken
@@ -56,6 +63,27 @@ class ComposeSlices(Rule):
         ends = [rows[-1] + 1 for rows in ranges.values()]
         steps = [rows.step for rows in ranges.values()]
         return b.slice(first(inner), starts, ends, steps, list(ranges))
+
+
+def flipped_axes(node: oir.Node) -> tuple[int, ...] | None:
+    """The axes that a Slice reverses, sorted, if it does nothing else; None if it does."""
+    x, steps = first(node), const_ints(node.inputs[4]) if len(node.inputs) > 4 else None
+    axes = const_ints(node.inputs[3]) if len(node.inputs) > 3 else None
+    if axes is None or steps is None or set(steps) != {-1}:
+        return None
+    if None in map(const_ints, node.inputs[1:3]):
+        return None
+    if shape_of(x) != shape_of(node.outputs[0]):
+        return None
+    return tuple(sorted(axis % len(shape_of(x)) for axis in axes))
+
+
+def _flipped(x: oir.Value, axes: Sequence[int], b: Rewriter) -> oir.Value:
+    """x with these axes reversed."""
+    count = len(axes)
+    if not count:
+        return x
+    return b.slice(x, [-1] * count, [INT64_MIN] * count, [-1] * count, axes)
 
 
 def ranges_of(node: oir.Node) -> dict[int, range] | None:
