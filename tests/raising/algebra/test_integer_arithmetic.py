@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite, natural
+from rewriting import Rewrite, fires, natural
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.integer_arithmetic import (
@@ -85,9 +85,43 @@ def test_floor_divide_by_a_number() -> None:
     Rewrite(build, {"x": X}, FloorDivide()).gives("Identity", "Div", "Clip")
 
 
-def test_floor_divide_of_what_may_be_negative() -> None:
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+@pytest.mark.parametrize("number", [1, 3, 127])
+def test_floor_divide_of_what_may_be_negative(number: int, dtype: type) -> None:
+    """The remainder has the sign of x."""
+
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return floor_divide(b, x, b.scalar(3, T.INT32))
+        return floor_divide(b, x, b.scalar_like(number, x))
+
+    limits = np.iinfo(dtype)
+    near = [limits.min, limits.min + 1, -4, -3, -2, -1, 0, 1, 2, 3, 4, limits.max - 1, limits.max]
+    x = np.array(near, dtype)
+    if dtype is np.int8:  # the runtime has no kernels of this type
+        assert fires(build, {"x": x}, FloorDivide())
+        return
+    found = Rewrite(build, {"x": x}, FloorDivide())
+    found.gives("Div", "Mul", "Sub", "Less", "Sub", "Where")
+
+
+def test_floor_divide_by_what_may_be_negative() -> None:
+    inputs = {"x": X, "y": np.array([3, -2, 1, 5, -7, 2, 9, 4], np.int32)[: X.size]}
+    Rewrite(floor_divide, inputs, FloorDivide()).nothing()
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return floor_divide(b, x, b.scalar(-3, T.INT32))
+
+    Rewrite(build, {"x": X}, FloorDivide()).nothing()
+
+
+def test_floor_divide_with_a_remainder_of_the_divisors_sign() -> None:
+    """It is never negative."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        y, one = b.scalar(3, T.INT32), b.scalar(1, T.INT32)
+        quotient = b.Div(x, y)
+        inexact = b.Not(b.Equal(b.Mod(x, y), b.scalar(0, T.INT32)))
+        both = b.And(b.Not(b.Equal(b.Sign(x), one)), inexact)
+        return b.Where(both, b.Sub(quotient, one), quotient)
 
     Rewrite(build, {"x": X}, FloorDivide()).nothing()
 

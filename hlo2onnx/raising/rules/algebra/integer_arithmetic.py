@@ -113,23 +113,32 @@ class FloorDivide(Rule):
     """Where(sign(x) != sign(y) and x % y != 0, x / y - 1, x / y) -> x / y
 
     JAX rounds a quotient of integers down like this. Legal for x >= 0 and y > 0: the signs differ
-    only for x = 0, which leaves no remainder.
+    only for x = 0, which leaves no remainder. For any x, and y > 0, the condition becomes x % y <
+    0, as the remainder of a truncating division has the sign of x.
     """
 
     name = "floor-divide"
     anchors = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        condition, _, quotient = operands(node)
+        condition, less, quotient = operands(node)
         both = needed(maker_of(condition, "And"), "its condition is not a conjunction", node)
         for signs, rest in both_orders(both):
             compared, left = _unequal(signs), _unequal(rest)
-            pair = left and next(filter(None, map(_remainder, left)), None)
-            if pair and left and compared and _is_zero(left) and self._signs(b, compared, pair):
-                need(_is_natural(b, pair), "an operand may be negative", node)
+            if not compared or not left or not _is_zero(left):
+                continue
+            remainder = next(filter(_remainder, left), None)
+            pair = _remainder(remainder) if remainder is not None else None
+            if remainder is None or pair is None or not self._signs(b, compared, pair):
+                continue
+            if _is_natural(b, pair):
                 is_whole = shape_of(quotient) == shape_of(node.outputs[0])
                 need(is_whole, "the condition decides the shape", node)
                 return quotient
+            divisor = b.facts.int_range(pair[1])
+            need(divisor is not None and divisor.low > 0, "the divisor may be negative", node)
+            need(maker_of(remainder, "Sub"), "its remainder has the sign of the divisor", remainder)
+            return b.Where(b.Less(remainder, b.scalar_like(0, remainder)), less, quotient)
         raise Refusal("it compares no signs and no remainder", node)
 
     def _signs(self, b: Rewriter, compared: Pair, pair: Pair) -> bool:
