@@ -148,6 +148,7 @@ RULES: tuple[Rule, ...] = (
     norm_reductions.ReduceL2Operator(),
     slices.SliceOfConcat(),
     slices.ComposeSlices(),
+    slices.ReverseCumSum(),
     inline_branches.InlineBranch(),
     *LOOP_RULES,
     flat_gather.ScalarGather(),
