@@ -39,6 +39,7 @@ from hlo2onnx.raising.rules.nn import (
 from hlo2onnx.raising.rules.quantized import quantize_dequantize, stored_weights
 from hlo2onnx.raising.rules.shapes import (
     broadcast,
+    concat,
     depth_to_space,
     interleave,
     pad_modes,
@@ -146,6 +147,7 @@ RULES: tuple[Rule, ...] = (
     rnn_directions.BidirectionalRnn(),
     norm_reductions.ReduceSumSquareOperator(),
     norm_reductions.ReduceL2Operator(),
+    concat.ComposeConcats(),
     slices.SliceOfConcat(),
     slices.ComposeSlices(),
     slices.ReverseCumSum(),

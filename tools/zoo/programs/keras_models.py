@@ -127,6 +127,21 @@ def keras_recurrent() -> Built:
     return _keras(build, tokens(3, 10, bound=20))
 
 
+@program("keras")
+def keras_bidirectional() -> Built:
+    """Keras: a classifier of sequences, a bidirectional GRU below a bidirectional LSTM."""
+
+    def build(keras):
+        layers = keras.layers
+        stack = [
+            layers.Bidirectional(layers.GRU(16, return_sequences=True)),
+            layers.Bidirectional(layers.LSTM(8)),
+        ]
+        return keras.Sequential([*stack, layers.Dense(3)])
+
+    return _keras(build, normal(2, 20, 6), constant=True)
+
+
 @program("keras-hub", needs=("keras",))
 def keras_hub_gemma() -> Built:
     """KerasHub: the backbone of Gemma, two layers."""

@@ -57,6 +57,22 @@ def linen_mnist_step() -> Built:
 
 
 @program("flax")
+def linen_group_norm() -> Built:
+    """Flax Linen: a mixer of channels with group and instance norms, and no convolution."""
+    import flax.linen as nn
+
+    class Mixer(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            x = x + nn.Dense(16)(nn.gelu(nn.Dense(32)(nn.GroupNorm(4)(x))))
+            return nn.Dense(8)(nn.InstanceNorm()(x)).mean((1, 2))
+
+    model, x = Mixer(), normal(2, 16, 16, 16)
+    params = model.init(jax.random.PRNGKey(0), x)
+    return model.apply, (params, x)
+
+
+@program("flax")
 def linen_bidirectional_rnn() -> Built:
     """Flax Linen: a bidirectional recurrent network of GRU and LSTM cells, with lengths."""
     import flax.linen as nn
