@@ -43,6 +43,48 @@ def test_batch_normalization_of_computed_statistics() -> None:
     assert "Sub" in operators(batch_norm, images + far, V[0] + far, *V[1:])
 
 
+def keras(x: Any, m: Any, v: Any, s: Any, b: Any) -> Any:
+    """The mean is in the shift."""
+    factor = jax.lax.rsqrt(v + 1e-3) * s
+    return x * factor + (b - m * factor)
+
+
+def haiku(x: Any, m: Any, v: Any, s: Any, b: Any) -> Any:
+    """The statistics have the axes of images."""
+    m, v, s, b = (item.reshape(1, 1, 1, -1) for item in (m, v, s, b))
+    return (x - m) * (s * jax.lax.rsqrt(v + 1e-5)) + b
+
+
+@pytest.mark.parametrize("norm", [keras, haiku])
+def test_batch_normalization_with_weights_as_inputs(norm: Any) -> None:
+    def model(x: jax.Array, w: jax.Array, *statistics: jax.Array) -> jax.Array:
+        dims = ("NHWC", "HWIO", "NHWC")
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
+        return second(jax.nn.relu(norm(y, *statistics)))
+
+    w = RNG.normal(size=(3, 3, 12, 12)).astype(np.float32)
+    found = operators(model, X, w, *V)
+    assert found == ["BatchNormalization", "Conv", "Max", "Transpose", "Transpose"]
+
+
+@pytest.mark.parametrize("groups", [1, 3, 12])
+@pytest.mark.parametrize("convolves", [False, True])
+def test_group_normalization_with_weights_as_inputs(convolves: bool, groups: int) -> None:
+    """Without a convolution, the model transposes the images."""
+    layer = nn.GroupNorm(num_groups=groups)
+
+    def model(x: jax.Array, w: jax.Array, s: jax.Array, b: jax.Array) -> jax.Array:
+        if convolves:
+            dims = ("NHWC", "HWIO", "NHWC")
+            x = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=dims)
+        return layer.apply({"params": {"scale": s, "bias": b}}, x)
+
+    w = RNG.normal(size=(1, 1, 12, 12)).astype(np.float32)
+    found = operators(model, X, w, *V[:2])
+    assert found.count("InstanceNormalization") == 1, found
+    assert not {"ReduceMean", "ReduceSum", "Sqrt", "Expand"} & {*found}, found
+
+
 def test_batch_normalization_of_channels_last() -> None:
     def model(x: jax.Array, m: Any, v: Any, s: Any, b: Any, w: jax.Array) -> jax.Array:
         dims = ("NHWC", "HWIO", "NHWC")

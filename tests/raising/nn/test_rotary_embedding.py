@@ -46,8 +46,15 @@ def turned(x: Any, cos: Any, sin: Any) -> Any:
     return x * cos + jnp.concatenate([-b, a], axis=-1) * sin
 
 
+def stacked(x: Any, cos: Any, sin: Any) -> Any:
+    """As GPT-J and RoFormer do."""
+    pair = jnp.stack([-x[..., 1::2], x[..., ::2]], axis=-1).reshape(x.shape)
+    cos, sin = (jnp.repeat(y, 2, axis=-1) for y in (cos, sin))
+    return x * cos + pair * sin
+
+
 WAYS: dict[str, Rotate] = {
-    way.__name__: way for way in (halves, other_order, neighbours, columns, turned)
+    way.__name__: way for way in (halves, other_order, neighbours, columns, turned, stacked)
 }
 
 
@@ -80,7 +87,8 @@ def test_rotations_become_the_operator(way: str, layout: str, is_constant: bool)
     else:
         program = verified(lambda x, y: rotate(x, jnp.cos(y), jnp.sin(y)), x, angle)
     nodes = program.report.nodes
-    assert nodes["RotaryEmbedding"] == 1
+    # Of a matrix and a matrix of angles, the Reshapes of the stack and the angles cancel out.
+    assert nodes["RotaryEmbedding"] == ((way, layout) != ("stacked", "no-batch"))
 
 
 def test_tables_of_angles_are_read_by_position() -> None:
@@ -98,25 +106,44 @@ def test_tables_of_angles_are_read_by_position() -> None:
     assert program.report.nodes["RotaryEmbedding"] == 1
 
 
-def test_some_of_the_features() -> None:
+@pytest.mark.parametrize("rotate", [halves, stacked])
+def test_some_of_the_features(rotate: Rotate) -> None:
     angle = angles(T, 1)
 
     def function(x: Any) -> Any:
-        rotated = halves(x[..., :D], jnp.cos(angle), jnp.sin(angle))
+        rotated = rotate(x[..., :D], jnp.cos(angle), jnp.sin(angle))
         return jnp.concatenate([rotated, x[..., D:]], axis=-1)
 
     program = verified(function, RNG.normal(size=(B, T, H, 12)).astype(np.float32))
     assert program.report.nodes["RotaryEmbedding"] == 1
 
 
+@pytest.mark.parametrize("rotate", [halves, stacked])
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_symbolic_batch(batch: int) -> None:
+def test_a_symbolic_batch(batch: int, rotate: Rotate) -> None:
     angle = angles(T, 1)
-    function = jax.jit(lambda x: halves(x, jnp.cos(angle), jnp.sin(angle)))
+    function = jax.jit(lambda x: rotate(x, jnp.cos(angle), jnp.sin(angle)))
     program = hlo2onnx.translate(function, f"b, {T}, {H}, {D}")
     x = RNG.normal(size=(batch, T, H, D)).astype(np.float32)
     assert program.verify(x).ok
     assert program.report.nodes["RotaryEmbedding"] == 1
+
+
+@pytest.mark.parametrize("rotate", [turned, stacked])
+def test_sines_and_cosines_of_one_table(rotate: Rotate) -> None:
+    """With positions of a free batch, as Llama and GPT-J read them."""
+    table = jnp.concatenate([jnp.sin(y := angles(64)), jnp.cos(y)], axis=-1)
+
+    def function(x: Any, positions: Any) -> Any:
+        sin, cos = jnp.split(table[positions], 2, axis=-1)
+        return rotate(x, cos[:, :, None], sin[:, :, None])
+
+    dims = {0: f"b, t, {H}, {D}", 1: "b, t"}
+    x = RNG.normal(size=(B, T, H, D)).astype(np.float32)
+    positions = np.tile(np.arange(T, dtype=np.int32), (B, 1))
+    program = hlo2onnx.translate(function, x, positions, dynamic=dims)
+    assert program.verify(x, positions).ok
+    assert program.report.nodes["RotaryEmbedding"] == 1 and len(program.model.graph) <= 9
 
 
 def test_special_values() -> None:

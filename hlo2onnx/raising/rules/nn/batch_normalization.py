@@ -9,7 +9,14 @@ from hlo2onnx.analysis.weight_scaling import is_rounded
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import both_orders, maker_of, operands, source_of, unshaped
+from hlo2onnx.raising.match.views import (
+    both_orders,
+    extent_of,
+    maker_of,
+    operands,
+    source_of,
+    unshaped,
+)
 from hlo2onnx.raising.rules.nn.layer_normalization import (
     ADDED,
     SINGLE_PRECISION,
@@ -76,9 +83,8 @@ class BatchNormalization(Rule):
         given = (scale, bias, mean, variance)
         constant = all(value is None or value.const_value is not None for value in given)
         need(not constant, "its parameters are constant", node)
-        channels = shape_of(x)[1]
-        need(isinstance(channels, int), "the number of channels is not known", x)
-        ones = np.ones((channels,), dtype_of(x).numpy())  # type: ignore[arg-type]
+        channels = needed(extent_of(x, 1), "the number of channels is not known", x)
+        ones = np.ones(channels, dtype_of(x).numpy())
         vectors = (
             b.const(ones) if scale is None else _vector(scale, x, b),
             b.const(0 * ones) if bias is None else _vector(bias, x, b),

@@ -188,10 +188,10 @@ def _columns(b: Rewriter, one: oir.Value, other: oir.Value) -> tuple[oir.Value, 
 
 def _cuts(one: oir.Value, other: oir.Value) -> tuple[oir.Value, range, range] | None:
     """The tensor that both are sliced from along the last axis, and the ranges."""
-    parts = [_cut(x) for x in (one, other)]
-    if parts[0] is None or parts[1] is None:
+    left, right = _cut(one), _cut(other)
+    if left is None or right is None:
         return None
-    (x, here), (also, there) = parts
+    (x, here), (also, there) = left, right
     return (x, here, there) if x is also and len(here) == len(there) else None
 
 
