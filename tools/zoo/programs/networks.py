@@ -65,7 +65,7 @@ def linen_group_norm() -> Built:
         @nn.compact
         def __call__(self, x):
             x = x + nn.Dense(16)(nn.gelu(nn.Dense(32)(nn.GroupNorm(4)(x))))
-            return nn.Dense(8)(nn.InstanceNorm()(x)).mean((1, 2))
+            return nn.Dense(8)(nn.InstanceNorm()(x)).max((1, 2))
 
     model, x = Mixer(), normal(2, 16, 16, 16)
     params = model.init(jax.random.PRNGKey(0), x)
