@@ -20,8 +20,8 @@ from hlo2onnx.raising.rules.loops import LOOP_RULES, inline_branches
 from hlo2onnx.raising.rules.nn import (
     activations,
     attention,
-    batched_matvec,
     batch_normalization,
+    batched_matvec,
     channel_normalization,
     channel_scale_shift,
     convolution,
