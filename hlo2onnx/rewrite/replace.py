@@ -11,6 +11,7 @@ from hlo2onnx.ir.expansion_notes import succeed
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
+from hlo2onnx.rewrite.live_outputs import live_outputs, state_count
 
 
 def replace(node: oir.Node, values: Sequence[oir.Value]) -> None:
@@ -58,7 +59,7 @@ def _replace_value(old: oir.Value, new: oir.Value) -> None:
 
 
 def remove_unused(graph: oir.Graph) -> int:
-    """Removes unread nodes, outputs of loops and initializers; returns how many nodes.
+    """Removes unread nodes, outputs of loops and branches, and initializers; returns how many nodes.
 
     No operator that we emit has side effects.
     """
@@ -90,7 +91,7 @@ def _remove_unused_nodes(graph: oir.Graph) -> int:
     count = 0
     for node in reversed(list(graph)):
         if any(map(_is_read, node.outputs)):
-            if node.op_type == "Loop":
+            if node.op_type in ("If", "Loop", "Scan"):
                 node = _without_unread_outputs(node)
             count += sum(_remove_unused_nodes(subgraph) for subgraph in subgraphs(node))
             continue
@@ -111,38 +112,46 @@ def _is_read(value: oir.Value) -> bool:
     return bool(value.uses()) or value.is_graph_output()
 
 
-def _without_unread_outputs(loop: oir.Node) -> oir.Node:
-    """The Loop without unread stacked outputs, and without states that neither the body nor later
-    nodes read."""
-    body, graph = loop.attributes["body"].as_graph(), loop.graph
-    count = len(loop.inputs) - 2
-    kept = [
-        index
-        for index, output in enumerate(loop.outputs)
-        if _is_read(output) or (index < count and _is_read(body.inputs[index + 2]))
-    ]
-    if len(kept) == len(loop.outputs) or graph is None:
-        return loop
-    left = set(kept)
-    dropped = [index for index in range(len(loop.outputs)) if index not in left]
-    for index in reversed(dropped):
-        body.outputs.pop(index + 1)
-        if index < count:
-            body.inputs.pop(index + 2)
-    inputs = [x for index, x in enumerate(loop.inputs) if index < 2 or index - 2 in left]
-    old = [loop.outputs[index] for index in kept]
+def _without_unread_outputs(node: oir.Node) -> oir.Node:
+    """The Loop, Scan or If without the outputs that are not needed, and without their states."""
+    kept, graph = live_outputs(node), node.graph
+    if len(kept) == len(node.outputs) or graph is None:
+        return node
+    dropped = sorted(set(range(len(node.outputs))) - set(kept), reverse=True)
+    inputs = list(node.inputs)
+    before = 2 if node.op_type == "Loop" else 0
+    for body in subgraphs(node):
+        for index in dropped:
+            body.outputs.pop(index + before // 2)
+        for index in dropped if node.op_type != "If" else ():
+            if index < state_count(node):
+                body.inputs.pop(index + before)
+                inputs[index + before : index + before + 1] = []
+    old = [node.outputs[index] for index in kept]
     outputs = [oir.Value(name=value.name, type=value.type, shape=value.shape) for value in old]
     smaller = oir.Node(
         "",
-        "Loop",
+        node.op_type,
         inputs,
-        list(loop.attributes.values()),
+        _attributes_without(node, dropped),
         outputs=outputs,
-        name=loop.name,
-        metadata_props=dict(loop.metadata_props),
+        name=node.name,
+        metadata_props=dict(node.metadata_props),
     )
-    graph.insert_before(loop, smaller)
-    for before, after in zip(old, outputs, strict=True):
-        _replace_value(before, after)
-    remove_node(loop)
+    graph.insert_before(node, smaller)
+    for value, output in zip(old, outputs, strict=True):
+        _replace_value(value, output)
+    remove_node(node)
     return smaller
+
+
+def _attributes_without(node: oir.Node, dropped: Sequence[int]) -> list[oir.Attr]:
+    """The attributes of a Loop, Scan or If without these outputs; a Scan has lists about them."""
+    attributes = []
+    for name, attribute in node.attributes.items():
+        if name in ("scan_output_axes", "scan_output_directions"):
+            states = state_count(node)
+            items = enumerate(attribute.as_ints(), states)
+            attribute = oir.AttrInt64s(name, [x for index, x in items if index not in dropped])
+        attributes.append(attribute)
+    return attributes

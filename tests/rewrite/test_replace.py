@@ -235,3 +235,77 @@ def test_one_of_two_outputs_is_read() -> None:
     graph = graph_of(build)
     remove_makers(made)
     assert op_types(graph) == ["Split", "Abs"]
+
+
+# -- states and outputs that nothing needs -------------------------------------------------------
+
+
+def states_of(after: Callable[..., Any]) -> tuple[int, list[np.ndarray]]:
+    """How many states a loop of three keeps, if only the first is read after it."""
+
+    def build(b: GraphBuilder, x: Value) -> Value:
+        states = [x, b.Neg(x), b.Abs(x)]
+        return b.Neg(loop(b, 3, states, lambda i, *s: (after(b, *s), []))[0])
+
+    model = model_of(build, {"x": X})
+    before = run_model(model, {"x": X})
+    remove_unused(model.graph)
+    np.testing.assert_array_equal(before, run_model(model, {"x": X}))
+    (node,) = (node for node in model.graph if node.op_type == "Loop")
+    return len(node.inputs) - 2, before
+
+
+KEPT: dict[str, tuple[int, Callable[..., Any]]] = {
+    "feeds itself": (1, lambda b, x, y, z: [b.Exp(x), b.Sin(y), b.Cos(z)]),
+    "feed each other": (1, lambda b, x, y, z: [b.Exp(x), b.Sin(z), b.Cos(y)]),
+    "needed one trip later": (2, lambda b, x, y, z: [b.Add(x, y), b.Sin(y), b.Cos(z)]),
+    "needed two trips later": (3, lambda b, x, y, z: [b.Add(x, y), b.Sin(z), b.Cos(z)]),
+    "reads the needed one": (1, lambda b, x, y, z: [b.Exp(x), b.Add(x, y), b.Cos(y)]),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_states_that_nothing_needs_are_dropped(name: str) -> None:
+    count, after = KEPT[name]
+    assert states_of(after)[0] == count
+
+
+def test_outputs_of_branches_that_nothing_reads_are_dropped() -> None:
+    def build(b: GraphBuilder, x: Value, c: Value) -> Value:
+        graphs = []
+        for make in (b.Exp, b.Sin):
+            with b.subgraph([], "branch") as graph:
+                graph.outputs.extend([b.Abs(x), make(x), b.Neg(x)])
+            graphs.append(graph)
+        types = [(T.FLOAT, (3,))] * 3
+        made = b.node("If", [c], {"then_branch": graphs[0], "else_branch": graphs[1]}, types)
+        return b.Neg(made[1])
+
+    inputs = {"x": X, "c": np.array(False)}
+    model = model_of(build, inputs)
+    before = run_model(model, inputs)
+    remove_unused(model.graph)
+    np.testing.assert_array_equal(before, run_model(model, inputs))
+    branches = [op_types(graph) for graph in model.graph.subgraphs()]
+    assert branches == [["Exp"], ["Sin"]]
+
+
+def test_stacks_of_a_scan_that_nothing_reads_are_dropped() -> None:
+    """With the directions of the others, which a Scan lists."""
+
+    def build(b: GraphBuilder, x: Value) -> Value:
+        state, row = b.value("state", T.FLOAT, []), b.value("row", T.FLOAT, [])
+        with b.subgraph([state, row], "body") as body:
+            body.outputs.extend([b.Add(state, row), b.Neg(row), b.Abs(row)])
+        attributes = {"body": body, "num_scan_inputs": 1, "scan_output_directions": [0, 1]}
+        types = [(T.FLOAT, ()), (T.FLOAT, (3,)), (T.FLOAT, (3,))]
+        start = b.const(np.float32(0))
+        return b.Neg(b.node("Scan", [start, x], attributes, types)[2])
+
+    model = model_of(build, {"x": X})
+    before = run_model(model, {"x": X})
+    remove_unused(model.graph)
+    np.testing.assert_array_equal(before, run_model(model, {"x": X}))
+    (node,) = (node for node in model.graph if node.op_type == "Scan")
+    assert len(node.inputs) == 1 and len(node.outputs) == 1
+    assert list(node.attributes["scan_output_directions"].as_ints()) == [1]

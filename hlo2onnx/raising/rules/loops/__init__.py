@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.loops import (
+    early_exit,
     gather_hoisting,
     hoist_threefry,
     horizontal_fusion,
+    known_conditions,
     loop_fission,
     loop_to_scan,
     loop_unroll,
@@ -20,6 +22,8 @@ from hlo2onnx.raising.rules.shapes import scatter_to_pad, slices_to_split
 __all__ = ["LOOP_RULES"]
 
 LOOP_RULES: tuple[Rule, ...] = (
+    known_conditions.KnownConditions(),
+    early_exit.EarlyExit(),
     loop_vectorize.LoopVectorize(),
     shifted_carry.ShiftedCarry(),
     loop_vectorize.SinkStackedOutputs(),
