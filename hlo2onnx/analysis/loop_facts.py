@@ -28,7 +28,7 @@ class LoopFacts(Facts):
     """Facts about the values of a graph and of the bodies in it.
 
     Args:
-        graph: The main graph. Loops that are made later are not followed.
+        graph: The main graph. Loops that are made or replaced later are not followed.
     """
 
     def __init__(self, graph: oir.Graph) -> None:
@@ -41,13 +41,14 @@ class LoopFacts(Facts):
         }
         self._assumed: dict[oir.Value, Range] = {}
         self._invariants: dict[oir.Node, dict[oir.Value, Range]] = {}
+        self._tops: dict[oir.Value, int] = {}  # of counters, within trips
         self._depth = 0
 
     def _int_range(self, value: oir.Value) -> Range | None:
         if value in self._assumed:
             return self._assumed[value]
         place, node = self._places.get(value), value.producer()
-        if place is not None:
+        if place is not None and place[0].graph is not None:
             return self._of_body_input(value, *place)
         if node is not None and node.op_type in ("If", "Loop", "Scan"):
             return self._of_result(value, node)
@@ -60,7 +61,8 @@ class LoopFacts(Facts):
             return self._trip(node)
         states = _states(node, body)
         if value in states:
-            return self._invariant(node, body)[value]
+            low, high = self._invariant(node, body)[value]
+            return Range(low, min(high, self._tops.get(value, high)))
         given = node.inputs[index] if node.op_type == "Scan" else None
         return range_of_type(dtype_of(value)) if given is None else self.int_range(given)
 
@@ -96,7 +98,7 @@ class LoopFacts(Facts):
             return ranges
         starts = {x: self.int_range(y) for x in states if (y := given[x]) is not None}
         ranges |= {x: known for x, known in starts.items() if known is not None}
-        counted = self._counters(node, states, ranges)
+        counted = self._counters(node, states, given, ranges)
         ranges |= counted
         states = {x: after for x, after in states.items() if x not in counted}
         for left in reversed(range(_ROUNDS)):
@@ -116,28 +118,33 @@ class LoopFacts(Facts):
         self,
         node: oir.Node,
         states: Mapping[oir.Value, oir.Value],
+        given: Mapping[oir.Value, oir.Value | None],
         starts: Mapping[oir.Value, Range],
     ) -> dict[oir.Value, Range]:
         """The ranges of the states to which every trip adds the same constant."""
         found: dict[oir.Value, Range] = {}
         trips = self._trip(node).high + 1 if node.op_type == "Loop" else 0
+        going = subgraphs(node)[0].outputs[0]
         for x, after in states.items():
             step = _step(x, after)
             if step is None or not trips:
                 continue
             end = step * trips
             last = Range(starts[x].low + min(end, 0), starts[x].high + max(end, 0))
-            limit = self._limit(node, after) if step > 0 else None
+            top = last.high - max(step, 0)
+            limit = self._limit(going, after) if step > 0 else None
             if limit is not None:
-                high = min(last.high, max(starts[x].high, limit) + step)
-                last = Range(starts[x].low, high)
+                begin = self._limit(node.inputs[1], given[x])
+                most = starts[x].high if begin is None else min(starts[x].high, begin)
+                top = min(top, max(most, limit))
+                last = Range(starts[x].low, max(starts[x].high, top + step))
             if last.within(*range_of_type(dtype_of(x))):
-                found[x] = last
+                found[x], self._tops[x] = last, top
         return found
 
-    def _limit(self, loop: oir.Node, after: oir.Value) -> int | None:
-        """The largest next state with which a Loop goes on: one below n where it is less than n."""
-        pending, limits = [subgraphs(loop)[0].outputs[0]], []
+    def _limit(self, going: oir.Value | None, state: oir.Value | None) -> int | None:
+        """The largest state with which a Loop goes on: one below n where it is less than n."""
+        pending, limits = [] if going is None else [going], []
         while pending:
             compare = pending.pop().producer()
             if compare is None:
@@ -147,7 +154,7 @@ class LoopFacts(Facts):
                 pending += inputs
             elif compare.op_type in ("Less", "Greater"):
                 low, high = inputs if compare.op_type == "Less" else inputs[::-1]
-                known = self.int_range(high) if _is_same(low, after) else None
+                known = self.int_range(high) if state is not None and _is_same(low, state) else None
                 limits += [] if known is None else [known.high - 1]
         return min(limits, default=None)
 
@@ -158,7 +165,7 @@ class LoopFacts(Facts):
         inner = LoopFacts.__new__(LoopFacts)
         Facts.__init__(inner)
         inner._places, inner._depth = self._places, self._depth + 1
-        inner._assumed, inner._invariants = {**self._assumed, **ranges}, {}
+        inner._assumed, inner._invariants, inner._tops = {**self._assumed, **ranges}, {}, {}
         return {
             x: inner.int_range(after) or range_of_type(dtype_of(x)) for x, after in states.items()
         }

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeVar
 
 import onnx_ir as oir
 
-from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.analysis.loop_facts import LoopFacts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.roundings import merges_unrounded
@@ -114,7 +114,7 @@ class Rewriter(TargetBuilder):
 
     def forget_facts(self) -> None:
         """Facts are proven anew: what was unknown may be known after the graph has changed."""
-        self.facts = Facts()
+        self.facts = LoopFacts(self.main_graph)
 
 
 class Rule(ABC):

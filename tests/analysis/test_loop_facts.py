@@ -68,13 +68,36 @@ def test_a_condition_bounds_a_counter() -> None:
     assert result(text) == I32
 
 
+@pytest.mark.parametrize(
+    ("first", "start", "wanted"),
+    [
+        ("q = Less(x, m)", "x", (Range(I32.low, I32.high), Range(I32.low, 11))),
+        ("a = Max(x, z) q = Less(a, m)", "a", (Range(0, I32.high), Range(0, 11))),
+        ("a = Clip(x, z, k15) q = Less(a, m)", "a", (Range(0, 15), Range(0, 11))),
+        ("a = Clip(x, z, k15) q = Less(a, k13)", "a", (Range(0, 15), Range(0, 12))),
+        ("a = Clip(x, z, k15) q = Less(z, a)", "a", (Range(0, 16), Range(0, 15))),
+    ],
+)
+def test_within_trips_a_counter_has_met_the_condition(
+    first: str, start: str, wanted: tuple[Range, Range]
+) -> None:
+    """So has the first state, if the condition before the loop says so."""
+    text = (
+        "g (int32 x) => (int32 y, int32[k] w) <int32 z = {0}, int32 k = {1}, int32 m = {12},"
+        f" int32 k13 = {{13}}, int32 k15 = {{15}}> {{{first} y, w = Loop <{HEAD}, int32 u)"
+        f" {{t = Add(s, k) d = Less(t, m) u = Identity(s)}}> (, q, {start})}}"
+    )
+    facts, main = facts_of(text)
+    assert tuple(facts.int_range(x) for x in main.outputs) == wanted
+
+
 def test_stacked_outputs_and_branches() -> None:
     text = (
         "g (bool c) => (int32[k] w) <int64 n = {4}, int32 z = {0}, int32 k = {2}> {y, w = Loop <"
         f"{HEAD}, int32 u) {{d = Identity(c) t = Add(s, k)"
         " u = Mul(s, k)}> (n, c, z)}"
     )
-    assert result(text) == Range(0, 16)
+    assert result(text) == Range(0, 12)
     text = (
         "g (bool c) => (int32 y) <int32 m = {3}, int32 n = {2}> {y = If (c) <then_branch"
         " = a () => (int32 p) {p = Neg(m)}, else_branch = b () => (int32 q) {q = Abs(n)}>}"
@@ -104,4 +127,4 @@ def test_loops_in_loops() -> None:
         " u = Identity(v)}> (n, c, z)}"
     )
     facts, main = facts_of(text)
-    assert [facts.int_range(x) for x in main.outputs] == [Range(0, 4), Range(0, 8)]
+    assert [facts.int_range(x) for x in main.outputs] == [Range(0, 4), Range(0, 7)]
