@@ -59,7 +59,8 @@ def _replace_value(old: oir.Value, new: oir.Value) -> None:
 
 
 def remove_unused(graph: oir.Graph) -> int:
-    """Removes unread nodes, outputs of loops and branches, and initializers; returns how many nodes.
+    """Removes unread nodes, outputs of loops and branches, and initializers; returns how many
+    nodes.
 
     No operator that we emit has side effects.
     """

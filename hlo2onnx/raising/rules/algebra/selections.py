@@ -1,0 +1,157 @@
+"""Selections and conditions in fewer nodes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as oir
+
+from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, shape_of
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.views import first, is_private, maker_of, operands, source_of
+
+BOOL: Final = oir.DataType.BOOL
+
+
+class WhereOfNot(Rule):
+    """Where(Not(c), x, y) -> Where(c, y, x)"""
+
+    name = "where-of-not"
+    anchors = frozenset({"Where"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, x, y = operands(node)
+        c = needed(source_of(condition, "Not"), "its condition is no negation", node)
+        return b.Where(c, y, x)
+
+
+class NestedWhere(Rule):
+    """Where(c, Where(c, x, y), z) -> Where(c, x, z); Where(c, x, Where(c, y, z)) -> Where(c, x, z)
+
+    Legal if the inner one has the shape of the result, so that the other operand need not expand
+    it.
+    """
+
+    name = "nested-where"
+    anchors = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, *choices = operands(node)
+        shape, found = shape_of(node.outputs[0]), False
+        for place, choice in enumerate(choices):
+            inner = maker_of(choice, "Where")
+            if inner is not None and inner.inputs[0] is condition:
+                choices[place], found = operands(inner)[1 + place], True
+        need(found, "no choice has the same condition", node)
+        result = b.Where(condition, *choices)
+        need(shape_of(result) == shape, "the other choice of the inner one expands it", node)
+        return result
+
+
+class SelectBooleans(Rule):
+    """Where(c, x, y) of booleans -> y xor (c and (x xor y)), with fewer operators for constants:
+    Where(c, False, y) -> not c and y, Where(c, x, True) -> not c or x
+
+    Done for targets whose Where takes no booleans: it would need three casts.
+    """
+
+    name = "select-booleans"
+    anchors = frozenset({"Where"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        condition, x, y = operands(node)
+        need(dtype_of(x) == BOOL, "it does not select booleans", node)
+        need(not b.supports("Where", BOOL), "the target selects booleans", node)
+        shape = shape_of(node.outputs[0])
+        if b.facts.truth(x) is False:
+            result = b.And(b.Not(condition), y)
+        elif b.facts.truth(y) is True:
+            result = b.Or(b.Not(condition), x)
+        else:
+            result = b.Xor(y, b.And(condition, b.Xor(x, y)))
+        need(shape_of(result) == shape, "a constant expands the others", node)
+        return result
+
+
+_OPPOSITES = {
+    "Less": "GreaterOrEqual",
+    "LessOrEqual": "Greater",
+    "Greater": "LessOrEqual",
+    "GreaterOrEqual": "Less",
+}
+
+
+class NotOfComparison(Rule):
+    """Not(x < y) -> x >= y, and so for <=, >, >=
+
+    Legal for integers, as no order holds for NaN. Done if no other node reads the comparison.
+    """
+
+    name = "not-of-comparison"
+    anchors = frozenset({"Not"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        compare = needed(maker_of(first(node), *_OPPOSITES), "it negates something else", node)
+        need(dtype_of(first(compare)) in INTEGERS, "NaN compares as false", compare)
+        need(is_private(first(node)), "others read the comparison", compare)
+        opposite = _OPPOSITES[compare.op_type]
+        need(b.supports(opposite, dtype_of(first(compare))), "the target lacks it", compare)
+        return b.op(opposite, *operands(compare))
+
+
+class NotOfBoth(Rule):
+    """And(Not(x), Not(y)) -> Not(Or(x, y)), Or(Not(x), Not(y)) -> Not(And(x, y))
+
+    Done if no other node reads the negations.
+    """
+
+    name = "not-of-both"
+    anchors = frozenset({"And", "Or"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        inverted = [source_of(x, "Not") for x in operands(node)]
+        x, y = inverted
+        need(x is not None and y is not None, "an operand is not negated", node)
+        need(all(map(is_private, operands(node))), "others read the negations", node)
+        return b.Not(b.op("Or" if node.op_type == "And" else "And", x, y))
+
+
+class IsNan(Rule):
+    """Not(x == x) -> IsNaN(x)
+
+    Legal for floats. Done if no other node reads the comparison.
+    """
+
+    name = "is-nan"
+    anchors = frozenset({"Not"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        compare = needed(maker_of(first(node), "Equal"), "it negates something else", node)
+        x, y = operands(compare)
+        need(x is y and dtype_of(x) in FLOATS, "it does not compare floats with themselves", node)
+        need(is_private(first(node)), "others read the comparison", compare)
+        need(b.supports("IsNaN", dtype_of(x)), "the target has no IsNaN of this type", node)
+        return b.IsNaN(x)
+
+
+class ReduceBooleans(Rule):
+    """Cast(ReduceMax(Cast(x))) -> ReduceMax(x), and so for ReduceMin
+
+    Legal for booleans, cast to integers and back, if the target reduces booleans.
+    """
+
+    name = "reduce-booleans"
+    anchors = frozenset({"Cast"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        reduction = maker_of(first(node), "ReduceMax", "ReduceMin")
+        x = None if reduction is None else source_of(first(reduction), "Cast")
+        if reduction is None or x is None or dtype_of(x) != BOOL:
+            raise Refusal("it does not reduce booleans", node)
+        need(dtype_of(node.outputs[0]) == BOOL, "the result is a number", node)
+        need(dtype_of(first(node)) in INTEGERS, "they are cast to floats", reduction)
+        need(b.supports(reduction.op_type, BOOL), "the target reduces no booleans", reduction)
+        return b.like(reduction, [x, *reduction.inputs[1:]])

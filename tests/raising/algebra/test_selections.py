@@ -1,0 +1,154 @@
+"""Selections and conditions in fewer nodes: single graphs, with near-misses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite, fires, model_of, run_model
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.engine import Rule, apply_rules
+from hlo2onnx.raising.rules.algebra.selections import (
+    IsNan,
+    NestedWhere,
+    NotOfBoth,
+    NotOfComparison,
+    ReduceBooleans,
+    SelectBooleans,
+    WhereOfNot,
+)
+from hlo2onnx.targets import load_target
+
+B, V, T = GraphBuilder, oir.Value, oir.DataType
+TRUE, FALSE = np.array(True), np.array(False)
+C = np.array([True, False, True, False])
+D = np.array([True, True, False, False])
+X = np.array([np.nan, -0.0, np.inf, 3], np.float32)
+Y = np.array([1, -2, -np.inf, np.nan], np.float32)
+K = np.array([-(2**31), 0, 2**31 - 1, 5], np.int32)
+INPUTS = {"c": C, "d": D, "x": X, "y": Y, "k": K}
+
+Build = Callable[[B, V, V, V, V, V], V]
+
+
+def ordered(op: str) -> Build:
+    return lambda b, c, d, x, y, k: b.Not(b.op(op, k, b.scalar(0, T.INT32)))
+
+
+def reduced(op: str, through: oir.DataType = T.UINT8, back: oir.DataType = T.BOOL) -> Build:
+    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        return b.cast(b.op(op, b.cast(c, through), b.i64([0]), keepdims=0), back)
+
+    return build
+
+
+FIRES: dict[str, tuple[Rule, Build, str]] = {
+    "where-of-not": (WhereOfNot(), lambda b, c, d, x, y, k: b.Where(b.Not(c), x, y), "Where"),
+    "nested": (NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, b.Where(c, x, y), b.Neg(x)),
+               "Neg Where"),
+    "nested second": (NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, x, b.Where(c, x, y)),
+                      "Where"),
+    "nested both": (NestedWhere(), lambda b, c, d, x, y, k: b.Where(
+        c, b.Where(c, x, y), b.Where(c, x, y)), "Where"),
+    "select": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, b.Less(x, y)),
+               "And Less Xor Xor"),
+    "select false": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, b.const(FALSE), d),
+                     "And Not"),
+    "select true": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, b.const(TRUE)),
+                    "Not Or"),
+    "less": (NotOfComparison(), ordered("Less"), "GreaterOrEqual"),
+    "less or equal": (NotOfComparison(), ordered("LessOrEqual"), "Greater"),
+    "greater": (NotOfComparison(), ordered("Greater"), "LessOrEqual"),
+    "greater or equal": (NotOfComparison(), ordered("GreaterOrEqual"), "Less"),
+    "not and": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), b.Not(d)), "Not Or"),
+    "not or": (NotOfBoth(), lambda b, c, d, x, y, k: b.Or(b.Not(c), b.Not(d)), "And Not"),
+    "is nan": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(x, x)), "IsNaN"),
+    "any": (ReduceBooleans(), reduced("ReduceMax"), "ReduceMax"),
+    "all": (ReduceBooleans(), reduced("ReduceMin", T.INT32), "ReduceMin"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_fewer_nodes(name: str) -> None:
+    rule, build, left = FIRES[name]
+    if name.startswith("select"):  # ONNX Runtime does not run it before
+        assert fires(build, INPUTS, rule)
+        return
+    Rewrite(build, INPUTS, rule).gives(*left.split())
+
+
+@pytest.mark.parametrize("name", [name for name in FIRES if name.startswith("select")])
+def test_booleans_are_selected_exactly(name: str) -> None:
+    """The graph before, with casts as legalization writes them, is compared with the one after."""
+    _, build, left = FIRES[name]
+
+    def both(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        chosen = build(b, c, d, x, y, k)
+        node = chosen.producer()
+        assert node is not None
+        operands = [value for value in node.inputs[1:] if value is not None]
+        numbers = [b.cast(value, T.UINT8) for value in operands]
+        other = b.cast(b.Where(node.inputs[0], *numbers), T.BOOL)
+        return b.Equal(chosen, other)
+
+    model = model_of(both, INPUTS)
+    apply_rules(model, [SelectBooleans()], load_target("ort-cpu"))
+    (equal,) = run_model(model, INPUTS)
+    assert equal.all()
+    assert all(op in [node.op_type for node in model.graph] for op in left.split())
+
+
+def wide(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    """The operand that is dropped expands the others."""
+    one, many = b.const(np.float32(1)), b.unsqueeze(x, [1])
+    return b.Where(b.const(TRUE), b.Where(b.const(TRUE), one, many), one)
+
+
+def shared_not(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    both = [b.Not(c), b.Not(d)]
+    return b.Xor(b.And(*both), both[0])
+
+
+def shared_comparison(op: str) -> Build:
+    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        compared = b.op(op, *((x, x) if op == "Equal" else (k, b.scalar(0, T.INT32))))
+        return b.Xor(b.Not(compared), b.And(compared, c))
+
+    return build
+
+
+STAYS: dict[str, tuple[Rule, Build]] = {
+    "where": (WhereOfNot(), lambda b, c, d, x, y, k: b.Where(c, x, y)),
+    "another condition": (
+        NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, b.Where(d, x, y), y)
+    ),
+    "expanded": (NestedWhere(), wide),
+    "floats": (NotOfComparison(), lambda b, c, d, x, y, k: b.Not(b.Less(x, y))),
+    "equal": (NotOfComparison(), lambda b, c, d, x, y, k: b.Not(b.Equal(k, k))),
+    "read comparison": (NotOfComparison(), shared_comparison("Less")),
+    "one not": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), d)),
+    "read not": (NotOfBoth(), shared_not),
+    "two values": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(x, y))),
+    "integers": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(k, k))),
+    "read equal": (IsNan(), shared_comparison("Equal")),
+    "count": (ReduceBooleans(), reduced("ReduceSum", T.INT32)),
+    "number": (ReduceBooleans(), reduced("ReduceMax", T.INT32, T.FLOAT)),
+    "numbers": (
+        ReduceBooleans(),
+        lambda b, c, d, x, y, k: b.cast(
+            b.ReduceMax(b.cast(k, T.FLOAT), b.i64([0]), keepdims=0), T.BOOL),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_near_misses(name: str) -> None:
+    rule, build = STAYS[name]
+    Rewrite(build, INPUTS, rule).nothing()
+
+
+def test_before_opset_20_nothing_reduces_booleans() -> None:
+    Rewrite(reduced("ReduceMax"), INPUTS, ReduceBooleans(), opset=19).nothing()
