@@ -34,6 +34,7 @@ class GatherHoisting(Rule):
     name = "gather-hoisting"
     formerly = ("computed-table",)
     anchors = frozenset({"Gather"})
+    phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         body, x, taken = node.graph, first(node), node.outputs[0]
