@@ -43,6 +43,7 @@ from hlo2onnx.raising.rules.shapes import (
     concat,
     depth_to_space,
     interleave,
+    pack_columns,
     pad_modes,
     pad_sums,
     reshape,
@@ -57,6 +58,7 @@ __all__ = ["RULES"]
 RULES: tuple[Rule, ...] = (
     constant_folding.FoldConstants(),
     reshape.EliminateNop(),
+    reshape.IdentityGather(),
     reshape.FoldSplat(),
     reshape.ComposeReshapes(),
     reshape.ComposeTransposes(),
@@ -166,6 +168,7 @@ RULES: tuple[Rule, ...] = (
     integer_products.IntegerMatMul(),
     batched_matvec.BatchedMatvec(),
     integer_arithmetic.ShiftUnsigned(),
+    pack_columns.PackColumns(),
     negation.AddNegToSub(),
     negation.FoldNegIntoConstant(),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
@@ -12,6 +13,7 @@ from hlo2onnx.ir.values import (
     FLOATS,
     Shape,
     const_ints,
+    const_of,
     dtype_of,
     rank_of,
     shape_of,
@@ -52,6 +54,29 @@ class EliminateNop(Rule):
         elif node.op_type != "Identity":
             need(shape_of(x) == shape_of(y), "it changes the shape", node)
         return x
+
+
+class IdentityGather(Rule):
+    """Gather(x, [0, 1, ..., n - 1]) -> x, or a Reshape of x; Pad(x, [0, 0, ...]) -> x
+
+    Legal if the indices are constant and name each row once, in order.
+    """
+
+    name = "identity-gather"
+    anchors = frozenset({"Gather", "Pad"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = first(node)
+        given = const_of(node.inputs[1])
+        need(given is not None, "its indices are computed at run time", node)
+        assert given is not None
+        if node.op_type == "Pad":
+            need(not given.any(), "it adds or removes elements", node)
+            return x
+        extent = shape_of(x)[node.attributes.get_int("axis", 0)]
+        need(given.size == extent, "it takes some rows, or some more than once", node)
+        need((given.reshape(-1) == np.arange(given.size)).all(), "it permutes rows", node)
+        return reshaped(node, b, x)
 
 
 class ComposeReshapes(Rule):

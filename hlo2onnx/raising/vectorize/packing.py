@@ -1,0 +1,288 @@
+"""Superword-level parallelism: equal expressions of several columns as one expression of vectors.
+
+A pack is a tuple of values of one shape, its lanes. It is computed as one value that has the lanes
+next to each other along an axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, shape_of, static_shape
+from hlo2onnx.raising.engine import Rewriter, need
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
+from hlo2onnx.raising.rules.shapes.slices import ranges_of
+
+Lanes = tuple[oir.Value, ...]
+
+MOST_PACKS = 200
+"""Packs of one expression: a limit on compile time, no cost."""
+MOST_CONSTANTS = 1 << 12
+"""Elements of a constant that is stored for several lanes: a limit on the size of the model."""
+
+_COMMUTATIVE = frozenset({"Add", "And", "Equal", "Max", "Min", "Mul", "Or", "Xor"})
+_SIGNED = ({"Add", "Sub"}, {"Add"}, {"Sub"})
+
+
+@dataclass(frozen=True)
+class Column:
+    """A part of extent 1 along some axes of a tensor, perhaps in another shape.
+
+    Attributes:
+        source: The tensor.
+        place: The index along each of these axes.
+    """
+
+    source: oir.Value
+    place: dict[int, int]
+
+
+@dataclass
+class Packer:
+    """Computes packs.
+
+    Attributes:
+        b: The builder.
+        axis: The axis of the lanes, counted from the last axis: -1 or less.
+        inserted: Whether lanes get this axis, instead of having it with extent 1.
+        read: The values outside the expression that the packs are computed from.
+    """
+
+    b: Rewriter
+    axis: int
+    inserted: bool
+    read: set[oir.Value] = field(default_factory=set)
+    _made: dict[Lanes, oir.Value] = field(default_factory=dict)
+
+    def pack(self, lanes: Lanes) -> oir.Value:
+        """The lanes next to each other; equal lanes stay one that broadcasts.
+
+        Raises:
+            Refusal: The lanes do not fit together.
+        """
+        if lanes not in self._made:
+            need(len(self._made) < MOST_PACKS, "the expression is too long")
+            self._made[lanes] = self._packed(lanes)
+        return self._made[lanes]
+
+    def _packed(self, lanes: Lanes) -> oir.Value:
+        if all(lane is lanes[0] for lane in lanes):
+            return self._alone(lanes[0])
+        for form in (self._constants, self._columns, self._results):
+            packed = form(lanes)
+            if packed is not None:
+                return packed
+        return self._joined(lanes)
+
+    def lane_shape(self, value: oir.Value) -> tuple[int, ...]:
+        """The shape of a lane with the axis, of extent 1.
+
+        Raises:
+            Refusal: It is dynamic, or the extent is another one.
+        """
+        dims = static_shape(value)
+        need(dims is not None, "a shape is dynamic", value)
+        assert dims is not None
+        shape = (1,) * (-self.axis - len(dims) - self.inserted) + tuple(dims)
+        if self.inserted:
+            place = len(shape) + self.axis + 1
+            return (*shape[:place], 1, *shape[place:])
+        need(shape[self.axis] == 1, "a lane has several columns", value)
+        return shape
+
+    def _alone(self, lane: oir.Value) -> oir.Value:
+        """A lane that broadcasts along the axis."""
+        shape = self.lane_shape(lane)
+        self.read.add(lane)
+        dims = shape_of(lane)
+        if (1,) * (len(shape) - len(dims)) + tuple(dims) == shape:
+            return lane
+        return self.b.reshape(lane, shape)
+
+    def _joined(self, lanes: Lanes) -> oir.Value:
+        """A Concat of lanes that have nothing in common."""
+        shapes = [self.lane_shape(lane) for lane in lanes]
+        need(len(set(shapes)) == 1, "parts have different shapes")
+        self.read.update(lanes)
+        parts = [self.b.reshape(*pair) for pair in zip(lanes, shapes, strict=True)]
+        return self.b.concat(parts, self.axis)
+
+    def _constants(self, lanes: Lanes) -> oir.Value | None:
+        arrays = [const_of(lane) for lane in lanes]
+        known = [array for array in arrays if array is not None]
+        if len(known) < len(lanes) or sum(array.size for array in known) > MOST_CONSTANTS:
+            return None
+        shaped = [
+            array.reshape(self.lane_shape(lane)) for array, lane in zip(known, lanes, strict=True)
+        ]
+        rank = max(array.ndim for array in shaped)
+        shaped = [array.reshape((1,) * (rank - array.ndim) + array.shape) for array in shaped]
+        others = np.broadcast_shapes(*(array.shape for array in shaped))
+        whole = [np.broadcast_to(array, others) for array in shaped]
+        return self.b.const(np.concatenate(whole, self.axis))
+
+    def _columns(self, lanes: Lanes) -> oir.Value | None:
+        """Columns of one tensor: the tensor, a Slice of it, or a Gather."""
+        columns = [column for lane in lanes if (column := column_of(lane)) is not None]
+        if len(columns) < len(lanes) or len({shape_of(lane) for lane in lanes}) > 1:
+            return None
+        source, place = columns[0].source, columns[0].place
+        if any(one.source is not source or one.place.keys() != place.keys() for one in columns):
+            return None
+        moving = [axis for axis in place if len({one.place[axis] for one in columns}) > 1]
+        if len(moving) != 1:
+            return None
+        (axis,) = moving
+        shape = list(self.lane_shape(lanes[0]))
+        shape[self.axis] = len(lanes)
+        before = [1 if k in place else dim for k, dim in enumerate(shape_of(source)[:axis])]
+        self.read.add(source)
+        if prod(_fixed(before)) == prod(shape[: self.axis]):
+            return self.b.reshape(self._taken(columns, axis), shape)
+        if len(place) > 1:
+            return None
+        # The axis moves past others.
+        x, axis = moved(self.b, source, axis, prod(shape[: self.axis]))
+        turned = [Column(x, {axis: index}) for one in columns for index in one.place.values()]
+        return self.b.reshape(self._taken(turned, axis), shape)
+
+    def _taken(self, columns: Sequence[Column], axis: int) -> oir.Value:
+        """Columns of one tensor that differ along this axis."""
+        indices = [one.place[axis] for one in columns]
+        cut = {k: range(start, start + 1) for k, start in columns[0].place.items()}
+        following = range(indices[0], indices[0] + len(indices))
+        if indices == list(following):
+            cut[axis] = following
+        else:
+            del cut[axis]
+        starts, stops = [rows.start for rows in cut.values()], [rows.stop for rows in cut.values()]
+        taken = self.b.slice(columns[0].source, starts, stops, axes=list(cut))
+        return taken if axis in cut else self.b.op("Gather", taken, self.b.i64(indices), axis=axis)
+
+    def _results(self, lanes: Lanes) -> oir.Value | None:
+        """The results of the same operator, or of Add and Sub."""
+        nodes = [maker_of(lane, *BROADCASTING, *UNARY) for lane in lanes]
+        makers = [node for node in nodes if node is not None and dtype_of(node.outputs[0])]
+        if len(makers) < len(lanes) or len({dtype_of(first(node)) for node in makers}) > 1:
+            return None
+        ops = {node.op_type for node in makers}
+        if ops == {"Add", "Sub"} and dtype_of(lanes[0]) in FLOATS:
+            return self._sums(makers)
+        alike = len(ops) == 1 and all(_attributes(x) == _attributes(makers[0]) for x in makers)
+        if not alike or len({len(operands(node)) for node in makers}) > 1:
+            return None
+        columns = list(zip(*_aligned(makers), strict=True))
+        return self.b.like(makers[0], [self.pack(lane) for lane in columns])
+
+    def _sums(self, makers: Sequence[oir.Node]) -> oir.Value:
+        """x + y in some lanes and x - y in others, as x + sign * y."""
+        reference = next(node for node in makers if node.op_type == "Sub")
+        left, right = zip(*_aligned(makers, reference), strict=True)
+        signs = np.array([1 if node.op_type == "Add" else -1 for node in makers])
+        return self.b.Add(self.pack(left), self._signed(self.pack(right), signs))
+
+    def _signed(self, packed: oir.Value, signs: np.ndarray) -> oir.Value:
+        """Lanes with other signs, which a constant factor may take over."""
+        dtype = dtype_of(packed).numpy()
+        signs = signs.astype(dtype).reshape(-1, *(1,) * (-self.axis - 1))
+        product = maker_of(packed, "Mul")
+        for place, factor in enumerate(operands(product) if product is not None else ()):
+            known = const_of(factor)
+            if product is not None and known is not None and not product.outputs[0].uses():
+                other = operands(product)[1 - place]
+                return self.b.Mul(other, self.b.const(known * signs))
+        return self.b.Mul(packed, self.b.const(signs))
+
+
+def moved(b: Rewriter, x: oir.Value, axis: int, before: int) -> tuple[oir.Value, int]:
+    """A Transpose of x with this many elements before an axis, and the new place of the axis.
+
+    Raises:
+        Refusal: There is none that keeps the order of the other axes.
+    """
+    others = [k for k in range(len(shape_of(x))) if k != axis]
+    dims = _fixed(shape_of(x))
+    fits = [k for k in range(len(dims)) if prod(dims[other] for other in others[:k]) == before]
+    need(fits, "other axes would change their order", x)
+    perm = [*others[: fits[0]], axis, *others[fits[0] :]]
+    return b.transpose(x, perm), fits[0]
+
+
+def column_of(value: oir.Value) -> Column | None:
+    """The column of a tensor that a value is: an output of Split or a Slice, perhaps of another
+    column, and perhaps reshaped at the end."""
+    while (node := maker_of(value, *RESHAPES)) is not None:
+        value = first(node)
+    column: Column | None = None
+    while (cut := _cut(value)) is not None:
+        source, place = cut
+        column = Column(source, place | (column.place if column else {}))
+        value = source
+    return column
+
+
+def _cut(value: oir.Value) -> tuple[oir.Value, dict[int, int]] | None:
+    """What a Split or Slice takes columns of, and which."""
+    node = maker_of(value, "Slice", "Split")
+    if node is None or static_shape(first(node)) is None:
+        return None
+    source = first(node)
+    if node.op_type == "Split":
+        axis, index = node.attributes.get_int("axis", 0) % len(shape_of(source)), value.index()
+        is_thin = index is not None and all(shape_of(part)[axis] == 1 for part in node.outputs)
+        return (source, {axis: index}) if is_thin and index is not None else None
+    ranges = ranges_of(node)
+    if not ranges or any(len(rows) > 1 for rows in ranges.values()):
+        return None
+    return source, {axis: rows.start for axis, rows in ranges.items()}
+
+
+def _fixed(dims: Sequence[object]) -> list[int]:
+    return [dim for dim in dims if isinstance(dim, int)]
+
+
+def _attributes(node: oir.Node) -> dict[str, object]:
+    return {name: attribute.value for name, attribute in node.attributes.items()}
+
+
+def _aligned(
+    makers: Sequence[oir.Node], reference: oir.Node | None = None
+) -> list[list[oir.Value]]:
+    """The operands of each node; those of commutative ones in the order of the first."""
+    wanted = [_kind(x) for x in operands(makers[0] if reference is None else reference)]
+    found = []
+    for node in makers:
+        given = operands(node)
+        if node.op_type in _COMMUTATIVE and len(given) == 2:
+            matches = [_likeness(_kind(x), kind) for x, kind in zip(given, wanted, strict=True)]
+            swapped = [
+                _likeness(_kind(x), kind) for x, kind in zip(given[::-1], wanted, strict=True)
+            ]
+            if sum(swapped) > sum(matches):
+                given = given[::-1]
+        found.append(given)
+    return found
+
+
+_Kind = tuple[object, object, object]
+
+
+def _kind(x: oir.Value) -> _Kind:
+    """What an operand is: a constant, a column of a tensor, or the result of an operator."""
+    if x.const_value is not None:
+        return "constant", None, x
+    column = column_of(x)
+    if column is not None:
+        return "column", column.source, x
+    node = x.producer()
+    return "result", None if node is None else node.op_type, x
+
+
+def _likeness(one: _Kind, other: _Kind) -> int:
+    return sum(a == b if isinstance(a, str) else a is b for a, b in zip(one, other, strict=True))
