@@ -36,6 +36,13 @@ class Costs:
     threefry_matmul_elements: float = 64
     """Most of these numbers whose rotations are products with a matrix, two nodes instead of three:
     29 and 36 µs for 8 numbers, 48 and 41 µs for 128."""
+    scattered_whole_elements: float = 0
+    """A tensor with at most so many elements is copied by ScatterND for a window of any size at a
+    computed place: one node instead of two Slices, an Add and a Concat."""
+    masked_elements: float = 0
+    """A window of extent 1 that may lie outside of a tensor with at most so many elements is
+    written by Where with a comparison for each element: two nodes, which take 1.9 µs for 512
+    elements, instead of nine."""
 
     # -- loops ------------------------------------------------------------------------------------
 

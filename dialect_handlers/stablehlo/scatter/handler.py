@@ -29,6 +29,7 @@ from dialect_handlers.common.update_window import (
 )
 from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block, scatter_blocks
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
+from dialect_handlers.stablehlo.scatter.masked_window import takes_mask, write_masked
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import product
@@ -98,20 +99,22 @@ class _Scatter:
 
     def as_one_window(self) -> list[Parts]:
         """Reads the window's old content, combines it, and writes it at the clamped start; or
-        combines the whole operand with the window and neutral elements around it."""
+        combines the whole operand with the window, or with neutral elements around it."""
         em, n, region, places = self.em, self.n, self.region, self.places
+        order = sorted(range(len(n.windows)), key=lambda place: _operand_axis(n.windows[place]))
+        news = each(lambda x: em.reshape(em.transpose(x, order), n.sizes), self.updates)
+        overwrites = all(name == Combiner.RHS for name in region.combiners)
+        if takes_mask(em, n, places, self.inputs):
+            return write_masked(em, n, places, region, self.inputs, news, overwrites)
         valid, starts = places.valid, _starts(em, places)
         if valid is not None:
             if places.constant is not None:
                 return self.inputs
             valid = em.reshape(valid, [])
-        order = sorted(range(len(n.windows)), key=lambda place: _operand_axis(n.windows[place]))
-        news = each(lambda x: em.reshape(em.transpose(x, order), n.sizes), self.updates)
         if places.constant is not None and valid is None and _is_padded(em, n, region):
             known = np.zeros(len(n.dims), np.int64)
             known[places.axes] = places.constant.reshape(-1)
             return combine(em, region.function, self.inputs, _padded(em, n, region, known, news))
-        overwrites = all(name == Combiner.RHS for name in region.combiners)
         if not overwrites or valid is not None:
             olds = each(lambda x: read_window(em, x, n.sizes, starts), self.inputs)
         if not overwrites:

@@ -16,7 +16,7 @@ from dialect_handlers.common.regions import Combiner
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.ir.dims import at_most, difference, dim_of, fixed, product, quotient
-from hlo2onnx.ir.values import Dim, rank_of, shape_of
+from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
 
@@ -71,6 +71,20 @@ class Places:
             return all(at_most(0, start) and at_most(start, limit) for start, limit in pairs)
         low, high = self._range.low, self._range.high
         return low >= 0 and all(at_most(high, limit) for limit in self._limits)
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether windows with starts that are not known may lie outside the operand."""
+        return bool(self.axes) and self.constant is None and not self._are_inside
+
+    @property
+    def columns(self) -> dict[int, oir.Value]:
+        """The start of a single window along each axis, of shape (1,), as i32 or i64."""
+        em, starts = self._em, self._indices
+        if dtype_of(starts) != oir.DataType.INT32:
+            starts = em.cast(starts, INT64)
+        starts = em.reshape(starts, [len(self.axes)])
+        return {axis: em.slice(starts, [k], [k + 1]) for k, axis in enumerate(self.axes)}
 
     @cached_property
     def _range(self) -> Range:

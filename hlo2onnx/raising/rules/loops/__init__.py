@@ -15,6 +15,7 @@ from hlo2onnx.raising.rules.loops import (
     loop_vectorize,
     pipeline_threefry,
     shifted_carry,
+    trip_limit,
 )
 from hlo2onnx.raising.rules.nn import rnn
 from hlo2onnx.raising.rules.shapes import scatter_to_pad, slices_to_split
@@ -24,6 +25,7 @@ __all__ = ["LOOP_RULES"]
 LOOP_RULES: tuple[Rule, ...] = (
     known_conditions.KnownConditions(),
     early_exit.EarlyExit(),
+    trip_limit.TripLimit(),
     loop_vectorize.LoopVectorize(),
     shifted_carry.ShiftedCarry(),
     loop_vectorize.SinkStackedOutputs(),

@@ -1,0 +1,65 @@
+"""One small window that may lie outside of a small operand, by a comparison for each element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+
+from dialect_handlers.common.parts import each, flat
+from dialect_handlers.common.reductions import combine
+from dialect_handlers.common.scatter_updates import Region
+from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
+from dialect_handlers.stablehlo.scatter.scatter_indices import Places
+from hlo2onnx.ir.dims import fixed
+from hlo2onnx.ir.values import dtype_of
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
+
+MOST_AXES = 2
+"""Axes along which the window may move: each takes a comparison and And."""
+
+
+def takes_mask(em: Emitter, n: ScatterDimensions, places: Places, inputs: Sequence[Parts]) -> bool:
+    """Whether the target writes the window by a mask: in a small operand, if it may lie outside."""
+    if not (places.may_miss and n.is_static) or n.batching:
+        return False
+    moves = n.partial == sorted(places.axes) and len(places.axes) <= MOST_AXES
+    if not moves or any(n.sizes[axis] != 1 for axis in n.partial):
+        return False
+    small = math.prod(fixed(n.dims)) <= em.costs.masked_elements
+    return small and all(em.supports("Where", dtype_of(part)) for part in flat(inputs))
+
+
+def write_masked(
+    em: Emitter,
+    n: ScatterDimensions,
+    places: Places,
+    region: Region,
+    inputs: list[Parts],
+    news: list[Parts],
+    overwrites: bool,
+) -> list[Parts]:
+    """The operands, combined with the window where its place is.
+
+    Args:
+        news: The windows, in the order of the operand's axes.
+        overwrites: Whether the region returns the update.
+    """
+    mask = _mask(em, n, places)
+    if not overwrites:
+        whole = each(lambda x: em.expand(x, fixed(n.dims)), news)
+        news = combine(em, region.function, inputs, whole)
+    return each(lambda new, x: em.Where(mask, new, x), news, inputs)
+
+
+def _mask(em: Emitter, n: ScatterDimensions, places: Places) -> oir.Value:
+    """Whether each element is in the window, with extent 1 along axes that the window covers."""
+    masks = []
+    for axis, start in places.columns.items():
+        behind = len(n.dims) - 1 - axis
+        rows = np.arange(fixed(n.dims)[axis], dtype=dtype_of(start).numpy())
+        masks.append(em.Equal(em.const(rows.reshape(-1, *[1] * behind)), start))
+    return masks[0] if len(masks) == 1 else em.And(*masks)

@@ -1,0 +1,109 @@
+"""Loops whose condition counts their trips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from jax import Array, lax
+from verified import verified
+
+from hlo2onnx.ir.values import const_ints
+
+X = np.array([0.5, 2.0, 3.0], np.float32)
+NAME = "trip-limit"
+
+
+def bounded(
+    test: Callable[[Any], Any], first: int = 0, step: int = 1, dtype: Any = jnp.int32
+) -> Callable[[Array], Any]:
+    """Halves x while it is large and `test` of the counter holds."""
+
+    def function(x: Array) -> Any:
+        start = (x, jnp.asarray(first, dtype))
+        return lax.while_loop(
+            lambda s: (s[0].sum() > 0.5) & test(s[1]), lambda s: (s[0] / 2, s[1] + step), start
+        )
+
+    return function
+
+
+def limit_of(function: Callable[..., Any], *args: Any) -> int | None:
+    program = verified(function, *args)
+    (loop,) = (node for node in program.model.graph if node.op_type == "Loop")
+    assert bool(program.report.rules[NAME]) == (loop.inputs[0] is not None)
+    trips = const_ints(loop.inputs[0])
+    return trips[0] if trips else None
+
+
+LIMITS: dict[str, tuple[Callable[..., Any], int]] = {
+    "less": (bounded(lambda k: k < 7), 7),
+    "greater": (bounded(lambda k: 7 > k), 7),
+    "less or equal": (bounded(lambda k: k <= 7), 8),
+    "greater or equal": (bounded(lambda k: 7 >= k), 8),
+    "from another number": (bounded(lambda k: k < 7, first=-2), 9),
+    "unsigned": (bounded(lambda k: k < 7, dtype=jnp.uint32), 7),
+    "at least one trip": (bounded(lambda k: k < 2, first=1), 1),
+    "two limits": (bounded(lambda k: (k < 9) & (k < 7)), 7),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("scale", [1, 1e9, 0, np.nan])
+def test_the_number_of_trips_is_bounded(name: str, scale: float) -> None:
+    """It ends by the limit, by the other condition, or before the first trip."""
+    function, limit = LIMITS[name]
+    assert limit_of(function, X * np.float32(scale)) == limit
+
+
+NEAR_MISSES: dict[str, Callable[..., Any]] = {
+    "steps of two": bounded(lambda k: k < 7, step=2),
+    "backwards": bounded(lambda k: k > -7, step=-1),
+    "either": lambda x: lax.while_loop(
+        lambda s: (s[0].sum() > 0.5) | (s[1] < 3), lambda s: (s[0] / 2, s[1] + 1), (x, 0)
+    ),
+    "never ends": bounded(lambda k: k <= 2**31 - 1),
+    "not equal": bounded(lambda k: k != 7),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_near_misses(name: str) -> None:
+    assert limit_of(NEAR_MISSES[name], X * 9) is None
+
+
+def test_a_limit_that_is_computed() -> None:
+    def function(x: Array, n: Array) -> Any:
+        return bounded(lambda k: k < n)(x)
+
+    assert limit_of(function, X * 9, np.int32(3)) is None
+
+
+def test_a_condition_that_is_a_state_keeps_its_value() -> None:
+    """The state ends as false when the counter ends the loop."""
+
+    def function(x: Array) -> Any:
+        def step(s: Any) -> Any:
+            x, k, _ = s
+            return x / 2, k + 1, (x.sum() > 0.5) & (k + 1 < 3)
+
+        return lax.while_loop(lambda s: s[2], step, (x, 0, x.sum() > 0))
+
+    for scale in (1e9, 1.0, -1.0):
+        verified(function, X * np.float32(scale))
+
+
+def test_the_counter_is_dropped() -> None:
+    program = verified(lambda x: bounded(lambda k: k < 7)(x)[0], X * 9)
+    (loop,) = (node for node in program.model.graph if node.op_type == "Loop")
+    assert len(loop.inputs) == 3 and isinstance(loop, oir.Node)
+    assert "Less" not in program.report.nodes
+
+
+def test_in_batches() -> None:
+    verified(jax.vmap(bounded(lambda k: k < 7)), np.stack([X, X * 1e9, -X]))
