@@ -272,9 +272,9 @@ def test_nodes_without_rules() -> None:
     assert made_nodes().splitlines() == TABLE.read_text().splitlines()
 
 
-LARGE = Case((400,), (1,), (145,), (0,), 0, window=(0,))
+LARGE = Case((5000,), (1,), (4745,), (0,), 0, window=(0,))
 WINDOWS: list[tuple[Case, str, str, str]] = [
-    # computed, and inside: 255 + 145 = 400
+    # computed, and inside: 255 + 4745 = 5000
     (LARGE, "add", "ui8", "Cast Add Slice Add Slice Slice Concat"),
     (LARGE, "set", "ui8", "Cast Slice Add Slice Concat"),
 ]

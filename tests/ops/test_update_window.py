@@ -17,6 +17,7 @@ from hlo2onnx.ir.dims import symbol
 from hlo2onnx.targets import load_target
 
 SMALL_PART = int(load_target("ort-cpu").costs.scattered_part)
+WHOLE = int(load_target("ort-cpu").costs.scattered_whole_elements)
 SCATTERED, CONSTANT = ["Add", "ScatterND"], ["ScatterND"]
 
 
@@ -32,7 +33,8 @@ SCATTERED, CONSTANT = ["Add", "ScatterND"], ["ScatterND"]
         ((15,), (2,), {0: 12}, ["Slice", "Slice", "Concat"]),
         ((16,), (2,), {0: "start"}, ["Add", "ScatterND"]),
         ((16,), (1,), {0: "start"}, ["Reshape", "ScatterND"]),
-        ((15,), (2,), {0: "start"}, ["Slice", "Add", "Slice", "Concat"]),
+        ((15,), (2,), {0: "start"}, ["Add", "ScatterND"]),  # small as a whole
+        ((WHOLE + 1,), (WHOLE - 9,), {0: "start"}, ["Slice", "Add", "Slice", "Concat"]),
         ((3, 4), (3, 4), {}, []),
         ((3, 4), (3, 4), {0: 0, 1: 0}, []),
         # Only the axes up to the last partial one are indexed.
@@ -46,8 +48,14 @@ SCATTERED, CONSTANT = ["Add", "ScatterND"], ["ScatterND"]
         # Axis by axis: a band along the first one is written and put back.
         ((3, 5), (2, 4), {0: 1, 1: 1}, ["Slice"] * 3 + ["Concat"] * 2),
         ((3, 5), (2, 4), {0: 1}, ["Slice"] * 3 + ["Concat"] * 2),
-        ((3, 5), (1, 4), {0: "start"}, ["Gather"] + ["Slice"] * 3 + ["Concat"] * 2 + ["Add"]),
-        ((3, 5), (2, 4), {0: "start"}, ["Slice"] * 4 + ["Concat"] * 2 + ["Add"] * 2),
+        ((3, 5), (1, 4), {0: "start"}, ["Concat", "Add", "ScatterND"]),
+        (
+            (3, WHOLE),
+            (1, WHOLE - 1),
+            {0: "start"},
+            ["Gather"] + ["Slice"] * 3 + ["Concat"] * 2 + ["Add"],
+        ),
+        ((3, WHOLE), (2, WHOLE - 1), {0: "start"}, ["Slice"] * 4 + ["Concat"] * 2 + ["Add"] * 2),
         ((MOST_ROWS * SMALL_PART,), (MOST_ROWS,), {0: 7}, ["ScatterND"]),
         (((MOST_ROWS + 1) * SMALL_PART,), (MOST_ROWS + 1,), {0: 7}, ["Slice"] * 2 + ["Concat"]),
     ],
