@@ -7,6 +7,7 @@ That of a counter follows from the number of trips.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Final
 
 import onnx_ir as oir
@@ -33,21 +34,27 @@ class LoopFacts(Facts):
 
     def __init__(self, graph: oir.Graph) -> None:
         super().__init__()
-        self._places: Mapping[oir.Value, _Place] = {
-            value: (node, body, index)
-            for node in all_nodes(graph)
-            for body in subgraphs(node)
-            for index, value in enumerate(body.inputs)
-        }
+        self._graph = graph
         self._assumed: dict[oir.Value, Range] = {}
         self._invariants: dict[oir.Node, dict[oir.Value, Range]] = {}
         self._tops: dict[oir.Value, int] = {}  # of counters, within trips
         self._depth = 0
 
+    @cached_property
+    def _places(self) -> Mapping[oir.Value, _Place]:
+        """The node, the body and the position of each input of a body."""
+        return {
+            value: (node, body, index)
+            for node in all_nodes(self._graph)
+            for body in subgraphs(node)
+            for index, value in enumerate(body.inputs)
+        }
+
     def _int_range(self, value: oir.Value) -> Range | None:
         if value in self._assumed:
             return self._assumed[value]
-        place, node = self._places.get(value), value.producer()
+        node = value.producer()
+        place = self._places.get(value) if node is None else None
         if place is not None and place[0].graph is not None:
             return self._of_body_input(value, *place)
         if node is not None and node.op_type in ("If", "Loop", "Scan"):
@@ -162,10 +169,9 @@ class LoopFacts(Facts):
         self, ranges: Mapping[oir.Value, Range], states: Mapping[oir.Value, oir.Value]
     ) -> dict[oir.Value, Range]:
         """The ranges of the next states, if those of the states are right."""
-        inner = LoopFacts.__new__(LoopFacts)
-        Facts.__init__(inner)
+        inner = LoopFacts(self._graph)
         inner._places, inner._depth = self._places, self._depth + 1
-        inner._assumed, inner._invariants, inner._tops = {**self._assumed, **ranges}, {}, {}
+        inner._assumed = {**self._assumed, **ranges}
         return {
             x: inner.int_range(after) or range_of_type(dtype_of(x)) for x, after in states.items()
         }

@@ -214,6 +214,11 @@ def moved(b: Rewriter, x: oir.Value, axis: int, before: int) -> tuple[oir.Value,
     return b.transpose(x, perm), fits[0]
 
 
+def elements_before(x: oir.Value, axis: int) -> int:
+    """The product of the extents before an axis of a static shape."""
+    return prod(_fixed(shape_of(x)[:axis]))
+
+
 def column_of(value: oir.Value) -> Column | None:
     """The column of a tensor that a value is: an output of Split or a Slice, perhaps of another
     column, and perhaps reshaped at the end."""

@@ -10,7 +10,7 @@ from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import shape_of, size_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
-from hlo2onnx.raising.vectorize.packing import Lanes, Packer, moved
+from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before, moved
 from hlo2onnx.rewrite.large_graphs import replace_input
 
 
@@ -35,10 +35,9 @@ class PackColumns(Rule):
         packer, results = _packer(b, lanes, axis)
         packed = packer.pack(results)
         need(shape_of(packed)[packer.axis :][:1] == (len(lanes),), "all parts are equal", node)
-        before = product(shape[:axis])
-        if product(shape_of(packed)[: packer.axis]) != before:
-            place = len(shape_of(packed)) + packer.axis
-            packed, _ = moved(b, packed, place, int(before))
+        before = elements_before(node.outputs[0], axis)
+        if elements_before(packed, packer.axis) != before:
+            packed, _ = moved(b, packed, len(shape_of(packed)) + packer.axis, before)
         packed = b.reshape(packed, shape)
         need(packer.read.isdisjoint(lanes), "a part is an operand of another", node)
         made, gone = _living(b, packed), _dead(node, set(lanes))
