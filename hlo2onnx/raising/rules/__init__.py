@@ -82,7 +82,6 @@ RULES: tuple[Rule, ...] = (
     selections.NestedWhere(),
     selections.WhereOfNot(),
     selections.SelectBooleans(),
-    selections.NotOfComparison(),
     selections.NotOfBoth(),
     selections.IsNan(),
     selections.ReduceBooleans(),

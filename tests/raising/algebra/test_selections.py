@@ -15,7 +15,6 @@ from hlo2onnx.raising.rules.algebra.selections import (
     IsNan,
     NestedWhere,
     NotOfBoth,
-    NotOfComparison,
     ReduceBooleans,
     SelectBooleans,
     WhereOfNot,
@@ -32,10 +31,6 @@ K = np.array([-(2**31), 0, 2**31 - 1, 5], np.int32)
 INPUTS = {"c": C, "d": D, "x": X, "y": Y, "k": K}
 
 Build = Callable[[B, V, V, V, V, V], V]
-
-
-def ordered(op: str) -> Build:
-    return lambda b, c, d, x, y, k: b.Not(b.op(op, k, b.scalar(0, T.INT32)))
 
 
 def reduced(op: str, through: oir.DataType = T.UINT8, back: oir.DataType = T.BOOL) -> Build:
@@ -59,10 +54,6 @@ FIRES: dict[str, tuple[Rule, Build, str]] = {
                      "And Not"),
     "select true": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, b.const(TRUE)),
                     "Not Or"),
-    "less": (NotOfComparison(), ordered("Less"), "GreaterOrEqual"),
-    "less or equal": (NotOfComparison(), ordered("LessOrEqual"), "Greater"),
-    "greater": (NotOfComparison(), ordered("Greater"), "LessOrEqual"),
-    "greater or equal": (NotOfComparison(), ordered("GreaterOrEqual"), "Less"),
     "not and": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), b.Not(d)), "Not Or"),
     "not or": (NotOfBoth(), lambda b, c, d, x, y, k: b.Or(b.Not(c), b.Not(d)), "And Not"),
     "is nan": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(x, x)), "IsNaN"),
@@ -126,9 +117,6 @@ STAYS: dict[str, tuple[Rule, Build]] = {
         NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, b.Where(d, x, y), y)
     ),
     "expanded": (NestedWhere(), wide),
-    "floats": (NotOfComparison(), lambda b, c, d, x, y, k: b.Not(b.Less(x, y))),
-    "equal": (NotOfComparison(), lambda b, c, d, x, y, k: b.Not(b.Equal(k, k))),
-    "read comparison": (NotOfComparison(), shared_comparison("Less")),
     "one not": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), d)),
     "read not": (NotOfBoth(), shared_not),
     "two values": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(x, y))),

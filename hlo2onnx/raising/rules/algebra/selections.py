@@ -56,7 +56,7 @@ class SelectBooleans(Rule):
     Done for targets whose Where takes no booleans: it would need three casts.
     """
 
-    name = "select-booleans"
+    name = "where-of-booleans"
     anchors = frozenset({"Where"})
     phase = 1
 
@@ -75,32 +75,6 @@ class SelectBooleans(Rule):
         return result
 
 
-_OPPOSITES = {
-    "Less": "GreaterOrEqual",
-    "LessOrEqual": "Greater",
-    "Greater": "LessOrEqual",
-    "GreaterOrEqual": "Less",
-}
-
-
-class NotOfComparison(Rule):
-    """Not(x < y) -> x >= y, and so for <=, >, >=
-
-    Legal for integers, as no order holds for NaN. Done if no other node reads the comparison.
-    """
-
-    name = "not-of-comparison"
-    anchors = frozenset({"Not"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        compare = needed(maker_of(first(node), *_OPPOSITES), "it negates something else", node)
-        need(dtype_of(first(compare)) in INTEGERS, "NaN compares as false", compare)
-        need(is_private(first(node)), "others read the comparison", compare)
-        opposite = _OPPOSITES[compare.op_type]
-        need(b.supports(opposite, dtype_of(first(compare))), "the target lacks it", compare)
-        return b.op(opposite, *operands(compare))
-
-
 class NotOfBoth(Rule):
     """And(Not(x), Not(y)) -> Not(Or(x, y)), Or(Not(x), Not(y)) -> Not(And(x, y))
 
@@ -109,6 +83,8 @@ class NotOfBoth(Rule):
 
     name = "not-of-both"
     anchors = frozenset({"And", "Or"})
+    # Other rules look for conjunctions of inequalities.
+    phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inverted = [source_of(x, "Not") for x in operands(node)]
