@@ -41,7 +41,7 @@ def erf_inv(em: Emitter, op: Op) -> list[Parts]:
     from_middle = em.Sub(w, em.scalar(2.5, T.FLOAT))
     from_end = em.Sub(em.Sqrt(w), em.scalar(3.0, T.FLOAT))
     size = size_of(x)
-    if size is not None and size <= em.costs.selected_elements:
+    if size is not None and size <= em.costs.selected_coefficients:
         coefficients = [
             em.Where(is_near, em.scalar(near, T.FLOAT), em.scalar(far, T.FLOAT))
             for near, far in zip(_NEAR, _FAR, strict=True)

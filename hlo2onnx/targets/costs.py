@@ -27,7 +27,7 @@ class Costs:
     """ScatterND writes a window of at most 1 / this of a tensor: it copies the tensor once. A
     larger window is put between slices: they copy it twice, but need no index for each row."""
 
-    selected_elements: float = math.inf
+    selected_coefficients: float = math.inf
     """Largest tensor for which Where selects each coefficient of one of two polynomials. Of more
     elements, both are computed: Where takes four times as long as Mul and Add together."""
     threefry_written_elements: float = 0
@@ -130,6 +130,18 @@ class Costs:
     scattered_block_elements: float = 0
     """Elements of a block, whose indices then stay in the cache: 2 to 3 times as fast as at once,
     where reading the indices takes longer than the sums."""
+    ordered_scatter_elements: float = 0
+    """Elements of updates up to which ScatterND surely works in one thread, in order: updates may
+    then have equal targets. The prober measures it, with a factor of two in hand. 0: none."""
+    ordered_scatter_copies: float = 1
+    """Elements of an operand that may be copied for each element of updates that such a ScatterND
+    takes: ScatterElements takes 4 to 12 ns for an element, a copy 0.2 ns."""
+    narrow_indices: float = math.inf
+    """Indices from which on their arithmetic is in i32, one column after the other: of 1,000,000
+    numbers Where takes 10.5 ms in i64 and 0.2 ms in i32, Min 7 ms and 0.2 ms."""
+    selected_elements: float = math.inf
+    """Elements from which on integers are chosen by arithmetic where `Flags.slow_where`: 1,000,000
+    take 0.4 ms, and with Where 0.7 ms or, if the conditions are random, 7 ms."""
     ranked_elements: float = 64
     """Longest axis that is sorted by n * n comparisons at once, not by the steps of a sorting
     network, if the comparator is no known one."""
@@ -189,6 +201,8 @@ class Flags:
     """Reductions add integers in f64 and saturate: they are right if f64 holds all sums."""
     slow_rnn: bool = False
     """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
+    slow_where: bool = False
+    """Where takes a branch for each element: 10 times as long where the conditions are random."""
     fuses_attention: bool = False
     """Attention is faster than the operators that it replaces, or the only form of them that the
     runtime fuses. On the CPU ONNX Runtime takes the same time, and OpenVINO longer."""

@@ -125,6 +125,8 @@ def test_what_is_not_probed_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         probe_kernels, "measured_flags", lambda _: [(flag, "wrong") for flag in measured]
     )
     known = json.loads(BASE.read_text())
+    scattered = known["costs"]["ordered_scatter_elements"]
+    monkeypatch.setattr(probe_kernels, "ordered_scatter_elements", lambda _: scattered)
     prober = SimpleNamespace(
         limits=Limits(18, 10),
         found={section: {} for section in SECTIONS},

@@ -27,9 +27,11 @@ from hlo2onnx.runtime.adapters.process import (
     tensor_of,
 )
 from hlo2onnx.targets import load_target
+from tools.probe import ordered_scatter
 from tools.probe.environments import start
 from tools.probe.flag_trials import FLAG_TRIALS, FlagTrial, measured_flags
 from tools.probe.models import DTYPES, Ports, together
+from tools.probe.ordered_scatter import MARGIN, keeps_order, ordered_scatter_elements
 from tools.probe.prober import Limits, Prober
 from tools.probe.recipes import build_case
 
@@ -236,6 +238,27 @@ def test_axes_are_constants() -> None:
     schema = onnx.defs.get_schema("ReduceSum", 18, "")
     case = build_case("ReduceSum", schema, {0: ir.DataType.FLOAT}, 18, 8, Ports())
     assert list(case.feeds) == ["x0"]
+
+
+def test_scatters_of_so_many_elements_keep_order(cpu: Runtime) -> None:
+    """Twice as many as the table says do; those that the runtime splits over threads do not."""
+    known = load_target("ort-cpu").costs.ordered_scatter_elements
+    assert keeps_order(cpu, MARGIN * int(known))
+    assert not keeps_order(cpu, 4 * MARGIN * int(known))
+
+
+def test_a_runtime_without_threads_has_no_order() -> None:
+    runtime: Any = SimpleNamespace(has_threads=False)
+    assert ordered_scatter_elements(runtime) == 0
+
+
+@pytest.mark.parametrize(("fails_at", "expected"), [(4096, 0), (8192, 2048), (1 << 21, 1 << 19)])
+def test_the_largest_scatter_in_order(
+    fails_at: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordered_scatter, "keeps_order", lambda _, size: size < fails_at)
+    runtime: Any = SimpleNamespace(has_threads=True)
+    assert ordered_scatter_elements(runtime) == expected
 
 
 # -- flags -----------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@
                                                    it has
 
 The table is hlo2onnx/targets/tables/NAME.json, unless --output says another file. A table that is
-written for the first time extends that of ort-cpu: it has the costs, which are not measured, and
-the rows that differ. `prober` says what counts as supported, `flag_trials` has the properties.
+written for the first time extends that of ort-cpu: it has the costs, which are not measured but
+for `ordered_scatter`, and the rows that differ. `prober` says what counts as supported,
+`flag_trials` has the properties.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from tools.probe.environments import CACHE, start
 from tools.probe.flag_trials import has_flag, measured_flags
 from tools.probe.fusions import harmful_fusions
 from tools.probe.models import DTYPES
+from tools.probe.ordered_scatter import ordered_scatter_elements
 from tools.probe.prober import Prober, find_limits, operators
 from tools.probe.recipes import SKIPPED
 from tools.probe.table import OPS, PAIRS, SECTIONS
@@ -51,7 +53,8 @@ BASE = TABLES / "ort-cpu.json"
 """The table that others extend."""
 KEPT = (
     "about", "default_opset", "folds_batch_norm", "fuses_cast_transposes", "rounds_half",
-    "slow_half", "slow_rnn", "sums_in_f64", "images_only", "fuses_attention", "costs",
+    "slow_half", "slow_rnn", "slow_where", "sums_in_f64", "images_only", "fuses_attention",
+    "costs",
 )  # fmt: skip
 """Keys of the table that this tool does not measure: it keeps what the file says."""
 _FLAGS = tuple(field.name for field in fields(Flags))
@@ -78,10 +81,14 @@ def table_of(prober: Prober, name: Name, known: Mapping[str, Any]) -> dict[str, 
         **{flag: bool(fault) for flag, fault in flags.items()},
         "inlines_branches": inlines_branches(runtime),
         **{key: known[key] for key in KEPT if key in known},
+        "costs": {
+            **known.get("costs", {}),
+            "ordered_scatter_elements": ordered_scatter_elements(runtime),
+        },
         **{s: kernel_table.encode(s, prober.found[s], newest) for s in SECTIONS},
         "skipped": SKIPPED,
     }
-    return {key: value for key, value in made.items() if value is not False}
+    return {key: value for key, value in made.items() if value is not False or key in KEPT}
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -88,6 +88,7 @@ class Runtime:
         takes: Element types that it takes as inputs.
         gives: Element types that it gives as outputs.
         reads_files: Whether it reads models from files, which may have external data.
+        has_threads: Whether `run` can say how many threads work.
         deaths: What ended processes, and how.
 
     Args:
@@ -148,6 +149,7 @@ class Runtime:
         self._is_new = True
         self._keeps = bool(hello.get("keeps"))
         self.reads_files = bool(hello.get("reads_files"))
+        self.has_threads = bool(hello.get("has_threads"))
         self.version = str(hello["version"])
         self.takes = frozenset(map(ir.DataType, _known(hello["takes"])))
         self.gives = frozenset(map(ir.DataType, _known(hello["gives"])))
@@ -161,6 +163,7 @@ class Runtime:
         optimize: bool = False,
         disabled: Sequence[str] = (),
         wants_graph: bool = False,
+        threads: int = 1,
     ) -> Answer | str:
         """Load and run a model.
 
@@ -170,11 +173,17 @@ class Runtime:
             optimize: whether the runtime may optimize the graph. Not all can be told not to.
             disabled: optimizations to leave out; onnxruntime in Python only.
             wants_graph: whether to give the optimized model; likewise.
+            threads: how many work on one operator; likewise.
 
         Returns:
             The outputs, or the reason why it does not run.
         """
-        options = {"optimize": optimize, "disabled": list(disabled), "wants_graph": wants_graph}
+        options = {
+            "optimize": optimize,
+            "disabled": list(disabled),
+            "wants_graph": wants_graph,
+            "threads": threads,
+        }
         return self._asked(lambda: (model, options), feeds or {}, what)
 
     def session(self, model: bytes | str, *, optimize: bool) -> Session:

@@ -10,13 +10,15 @@ Request   {"model": bytes of the model, "inputs": [{"name", "type", "shape", "si
           The body is the model, and then the inputs. Some runtimes also know:
           "path": the file of the model, instead of its bytes;
           "key": a number under which the model stays loaded. With neither bytes nor a path, it is
-          the model of this number; "unused": numbers of models that are not wanted any more.
+          the model of this number; "unused": numbers of models that are not wanted any more;
+          "threads": how many work on an operator.
 Answer    {"outputs": [{"type", "shape", "size"}, ...], "graph": bytes of the optimized model}
           The body is the outputs, and then the optimized model.
       or  {"error": "..."}
 
 Element types are ONNX's numbers. The first message of a worker has its "version", the element types
-that it "takes" as inputs and "gives" as outputs, and whether it "keeps" models and "reads_files".
+that it "takes" as inputs and "gives" as outputs, and whether it "keeps" models, "reads_files"
+and "has_threads".
 An empty request ends it.
 """
 

@@ -34,7 +34,8 @@ def options(header):
         level.ORT_ENABLE_ALL if header["optimize"] else level.ORT_DISABLE_ALL
     )
     made.log_severity_level = 4
-    made.intra_op_num_threads = made.inter_op_num_threads = 1
+    made.intra_op_num_threads = header.get("threads", 1)
+    made.inter_op_num_threads = 1
     made.enable_cpu_mem_arena = False
     if PROVIDER != "CPUExecutionProvider":
         made.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
@@ -97,4 +98,5 @@ if __name__ == "__main__":
     has_others = hasattr(ort.OrtValue, "ortvalue_from_numpy_with_onnx_type")
     takes = [*NUMPY, *(HELD if has_others else ())]
     known = {"takes": takes, "gives": [*NUMPY, *OTHERS], "keeps": True, "reads_files": True}
+    known["has_threads"] = PROVIDER == "CPUExecutionProvider"
     frames.serve({"version": ort.__version__, **known}, answer)

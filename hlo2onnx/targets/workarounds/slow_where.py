@@ -1,0 +1,77 @@
+"""Where of many elements, for runtimes that take a branch for each.
+
+ONNX Runtime takes 0.7 ns for an element if the conditions are easy to predict, and 7 ns if they are
+random. Arithmetic takes 0.4 ns.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as oir
+
+from hlo2onnx.ir.dims import fixed, is_static
+from hlo2onnx.ir.values import const_of, dtype_of, shape_of
+from hlo2onnx.targets.builder import TargetBuilder
+
+T = oir.DataType
+_BITS = {T.FLOAT: T.INT32, T.DOUBLE: T.INT64}
+_INTEGERS = frozenset({T.INT32, T.INT64, T.UINT32, T.UINT64, T.UINT8})
+
+
+def select_by_arithmetic(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
+    """Where(c, x, y) -> y + c * (x - y) for integers, which wrap around, and for the bits of floats
+    in opsets that have BitCast; None for others."""
+    c, x, y = node.inputs
+    assert c is not None and x is not None and y is not None
+    dtype, dims = dtype_of(x), shape_of(node.outputs[0])
+    if not is_static(dims) or not b.costs.selected_elements <= math.prod(fixed(dims)):
+        return None
+    if shape_of(c) != dims:
+        return None  # its conditions repeat
+    if dtype in _BITS:
+        bits = _BITS[dtype]
+        pairs = ((dtype, bits), (bits, dtype))
+        casts = all(b.target.supports_pair("BitCast", *pair, b.opset) for pair in pairs)
+        if not casts or not _has_arithmetic(b, bits):
+            return None
+        chosen = _chosen(b, c, _bits(b, x, bits), _bits(b, y, bits))
+        return b.BitCast(chosen, to=dtype)
+    return _chosen(b, c, x, y) if dtype in _INTEGERS and _has_arithmetic(b, dtype) else None
+
+
+def _has_arithmetic(b: TargetBuilder, dtype: oir.DataType) -> bool:
+    operators = all(b.supports(name, dtype) for name in ("Add", "Mul", "Sub"))
+    return operators and b.target.supports_cast(T.BOOL, dtype, b.opset)
+
+
+def _bits(b: TargetBuilder, x: oir.Value, bits: oir.DataType) -> oir.Value:
+    known = const_of(x)
+    if known is not None and known.size == 1:
+        return b.const(known.view(bits.numpy()))
+    return b.BitCast(x, to=bits)
+
+
+def _chosen(b: TargetBuilder, c: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
+    """y + c * (x - y) in as few nodes as constants allow."""
+    dtype, first, second = dtype_of(x), const_of(x), const_of(y)
+    if first is not None and not first.any():
+        return b.Mul(b.cast(b.Not(c), dtype), y)
+    weight = b.cast(c, dtype)
+    if second is not None and not second.any():
+        return weight if first is not None and (first == 1).all() else b.Mul(weight, x)
+    return b.Add(b.Mul(weight, _difference(b, x, y)), y)
+
+
+def _difference(b: TargetBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+    """x - y; of x = y + z it is z."""
+    first, second, node = const_of(x), const_of(y), x.producer()
+    if first is not None and second is not None:
+        with np.errstate(over="ignore"):
+            return b.const(first - second)
+    if node is not None and node.op_type == "Add" and not node.domain and y in node.inputs:
+        one, other = node.inputs
+        assert one is not None and other is not None
+        return other if one is y else one
+    return b.Sub(x, y)
