@@ -1,9 +1,11 @@
-"""Runs scatters with many equal indices on two threads, many times, and checks every result.
+"""Runs scatters with many equal indices on several threads, many times, and checks every result.
 
-    python -m tools.races                          50 runs of each
+    python -m tools.races                          20 runs of each, with 2 and with 8 threads
     python -m tools.races segment_sum --runs 500   one of them, more often
+    python -m tools.races --threads 4              with another number of threads
 
-ONNX Runtime's ScatterND works on rows in parallel without locks: it loses sums and reorders writes.
+ONNX Runtime's ScatterND works on rows in parallel without locks: it loses sums and reorders writes,
+unless it has few elements. There is a case for each way in which a scatter is translated.
 All numbers are small integers, whose sums are exact in any order, so each run must give XLA's bits.
 The output is the number of wrong runs, the median time, and its ratio to XLA's.
 """
@@ -11,6 +13,7 @@ The output is the number of wrong runs, the median time, and its ratio to XLA's.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -20,12 +23,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export, lax
 
 import hlo2onnx
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.runtime.sessions import OrtProgram
 
-THREADS = 2
+THREADS = (2, 8)
 BLOCK = 5
 PAUSE_SECONDS = 0.06
 """Before a block of runs: the threads of an idle session spin for a while."""
@@ -53,27 +57,101 @@ def _embedding_gradient(words: jax.Array, tokens: jax.Array, upstream: jax.Array
     return jax.grad(lambda table: (table[tokens] * upstream).sum())(words)
 
 
+def _windows(table: jax.Array, i: jax.Array, updates: jax.Array) -> jax.Array:
+    numbers = lax.ScatterDimensionNumbers((1, 2), (), (0,))
+    return lax.scatter_add(table, i[:, None], updates, numbers)
+
+
+def _unlike(table: jax.Array, i: jax.Array, updates: jax.Array) -> jax.Array:
+    """The first block of updates goes to one row, and the rest everywhere."""
+    return table.at[jnp.where(jnp.arange(i.size) < BLOCK_ROWS, 0, i)].set(updates)
+
+
 @dataclass(frozen=True)
 class Case:
-    """A program with its arguments."""
+    """A program with its arguments.
+
+    Attributes:
+        nodes: Operators that it becomes, which name the way that it shows.
+        free: Whether the number of rows is free when it is translated.
+    """
 
     function: Callable[..., jax.Array]
     arguments: Callable[[], Sequence[np.ndarray]]
+    nodes: tuple[str, ...] = ("Scan", "ScatterND")
+    free: bool = False
 
+
+def _rows(updates: np.ndarray | None = None) -> Sequence[np.ndarray]:
+    """A table, the row for each update, and the updates."""
+    updates = _numbers(UPDATES, WIDTH) if updates is None else updates
+    return _numbers(ROWS, *updates.shape[1:]), _indices(len(updates), ROWS), updates
+
+
+def _some_nan() -> np.ndarray:
+    updates = _numbers(UPDATES, WIDTH)
+    updates[::977, ::7] = np.nan
+    return updates
+
+
+ONE_BLOCK = 1_000
+"""Rows of the largest ScatterND that has no Scan around it: 64,000 elements."""
+BLOCK_ROWS = 1_000
+POINTS = 1_000_000
 
 CASES = {
     "segment_sum": Case(_segment_sum, lambda: (_numbers(UPDATES, WIDTH), _indices(UPDATES, ROWS))),
-    "at_set": Case(
-        lambda x, i, u: x.at[i].set(u),
-        lambda: (_numbers(ROWS, WIDTH), _indices(UPDATES, ROWS), _numbers(UPDATES, WIDTH)),
+    "at_set": Case(lambda x, i, u: x.at[i].set(u), _rows),
+    "at_set_unlike": Case(_unlike, _rows),
+    "at_add": Case(lambda x, i, u: x.at[i].add(u), _rows),
+    "at_max": Case(lambda x, i, u: x.at[i].max(u), lambda: _rows(_some_nan())),
+    "at_min_i32": Case(
+        lambda x, i, u: x.at[i].min(u),
+        lambda: [part.astype(np.int32) for part in _rows()],
     ),
-    "at_add": Case(
+    "at_mul_i32": Case(
+        lambda x, i, u: x.at[i].multiply(u),
+        lambda: [part.astype(np.int32) for part in _rows(_numbers(UPDATES, WIDTH) * 2 + 1)],
+    ),
+    "at_or": Case(
+        lambda x, i, u: x.at[i].max(u),
+        lambda: [
+            part if part.dtype == np.int32 else part > 7 for part in _rows(_numbers(UPDATES, WIDTH))
+        ],
+    ),
+    "few_rows": Case(
         lambda x, i, u: x.at[i].add(u),
-        lambda: (_numbers(ROWS, WIDTH), _indices(UPDATES, ROWS), _numbers(UPDATES, WIDTH)),
+        lambda: _rows(_numbers(ONE_BLOCK, WIDTH)),
+        ("ScatterND",),
+    ),
+    "few_rows_set": Case(
+        lambda x, i, u: x.at[i].set(u),
+        lambda: _rows(_numbers(ONE_BLOCK, WIDTH)),
+        ("ScatterND",),
+    ),
+    "free_rows": Case(lambda x, i, u: x.at[i].add(u), _rows, ("Loop", "ScatterND"), free=True),
+    "windows": Case(
+        _windows,
+        lambda: (_numbers(ROWS, 8), _indices(UPDATES, ROWS), _numbers(UPDATES, 3, 8)),
     ),
     "embedding_gradient": Case(
         _embedding_gradient,
         lambda: (_numbers(WORDS, WIDTH), _indices(TOKENS, WORDS), _numbers(TOKENS, WIDTH)),
+    ),
+    "points": Case(
+        lambda x, i, u: x.at[i, i // 2].add(u),
+        lambda: (_numbers(ROWS, ROWS), _indices(POINTS, ROWS), _numbers(POINTS)),
+        ("ScatterElements",),
+    ),
+    "points_set": Case(
+        lambda x, i, u: x.at[i].set(u),
+        lambda: (_numbers(ROWS), _indices(POINTS, ROWS), _numbers(POINTS)),
+        ("ScatterElements",),
+    ),
+    "columns": Case(
+        lambda x, i, u: x.at[:, i].add(u),
+        lambda: (_numbers(8, ROWS), _indices(UPDATES, ROWS), _numbers(8, UPDATES)),
+        ("ScatterElements",),
     ),
 }
 
@@ -83,6 +161,7 @@ class Row:
     """What was found: runs whose results were not XLA's, and median seconds of a run."""
 
     name: str
+    threads: int
     runs: int
     wrong: int
     ort: float
@@ -90,23 +169,41 @@ class Row:
 
     def __str__(self) -> str:
         return (
-            f"| {self.name} | {self.runs} | {self.wrong} | {1e3 * self.ort:.1f} |"
+            f"| {self.name} | {self.threads} | {self.runs} | {self.wrong} | {1e3 * self.ort:.1f} |"
             f" {1e3 * self.xla:.1f} | {self.ort / self.xla:.1f} |"
         )
 
 
 HEADER = """\
-| program | runs | wrong | ORT ms | XLA ms | ORT / XLA |
-| --- | --- | --- | --- | --- | --- |"""
+| program | threads | runs | wrong | ORT ms | XLA ms | ORT / XLA |
+| --- | --- | --- | --- | --- | --- | --- |"""
 
 
-def measure(name: str, runs: int) -> Row:
+def program_of(case: Case) -> hlo2onnx.OnnxProgram:
+    """The program, translated.
+
+    Raises:
+        ValueError: It does not become the operators of the case.
+    """
+    arguments = case.arguments()
+    if case.free:
+        (n,) = export.symbolic_shape("n")
+        table, *others = (jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arguments)
+        free = [jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype) for x in others]
+        program = hlo2onnx.translate(export.export(jax.jit(case.function))(table, *free))
+    else:
+        program = hlo2onnx.translate(jax.jit(case.function).lower(*arguments))
+    if missing := [node for node in case.nodes if not program.report.nodes[node]]:
+        raise ValueError(f"the model has no {', '.join(missing)}")
+    return program
+
+
+def measure(name: str, runs: int, threads: int = 2) -> Row:
     """Runs a case so often in both runtimes, in alternating blocks."""
     case = CASES[name]
-    arguments = case.arguments()
+    arguments, program = case.arguments(), program_of(case)
     lowered = jax.jit(case.function).lower(*arguments)
-    program = hlo2onnx.translate(lowered)
-    session = OrtProgram(program.model_proto.SerializeToString(), threads=THREADS)
+    session = OrtProgram(program.model_proto.SerializeToString(), threads=threads)
     feeds = to_model(program.input_names, program.flatten(*arguments))
     compiled, on_device = lowered.compile(), list(map(jnp.asarray, arguments))
 
@@ -126,8 +223,8 @@ def measure(name: str, runs: int) -> Row:
                 start = time.perf_counter()
                 result = call()
                 found.append(time.perf_counter() - start)
-                wrong += not np.array_equal(result, expected)
-    return Row(name, runs, wrong, *(float(np.median(found)) for found in times.values()))
+                wrong += not np.array_equal(result, expected, equal_nan=expected.dtype.kind == "f")
+    return Row(name, threads, runs, wrong, *(float(np.median(found)) for found in times.values()))
 
 
 def main() -> int:
@@ -135,12 +232,13 @@ def main() -> int:
         prog="python -m tools.races", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="default: all")
-    parser.add_argument("--runs", type=int, default=50, metavar="N", help="of each; 50")
+    parser.add_argument("--runs", type=int, default=20, metavar="N", help="of each; 20")
+    parser.add_argument("--threads", type=int, action="append", metavar="N", help="default: 2, 8")
     given = parser.parse_args()
     print(HEADER)
     wrong = 0
-    for name in given.cases or CASES:
-        row = measure(name, given.runs)
+    for name, threads in itertools.product(given.cases or CASES, given.threads or THREADS):
+        row = measure(name, given.runs, threads)
         print(row, flush=True)
         wrong += row.wrong
     return int(bool(wrong))

@@ -4,8 +4,9 @@ scatter_rows(...)      for updates with distinct targets, or with equal updates 
 last_of_each(...)      makes updates of equal targets equal to the last one
 scatter_in_order(...)  for equal targets
 
-The runtime's ScatterND works on rows in parallel without locks, so equal indices reorder writes and
-lose sums. Its ScatterElements processes the indices one by one, in order.
+A runtime's ScatterND may work on rows in parallel without locks, so equal indices reorder writes
+and lose sums. Its ScatterElements processes the indices one by one, in order. `ordered_rows` has the
+way for rows with equal targets where the target says how many elements ScatterND takes in order.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ REDUCTIONS = {
     Combiner.MINIMUM: "min",
     Combiner.MAXIMUM: "max",
 }
-_BOOLEAN = {
+BOOLEAN = {
     Combiner.AND: Combiner.MINIMUM,
     Combiner.OR: Combiner.MAXIMUM,
     Combiner.XOR: Combiner.ADD,
@@ -68,7 +69,7 @@ def region_of(em: Emitter, block: ir.Block) -> Region:
     names: list[Combiner | None] = []
     for name, argument in zip(recognise_each(em, block), block.arguments, strict=False):
         parts = parts_of(argument.type)
-        known = {*REDUCTIONS, *_ANY_PARTS, *(_BOOLEAN if parts[0].dtype == BOOL else ())}
+        known = {*REDUCTIONS, *_ANY_PARTS, *(BOOLEAN if parts[0].dtype == BOOL else ())}
         fits = name in known and (len(parts) == 1 or name in _ANY_PARTS)
         names.append(name if fits else None)
     return Region(em.scalar_function(block), names)
@@ -99,8 +100,8 @@ def scatter_rows(
     rows = shape_of(x)[0]
     direct = [_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True)]
     if valid is not None and all(direct) and not at_most(_size(x), _size(updates[0][0])):
-        index = _compressed(em, index, valid)
-        updates = each(partial(_compressed, em, valid=valid), updates)
+        index = compressed(em, index, valid)
+        updates = each(partial(compressed, em, valid=valid), updates)
         valid = None
     if valid is not None:
         index = em.Where(em.unsqueeze(valid, [1]), index, em.extents.scalar(rows))
@@ -207,7 +208,7 @@ def _accumulated(
         return _overwritten(em, x, index, updates, valid)
     if dtype_of(x) == BOOL:
         x, updates = em.cast(x, UINT8), em.cast(updates, UINT8)
-        counted = _accumulated(em, _BOOLEAN[combiner], x, index, updates, valid)
+        counted = _accumulated(em, BOOLEAN[combiner], x, index, updates, valid)
         if combiner == Combiner.XOR:
             counted = em.BitwiseAnd(counted, em.scalar_like(1, counted))
         return em.cast(counted, BOOL)
@@ -237,7 +238,7 @@ def _with_room(
 ) -> oir.Value:
     """`_accumulated` with a spare element for the updates that do not count: x may be empty."""
     size = _size(x)
-    index = em.Where(valid, index, em.extents.scalar(size))
+    index = em.Where(valid, index, extent_like(em, size, index))
     combined = _accumulated(em, combiner, with_spare_rows(em, x), index, updates, None)
     return em.slice(combined, [0], [size])
 
@@ -249,11 +250,11 @@ def _overwritten(
     if valid is None:
         return _elements(em, x, index, updates, None)
     if at_most(_size(x), _size(updates)):
-        index = em.Where(valid, index, em.extents.scalar(_size(x)))
+        index = em.Where(valid, index, extent_like(em, _size(x), index))
         written = _elements(em, with_spare_rows(em, x), index, updates, None)
         return em.slice(written, [0], [_size(x)])
     mask = _flat(em, em.expand(valid, shape_of(updates)))
-    kept = [_compressed(em, _flat(em, part), mask) for part in (index, updates)]
+    kept = [compressed(em, _flat(em, part), mask) for part in (index, updates)]
     return _elements(em, x, kept[0], kept[1], None)
 
 
@@ -278,7 +279,7 @@ def _one_by_one(
     """A Loop that combines one part of the updates after the other."""
     size = _size(xs[0][0])
     if valid is not None:
-        index = em.Where(valid, index, em.extents.scalar(size))
+        index = em.Where(valid, index, extent_like(em, size, index))
         xs = each(partial(with_spare_rows, em), xs)
     width = quotient(_size(index), trips)
     index = em.reshape(index, [trips, width])
@@ -306,7 +307,14 @@ def with_spare_rows(em: Emitter, x: oir.Value, count: int = 1) -> oir.Value:
     return em.concat([x, em.expand(em.scalar_like(0, x), [count, *rest])], axis=0)
 
 
-def _compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
+def extent_like(em: Emitter, dim: Dim, index: oir.Value) -> oir.Value:
+    """An extent as a scalar of the type of an index."""
+    if isinstance(dim, int):
+        return em.scalar_like(dim, index)
+    return em.cast(em.extents.scalar(dim), dtype_of(index))
+
+
+def compressed(em: Emitter, x: oir.Value, valid: oir.Value) -> oir.Value:
     """The rows of x that count."""
     count = oir.SymbolicDim(None)
     return em.op("Compress", x, valid, axis=0, types=[(dtype_of(x), (count, *shape_of(x)[1:]))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import jax
@@ -12,6 +13,7 @@ from against_xla import against_xla
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scatter_case import CASES, ELEMENTS, FRAMES, FRAMES_LAST, NOWHERE, ROWS, SCALAR, WINDOW, Case
+from target_costs import use_costs
 
 from hlo2onnx import translate
 from hlo2onnx.mlir.types import numpy_type
@@ -200,10 +202,10 @@ def test_many_duplicates_on_two_threads(region: str) -> None:
 def test_very_many_updates_go_block_by_block(region: str) -> None:
     case = Case((40, 8), (140_001, 1), (140_001, 8), (0,), 1, window=(1,), inserted=(0,))
     indices = np.random.default_rng(0).integers(-2, 42, (140_001, 1))
-    assert case.run(indices, region, "i32").nodes["Scan"] == (region != "set")
-    implicit = Case((50,), (1100, 1000), (1100, 1000), (0,), 2, (), (0,))
-    indices = np.random.default_rng(0).integers(-2, 52, (1100, 1000))
-    assert implicit.run(indices, region, "ui8").nodes["Scan"] == 1
+    assert case.run(indices, region, "i32").nodes["Scan"] == 1
+    windows = Case((50, 8), (140_001, 1), (140_001, 2, 1), (0,), 1, (1, 2))
+    indices = np.random.default_rng(0).integers(-2, 52, (140_001, 1))
+    assert windows.run(indices, region, "ui8").nodes["Scan"] == 1
 
 
 # -- what becomes of it ------------------------------------------------------------------------
@@ -262,15 +264,28 @@ def test_unique_indices_are_one_scatter_nd() -> None:
     ROWS.run([0, 2, 1, 5, 4], known=True).graph_is("ScatterND")
 
 
-def test_possible_duplicates_are_never_combined_by_scatter_nd() -> None:
+@pytest.mark.parametrize("name", ["rows", "pairs", "batched_rows", "frames", "frames_last"])
+def test_few_possible_duplicates_are_one_scatter_nd(name: str) -> None:
+    for region, known in itertools.product(("set", "add"), (False, True)):
+        run = CASES[name].run(np.zeros(CASES[name].indices), region, known=known)
+        assert [run.nodes[node] for node in ("ScatterElements", "ScatterND")] == [0, 1]
+
+
+def test_possible_duplicates_are_not_combined_by_a_scatter_nd_without_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use_costs(monkeypatch, ordered_scatter_elements=0)
     for region in ("add", "doubling"):
         ROWS.run([0, 2, 1, 5, 4], region).has_no("ScatterND")
         ROWS.run([0, 2, 1, 5, 0], region, known=True).has_no("ScatterND")
 
 
 @pytest.mark.parametrize("name", ["rows", "pairs", "batched_rows", "frames", "frames_last"])
-def test_possible_duplicates_are_equal_where_scatter_nd_writes_them(name: str) -> None:
+def test_possible_duplicates_are_equal_where_scatter_nd_writes_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which update of a row is the last one is found by scattering their positions, in order."""
+    use_costs(monkeypatch, ordered_scatter_elements=0)
     case = CASES[name]
     for known in (False, True):
         run = case.run(np.zeros(case.indices), known=known)

@@ -14,7 +14,11 @@ from target_costs import use_costs, with_costs
 from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block
 from hlo2onnx.ir.dims import symbol
 
-SMALL = {"scattered_elements": 64, "scattered_block_elements": 16}
+SMALL = {
+    "scattered_elements": 64,
+    "scattered_block_elements": 16,
+    "ordered_scatter_elements": 0,
+}
 COSTS = with_costs(**SMALL).costs
 
 

@@ -1,4 +1,4 @@
-"""Scatters with many equal indices on two threads; `tools.races` runs them more often."""
+"""Scatters with many equal indices on several threads; `tools.races` runs them more often."""
 
 from __future__ import annotations
 
@@ -9,5 +9,6 @@ from tools import races
 
 @pytest.mark.wide
 @pytest.mark.parametrize("name", races.CASES)
-def test_every_run_gives_the_bits_of_xla(name: str) -> None:
-    assert not races.measure(name, runs=10).wrong
+@pytest.mark.parametrize("threads", races.THREADS)
+def test_every_run_gives_the_bits_of_xla(name: str, threads: int) -> None:
+    assert not races.measure(name, runs=20 // threads, threads=threads).wrong

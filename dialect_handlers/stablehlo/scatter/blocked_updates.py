@@ -10,11 +10,11 @@ import onnx_ir as oir
 from dialect_handlers.common.dimension_numbers import Axis, Batch
 from dialect_handlers.common.parts import each, flat, regrouped
 from dialect_handlers.common.scatter_updates import Region, scatter_in_order, with_spare_rows
-from dialect_handlers.common.subgraphs import set_outputs, states_of
+from dialect_handlers.common.update_blocks import in_blocks
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.ir.dims import fixed
-from hlo2onnx.ir.values import Dim, dtype_of, shape_of
+from hlo2onnx.ir.values import Dim, shape_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.targets.costs import Costs
@@ -55,13 +55,12 @@ def scatter_blocks(
     first = places.first(layout, depth)
     spare = places.reach(layout, depth) + 1
     if valid is not None and COPY_RATIO * spare <= size:
-        first, valid = em.Where(valid, first, em.i64(size)), None
+        first, valid = em.Where(valid, first, em.scalar_like(size, first)), None
         xs = each(lambda x: with_spare_rows(em, x, spare), xs)
     if shape_of(first)[0] != total:
         first = em.expand(first, [total, *shape_of(first)[1:]])
     tensors = [first, *flat(updates)]
     tensors += [] if valid is None else [valid]
-    blocks = total // rows
 
     def scattered(states: Sequence[Parts], given: Sequence[oir.Value]) -> list[Parts]:
         index = places.index(layout, depth, given[0])
@@ -69,26 +68,10 @@ def scatter_blocks(
         news = regrouped(rest, updates)
         return scatter_in_order(em, region, states, index, news, next(rest, None), 1)
 
-    whole = [em.slice(part, [0], [blocks * rows], axes=[0]) for part in tensors]
-    stacked = [em.reshape(part, [blocks, rows, *_dims(part)[1:]]) for part in whole]
-    states = states_of(em, "scattered", xs)
-    given = [em.value("block", dtype_of(part), shape_of(part)[1:]) for part in stacked]
-    with em.subgraph([*flat(states), *given], "blocks") as body:
-        set_outputs(em, body, flat(scattered(states, given)))
-    initial = flat(xs)
-    types = [(dtype_of(part), shape_of(part)) for part in initial]
-    attributes = {"body": body, "num_scan_inputs": len(given)}
-    done = regrouped(em.node("Scan", [*initial, *stacked], attributes, types), xs)
-    if blocks * rows < total:
-        left = [em.slice(part, [blocks * rows], [total], axes=[0]) for part in tensors]
-        done = scattered(done, left)
+    done = in_blocks(em, "blocks", xs, tensors, rows, scattered)
     return each(lambda x: em.slice(x, [0], [size]), done)
 
 
 def _count(dims: Iterable[Dim]) -> int:
     """The product of static extents."""
     return math.prod(fixed(list(dims)))
-
-
-def _dims(x: oir.Value) -> list[int]:
-    return fixed(shape_of(x))

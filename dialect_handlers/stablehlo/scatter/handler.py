@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import onnx_ir as oir
 from jaxlib.mlir.dialects import stablehlo
 
-from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
+from dialect_handlers.common.dimension_numbers import Axis
+from dialect_handlers.common.ordered_rows import Targets, rows_at_once, scatter_rows_in_order
 from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import combine
 from dialect_handlers.common.regions import MONOIDS, Combiner, neutral, promoted
@@ -30,6 +32,8 @@ from dialect_handlers.common.update_window import (
 from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block, scatter_blocks
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
 from dialect_handlers.stablehlo.scatter.masked_window import takes_mask, write_masked
+from dialect_handlers.stablehlo.scatter.padded_elements import scatter_padded, takes_border
+from dialect_handlers.stablehlo.scatter.row_updates import RowUpdates, operand_axis
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import product
@@ -38,6 +42,8 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.lowering.registry import handles
+
+INT64 = oir.DataType.INT64
 
 SORTED = {"indices_are_sorted": "a licence to be fast"}
 
@@ -81,8 +87,13 @@ def scatter(
         return made.as_one_window()
     if unique_indices or places.are_distinct():
         return made.as_rows(n.windows)
+    ordered = made.as_ordered_rows()
+    if ordered is not None:
+        return ordered
     if region.overwrites and product(n.dims[n.depth :]) != 1:
         return made.as_rows(n.window_order, repeated=True)
+    if takes_border(n, region, places):
+        return scatter_padded(em, n, region, places, inputs, updates)
     return made.in_order()
 
 
@@ -101,7 +112,7 @@ class _Scatter:
         """Reads the window's old content, combines it, and writes it at the clamped start; or
         combines the whole operand with the window, or with neutral elements around it."""
         em, n, region, places = self.em, self.n, self.region, self.places
-        order = sorted(range(len(n.windows)), key=lambda place: _operand_axis(n.windows[place]))
+        order = sorted(range(len(n.windows)), key=lambda place: operand_axis(n.windows[place]))
         news = each(lambda x: em.reshape(em.transpose(x, order), n.sizes), self.updates)
         overwrites = all(name == Combiner.RHS for name in region.combiners)
         if takes_mask(em, n, places, self.inputs):
@@ -132,26 +143,37 @@ class _Scatter:
                 overlap.
         """
         em, n, places = self.em, self.n, self.places
-        depth = n.depth
-        layout = [axis for axis in layout if isinstance(axis, Batch) or axis.axis < depth]
-        behind = [axis for axis in n.windows if axis not in layout]
-        behind.sort(key=_operand_axis)
-        order = [n.windows.index(axis) for axis in [*layout, *behind]]
-        count, rest = product(n.extents(layout)), list(n.dims[depth:])
-        valid = places.valid
-        rows = [product(n.dims[:depth]), *rest]
-        if valid is None and n.scatters_leading_rows and not repeated:
-            index, rows = em.reshape(places.rows, [count, depth]), list(n.dims)
+        rows = RowUpdates(em, n, places, layout)
+        dims = rows.dims
+        if places.valid is None and n.scatters_leading_rows and not repeated:
+            index, dims = em.reshape(places.rows, [rows.count, n.depth]), list(n.dims)
         else:
-            index = em.reshape(places.index(layout, depth), [count, 1])
-        if valid is not None:
-            valid = em.expand(places.spread(valid, layout), n.extents(layout))
-            valid = em.reshape(valid, [count])
-        news = each(lambda x: em.reshape(em.transpose(x, order), [count, *rest]), self.updates)
+            index = rows.index()
+        index = em.cast(index, INT64)
+        valid = None if places.valid is None else rows.spread(places.valid)
+        news = rows.of(self.updates)
         if repeated:
-            news = last_of_each(em, index, news, valid, rows[0])
-        xs = each(lambda x: em.reshape(x, rows), self.inputs)
+            news = last_of_each(em, index, news, valid, dims[0])
+        xs = each(lambda x: em.reshape(x, dims), self.inputs)
         results = scatter_rows(em, self.region, xs, index, news, valid)
+        return each(lambda x: em.reshape(x, n.dims), results)
+
+    def as_ordered_rows(self) -> list[Parts] | None:
+        """Combines whole rows one after the other; None where another way is better."""
+        em, n, places = self.em, self.n, self.places
+        rows = RowUpdates(em, n, places, n.window_order)
+        at_once = rows_at_once(em.costs, self.region, rows.dims[0], rows.count, rows.width)
+        if not at_once:
+            return None
+        is_computed = places.constant is None
+        targets = Targets(
+            rows.index,
+            None if places.valid is None else partial(rows.spread, places.valid),
+            rows.beyond if n.scatters_leading_rows and n.depth == 1 and is_computed else None,
+            at_once,
+        )
+        xs = each(lambda x: em.reshape(x, rows.dims), self.inputs)
+        results = scatter_rows_in_order(em, self.region, xs, targets, rows.of(self.updates))
         return each(lambda x: em.reshape(x, n.dims), results)
 
     def in_order(self) -> list[Parts]:
@@ -196,10 +218,6 @@ def _padded(
         around = em.scalar(neutral(name, dtype), dtype)
         padded.append(tuple(em.Pad(x, em.i64(pads), around) for x in parts))
     return padded
-
-
-def _operand_axis(axis: Axis) -> int:
-    return axis.axis if isinstance(axis, Window) else -1
 
 
 def _starts(em: Emitter, places: Places) -> dict[int, Start]:

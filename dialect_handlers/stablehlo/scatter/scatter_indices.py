@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import onnx_ir as oir
@@ -15,12 +16,20 @@ from dialect_handlers.common.reductions import reduce_axes
 from dialect_handlers.common.regions import Combiner
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from hlo2onnx.analysis.ranges import Range, range_of_type
-from hlo2onnx.ir.dims import at_most, difference, dim_of, fixed, product, quotient
+from hlo2onnx.ir.dims import (
+    at_most,
+    difference,
+    dim_of,
+    fixed,
+    product,
+    quotient,
+    total,
+)
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.shape_arithmetic import contents_of
 
-INT64 = oir.DataType.INT64
+INT32, INT64 = oir.DataType.INT32, oir.DataType.INT64
 
 
 class Places:
@@ -34,6 +43,7 @@ class Places:
     Attributes:
         axes: Operand axes along which windows start anywhere, in the order of the index vector.
         constant: The starts, of shape (*batch, axes), where they are known.
+        is_narrow: Whether indices are computed in i32.
     """
 
     def __init__(self, em: Emitter, n: ScatterDimensions, indices: oir.Value, vector: int) -> None:
@@ -49,6 +59,19 @@ class Places:
             self.constant = None
         self._indices = indices
         self._vector = vector
+        self.is_narrow = self._fits_i32()
+        self._dtype = INT32 if self.is_narrow else INT64
+
+    def _fits_i32(self) -> bool:
+        """Whether the arithmetic of indices is faster in i32, which holds them all."""
+        n, dtype = self._n, dtype_of(self._indices)
+        if self.constant is not None or not n.is_static:
+            return False
+        if math.prod(fixed(n.batch)) < self._em.costs.narrow_indices:
+            return False
+        given, most = range_of_type(dtype), range_of_type(INT32)
+        held = most.low <= given.low and given.high <= most.high
+        return held and 2 * math.prod(fixed(n.dims)) <= most.high
 
     @cached_property
     def _limit_array(self) -> np.ndarray:
@@ -64,7 +87,7 @@ class Places:
         return [dim_of(sympy.sympify(item)) for item in contents.reshape(-1)]
 
     @cached_property
-    def _are_inside(self) -> bool:
+    def are_inside(self) -> bool:
         """Whether all windows provably lie inside."""
         if self._contents is not None:
             pairs = zip(self._contents, self._limits, strict=True)
@@ -92,12 +115,12 @@ class Places:
 
     @cached_property
     def starts(self) -> oir.Value:
-        """The starts as i64, of shape (*batch, axes). Numbers above the range of i64 wrap to
+        """The starts as i32 or i64, of shape (*batch, axes). Numbers above the range of i64 wrap to
         negative ones, which are outside as well."""
         em, shape = self._em, [*self._n.batch, len(self.axes)]
         if self.constant is not None:
             return em.const(self.constant)
-        moved = em.cast(self._indices, INT64)
+        moved = em.cast(self._indices, self._dtype)
         if self._vector < rank_of(moved):
             order = [axis for axis in range(rank_of(moved)) if axis != self._vector]
             moved = em.transpose(moved, [*order, self._vector])
@@ -109,14 +132,44 @@ class Places:
         em = self._em
         if self.constant is not None:
             return em.const(np.clip(self.constant, 0, self._limit_array))
-        starts = self.starts
-        if self._are_inside:
+        if self.are_inside:
+            return self.starts
+        return self._clipped(self.starts, self._range, 0, self._limits)
+
+    def _clipped(
+        self, starts: oir.Value, known: Range, low: int, limits: Sequence[Dim]
+    ) -> oir.Value:
+        """Starts of a known range, not below `low` and not above the limits, one or one for each
+        column."""
+        em = self._em
+        if known.low < low:
+            starts = em.Max(starts, em.scalar_like(low, starts))
+        if all(at_most(known.high, limit) for limit in limits):
             return starts
-        if self._range.low < 0:
-            starts = em.Max(starts, em.i64(0))
-        if not all(at_most(self._range.high, limit) for limit in self._limits):
-            starts = em.Min(starts, em.extents.vector(self._limits))
-        return starts
+        return em.Min(starts, self._numbers(limits))
+
+    def _numbers(self, dims: Sequence[Dim]) -> oir.Value:
+        """Extents as a tensor of rank 1, in the type of the starts."""
+        if self._dtype == INT64:
+            return self._em.extents.vector(dims)
+        return self._em.const(np.array(fixed(dims), np.int32))
+
+    @cached_property
+    def beyond(self) -> oir.Value:
+        """The linear index of each window, in the order of the batch, if windows have one element
+        along each of `axes`, in an operand with one more element along these.
+
+        Where a window is outside, it is an element that the operand does not have, perhaps as a
+        negative index.
+        """
+        limits = [total(limit, 1) for limit in self._limits]
+        if len(self.axes) == 1:
+            return self._clipped(self.starts, self._range, -1, limits)
+        terms = []
+        for (starts, known), limit, axis in zip(self._columns, limits, self.axes, strict=True):
+            stride = product(total(self._n.dims[other], 1) for other in self.axes if other > axis)
+            terms.append(self._times(self._clipped(starts, known, -1, [limit]), stride))
+        return reduce(self._em.Add, terms)
 
     @cached_property
     def rows(self) -> oir.Value:
@@ -135,12 +188,34 @@ class Places:
         if self.constant is not None:
             inside = ((self.constant >= 0) & (self.constant <= self._limit_array)).all(-1)
             return None if inside.all() else em.const(inside)
-        if self._are_inside:
+        if self.are_inside:
             return None
+        if self._columns:
+            pairs = zip(self._columns, self._clamped_columns, strict=True)
+            return reduce(em.And, [em.Equal(clamped, starts) for (starts, _), clamped in pairs])
         equal = em.Equal(self.clamped, self.starts)
         if len(self.axes) == 1:
             return em.reshape(equal, self._n.batch)
         return reduce_axes(em, Combiner.AND, equal, [len(self._n.batch)])
+
+    @cached_property
+    def _columns(self) -> list[tuple[oir.Value, Range]]:
+        """The starts along each of several axes, of shape (*batch), and their ranges; empty where
+        all columns together are as fast."""
+        em, found = self._em, list[tuple[oir.Value, Range]]()
+        if not self.is_narrow or len(self.axes) == 1:
+            return found
+        for column in range(len(self.axes)):
+            picked = em.slice(self._indices, [column], [column + 1], axes=[self._vector])
+            starts = em.cast(em.reshape(picked, self._n.batch), INT32)
+            found.append((starts, em.facts.int_range(starts) or range_of_type(INT32)))
+        return found
+
+    @cached_property
+    def _clamped_columns(self) -> list[oir.Value]:
+        """`_columns`, clamped."""
+        columns = zip(self._columns, self._limits, strict=True)
+        return [self._clipped(*column, 0, [limit]) for column, limit in columns]
 
     def are_distinct(self) -> bool:
         """Whether no two windows provably share an element."""
@@ -200,15 +275,22 @@ class Places:
         columns = [column for column, axis in enumerate(self.axes) if axis in n.partial]
         if not columns:
             return em.const(np.zeros([1] * len(layout), np.int64))
+        strides = [quotient(n.strides[self.axes[column]], rest) for column in columns]
+        if len(columns) > 1 and self._columns:
+            clamped = [self._clamped_columns[column] for column in columns]
+            terms = map(self._times, clamped, strides)
+            return self.spread(reduce(em.Add, terms), layout)
         picked = self.clamped
         if len(columns) < len(self.axes):
             picked = em.Gather(picked, em.i64(columns), axis=len(n.batch))
-        strides = [quotient(n.strides[self.axes[column]], rest) for column in columns]
         if any(stride != 1 for stride in strides):
-            picked = em.Mul(picked, em.extents.vector(strides))
+            picked = em.Mul(picked, self._numbers(strides))
         if len(columns) == 1:
             return self.spread(em.reshape(picked, n.batch), layout)
         return self.spread(em.ReduceSum(picked, em.i64([-1]), keepdims=0), layout)
+
+    def _times(self, starts: oir.Value, stride: Dim) -> oir.Value:
+        return starts if stride == 1 else self._em.Mul(starts, self._numbers([stride]))
 
     def _arranged_constant(self, layout: Sequence[Axis], rest: Dim) -> np.ndarray:
         n = self._n

@@ -1,0 +1,220 @@
+"""Rows of updates with equal targets, combined in order by ScatterND.
+
+A ScatterND of few elements works in one thread, in order, if the target says so: see
+`Costs.ordered_scatter_elements`. More updates go through it in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import onnx_ir as oir
+
+from dialect_handlers.common.parts import each
+from dialect_handlers.common.regions import Combiner, neutral
+from dialect_handlers.common.scatter_updates import (
+    BOOLEAN,
+    REDUCTIONS,
+    Region,
+    compressed,
+    extent_like,
+    with_spare_rows,
+)
+from dialect_handlers.common.update_blocks import in_blocks
+from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.dims import at_most, product
+from hlo2onnx.ir.values import FLOATS, Dim, dtype_of, shape_of
+from hlo2onnx.lowering.context import Parts
+from hlo2onnx.lowering.emitter import Emitter
+from hlo2onnx.targets.costs import Costs
+
+T = oir.DataType
+_EXTREMES = (Combiner.MINIMUM, Combiner.MAXIMUM)
+_MORE_BLOCKS = 4
+"""One more block for so many is better than rows that are left over; two are, too."""
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where the rows of updates go.
+
+    Attributes:
+        index: Makes the row for each update, of shape (updates, 1); inside also where not valid.
+        valid: Makes which updates count, of shape (updates); None where all do.
+        beyond: Makes an index that is -1 or the number of rows where not valid, if that takes
+            fewer nodes.
+        at_once: What `rows_at_once` gives.
+    """
+
+    index: Callable[[], oir.Value]
+    valid: Callable[[], oir.Value] | None
+    beyond: Callable[[], oir.Value] | None
+    at_once: int
+
+
+def rows_at_once(costs: Costs, region: Region, rows: Dim, count: Dim, width: Dim) -> int:
+    """How many rows of updates one ScatterND takes; 0 where another way is better.
+
+    Args:
+        rows: Of the operand.
+        count: Rows of the updates.
+        width: Elements of a row. ScatterElements takes rows of one element.
+    """
+    if None in region.combiners or not isinstance(width, int) or width < 2:
+        return 0
+    most = int(costs.ordered_scatter_elements) // width
+    if isinstance(count, int) and count <= most:
+        return count
+    if not most or not at_most(rows, int(costs.ordered_scatter_copies) * most):
+        return 0
+    if not isinstance(count, int):
+        return most
+    fewest = -(-count // most)
+    blocks = range(fewest, fewest + max(fewest // _MORE_BLOCKS, 2) + 1)
+    return next((count // n for n in blocks if count % n == 0), most)
+
+
+def scatter_rows_in_order(
+    em: Emitter, region: Region, xs: Sequence[Parts], targets: Targets, updates: Sequence[Parts]
+) -> list[Parts]:
+    """The tensors, combined with one row of updates after the other.
+
+    Args:
+        xs: Tensors of shape (rows, ...).
+        updates: Tensors of shape (updates, ...).
+    """
+    x, update = xs[0][0], updates[0][0]
+    rows, valid = shape_of(x)[0], targets.valid
+    is_one_block = targets.at_once == shape_of(update)[0]
+    is_larger = not at_most(product(shape_of(x)), product(shape_of(update)))
+    if valid is None:
+        index = targets.index()
+    elif is_larger and Combiner.RHS not in region.combiners:
+        index, counts = targets.index(), valid()
+        updates = [
+            each(partial(_neutralized, em, name, counts), [parts])[0]
+            for name, parts in zip(region.combiners, updates, strict=True)
+        ]
+    elif is_larger and is_one_block:
+        counts = valid()
+        index = compressed(em, targets.index(), counts)
+        updates = each(partial(compressed, em, valid=counts), updates)
+    else:
+        index = targets.beyond() if targets.beyond else _spared(em, targets.index(), valid(), rows)
+        xs = each(partial(with_spare_rows, em), xs)
+    at_once = 0 if is_one_block else targets.at_once
+    done = _combined(em, region, xs, em.cast(index, T.INT64), updates, at_once)
+    return each(lambda x: em.slice(x, [0], [rows], axes=[0]), done)
+
+
+def _spared(em: Emitter, index: oir.Value, valid: oir.Value, rows: Dim) -> oir.Value:
+    """The index, and the first row after the tensor where an update does not count."""
+    return em.Where(em.unsqueeze(valid, [1]), index, extent_like(em, rows, index))
+
+
+def _neutralized(
+    em: Emitter, name: Combiner | None, valid: oir.Value, update: oir.Value
+) -> oir.Value:
+    """An update that changes nothing where it does not count."""
+    if name is None or name == Combiner.LHS:
+        return update
+    axes = range(1, len(shape_of(update)))
+    nothing = em.scalar(neutral(name, dtype_of(update)), dtype_of(update))
+    return em.Where(em.unsqueeze(valid, axes), update, nothing)
+
+
+@dataclass(frozen=True)
+class _State:
+    """A tensor that updates are scattered into; `clips` takes their positive parts only."""
+
+    reduction: str | None
+    initial: oir.Value
+    updates: oir.Value
+    clips: bool = False
+
+    def scattered(
+        self, em: Emitter, state: oir.Value, index: oir.Value, updates: oir.Value
+    ) -> oir.Value:
+        updates = em.Relu(updates) if self.clips else updates
+        return em.ScatterND(state, index, updates, reduction=self.reduction)
+
+
+def _combined(
+    em: Emitter,
+    region: Region,
+    xs: Sequence[Parts],
+    index: oir.Value,
+    updates: Sequence[Parts],
+    at_once: int,
+) -> list[Parts]:
+    """The tensors, combined with rows that all lie inside, so many at once; 0 for all of them."""
+    made = [
+        [_states(em, name, x, update) for x, update in zip(parts, news, strict=True)]
+        for name, parts, news in zip(region.combiners, xs, updates, strict=True)
+    ]
+    states = [state for group in made for part in group for state in part]
+    tensors = list(dict.fromkeys(state.updates for state in states))
+    if not at_once:
+        ends = [item.scattered(em, item.initial, index, item.updates) for item in states]
+    else:
+
+        def step(now: Sequence[Parts], given: Sequence[oir.Value]) -> list[Parts]:
+            news = dict(zip(tensors, given[1:], strict=True))
+            return [
+                (item.scattered(em, state, given[0], news[item.updates]),)
+                for item, (state,) in zip(states, now, strict=True)
+            ]
+
+        initial = [(item.initial,) for item in states]
+        done = in_blocks(em, "rows", initial, [index, *tensors], at_once, step)
+        ends = [part for (part,) in done]
+    rest = iter(ends)
+    return [
+        tuple(
+            _result(em, name, x, [next(rest) for _ in part])
+            for x, part in zip(parts, group, strict=True)
+        )
+        for name, parts, group in zip(region.combiners, xs, made, strict=True)
+    ]
+
+
+def _states(
+    em: Emitter, name: Combiner | None, x: oir.Value, updates: oir.Value
+) -> tuple[_State, ...]:
+    """What is carried through the blocks for a tensor: itself, and a witness of NaN."""
+    if name is None:
+        raise InternalError("a region without a name is not scattered in rows")
+    if name == Combiner.LHS:
+        return ()
+    if name == Combiner.RHS:
+        return (_State(None, x, updates),)
+    dtype = dtype_of(x)
+    if dtype == T.BOOL:
+        name = BOOLEAN[name]
+        return (_State(REDUCTIONS[name], em.cast(x, T.UINT8), em.cast(updates, T.UINT8)),)
+    if dtype in FLOATS and dtype.bitwidth < T.FLOAT.bitwidth:
+        # All blocks together are rounded once.
+        x, updates = em.cast(x, T.FLOAT), em.cast(updates, T.FLOAT)
+    state = _State(REDUCTIONS[name], x, updates)
+    if name not in _EXTREMES or dtype not in FLOATS or not em.guards_nan:
+        return (state,)
+    if em.facts.nan_free(x) and em.facts.nan_free(updates):
+        return (state,)
+    # The runtime's extremes lose NaN. A sum of non-negative numbers is NaN only if one of them is.
+    return state, _State("add", em.Relu(x), updates, clips=True)
+
+
+def _result(
+    em: Emitter, name: Combiner | None, x: oir.Value, ends: Sequence[oir.Value]
+) -> oir.Value:
+    """What becomes of a tensor, from the last values of its states."""
+    if not ends:
+        return x
+    result = ends[0]
+    if len(ends) == 2:
+        result = em.Where(em.IsNaN(ends[1]), ends[1], result)
+    if dtype_of(x) == T.BOOL and name == Combiner.XOR:
+        result = em.BitwiseAnd(result, em.scalar_like(1, result))
+    return em.cast(result, dtype_of(x))
