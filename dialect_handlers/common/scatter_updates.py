@@ -5,8 +5,8 @@ last_of_each(...)      makes updates of equal targets equal to the last one
 scatter_in_order(...)  for equal targets
 
 A runtime's ScatterND may work on rows in parallel without locks, so equal indices reorder writes
-and lose sums. Its ScatterElements processes the indices one by one, in order. `ordered_rows` has the
-way for rows with equal targets where the target says how many elements ScatterND takes in order.
+and lose sums. Its ScatterElements processes the indices one by one, in order. `ordered_rows` is for
+rows with equal targets, where the target says how many elements ScatterND takes in order.
 """
 
 from __future__ import annotations
