@@ -1,8 +1,8 @@
 """Where of many elements, for runtimes that take a branch for each.
 
 ONNX Runtime 1.32 takes 0.9 ns for an element if the conditions are easy to predict, and 7 ns if
-they are random; arithmetic takes 0.5 ns. In 1.31 Where takes 0.4 ns, and arithmetic 0.6 ns. Models for
-"ort-cpu" run in both, so they have the form that is never slow.
+they are random; arithmetic takes 0.5 ns. In 1.31 Where takes 0.4 ns, and arithmetic 0.6 ns.
+Models for "ort-cpu" run in both, so they have the form that is never slow.
 """
 
 from __future__ import annotations
