@@ -98,7 +98,7 @@ class Places:
     @property
     def may_miss(self) -> bool:
         """Whether windows with starts that are not known may lie outside the operand."""
-        return bool(self.axes) and self.constant is None and not self._are_inside
+        return bool(self.axes) and self.constant is None and not self.are_inside
 
     @property
     def columns(self) -> dict[int, oir.Value]:
