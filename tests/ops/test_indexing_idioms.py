@@ -69,15 +69,8 @@ ANYWHERE: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "pairs": (
         lambda x, i: x[i, i[::-1]],
         [
-            "Slice",
-            *["Less", "Add", "Where"] * 2,
-            "Reshape",
-            "Reshape",
-            "Concat",
-            "Max",
-            "Min",
-            "Cast",
-            "GatherND",
+            *["Slice", "Reshape", "Reshape", "Concat", "Less", "Add", "Where", "Max", "Min"],
+            *["Cast", "GatherND"],
         ],
     ),
     "labels": (
