@@ -33,9 +33,10 @@ from hlo2onnx.ir.roundings import (
     note_left_out,
 )
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import INTEGERS, const_number, dtype_of, is_constant
+from hlo2onnx.ir.values import INTEGERS, const_number, dtype_of, is_constant, size_of
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.large_graphs import replace_input
+from hlo2onnx.rewrite.weight_storage import LARGE_ELEMENTS
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.legalize.changes import label_of, note_cast
@@ -306,11 +307,11 @@ class _Widening:
         return self._wide[x]
 
     def _made_wide(self, x: oir.Value) -> oir.Value:
-        if is_constant(x):
+        if is_constant(x) and not (self._rounds and (size_of(x) or 0) > LARGE_ELEMENTS):
             note_half_constant(self._b.main_graph, x, is_approximate=not self._rounds)
             return self._b.derived(lambda array: array.astype("float32"), x, is_moved=True)
         node = x.producer()
-        if node is None:
+        if node is None:  # an input, or a large constant: in f32 it would take twice its memory
             with self._b.at_start():
                 return self._casted(x, F32)
         with self._b.after(node):
