@@ -307,15 +307,24 @@ class _Widening:
         return self._wide[x]
 
     def _made_wide(self, x: oir.Value) -> oir.Value:
-        if is_constant(x) and not (self._rounds and (size_of(x) or 0) > LARGE_ELEMENTS):
+        if is_constant(x):
+            if self._rounds and (size_of(x) or 0) > LARGE_ELEMENTS:
+                return self._widened_at_run_time(x)
             note_half_constant(self._b.main_graph, x, is_approximate=not self._rounds)
             return self._b.derived(lambda array: array.astype("float32"), x, is_moved=True)
         node = x.producer()
-        if node is None:  # an input, or a large constant: in f32 it would take twice its memory
+        if node is None:
             with self._b.at_start():
                 return self._casted(x, F32)
         with self._b.after(node):
             return self._casted(x, F32)
+
+    def _widened_at_run_time(self, weight: oir.Value) -> oir.Value:
+        """A Cast of a weight, which would take twice its memory in f32."""
+        with self._b.at_start():
+            made = self._b.cast(weight, F32)
+        note_cast(made, f"weight {dtype_of(weight).short_name()}")
+        return made
 
 
 def _is_computed_with(x: oir.Value) -> bool:
