@@ -190,7 +190,7 @@ def apply_to(
     fired: Counter[str] = Counter()
     pending = deque(node for node in nodes if node.op_type in rules)
     queued = set(pending)
-    budget = MAX_FIRINGS_PER_NODE * (len(pending) + 1)
+    count, most = 0, MAX_FIRINGS_PER_NODE * (len(pending) + 1)
     while pending:
         node = pending.popleft()
         queued.discard(node)
@@ -200,8 +200,10 @@ def apply_to(
         if winner is None:
             continue
         fired[winner.name] += 1
-        budget -= 1
-        if budget < 0:
+        count += 1
+        if count > most:  # one of few nodes may have enabled all others
+            most = MAX_FIRINGS_PER_NODE * (sum(1 for _ in all_nodes(rewriter.main_graph)) + 1)
+        if count > most:
             raise InternalError(f"the rules do not terminate; the last one was {winner.name}")
     return fired
 

@@ -88,6 +88,36 @@ def test_a_change_in_a_body_is_near_its_loop() -> None:
     assert model.graph[0] not in near
 
 
+class CosinesFromTheInput(Rule):
+    """Sin(Cos(x)) -> Cos(Cos(x))"""
+
+    name = "cosines-from-the-input"
+    anchors = frozenset({"Sin"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        value = node.inputs[0]
+        need(value is not None, "it has no operand")
+        assert value is not None
+        maker = value.producer()
+        need(maker is not None and maker.op_type == "Cos", "not of a Cos", node)
+        return b.Cos(value)
+
+
+def test_a_change_may_lead_to_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the limit allows for the few nodes near it."""
+    rules = [CosinesFromTheInput(), FirstSineToCosine()]
+    monkeypatch.setattr("hlo2onnx.raising.RULES", rules)
+
+    def long_chain(b: Any, x: oir.Value) -> oir.Value:
+        for _ in range(600):
+            x = b.Sin(x)
+        return x
+
+    model, report = model_of(long_chain, X), Report()
+    raise_model(model, load_target("ort-cpu"), frozenset(), report)
+    assert report.rules == {"cosines-from-the-input": 599, "sine-to-cosine": 1}
+
+
 class FarCosine(Rule):
     """Neg(x) -> Abs(x), once a Cos is far behind it."""
 

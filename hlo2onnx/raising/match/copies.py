@@ -1,4 +1,4 @@
-"""Copies of nodes that read other values."""
+"""Copies of nodes that read other values, and of values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,31 @@ from collections.abc import Iterable, MutableMapping
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
+from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.values import INTEGERS, attributes_of, const_of, dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Rewriter
+from hlo2onnx.rewrite.licm import is_repeatable
+
+_INDEXED = frozenset(
+    {"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "TensorScatter"}
+)
+
+
+def is_speculatable(node: oir.Node) -> bool:
+    """Whether a node without bodies may run where the program does not run it.
+
+    Its operands may then be any numbers. A guard of an index or of a divisor may be missing, where
+    a loop's condition proves that it is not needed. So gathers and scatters at computed places and
+    divisions of integers by computed numbers may fail.
+    """
+    if subgraphs(node) or not is_repeatable(node):
+        return False
+    if node.op_type in _INDEXED:
+        return node.inputs[1] is not None and is_constant(node.inputs[1])
+    if node.op_type in ("Div", "Mod") and dtype_of(node.outputs[0]) in INTEGERS:
+        divisor = const_of(node.inputs[1]) if node.inputs[1] is not None else None
+        return divisor is not None and bool(divisor.all())
+    return True
 
 
 def copy_nodes(
@@ -24,6 +47,15 @@ def copy_nodes(
         types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
         made = b.node(node.op_type, inputs, attributes_of(node), types, node.domain)
         values.update(zip(node.outputs, made, strict=True))
+
+
+def output_of(b: Rewriter, graph: oir.Graph, value: oir.Value) -> oir.Value:
+    """A value that may become an output of a graph at whose end the builder is: a node of the graph
+    makes it, and it is no output yet."""
+    maker = value.producer()
+    if maker is None or maker.graph is not graph or value.is_graph_output():
+        return b.Identity(value)
+    return value
 
 
 def makers_within(graph: oir.Graph, results: Iterable[oir.Value]) -> list[oir.Node]:

@@ -8,10 +8,10 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import attributes_of, dtype_of, present, shape_of, size_of
+from hlo2onnx.ir.values import size_of
 from hlo2onnx.raising.engine import Rewriter, need
+from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
 from hlo2onnx.raising.match.nested_loops import reads
-from hlo2onnx.rewrite.licm import is_repeatable
 
 _MOST_NODES = 16
 """Nodes that may be copied: a limit on the model's size, no cost."""
@@ -56,21 +56,16 @@ def chain_to(last: oir.Node) -> list[oir.Node]:
     inner = not any(x.is_graph_output() for x in last.outputs)
     need(inner, "the words themselves are outputs", last)
     graph = last.graph
-    assert graph is not None
-    found, pending = {last}, present(last.inputs)
-    while pending:
-        maker = pending.pop().producer()
-        if maker is None or maker.graph is not graph or maker in found:
-            continue
-        fit = is_repeatable(maker) and not subgraphs(maker)
-        need(fit and len(found) < _MOST_NODES, "its key or its counters take many nodes", maker)
-        found.add(maker)
-        pending += present(maker.inputs)
-    return [each for each in graph if each in found]
+    assert isinstance(graph, oir.Graph)
+    found = makers_within(graph, last.outputs)
+    need(len(found) <= _MOST_NODES, "its key or its counters take many nodes", last)
+    for each in found:
+        need(is_speculatable(each), "it may fail where the program does not run it", each)
+    return found
 
 
 def copied_chain(
-    b: Rewriter, chain: Sequence[oir.Node], values: Mapping[oir.Value, oir.Value | None]
+    b: Rewriter, chain: Sequence[oir.Node], values: Mapping[oir.Value, oir.Value]
 ) -> list[oir.Value]:
     """The outputs of a copy of a chain's last node.
 
@@ -78,10 +73,5 @@ def copied_chain(
         values: What the copy reads in place of other values.
     """
     known = dict(values)
-    made: list[oir.Value] = []
-    for node in chain:
-        inputs = [None if x is None else known.get(x, x) for x in node.inputs]
-        types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-        made = b.node(node.op_type, inputs, attributes_of(node), types, node.domain)
-        known.update(zip(node.outputs, made, strict=True))
-    return made
+    copy_nodes(b, chain, known)
+    return [known[x] for x in chain[-1].outputs]

@@ -26,7 +26,8 @@ MOST_PACKS = 200
 MOST_CONSTANTS = 1 << 12
 """Elements of a constant that is stored for several lanes: a limit on the size of the model."""
 
-_COMMUTATIVE = frozenset({"Add", "And", "Equal", "Max", "Min", "Mul", "Or", "Xor"})
+_COMMUTATIVE = frozenset({"Add", "And", "Equal", "Mul", "Or", "Xor"})
+"""Operators whose operands may change places. Of +0 and -0, Max and Min may give the first one."""
 _SIGNED = ({"Add", "Sub"}, {"Add"}, {"Sub"})
 
 
@@ -68,6 +69,7 @@ class Packer:
         """
         if lanes not in self._made:
             need(len(self._made) < MOST_PACKS, "the expression is too long")
+            need(len({dtype_of(lane) for lane in lanes}) == 1, "the lanes have several types")
             self._made[lanes] = self._packed(lanes)
         return self._made[lanes]
 

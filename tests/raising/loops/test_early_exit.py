@@ -132,7 +132,17 @@ def goes_on(x: Array) -> Any:
     return lax.scan(trip, (True, x), length=9)[0]
 
 
-NEAR_MISSES = [changes_another_state, both_change, swaps, stacked, by_trip, goes_on]
+def may_fail(x: Array) -> Any:
+    """The condition divides by a state, which may be 0 after the last trip."""
+
+    def trip(s: Any, _: Any) -> Any:
+        n, x = s
+        return lax.cond(1000 // n < 600, lambda n, x: (n - 1, x / 2), lambda n, x: s, n, x), None
+
+    return lax.scan(trip, (jnp.asarray(x[0] * 0 + 9, jnp.int32), x), length=9)[0]
+
+
+NEAR_MISSES = [changes_another_state, both_change, swaps, stacked, by_trip, goes_on, may_fail]
 
 
 @pytest.mark.parametrize("function", NEAR_MISSES)

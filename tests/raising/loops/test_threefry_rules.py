@@ -168,6 +168,22 @@ def test_a_counter_of_the_loop_is_folded_in_a_trip_earlier() -> None:
     assert Translated(numbered).rules[PIPELINE] == 1
 
 
+def of_a_table(key: jax.Array) -> Any:
+    """The key is a row of a table, whose number is in range within a trip only."""
+    table = random.split(key, 3)
+
+    def step(state: Any) -> Any:
+        count, total = state
+        return count + 1, total ^ random.bits(random.split(table[count])[0], (2,))
+
+    start = (0, jnp.zeros(2, jnp.uint32))
+    return lax.while_loop(lambda s: (s[0] < 3) & (s[1][0] != 7), step, start)
+
+
+def test_a_row_after_the_last_one_is_not_read() -> None:
+    assert Translated(of_a_table).rules[PIPELINE] == 0
+
+
 def test_what_waits_for_the_draw_stays() -> None:
     run = Translated(chained)
     assert run.rules[PIPELINE] == 0

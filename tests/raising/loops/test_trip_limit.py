@@ -11,10 +11,12 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from jax import Array, lax
+from rewriting import Rewrite
 from verified import verified
 
 import hlo2onnx
 from hlo2onnx.ir.values import const_ints
+from hlo2onnx.raising.rules.loops.trip_limit import TripLimit
 
 X = np.array([0.5, 2.0, 3.0], np.float32)
 NAME = "trip-limit"
@@ -82,6 +84,34 @@ NEAR_MISSES: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_near_misses(name: str) -> None:
     assert limit_of(NEAR_MISSES[name], X * 9) is None
+
+
+def test_the_other_condition_is_invariant() -> None:
+    """It is computed before the loop, and an output of the body must be computed in it."""
+
+    def function(x: Array) -> Any:
+        start = (x, jnp.zeros((), jnp.int32))
+        test = x[0] > 0
+        return lax.while_loop(lambda s: test & (s[1] < 5), lambda s: (s[0] / 2, s[1] + 1), start)
+
+    assert limit_of(function, X) == 5
+    assert limit_of(function, -X) == 5
+
+
+def test_a_loop_without_trips() -> None:
+    def build(b: Any, x: oir.Value) -> oir.Value:
+        int32, boolean = oir.DataType.INT32, oir.DataType.BOOL
+        trip, going = b.value("trip", oir.DataType.INT64, ()), b.value("going", boolean, ())
+        count, state = b.value("count", int32, ()), b.value("state", oir.DataType.FLOAT, (3,))
+        with b.subgraph([trip, going, count, state], "body") as body:
+            after = b.Add(count, b.scalar(1, int32))
+            body.outputs.extend([b.Less(after, b.scalar(5, int32)), after, b.Sin(state)])
+        types = [(int32, ()), (oir.DataType.FLOAT, (3,))]
+        start = [b.scalar(0, int32), x]
+        return b.outputs("Loop", b.i64(0), None, *start, body=body, n_outputs=2, types=types)[1]
+
+    made = Rewrite(build, {"x": X}, TripLimit())
+    assert made.fired
 
 
 def test_a_limit_that_is_computed() -> None:

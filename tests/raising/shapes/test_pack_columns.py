@@ -165,12 +165,27 @@ def result(b: GraphBuilder, p: list[Value], q: list[Value]) -> Any:
     return [b.concat(parts, 1), *parts]
 
 
+def exponents_of_two_types(b: GraphBuilder, p: list[Value], q: list[Value]) -> Value:
+    numbers = [np.float32(3), np.int32(3), np.int32(2)]
+    return b.concat([b.Pow(b.Abs(x), b.const(n)) for x, n in zip(p, numbers, strict=True)], 1)
+
+
 NEAR_MISSES = [other_operator, depends, read_early, wider, other_axis, result]
+NEAR_MISSES += [exponents_of_two_types]
 
 
 @pytest.mark.parametrize("build", NEAR_MISSES)
 def test_near_misses(build: Callable[..., Any]) -> None:
     run(build).nothing()
+
+
+def test_operands_of_an_extreme_keep_their_places() -> None:
+    """Of +0 and -0, Max gives the first one. A Concat of the columns in order would be no node."""
+
+    def build(b: GraphBuilder, p: list[Value], q: list[Value]) -> Value:
+        return b.concat([b.Max(p[0], q[0]), b.Max(q[1], p[1]), b.Max(p[2], q[2])], 1)
+
+    run(build).gives("Split", "Split", "Concat", "Concat", "Max")
 
 
 def test_integers_keep_their_signs_apart() -> None:

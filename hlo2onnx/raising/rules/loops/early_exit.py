@@ -7,14 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.copies import copy_nodes, makers_within
+from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within, output_of
 from hlo2onnx.raising.match.counted_loop import Trips, counted, origin
 from hlo2onnx.raising.match.views import first
 from hlo2onnx.rewrite.large_graphs import replace_uses
-from hlo2onnx.rewrite.licm import is_repeatable
 
 MOST_NODES = 32
 """Nodes of a condition: they are there twice. A limit on the size of the model, no cost."""
@@ -24,8 +22,9 @@ class EarlyExit(Rule):
     """Loop(n, s = If(p(s), f(s), s)) -> Loop(n, while p(s): s = f(s))
 
     Legal if the condition depends only on states and on values made before the loop, one branch
-    gives every state back, and nothing is stacked. Once the condition is false it stays so, as no
-    state changes any more. Programs write bounded while loops like this, to differentiate them.
+    gives every state back, nothing is stacked, and no part of the condition fails on any state.
+    Once the condition is false it stays so, as no state changes any more. Programs write bounded
+    while loops like this, to differentiate them.
     """
 
     name = "early-exit"
@@ -40,8 +39,9 @@ class EarlyExit(Rule):
         condition = first(branches)
         going = _goes_on(trips, branches)
         makers = makers_within(trips.body, [condition])
-        plain = all(is_repeatable(maker) and not subgraphs(maker) for maker in makers)
-        need(plain and len(makers) <= MOST_NODES, "the condition takes much to compute", node)
+        need(len(makers) <= MOST_NODES, "the condition takes much to compute", node)
+        for maker in makers:
+            need(is_speculatable(maker), "it may fail after the last trip", maker)
         read = {condition, *(x for maker in makers for x in maker.inputs)}
         need(not read.isdisjoint(trips.states), "the condition depends on no state", node)
         counts = not read.isdisjoint(trips.body.inputs[:2])
@@ -49,7 +49,7 @@ class EarlyExit(Rule):
         start = _condition(b, makers, condition, trips.states, trips.initial, going)
         with b.at_end(trips.body):
             end = _condition(b, makers, condition, trips.states, trips.after, going)
-        trips.body.outputs[0] = end
+            trips.body.outputs[0] = output_of(b, trips.body, end)
         replace_uses(condition, b.const(np.array(going)))
         inputs = [node.inputs[0], start, *trips.initial]
         types = [(dtype_of(x), shape_of(x)) for x in node.outputs]

@@ -22,9 +22,9 @@ from hlo2onnx.rewrite.replace import replace
 class HoistThreefry(Rule):
     """Threefry2x32(k, i), If(c, f(Threefry2x32(l, j))) -> both Threefry2x32 before If(c, f(w))
 
-    Legal if the branch computes the key and the counters from values around it, by few nodes. Done
-    for few numbers, if a use of Threefry around the branch waits for equally many others:
-    `batch-threefry` makes the words of both in about the time of one.
+    Legal if the branch computes the key and the counters from values around it, by few nodes that
+    do not fail on any numbers. Done for few numbers, if a use of Threefry around the branch waits
+    for equally many others: `batch-threefry` makes the words of both in about the time of one.
     """
 
     name = "hoist-threefry"

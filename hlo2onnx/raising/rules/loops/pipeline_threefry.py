@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
-from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.ir.values import dtype_of, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.threefry import (
     chain_to,
@@ -22,9 +22,10 @@ from hlo2onnx.rewrite.replace import remove_makers
 class PipelineThreefry(Rule):
     """Loop(w = split(k), k = w[0], x = draw(w[1])) -> Loop(x = draw(w[1]), w = split(w[0]))
 
-    Legal if what is split depends on states alone. The first words are made before the loop, those
-    of the next trip at the end of a trip, where `batch-threefry` makes them together with others;
-    those after the last trip are not used. Done if fewer uses of Threefry then wait for others.
+    Legal if what is split depends on states alone, by nodes that do not fail on any state. The
+    first words are made before the loop, those of the next trip at the end of a trip, where
+    `batch-threefry` makes them together with others; those after the last trip are not used. Done
+    if fewer uses of Threefry then wait for others.
     """
 
     name = "pipeline-threefry"
@@ -65,7 +66,7 @@ def _pipelined(
     pairs: Mapping[oir.Value, oir.Value],
 ) -> Sequence[oir.Value]:
     body = loop.attributes["body"].as_graph()
-    initial = dict(zip(body.inputs[2:], loop.inputs[2:], strict=True))
+    initial = dict(zip(body.inputs[2:], present(loop.inputs[2:]), strict=True))
     start = copied_chain(b, chain, initial)
     types = [(dtype_of(x), shape_of(x)) for x in first.outputs]
     words = [b.value(f"{first.name}/words", *each) for each in types]

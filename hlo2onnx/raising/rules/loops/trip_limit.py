@@ -9,6 +9,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.values import INTEGERS, const_ints, const_number, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.match.copies import output_of
 from hlo2onnx.raising.match.counted_loop import origin
 from hlo2onnx.raising.match.views import maker_of, operands
 
@@ -44,10 +45,10 @@ class TripLimit(Rule):
             going = left[0] if left else body.inputs[1]
             for part in left[1:]:
                 going = b.And(going, part)
-            if going in body.outputs or going in body.inputs or going.producer() is None:
-                going = b.Identity(going)
-        body.outputs[0] = going
-        most = b.i64(min(filter(None, (limits[found], *(given or ())))))
+            body.outputs[0] = output_of(b, body, going)
+        limit = limits[found]
+        assert limit is not None
+        most = b.i64(min([limit, *(given or ())]))
         types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
         return b.node("Loop", [most, start, *node.inputs[2:]], {"body": body}, types)
 
