@@ -341,5 +341,4 @@ def test_the_models_are_small(site: Site) -> None:
     models = json.loads((site.models / "models.json").read_text())
     for provider in ("wasm", "webgpu"):
         sizes = {name: model["bytes"] for name, model in models[provider].items()}
-        # The wave numbers of the fluid are constants of 370 kB: the model does not compute them.
-        assert sizes["life"] < 50e3 and sizes["fluid"] < 600e3 and sizes["faces"] < 2e6
+        assert sizes["life"] < 50e3 and sizes["fluid"] < 300e3 and sizes["faces"] < 2e6

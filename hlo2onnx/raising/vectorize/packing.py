@@ -118,7 +118,7 @@ class Packer:
     def _constants(self, lanes: Lanes) -> oir.Value | None:
         arrays = [const_of(lane) for lane in lanes]
         known = [array for array in arrays if array is not None]
-        if len(known) < len(lanes) or sum(array.size for array in known) > MOST_CONSTANTS:
+        if len(known) < len(lanes):
             return None
         shaped = [
             array.reshape(self.lane_shape(lane)) for array, lane in zip(known, lanes, strict=True)
@@ -126,6 +126,7 @@ class Packer:
         rank = max(array.ndim for array in shaped)
         shaped = [array.reshape((1,) * (rank - array.ndim) + array.shape) for array in shaped]
         others = np.broadcast_shapes(*(array.shape for array in shaped))
+        need(len(lanes) * prod(others) <= MOST_CONSTANTS, "the constants are large", lanes[0])
         whole = [np.broadcast_to(array, others) for array in shaped]
         return self.b.const(np.concatenate(whole, self.axis))
 

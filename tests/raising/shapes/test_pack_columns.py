@@ -179,6 +179,17 @@ def test_near_misses(build: Callable[..., Any]) -> None:
     run(build).nothing()
 
 
+@pytest.mark.parametrize("height, fires", [(500, True), (2000, False)])
+def test_large_constants_are_not_stored_again(height: int, fires: bool) -> None:
+    x = np.zeros((height, 3), np.float32)
+
+    def build(b: GraphBuilder, p: list[Value], q: list[Value]) -> Value:
+        weights = [b.const(np.full((height, 1), k, np.float32)) for k in range(3)]
+        return b.concat([b.Mul(y, w) for y, w in zip(p, weights, strict=True)], 1)
+
+    assert bool(run(build, x, x).fired) == fires
+
+
 def test_operands_of_an_extreme_keep_their_places() -> None:
     """Of +0 and -0, Max gives the first one. A Concat of the columns in order would be no node."""
 
