@@ -13,6 +13,7 @@ import onnx_ir as oir
 import pytest
 from jax import Array
 from rewriting import Rewrite
+from target_costs import with_costs
 from verified import verified
 
 import hlo2onnx
@@ -183,11 +184,12 @@ def test_near_misses(build: Callable[..., Any]) -> None:
 def test_large_constants_are_not_stored_again(height: int, fires: bool) -> None:
     x = np.zeros((height, 3), np.float32)
 
-    def build(b: GraphBuilder, p: list[Value], q: list[Value]) -> Value:
+    def build(b: GraphBuilder, x: Value) -> Value:
         weights = [b.const(np.full((height, 1), k, np.float32)) for k in range(3)]
-        return b.concat([b.Mul(y, w) for y, w in zip(p, weights, strict=True)], 1)
+        return b.concat([b.Mul(y, w) for y, w in zip(columns(b, x), weights, strict=True)], 1)
 
-    assert bool(run(build, x, x).fired) == fires
+    target = with_costs(joined_elements_per_node=10**9)
+    assert bool(Rewrite(build, {"x": x}, PackColumns(), target=target).fired) == fires
 
 
 def test_operands_of_an_extreme_keep_their_places() -> None:
