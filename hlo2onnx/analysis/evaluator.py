@@ -14,7 +14,7 @@ Other evaluators have their own tables, because their operators differ and not o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import numpy as np
 import onnx_ir as oir
@@ -302,15 +302,10 @@ def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
         return function(*inputs)
 
 
-def known_array(
-    value: oir.Value,
-    operators: Collection[str] = OPERATORS,
-    most_elements: int | None = MAX_ELEMENTS,
-) -> np.ndarray | None:
+def known_array(value: oir.Value, most_elements: int | None = MAX_ELEMENTS) -> np.ndarray | None:
     """The value of an expression of constants, None for any other value.
 
     Args:
-        operators: The operators the expression may consist of.
         most_elements: No result in the expression may have more; None for any number.
     """
     nodes: dict[oir.Value, oir.Node] = {}
@@ -320,7 +315,7 @@ def known_array(
         if x in nodes or const_of(x) is not None:
             continue
         node, size = x.producer(), size_of(x)
-        if node is None or node.domain or node.op_type not in operators or size is None:
+        if node is None or node.domain or node.op_type not in OPERATORS or size is None:
             return None
         too_large = most_elements is not None and size > most_elements
         if too_large or len(nodes) == MAX_STEPS:

@@ -124,7 +124,7 @@ class Search:
                 return self._output(fed, block, check)
             nearer = self._nearer(points, chosen, suspects[0], values, fed)
             if len(nearer) == 0:
-                return self._found(suspects, values, fed, block, check)
+                return self._found(suspects, values, fed, check)
             chosen = nearer
 
     def _nearer(
@@ -163,7 +163,6 @@ class Search:
         suspects: Sequence[Suspect],
         values: BlockValues,
         fed: Mapping[str, np.ndarray],
-        block: Path,
         check: BlockCheck,
     ) -> Found:
         first, *others = suspects
@@ -171,7 +170,7 @@ class Search:
         nodes = self.graphs.between(check.scope, first.point.name, set(fed))
         ops = self._ops(path, values)
         for inner in ops:
-            found = self._inside(inner, values, fed, nodes)
+            found = self._inside(inner, values, fed)
             if found is not None:
                 return found
         trips = tuple(self._around.values())
@@ -222,11 +221,7 @@ class Search:
     # -- ops with regions -------------------------------------------------------------------------
 
     def _inside(
-        self,
-        path: Path,
-        values: BlockValues,
-        fed: Mapping[str, np.ndarray],
-        nodes: Sequence[onnx.NodeProto],
+        self, path: Path, values: BlockValues, fed: Mapping[str, np.ndarray]
     ) -> Found | None:
         """The op within the regions of an op, or within a function of the model that it calls."""
         operands = values.operands.get(path)
@@ -302,7 +297,7 @@ class Search:
             suspects, inner = check.suspects(values, outer)
             suspects = self._unique(suspects, values)
             if suspects:
-                return self._found(_worst(suspects), values, inner, block, check)
+                return self._found(_worst(suspects), values, inner, check)
         return None
 
     def _in_branch(

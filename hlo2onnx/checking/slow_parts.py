@@ -67,7 +67,7 @@ def slow_parts(model: oir.Model, costs: Costs, expansions: Sequence[Expansion]) 
         costs: Those of the target. They say what is reported.
         expansions: Ops that became many nodes. Loops in them are not reported on their own.
     """
-    found = [_of_expansion(each, costs) for each in expansions]
+    found = [_of_expansion(each) for each in expansions]
     scopes = tuple(each.scope for each in expansions)
     for graph in each_graph(model):
         for node in graph:
@@ -77,7 +77,7 @@ def slow_parts(model: oir.Model, costs: Costs, expansions: Sequence[Expansion]) 
     return sorted(unique.values(), key=lambda part: -part.nodes)
 
 
-def _of_expansion(expansion: Expansion, costs: Costs) -> SlowPart:
+def _of_expansion(expansion: Expansion) -> SlowPart:
     return SlowPart(
         expansion.op,
         f"it becomes {expansion.nodes:,} nodes: {expansion.types}",

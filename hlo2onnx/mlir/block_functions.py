@@ -7,7 +7,7 @@ values are wanted are inlined.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jaxlib.mlir import ir
 
@@ -87,19 +87,6 @@ class Wanted:
         return {path[:end] for path in paths for end in range(1, len(path), 2)}
 
 
-@dataclass
-class Returned:
-    """What a new function returns after its own results.
-
-    Attributes:
-        results: Positions of the results of ops, by path. None for a result that is no tensor.
-        operands: The same for operands and captured values.
-    """
-
-    results: dict[Path, list[int | None]] = field(default_factory=dict)
-    operands: dict[Path, list[int | None]] = field(default_factory=dict)
-
-
 class BlockCopy:
     """Copies blocks into a new function.
 
@@ -171,17 +158,15 @@ Body = Callable[[list[MlirValue]], list[MlirValue]]
 """Makes the ops of a function at the insertion point, from its arguments; returns its results."""
 
 
-def add_function(
-    module: ir.Operation, types: Sequence[ir.Type], body: Body, name: str = NAME
-) -> list[ir.Type]:
-    """Adds a public function to a module; returns the types of its results."""
+def add_function(module: ir.Operation, types: Sequence[ir.Type], body: Body) -> list[ir.Type]:
+    """Adds a public function `NAME` to a module; returns the types of its results."""
     top = module.regions[0].blocks[0]
     with module.context, ir.Location.unknown():
         with ir.InsertionPoint(top):
             function = ir.Operation.create(
                 "func.func",
                 attributes={
-                    "sym_name": ir.StringAttr.get(name),
+                    "sym_name": ir.StringAttr.get(NAME),
                     "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
                 },
                 regions=1,

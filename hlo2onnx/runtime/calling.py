@@ -55,9 +55,9 @@ def describe(signature: Signature, in_place: Sequence[int] = ()) -> Description:
     )
 
 
-def caller_of(signature: Signature, in_place: Sequence[int] = ()) -> Caller:
+def caller_of(signature: Signature) -> Caller:
     """The compiled signature, with JAX's pytrees and types."""
-    description = describe(signature, in_place)
+    description = describe(signature)
     if signature.trees is None:
         return Caller(description, JaxLeaves(description))
     return Caller(description, JaxTrees(description, signature.trees))

@@ -53,7 +53,7 @@ def test_if_of_a_constant_is_its_branch() -> None:
     against_xla(text).close().graph_is("Tanh")
 
 
-def case_text(branches: int, element: str = "i32") -> str:
+def case_text(branches: int) -> str:
     """case over `branches` regions; branch k multiplies by k + 2."""
     regions = ", ".join(
         f"""{{

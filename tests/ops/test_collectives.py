@@ -51,9 +51,9 @@ def module(body: str, element: str = "f32", result: str = TYPE, attributes: str 
     return text.replace("ELEMENT", element)
 
 
-def collective(name: str, groups: str, result: str = TYPE) -> str:
+def collective(name: str, groups: str) -> str:
     body = BODIES[name].format(groups=groups)
-    return f'%0 = "stablehlo.{name}"(%arg0) {body} : ({TYPE}) -> {result}'
+    return f'%0 = "stablehlo.{name}"(%arg0) {body} : ({TYPE}) -> {TYPE}'
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -77,7 +77,6 @@ def test_the_standard_says_nothing_of_order(monkeypatch: pytest.MonkeyPatch) -> 
     rows(5, 40).run(region="add", target="onnx").has_no("ScatterND", "Scan")
 
 
-COLUMN_PAIRS = Case((5, 2, 2), (40, 2), (40, 2), (0, 1), 1, (1,), (0, 1))
 VECTORLESS = Case((5,), (8, 5), (8, 5), (0,), 2, (), (0,))
 LOOSE = np.array([0, 4, -1, 5, 4, 0, 2**31 - 1, -(2**31), -5, 4])
 

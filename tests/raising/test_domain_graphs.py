@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from hlo2onnx.targets import load_target
 
 FLOAT = oir.DataType.FLOAT
 Value = oir.Value
-Row = Callable[[GraphBuilder, Value], Value]
 X = numbers(4, 3, 5)
 
 

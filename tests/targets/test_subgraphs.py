@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-import ml_dtypes
 import numpy as np
 import onnx_ir as oir
 import pytest
@@ -19,7 +18,6 @@ from hlo2onnx.targets.legalize.subgraph_types import carry_states
 from hlo2onnx.targets.workarounds.constant_conditions import conceal_conditions
 
 T = oir.DataType
-I4 = np.dtype(ml_dtypes.int4)
 Condition = Callable[..., oir.Value]
 
 

@@ -26,7 +26,6 @@ from tools.probe.environments import InstallError, start
 from tools.probe.flag_trials import has_flag
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-N = np.array([2**40, -1])
 
 
 def model(graph: str) -> bytes:

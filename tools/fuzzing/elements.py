@@ -53,14 +53,6 @@ GRID_BOUND, GRID_BITS = 3.5, 1
 MODERATE = 8.0
 
 
-def is_float(element: str) -> bool:
-    return element in FLOATS
-
-
-def is_complex(element: str) -> bool:
-    return element in COMPLEX
-
-
 def integer_range(element: str) -> tuple[int, int]:
     """Smallest and largest."""
     info = ml_dtypes.iinfo(NUMPY[element])

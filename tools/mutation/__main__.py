@@ -157,7 +157,7 @@ def report(
     args: argparse.Namespace,
 ) -> None:
     """Prints the figures and the survivors, and writes what is asked for."""
-    for folder, members in by_folder(project, mutants):
+    for folder, members in by_folder(mutants):
         survivors = []
         for mutant in members:
             verdict = results.get(mutant)
@@ -169,7 +169,7 @@ def report(
             path.write_text("\n".join(survivors), encoding="utf-8")
         elif args.report and survivors:
             print("\n".join(survivors))
-    folders = table(by_folder(project, mutants), results, equivalents)
+    folders = table(by_folder(mutants), results, equivalents)
     files = table(by_file(mutants), results, equivalents)
     print(files if args.file or args.folder else folders)
     if args.write:

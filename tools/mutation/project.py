@@ -82,10 +82,6 @@ class Project:
         found = (self.root / self.tests).rglob("test_*.py")
         return sorted(path.relative_to(self.root).as_posix() for path in found)
 
-    def folder_of(self, file: str) -> str:
-        """The name that the table gives to the folder of a file."""
-        return next(name for name, folder in self.folders.items() if file.startswith(folder + "/"))
-
     def text(self, file: str) -> str:
         """The content of a file."""
         return (self.root / file).read_text(encoding="utf-8")

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from tools.mutation.mutant import Mutant
-from tools.mutation.project import Project
 from tools.mutation.results import SURVIVED, Equivalents, Results
 from tools.mutation.server import Verdict
 
@@ -68,7 +67,7 @@ def _row(name: str, counts: Counter[str]) -> str:
     return f"| {name} | {' | '.join(map(str, figures))} |"
 
 
-def by_folder(project: Project, mutants: Iterable[Mutant]) -> list[tuple[str, list[Mutant]]]:
+def by_folder(mutants: Iterable[Mutant]) -> list[tuple[str, list[Mutant]]]:
     """The mutants by the folder of their file, the folders in the order of their paths."""
     groups: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants:

@@ -24,8 +24,6 @@ from tools.zoo.program import load_all
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-STAGES = ("build", "trace", "translate", "verify", "times", "done")
-
 
 @dataclass
 class Result:
@@ -35,7 +33,8 @@ class Result:
         name: Of the program.
         version: Of its package.
         jax: Version of jaxlib.
-        stage: The last stage that was begun; "done" when all ended well.
+        stage: The last stage that was begun: "build", "trace", "translate", "verify", "times", or
+            "done" if all ended well.
         ok: Whether the translation gives XLA's numbers.
         error: Why not.
         ops: StableHLO ops of the program.

@@ -28,7 +28,6 @@ MOST_CONSTANTS = 1 << 12
 
 _COMMUTATIVE = frozenset({"Add", "And", "Equal", "Mul", "Or", "Xor"})
 """Operators whose operands may change places. Of +0 and -0, Max and Min may give the first one."""
-_SIGNED = ({"Add", "Sub"}, {"Add"}, {"Sub"})
 
 
 @dataclass(frozen=True)

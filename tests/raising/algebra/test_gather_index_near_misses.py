@@ -95,29 +95,6 @@ def test_what_counts_from_the_end() -> None:
     Rewrite(build, {"i": INDICES}, NegativeIndex()).nothing()
 
 
-# -- tuples ----------------------------
-
-PAIRS = np.stack([INDICES, INDICES[::-1]], -1)
-
-
-def columns(b: GraphBuilder, pairs: oir.Value, axes: int = 2) -> list[oir.Value]:
-    """Both counted from the end, as columns."""
-    found = []
-    for place, count in enumerate((5, 3)):
-        i = b.reshape(b.slice(pairs, [place], [place + 1], axes=[1]), [8])
-        i = b.Where(less(b, i), b.Add(i, k(b, count)), i)
-        found.append(b.reshape(i, [8, *[1] * (axes - 1)]))
-    return found
-
-
-def limited(b: GraphBuilder, joined: oir.Value, low: int = 0) -> oir.Value:
-    return b.Min(b.Max(joined, k(b, low)), b.const(np.array([4, 2], np.int32)))
-
-
-def gathered(b: GraphBuilder, x: oir.Value, indices: oir.Value, **options: int) -> oir.Value:
-    return b.GatherND(x, b.cast(indices, T.INT64), **options)
-
-
 # -- intervals and wide integers ----------------------------
 
 

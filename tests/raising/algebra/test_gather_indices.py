@@ -112,11 +112,6 @@ def test_a_narrow_index_stays() -> None:
     Rewrite(build, {"x": TABLE, "i": INDICES}, WidenIndex()).nothing()
 
 
-# -- tuples -----------------------------------------------------------------------------------
-
-PAIRS = np.stack([INDICES, INDICES[::-1]], -1)
-
-
 # -- which are inside ---------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,7 @@ from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.loops.loop_fission import LoopFission
 from hlo2onnx.targets import load_target
 
-FLOAT = oir.DataType.FLOAT
 Value = oir.Value
-Row = Callable[[GraphBuilder, Value], Value]
 
 
 def long(b: GraphBuilder, x: Value, nodes: int) -> Value:

@@ -16,7 +16,6 @@ from verified import nodes
 import hlo2onnx
 
 RNG = np.random.default_rng(0)
-H = RNG.normal(size=(3, 4)).astype(np.float32)
 X = RNG.normal(size=(3, 3, 4)).astype(np.float32)
 W = RNG.normal(size=(6, 40, 40)).astype(np.float32) / 6
 WIDE = RNG.normal(size=(2, 40)).astype(np.float32)

@@ -140,10 +140,6 @@ def test_columns_in_another_order(order: tuple[int, int], joined: bool) -> None:
     assert ((0, 2, 1, 3) in perms) == (order == (3, 2) and not joined)
 
 
-def rows(b: GraphBuilder, x: oir.Value, perm: tuple[int, ...] = (1, 0, 2)) -> oir.Value:
-    return b.reshape(turned(b, x, perm), (6, 4))
-
-
 JOINED: dict[str, tuple[Build, bool]] = {
     "itself": (lambda b, x: turned(b, b.reshape(turned(b, x, (2, 0, 1)), (4, 6)), (1, 0)), True),
     "read by others": (

@@ -257,10 +257,6 @@ def test_one_table_of_other_numbers() -> None:
     assert not fires(lambda b, x: of_one_table(b, x, twice=False), {"x": X}, RotaryEmbedding())
 
 
-def unequal(b: GraphBuilder, x: oir.Value, cos: oir.Value, sin: oir.Value) -> oir.Value:
-    return whole(b, x, *(b.concat([y, b.Neg(y)], -1) for y in (cos, sin)))
-
-
 def tables(*names: str, kind: str = "") -> Build:
     """Angles whose halves are not known to be equal, of cos, sin or both."""
 
