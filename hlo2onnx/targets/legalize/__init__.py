@@ -9,7 +9,6 @@ numbers counts as missing, unless facts about the operands show that it is right
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import onnx_ir as oir
@@ -22,15 +21,13 @@ from hlo2onnx.ir.forms import FORM_OPSET
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import FLOATS, attributes_of, dtype_of, shape_of
+from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.licm import hoist_invariants
 from hlo2onnx.rewrite.replace import remove_unused, replace
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions import DECOMPOSITIONS, Decompose
-from hlo2onnx.targets.decompositions.rounded_integers import RIGHT_HERE
-from hlo2onnx.targets.decompositions.stable_top_k import is_stable_here
-from hlo2onnx.targets.legalize.carriers import EXACT_IN_HALF, carriers_of
+from hlo2onnx.targets.legalize.carriers import carriers_of
 from hlo2onnx.targets.legalize.casts import (
     cast_path,
     cast_through,
@@ -40,12 +37,8 @@ from hlo2onnx.targets.legalize.casts import (
 from hlo2onnx.targets.legalize.changes import Changes, label_of
 from hlo2onnx.targets.legalize.control_flow import NEXT, control_flow_fault
 from hlo2onnx.targets.legalize.half_moves import move_in_half
-from hlo2onnx.targets.legalize.narrow_integers import (
-    WIDE,
-    chooses_rightly,
-    fits,
-    why_not,
-)
+from hlo2onnx.targets.legalize.kernels import Kernels
+from hlo2onnx.targets.legalize.narrow_integers import WIDE, why_not
 from hlo2onnx.targets.legalize.older_opsets import first_opset, newer_decomposition, write_forms
 from hlo2onnx.targets.legalize.operand_types import (
     apart_from_outputs,
@@ -60,19 +53,15 @@ from hlo2onnx.targets.target import (
     Target,
     main_dtype,
     node_key,
-    node_pairs,
 )
 from hlo2onnx.targets.workarounds import WORKAROUNDS
 from hlo2onnx.targets.workarounds.cast_transposes import widen_before_transposing
 from hlo2onnx.targets.workarounds.empty_constants import expand_empty_constants
 from hlo2onnx.targets.workarounds.function_domains import guard_domain
-from hlo2onnx.targets.workarounds.operand_limits import is_right_here
 from hlo2onnx.targets.workarounds.reduce_nan import guard_nan
-from hlo2onnx.targets.workarounds.top_k_padding import is_filled
 
 __all__ = ["legalize"]
 
-_BOUNDS = frozenset({"Clip", "Max", "Min", "Relu"})
 _STRUCTURAL = frozenset({"Constant", "If", "Loop", "Scan"})
 """Operators of every type (see `subgraph_types`); what is inside them is legalized on its own."""
 
@@ -89,57 +78,82 @@ def legalize(
     Raises:
         TranslationError: The target cannot run some operators on their types; lists all of them.
     """
-    opset = model.graph.opset_imports[""]
-    builder = TargetBuilder(model.graph, opset, target)
-    builder.adopt(model.graph)
-    refusals, changes = [], Changes()
-    if target.flags.flattens_empty_constants:
-        expand_empty_constants(model.graph, builder)
-    write_scans_as_loops(model.graph, target, builder)
-    builder.made.clear()
-    carry_states(model.graph, target, builder)
-    changes.cast("values of Loop and If", builder.made)
-    facts = LoopFacts(model.graph) if target.flags.narrows_i64 else Facts()
-    kernels = _Kernels(builder, half, nan, facts)
+    graph = model.graph
+    builder = TargetBuilder(graph, graph.opset_imports[""], target)
+    builder.adopt(graph)
+    changes = Changes()
+    _prepare(graph, builder, changes)
+    facts = LoopFacts(graph) if target.flags.narrows_i64 else Facts()
+    kernels = Kernels(builder, half, nan, facts)
     if nan != "runtime":
-        _guard(model.graph, builder, kernels.facts, changes)
-    pending = list(all_nodes(model.graph))
+        _guard(graph, builder, facts, changes)
+    _raise(_replace_nodes(graph, kernels, changes))
+    collapse_casts(graph, builder.opset)
+    move_in_half(builder)
+    if target.flags.fuses_cast_transposes:
+        widen_before_transposing(graph, builder)
+    hoist_invariants(graph)
+    newer = f"use opset {FORM_OPSET} or newer"
+    _raise([_refusal(node, why, newer) for node, why in write_forms(graph, builder)])
+    remove_unused(graph)
+    changes.write(report, all_nodes(graph))
+    if nan == "default" and kernels.may_lose_nan(graph):
+        report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
+
+
+def _raise(refusals: Sequence[Refusal]) -> None:
+    """Raises a TranslationError if there are refusals."""
+    if refusals:
+        raise TranslationError(refusals)
+
+
+def _prepare(graph: oir.Graph, builder: TargetBuilder, changes: Changes) -> None:
+    """Writes empty constants, Scans and the states of control flow in the form of the target."""
+    target = builder.target
+    if target.flags.flattens_empty_constants:
+        expand_empty_constants(graph, builder)
+    write_scans_as_loops(graph, target, builder)
+    builder.made.clear()
+    carry_states(graph, target, builder)
+    changes.cast("values of Loop and If", builder.made)
+
+
+def _replace_nodes(graph: oir.Graph, kernels: Kernels, changes: Changes) -> list[Refusal]:
+    """Replaces nodes, and then the new ones, until the target runs all that are left.
+
+    Returns:
+        The nodes that it cannot run, and that nothing can replace.
+    """
+    refusals: list[Refusal] = []
+    pending = list(all_nodes(graph))
     while pending:
         made: list[oir.Node] = []
         for node in pending:
-            builder.made.clear()
-            kernels.note_ranges(node)
+            kernels.builder.made.clear()
             label = label_of(node)
-            if _respelled(node, builder) or _decompose_newer(node, builder):
-                changes.replaced(label, builder.made)
-                made += builder.made
-                continue
-            if fault := control_flow_fault(node, target.flags, facts):
-                refusals.append(_refusal(node, f"{target.name} runs no {fault}", NEXT))
-                continue
-            if node.domain or node.op_type in _STRUCTURAL or kernels.run(node):
-                continue
-            if _decompose(node, builder) or _carry(node, kernels):
-                changes.replaced(label, builder.made)
-                made += builder.made
-            else:
-                refusals.append(_refusal(node, *_no_kernel(node, kernels)))
+            found = _replace_node(node, kernels)
+            if isinstance(found, Refusal):
+                refusals.append(found)
+            elif found:
+                changes.replaced(label, kernels.builder.made)
+                made += kernels.builder.made
         pending = made
-    if refusals:
-        raise TranslationError(refusals)
-    collapse_casts(model.graph, opset)
-    move_in_half(builder)
-    if target.flags.fuses_cast_transposes:
-        widen_before_transposing(model.graph, builder)
-    hoist_invariants(model.graph)
-    newer = f"use opset {FORM_OPSET} or newer"
-    refusals = [_refusal(node, why, newer) for node, why in write_forms(model.graph, builder)]
-    if refusals:
-        raise TranslationError(refusals)
-    remove_unused(model.graph)
-    changes.write(report, all_nodes(model.graph))
-    if nan == "default" and kernels.may_lose_nan(model.graph):
-        report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")
+    return refusals
+
+
+def _replace_node(node: oir.Node, kernels: Kernels) -> bool | Refusal:
+    """Whether a node was replaced; False if it stays. A refusal if it can neither stay nor go."""
+    builder = kernels.builder
+    kernels.note_ranges(node)
+    if _work_around(node, builder) or _decompose_newer(node, builder):
+        return True
+    if fault := control_flow_fault(node, builder.target.flags, kernels.facts):
+        return _refusal(node, f"{builder.target.name} runs no {fault}", NEXT)
+    if node.domain or node.op_type in _STRUCTURAL or kernels.can_run(node):
+        return False
+    if _decompose(node, builder) or _carry(node, kernels):
+        return True
+    return _refusal(node, *_no_kernel(node, kernels))
 
 
 def _guard(graph: oir.Graph, builder: TargetBuilder, facts: Facts, changes: Changes) -> None:
@@ -157,11 +171,11 @@ def _guard(graph: oir.Graph, builder: TargetBuilder, facts: Facts, changes: Chan
             changes.replaced(label, builder.made)
 
 
-def _respelled(node: oir.Node, builder: TargetBuilder) -> bool:
+def _work_around(node: oir.Node, builder: TargetBuilder) -> bool:
     """Replaces a node that the target computes wrongly among its neighbours; False for others."""
     known = () if node.domain else WORKAROUNDS.get(node.op_type, ())
     return any(
-        builder.target.has(fault) and _replaced(node, builder, spell) for fault, spell in known
+        builder.target.has(fault) and _replaced(node, builder, make) for fault, make in known
     )
 
 
@@ -172,7 +186,7 @@ def _decompose_newer(node: oir.Node, builder: TargetBuilder) -> bool:
 
 
 def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
-    """Replaces a node by the outputs that a function makes in its place; False for None."""
+    """Replaces a node by the values that a function makes; False if the function returns None."""
     before = len(builder.made)
     with builder.before(node):
         made = make(builder, node)
@@ -184,7 +198,7 @@ def _replaced(node: oir.Node, builder: TargetBuilder, make: Decompose) -> bool:
 
 
 def _put(node: oir.Node, values: Sequence[oir.Value]) -> None:
-    """Replaces a node by values, of which is known what is known of its outputs."""
+    """Replaces a node by values, which get the known ranges of its outputs."""
     for old, new in zip(node.outputs, values, strict=True):
         if RANGE in old.meta:
             new.meta.setdefault(RANGE, old.meta[RANGE])
@@ -192,96 +206,12 @@ def _put(node: oir.Node, values: Sequence[oir.Value]) -> None:
 
 
 def _name_of(make: Decompose) -> str:
-    """The module of a decomposition or workaround, within `targets`."""
+    """The name of a decomposition or workaround: its module within `hlo2onnx.targets`."""
     function = make.func if isinstance(make, partial) else make
     return f"legalize: {function.__module__.removeprefix(_TARGETS)}"
 
 
 _TARGETS = "hlo2onnx.targets."
-
-
-@dataclass(frozen=True)
-class _Kernels:
-    """Answers whether the target's kernels run a node as it is."""
-
-    builder: TargetBuilder
-    half: str
-    nan: str
-    facts: Facts
-
-    def run(self, node: oir.Node) -> bool:
-        """Whether the node can stay as it is."""
-        return self.take(node) and not self.unmatched(node)
-
-    def take(self, node: oir.Node) -> bool:
-        """Whether there is a kernel for the main element type that gives the right numbers here.
-
-        Where the target's f16 kernels skip roundings between ops, f16 arithmetic goes through f32
-        and an explicit rounding, as bf16 does, unless `half` is "fast".
-        """
-        dtype, key = main_dtype(node), node_key(node)
-        if dtype is None:
-            return True
-        target, is_supported = self.builder.target, self.builder.supports(key, dtype)
-        is_fast = self.half == "fast" or target.flags.rounds_half
-        if dtype == oir.DataType.FLOAT16 and not is_fast:
-            return node.op_type in EXACT_IN_HALF and is_supported
-        if target.flags.narrows_f64 and dtype == oir.DataType.DOUBLE:
-            return is_supported and node.op_type in ("Shape", "Size")
-        if node.meta.get(RIGHT_HERE):
-            return True
-        if target.flags.unstable_top_k and node.op_type == "TopK" and not is_stable_here(node):
-            return False
-        is_fused = target.flags.fuses_comparisons and node.op_type == "Where"
-        if is_fused and not chooses_rightly(node, self.facts):
-            return False
-        if is_supported:
-            return True
-        opset = self.builder.opset
-        is_limited = target.is_limited(key, dtype, opset)
-        if is_limited and target.flags.narrows_i64 and dtype in WIDE:
-            return fits(node, self.facts, target, opset)
-        if is_limited and node.op_type in _BOUNDS and dtype in FLOATS:
-            return self.nan == "runtime" or (target.flags.misorders_nan and self.nan != "xla")
-        if is_limited and target.flags.pads_top_k and node.op_type == "TopK":
-            return is_filled(node)
-        if not target.is_wrong(key, dtype, opset):
-            return False
-        return is_right_here(node, self.facts, is_limited, target.flags.sums_in_f64)
-
-    def note_ranges(self, node: oir.Node) -> None:
-        """Notes what is known of the integers that a node makes, where the target narrows them: it
-        holds of the nodes in its place, and may be harder to see there."""
-        if not self.builder.target.flags.narrows_i64:
-            return
-        for value in node.outputs:
-            if value.dtype in WIDE and (known := self.facts.int_range(value)) is not None:
-                value.meta[RANGE] = known
-
-    def may_lose_nan(self, graph: oir.Graph) -> bool:
-        """Whether the model has bounds of floats whose kernels order NaN wrongly."""
-        target, opset = self.builder.target, self.builder.opset
-        return target.flags.misorders_nan and any(
-            node.op_type in _BOUNDS
-            and (dtype := main_dtype(node)) in FLOATS
-            and target.is_limited(node_key(node), dtype, opset)
-            for node in all_nodes(graph)
-        )
-
-    def unmatched(self, node: oir.Node) -> list[tuple[str, oir.DataType, oir.DataType]]:
-        """The `PAIR_PARAMETERS` whose element types no kernel takes together."""
-        b = self.builder
-        if node.meta.get(RIGHT_HERE):
-            return []
-        missing = [pair for pair in node_pairs(node) if not b.target.supports_pair(*pair, b.opset)]
-        if not b.target.flags.narrows_i64:
-            return missing
-        return [
-            pair
-            for pair in missing
-            if not (WIDE & {*pair[1:]} and b.target.is_limited_pair(*pair, b.opset))
-            or not fits(node, self.facts, b.target, b.opset)
-        ]
 
 
 def _decompose(node: oir.Node, builder: TargetBuilder) -> bool:
@@ -291,15 +221,15 @@ def _decompose(node: oir.Node, builder: TargetBuilder) -> bool:
     return decompose is not None and _replaced(node, builder, decompose)
 
 
-def _carry(node: oir.Node, kernels: _Kernels) -> bool:
-    """Runs the node on other element types; False when there are none."""
+def _carry(node: oir.Node, kernels: Kernels) -> bool:
+    """Computes the node in other element types; False if there are none."""
     builder = kernels.builder
     if node.op_type == "Cast":
         path = cast_path(node, builder.target, builder.opset)
         if path is not None:
             cast_through(node, path, builder)
         return path is not None
-    if kernels.take(node):
+    if kernels.can_compute(node):
         return all(_match(node, *pair, builder) for pair in kernels.unmatched(node))
     dtype, key = main_dtype(node), node_key(node)
     assert dtype is not None
@@ -323,8 +253,14 @@ def _match(
     second: oir.DataType,
     builder: TargetBuilder,
 ) -> bool:
-    """Casts the second of two parameters (the exponent of Pow, the scale of BatchNormalization) to
-    a type that holds its values and that a kernel takes with the first; False if there is none."""
+    """Casts the second of two parameters, so that a kernel takes it with the first.
+
+    Examples are the exponent of Pow and the scale of BatchNormalization. The new type holds all
+    values of the old one.
+
+    Returns:
+        False if there is no such type.
+    """
     position = PAIR_PARAMETERS[key][1]
     shared = [] if position == OUTPUT else apart_from_outputs(node, position, builder.opset)
     for partner in (first, *_PARTNERS):
@@ -362,7 +298,7 @@ def _in_carrier(
     _put(node, values)
 
 
-def _no_kernel(node: oir.Node, kernels: _Kernels) -> tuple[str, str]:
+def _no_kernel(node: oir.Node, kernels: Kernels) -> tuple[str, str]:
     """Why the node cannot run, and what the user can do."""
     since = first_opset(node)
     builder = kernels.builder
