@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from against_xla import against_xla
@@ -11,6 +9,7 @@ from gather_case import Case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rule_names import RULE_NAMES
+from window_layouts import WindowLayout, window_layouts
 
 from hlo2onnx import TranslationError, translate
 from hlo2onnx.mlir.types import numpy_type
@@ -308,44 +307,11 @@ def test_collapsed_empty_slice_is_refused() -> None:
     Case((0,), (0, 1), (0,), (0,), (0,), 1, collapsed=(0,)).run()
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[Case, str]:
-    def some(items: Sequence[int], least: int, most: int) -> list[int]:
-        return list(draw(st.permutations(items))[: draw(st.integers(min(least, most), most))])
-
-    rank, batch_rank = draw(st.integers(1, 4)), draw(st.integers(0, 3))
-    extents = st.sampled_from([1, 2, 3, 4, 4, 5])
-    batch = [draw(extents) for _ in range(batch_rank)]
-    along = some(range(batch_rank), 0, min(batch_rank, rank - 1))
-    batching = sorted(draw(st.permutations(range(rank)))[: len(along)])
-    free = [axis for axis in range(rank) if axis not in batching]
-    start_map = some(free, 1, len(free))
-    collapsed = [axis for axis in free if draw(st.booleans())]
-    operand = [draw(extents) for _ in range(rank)]
-    for axis, run in zip(batching, along, strict=True):
-        operand[axis] = batch[run]
-    sizes = [
-        1 if axis in (*collapsed, *batching) else draw(st.integers(1, operand[axis]))
-        for axis in range(rank)
-    ]
-    kept = [sizes[axis] for axis in free if axis not in collapsed]
-    result_rank = batch_rank + len(kept)
-    offset = sorted(draw(st.permutations(range(result_rank)))[: len(kept)])
-    implicit = len(start_map) == 1 and draw(st.booleans())
-    vector = batch_rank if implicit else draw(st.integers(0, batch_rank))
-    starts = [*batch] if implicit else [*batch[:vector], len(start_map), *batch[vector:]]
-    shifted = [run + (run >= vector) for run in along]
-    slices, batches = iter(kept), iter(batch)
-    result = [next(slices) if axis in offset else next(batches) for axis in range(result_rank)]
-    case = Case(
-        tuple(operand), tuple(starts), tuple(result), tuple(sizes), tuple(start_map), vector,
-        tuple(offset), tuple(collapsed), tuple(zip(batching, shifted, strict=True)),
-    )  # fmt: skip
-    return case, draw(st.sampled_from(["i32", "i64", "ui8", "i16"]))
-
-
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(cases())
-def test_any_dimension_numbers(drawn: tuple[Case, str]) -> None:
-    case, index = drawn
+@given(window_layouts(), st.sampled_from(["i32", "i64", "ui8", "i16"]))
+def test_any_dimension_numbers(drawn: WindowLayout, index: str) -> None:
+    case = Case(
+        drawn.operand, drawn.indices, drawn.windows, drawn.sizes, drawn.indexed, drawn.vector,
+        drawn.kept, drawn.dropped, drawn.batching,
+    )  # fmt: skip
     case.run(index=index)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scatter_case import CASES, ELEMENTS, FRAMES, FRAMES_LAST, NOWHERE, ROWS, SCALAR, WINDOW, Case
 from target_costs import use_costs
+from window_layouts import WindowLayout, window_layouts
 
 from hlo2onnx import translate
 from hlo2onnx.mlir.types import numpy_type
@@ -371,43 +371,20 @@ def test_jax(name: str) -> None:
     assert program.verify(x, i, u).ok
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[Case, str, str, bool, int]:
-    def some(items: Sequence[int], least: int, most: int) -> list[int]:
-        return list(draw(st.permutations(items))[: draw(st.integers(min(least, most), most))])
-
-    rank, batch_rank = draw(st.integers(1, 4)), draw(st.integers(0, 3))
-    extents = st.sampled_from([1, 2, 3, 4, 4, 5])
-    batch = [draw(extents) for _ in range(batch_rank)]
-    along = some(range(batch_rank), 0, min(batch_rank, rank - 1))
-    batching = sorted(draw(st.permutations(range(rank)))[: len(along)])
-    free = [axis for axis in range(rank) if axis not in batching]
-    scattered = some(free, 1, len(free))
-    inserted = [axis for axis in free if draw(st.booleans())]
-    operand = [draw(extents) for _ in range(rank)]
-    for axis, run in zip(batching, along, strict=True):
-        operand[axis] = batch[run]
-    sizes = [draw(st.integers(1, operand[axis])) for axis in free if axis not in inserted]
-    update_rank = batch_rank + len(sizes)
-    window = sorted(draw(st.permutations(range(update_rank)))[: len(sizes)])
-    implicit = len(scattered) == 1 and draw(st.booleans())
-    vector = batch_rank if implicit else draw(st.integers(0, batch_rank))
-    indices = [*batch] if implicit else [*batch[:vector], len(scattered), *batch[vector:]]
-    shifted = [run + (run >= vector) for run in along]
-    slices, batches = iter(sizes), iter(batch)
-    updates = [next(slices) if axis in window else next(batches) for axis in range(update_rank)]
-    case = Case(
-        tuple(operand), tuple(indices), tuple(updates), tuple(scattered), vector,
-        tuple(window), tuple(inserted), tuple(zip(batching, shifted, strict=True)),
-    )  # fmt: skip
-    region = draw(st.sampled_from(["set", "set", "add", "maximum", "doubling"]))
-    index = draw(st.sampled_from(["i32", "i64", "ui8", "i16"]))
-    return case, region, index, draw(st.booleans()), draw(st.integers(0, 99))
-
-
 @settings(max_examples=30, deadline=None, derandomize=True)
-@given(cases())
-def test_any_dimension_numbers(drawn: tuple[Case, str, str, bool, int]) -> None:
-    case, region, index, known, seed = drawn
+@given(
+    window_layouts(),
+    st.sampled_from(["set", "set", "add", "maximum", "doubling"]),
+    st.sampled_from(["i32", "i64", "ui8", "i16"]),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_any_dimension_numbers(
+    drawn: WindowLayout, region: str, index: str, known: bool, seed: int
+) -> None:
+    case = Case(
+        drawn.operand, drawn.indices, drawn.windows, drawn.indexed, drawn.vector,
+        drawn.kept, drawn.dropped, drawn.batching,
+    )  # fmt: skip
     known = known and 0 not in case.indices
     case.run(region=region, index=index, known=known, seed=seed)

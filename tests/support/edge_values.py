@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hlo2onnx.mlir.types import numpy_type
@@ -35,3 +37,12 @@ def pairs(element: str) -> tuple[np.ndarray, np.ndarray]:
     values = edge_values(element)
     left, right = np.meshgrid(values, values, indexing="ij")
     return left.reshape(-1), right.reshape(-1)
+
+
+def near_powers(powers: Sequence[int], dtype: type, *shape: int, seed: int = 0) -> np.ndarray:
+    """Integers next to powers of two and the ends of the type, and any bits."""
+    info, rng = np.iinfo(dtype), np.random.default_rng(seed)
+    near = [sign * 2**k + step for k in powers for sign in (1, -1) for step in (-1, 0, 1)]
+    edges = np.array([n for n in {*near, info.min, info.max} if info.min <= n <= info.max], dtype)
+    noise = rng.integers(info.min, info.max, size=shape, dtype=dtype, endpoint=True)
+    return np.where(rng.random(shape) < 0.6, edges[rng.integers(len(edges), size=shape)], noise)

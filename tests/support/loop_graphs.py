@@ -65,16 +65,16 @@ class LoopRewrite(Rewrite):
 
     def __init__(self, build: Build, inputs: Inputs, *rules: Rule, **options: float) -> None:
         super().__init__(build, inputs, *rules, **options)  # type: ignore[arg-type]
-        self.outside: Counter[str] = Counter()
-        self.inside: Counter[str] = Counter()
-        self._count(self.model.graph, self.outside)
+        self.outside, self.inside = outside_and_inside(self.model.graph)
         del self.inside["Identity"]
 
-    def _count(self, graph: oir.Graph, into: Counter[str]) -> None:
-        for node in graph:
-            into[node.op_type] += 1
-            for inner in subgraphs(node):
-                self._count(inner, self.inside)
+
+def outside_and_inside(graph: oir.Graph) -> tuple[Counter[str], Counter[str]]:
+    """The operators of a graph, and those of all bodies and branches in it."""
+    inside = Counter(
+        node.op_type for outer in graph for body in subgraphs(outer) for node in body.all_nodes()
+    )
+    return Counter(node.op_type for node in graph), inside
 
 
 X = np.arange(20, dtype=np.float32).reshape(5, 4) - 7

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import onnx_ir as oir
 import pytest
+from edge_values import near_powers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rewriting import model_of
@@ -23,7 +25,7 @@ from hlo2onnx.targets.legalize import legalize
 Build = Callable[..., oir.Value]
 Found = tuple[list[np.ndarray], Counter[str]]
 
-POWERS = [0, 7, 8, 15, 16, 31, 32, 53, 62, 63]
+numbers = partial(near_powers, [0, 7, 8, 15, 16, 31, 32, 53, 62, 63])
 WIDE = [np.int64, np.uint64, np.uint32, np.int32]
 EVERY = [*WIDE, np.int8, np.int16, np.uint8, np.uint16]
 
@@ -47,15 +49,6 @@ def equal(found: Found, *wanted: np.ndarray) -> Counter[str]:
         assert (got.dtype, got.shape) == (want.dtype, want.shape)
         np.testing.assert_array_equal(got, want)
     return found[1]
-
-
-def numbers(dtype: type, *shape: int, seed: int = 0) -> np.ndarray:
-    """Numbers next to powers of two and the ends of the type, and any bits."""
-    info, rng = np.iinfo(dtype), np.random.default_rng(seed)
-    near = [sign * 2**k + step for k in POWERS for sign in (1, -1) for step in (-1, 0, 1)]
-    edges = np.array([n for n in {*near, info.min, info.max} if info.min <= n <= info.max], dtype)
-    noise = rng.integers(info.min, info.max, size=shape, dtype=dtype, endpoint=True)
-    return np.where(rng.random(shape) < 0.6, edges[rng.integers(len(edges), size=shape)], noise)
 
 
 @pytest.mark.parametrize("dtype", EVERY)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import jax
 import numpy as np
 import onnx_ir as oir
 import pytest
+from edge_values import near_powers
 from rewriting import model_of
 
 from hlo2onnx import TranslationError, translate
@@ -30,16 +32,7 @@ from tools.probe.value_trials import trials_of
 T = oir.DataType
 Build = Callable[..., oir.Value]
 
-POWERS = [0, 7, 8, 15, 16, 23, 24, 25, 30, 31]
-
-
-def numbers(dtype: type, *shape: int, seed: int = 0) -> np.ndarray:
-    """Numbers next to powers of two and the ends of the type, and any bits."""
-    info, rng = np.iinfo(dtype), np.random.default_rng(seed)
-    near = [sign * 2**k + step for k in POWERS for sign in (1, -1) for step in (-1, 0, 1)]
-    edges = np.array([n for n in {*near, info.min, info.max} if info.min <= n <= info.max], dtype)
-    noise = rng.integers(info.min, info.max, size=shape, dtype=dtype, endpoint=True)
-    return np.where(rng.random(shape) < 0.6, edges[rng.integers(len(edges), size=shape)], noise)
+numbers = partial(near_powers, [0, 7, 8, 15, 16, 23, 24, 25, 30, 31])
 
 
 def pairs(dtype: type) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from small_models import model
 
 from tools.conformance.outcome import Case, Outcome
 from tools.conformance.pool import Pool
@@ -20,12 +21,6 @@ from tools.portability.harnesses import Found, found_in, read, summary
 from tools.portability.page import page
 
 X = np.array([1.5, -3], ml_dtypes.bfloat16)
-
-
-def model(graph: str) -> bytes:
-    head = '<ir_version: 8, opset_import: ["": 18]> '
-    content: bytes = onnx.parser.parse_model(head + graph).SerializeToString()
-    return content
 
 
 def test_types_that_a_runtime_does_not_take_are_cast() -> None:

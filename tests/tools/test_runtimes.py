@@ -15,6 +15,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+from small_models import model
 
 from hlo2onnx.runtime.adapters.kinds import KINDS, WORKERS, Name
 from hlo2onnx.runtime.adapters.process import (
@@ -86,12 +87,6 @@ def fake(tmp_path: Path) -> Iterator[Runtime]:
 def cpu() -> Iterator[Runtime]:
     with start(Name("ort-cpu")) as runtime:
         yield runtime
-
-
-def model(graph: str) -> bytes:
-    head = '<ir_version: 8, opset_import: ["": 18]> '
-    content: bytes = onnx.parser.parse_model(head + graph).SerializeToString()
-    return content
 
 
 def test_a_worker_says_what_it_is(fake: Runtime) -> None:

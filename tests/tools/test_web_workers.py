@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
+from small_models import model
 
 from hlo2onnx.runtime.adapters.kinds import KINDS, Name
 from hlo2onnx.runtime.adapters.process import (
@@ -26,12 +26,6 @@ from tools.probe.environments import InstallError, start
 from tools.probe.flag_trials import has_flag
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
-def model(graph: str) -> bytes:
-    head = '<ir_version: 8, opset_import: ["": 18]> '
-    content: bytes = onnx.parser.parse_model(head + graph).SerializeToString()
-    return content
 
 
 FAKE_WEB = """

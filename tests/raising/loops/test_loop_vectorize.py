@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
 import pytest
+from loop_graphs import outside_and_inside
 from rewriting import Rewrite
 from verified import verified
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.raising.rules.loops.loop_vectorize import LoopVectorize, SinkStackedOutputs
 
 RNG = np.random.default_rng(0)
@@ -34,15 +34,7 @@ class Translated:
         program = verified(function, *args, without=without, **options)
         self.rules = program.report.rules
         self.graph = program.model.graph
-        self.outside: Counter[str] = Counter()
-        self.inside: Counter[str] = Counter()
-        self._count(self.graph, self.outside)
-
-    def _count(self, graph: oir.Graph, into: Counter[str]) -> None:
-        for node in graph:
-            into[node.op_type] += 1
-            for inner in subgraphs(node):
-                self._count(inner, self.inside)
+        self.outside, self.inside = outside_and_inside(self.graph)
 
 
 def recurrent(

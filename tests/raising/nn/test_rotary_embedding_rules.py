@@ -6,57 +6,23 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Build, Rewrite, fires, foreign
+from rotary_graphs import (
+    ANGLES,
+    INPUTS,
+    D,
+    H,
+    T,
+    X,
+    columns,
+    halves,
+    joined,
+    part,
+    split,
+    turned,
+)
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.nn.rotary_embedding import RotaryEmbedding
-
-RNG = np.random.default_rng(0)
-T, H, D = 5, 3, 8
-X = RNG.normal(size=(2, T, H, D)).astype(np.float32)
-ANGLES = RNG.normal(size=(T, 1, D // 2)).astype(np.float32)
-INPUTS = {"x": X, "cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}
-
-
-def part(
-    b: GraphBuilder, x: oir.Value, start: int, stop: int, step: int = 1, axis: int = -1
-) -> oir.Value:
-    return b.slice(x, [start], [stop], [step], axes=[axis % len(x.shape)])  # type: ignore[arg-type]
-
-
-def halves(b: GraphBuilder, x: oir.Value, axis: int = -1) -> tuple[oir.Value, oir.Value]:
-    n = int(x.shape[axis])  # type: ignore[index]
-    return part(b, x, 0, n // 2, axis=axis), part(b, x, n // 2, n, axis=axis)
-
-
-def split(
-    b: GraphBuilder, x: oir.Value, axis: int | None = -1, first: int | None = None
-) -> tuple[oir.Value, oir.Value]:
-    n = int(x.shape[axis or 0])  # type: ignore[index]
-    first = n // 2 if first is None else first
-    return b.outputs("Split", x, b.i64([first, n - first]), n_outputs=2, axis=axis)  # type: ignore[no-any-return]
-
-
-def turned(
-    b: GraphBuilder, one: oir.Value, other: oir.Value, cos: oir.Value, sin: oir.Value
-) -> tuple[oir.Value, oir.Value]:
-    real = b.Sub(b.Mul(one, cos), b.Mul(other, sin))
-    return real, b.Add(b.Mul(other, cos), b.Mul(one, sin))
-
-
-def joined(
-    b: GraphBuilder,
-    parts: tuple[oir.Value, oir.Value],
-    cos: oir.Value,
-    sin: oir.Value,
-    axis: int = -1,
-) -> oir.Value:
-    return b.concat(turned(b, *parts, cos, sin), axis)
-
-
-def columns(b: GraphBuilder, parts: tuple[oir.Value, oir.Value], cos: oir.Value, sin: oir.Value,
-            dims: tuple[int, ...] = X.shape) -> oir.Value:  # fmt: skip
-    pair = [b.unsqueeze(y, [len(y.shape)]) for y in turned(b, *parts, cos, sin)]  # type: ignore[arg-type]
-    return b.reshape(b.concat(pair, -1), dims)
 
 
 def pairs(b: GraphBuilder, x: oir.Value) -> tuple[oir.Value, oir.Value]:
@@ -408,68 +374,3 @@ OTHERS: dict[str, Build] = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_rotations(name: str) -> None:
     assert not fires(OTHERS[name], INPUTS, RotaryEmbedding())
-
-
-@pytest.mark.parametrize(("dtype", "opset"), [(np.float32, 22), (np.float64, 23), (np.float16, 23)])
-def test_types_and_opsets_without_it(dtype: type, opset: int) -> None:
-    inputs = {name: array.astype(dtype) for name, array in INPUTS.items()}
-    assert not fires(ROTATIONS["halves"], inputs, RotaryEmbedding(), opset=opset)
-
-
-def test_no_tokens() -> None:
-    """The runtime's kernel takes no empty tensor."""
-    assert not fires(ROTATIONS["halves"], INPUTS | {"x": X[:0]}, RotaryEmbedding())
-
-
-def rotated(x: tuple[int, ...], angles: tuple[int, ...]) -> Rewrite:
-    inputs = {
-        "x": RNG.normal(size=(*x, D)).astype(np.float32),
-        "cos": RNG.normal(size=(*angles, D // 2)).astype(np.float32),
-        "sin": RNG.normal(size=(*angles, D // 2)).astype(np.float32),
-    }
-    return Rewrite(ROTATIONS["halves"], inputs, RotaryEmbedding(), tolerance=1e-6)
-
-
-AXES: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], int | None]] = {
-    ((2, 5, 3), (5, 1)): ((2, 5, 24), 3),
-    ((2, 3, 5), (5,)): ((2, 3, 5, 8), None),
-    ((2, 3, 5), (1, 5)): ((2, 3, 5, 8), None),
-    ((2, 5, 3), (2, 5, 1)): ((2, 5, 24), 3),
-    ((2, 3, 5), (2, 1, 5)): ((2, 3, 5, 8), None),
-    ((2, 4, 5, 3), (5, 1)): ((8, 5, 24), 3),
-    ((2, 4, 5, 3), (2, 4, 5, 1)): ((8, 5, 24), 3),
-    ((2, 4, 3, 5), (5,)): ((2, 12, 5, 8), None),
-    ((2, 4, 3, 5), (2, 4, 1, 5)): ((8, 3, 5, 8), None),
-    ((2, 5, 3, 4), (5, 1, 1)): ((2, 5, 96), 12),
-    ((2, 5, 3), (1,)): ((2, 5, 24), 3),
-    ((2, 5), (5,)): ((1, 2, 5, 8), None),
-    ((5,), (5,)): ((1, 5, 8), 1),
-    ((2, 5), (2, 5)): ((2, 5, 8), 1),
-    ((2, 1, 3), (1, 1)): ((2, 1, 24), 3),
-}
-
-
-@pytest.mark.parametrize(("x", "angles"), AXES)
-def test_axes(x: tuple[int, ...], angles: tuple[int, ...]) -> None:
-    found = rotated(x, angles)
-    (node,) = (n for n in found.model.graph if n.op_type == "RotaryEmbedding")
-    heads = node.attributes["num_heads"].as_int() if "num_heads" in node.attributes else None
-    assert (node.inputs[0].shape, heads) == AXES[x, angles]  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    ("x", "angles"),
-    [
-        ((2, 5, 3), (5, 3)),
-        ((2, 4, 5, 3), (4, 5, 1)),
-        ((2, 4, 5, 3), (2, 1, 5, 1)),
-        ((2, 1, 3), (5, 1)),
-        ((), ()),
-    ],
-)
-def test_angles_along_other_axes(x: tuple[int, ...], angles: tuple[int, ...]) -> None:
-    inputs = {
-        name: RNG.normal(size=(*dims, n)).astype(np.float32)
-        for name, dims, n in (("x", x, D), ("cos", angles, D // 2), ("sin", angles, D // 2))
-    }
-    assert not fires(ROTATIONS["halves"], inputs, RotaryEmbedding())
