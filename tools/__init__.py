@@ -12,6 +12,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 """The project's root."""
 
+EXAMPLES = ROOT / "examples" / "mlir"
+"""The examples as StableHLO."""
+
+
+def example_names() -> list[str]:
+    """The names of the examples, in order."""
+    return sorted(path.stem for path in EXAMPLES.glob("*.mlir"))
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The parts of a comma-separated option."""
+    return tuple(filter(None, text.split(",")))
+
 
 def environment(*folders: Path, **variables: str) -> dict[str, str]:
     """The environment of a child process that imports the project's packages.

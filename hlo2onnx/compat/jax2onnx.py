@@ -29,6 +29,7 @@ from hlo2onnx.sources.port_names import with_names
 from hlo2onnx.sources.prepare import prepared
 from hlo2onnx.sources.signature import (
     Signature,
+    key_name,
     key_paths,
 )
 
@@ -171,14 +172,10 @@ def _loaded(
         for name, value in numbers.items():
             _LOG.warning("input_params: %s=%r is part of the model, and no input", name, value)
     paths = key_paths(*reversed(jax.tree.flatten(free)))
-    names = [*names, *("/".join(map(_key, path)) for path in paths)]
+    names = [*names, *("/".join(map(key_name, path)) for path in paths)]
     if len(set(names)) < len(names):
         raise ArgumentError(f"the names of the inputs are not unique: {', '.join(names)}")
     return source, names
-
-
-def _key(key: Any) -> str:
-    return str(jax.tree_util.keystr((key,), simple=True))
 
 
 def _lowered(

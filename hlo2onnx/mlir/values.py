@@ -71,16 +71,23 @@ def replace_uses_but(value: MlirValue, reader: MlirValue) -> None:
 def leading_to(block: ir.Block, values: Collection[MlirValue]) -> list[ir.Operation]:
     """The operations of a block that some of its values depend on, in order."""
     read, found = set(values), []
-
-    def note_operands(operation: ir.Operation) -> ir.WalkResult:
-        read.update(operation.operands)
-        return ir.WalkResult.ADVANCE
-
     for operation in reversed(operations_in(block)):
         if not read.isdisjoint(operation.results):
             found.append(operation)
-            operation.walk(note_operands)
+            read |= operands_within(operation)
     return found[::-1]
+
+
+def operands_within(operation: ir.Operation) -> set[MlirValue]:
+    """The operands of an operation, and of the operations in its regions."""
+    found: set[MlirValue] = set()
+
+    def note(inner: ir.Operation) -> ir.WalkResult:
+        found.update(inner.operands)
+        return ir.WalkResult.ADVANCE
+
+    operation.walk(note)
+    return found
 
 
 _EXTENT_BITS = 32

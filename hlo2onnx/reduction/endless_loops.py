@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jaxlib.mlir import ir
 
-from hlo2onnx.mlir.values import leading_to
+from hlo2onnx.mlir.values import leading_to, operands_within
 from hlo2onnx.mlir.walk import MlirValue, operations_in, operations_of
 
 
@@ -29,12 +29,4 @@ def _is_endless(loop: ir.Operation) -> bool:
 def _arguments_read(block: ir.Block) -> set[MlirValue]:
     """The arguments of a block, and other values, that its results depend on."""
     results = list(operations_in(block)[-1].operands)
-    read: set[MlirValue] = set(results)
-
-    def note(operation: ir.Operation) -> ir.WalkResult:
-        read.update(operation.operands)
-        return ir.WalkResult.ADVANCE
-
-    for operation in leading_to(block, results):
-        operation.walk(note)
-    return read
+    return set(results).union(*map(operands_within, leading_to(block, results)))

@@ -11,6 +11,7 @@ import numpy as np
 from hlo2onnx.reporting.page import fragment, page, save_page
 from hlo2onnx.reporting.verification_section import verification_section
 from hlo2onnx.verification.coverage import Coverage
+from hlo2onnx.verification.element_kinds import in_f64
 from hlo2onnx.verification.error_distribution import ErrorDistribution, error_distribution
 from hlo2onnx.verification.f64_reference import is_evaluation_of
 from hlo2onnx.verification.tolerance import Tolerance, tolerance_of
@@ -177,12 +178,10 @@ def _smallest_normal(dtype: np.dtype) -> float:
 
 
 def _parts(array: np.ndarray) -> np.ndarray:
-    """The elements as f64 (complex ones as pairs); 64-bit integers in longdouble stay exact."""
-    if array.dtype.kind == "c":
-        return np.stack([array.real, array.imag], -1).astype(np.float64)
+    """The elements in f64, as by `in_f64`; 64-bit integers in longdouble, which holds them."""
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
         return array.astype(np.longdouble)
-    return array.astype(np.float64)
+    return in_f64(array)
 
 
 def _max_ulp(actual: np.ndarray, expected: np.ndarray, finite: np.ndarray) -> float:

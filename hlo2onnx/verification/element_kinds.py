@@ -16,6 +16,13 @@ def is_float(array: np.ndarray) -> bool:
     return array.dtype.kind not in "bc" and not is_integer(array.dtype)
 
 
+def in_f64(array: np.ndarray) -> np.ndarray:
+    """The elements as f64; complex ones as pairs along a new last axis."""
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag], -1).astype(np.float64)
+    return array.astype(np.float64)
+
+
 def without_denormals(array: np.ndarray) -> np.ndarray:
     """An array with zeros of the same sign instead of denormals of f32 and f64.
 

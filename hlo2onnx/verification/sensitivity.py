@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from hlo2onnx.errors import VerificationError
-from hlo2onnx.verification.element_kinds import is_float
+from hlo2onnx.verification.element_kinds import in_f64, is_float
 from hlo2onnx.verification.inputs import private_generator
 
 RUNS = 8
@@ -52,7 +52,7 @@ def movements(
     if not has_floats:
         runs = runs[1:]
     rng = private_generator(0)
-    largest = [np.zeros(_wide(array).shape) for array in expected]
+    largest = [np.zeros(in_f64(array).shape) for array in expected]
     done, begin = 0, time.monotonic()
     for count in (RUNS, MORE_RUNS) if has_floats else (len(runs),):
         for turn in range(done, count):
@@ -62,7 +62,7 @@ def movements(
                 return
             for place, (found, want) in enumerate(zip(moved, expected, strict=True)):
                 with np.errstate(all="ignore"):
-                    distance = np.abs(_wide(found) - _wide(want))
+                    distance = np.abs(in_f64(found) - in_f64(want))
                 largest[place] = np.maximum(largest[place], np.nan_to_num(distance, posinf=0))
         if count:
             yield list(map(_limit, largest))
@@ -93,9 +93,3 @@ def _changed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
     with np.errstate(all="ignore"):
         return (wide * factor).astype(array.dtype)
-
-
-def _wide(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind == "c":
-        return np.stack([array.real, array.imag], -1).astype(np.float64)
-    return array.astype(np.float64)

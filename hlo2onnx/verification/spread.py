@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hlo2onnx.verification.element_kinds import in_f64
 from hlo2onnx.verification.tolerance import Tolerance
 
 FINE, COARSE = 100, 4
@@ -26,7 +27,7 @@ def weakness(trials: Sequence[np.ndarray], tolerance: Tolerance | None) -> str:
         trials: XLA's results for one output.
         tolerance: The tolerance of the element type; None if elements must be equal.
     """
-    arrays = [_parts(array) for array in trials if array.size]
+    arrays = [in_f64(array) for array in trials if array.size]
     if not arrays:
         return ""
     finite = [array[np.isfinite(array)] for array in arrays]
@@ -45,12 +46,6 @@ def weakness(trials: Sequence[np.ndarray], tolerance: Tolerance | None) -> str:
     if variation < least * limit:
         return f"nearly constant: spread {variation:.1e}, tolerance {limit:.1e}"
     return ""
-
-
-def _parts(array: np.ndarray) -> np.ndarray:
-    if array.dtype.kind == "c":
-        return np.stack([array.real, array.imag], -1).astype(np.float64)
-    return array.astype(np.float64)
 
 
 def _within(arrays: Sequence[np.ndarray]) -> float:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tools import example_names
 from tools.interop.checks import TOOLS
 from tools.interop.known import REASONS, reason_of
-from tools.interop.run import apply, programs
+from tools.interop.run import apply
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("program", programs())
+@pytest.mark.parametrize("program", example_names())
 def test_tools(program: str) -> None:
     """Those that are not installed are left out. A known failure that is none any more fails."""
     found = {tool: text for tool, text in apply(program, list(TOOLS)).items() if text != "skipped"}

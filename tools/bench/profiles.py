@@ -9,12 +9,11 @@ first in four profiles, and how many different sets of five come first.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import hlo2onnx
 from hlo2onnx.runtime.profiling.results import UNKNOWN
+from tools import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "mlir"
 REPETITIONS = 4
 TOP = 5
 

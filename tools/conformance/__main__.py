@@ -26,7 +26,7 @@ from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tools import ROOT
+from tools import ROOT, words
 from tools.conformance import table
 from tools.conformance.known import KnownFailures, judge, side_of, vanished
 from tools.conformance.outcome import Case, Outcome
@@ -75,8 +75,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--set", choices=SETS, help="a named set of groups (and dtypes)")
-    add("--groups", type=_words, help="comma-separated fnmatch patterns of group names")
-    add("--dtypes", type=_words, help="comma-separated, as f32,f64,bf16,i8,u8,bool,c64")
+    add("--groups", type=words, help="comma-separated fnmatch patterns of group names")
+    add("--dtypes", type=words, help="comma-separated, as f32,f64,bf16,i8,u8,bool,c64")
     add("--every", type=int, default=1, metavar="K", help="each K-th case of each group only")
     add("--shard", type=_shard, default=(1, 1), metavar="I/N", help="the I-th of N parts")
     add("--case", metavar="NAME", help="one case (or an fnmatch pattern), verbosely")
@@ -89,10 +89,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--update-known", type=Path, nargs="?", const=KNOWN, metavar="FILE", help="write that file")
     add("--brief", action="store_true", help="leave out the list of failing cases")
     return parser.parse_args(argv)
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(",")))
 
 
 def _shard(text: str) -> tuple[int, int]:

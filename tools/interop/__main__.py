@@ -14,18 +14,18 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tools import ROOT
+from tools import ROOT, example_names
 from tools.interop.checks import TOOLS
 from tools.interop.known import reason_of
 from tools.interop.page import page
-from tools.interop.run import apply, programs
+from tools.interop.run import apply
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = _options(argv)
     tools = given.tools or list(TOOLS)
     results, unknown = {}, 0
-    for program in given.programs or programs():
+    for program in given.programs or example_names():
         results[program] = apply(program, tools)
         print(program, flush=True)
         for tool, problem in results[program].items():

@@ -14,15 +14,9 @@ import numpy as np
 import hlo2onnx
 from hlo2onnx.runtime.calling import to_model
 from hlo2onnx.verification.inputs import random_array
-from tools import ROOT, run_module
+from tools import EXAMPLES, run_module
 
-EXAMPLES = ROOT / "examples" / "mlir"
 SECONDS = 300
-
-
-def programs() -> list[str]:
-    """The names of the examples."""
-    return sorted(path.stem for path in EXAMPLES.glob("*.mlir"))
 
 
 def apply(name: str, tools: Sequence[str]) -> dict[str, str]:

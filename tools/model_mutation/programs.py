@@ -8,11 +8,9 @@ from typing import Any
 import jax
 
 import hlo2onnx
-from tools import ROOT
+from tools import EXAMPLES, example_names
 from tools.model_mutation import small
 from tools.zoo import program as zoo
-
-EXAMPLES = ROOT / "examples" / "mlir"
 
 LARGE = frozenset({"resnet18", "mobilenet", "unet", "gpt2_prefill", "gpt2_decode"})
 """Examples that take long. They run only if they are asked for."""
@@ -37,7 +35,7 @@ def gradients() -> list[str]:
 
 def names() -> list[str]:
     """The programs of a run by default."""
-    examples = sorted(path.stem for path in EXAMPLES.glob("*.mlir") if path.stem not in LARGE)
+    examples = [name for name in example_names() if name not in LARGE]
     return [*examples, *sorted(small.PROGRAMS)]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tools.mutation.mutant import Mutant, Span, normalised, replaced
-from tools.mutation.operators import Change, Swap, changes_of, changes_of_test
+from tools.mutation.operators import Change, Swap, changes_of, changes_of_test, name_of_call
 
 _SKIPPED = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr, ast.Global)
 _NUMBERS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
@@ -185,7 +185,7 @@ def _counts(node: ast.AST, child: ast.AST) -> bool:
     if isinstance(node, ast.AnnAssign):
         return not ast.unparse(node.target).endswith("RULES")
     unordered = ("isinstance", "frozenset", "set", "startswith", "any", "all")
-    return not (isinstance(node, ast.Call) and _named(node) in unordered)
+    return not (isinstance(node, ast.Call) and name_of_call(node) in unordered)
 
 
 def _is_limit(node: ast.AST) -> bool:
@@ -203,7 +203,7 @@ def _parts(node: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "type_params", "bases", "ctx"):
             continue
-        if isinstance(node, ast.Call) and name == "args" and _named(node).startswith("need"):
+        if isinstance(node, ast.Call) and name == "args" and name_of_call(node).startswith("need"):
             value = value[:1]
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, ast.AST):
@@ -220,10 +220,4 @@ def _is_text(node: ast.AST) -> bool:
         return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
     if isinstance(node, ast.keyword):
         return node.arg in _NUMBERLESS
-    return isinstance(node, ast.Call) and _named(node) in _TEXT_CALLS
-
-
-def _named(node: ast.Call) -> str:
-    if isinstance(node.func, ast.Name):
-        return node.func.id
-    return node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    return isinstance(node, ast.Call) and name_of_call(node) in _TEXT_CALLS

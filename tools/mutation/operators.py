@@ -137,7 +137,7 @@ def _sequence(node: ast.List | ast.Tuple) -> Iterator[Change]:
 
 
 def _call(node: ast.Call) -> Iterator[Change]:
-    name = _called(node)
+    name = name_of_call(node)
     if name in _OPPOSITES:
         other: ast.expr = ast.Name(_OPPOSITES[name])
         if isinstance(node.func, ast.Attribute):
@@ -154,7 +154,8 @@ def _call(node: ast.Call) -> Iterator[Change]:
         yield "operands swapped", Swap(arguments[1], arguments[2])
 
 
-def _called(node: ast.Call) -> str:
+def name_of_call(node: ast.Call) -> str:
+    """The name of the called function or method; "" for other expressions."""
     if isinstance(node.func, ast.Name):
         return node.func.id
     return node.func.attr if isinstance(node.func, ast.Attribute) else ""
@@ -167,7 +168,7 @@ def _conditional(node: ast.IfExp) -> Iterator[Change]:
 
 def _expression_statement(node: ast.Expr) -> Iterator[Change]:
     """Drops a guard: `need(condition, ...)`."""
-    if isinstance(node.value, ast.Call) and _called(node.value).startswith(("need", "_need")):
+    if isinstance(node.value, ast.Call) and name_of_call(node.value).startswith(("need", "_need")):
         yield "guard dropped", "pass"
 
 

@@ -22,10 +22,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hlo2onnx.runtime.adapters.kinds import Name
-from tools import ROOT
+from tools import ROOT, example_names
 from tools.portability.harnesses import read
 from tools.portability.page import page
-from tools.portability.run import RIGHT, Result, programs, tried
+from tools.portability.run import RIGHT, Result, tried
 from tools.probe.environments import CACHE, start
 
 RUNTIMES: Mapping[str, str] = {
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for runtime, target in wanted.items():
         done = results.setdefault(runtime, {})
         with start(Name.parsed(runtime), given.environments, SECONDS) as process:
-            for program in given.programs or programs():
+            for program in given.programs or example_names():
                 chosen = target or RUNTIMES.get(runtime) or runtime.partition("@")[0]
                 done[program] = tried(program, chosen, process)
                 print(f"{runtime} {program}: {done[program]}", flush=True)

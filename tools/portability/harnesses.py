@@ -20,7 +20,7 @@ from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools import ROOT
+from tools import ROOT, words
 from tools.conformance.known import KnownFailures, side_of
 from tools.conformance.outcome import Outcome
 from tools.conformance.pool import Pool, list_cases
@@ -151,15 +151,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--runtimes", nargs="*", help=f"default: {', '.join(RUNTIMES)}")
     add("--environments", type=Path, default=CACHE, help="where to make them (%(default)s)")
     add("--results", type=Path, required=True, metavar="FILE", help="one line of JSON a case")
-    add("--groups", type=_words, default=("*",), help="comma-separated fnmatch patterns")
+    add("--groups", type=words, default=("*",), help="comma-separated fnmatch patterns")
     add("--every", type=int, default=3, metavar="K", help="each K-th case of each group only")
-    add("--again", type=_words, default=(), help="verdicts that run again, such as wrong,failed")
+    add("--again", type=words, default=(), help="verdicts that run again, such as wrong,failed")
     add("--jobs", type=int, default=2, metavar="N", help="worker processes")
     return parser.parse_args(argv)
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(",")))
 
 
 if __name__ == "__main__":

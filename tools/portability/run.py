@@ -15,9 +15,7 @@ from hlo2onnx.verification.compare import Verification
 from hlo2onnx.verification.judge import Judge
 from hlo2onnx.verification.runners import OtherRuntime
 from hlo2onnx.verification.settings import Settings
-from tools import ROOT
-
-EXAMPLES = ROOT / "examples" / "mlir"
+from tools import EXAMPLES, ROOT
 
 RIGHT, INEXACT, WRONG, REFUSED = "right", "inexact", "wrong", "refused"
 SMALL = 1e-3
@@ -37,11 +35,6 @@ class Result:
     verdict: str
     why: str = ""
     opset: int = 0
-
-
-def programs() -> list[str]:
-    """The names of the examples."""
-    return sorted(path.stem for path in EXAMPLES.glob("*.mlir"))
 
 
 @cache

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
-from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, shape_of, static_shape
+from hlo2onnx.ir.values import FLOATS, attributes_of, const_of, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
@@ -176,7 +176,7 @@ class Packer:
         ops = {node.op_type for node in makers}
         if ops == {"Add", "Sub"} and dtype_of(lanes[0]) in FLOATS:
             return self._sums(makers)
-        alike = len(ops) == 1 and all(_attributes(x) == _attributes(makers[0]) for x in makers)
+        alike = len(ops) == 1 and all(attributes_of(x) == attributes_of(makers[0]) for x in makers)
         if not alike or len({len(operands(node)) for node in makers}) > 1:
             return None
         columns = list(zip(*_aligned(makers), strict=True))
@@ -252,10 +252,6 @@ def _cut(value: oir.Value) -> tuple[oir.Value, dict[int, int]] | None:
 
 def _fixed(dims: Sequence[object]) -> list[int]:
     return [dim for dim in dims if isinstance(dim, int)]
-
-
-def _attributes(node: oir.Node) -> dict[str, object]:
-    return {name: attribute.value for name, attribute in node.attributes.items()}
 
 
 def _aligned(
