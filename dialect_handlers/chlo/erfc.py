@@ -1,4 +1,4 @@
-"""erfc."""
+"""chlo.erfc: the complementary error function in f16 and bf16."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ _LOG_OF_TAIL = (
     -0.186161746, 0.745896349, -0.993362153, 0.344934027, -0.0383089176, 0.393953273,
     0.998516792, -1.26546784,
 )  # fmt: skip
-"""A polynomial in t for log(erfc(x) / t) + x², x >= 0, from the highest power down: off by at most
-7.5e-7."""
+"""p(t) from the highest power down: an approximation of log(erfc(x) / t) + x² for x >= 0. The error
+is at most 7.5e-7."""
 
 
 @handles("chlo.erfc")
 def erfc(em: Emitter, op: Op) -> list[Parts]:
-    """erfc(x) = t exp(p(t) - x²), t = 1 / (1 + |x| / 2), for f16 and bf16; MLIR expands other types
-    into StableHLO."""
+    """erfc(x) = t exp(p(t) - x²) with t = 1 / (1 + |x| / 2), for f16 and bf16.
+
+    MLIR expands the op in other types into StableHLO.
+    """
     x = em.operand(op)
     if dtype_of(x) not in HALF_TYPES:
         return em.expansion(op)

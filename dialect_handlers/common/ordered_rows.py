@@ -33,7 +33,8 @@ from hlo2onnx.targets.costs import Costs
 T = oir.DataType
 _EXTREMES = (Combiner.MINIMUM, Combiner.MAXIMUM)
 _MORE_BLOCKS = 4
-"""One more block for so many is better than rows that are left over; two are, too."""
+"""Blocks of equal size are faster than a smaller one at the end. There may be more of them than the
+fewest possible: by one part in this many, or by two."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,12 @@ class Targets:
     """Where the rows of updates go.
 
     Attributes:
-        index: Makes the row for each update, of shape (updates, 1); inside also where not valid.
-        valid: Makes which updates count, of shape (updates); None where all do.
-        beyond: Makes an index that is -1 or the number of rows where not valid, if that takes
-            fewer nodes.
-        at_once: What `rows_at_once` gives.
+        index: Makes the target row of each update, of shape (updates, 1). It is a valid row for
+            updates that do not count, too.
+        valid: Makes the mask of the updates that count, of shape (updates); None if all count.
+        beyond: Makes `index` with -1 or the number of rows for updates that do not count; None if
+            that takes more nodes.
+        at_once: The result of `rows_at_once`.
     """
 
     index: Callable[[], oir.Value]
@@ -55,12 +57,12 @@ class Targets:
 
 
 def rows_at_once(costs: Costs, region: Region, rows: Dim, count: Dim, width: Dim) -> int:
-    """How many rows of updates one ScatterND takes; 0 where another way is better.
+    """How many rows of updates one ScatterND takes; 0 if another way is better.
 
     Args:
-        rows: Of the operand.
-        count: Rows of the updates.
-        width: Elements of a row. ScatterElements takes rows of one element.
+        rows: Count of rows of the operand.
+        count: Count of rows of the updates.
+        width: Elements of a row. Rows of one element are left to ScatterElements.
     """
     if None in region.combiners or not isinstance(width, int) or width < 2:
         return 0
@@ -110,14 +112,14 @@ def scatter_rows_in_order(
 
 
 def _spared(em: Emitter, index: oir.Value, valid: oir.Value, rows: Dim) -> oir.Value:
-    """The index, and the first row after the tensor where an update does not count."""
+    """The index; for updates that do not count, the row after the last one."""
     return em.Where(em.unsqueeze(valid, [1]), index, extent_like(em, rows, index))
 
 
 def _neutralized(
     em: Emitter, name: Combiner | None, valid: oir.Value, update: oir.Value
 ) -> oir.Value:
-    """An update that changes nothing where it does not count."""
+    """The updates, with the neutral element in place of those that do not count."""
     if name is None or name == Combiner.LHS:
         return update
     axes = range(1, len(shape_of(update)))
@@ -127,7 +129,12 @@ def _neutralized(
 
 @dataclass(frozen=True)
 class _State:
-    """A tensor that updates are scattered into; `clips` takes their positive parts only."""
+    """A tensor that updates are scattered into.
+
+    Attributes:
+        reduction: Of ScatterND.
+        clips: Whether negative updates count as 0.
+    """
 
     reduction: str | None
     initial: oir.Value
@@ -149,7 +156,11 @@ def _combined(
     updates: Sequence[Parts],
     at_once: int,
 ) -> list[Parts]:
-    """The tensors, combined with rows that all lie inside, so many at once; 0 for all of them."""
+    """The tensors, combined with rows of updates whose index is valid.
+
+    Args:
+        at_once: Rows in a block; 0 for a single ScatterND.
+    """
     made = [
         [_states(em, name, x, update) for x, update in zip(parts, news, strict=True)]
         for name, parts, news in zip(region.combiners, xs, updates, strict=True)
@@ -183,7 +194,7 @@ def _combined(
 def _states(
     em: Emitter, name: Combiner | None, x: oir.Value, updates: oir.Value
 ) -> tuple[_State, ...]:
-    """What is carried through the blocks for a tensor: itself, and a witness of NaN."""
+    """The states for one tensor: its values, and if needed a second state that finds NaN."""
     if name is None:
         raise InternalError("a region without a name is not scattered in rows")
     if name == Combiner.LHS:
@@ -195,21 +206,21 @@ def _states(
         name = BOOLEAN[name]
         return (_State(REDUCTIONS[name], em.cast(x, T.UINT8), em.cast(updates, T.UINT8)),)
     if dtype in FLOATS and dtype.bitwidth < T.FLOAT.bitwidth:
-        # All blocks together are rounded once.
+        # f32 through all blocks, so that the result is rounded once.
         x, updates = em.cast(x, T.FLOAT), em.cast(updates, T.FLOAT)
     state = _State(REDUCTIONS[name], x, updates)
     if name not in _EXTREMES or dtype not in FLOATS or not em.guards_nan:
         return (state,)
     if em.facts.nan_free(x) and em.facts.nan_free(updates):
         return (state,)
-    # The runtime's extremes lose NaN. A sum of non-negative numbers is NaN only if one of them is.
+    # The runtime's Max and Min lose NaN. A sum of numbers >= 0 is NaN only if one of them is.
     return state, _State("add", em.Relu(x), updates, clips=True)
 
 
 def _result(
     em: Emitter, name: Combiner | None, x: oir.Value, ends: Sequence[oir.Value]
 ) -> oir.Value:
-    """What becomes of a tensor, from the last values of its states."""
+    """The result for a tensor, from the last values of its states."""
     if not ends:
         return x
     result = ends[0]

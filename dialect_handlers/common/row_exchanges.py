@@ -25,17 +25,25 @@ from hlo2onnx.mlir.same_computation import same_regions
 from hlo2onnx.sources.jax_lowered import from_lowered
 
 _ORDER = "hlo2onnx.row_order"
-"""Key of `onnx_ir.Value.meta` of 1-based pivots: the rows in the order that they make of them."""
+"""Key of `onnx_ir.Value.meta` of pivots: the permutation of the rows that the exchanges make."""
 
 
 def note_order(pivots: oir.Value, order: oir.Value) -> None:
-    """Notes the rows i32[..., m] in the order that exchanges i32[..., k], from 1, make of them."""
+    """Notes the permutation of the rows that the exchanges of a factorization make.
+
+    Args:
+        pivots: i32[..., k]: step i exchanges row i with row `pivots[..., i] - 1`.
+        order: i32[..., m]: the numbers of the rows after all exchanges.
+    """
     pivots.meta[_ORDER] = order
 
 
 def known_order(em: Emitter, op: Op, initial: Sequence[Parts]) -> list[Parts] | None:
-    """The results of a `while` that applies the exchanges of a factorization to 0, 1, 2, ...; None
-    for other loops."""
+    """The results of a `while` that applies the exchanges of a factorization to 0, 1, 2, ...
+
+    Returns:
+        None for other loops.
+    """
     found = [_order(em, parts) for parts in initial]
     places = [k for k, order in enumerate(found) if order is not None]
     if len(places) != 1 or not all(len(parts) == 1 for parts in initial):
@@ -57,7 +65,7 @@ def known_order(em: Emitter, op: Op, initial: Sequence[Parts]) -> list[Parts] | 
         elif content is None:
             return None
         elif content.ndim == 0 and content == 0:
-            # A counter, after as many trips as there are exchanges.
+            # The counter: the loop makes one trip for each exchange.
             results.append((em.const(content.dtype.type(shape[-1])),))
         elif content.shape[-1:] == (rows,) and (content == np.arange(rows)).all():
             results.append((order,))
@@ -67,7 +75,10 @@ def known_order(em: Emitter, op: Op, initial: Sequence[Parts]) -> list[Parts] | 
 
 
 def _order(em: Emitter, parts: Parts) -> oir.Value | None:
-    """The noted order of pivots from 0, the difference of pivots from 1 and ones."""
+    """The permutation that `note_order` noted, for the same pivots counted from 0.
+
+    JAX subtracts 1 from the pivots, which LAPACK counts from 1.
+    """
     node = parts[0].producer() if len(parts) == 1 else None
     if node is None or node.op_type != "Sub":
         return None
@@ -81,8 +92,11 @@ def _order(em: Emitter, parts: Parts) -> oir.Value | None:
 
 @lru_cache(maxsize=64)
 def _loops(shape: tuple[int, ...], rows: int) -> list[tuple[ir.Operation, ir.Operation]]:
-    """The `while` of JAX for pivots of this shape, with counters of 32 and of 64 bits, each with
-    its module, which has to stay alive."""
+    """JAX's `while` for pivots of this shape, with counters of 32 and of 64 bits.
+
+    Returns:
+        Pairs of the module, which must stay alive, and the loop in it.
+    """
     function = jax.jit(partial(linalg.lu_pivots_to_permutation, permutation_size=rows))
     found = []
     for x64 in (False, True):

@@ -1,4 +1,4 @@
-"""Updates in blocks: a Scan over blocks of a known number of rows, else a Loop."""
+"""Updates in blocks: a Scan if the number of rows is static, else a Loop."""
 
 from __future__ import annotations
 
@@ -26,11 +26,17 @@ def in_blocks(
     rows: int,
     step: Step,
 ) -> list[Parts]:
-    """Takes blocks of so many rows of tensors, in order, and then the rows left over.
+    """Applies a step to consecutive blocks of rows, and then to the remaining rows.
 
     Args:
-        initial: The first states, which keep their types.
-        tensors: Tensors with the same number of rows; if it is a number, at least `rows`.
+        name: The name of the body.
+        initial: The first states. A step keeps their types.
+        tensors: Tensors with the same number of rows. If it is static, it is at least `rows`.
+        rows: Rows in a block.
+        step: Computes the next states from the states and a block of each tensor.
+
+    Returns:
+        The last states.
     """
     total = shape_of(tensors[0])[0]
     if not isinstance(total, int):
@@ -58,7 +64,7 @@ def _in_loop(
     rows: int,
     step: Step,
 ) -> list[Parts]:
-    """A Loop whose last block has the rows that are left; of no rows it takes none."""
+    """A Loop whose last block has the remaining rows. It makes no trip if there are no rows."""
     total = expression(shape_of(tensors[0])[0])
     trips = dim_of(sympy.floor((total + rows - 1) / rows))
     length, axis = em.i64([rows]), em.i64([0])

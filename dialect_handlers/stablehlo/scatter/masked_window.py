@@ -1,4 +1,4 @@
-"""One small window that may lie outside of a small operand, by a comparison for each element."""
+"""A window of extent 1 along a few axes of a small operand, written by a mask of the elements."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
 MOST_AXES = 2
-"""Axes along which the window may move: each takes a comparison and And."""
+"""Limit of the axes along which the window may move: each takes a comparison and an And."""
 
 
 def takes_mask(em: Emitter, n: ScatterDimensions, places: Places, inputs: Sequence[Parts]) -> bool:
-    """Whether the target writes the window by a mask: in a small operand, if it may lie outside."""
+    """Whether a mask is faster: the operand is small, and the window may lie outside of it."""
     if not (places.may_miss and n.is_static) or n.batching:
         return False
     moves = n.partial == sorted(places.axes) and len(places.axes) <= MOST_AXES
@@ -42,7 +42,7 @@ def write_masked(
     news: list[Parts],
     overwrites: bool,
 ) -> list[Parts]:
-    """The operands, combined with the window where its place is.
+    """The operands, combined with the window in its place.
 
     Args:
         news: The windows, in the order of the operand's axes.
@@ -56,7 +56,7 @@ def write_masked(
 
 
 def _mask(em: Emitter, n: ScatterDimensions, places: Places) -> oir.Value:
-    """Whether each element is in the window, with extent 1 along axes that the window covers."""
+    """The mask of the elements in the window. Axes that the window covers have extent 1 in it."""
     masks = []
     for axis, start in places.columns.items():
         behind = len(n.dims) - 1 - axis

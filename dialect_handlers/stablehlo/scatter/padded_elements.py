@@ -1,4 +1,4 @@
-"""Single elements of a small operand: updates outside go to a border around it."""
+"""Scatters of single elements into a padded operand, whose border takes updates outside of it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
 MOST_GROWTH = 2
-"""Times the elements of the operand that it may have with a border: i32 holds their indices."""
+"""Limit of the padded operand's size, as a multiple of the operand's. i32 holds its indices."""
 
 
 def takes_border(n: ScatterDimensions, region: Region, places: Places) -> bool:
-    """Whether `scatter_padded` applies, and copies less than a mask of the updates would."""
+    """Whether `scatter_padded` applies, and padding costs less than masking the updates."""
     elements = n.scatters_leading_rows and n.depth == len(n.dims)
     if not elements or not places.is_narrow or None in region.combiners or places.are_inside:
         return False
@@ -39,8 +39,9 @@ def scatter_padded(
 ) -> list[Parts]:
     """A scatter into operands with one more element along each axis.
 
-    A start outside is clamped to -1 or to one more than the last one. As a linear index, -1 along
-    an axis is the last element of the row before, which the border has, or counts from the end.
+    A start outside is clamped to -1 or to the extent of the axis. As a linear index, -1 along an
+    axis is the last element of the row before. That element belongs to the border. The index -1 is
+    the last element of the tensor, which belongs to it, too.
     """
     dims, count = fixed(n.dims), product(n.batch)
     border = [0] * len(dims) + [1] * len(dims)

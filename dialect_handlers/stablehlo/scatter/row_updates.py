@@ -17,14 +17,14 @@ from hlo2onnx.lowering.emitter import Emitter
 
 
 class RowUpdates:
-    """The updates as whole rows, of the operand's axes after the last indexed one.
+    """The updates as whole rows: a row has the operand's axes after the last indexed one.
 
     Args:
-        layout: The order of the updates' axes in which the rows are taken.
+        layout: The axes of the updates in the order in which their rows are counted.
 
     Attributes:
         count: How many rows the updates have.
-        dims: Extents of the operand as rows.
+        dims: Extents of the operand with its indexed axes joined to one.
     """
 
     def __init__(
@@ -42,23 +42,29 @@ class RowUpdates:
         return product(self._row)
 
     def index(self) -> oir.Value:
-        """The row that each row of the updates goes to, of shape (updates, 1)."""
+        """The target row of each row of the updates, of shape (updates, 1)."""
         index = self._places.index(self._layout, self._n.depth)
         return self._em.reshape(index, [self.count, 1])
 
     def spread(self, valid: oir.Value) -> oir.Value:
-        """Which rows of the updates count, of shape (updates), from which windows do."""
+        """Which rows of the updates count, of shape (updates).
+
+        Args:
+            valid: Which windows count.
+        """
         extents = self._n.extents(self._layout)
         spread = self._em.expand(self._places.spread(valid, self._layout), extents)
         return self._em.reshape(spread, [self.count])
 
     def beyond(self) -> oir.Value:
-        """`index`, and -1 or the number of rows where an update does not count; if the index of a
-        row is one start."""
+        """`index` with -1 or the number of rows for updates that do not count.
+
+        Only if the index of a row is the start of one axis.
+        """
         return self._em.reshape(self._places.beyond, [self.count, 1])
 
     def of(self, updates: Sequence[Parts]) -> list[Parts]:
-        """The updates, of shape (updates, ...)."""
+        """These updates as rows, of shape (updates, ...)."""
         em, n = self._em, self._n
         behind = [axis for axis in n.windows if axis not in self._layout]
         behind.sort(key=operand_axis)
