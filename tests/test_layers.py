@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli", "compat"),
     ("__main__",),
 )
-"""From the lowest to the highest. A room imports rooms of lower layers, and no other of its own."""
+"""From the lowest to the highest. A package imports those of lower layers, and none of its own."""
 
 FRONT = "hlo2onnx"
 """The package itself: what it imports at once has to be low, the rest it imports when it is asked
