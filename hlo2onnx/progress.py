@@ -1,4 +1,4 @@
-"""Who wants to know the stage of a translation is told.
+"""Reports the stages of a translation to a listener.
 
 A listener belongs to the context (`contextvars`) that sets it. So translations in other threads do
 not report to it.
@@ -18,7 +18,7 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("hlo2onnx_progress", default
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tells a listener the stages that begin within the block."""
+    """Reports the stages that begin within the block to a listener."""
     token = _LISTENER.set(listener)
     try:
         yield

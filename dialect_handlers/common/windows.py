@@ -307,7 +307,7 @@ class Windows:
 
     @property
     def holding(self) -> Mask | None:
-        """Which windows hold an element; None where that takes a look at all of their places."""
+        """Which windows hold an element; None if that takes a test of each of their places."""
         if self._is_static:
             return self._product([axis.held > 0 for axis in self.axes.values()])
         is_certain = all(axis.always_holds for axis in self.axes.values())

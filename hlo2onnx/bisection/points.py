@@ -73,9 +73,10 @@ def _dims(value: oir.Value) -> tuple[int | None, ...]:
 
 
 def is_direct(path: Path, block: Path) -> bool:
-    """Whether an op runs once when a block runs: it is in the block, or in a function called there.
+    """Whether an op runs once in each run of a block.
 
-    So is the place of the block's own arguments.
+    It is in the block itself, or in a function that is called there. The path of the block's own
+    arguments counts as direct, too.
     """
     rest = path[len(block) :]
     if path[: len(block)] != block or len(rest) % 2 == 0:
@@ -122,13 +123,14 @@ def array_of(point: Point, values: BlockValues, block: Path) -> np.ndarray | Non
 
 
 def trip_of(point: Point, loop: Path, around: Mapping[Path, int]) -> int | str | None:
-    """The trip of an unrolled loop that a point is in; `STACKED`; "any" for a loop of the model.
+    """The trip of a loop that a point is in.
 
     Args:
-        around: The trips of the loops around.
+        around: The current trips of the loops around it.
 
     Returns:
-        None for a point of other trips of the loops around.
+        The number of the trip if the loop is unrolled, `STACKED` if the value has all trips, "any"
+        if the model has the loop. None if the point belongs to other trips of the loops around.
     """
     found: int | str = "any"
     for path, trip in point.held.trips:

@@ -1,4 +1,4 @@
-"""What the command shows and writes: a summary of a screen, the stage, model and report."""
+"""What the command shows and writes: a short summary, the stage, the model and the report."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Console:
 
 
 def summary(program: OnnxProgram, output: Path | None, *, verbose: bool) -> str:
-    """What was translated, on a screen; with `verbose`, all of it."""
+    """What was translated, in a text that fits a screen; with `verbose`, all of it."""
     graph, width = program.model.graph, shutil.get_terminal_size().columns
     lines = []
     inputs, outputs = port_types(graph.inputs), port_types(graph.outputs)

@@ -82,7 +82,7 @@ def to_onnx(
         model_name: Name of the graph.
         opset: ONNX opset. Default: 23, or 26 if the program needs BitCast.
         enable_double_precision: Whether f32 inputs become f64 and 64-bit types are on. JAX's own
-            setting counts neither way and stays as it is.
+            setting (`jax_enable_x64`) is ignored and not changed.
         return_mode: "proto" for an `onnx.ModelProto`, "ir" for an `onnx_ir.Model`, "file" for a
             file at `output_path`.
         output_path: Path of the file.
@@ -93,7 +93,7 @@ def to_onnx(
         export_mode: "web" writes one file, whatever its size.
         normalization_mode: "force_decomposed" makes no LayerNormalization, RMSNormalization and
             GroupNormalization; the others do so where they compute the same.
-        others: Arguments that hlo2onnx has no equal for.
+        others: Arguments of jax2onnx that hlo2onnx does not support.
 
     Returns:
         What `return_mode` says; for "file" the path as a text.
@@ -132,9 +132,7 @@ def to_onnx(
 def _check_choices(others: Mapping[str, Any], mode: str, export: str, normalization: str) -> None:
     for name, value in others.items():
         if value is not None or name != "record_primitive_calls_file":
-            raise ArgumentError(
-                f"{name}={value!r}: hlo2onnx has no equal for this argument of to_onnx"
-            )
+            raise ArgumentError(f"{name}={value!r}: hlo2onnx has no equivalent of this argument")
     for name, value, choices in (
         ("return_mode", mode, _MODES),
         ("export_mode", export, _EXPORTS),

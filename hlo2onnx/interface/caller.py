@@ -22,7 +22,7 @@ from hlo2onnx.interface.tensors import (
 )
 
 KNOWN_SHAPES = 4096
-"""At most so many sets of shapes are remembered as checked."""
+"""Limit of the sets of shapes that are remembered as checked."""
 
 
 class Trees(Protocol):

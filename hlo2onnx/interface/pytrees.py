@@ -55,7 +55,7 @@ def flattener(node: Json) -> Flatten:
     It raises a SignatureError if a pytree has another one.
 
     Raises:
-        LoadError: The node is none.
+        LoadError: The structure is damaged.
     """
     if isinstance(node, int):
         return lambda tree, leaves, _: leaves.append(tree)
@@ -174,7 +174,7 @@ def builder(node: Json, types: Mapping[str, type]) -> Build:
             dicts, lists and `Restored`.
 
     Raises:
-        LoadError: The node is none.
+        LoadError: The structure is damaged.
     """
     if isinstance(node, int):
         return lambda leaves: leaves[node]

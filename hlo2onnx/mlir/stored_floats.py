@@ -56,7 +56,11 @@ def store_floats(module_operation: ir.Operation, elements: Collection[str]) -> N
         if operation in within or not any(_stored(value, elements) for value in values):
             continue
         if operation.name in _READS_BITS:
-            raise LoadError(f"{operation.name} of {element_type(operation.operands[0].type)}")
+            raise LoadError(
+                f"{operation.name} of {element_type(operation.operands[0].type)}: the model computes"
+                " this type in f32, where numbers have other neighbours\n"
+                "  next   convert the operands to another type before this op"
+            )
         if operation.name == "stablehlo.bitcast_convert":
             _bitcast_by_width(operation, elements)
         elif operation.name not in _MOVES and not operation.name.startswith(_MOVING_DIALECTS):

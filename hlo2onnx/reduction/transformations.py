@@ -139,7 +139,7 @@ def _replace_by_operand(draft: Draft, site: Site) -> None:
 
 
 def _constant_results(draft: Draft) -> list[Site]:
-    """Ops whose results could be constants of ones, which hide less behind them than zeros."""
+    """Ops whose results could be constants of ones. Zeros would hide more of what follows."""
     return [
         Site(index)
         for index, op in enumerate(draft.ops)

@@ -10,7 +10,7 @@ from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.ir.weights import SMALL_ELEMENTS, Weight, weight_of
 
 _MOST_REASONS = 3
-"""So many of the largest additions are reported."""
+"""Limit of the additions that are reported, the largest first."""
 
 
 class WeightLedger:

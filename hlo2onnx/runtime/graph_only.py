@@ -1,4 +1,4 @@
-"""Models without their weights: these are given to the runtime apart, or are inputs."""
+"""Models without their weights: the runtime gets these separately, or as inputs."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from hlo2onnx.sources.signature import Bound, PyTree
 from hlo2onnx.sources.source import Source
 
 _MOST_NAMES = 5
-"""So many missing names are listed."""
+"""Limit of the missing names that an error lists."""
 
 
 def with_new_weights(source: Source, tree: PyTree) -> Source:

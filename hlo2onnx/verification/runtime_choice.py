@@ -72,8 +72,12 @@ def chosen_runner(
 
 
 def _of_target(target: str, providers: Providers | None) -> tuple[str | None, str]:
-    """The runtime of a target, None for ONNX Runtime in this process; and why it is not that of the
-    target."""
+    """The runtime that verifies models for a target.
+
+    Returns:
+        Its name, or None for ONNX Runtime in this process; and a reason if the target names a
+        runtime that cannot be used, else "".
+    """
     if providers is not None or target in ("", SCHEMA_TARGET):
         return None, ""
     if target.partition("@")[0] not in KINDS:
@@ -82,8 +86,14 @@ def _of_target(target: str, providers: Providers | None) -> tuple[str | None, st
 
 
 def _in_this_process(text: str) -> Providers | None:
-    """The execution providers with which ONNX Runtime in this process is the runtime; None if it is
-    not."""
+    """The execution providers for a runtime that is ONNX Runtime in this process.
+
+    Args:
+        text: A runtime, perhaps with a version and a place: "ort-cpu@1.32".
+
+    Returns:
+        None if another process must run it.
+    """
     name, place = named(text)
     kind = KINDS[name.kind]
     if place or not kind.provider or not is_module(kind.module):

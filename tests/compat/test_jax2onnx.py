@@ -273,8 +273,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"return_mode": "text"}, "return_mode='text' is not one of proto, ir, file"),
     ({"export_mode": "zip"}, "is not one of standard, web"),
     ({"normalization_mode": "none"}, "is not one of auto"),
-    ({"record_primitive_calls_file": "calls"}, "hlo2onnx has no equal"),
-    ({"optset": 17}, "optset=17: hlo2onnx has no equal for this argument"),
+    ({"record_primitive_calls_file": "calls"}, "hlo2onnx has no equivalent"),
+    ({"optset": 17}, "optset=17: hlo2onnx has no equivalent of this argument"),
 ]
 
 

@@ -77,8 +77,11 @@ def _type_of(value: oir.Value) -> ValueType:
 
 
 def _rounded(x: oir.Value | None) -> tuple[oir.Value, oir.DataType] | None:
-    """The f32 number that an f32 number is the rounding of, and the half type; None for others, and
-    for those that have other readers."""
+    """x and the half type for Cast(Cast(x)) from f32 to the half type and back.
+
+    Returns:
+        None for other values, and if either Cast has several readers.
+    """
     types = []
     for _ in range(2):
         node = None if x is None else x.producer()

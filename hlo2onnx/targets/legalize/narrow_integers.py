@@ -1,8 +1,10 @@
-"""Integers in a runtime that computes those of 64 bits in 32, and some operators in f32.
+"""For runtimes that compute 64-bit integers in 32 bits, and some integer operators in f32.
 
-A node is right there if its operands and results fit. What only moves, and what the runtime
-computes rightly on 32 bits, must fit into these; the rest into f32. Such a runtime may hold u32 in
-32 bits with a sign: numbers that it orders must fit into those, too.
+Such a runtime computes a node correctly if the operands and results are small enough:
+* Numbers that are only moved must fit into 32 bits, and so must those of operators that the runtime
+  computes in 32-bit integers.
+* The numbers of all other operators must be exact in f32.
+* Such a runtime may hold u32 in i32, so numbers that are compared must fit into i32.
 """
 
 from __future__ import annotations
@@ -28,8 +30,10 @@ _LARGEST: Final = 1 << 24
 
 
 def fits(node: oir.Node, facts: Facts, target: Target, opset: int) -> bool:
-    """Whether all integers that a node computes with, and its results, are so small that the
-    runtime is right. It must be right for small numbers."""
+    """Whether the integers of a node are provably so small that the runtime computes it correctly.
+
+    The runtime must compute the operator correctly for small numbers.
+    """
     values = node.outputs if node.op_type in MOVES else (*node.inputs, *node.outputs)
     wide = [x for x in values if x is not None and x.dtype in WIDE]
     low, high = range_of_type(T.INT32)
@@ -51,7 +55,7 @@ def _is_narrow(x: oir.Value) -> bool:
 
 
 def chooses_rightly(node: oir.Node, facts: Facts) -> bool:
-    """Whether a Where is right if it is computed in f32 behind a comparison."""
+    """Whether a Where is right in a runtime that fuses it with a comparison, in f32."""
     condition, *chosen = [x for x in node.inputs if x is not None]
     if condition.producer() is None or dtype_of(chosen[0]) not in WIDE:
         return True
@@ -59,7 +63,7 @@ def chooses_rightly(node: oir.Node, facts: Facts) -> bool:
 
 
 def _is_exact_in_32_bits(node: oir.Node, target: Target, opset: int) -> bool:
-    """Whether the runtime computes the node, with its integers of 64 bits in 32, in integers."""
+    """Whether the runtime computes the node in 32-bit integers, and not in f32."""
     pairs = node_pairs(node)
     if not pairs:
         own = T.UINT32 if main_dtype(node) == T.UINT32 else T.INT32

@@ -46,7 +46,7 @@ def _types(graphs: Sequence[oir.Graph]) -> list[oir.DataType]:
 
 
 def _is_without_cast(dtype: oir.DataType, target: Target, opset: int, newest: int) -> bool:
-    """Whether an older opset cannot convert a type: the standard got it later."""
+    """Whether the target casts a type in the newest opset, and not in an older one."""
     runs_later = target.supports("Cast", dtype, newest)
     return runs_later and not target.supports("Cast", dtype, opset)
 

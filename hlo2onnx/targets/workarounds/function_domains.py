@@ -1,5 +1,7 @@
-"""Functions of f32 at NaN, at infinity and outside their domains, for runtimes that give numbers
-there. WGSL leaves to the GPU what its functions give."""
+"""Guards of f32 functions at NaN, at infinity and outside their domains.
+
+WGSL does not define the results of its functions there, and GPUs return arbitrary numbers.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ T = oir.DataType
 
 
 def guard_domain(b: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value | None:
-    """A function of f32 that is right everywhere; None for others, and where nothing is to fear."""
+    """The result of an f32 function with a guard.
+
+    Returns:
+        None for other operators, and if no operand can be NaN or outside the domain.
+    """
     x = node.inputs[0]
     if x is None or node.domain or node.op_type not in _GUARDS or dtype_of(x) != T.FLOAT:
         return None
@@ -32,30 +38,30 @@ def guard_domain(b: GraphBuilder, node: oir.Node, facts: Facts) -> oir.Value | N
 
 
 def _numbers(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
-    """NaN of NaN."""
+    """f(NaN) = NaN."""
     return b.Where(b.LessOrEqual(x, b.scalar_like(math.inf, x)), result, x)
 
 
 def _finite(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
-    """NaN of NaN, and infinity of infinity."""
+    """f(NaN) = NaN and f(±inf) = ±inf."""
     return b.Where(b.Less(b.Abs(x), b.scalar_like(math.inf, x)), result, x)
 
 
 def _positive(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
-    """-inf of 0; NaN of NaN and below 0."""
+    """f(0) = -inf; f(x) = NaN for x < 0 and NaN."""
     zero, nan = b.scalar_like(0, x), b.scalar_like(math.nan, x)
     others = b.Where(b.Equal(x, zero), b.scalar_like(-math.inf, x), nan)
     return b.Where(b.Greater(x, zero), result, others)
 
 
 def _from_one(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
-    """NaN of NaN and below 1."""
+    """f(x) = NaN for x < 1 and NaN."""
     is_inside = b.GreaterOrEqual(x, b.scalar_like(1, x))
     return b.Where(is_inside, result, b.scalar_like(math.nan, x))
 
 
 def _within_one(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
-    """Infinity of 1 and -1; NaN of NaN and beyond."""
+    """f(±1) = ±inf; f(x) = NaN for |x| > 1 and NaN."""
     size, one = b.Abs(x), b.scalar_like(1, x)
     end = b.Mul(x, b.scalar_like(math.inf, x))
     others = b.Where(b.Equal(size, one), end, b.scalar_like(math.nan, x))
@@ -63,8 +69,10 @@ def _within_one(b: GraphBuilder, result: oir.Value, x: oir.Value) -> oir.Value:
 
 
 def _power(b: GraphBuilder, result: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
-    """1 of 1; infinity of 0 and a negative exponent; NaN of a finite negative number and a
-    fraction, and of a NaN as the exponent."""
+    """1^y = 1, and 0^y is infinite for y < 0.
+
+    x^y is NaN if x is finite and negative and y is no integer, and if y is NaN.
+    """
     exponent = const_number(y)
     if exponent is not None and exponent > 0 and exponent == math.floor(exponent):
         return result
@@ -94,5 +102,5 @@ _GUARDS: Mapping[str, Callable[..., oir.Value]] = {
     "Softplus": _numbers,
 }
 _ALL_NUMBERS = frozenset({"Cosh", "Exp", "Sigmoid", "Softplus"})
-"""Those that are right for all numbers."""
+"""Functions whose kernels are right for all numbers but NaN."""
 _POSITIVE_NUMBERS = frozenset({"Log", "Pow"})
