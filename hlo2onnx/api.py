@@ -165,11 +165,11 @@ def translate(
             no arrays, such as the functions in an `equinox.Module`, become part of the program.
             A keyword with the name of an option below is that option. If the function has such a
             parameter, lower it first: `translate(jax.jit(f).lower(x, target=y))`.
-        opset: ONNX opset of the model, 17 or newer. Default: 23, or 26 if the program needs
-            BitCast.
-        target: Runtime whose kernels the model must fit: "ort-cpu", "onnx" for the standard
-            alone, or the path of a table for another runtime, "<name>.json" (CONTRIBUTING.md
-            describes the tables).
+        opset: ONNX opset of the model, 17 or newer. Default: that of the target, 21 for
+            "ort-cpu", or a newer one if the model has operators or types that it lacks.
+        target: Runtime whose kernels the model must fit, such as "ort-cpu", "ort-web" or
+            "openvino" (`hlo2onnx --targets` lists all); "onnx" for the standard alone; or the path
+            of a table for another runtime, "<name>.json" (CONTRIBUTING.md describes the tables).
         function: Function to translate, if the module has several. Default: `main`.
         nan: "default", "xla" or "runtime": see `hlo2onnx.options.Options.nan`.
         half: "xla" or "fast": see `hlo2onnx.options.Options.half`.

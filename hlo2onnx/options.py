@@ -51,14 +51,14 @@ class Options:
     """Options of one translation.
 
     Attributes:
-        opset: ONNX opset of the model. None: that of the target (23 for "ort-cpu"), or a newer
-            one if the program needs it.
+        opset: ONNX opset of the model. None: that of the target (21 for "ort-cpu"), or a newer
+            one if the model needs it.
         target: Name of the runtime whose kernels the model must fit (`hlo2onnx.targets`), or
             path of its table.
         function: Public function of the module to translate. None: `main`, or the only one.
         nan: NaN semantics of max, min, pooling, arg-reductions and recurrent cells. "default":
             XLA's where that is cheap (reductions and arg-reductions), the runtime's own in pooling,
-            LSTM and GRU. "xla": XLA's everywhere. "runtime": no guards.
+            QuantizeLinear, LSTM, GRU and Attention. "xla": XLA's everywhere. "runtime": no guards.
         half: Arithmetic in f16 and bf16. "xla": every op rounds once, as in XLA on the CPU. "fast":
             values are rounded where they are stored, compared or converted to integers. Between,
             they are f32, or the runtime's own kernels skip roundings.

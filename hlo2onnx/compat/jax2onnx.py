@@ -80,7 +80,8 @@ def to_onnx(
             keys. Texts and None are part of it; so are Python's numbers if the function needs
             their values for control flow.
         model_name: Name of the graph.
-        opset: ONNX opset. Default: 23, or 26 if the program needs BitCast.
+        opset: ONNX opset. Default: 21, or a newer one if the model has operators or types that it
+            lacks.
         enable_double_precision: Whether f32 inputs become f64 and 64-bit types are on. JAX's own
             setting (`jax_enable_x64`) is ignored and not changed.
         return_mode: "proto" for an `onnx.ModelProto`, "ir" for an `onnx_ir.Model`, "file" for a

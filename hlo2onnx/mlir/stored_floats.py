@@ -56,9 +56,10 @@ def store_floats(module_operation: ir.Operation, elements: Collection[str]) -> N
         if operation in within or not any(_stored(value, elements) for value in values):
             continue
         if operation.name in _READS_BITS:
+            element = element_type(operation.operands[0].type)
             raise LoadError(
-                f"{operation.name} of {element_type(operation.operands[0].type)}: the model computes"
-                " this type in f32, where numbers have other neighbours\n"
+                f"{operation.name} of {element}: models compute this type in f32, whose numbers"
+                " have other neighbours\n"
                 "  next   convert the operands to another type before this op"
             )
         if operation.name == "stablehlo.bitcast_convert":
