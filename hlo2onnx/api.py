@@ -8,9 +8,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack, overload
+from typing import Any, TypeAlias, TypedDict, Unpack, get_type_hints, overload
 
 from jax.export import Exported
 from jax.stages import Lowered, Traced
@@ -67,21 +66,6 @@ class Keywords(TypedDict, total=False):
     output_names: PortNames | None
 
 
-def _with_checked_keywords(
-    function: Callable[..., OnnxProgram | OnnxPrograms],
-) -> Callable[..., OnnxProgram | OnnxPrograms]:
-    """Makes `translate` check the names of its keywords first."""
-    defaults = function.__kwdefaults__ or {}
-
-    @wraps(function)
-    def call(source: object, /, *args: PyTree, **keywords: object) -> OnnxProgram | OnnxPrograms:
-        for item in source.values() if isinstance(source, Mapping) else [source]:
-            _check_keywords(item, keywords, defaults)
-        return function(source, *args, **keywords)
-
-    return call
-
-
 @overload
 def translate(
     source: Mapping[str, Program | Callable[..., object]], /, **options: Unpack[Keywords]
@@ -120,32 +104,7 @@ def translate(
 ) -> OnnxProgram: ...
 
 
-@_with_checked_keywords
-def translate(
-    source: object,
-    /,
-    *args: PyTree,
-    opset: int | None = Options.opset,
-    target: str | Path = Options.target,
-    function: str | None = Options.function,
-    nan: NanPolicy = Options.nan,
-    half: HalfPolicy = Options.half,
-    functions: FunctionPolicy = Options.functions,
-    callbacks: CallbackPolicy = Options.callbacks,
-    without: str | Iterable[str] = (),
-    dump: str | Path | None = Options.dump,
-    custom_calls: Mapping[str, Translation] | None = None,
-    denormals: DenormalPolicy = Options.denormals,
-    dynamic: Dynamic | None = Options.dynamic,
-    specialize: Mapping[str, int] | None = Options.specialize,
-    bind: Bind = Options.bind,
-    weights_dtype: WeightsDtype | None = Options.weights_dtype,
-    inputs_as_nchw: str | Iterable[str] = (),
-    outputs_as_nchw: str | Iterable[str] = (),
-    input_names: PortNames | None = Options.input_names,
-    output_names: PortNames | None = Options.output_names,
-    **kwargs: PyTree,
-) -> OnnxProgram | OnnxPrograms:
+def translate(source: object, /, *args: PyTree, **keywords: Any) -> OnnxProgram | OnnxPrograms:
     """Translates a JAX function or StableHLO program to ONNX.
 
     Args:
@@ -208,27 +167,7 @@ def translate(
         UsageError: An option or its value is unknown, or the function has a parameter of the same
             name.
     """
-    options = options_from(
-        opset=opset,
-        target=target,
-        function=function,
-        nan=nan,
-        half=half,
-        functions=functions,
-        callbacks=callbacks,
-        without=without,
-        dump=dump,
-        custom_calls=custom_calls,
-        denormals=denormals,
-        dynamic=dynamic,
-        specialize=specialize,
-        bind=bind,
-        weights_dtype=weights_dtype,
-        inputs_as_nchw=inputs_as_nchw,
-        outputs_as_nchw=outputs_as_nchw,
-        input_names=input_names,
-        output_names=output_names,
-    )
+    options, kwargs = split_keywords(source, keywords)
     if not isinstance(source, Mapping):
         return _translate(source, args, kwargs, options)
     if args or kwargs:
@@ -267,7 +206,7 @@ def split_keywords(
         UsageError: A keyword is neither, or it is both; or an option has a wrong value.
     """
     for item in source.values() if isinstance(source, Mapping) else [source]:
-        _check_keywords(item, keywords, _DEFAULTS)
+        _check_keywords(item, keywords)
     given: Any = {name: keywords[name] for name in keywords if name in _DEFAULTS}
     return options_from(**given), {k: keywords[k] for k in keywords if k not in _DEFAULTS}
 
@@ -289,26 +228,40 @@ def _translate(
     return OnnxProgram(model, loaded, report, libraries, options)
 
 
-_DEFAULTS: Mapping[str, object] = inspect.unwrap(translate).__kwdefaults__
+_DEFAULTS: Mapping[str, object] = {
+    **{name: getattr(Options, name, None) for name in Keywords.__annotations__},
+    "without": (),
+}
 """The options of `translate` with their defaults."""
 
 
-def _check_keywords(
-    source: object, keywords: Mapping[str, object], defaults: Mapping[str, object]
-) -> None:
+def _signature() -> inspect.Signature:
+    """The signature of `translate` with all options, for `help` and editors."""
+    types, kind = get_type_hints(Keywords), inspect.Parameter.KEYWORD_ONLY
+    options = [
+        inspect.Parameter(name, kind, default=default, annotation=types[name])
+        for name, default in _DEFAULTS.items()
+    ]
+    source, args, kwargs = inspect.signature(translate).parameters.values()
+    return inspect.Signature([source, args, *options, kwargs.replace(name="kwargs")])
+
+
+translate.__signature__ = _signature()  # type: ignore[attr-defined]
+
+
+def _check_keywords(source: object, keywords: Mapping[str, object]) -> None:
     """Checks that every keyword is either an option or a parameter of the function.
 
     Args:
         source: The function, or another program.
         keywords: The keywords of a call of `translate`.
-        defaults: The options and their defaults.
 
     Raises:
         UsageError: A keyword is neither, or it is both and not the option's default.
     """
     parameters = parameters_of(source)
-    for name in sorted(keywords.keys() & defaults.keys() & parameters.keys()):
-        if keywords[name] is not defaults[name]:
+    for name in sorted(keywords.keys() & _DEFAULTS.keys() & parameters.keys()):
+        if keywords[name] is not _DEFAULTS[name]:
             raise UsageError(
                 f"{name}= is an option of translate and a parameter of the function: pass"
                 f" jax.jit(f).lower(..., {name}=...) instead of the function"
@@ -316,9 +269,9 @@ def _check_keywords(
     takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     if takes_any or (callable(source) and not parameters):  # its parameters may be unknown
         return
-    for name in keywords.keys() - defaults.keys() - parameters.keys():
-        close = difflib.get_close_matches(name, list(defaults), 1)
-        advice = f"; did you mean {close[0]}=?" if close else f"; it has {', '.join(defaults)}"
+    for name in keywords.keys() - _DEFAULTS.keys() - parameters.keys():
+        close = difflib.get_close_matches(name, list(_DEFAULTS), 1)
+        advice = f"; did you mean {close[0]}=?" if close else f"; it has {', '.join(_DEFAULTS)}"
         missing = ", nor the function a parameter of that name" if callable(source) else ""
         raise UsageError(f"translate has no option {name}={missing}{advice}")
 
