@@ -305,7 +305,7 @@ class NodeBuilder:
 
         Args:
             compute: A function of their contents. It may be called again with the contents of
-                other weights, and raises an exception (`require` in a rule) where they do not
+                other weights, and raises an exception (`need` in a rule) where they do not
                 allow it.
             operands: The constants; if the result is a weight, it is named after the first weight.
             is_moved: Whether the elements are those of the first operand, in another order or

@@ -2,7 +2,7 @@
 
 `const_of` does not give the numbers of a weight, so that the graph does not depend on them. Two
 functions read them and record how: `GraphBuilder.derived` computes a constant from weights, and
-`ask` answers a question about them. `renewed` repeats both for other numbers.
+`ask` answers a question about them. `Renewal` repeats both for other numbers.
 """
 
 from __future__ import annotations
