@@ -1,4 +1,4 @@
-"""Integer arithmetic on numbers and extents: a table for each operator, and what stays unsaid."""
+"""Integer arithmetic on numbers and extents: a table for each operator, and unknown results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which floats are integers times a power of two: what is told, and what is not."""
+"""Which floats are provably integers times a power of two, and which are not."""
 
 from __future__ import annotations
 

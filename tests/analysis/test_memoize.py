@@ -1,4 +1,4 @@
-"""Answers about values: each is worked out, however long the chain of questions is."""
+"""Memoized questions about values: chains of any length are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a while loop does from trip to trip is recognised, and only what it does in every trip."""
+"""Facts about while loops: changes of a state that hold in every trip, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers with free dimensions take the nodes that static ones take."""
+"""Gathers with free dimensions take the same nodes as static ones."""
 
 from __future__ import annotations
 

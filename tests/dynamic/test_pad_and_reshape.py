@@ -1,4 +1,4 @@
-"""Pads by symbolic amounts, and reshapes back to what had the shape."""
+"""Pads by symbolic amounts, and reshapes back to the shape of an earlier value."""
 
 from __future__ import annotations
 

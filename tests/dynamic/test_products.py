@@ -1,4 +1,4 @@
-"""Products with free dimensions are as few nodes as static ones."""
+"""Products with free dimensions take no more nodes than static ones."""
 
 from __future__ import annotations
 

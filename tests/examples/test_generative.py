@@ -1,4 +1,4 @@
-"""What the examples that analyse and make images are made of: the point of each."""
+"""The examples that analyse and generate images: the operators that each one is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the examples of simulations, filters and loops are made of: the point of each."""
+"""The examples of simulations, filters and loops: the operators that each one is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the examples of sequences, searches and segments are made of: the point of each."""
+"""The examples of sequences, searches and segments: the operators that each one is about."""
 
 from __future__ import annotations
 

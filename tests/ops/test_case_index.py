@@ -1,4 +1,4 @@
-"""What the index of a case is compared with, by what is known of it."""
+"""The comparisons of the index of a case, which depend on its known range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops on their way out of StableHLO, which older programs still hold."""
+"""Deprecated ops of StableHLO, which older programs still have."""
 
 from __future__ import annotations
 

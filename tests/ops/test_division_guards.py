@@ -1,4 +1,4 @@
-"""Which guards integer division needs, by what is known of its operands."""
+"""The guards of integer division, which depend on the known ranges of the operands."""
 
 from __future__ import annotations
 

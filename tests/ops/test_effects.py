@@ -1,4 +1,4 @@
-"""Calls for the sake of an effect are left out; those whose results are read are not."""
+"""Calls that only have an effect are left out; calls whose results are read are not."""
 
 from __future__ import annotations
 

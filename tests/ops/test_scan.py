@@ -1,4 +1,4 @@
-"""chlo.scan: slices in, slices and carries out."""
+"""chlo.scan: inputs by slices, and outputs and carries."""
 
 from __future__ import annotations
 

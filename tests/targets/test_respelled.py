@@ -1,4 +1,4 @@
-"""Nodes spelled differently for what the target makes of them: long sums, reciprocals, paddings."""
+"""Nodes that are written in another form for a target: long sums, reciprocals, paddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What legalization writes otherwise for a runtime's faults, node by node."""
+"""Workarounds for a runtime's faults, node by node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices that are close to what the rules know, and are left as they are."""
+"""Near misses of the rules for indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets add up, quotients and remainders of natural numbers lose their detours."""
+"""Offsets are added up; quotients and remainders of natural numbers need no guards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Near misses of what integer arithmetic is shortened to."""
+"""Near misses of the rules for integer arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators whose operands or results are known, and those where something in that is missing."""
+"""Operators whose operands or results are known, and near misses."""
 
 from __future__ import annotations
 

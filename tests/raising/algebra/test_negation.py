@@ -1,4 +1,4 @@
-"""Signs move where they cost nothing; -0, NaN and wrapping stay."""
+"""Negations move where they cost nothing; -0, NaN and overflow stay exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What changes nothing goes, what is known is written down; NaN, -0 and wrapping stay."""
+"""Operators without effect are removed and known results become constants; NaN, -0 and
+overflow stay exact."""
 
 from __future__ import annotations
 

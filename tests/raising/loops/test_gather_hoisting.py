@@ -1,4 +1,4 @@
-"""What a loop computes of rows of a table is computed of the table before it."""
+"""Functions of rows of a table are computed for the whole table before the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that single loops take rows from."""
+"""Loops on small graphs that gather rows of a table."""
 
 from __future__ import annotations
 

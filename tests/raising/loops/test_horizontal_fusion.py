@@ -1,4 +1,4 @@
-"""What a body does to two tensors alike it does once, to both joined."""
+"""Bodies that apply the same operators to two tensors apply them once to both, joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Branches and loops of which the translation knows what they do."""
+"""Branches with known conditions, and loops with known trips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States that follow from themselves alone get a loop of their own where that pays."""
+"""States that depend on themselves alone get a loop of their own where that is faster."""
 
 from __future__ import annotations
 

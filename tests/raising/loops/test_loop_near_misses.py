@@ -1,4 +1,4 @@
-"""Loops that the rules about loops take apart, and those that differ from them in one ingredient.
+"""Loops that the rules rewrite, and loops that differ from them in one ingredient.
 
 Each is compared with XLA with all rules, and without those that look at whole loops.
 """

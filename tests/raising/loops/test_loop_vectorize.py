@@ -1,4 +1,4 @@
-"""What no state takes part in leaves a loop; what a state takes part in stays."""
+"""Nodes that depend on no state leave a loop; nodes that depend on one stay."""
 
 from __future__ import annotations
 

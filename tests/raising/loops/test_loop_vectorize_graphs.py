@@ -1,4 +1,4 @@
-"""What leaves single loops: rows, and work for stacks."""
+"""Nodes that leave loops on small graphs: those on rows, and those behind stacks."""
 
 from __future__ import annotations
 

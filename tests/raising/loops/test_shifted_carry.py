@@ -1,4 +1,4 @@
-"""States that are what an earlier trip read are rows, too."""
+"""States that hold the row of an earlier trip become rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of single loops that are the row before."""
+"""Loops on small graphs whose state is the row of the trip before."""
 
 from __future__ import annotations
 

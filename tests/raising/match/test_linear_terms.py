@@ -1,4 +1,4 @@
-"""What is added up to make a value of a loop's body."""
+"""The terms of the sums in a loop's body."""
 
 from __future__ import annotations
 

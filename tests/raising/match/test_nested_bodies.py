@@ -1,4 +1,4 @@
-"""What the bodies of inner loops read, and what of it changes with the outer one."""
+"""Values that bodies of inner loops read, and those that change with the outer loop."""
 
 from __future__ import annotations
 

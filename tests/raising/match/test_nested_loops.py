@@ -1,4 +1,4 @@
-"""Loops within loops that no state of the outer one takes part in are done for all its trips."""
+"""Inner loops that depend on no state of the outer one run once for all its trips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands beside what, where a mean is subtracted before the product with a factor."""
+"""Broadcasts in which each element of one operand meets consecutive elements of the other."""
 
 from __future__ import annotations
 

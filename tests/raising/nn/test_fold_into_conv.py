@@ -1,4 +1,4 @@
-"""Scales and shifts go into convolutions: when they are constant, and nobody else looks."""
+"""Scales and shifts are folded into convolutions if they are constant and have no other reader."""
 
 from __future__ import annotations
 

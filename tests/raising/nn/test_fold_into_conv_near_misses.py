@@ -1,4 +1,4 @@
-"""Near misses of what is folded into the weights of a convolution."""
+"""Near misses of the rules that fold factors into the weights of a convolution."""
 
 from __future__ import annotations
 

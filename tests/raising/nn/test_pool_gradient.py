@@ -1,4 +1,4 @@
-"""Gradients of average pools: every element repeated, where each window holds one."""
+"""Gradients of average pools without overlap: each element is repeated."""
 
 from __future__ import annotations
 

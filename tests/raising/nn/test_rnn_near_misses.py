@@ -1,4 +1,4 @@
-"""Loops that are recurrent cells but for one ingredient.
+"""Loops that differ from recurrent cells in one ingredient.
 
 The batch is as large as the state is wide, so that a transposed matrix fits where the matrix does.
 """

@@ -1,4 +1,4 @@
-"""Two tensors that fill each other's gaps become one; others keep their zeros."""
+"""Sums of tensors that fill each other's gaps of zeros, and near misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Borders that single bodies write."""
+"""Bodies on small graphs that write borders."""
 
 from __future__ import annotations
 

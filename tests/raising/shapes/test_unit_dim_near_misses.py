@@ -1,4 +1,4 @@
-"""Axes of extent 1 that cannot go where the rules would have them."""
+"""Near misses of the rules for axes of extent 1."""
 
 from __future__ import annotations
 

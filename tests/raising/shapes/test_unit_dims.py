@@ -1,4 +1,4 @@
-"""Reshapes move on, reductions keep their axes: where that is legal, and where it is not."""
+"""Reshapes move towards their readers, and reductions keep their axes, where that is legal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of single bodies, done for all trips at once or left there."""
+"""Operators of bodies on small graphs, computed for all trips at once or left there."""
 
 from __future__ import annotations
 
