@@ -64,9 +64,11 @@ class Kernels:
         is_fused = target.flags.fuses_comparisons and node.op_type == "Where"
         if is_fused and not chooses_rightly(node, self.facts):
             return False
-        if is_supported:
-            return True
-        opset = self.builder.opset
+        return is_supported or self._is_right_here(node, dtype)
+
+    def _is_right_here(self, node: oir.Node, dtype: oir.DataType) -> bool:
+        """Whether a kernel that counts as missing gives the right numbers for these operands."""
+        target, opset, key = self.builder.target, self.builder.opset, node_key(node)
         is_limited = target.is_limited(key, dtype, opset)
         if is_limited and target.flags.narrows_i64 and dtype in WIDE:
             return fits(node, self.facts, target, opset)
