@@ -34,7 +34,7 @@ from hlo2onnx.pipeline import run_stages
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.programs import OnnxPrograms
 from hlo2onnx.runtime.output_paths import output_folder
-from hlo2onnx.sources.prepare import prepared
+from hlo2onnx.sources.prepare import parameters_of, prepared
 from hlo2onnx.sources.signature import PyTree
 
 Text: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview
@@ -287,13 +287,3 @@ def _check_names(programs: Mapping[object, object]) -> None:
     for name in programs:
         if not isinstance(name, str) or not name or set(name) & set("/\\\0"):
             raise UsageError(f"{name!r} cannot name a program: its file would be <name>.onnx")
-
-
-def parameters_of(source: object) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function; empty for other sources."""
-    if not callable(source):
-        return {}
-    try:
-        return inspect.signature(source).parameters
-    except (TypeError, ValueError):  # of C functions
-        return {}

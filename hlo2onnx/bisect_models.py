@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,14 +13,15 @@ from hlo2onnx.bisection.diagnosis import Compared, compared
 from hlo2onnx.bisection.divergence import Divergence
 from hlo2onnx.bisection.named_points import named_points, shared_points
 from hlo2onnx.bisection.points import Point, points_of
-from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.errors import UsageError
 from hlo2onnx.mlir.context import clone_module
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import lowered_module
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.runtime.calling import caller_of
+from hlo2onnx.runtime.reading import reading_model
 from hlo2onnx.runtime.serializing import to_proto
-from hlo2onnx.sources.prepare import prepared
+from hlo2onnx.sources.prepare import parameters_of, prepared
 from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.sources.source import Source
 from hlo2onnx.verification.candidate import Candidate
@@ -104,19 +104,15 @@ def _loaded(
     if isinstance(source, OnnxProgram):
         return source._source
     if not callable(source):
-        return prepared(source, (), {}, [], options)
-    return prepared(source, args, kwargs, list(inspect.signature(source).parameters), options)
+        args, kwargs = (), {}
+    return prepared(source, args, kwargs, list(parameters_of(source)), options)
 
 
 def _read(model: onnx.ModelProto | str | os.PathLike[str]) -> onnx.ModelProto:
     if isinstance(model, onnx.ModelProto):
         return model
-    try:
+    with reading_model(model):
         return onnx.load(Path(model))
-    except FileNotFoundError:
-        raise LoadError(f"no such file: {model}") from None
-    except Exception as error:  # protobuf has no base class of its errors
-        raise LoadError(f"{model} is no ONNX model: {error}") from error
 
 
 def _check_ports(source: Source, model: onnx.ModelProto) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 import jax
 import onnx_ir as oir
 
-from hlo2onnx.errors import LoadError, UsageError
+from hlo2onnx.errors import UsageError
 from hlo2onnx.interface.description import Description
 from hlo2onnx.interface.tensors import Tensor
 from hlo2onnx.options import Bind, CallbackPolicy, DenormalPolicy, Dynamic, Options
@@ -20,9 +19,10 @@ from hlo2onnx.report import Report
 from hlo2onnx.runtime.calling import describe
 from hlo2onnx.runtime.loading import described
 from hlo2onnx.runtime.metadata import source_hash
+from hlo2onnx.runtime.reading import reading_model
 from hlo2onnx.runtime.sessions import Providers
 from hlo2onnx.sources import Source
-from hlo2onnx.sources.prepare import prepared
+from hlo2onnx.sources.prepare import parameters_of, prepared
 from hlo2onnx.sources.signature import Port, PyTree
 
 
@@ -93,7 +93,7 @@ def _axes(values: Sequence[oir.Value]) -> dict[str, int]:
 
 def _model(path: str | os.PathLike[str]) -> oir.Model:
     """The model at a path. Weights in other files stay there, mapped to memory."""
-    try:
+    with reading_model(path):
         model = oir.load(Path(path))
         for graph in model.graphs():
             for value in graph.initializers.values():
@@ -102,12 +102,6 @@ def _model(path: str | os.PathLike[str]) -> oir.Model:
                     value.const_value = oir.Tensor(
                         tensor.numpy(), tensor.dtype, shape=tensor.shape, name=tensor.name
                     )
-    except FileNotFoundError as error:
-        raise LoadError(f"no such file: {error.filename or path}") from None
-    except OSError as error:
-        raise LoadError(f"cannot read {path}: {error.strerror}") from error
-    except Exception as error:  # protobuf has no base class of its errors
-        raise LoadError(f"{path} is no ONNX model: {error}") from error
     return model
 
 
@@ -126,8 +120,7 @@ def _source(
     if isinstance(source, OnnxProgram):
         loaded = source._source
     else:
-        parameters = list(inspect.signature(source).parameters) if callable(source) else []
-        loaded = prepared(source, args, kwargs, parameters, options)
+        loaded = prepared(source, args, kwargs, list(parameters_of(source)), options)
     if source_hash(loaded) != description.origin.get("sha256"):
         versions, made_by = "", description.origin.get("jax")
         if made_by != jax.__version__:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 from hlo2onnx import progress
-from hlo2onnx.api import Keywords, Program, parameters_of, split_keywords
+from hlo2onnx.api import Keywords, Program, split_keywords
 from hlo2onnx.checking.opaque_weights import (
     OPERATOR,
     TARGET,
@@ -22,7 +22,7 @@ from hlo2onnx.errors import Refusal, TranslationError, UsageError
 from hlo2onnx.options import Options
 from hlo2onnx.pipeline import diagnose
 from hlo2onnx.report import to_json
-from hlo2onnx.sources.prepare import prepared
+from hlo2onnx.sources.prepare import parameters_of, prepared
 from hlo2onnx.sources.signature import PyTree
 from hlo2onnx.targets import load_target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -63,3 +64,13 @@ def _bound_argument(key: str | int, parameters: Sequence[str]) -> BoundArgument:
     if isinstance(key, int):
         return BoundArgument(parameters[key] if key < len(parameters) else f"argument {key}", key)
     return BoundArgument(key, parameters.index(key) if key in parameters else None)
+
+
+def parameters_of(source: object) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function; empty for other sources."""
+    if not callable(source):
+        return {}
+    try:
+        return inspect.signature(source).parameters
+    except (TypeError, ValueError):  # of C functions
+        return {}

@@ -259,3 +259,14 @@ def test_the_command(
     assert "the first op that differs: stablehlo.divide" in capsys.readouterr().out
     facts = json.loads(report.read_text(encoding="utf-8"))["verification"]["divergence"]
     assert facts["tests"][-1]["without"] == ["softmax"]
+
+
+def test_files_that_are_no_models(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("no model")
+    for path, why in (
+        (tmp_path / "missing.onnx", "no such file: .*missing.onnx"),
+        (tmp_path, "cannot read .*: Is a directory"),
+        (tmp_path / "text.onnx", "text.onnx is no ONNX model"),
+    ):
+        with pytest.raises(hlo2onnx.LoadError, match=why):
+            hlo2onnx.bisect(jnp.sin, path, X)
