@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import onnx_ir as oir
@@ -22,6 +24,8 @@ EDGES = np.array([-(2**31), 2**31 - 1, -1, 0, 1, 1023, 1024, 1025, -1024, -1025,
                   2**20 - 1, 2**21, 2**30, -(2**30)])  # fmt: skip
 
 PARTED = ["Cast"] * 5 + ["Mul"] * 5 + ["Round"] * 2 + ["Sub"] * 2 + ["MatMul"] * 2 + ["Add"]
+MEASURED = ["Abs", "ReduceMax"] * 2 + ["Mul", "LessOrEqual", "If"]
+CHOSEN = [*PARTED, *MEASURED, "MatMul", "Cast", "BitwiseAnd"]
 
 
 def product(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
@@ -42,13 +46,13 @@ def test_products_wrap(dims: tuple[int, ...], dtype: str) -> None:
         "y": integers(terms, columns, dtype=dtype),
     }
     more = ["Cast"] * 2 if dtype == "u4" else []
-    Rewrite(product, inputs, IntegerMatMul(), target=MANY).gives(*PARTED, *more)
+    Rewrite(product, inputs, IntegerMatMul(), target=MANY).gives(*CHOSEN, *more)
 
 
 def test_at_the_edges() -> None:
     x = np.tile(EDGES, (16, 1)).astype("i4")
     for inputs in ({"x": x, "y": x.T.copy()}, {"x": x.T.copy(), "y": x}):
-        Rewrite(product, inputs, IntegerMatMul(), target=MANY).gives(*PARTED)
+        Rewrite(product, inputs, IntegerMatMul(), target=MANY).gives(*CHOSEN)
 
 
 def test_the_largest_sums() -> None:
@@ -60,7 +64,30 @@ def test_the_largest_sums() -> None:
         (-1024, 2**31 - 1),
     ):
         inputs = {"x": np.full((2, 2048), x, "i4"), "y": np.full((2048, 2), y, "i4")}
-        Rewrite(product, inputs, IntegerMatMul(), target=MANY).gives(*PARTED)
+        Rewrite(product, inputs, IntegerMatMul(), target=MANY).gives(*CHOSEN)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "terms"),
+    [
+        (94906265, 94906265, 1),  # below 2^53
+        (94906267, 94906267, 1),
+        (-94906267, 94906267, 1),
+        (67108865, 67108863, 2),
+        (67108865, -67108863, 3),
+        (-(2**31), 4194303, 1),
+    ],
+)
+def test_sums_about_the_largest_of_f64(x: int, y: int, terms: int) -> None:
+    """f64 would round some of them, and their last digits matter."""
+    inputs = {"x": np.full((4, terms), x, "i4"), "y": np.full((terms, 4), y, "i4")}
+    Rewrite(product, inputs, IntegerMatMul(), target=MANY).gives(*CHOSEN)
+
+
+def test_without_branches() -> None:
+    target = replace(MANY, flags=replace(MANY.flags, no_if=True))
+    inputs = {"x": integers(4, 4), "y": integers(4, 4)}
+    Rewrite(product, inputs, IntegerMatMul(), target=target).gives(*PARTED)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +119,7 @@ def test_one_more_and_they_are_parted() -> None:
         return b.MatMul(clipped(b, x, -(2**24), 2**24), clipped(b, y, -(2**24) - 1, 2**24))
 
     inputs = {"x": np.ones((4, 32), "i4"), "y": np.ones((32, 4), "i4")}
-    Rewrite(build, inputs, IntegerMatMul(), target=MANY).gives("Clip", "Clip", *PARTED)
+    Rewrite(build, inputs, IntegerMatMul(), target=MANY).gives("Clip", "Clip", *CHOSEN)
 
 
 OTHERS: dict[str, tuple[Build, tuple[int, ...], tuple[int, ...], str]] = {

@@ -30,7 +30,8 @@ class IntegerMatMul(Rule):
     Legal if the ranges of a and b, or their types, prove that the float type holds every sum, or
     else if a and b are parted: a = high * 2^11 + low gives MatMul(high, b) * 2^11 + MatMul(low, b)
     in f64. Only the last 21 digits of b matter for the first product. All sums of up to 2,048
-    products of such parts are exact, and the result wraps as in integers. Done for products so
+    products of such parts are exact, and the result wraps as in integers. An If does without parts
+    where the largest numbers of a and b at run time prove the same as ranges. Done for products so
     large that it is faster.
     """
 
@@ -56,12 +57,11 @@ class IntegerMatMul(Rule):
                 product = b.MatMul(b.cast(x, float_type), b.cast(y, float_type))
                 if largest <= range_of_type(dtype).high:
                     return b.cast(product, dtype)
-                # Some runtimes take two casts in a row for one, which saturates.
-                digits_kept = b.scalar((1 << 32) - 1, T.INT64)
-                return b.cast(b.BitwiseAnd(b.cast(product, T.INT64), digits_kept), dtype)
+                return b.cast(_wrapped(b, product), dtype)
         need(terms <= _TERMS, "sums of so many terms have too many digits", node)
         need(_computes(b, T.DOUBLE), "the target lacks the arithmetic in f64", node)
-        return b.cast(_parted_product(b, x, y), dtype)
+        x, y = (b.cast(b.cast(value, T.INT32), T.DOUBLE) for value in (x, y))
+        return b.cast(_product_modulo(b, x, y, terms), dtype)
 
 
 def _computes(b: Rewriter, dtype: oir.DataType) -> bool:
@@ -82,13 +82,38 @@ def _computes(b: Rewriter, dtype: oir.DataType) -> bool:
     )
 
 
+def _wrapped(b: Rewriter, product: oir.Value) -> oir.Value:
+    """Integers in f64 as i64 from 0 to 2^32 - 1. Some runtimes take two casts in a row for one,
+    which saturates."""
+    digits_kept = b.scalar((1 << 32) - 1, T.INT64)
+    wrapped: oir.Value = b.BitwiseAnd(b.cast(product, T.INT64), digits_kept)
+    return wrapped
+
+
+def _product_modulo(b: Rewriter, x: oir.Value, y: oir.Value, terms: int) -> oir.Value:
+    """The product of i32 numbers in f64, in i64; only its last 32 digits are right."""
+    flags = b.target.flags
+    is_measured = b.supports("ReduceMax", T.DOUBLE) and b.supports("Abs", T.DOUBLE)
+    if not is_measured or flags.no_if or flags.no_outer_values_in_branches:
+        return _parted_product(b, x, y)
+    sizes = [b.ReduceMax(b.Abs(value), keepdims=0) for value in (x, y)]
+    # A product of sizes that is rounded is greater than this.
+    limit = ((1 << _DIGITS[T.DOUBLE]) - 1) // terms
+    is_small = b.LessOrEqual(b.Mul(*sizes), b.scalar(limit, T.DOUBLE))
+    with b.subgraph([], f"{b.scope}/small") as small:
+        small.outputs.append(_wrapped(b, b.MatMul(x, y)))
+    with b.subgraph([], f"{b.scope}/large") as large:
+        large.outputs.append(_parted_product(b, x, y))
+    chosen: oir.Value = b.If(is_small, then_branch=small, else_branch=large)
+    return chosen
+
+
 def _parted_product(b: Rewriter, x: oir.Value, y: oir.Value) -> oir.Value:
-    """The product modulo 2^32, in i64."""
-    whole = [b.cast(b.cast(value, T.INT32), T.DOUBLE) for value in (x, y)]
-    high, low = _parts(b, whole[0], _LOW)
-    _, last = _parts(b, whole[1], _HIGH)
+    """The product of i32 numbers in f64, in i64; only its last 32 digits are right."""
+    high, low = _parts(b, x, _LOW)
+    _, last = _parts(b, y, _HIGH)
     first = b.Mul(b.cast(b.MatMul(high, last), T.INT64), b.scalar(1 << _LOW, T.INT64))
-    return b.Add(first, b.cast(b.MatMul(low, whole[1]), T.INT64))
+    return b.Add(first, b.cast(b.MatMul(low, y), T.INT64))
 
 
 def _parts(b: Rewriter, x: oir.Value, digits: int) -> tuple[oir.Value, oir.Value]:
