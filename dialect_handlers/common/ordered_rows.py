@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import onnx_ir as oir
 
@@ -22,6 +22,7 @@ from dialect_handlers.common.scatter_updates import (
     extent_like,
     with_spare_rows,
 )
+from dialect_handlers.common.subgraphs import set_outputs
 from dialect_handlers.common.update_blocks import in_blocks
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import at_most, product
@@ -133,13 +134,16 @@ class _State:
 
     Attributes:
         reduction: Of ScatterND.
-        clips: Whether negative updates count as 0.
+        clips: Whether negative numbers count as 0.
     """
 
     reduction: str | None
     initial: oir.Value
     updates: oir.Value
     clips: bool = False
+
+    def start(self, em: Emitter) -> oir.Value:
+        return em.Relu(self.initial) if self.clips else self.initial
 
     def scattered(
         self, em: Emitter, state: oir.Value, index: oir.Value, updates: oir.Value
@@ -162,70 +166,97 @@ def _combined(
         at_once: Rows in a block; 0 for a single ScatterND.
     """
     made = [
-        [_states(em, name, x, update) for x, update in zip(parts, news, strict=True)]
+        [_state(em, name, x, update) for x, update in zip(parts, news, strict=True)]
         for name, parts, news in zip(region.combiners, xs, updates, strict=True)
     ]
-    states = [state for group in made for part in group for state in part]
-    tensors = list(dict.fromkeys(state.updates for state in states))
-    if not at_once:
-        ends = [item.scattered(em, item.initial, index, item.updates) for item in states]
-    else:
-
-        def step(now: Sequence[Parts], given: Sequence[oir.Value]) -> list[Parts]:
-            news = dict(zip(tensors, given[1:], strict=True))
-            return [
-                (item.scattered(em, state, given[0], news[item.updates]),)
-                for item, (state,) in zip(states, now, strict=True)
-            ]
-
-        initial = [(item.initial,) for item in states]
-        done = in_blocks(em, "rows", initial, [index, *tensors], at_once, step)
-        ends = [part for (part,) in done]
-    rest = iter(ends)
+    states = [state for part in made for state in part if state is not None]
+    rest = iter(_scattered(em, index, states, at_once))
+    ends = [[None if state is None else (state, next(rest)) for state in part] for part in made]
     return [
         tuple(
-            _result(em, name, x, [next(rest) for _ in part])
-            for x, part in zip(parts, group, strict=True)
+            x if end is None else _result(em, name, x, _keeping_nan(em, name, *end, index, at_once))
+            for x, end in zip(parts, part, strict=True)
         )
-        for name, parts, group in zip(region.combiners, xs, made, strict=True)
+        for name, parts, part in zip(region.combiners, xs, ends, strict=True)
     ]
 
 
-def _states(
-    em: Emitter, name: Combiner | None, x: oir.Value, updates: oir.Value
-) -> tuple[_State, ...]:
-    """The states for one tensor: its values, and if needed a second state that finds NaN."""
+def _scattered(
+    em: Emitter, index: oir.Value, states: Sequence[_State], at_once: int
+) -> list[oir.Value]:
+    """The states after all updates."""
+    if not at_once:
+        return [item.scattered(em, item.start(em), index, item.updates) for item in states]
+    tensors = list(dict.fromkeys(state.updates for state in states))
+
+    def step(now: Sequence[Parts], given: Sequence[oir.Value]) -> list[Parts]:
+        news = dict(zip(tensors, given[1:], strict=True))
+        return [
+            (item.scattered(em, state, given[0], news[item.updates]),)
+            for item, (state,) in zip(states, now, strict=True)
+        ]
+
+    initial = [(item.start(em),) for item in states]
+    return [end for (end,) in in_blocks(em, "rows", initial, [index, *tensors], at_once, step)]
+
+
+def _state(em: Emitter, name: Combiner | None, x: oir.Value, updates: oir.Value) -> _State | None:
+    """The state for one tensor; None if the tensor stays as it is."""
     if name is None:
         raise InternalError("a region without a name is not scattered in rows")
     if name == Combiner.LHS:
-        return ()
+        return None
     if name == Combiner.RHS:
-        return (_State(None, x, updates),)
+        return _State(None, x, updates)
     dtype = dtype_of(x)
     if dtype == T.BOOL:
         name = BOOLEAN[name]
-        return (_State(REDUCTIONS[name], em.cast(x, T.UINT8), em.cast(updates, T.UINT8)),)
+        return _State(REDUCTIONS[name], em.cast(x, T.UINT8), em.cast(updates, T.UINT8))
     if dtype in FLOATS and dtype.bitwidth < T.FLOAT.bitwidth:
         # f32 through all blocks, so that the result is rounded once.
         x, updates = em.cast(x, T.FLOAT), em.cast(updates, T.FLOAT)
-    state = _State(REDUCTIONS[name], x, updates)
-    if name not in _EXTREMES or dtype not in FLOATS or not em.guards_nan:
-        return (state,)
-    if em.facts.nan_free(x) and em.facts.nan_free(updates):
-        return (state,)
-    # The runtime's Max and Min lose NaN. A sum of numbers >= 0 is NaN only if one of them is.
-    return state, _State("add", em.Relu(x), updates, clips=True)
+    return _State(REDUCTIONS[name], x, updates)
 
 
-def _result(
-    em: Emitter, name: Combiner | None, x: oir.Value, ends: Sequence[oir.Value]
+def _keeping_nan(
+    em: Emitter,
+    name: Combiner | None,
+    state: _State,
+    end: oir.Value,
+    index: oir.Value,
+    at_once: int,
 ) -> oir.Value:
-    """The result for a tensor, from the last values of its states."""
-    if not ends:
-        return x
-    result = ends[0]
-    if len(ends) == 2:
-        result = em.Where(em.IsNaN(ends[1]), ends[1], result)
+    """The last state, with the NaN that Max and Min of the runtime lose.
+
+    A sum of non-negative numbers is NaN only if one of them is. Of many updates it is computed only
+    if the sum of all is NaN, as it also may be where infinities or large numbers cancel.
+    """
+    dtype = dtype_of(end)
+    if name not in _EXTREMES or dtype not in FLOATS or not em.guards_nan:
+        return end
+    inexact = [x for x in (state.initial, state.updates) if not em.facts.nan_free(x)]
+    if not inexact:
+        return end
+
+    def kept() -> oir.Value:
+        witness = _State("add", state.initial, state.updates, clips=True)
+        (total,) = _scattered(em, index, [witness], at_once)
+        return em.Where(em.IsNaN(total), total, end)
+
+    if not at_once:
+        return kept()
+    total = reduce(em.Add, [em.ReduceSum(x, keepdims=0) for x in inexact])
+    graphs = []
+    for branch, emit in (("nan", kept), ("numbers", lambda: end)):
+        with em.subgraph([], f"{em.scope}/{branch}") as graph:
+            set_outputs(em, graph, [emit()])
+        graphs.append(graph)
+    chosen: oir.Value = em.If(em.IsNaN(total), then_branch=graphs[0], else_branch=graphs[1])
+    return chosen
+
+
+def _result(em: Emitter, name: Combiner | None, x: oir.Value, end: oir.Value) -> oir.Value:
+    """The result for a tensor, from the last value of its state."""
     if dtype_of(x) == T.BOOL and name == Combiner.XOR:
-        result = em.BitwiseAnd(result, em.scalar_like(1, result))
-    return em.cast(result, dtype_of(x))
+        end = em.BitwiseAnd(end, em.scalar_like(1, end))
+    return em.cast(end, dtype_of(x))
