@@ -234,8 +234,8 @@ def _keeping_nan(
     dtype = dtype_of(end)
     if name not in _EXTREMES or dtype not in FLOATS or not em.guards_nan:
         return end
-    inexact = [x for x in (state.initial, state.updates) if not em.facts.nan_free(x)]
-    if not inexact:
+    suspects = [x for x in (state.initial, state.updates) if not em.facts.nan_free(x)]
+    if not suspects:
         return end
 
     def kept() -> oir.Value:
@@ -245,7 +245,7 @@ def _keeping_nan(
 
     if not at_once:
         return kept()
-    total = reduce(em.Add, [em.ReduceSum(x, keepdims=0) for x in inexact])
+    total = reduce(em.Add, [em.ReduceSum(x, keepdims=0) for x in suspects])
     graphs = []
     for branch, emit in (("nan", kept), ("numbers", lambda: end)):
         with em.subgraph([], f"{em.scope}/{branch}") as graph:
