@@ -17,10 +17,13 @@ def all_nodes(graph: oir.Graph) -> Iterator[oir.Node]:
 
 def subgraphs(node: oir.Node) -> list[oir.Graph]:
     """The node's own subgraphs (Loop and Scan bodies, If branches)."""
-    if not node.attributes:  # which most have not, and all are asked
+    # All nodes are asked, a hundred times each, and most have none. `data` is the dict itself, where
+    # `UserDict` runs a function of Python for its length and for each item.
+    attributes = node.attributes.data
+    if not attributes:
         return []
     return [
         attribute.as_graph()
-        for attribute in node.attributes.values()
-        if attribute.type == oir.AttributeType.GRAPH
+        for attribute in attributes.values()
+        if attribute.type is oir.AttributeType.GRAPH
     ]

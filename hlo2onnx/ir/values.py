@@ -27,16 +27,18 @@ FLOATS = frozenset(
 
 def dtype_of(value: oir.Value) -> oir.DataType:
     """The element type, which every value has from its creation."""
-    if value.dtype is None:
+    dtype = value.dtype
+    if dtype is None:
         raise InternalError(f"value {value.name} has no dtype")
-    return value.dtype
+    return dtype
 
 
 def shape_of(value: oir.Value) -> Shape:
     """The shape: an int for a static extent, an `onnx_ir.SymbolicDim` for a dynamic one."""
-    if value.shape is None:
+    shape = value.shape
+    if shape is None:
         raise InternalError(f"value {value.name} has no shape")
-    return tuple(value.shape)
+    return shape.dims
 
 
 def static_shape(value: oir.Value) -> tuple[int, ...] | None:
@@ -66,12 +68,14 @@ def complete(items: Iterable[_Item | None]) -> list[_Item] | None:
 
 def rank_of(value: oir.Value) -> int:
     """The number of axes."""
-    return len(shape_of(value))
+    if value.shape is None:
+        raise InternalError(f"value {value.name} has no shape")
+    return value.shape.rank()
 
 
 def attributes_of(node: oir.Node) -> dict[str, Any]:
     """The attributes of a node by name, as Python values."""
-    return {name: attribute.value for name, attribute in node.attributes.items()}
+    return {name: attribute.value for name, attribute in node.attributes.data.items()}
 
 
 WEIGHT = "hlo2onnx.weight"

@@ -36,6 +36,7 @@ class ComposeCasts(Rule):
 
     name = "compose-casts"
     anchors = frozenset({"Cast"})
+    sources = frozenset({"Cast"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         between = first(node)

@@ -17,7 +17,7 @@ from hlo2onnx.ir.values import (
     static_shape,
 )
 from hlo2onnx.ir.weights import SMALL_ELEMENTS, detached, weight_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
+from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need
 
 # Limits on the size of the model and on compile time, no costs:
 MOVED_ELEMENTS = 1 << 12
@@ -67,6 +67,7 @@ class FoldConstants(Rule):
 
     name = "fold-constants"
     anchors = OPERATORS - {"Identity"}
+    sources = frozenset({CONSTANT})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = present(node.inputs)

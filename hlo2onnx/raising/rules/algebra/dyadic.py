@@ -6,7 +6,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.dyadic import with_number
 from hlo2onnx.ir.values import dtype_of, shape_of
-from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
+from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need, needed
 
 
 class DyadicArithmetic(Rule):
@@ -19,6 +19,7 @@ class DyadicArithmetic(Rule):
     name = "dyadic-arithmetic"
     formerly = ("exact-steps",)
     anchors = frozenset({"Add", "Mul", "Sub"})
+    sources = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         operands = needed(with_number(node, b.facts.constant), "neither operand is a number", node)

@@ -18,7 +18,7 @@ from hlo2onnx.ir.values import (
     shape_of,
     size_of,
 )
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import both_orders, maker_of, operands, source_of
 
 Pair = tuple[oir.Value, oir.Value]
@@ -57,6 +57,7 @@ class ReassociateConstants(Rule):
     name = "reassociate-constants"
     formerly = ("compose-offsets",)
     anchors = frozenset({"Add", "Sub"})
+    sources = frozenset({CONSTANT})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         outer = needed(_offset(node), "it adds no number to integers", node)
@@ -99,6 +100,7 @@ class Remainder(Rule):
 
     name = "remainder"
     anchors = frozenset({"Sub"})
+    sources = frozenset({"Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         pair = remainder_operands(node)
@@ -119,6 +121,7 @@ class FloorDivide(Rule):
 
     name = "floor-divide"
     anchors = frozenset({"Where"})
+    sources = frozenset({"And"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         condition, less, quotient = operands(node)
@@ -176,6 +179,7 @@ class FloorMod(Rule):
     name = "floor-mod"
     formerly = ("floor-remainder",)
     anchors = frozenset({"Where"})
+    sources = frozenset({"And", "Less"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         condition, shifted, rest = operands(node)

@@ -19,6 +19,7 @@ class AddNegToSub(Rule):
     name = "add-neg-to-sub"
     formerly = ("subtract-negative",)
     anchors = frozenset({"Add", "Sub"})
+    sources = frozenset({"Neg"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, other = operands(node)

@@ -18,6 +18,7 @@ class WhereOfNot(Rule):
 
     name = "where-of-not"
     anchors = frozenset({"Where"})
+    sources = frozenset({"Not"})
     phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
@@ -35,6 +36,7 @@ class NestedWhere(Rule):
 
     name = "nested-where"
     anchors = frozenset({"Where"})
+    sources = frozenset({"Where"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         condition, *choices = operands(node)

@@ -27,6 +27,7 @@ class UniformFma(Rule):
     name = "uniform-fma"
     formerly = ("uniform-between",)
     anchors = frozenset({"Add"})
+    sources = frozenset({"Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(dtype_of(node.outputs[0]) == oir.DataType.FLOAT, "it is not f32", node)

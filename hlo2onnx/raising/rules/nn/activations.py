@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_number, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, X
+from hlo2onnx.raising.match.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, Activation, X
 from hlo2onnx.raising.patterns import As, Constant, Either, Extreme, Op, Product, match
 from hlo2onnx.targets.target import op_key
+
+_OF_ANCHOR: Mapping[str, Sequence[Activation]] = {
+    anchor: [activation for activation in ACTIVATIONS if activation.anchor == anchor]
+    for anchor in {activation.anchor for activation in ACTIVATIONS}
+}
 
 
 class ActivationOperators(Rule):
     """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x), and so for each of `ACTIVATIONS`"""
 
     name = "activations"
-    anchors = frozenset(activation.anchor for activation in ACTIVATIONS)
+    anchors = frozenset(_OF_ANCHOR)
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
         need(dtype_of(output) in SINGLE, "its kernel has too few digits for this type", node)
-        for activation in ACTIVATIONS:
-            if node.op_type != activation.anchor:
-                continue
+        for activation in _OF_ANCHOR[node.op_type]:
             found = match(activation.pattern, output)
             if found is None or shape_of(found["x"]) != shape_of(output):
                 continue
@@ -216,6 +220,7 @@ class WhereToClip(Rule):
     name = "where-to-clip"
     formerly = ("clip-where",)
     anchors = frozenset({"Where"})
+    sources = frozenset({"Greater"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]
@@ -244,6 +249,7 @@ class Selu(Rule):
 
     name = "selu"
     anchors = frozenset({"Mul"})
+    sources = frozenset({"Elu"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         y = node.outputs[0]

@@ -73,6 +73,7 @@ class BatchNormalization(Rule):
 
     name = "batch-normalization"
     anchors = frozenset({"Add"})
+    sources = frozenset({"Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]

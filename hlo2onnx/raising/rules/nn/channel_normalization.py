@@ -70,6 +70,7 @@ class GroupNormalization(Rule):
 
     name = "group-normalization"
     anchors = frozenset({"Mul"})
+    sources = frozenset({"Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         found = _group_normalization(node, b)
@@ -86,6 +87,7 @@ class TransposeGroupNormalization(Rule):
 
     name = "transpose-group-normalization"
     anchors = frozenset({"Mul"})
+    sources = frozenset({"Sub"})
     phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

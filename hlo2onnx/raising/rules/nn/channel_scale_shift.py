@@ -24,6 +24,7 @@ class InstanceNormalizationAffine(Rule):
     name = "instance-normalization-affine"
     formerly = ("instance-parameters",)
     anchors = frozenset({"Add", "Mul"})
+    sources = frozenset({"InstanceNormalization"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for value, parameter in both_orders(node):

@@ -113,6 +113,7 @@ class FoldScaleIntoConv(Rule):
     name = "fold-scale-into-conv"
     formerly = ("scale-into-convolution",)
     anchors = frozenset({"Div", "Mul"})
+    sources = CONVOLUTIONS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         layer = _layer(node)
@@ -170,6 +171,7 @@ class FoldBiasIntoConv(Rule):
     name = "fold-bias-into-conv"
     formerly = ("bias-into-convolution",)
     anchors = frozenset({"Add", "Sub"})
+    sources = CONVOLUTIONS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         layer = _layer(node)

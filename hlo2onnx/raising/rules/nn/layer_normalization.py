@@ -58,6 +58,8 @@ def _factors(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value, oir.Value |
 
 _ROOT = Op("Sqrt", Name("variance"))
 _INVERSE_ROOT = Either(Op("Reciprocal", _ROOT), Op("Div", 1.0, _ROOT))
+_ROOTS = frozenset({"Div", "Mul", "Reciprocal", "Sqrt"})
+"""Operators that make an operand of each node that `_factors` matches."""
 
 
 def under_inverse_root(value: oir.Value) -> oir.Value | None:
@@ -148,6 +150,7 @@ class CenterBeforeScale(Rule):
     name = "center-before-scale"
     formerly = ("centre-first",)
     anchors = frozenset({"Add", "Sub"})
+    sources = frozenset({"Mul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         is_sum = node.op_type == "Add"
@@ -264,6 +267,7 @@ class LayerNormalization(Rule):
 
     name = "layer-normalization"
     anchors = frozenset({"Div", "Mul"})
+    sources = _ROOTS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for centred, root, scale in _factors(node):
@@ -305,6 +309,7 @@ class RMSNormalization(Rule):
 
     name = "rms-normalization"
     anchors = frozenset({"Div", "Mul"})
+    sources = _ROOTS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for x, root, scale in _factors(node):
@@ -340,6 +345,7 @@ class LayerNormalizationAffine(Rule):
     name = "layer-normalization-affine"
     formerly = ("normalization-parameters",)
     anchors = frozenset({"Add", "Mul"})
+    sources = frozenset({"LayerNormalization", "RMSNormalization"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for value, parameter in both_orders(node):

@@ -30,6 +30,7 @@ class VectorMatMul(Rule):
 
     name = "vector-matmul"
     anchors = RESHAPES
+    sources = frozenset({"MatMul"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         product = needed(maker_of(first(node), "MatMul"), "its operand is not a product", node)
@@ -92,6 +93,7 @@ class Gemm(Rule):
 
     name = "gemm"
     anchors = frozenset({"Add", "Sub"})
+    sources = frozenset({"MatMul"})
     # After all rules that match products and sums.
     phase = 4
 

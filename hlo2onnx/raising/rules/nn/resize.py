@@ -224,6 +224,7 @@ class RepeatToResize(Rule):
     name = "repeat-to-resize"
     formerly = ("repeated-pixels",)
     anchors = RESHAPES
+    sources = frozenset({"Expand"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         maker = first(node).producer()

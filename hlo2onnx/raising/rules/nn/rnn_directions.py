@@ -9,7 +9,15 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import Dim, attributes_of, dtype_of, is_constant, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import first, is_private, maker_of, reshaped, source_of, unshaped
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    first,
+    is_private,
+    maker_of,
+    reshaped,
+    source_of,
+    unshaped,
+)
 from hlo2onnx.raising.rules.shapes.slices import flipped_axes, ranges_of
 
 _OPERATORS = ("GRU", "LSTM", "RNN")
@@ -26,6 +34,7 @@ class RnnFinalState(Rule):
 
     name = "rnn-final-state"
     anchors = frozenset({"Slice"})
+    sources = frozenset(_OPERATORS) | RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         rnn, stack = _reader(first(node))
@@ -117,6 +126,7 @@ class BidirectionalRnn(Rule):
 
     name = "bidirectional-rnn"
     anchors = frozenset({"Concat"})
+    sources = frozenset(_OPERATORS) | RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(len(node.inputs) == 2, "it does not join two tensors", node)

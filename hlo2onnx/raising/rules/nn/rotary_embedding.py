@@ -52,6 +52,7 @@ class RotaryEmbedding(Rule):
 
     name = "rotary-embedding"
     anchors = frozenset({"Add", "Concat", *RESHAPES})
+    sources = frozenset({"Concat", "Mul", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         result = node.outputs[0]

@@ -81,6 +81,7 @@ class LogSoftmax(Rule):
 
     name = "log-softmax"
     anchors = frozenset({"Sub"})
+    sources = frozenset({"Log"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         shifted, logarithm = operands(node)
@@ -105,6 +106,7 @@ class LogSumExp(Rule):
 
     name = "log-sum-exp"
     anchors = frozenset({"Add"})
+    sources = frozenset({"Log"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         logarithm, highest = operands(node)

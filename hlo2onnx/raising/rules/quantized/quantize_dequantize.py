@@ -190,6 +190,7 @@ class QdqPropagation(Rule):
     anchors = frozenset(
         {"Gather", "QuantizeLinear", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
     )
+    sources = anchors - {"Gather", "QuantizeLinear"} | {"Cast", "DequantizeLinear"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         stores = node.op_type == "QuantizeLinear"

@@ -60,6 +60,7 @@ class DequantizeWeights(Rule):
 
     name = "dequantize-weights"
     anchors = frozenset({"Mul", "Reshape"})
+    sources = frozenset({"Cast", "Mul", "Sub"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         maker = node if node.op_type == "Mul" else maker_of(first(node), "Mul")

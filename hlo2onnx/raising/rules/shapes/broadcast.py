@@ -10,7 +10,7 @@ from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.values import Shape, const_of, rank_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import CONSTANT, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, operands, source_of
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
@@ -48,6 +48,7 @@ class ImplicitBroadcast(Rule):
 
     name = "implicit-broadcast"
     anchors = BROADCASTING
+    sources = frozenset({"Expand"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         return _with_smaller(node, b, lambda x: source_of(x, "Expand"))
@@ -63,6 +64,7 @@ class SinkBroadcast(Rule):
     name = "sink-broadcast"
     formerly = ("late-broadcast",)
     anchors = BROADCASTING | UNARY
+    sources = frozenset({"Expand"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = operands(node)
@@ -90,6 +92,7 @@ class DropLeadingUnitDims(Rule):
     name = "drop-leading-unit-dims"
     formerly = ("implicit-leading-axes",)
     anchors = BROADCASTING
+    sources = frozenset({"Reshape", "Unsqueeze"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         return _with_smaller(node, b, _without_leading_axes)
@@ -109,6 +112,7 @@ class ScalarConstant(Rule):
 
     name = "scalar-constant"
     anchors = BROADCASTING
+    sources = frozenset({CONSTANT})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         def scalar(x: oir.Value) -> oir.Value | None:
@@ -131,6 +135,7 @@ class SinkSqueeze(Rule):
     name = "sink-squeeze"
     formerly = ("late-squeeze",)
     anchors = BROADCASTING | UNARY
+    sources = frozenset({"Reshape", "Squeeze"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = operands(node)

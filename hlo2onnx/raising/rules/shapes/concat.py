@@ -17,6 +17,7 @@ class ComposeConcats(Rule):
 
     name = "compose-concats"
     anchors = frozenset({"Concat"})
+    sources = frozenset({"Concat"})
     phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

@@ -68,6 +68,7 @@ class DepthToSpaceOperator(Rule):
 
     name = "depth-to-space"
     anchors = RESHAPES
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         transpose = needed(maker_of(first(node), "Transpose"), "nothing is transposed", node)

@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import FLOATS, dtype_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, needed
 from hlo2onnx.raising.match.spread import Dims, Spread, spread_of
-from hlo2onnx.raising.match.views import operands
+from hlo2onnx.raising.match.views import RESHAPES, operands
 
 
 class Interleave(Rule):
@@ -22,6 +22,7 @@ class Interleave(Rule):
 
     name = "interleave"
     anchors = frozenset({"Add"})
+    sources = RESHAPES | {"Pad", "Slice"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         dims = needed(static_shape(node.outputs[0]), "its shape is dynamic", node)

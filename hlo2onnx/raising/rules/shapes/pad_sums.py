@@ -51,6 +51,7 @@ class PadSumToConcat(Rule):
     name = "pad-sum-to-concat"
     formerly = ("join-pads",)
     anchors = frozenset({"Add"})
+    sources = frozenset({"Add", "Pad"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for one, other in both_orders(node):

@@ -87,6 +87,7 @@ class ComposeReshapes(Rule):
 
     name = "compose-reshapes"
     anchors = RESHAPES
+    sources = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = needed(source_of(first(node), *RESHAPES), "its operand is not reshaped", node)
@@ -98,6 +99,7 @@ class ComposeTransposes(Rule):
 
     name = "compose-transposes"
     anchors = frozenset({"Transpose"})
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inner = needed(maker_of(first(node), "Transpose"), "its operand is no Transpose")
@@ -114,6 +116,7 @@ class ComposeExpands(Rule):
 
     name = "compose-expands"
     anchors = frozenset({"Expand"})
+    sources = frozenset({"Expand"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = needed(source_of(first(node), "Expand"), "its operand is not expanded", node)
@@ -144,6 +147,7 @@ class SinkReshape(Rule):
     name = "sink-reshape"
     formerly = ("late-reshape",)
     anchors = BROADCASTING | UNARY | {"Clip"}
+    sources = RESHAPES
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         view = needed(
@@ -235,6 +239,7 @@ class FoldSplat(Rule):
     name = "fold-splat"
     formerly = ("move-one-element",)
     anchors = RESHAPES | {"Gather", "Slice", "Transpose"}
+    sources = frozenset({"Expand"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = source_of(first(node), "Expand")

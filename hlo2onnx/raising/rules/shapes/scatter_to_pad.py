@@ -23,6 +23,8 @@ DEEPEST = 24
 Places = np.ndarray
 """The flat position of each element in another tensor."""
 
+_FOLLOWED = RESHAPES | {"Expand", "Identity", "Pad", "Slice", "Transpose"}
+
 
 class ScatterToPad(Rule):
     """ScatterND(x, border, Expand(Slice(x))) -> Pad(Slice(x), mode="edge"), in a loop or a branch
@@ -35,6 +37,7 @@ class ScatterToPad(Rule):
     name = "scatter-to-pad"
     formerly = ("ghost-cells",)
     anchors = frozenset({"Concat", "ScatterND"})
+    sources = _FOLLOWED | {"Concat", "ScatterND"}
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(node.graph is not b.main_graph, "it is in no body", node)
@@ -137,6 +140,3 @@ def _moved(node: oir.Node) -> Sequence[oir.Value | None]:
     if node.op_type == "ScatterND":
         return node.inputs[::2]
     return node.inputs[:1] if node.op_type in _FOLLOWED else ()
-
-
-_FOLLOWED = RESHAPES | {"Expand", "Identity", "Pad", "Slice", "Transpose"}

@@ -20,6 +20,7 @@ class SliceOfConcat(Rule):
 
     name = "slice-of-concat"
     anchors = frozenset({"Slice"})
+    sources = frozenset({"Concat"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         concat = needed(maker_of(first(node), "Concat"), "its operand is not a Concat", node)
@@ -47,6 +48,7 @@ class ComposeSlices(Rule):
 
     name = "compose-slices"
     anchors = frozenset({"Slice"})
+    sources = frozenset({"Slice"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inner = needed(maker_of(first(node), "Slice"), "its operand is not a Slice", node)
@@ -74,6 +76,7 @@ class ReverseCumSum(Rule):
 
     name = "reverse-cumsum"
     anchors = frozenset({"Slice"})
+    sources = frozenset({"CumSum"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         turned = first(node)

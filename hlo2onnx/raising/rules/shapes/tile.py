@@ -20,6 +20,7 @@ class TileOperator(Rule):
 
     name = "tile"
     anchors = RESHAPES
+    sources = frozenset({"Expand"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         found = needed(tiled(node.outputs[0]), "it does not repeat whole axes", node)

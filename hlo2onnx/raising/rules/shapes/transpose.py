@@ -87,6 +87,7 @@ class SinkTranspose(Rule):
     name = "sink-transpose"
     formerly = ("late-transpose",)
     anchors = BROADCASTING | UNARY | {"Clip"}
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         perm = needed(
@@ -167,6 +168,7 @@ class SinkTransposeReduce(Rule):
     name = "sink-transpose-reduce"
     formerly = ("reduce-transposed",)
     anchors = REDUCTIONS
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, perm = _before_transpose(node)
@@ -188,6 +190,7 @@ class SinkTransposeConcat(Rule):
     name = "sink-transpose-concat"
     formerly = ("concat-transposed",)
     anchors = frozenset({"Concat"})
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = operands(node)
@@ -212,6 +215,7 @@ class SinkTransposePad(Rule):
     name = "sink-transpose-pad"
     formerly = ("pad-transposed",)
     anchors = frozenset({"Pad"})
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, perm = _before_transpose(node)
@@ -233,6 +237,7 @@ class SinkTransposeSlice(Rule):
     name = "sink-transpose-slice"
     formerly = ("slice-transposed",)
     anchors = frozenset({"Slice"})
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, perm = _before_transpose(node)
@@ -257,6 +262,7 @@ class SinkTransposeSplitAxes(Rule):
     name = "sink-transpose-split-axes"
     formerly = ("split-transposed",)
     anchors = RESHAPES
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, perm = _before_transpose(node)

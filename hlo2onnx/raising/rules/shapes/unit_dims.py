@@ -36,6 +36,7 @@ class ReduceKeepdims(Rule):
     name = "reduce-keepdims"
     formerly = ("keep-reduced-axes",)
     anchors = RESHAPES
+    sources = REDUCTIONS | BROADCASTING | UNARY
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         shape = shape_of(node.outputs[0])
@@ -112,6 +113,7 @@ class SqueezeBeforeTranspose(Rule):
 
     name = "squeeze-before-transpose"
     anchors = RESHAPES
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = needed(source_of(first(node), "Transpose"), "its operand is not transposed", node)
