@@ -17,8 +17,8 @@ def all_nodes(graph: oir.Graph) -> Iterator[oir.Node]:
 
 def subgraphs(node: oir.Node) -> list[oir.Graph]:
     """The node's own subgraphs (Loop and Scan bodies, If branches)."""
-    # All nodes are asked, a hundred times each, and most have none. `data` is the dict itself, where
-    # `UserDict` runs a function of Python for its length and for each item.
+    # Each node is asked a hundred times, and most have no attributes. `data` is the dict itself;
+    # `UserDict` runs functions of Python for its length and for each item.
     attributes = node.attributes.data
     if not attributes:
         return []
@@ -27,3 +27,13 @@ def subgraphs(node: oir.Node) -> list[oir.Graph]:
         for attribute in attributes.values()
         if attribute.type is oir.AttributeType.GRAPH
     ]
+
+
+def reads(node: oir.Node) -> list[oir.Value]:
+    """The values that a node and the nodes of its subgraphs read, and what the subgraphs return."""
+    found = [x for x in node.inputs if x is not None]
+    for graph in subgraphs(node):
+        found.extend(graph.outputs)
+        for inner in graph:
+            found += reads(inner)
+    return found

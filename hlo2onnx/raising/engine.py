@@ -130,9 +130,9 @@ class Rule(ABC):
         name: Users switch the rule off by this name.
         formerly: Names that the rule had in earlier versions. They stay valid.
         anchors: Operators of the node that the rule looks at first: the last one of the pattern.
-        sources: Operators; one of them makes an operand of each node that the rule takes. `CONSTANT`
-            counts as one. None stands for any. The engine does not try the rule on other nodes: this
-            saves two of three attempts.
+        sources: Operators. One of them makes an operand of each node that the rule takes.
+            `CONSTANT` counts as one; None stands for any. The engine does not try the rule on other
+            nodes, which saves two of three attempts.
         drops_nan: Whether it changes NaN. Then nan="xla" switches it off.
         phase: A rule is tried only when no rule of an earlier phase fires any more.
     """

@@ -6,11 +6,9 @@ the body depends on it. A counter that only counts itself is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import reads, subgraphs
 
 
 def live_outputs(node: oir.Node) -> list[int]:
@@ -22,20 +20,19 @@ def live_outputs(node: oir.Node) -> list[int]:
     first = int(node.op_type == "Loop")
     outputs = list(body.outputs)
     after = dict(zip(list(body.inputs)[2 * first :], range(state_count(node)), strict=False))
-    pending = outputs[:first] + [outputs[first + k] for k in sorted(read)]
-    seen: set[oir.Value] = set()
+    pending: list[oir.Value | None] = [*outputs[:first], *(outputs[first + k] for k in read)]
+    visited: set[oir.Node] = set()
     while pending:
         value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if value in after and after[value] not in read:
+        maker = None if value is None else value.producer()
+        if maker is not None:
+            # What is around the loop reads no state, and `reads` has what its inner bodies read.
+            if maker.graph is body and maker not in visited:
+                visited.add(maker)
+                pending += reads(maker)
+        elif value is not None and value in after and after[value] not in read:
             read.add(after[value])
             pending.append(outputs[first + after[value]])
-        maker = value.producer()
-        if maker is not None:
-            seen.update(maker.outputs)
-            pending.extend(_read_by(maker))
     return sorted(read)
 
 
@@ -44,12 +41,3 @@ def state_count(node: oir.Node) -> int:
     if node.op_type == "Loop":
         return len(node.inputs) - 2
     return len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
-
-
-def _read_by(node: oir.Node) -> Iterator[oir.Value]:
-    """What a node and the nodes of its bodies read."""
-    yield from (x for x in node.inputs if x is not None)
-    for graph in subgraphs(node):
-        yield from graph.outputs
-        for inner in graph:
-            yield from _read_by(inner)

@@ -71,13 +71,6 @@ class Nested:
         return self.results[place] in changing
 
 
-def reads(node: oir.Node) -> list[oir.Value]:
-    """The values that a node and its subgraphs read."""
-    inner = [each for graph in subgraphs(node) for each in graph.all_nodes()]
-    ends = [x for each in (node, *inner) for graph in subgraphs(each) for x in graph.outputs]
-    return [*(x for each in (node, *inner) for x in each.inputs if x is not None), *ends]
-
-
 def copied(b: Rewriter, body: oir.Graph) -> tuple[oir.Graph, dict[oir.Value, oir.Value]]:
     """A copy of a body under new names, and the copy of each value."""
     copy = body.clone(allow_outer_scope_values=True)

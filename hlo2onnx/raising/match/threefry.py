@@ -7,11 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import reads, subgraphs
 from hlo2onnx.ir.values import size_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
-from hlo2onnx.raising.match.nested_loops import reads
 
 _MOST_NODES = 16
 """Nodes that may be copied: a limit on the model's size, no cost."""
@@ -37,9 +36,11 @@ def threefry_levels(
     """
     levels = dict(outer or {})
     for node in graph:
-        level = max((levels.get(x, 0) for x in reads(node)), default=0)
-        level += node.op_type == THREEFRY
-        if node.op_type == "If":
+        op_type, level = node.op_type, 0
+        if levels:
+            level = max((levels.get(x, 0) for x in reads(node)), default=0)
+        level += op_type == THREEFRY
+        if op_type == "If":
             for branch in subgraphs(node):
                 level = max(level, *threefry_levels(branch, (), levels).values(), 0)
         if level and node not in without:

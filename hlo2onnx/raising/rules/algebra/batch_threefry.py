@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
+from hlo2onnx.ir.traversal import reads
 from hlo2onnx.ir.values import (
     const_number,
     dtype_of,
@@ -17,7 +18,6 @@ from hlo2onnx.ir.values import (
     static_shape,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.nested_loops import reads
 from hlo2onnx.raising.match.threefry import pairs_of_words, threefry_levels
 from hlo2onnx.rewrite.replace import replace
 

@@ -9,7 +9,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.threefry import THREEFRY
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.threefry import (
     chain_to,
     copied_chain,
@@ -33,8 +33,11 @@ class HoistThreefry(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         assert node.graph is not None
-        levels = threefry_levels(node.graph)
+        reason = "no use of Threefry around it can take place at the same time"
+        need(any(each.op_type == THREEFRY for g in subgraphs(node) for each in g), reason, node)
         around = [each for each in node.graph if each.op_type == THREEFRY]
+        need(around, reason, node)
+        levels = threefry_levels(node.graph)
         for branch in subgraphs(node):
             own = threefry_levels(branch, (), levels)
             for inner in branch:
@@ -45,7 +48,7 @@ class HoistThreefry(Rule):
                     alike = levels[other.outputs[0]] == own[inner.outputs[0]]
                     if alike and 0 < pairs_of_words(other) <= room:
                         return _hoisted(b, node, inner)
-        raise Refusal("no use of Threefry around it can take place at the same time", node)
+        raise Refusal(reason, node)
 
 
 def _hoisted(b: Rewriter, branching: oir.Node, inner: oir.Node) -> Sequence[oir.Value]:

@@ -44,15 +44,21 @@ class HorizontalFusion(Rule):
         need(b.supports("Split", dtype_of(first(node))), "the target cannot split it", node)
         copies = math.prod(x) // b.costs.joined_elements_per_node
         enough = max(b.costs.fewest_fused_nodes, copies)
-        places = {one: place for place, one in enumerate(body)}
-        for other in places:
-            is_later = other.op_type == "Split" and places[other] > places[node]
-            if is_later and first(other) is not first(node):
-                twins = _Twins(node, other, places)
-                if twins.saved >= enough:
-                    with b.before(other):
-                        return twins.joined(b)
+        splits = [one for one in body if one.op_type == "Split"]
+        others = [one for one in splits[splits.index(node) + 1 :] if _are_alike(node, one)]
+        places = {one: place for place, one in enumerate(body)} if others else {}
+        for other in others:
+            twins = _Twins(node, other, places)
+            if twins.saved >= enough:
+                with b.before(other):
+                    return twins.joined(b)
         raise Refusal("no other tensor is split and used alike", node)
+
+
+def _are_alike(node: oir.Node, other: oir.Node) -> bool:
+    """Whether two Splits take different tensors of one type and shape."""
+    x, y = first(node), first(other)
+    return x is not y and shape_of(x) == shape_of(y) and dtype_of(x) == dtype_of(y)
 
 
 class _Twins:
@@ -70,8 +76,7 @@ class _Twins:
         self._nodes: dict[oir.Node, oir.Node] = {}
         self._taken: set[oir.Node] = set()
         self.saved = 0
-        alike = shape_of(first(node)) == shape_of(first(other)) and self._is_early(first(other))
-        if alike and dtype_of(first(node)) == dtype_of(first(other)) and self._fit(node, other):
+        if self._is_early(first(other)) and self._fit(node, other):
             self._add(node, other)
             for one in list(places)[places[node] + 1 :]:
                 self._follow(one)
