@@ -54,12 +54,12 @@ def test_nodes_carry_scope_and_source() -> None:
 
 
 def test_scope_splits_outside_parentheses() -> None:
-    assert split_scope("jit(f)/vmap(jvp(a/b))/Dense_0/add") == [
+    assert split_scope("jit(f)/vmap(jvp(a/b))/Dense_0/add") == (
         "jit(f)",
         "vmap(jvp(a/b))",
         "Dense_0",
         "add",
-    ]
+    )
 
 
 def test_path_names() -> None:

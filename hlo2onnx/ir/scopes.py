@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -14,7 +15,8 @@ _TRANSFORM = re.compile(r"\w+\((.*)\)")
 _OF_NO_NAME = re.compile(r"<.*>")
 
 
-def split_scope(scope: str) -> list[str]:
+@functools.lru_cache(maxsize=4096)  # an op asks twice, and each use of a function has the same ops
+def split_scope(scope: str) -> tuple[str, ...]:
     """Splits a name stack at the slashes outside of parentheses."""
     segments, depth, start = [], 0, 0
     for position, char in enumerate(scope):
@@ -26,7 +28,7 @@ def split_scope(scope: str) -> list[str]:
             segments.append(scope[start:position])
             start = position + 1
     segments.append(scope[start:])
-    return [segment for segment in segments if segment]
+    return tuple(segment for segment in segments if segment)
 
 
 def common_callers(nodes: Iterable[Mapping[str, str]]) -> int:

@@ -188,7 +188,7 @@ class Walker:
         own = Origin() if self.context.in_expansion else self._read_origin(op.operation.location)
         modules, origin = own.modules, self.context.origin
         if own:
-            origin = replace(own, frames=own.frames + self.context.callers)
+            origin = Origin(own.scope, own.frames + self.context.callers)
         if not SHARDINGS.isdisjoint(op.mlir_names):
             em.report.note(SHARDINGS_DROPPED)
         with self._within(origin=origin, path=path):

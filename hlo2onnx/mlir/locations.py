@@ -6,6 +6,7 @@ import functools
 import re
 import sys
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path, PureWindowsPath
 
 from jaxlib.mlir import ir
@@ -175,10 +176,7 @@ def _scope(names: list[str]) -> str:
     """The name stack, which is the outermost name."""
     if not names:
         return ""
-    segments = split_scope(names[0])
-    while segments and _TRANSFORM.match(segments[0]):
-        segments.pop(0)
-    return "/".join(segments)
+    return "/".join(dropwhile(_TRANSFORM.match, split_scope(names[0])))
 
 
 _OWN = Path(__file__).resolve().parents[1]

@@ -88,7 +88,8 @@ class _Phase:
     def apply(self) -> bool:
         """Applies the rules until none fires; returns whether one did."""
         nodes, self.visited = self.changes.near(self.visited), self.changes.time
-        self._rewriter.forget_facts()
+        if self._rewriter.facts_time != self.changes.time:
+            self._rewriter.forget_facts(self.changes.time)
         fired = apply_to(nodes, self._rules, self._rewriter)
         self._report.rules += fired
         if fired:
@@ -103,13 +104,17 @@ def _settle(phase: _Phase, graph: oir.Graph) -> None:
     A rule that refused a node may take it later: its operands may have changed, equal nodes may be
     shared, and nodes may have left a loop's body.
     """
-    fired = True
+    changes, fired = phase.changes, True
     while fired:
         fired = phase.apply()
+        if changes.time == changes.shared:  # the last ones found nothing, and nothing has changed
+            continue
         if hoist_invariants(graph) + eliminate_common_subexpressions(graph):
             remove_unused(graph)
-            phase.changes.update()
+            changes.update()
             fired = True
+        else:
+            changes.shared = changes.time
 
 
 def inline_branches(model: oir.Model, target: Target, watch: Watch | None = None) -> None:

@@ -21,13 +21,16 @@ class Changes:
 
     Attributes:
         time: Count of the updates.
+        shared: The time at which no nodes could be shared or hoisted; -1 if there is none yet.
     """
 
     def __init__(self, graph: oir.Graph) -> None:
         self._graph = graph
         self._states: dict[oir.Node, Hashable] = {}
         self._changed: dict[oir.Node, int] = {}
+        self._owners: Mapping[oir.Graph, oir.Node] = {}
         self.time = 0
+        self.shared = -1
         self.update()
 
     def update(self) -> None:
@@ -39,31 +42,29 @@ class Changes:
             for node, state in states.items()
         }
         self._states = states
+        self._owners = {graph: node for node in states for graph in subgraphs(node)}
 
     def near(self, time: int) -> list[oir.Node]:
         """The nodes near those that have changed after this time, in the order of the graph.
 
         After 0, all nodes have changed.
         """
+        if time == self.time:
+            return []
         changed = [node for node, changed in self._changed.items() if changed > time]
         if len(changed) == len(self._changed):
             return changed
-        near = _around(changed, _owners(self._changed))
+        near = _around(changed, self._owners)
         return [node for node in self._changed if node in near]
 
 
 def _state(node: oir.Node) -> Hashable:
     """What rules ask of a node itself: its operands, its readers, and what its bodies return."""
     readers = tuple([len(output.uses()) for output in node.outputs])
-    if not node.attributes:
+    if not node.attributes.data:
         return (node.inputs, readers)
     bodies = tuple([tuple(graph.outputs) for graph in subgraphs(node)])
     return (node.inputs, readers, node.graph, bodies)
-
-
-def _owners(nodes: Iterable[oir.Node]) -> Mapping[oir.Graph, oir.Node]:
-    """The node that each subgraph belongs to."""
-    return {graph: node for node in nodes for graph in subgraphs(node)}
 
 
 def _around(changed: Iterable[oir.Node], owners: Mapping[oir.Graph, oir.Node]) -> set[oir.Node]:

@@ -113,11 +113,15 @@ class Rewriter(TargetBuilder):
         self.adopt(model.graph)
         self.watch = watch
         self.relaxed: Counter[str] = Counter()
-        self.forget_facts()
+        self.forget_facts(0)
 
-    def forget_facts(self) -> None:
-        """Facts are proven anew: what was unknown may be known after the graph has changed."""
-        self.facts = LoopFacts(self.main_graph)
+    def forget_facts(self, time: int) -> None:
+        """Facts are proven anew: what was unknown may be known after the graph has changed.
+
+        Args:
+            time: That of the changes up to which the facts see the graph.
+        """
+        self.facts, self.facts_time = LoopFacts(self.main_graph), time
 
 
 class Rule(ABC):

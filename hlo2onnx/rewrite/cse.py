@@ -70,10 +70,10 @@ def _origin(value: oir.Value) -> Hashable:
 
 
 def _key(node: oir.Node) -> Hashable:
-    attributes = tuple(
-        sorted((name, _attribute_key(attribute)) for name, attribute in node.attributes.items())
-    )
-    return (node.domain, node.op_type, len(node.outputs), tuple(map(id, node.inputs)), attributes)
+    # `data` is the dict itself, see `subgraphs`.
+    items = node.attributes.data.items()
+    attributes = tuple(sorted([(name, _attribute_key(attribute)) for name, attribute in items]))
+    return (node.domain, node.op_type, len(node.outputs), node.inputs, attributes)
 
 
 def _attribute_key(attribute: oir.Attr) -> str:

@@ -9,10 +9,12 @@ import onnx_ir as oir
 import pytest
 from rewriting import model_of
 
+from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.raising import raise_model
 from hlo2onnx.raising.changes import HOPS, Changes
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.report import Report
+from hlo2onnx.rewrite.cse import eliminate_common_subexpressions
 from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets import load_target
 
@@ -153,3 +155,48 @@ def test_a_pattern_that_reaches_far_is_found_in_the_end(monkeypatch: pytest.Monk
     report = Report()
     raise_model(model, load_target("ort-cpu"), frozenset(), report)
     assert report.rules == {"far-cosine": 1, "sine-to-cosine": 1}
+
+
+class Witness(Rule):
+    """Records the facts that it may ask, and takes no node."""
+
+    anchors = frozenset({"Sin"})
+
+    def __init__(self, phase: int) -> None:
+        self.name = f"witness-{phase}"  # type: ignore[misc]
+        self.phase = phase  # type: ignore[misc]
+        self.facts: list[Facts] = []
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        if not self.facts or self.facts[-1] is not b.facts:
+            self.facts.append(b.facts)
+        raise Refusal("never", node)
+
+
+def test_facts_stay_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    witnesses = [Witness(0), Witness(1)]
+    monkeypatch.setattr("hlo2onnx.raising.RULES", witnesses)
+    raise_model(model_of(chain, X), load_target("ort-cpu"), frozenset(), Report())
+    assert len(witnesses[0].facts) == 1
+    assert witnesses[0].facts == witnesses[1].facts
+
+
+def test_facts_are_proven_anew_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    witness = Witness(0)
+    monkeypatch.setattr("hlo2onnx.raising.RULES", [witness, FirstSineToCosine()])
+    raise_model(model_of(chain, X), load_target("ort-cpu"), frozenset(), Report())
+    assert len(witness.facts) == 2
+
+
+def test_equal_nodes_are_searched_once_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = 0
+
+    def counted(graph: oir.Graph) -> int:
+        nonlocal searched
+        searched += 1
+        return eliminate_common_subexpressions(graph)
+
+    monkeypatch.setattr("hlo2onnx.raising.eliminate_common_subexpressions", counted)
+    monkeypatch.setattr("hlo2onnx.raising.RULES", [FirstSineToCosine()])
+    raise_model(model_of(chain, X), load_target("ort-cpu"), frozenset(), Report())
+    assert searched == 3  # before all rules, before the phase of the rule, and after it

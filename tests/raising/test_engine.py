@@ -13,10 +13,12 @@ from rewriting import model_of, op_types
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import (
+    CONSTANT,
     MAX_FIRINGS_PER_NODE,
     Refusal,
     Rewriter,
     Rule,
+    Watch,
     apply_rules,
     need,
 )
@@ -121,6 +123,58 @@ def test_rules_that_do_not_terminate(extra: int) -> None:
             applied(lambda b, x: b.Neg(x), again)
     else:
         assert applied(lambda b, x: b.Neg(x), again)[0] == {"again": limit}
+
+
+# -- which nodes a rule is tried on ---------------------------------------------------
+
+
+class Recorder(Rule):
+    """Records the nodes that it is tried on, and takes none."""
+
+    name = "recorder"
+    anchors = frozenset({"Add", "Sqrt"})
+
+    def __init__(self, *sources: str) -> None:
+        self.sources = frozenset(sources)  # type: ignore[misc]
+        self.tried: list[str] = []
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Made:
+        self.tried.append(node.op_type)
+        raise Refusal("never", node)
+
+
+class Log(Watch):
+    """Sees attempts and changes nothing."""
+
+    def rewrite(self, rule: Rule, node: oir.Node, b: Rewriter) -> Made:
+        return rule.rewrite(node, b)
+
+
+def sums(b: Any, x: Value) -> Value:
+    total: Value = b.Sqrt(b.Add(b.Neg(b.Add(x, x)), b.scalar_like(2, x)))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("sources", "tried"),
+    [
+        (["Neg"], ["Add"]),
+        ([CONSTANT], ["Add"]),
+        (["Add", "Neg"], ["Add", "Sqrt"]),
+        (["Cos"], []),
+    ],
+)
+def test_sources(sources: list[str], tried: list[str]) -> None:
+    """A rule is tried where an operator of its sources makes an operand."""
+    recorder = Recorder(*sources)
+    applied(sums, recorder)
+    assert recorder.tried == tried
+
+
+def test_a_watch_sees_all_attempts() -> None:
+    recorder = Recorder("Cos")
+    apply_rules(model_of(sums, {"x": X}), [recorder], load_target("ort-cpu"), Log())
+    assert recorder.tried == ["Add", "Add", "Sqrt"]
 
 
 # -- which nodes are looked at again -------------------------------------------------
