@@ -291,7 +291,10 @@ def fitting(rules: Iterable[Rule], node: oir.Node) -> list[Rule]:
     for x in node.inputs:
         if x is not None:
             maker = x.producer()
-            found.add(CONSTANT if maker is None else maker.op_type)
+            if maker is not None:
+                found.add(maker.op_type)
+            elif x.const_value is not None:
+                found.add(CONSTANT)
     return [rule for rule in rules if rule.sources is None or not rule.sources.isdisjoint(found)]
 
 
