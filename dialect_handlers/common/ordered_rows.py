@@ -245,7 +245,9 @@ def _keeping_nan(
 
     if not at_once:
         return kept()
-    total = reduce(em.Add, [em.ReduceSum(x, keepdims=0) for x in suspects])
+    # A vector is added faster than rows of few elements.
+    flat = [em.reshape(x, [product(shape_of(x))]) for x in suspects]
+    total = reduce(em.Add, [em.ReduceSum(x, keepdims=0) for x in flat])
     graphs = []
     for branch, emit in (("nan", kept), ("numbers", lambda: end)):
         with em.subgraph([], f"{em.scope}/{branch}") as graph:
