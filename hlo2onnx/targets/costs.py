@@ -243,8 +243,6 @@ class Flags:
     """TopK gives equal elements in any order, not the first one first."""
     pads_top_k: bool = False
     """TopK of floats takes elements as large as the largest finite numbers for a filling."""
-    unordered_scatter: bool = False
-    """Of several updates to one place, ScatterND keeps any, not the last one."""
     flushes_denormals: bool = False
     """Products with denormal floats are zero."""
     misorders_nan: bool = False

@@ -233,11 +233,6 @@ NUMBERS = (
         {"x": _f(1, -np.inf, 2), "k": _i64(3)}, (_f(2, 1, -np.inf), np.array([2, 0, 1])),
     ),
     FlagTrial(
-        "unordered_scatter", "ScatterND of 64 updates to one place: the last stays",
-        "g (float[4] x, int64[64,1] i, float[64] u) => (float[4] y) {y = ScatterND(x, i, u)}",
-        {"x": _X, "i": np.ones((64, 1), np.int64), "u": _NUMBERS}, (_f(1, 63, 3, 4),),
-    ),
-    FlagTrial(
         "flushes_denormals", "products with denormal numbers",
         "g (float[4] x, float[4] o) => (float[4] y) {y = Mul(x, o)}",
         {"x": _DENORMAL, "o": np.ones(4, np.float32)}, (_DENORMAL,),
