@@ -287,6 +287,12 @@ def _first(
 
 def fitting(rules: Iterable[Rule], node: oir.Node) -> list[Rule]:
     """The rules whose sources are among those of the node's operands."""
+    found = sources_of(node)
+    return [rule for rule in rules if rule.sources is None or not rule.sources.isdisjoint(found)]
+
+
+def sources_of(node: oir.Node) -> set[str]:
+    """The operators that make the operands of a node, and `CONSTANT` if one is constant."""
     found = set()
     for x in node.inputs:
         if x is not None:
@@ -295,7 +301,7 @@ def fitting(rules: Iterable[Rule], node: oir.Node) -> list[Rule]:
                 found.add(maker.op_type)
             elif x.const_value is not None:
                 found.add(CONSTANT)
-    return [rule for rule in rules if rule.sources is None or not rule.sources.isdisjoint(found)]
+    return found
 
 
 def values_of(result: oir.Value | Sequence[oir.Value]) -> list[oir.Value]:

@@ -37,6 +37,7 @@ class Activation:
     Attributes:
         pattern: In terms of x.
         anchor: The operator at the top of it.
+        sources: Operators; one of them makes an operand of that one. None stands for any.
         attributes: Fixed attributes.
         parameters: Attributes that are constants of the pattern, by their names in it.
     """
@@ -44,6 +45,7 @@ class Activation:
     op_type: str
     anchor: str
     pattern: Pattern
+    sources: frozenset[str] | None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,38 +91,32 @@ _UP_TO_6 = Either(
 
 LOGISTIC = Op("Div", 1.0, Sum(1.0, Op("Exp", Op("Neg", X))))
 
+_GELU = Either(Product(0.5, X, _ERFC), Product(0.5, X, Sum(1.0, _ERF)))
+_ELU = Op("Where", _IS_POSITIVE, X, _EXPM1)
+_SCALED_ELU = Op("Where", _IS_POSITIVE, X, Product(Constant("alpha"), _EXPM1))
+_LEAKY = Op("Where", Op("GreaterOrEqual", X, 0.0), X, Product(Constant("alpha"), X))
+_ALPHA = {"alpha": "alpha"}
+_SIXTH = {"alpha": 1 / 6, "beta": 0.5}
+
+
+def _by(*op_types: str) -> frozenset[str]:
+    return frozenset(op_types)
+
+
 ACTIVATIONS: tuple[Activation, ...] = (
-    Activation("Gelu", "Mul", Either(Product(0.5, X, _ERFC), Product(0.5, X, Sum(1.0, _ERF)))),
-    Activation("Gelu", "Mul", Product(0.5, X, Sum(1.0, _TANH)), {"approximate": "tanh"}),
-    Activation("Softplus", "Where", _SOFTPLUS),
-    Activation("Softplus", "Where", _LOG1P_OF_EXP),
-    Activation("Mish", "Mul", Product(X, Op("Tanh", Op("Softplus", X)))),
-    Activation("Elu", "Where", Op("Where", _IS_POSITIVE, X, _EXPM1), {"alpha": 1.0}),
+    Activation("Gelu", "Mul", _GELU, _by("Mul")),
     Activation(
-        "Elu",
-        "Where",
-        Op("Where", _IS_POSITIVE, X, Product(Constant("alpha"), _EXPM1)),
-        parameters={"alpha": "alpha"},
+        "Gelu", "Mul", Product(0.5, X, Sum(1.0, _TANH)), _by("Mul"), {"approximate": "tanh"}
     ),
-    Activation("Celu", "Add", Sum(RELU, _EXPM1_OF_MIN), {"alpha": 1.0}),
-    Activation(
-        "LeakyRelu",
-        "Where",
-        Op("Where", Op("GreaterOrEqual", X, 0.0), X, Product(Constant("alpha"), X)),
-        parameters={"alpha": "alpha"},
-    ),
-    Activation(
-        "HardSigmoid",
-        "Div",
-        Op("Div", _UP_TO_6, 6.0),
-        {"alpha": 1 / 6, "beta": 0.5},
-    ),
-    Activation(
-        "HardSigmoid",
-        "Mul",
-        Product(1 / 6, _UP_TO_6),
-        {"alpha": 1 / 6, "beta": 0.5},
-    ),
-    Activation("HardSwish", "Mul", Product(X, Op("HardSigmoid", X))),
-    Activation("Softsign", "Div", Op("Div", X, Sum(1.0, Op("Abs", X)))),
+    Activation("Softplus", "Where", _SOFTPLUS, _by("IsNaN", "Not")),
+    Activation("Softplus", "Where", _LOG1P_OF_EXP, None),
+    Activation("Mish", "Mul", Product(X, Op("Tanh", Op("Softplus", X))), _by("Tanh")),
+    Activation("Elu", "Where", _ELU, _by("Greater"), {"alpha": 1.0}),
+    Activation("Elu", "Where", _SCALED_ELU, _by("Greater"), parameters=_ALPHA),
+    Activation("Celu", "Add", Sum(RELU, _EXPM1_OF_MIN), _by("Max", "Relu"), {"alpha": 1.0}),
+    Activation("LeakyRelu", "Where", _LEAKY, _by("GreaterOrEqual"), parameters=_ALPHA),
+    Activation("HardSigmoid", "Div", Op("Div", _UP_TO_6, 6.0), _by("Clip", "Min"), _SIXTH),
+    Activation("HardSigmoid", "Mul", Product(1 / 6, _UP_TO_6), _by("Clip", "Min"), _SIXTH),
+    Activation("HardSwish", "Mul", Product(X, Op("HardSigmoid", X)), _by("HardSigmoid")),
+    Activation("Softsign", "Div", Op("Div", X, Sum(1.0, Op("Abs", X))), _by("Add")),
 )

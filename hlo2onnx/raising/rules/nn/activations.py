@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import const_number, dtype_of, shape_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed, sources_of
 from hlo2onnx.raising.match.activations import ACTIVATIONS, LOGISTIC, RELU, SINGLE, Activation, X
 from hlo2onnx.raising.patterns import As, Constant, Either, Extreme, Op, Product, match
 from hlo2onnx.targets.target import op_key
@@ -28,7 +28,10 @@ class ActivationOperators(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
         need(dtype_of(output) in SINGLE, "its kernel has too few digits for this type", node)
+        makers = sources_of(node)
         for activation in _OF_ANCHOR[node.op_type]:
+            if activation.sources is not None and activation.sources.isdisjoint(makers):
+                continue
             found = match(activation.pattern, output)
             if found is None or shape_of(found["x"]) != shape_of(output):
                 continue
