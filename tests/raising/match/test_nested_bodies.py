@@ -12,9 +12,10 @@ from loop_graphs import loop
 from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.traversal import reads
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter
-from hlo2onnx.raising.match.nested_loops import Nested, copied, reads
+from hlo2onnx.raising.match.nested_loops import Nested, copied
 from hlo2onnx.targets import load_target
 
 Value = oir.Value
