@@ -219,7 +219,6 @@ _CENTERED = _SHIFTED.astype(np.float64) - _SHIFTED.astype(np.float64).mean(1, ke
 _NORMALIZED = (_CENTERED / np.sqrt((_CENTERED**2).mean(1, keepdims=True) + 1e-5)).astype(np.float32)
 _WITH_NAN = np.array([[1.0, np.nan], [np.nan, 1.0]], np.float32)
 _CLAMPED = np.array([0, 150000001, 200000003, -(2**31)], np.int32)
-_NUMBERS = np.arange(64, dtype=np.float32)
 
 NUMBERS = (
     FlagTrial(
