@@ -131,7 +131,7 @@ class LoopFacts(Facts):
         """The ranges of the states to which every trip adds the same constant."""
         found: dict[oir.Value, Range] = {}
         trips = self._trip(node).high + 1 if node.op_type == "Loop" else 0
-        going = subgraphs(node)[0].outputs[0]
+        going, within = subgraphs(node)[0].outputs[0], self._of_any_states(states, starts)
         for x, after in states.items():
             step = _step(x, after)
             if step is None or not trips:
@@ -139,9 +139,9 @@ class LoopFacts(Facts):
             end = step * trips
             last = Range(starts[x].low + min(end, 0), starts[x].high + max(end, 0))
             top = last.high - max(step, 0)
-            limit = self._limit(going, after) if step > 0 else None
+            limit = _limit(going, after, within) if step > 0 else None
             if limit is not None:
-                begin = self._limit(node.inputs[1], given[x])
+                begin = _limit(node.inputs[1], given[x], self)
                 most = starts[x].high if begin is None else min(starts[x].high, begin)
                 top = min(top, max(most, limit))
                 last = Range(starts[x].low, max(starts[x].high, top + step))
@@ -149,32 +149,50 @@ class LoopFacts(Facts):
                 found[x], self._tops[x] = last, top
         return found
 
-    def _limit(self, going: oir.Value | None, state: oir.Value | None) -> int | None:
-        """The largest state with which a Loop goes on: one below n where it is less than n."""
-        pending, limits = [] if going is None else [going], []
-        while pending:
-            compare = pending.pop().producer()
-            if compare is None:
-                continue
-            inputs = [x for x in compare.inputs if x is not None]
-            if compare.op_type in ("And", "Identity"):
-                pending += inputs
-            elif compare.op_type in ("Less", "Greater"):
-                low, high = inputs if compare.op_type == "Less" else inputs[::-1]
-                known = self.int_range(high) if state is not None and _is_same(low, state) else None
-                limits += [] if known is None else [known.high - 1]
-        return min(limits, default=None)
+    def _of_any_states(
+        self, states: Mapping[oir.Value, oir.Value], starts: Mapping[oir.Value, Range]
+    ) -> LoopFacts:
+        """Facts that hold in every trip, before the ranges of the states are known.
+
+        What the condition compares may depend on these states.
+        """
+        return self._assuming({
+            x: starts[x] if _origin(after) is x else range_of_type(dtype_of(x))
+            for x, after in states.items()
+        })  # fmt: skip
 
     def _after_a_trip(
         self, ranges: Mapping[oir.Value, Range], states: Mapping[oir.Value, oir.Value]
     ) -> dict[oir.Value, Range]:
         """The ranges of the next states, if those of the states are right."""
-        inner = LoopFacts(self._graph)
-        inner._places, inner._depth = self._places, self._depth + 1
-        inner._assumed = {**self._assumed, **ranges}
+        inner = self._assuming(ranges)
         return {
             x: inner.int_range(after) or range_of_type(dtype_of(x)) for x, after in states.items()
         }
+
+    def _assuming(self, ranges: Mapping[oir.Value, Range]) -> LoopFacts:
+        """The facts that follow if these ranges of states are right."""
+        inner = LoopFacts(self._graph)
+        inner._places, inner._depth = self._places, self._depth + 1
+        inner._assumed = {**self._assumed, **ranges}
+        return inner
+
+
+def _limit(going: oir.Value | None, state: oir.Value | None, facts: Facts) -> int | None:
+    """The largest state with which a Loop goes on: one below n where it is less than n."""
+    pending, limits = [] if going is None else [going], []
+    while pending:
+        compare = pending.pop().producer()
+        if compare is None:
+            continue
+        inputs = [x for x in compare.inputs if x is not None]
+        if compare.op_type in ("And", "Identity"):
+            pending += inputs
+        elif compare.op_type in ("Less", "Greater"):
+            low, high = inputs if compare.op_type == "Less" else inputs[::-1]
+            known = facts.int_range(high) if state is not None and _is_same(low, state) else None
+            limits += [] if known is None else [known.high - 1]
+    return min(limits, default=None)
 
 
 def _is_same(x: oir.Value, y: oir.Value) -> bool:
@@ -186,11 +204,18 @@ def _is_same(x: oir.Value, y: oir.Value) -> bool:
     return is_sum and all(a is b for a, b in zip(first.inputs, second.inputs, strict=True))
 
 
+def _origin(value: oir.Value) -> oir.Value:
+    """The value that a value is a copy of."""
+    node = value.producer()
+    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return value
+
+
 def _step(x: oir.Value, after: oir.Value) -> int | None:
     """The constant that is added to a state; None for other states."""
-    node = after.producer()
-    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
-        node = node.inputs[0].producer()
+    node = _origin(after).producer()
     if node is None or node.op_type not in ("Add", "Sub"):
         return None
     first, second = node.inputs

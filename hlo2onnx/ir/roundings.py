@@ -15,7 +15,7 @@ from hlo2onnx.ir.values import const_number, const_of, dtype_of
 
 HALF_TYPES = frozenset({oir.DataType.BFLOAT16, oir.DataType.FLOAT16})
 
-EXACT = frozenset(
+_EXACT = frozenset(
     {"Abs", "Clip", "Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather",
      "GatherElements", "GatherND", "Identity", "If", "Loop", "Max", "MaxPool", "Min", "Neg", "Pad",
      "ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Scan", "ScatterElements",
@@ -23,6 +23,9 @@ EXACT = frozenset(
      "Trilu", "Unsqueeze", "Where"}
 )  # fmt: skip
 """Operators that do not round: each element of the result is one of an operand, up to its sign."""
+
+_SELECTING = frozenset({"none", "max", "min"})
+"""Reductions of updates that do not round, unlike sums and products."""
 
 _KEPT = "hlo2onnx.kept_rounding"
 _UNROUNDED = "hlo2onnx.unrounded"
@@ -45,6 +48,11 @@ def is_kept(value: oir.Value) -> bool:
     return _KEPT in value.meta
 
 
+def is_exact(node: oir.Node) -> bool:
+    """Whether a node does not round: the elements of its results are those of its operands."""
+    return node.op_type in _EXACT and node.attributes.get_string("reduction", "none") in _SELECTING
+
+
 def note_half_type(value: oir.Value, dtype: oir.DataType) -> None:
     """Notes the half type that an f32 value has in the program."""
     value.meta[_HALF_TYPE] = dtype
@@ -61,7 +69,7 @@ def merges_unrounded(made: Iterable[oir.Node], replaced: Iterable[oir.Node]) -> 
     unrounded = sum(_UNROUNDED in node.meta for node in replaced)
     if unrounded:
         for node in made:
-            if node.op_type not in EXACT:
+            if not is_exact(node):
                 note_left_out(node)
     return unrounded > 1
 

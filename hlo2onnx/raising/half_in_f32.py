@@ -24,9 +24,9 @@ import onnx_ir as oir
 from hlo2onnx.ir.expansion_notes import note_origin, origin_of, succeed
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.roundings import (
-    EXACT,
     HALF_TYPES,
     half_type,
+    is_exact,
     is_kept,
     note_half_constant,
     note_half_type,
@@ -188,7 +188,7 @@ class _Widening:
                 replace_input(node, 0, self._widened(x))
             node.attributes["to"] = oir.AttrInt64("to", int(F32))
             self._retype(result)
-            if (maker := x.producer()) is not None and maker.op_type not in EXACT:
+            if (maker := x.producer()) is not None and not is_exact(maker):
                 note_left_out(maker)
         elif half_type(x) is not None and (final in INTEGERS or final == oir.DataType.BOOL):
             self._round_operands(node)
@@ -279,7 +279,7 @@ class _Widening:
 
     def _is_exact(self, node: oir.Node, dtype: oir.DataType) -> bool:
         """Whether the result of a node needs no rounding, as its operands are rounded."""
-        if node.op_type in EXACT:
+        if is_exact(node):
             return not any(x in self._not_yet_rounded for x in node.inputs)
         return _scales_exactly(node, dtype)
 

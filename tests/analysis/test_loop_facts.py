@@ -91,6 +91,20 @@ def test_within_trips_a_counter_has_met_the_condition(
     assert tuple(facts.int_range(x) for x in main.outputs) == wanted
 
 
+@pytest.mark.parametrize(
+    ("change", "most"), [("Sub(n, k)", I32.high), ("Identity(n)", 9), ("Add(n, s)", I32.high)]
+)
+def test_a_limit_that_is_a_state(change: str, most: int) -> None:
+    """Two states that meet: the limit of one depends on the other."""
+    text = (
+        "g (bool c) => (int32 y, int32 w) <int32 z = {0}, int32 k = {1}, int32 m = {9}>"
+        " {y, w = Loop <body = step (int64 i, bool e, int32 s, int32 n)"
+        " => (bool d, int32 t, int32 u)"
+        f" {{t = Add(s, k) u = {change} d = Less(t, u)}}> (, c, z, m)}}"
+    )
+    assert result(text) == Range(0, most)
+
+
 def test_stacked_outputs_and_branches() -> None:
     text = (
         "g (bool c) => (int32[k] w) <int64 n = {4}, int32 z = {0}, int32 k = {2}> {y, w = Loop <"

@@ -86,6 +86,11 @@ def test_near_misses(name: str) -> None:
     assert limit_of(NEAR_MISSES[name], X * 9) is None
 
 
+def test_more_trips_than_an_int64_counts() -> None:
+    with jax.enable_x64(True):
+        assert limit_of(bounded(lambda k: k < 2**63 - 1, first=-5, dtype=jnp.int64), X) is None
+
+
 def test_the_other_condition_is_invariant() -> None:
     """It is computed before the loop, and an output of the body must be computed in it."""
 

@@ -171,8 +171,14 @@ def exponents_of_two_types(b: GraphBuilder, p: list[Value], q: list[Value]) -> V
     return b.concat([b.Pow(b.Abs(x), b.const(n)) for x, n in zip(p, numbers, strict=True)], 1)
 
 
+def the_same(b: GraphBuilder, p: list[Value], q: list[Value]) -> Any:
+    """As many equal parts as they have rows."""
+    x = b.MatMul(p[0], b.Transpose(q[0], perm=[1, 0]))
+    return b.concat([b.reshape(x, [1, 2, 2]), b.unsqueeze(x, [0])], 0)
+
+
 NEAR_MISSES = [other_operator, depends, read_early, wider, other_axis, result]
-NEAR_MISSES += [exponents_of_two_types]
+NEAR_MISSES += [exponents_of_two_types, the_same]
 
 
 @pytest.mark.parametrize("build", NEAR_MISSES)

@@ -20,8 +20,9 @@ _REVERSED = {"Greater": 0, "GreaterOrEqual": 1}
 class TripLimit(Rule):
     """Loop(while c and k + 1 < n: k = k + 1) -> Loop(n, while c: k = k + 1)
 
-    Legal for a counter that starts from a constant and is compared with a constant. The number of
-    trips then follows without the counter, which is often needed for nothing else.
+    Legal for a counter that starts from a constant and is compared with a constant, if an int64
+    holds the number of trips. That then follows without the counter, which is often needed for
+    nothing else.
     """
 
     name = "trip-limit"
@@ -79,7 +80,8 @@ def _limit(loop: oir.Node, body: oir.Graph, condition: oir.Value) -> int | None:
             return None
         end = int(most) + (_COMPARISONS | _REVERSED)[compare.op_type]
         wraps = end > range_of_type(dtype_of(state)).high
-        return None if wraps else max(end - int(first), 1)
+        is_countable = end - int(first) <= range_of_type(oir.DataType.INT64).high
+        return max(end - int(first), 1) if is_countable and not wraps else None
     return None
 
 

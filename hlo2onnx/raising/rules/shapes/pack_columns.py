@@ -34,7 +34,9 @@ class PackColumns(Rule):
         need(len(lanes) > 1 and _is_computed(lanes), "the parts are not computed alike", node)
         packer, results = _packer(b, lanes, axis)
         packed = packer.pack(results)
-        need(shape_of(packed)[packer.axis :][:1] == (len(lanes),), "all parts are equal", node)
+        dims = shape_of(packed)
+        is_whole = len(dims) >= -packer.axis and dims[packer.axis] == len(lanes)
+        need(is_whole, "all parts are equal", node)
         before = elements_before(node.outputs[0], axis)
         if elements_before(packed, packer.axis) != before:
             packed, _ = moved(b, packed, len(shape_of(packed)) + packer.axis, before)
