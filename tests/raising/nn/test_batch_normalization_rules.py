@@ -21,8 +21,8 @@ def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray = W) -> oir.Value:
     return b.Conv(x, b.const(w))
 
 
-def inverse(b: GraphBuilder, v: oir.Value) -> oir.Value:
-    return b.Reciprocal(b.Sqrt(b.Add(v, b.scalar_like(0.25, v))))
+def inverse(b: GraphBuilder, v: oir.Value, epsilon: float = 0.25) -> oir.Value:
+    return b.Reciprocal(b.Sqrt(b.Add(v, b.scalar_like(epsilon, v)) if epsilon else v))
 
 
 def batch(
@@ -32,9 +32,11 @@ def batch(
     dims: tuple[int, ...] = (1, 6, 1, 1),
     swaps: bool = False,
     inner: bool = False,
+    epsilon: float = 0.25,
 ) -> oir.Value:
     m, v, s, shift = statistics
-    factor = b.Mul(inverse(b, v), s) if inner else b.Mul(s, inverse(b, v))
+    root = inverse(b, v, epsilon)
+    factor = b.Mul(root, s) if inner else b.Mul(s, root)
     m, factor, shift = (b.reshape(y, dims) for y in (m, factor, shift))
     pair = (b.Sub(x, m), factor)
     scaled = b.Mul(*pair[:: -1 if swaps else 1])
@@ -172,6 +174,7 @@ NO_SHIFT: dict[str, Build] = {
     "one number for all": lambda b, x, m, **s: shifted(b, x, m=b.ReduceMax(m, keepdims=1), **s),
     "one bias for all": lambda b, x, t, **s: shifted(b, x, **s, t=b.ReduceMax(t, keepdims=1)),
     "a mean of x": of_its_own_mean,
+    "of a number": lambda b, x, **s: shifted(b, b.ReduceMax(x, keepdims=0), **s),
 }
 
 
@@ -195,6 +198,8 @@ NO_BATCH: dict[str, Build] = {
     "of exact values": lambda b, x, **s: batch(b, x, *s.values()),
     "along the columns": lambda b, x, **s: batch(b, conv(b, x), *s.values(), dims=(6,)),
     "along the last axis": lambda b, x, **s: batch(b, conv(b, x), *s.values(), dims=(1, 1, 1, 6)),
+    "of a number": lambda b, x, **s: batch(b, b.ReduceMax(conv(b, x), keepdims=0), *s.values()),
+    "divided by 0": lambda b, x, **s: batch(b, conv(b, x), *s.values(), epsilon=0),
     "a sum": lambda b, x, **_: b.Add(x, x),
     "a sum of products": lambda b, x, **_: b.Add(b.Mul(x, x), b.Mul(b.Exp(x), x)),
     "a sum of other functions": lambda b, x, **_: b.Add(b.Exp(x), b.Tanh(x)),

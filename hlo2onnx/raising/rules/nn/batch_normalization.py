@@ -12,6 +12,7 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
     both_orders,
     extent_of,
+    first,
     maker_of,
     operands,
     source_of,
@@ -24,8 +25,8 @@ from hlo2onnx.raising.rules.nn.layer_normalization import (
     with_epsilon,
 )
 
-_Form = tuple[oir.Value, oir.Value, oir.Value, oir.Value | None]
-"""x, the factor, the mean and the bias."""
+_Form = tuple[oir.Value, oir.Value, oir.Value, oir.Value | None, bool]
+"""x, the factor, the mean, the bias, and whether the mean is subtracted from x itself."""
 
 
 def vector_of_channels(value: oir.Value, like: oir.Value, b: Rewriter) -> oir.Value:
@@ -67,8 +68,8 @@ class BatchNormalization(Rule):
     Also for x * f + (b - m * f) with f = s / sqrt(v + e), as Keras writes it, and without s or b.
     Legal for m, v, s, b with one number for each channel. Constant ones are folded into a
     convolution instead. The kernel computes x * s' + (b - m * s'), which loses the digits that x
-    and m share: legal if the program computes the same, or if x is a sum that has lost as many. A
-    mean of x itself is left to center-before-scale.
+    and m share: legal if the program computes the same, or if x is a sum that has lost as many and
+    e is positive, so that s' is finite. A mean of x itself is left to center-before-scale.
     """
 
     name = "batch-normalization"
@@ -78,9 +79,9 @@ class BatchNormalization(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
         need(dtype_of(output) in SINGLE_PRECISION and rank_of(output) > 2, "no kernel", node)
-        x, factor, mean, bias = _form(node)
-        need(shape_of(x) == shape_of(output), "a parameter decides the shape", node)
+        x, factor, mean, bias, is_centred = _form(node)
         scale, variance, epsilon = _scale(unshaped(_of_channels(factor, x)))
+        need(epsilon > 0 or not is_centred, "x / 0 - m / 0 may be NaN for (x - m) / 0", node)
         given = (scale, bias, mean, variance)
         constant = all(value is None or value.const_value is not None for value in given)
         need(not constant, "its parameters are constant", node)
@@ -107,14 +108,17 @@ def _form(node: oir.Node) -> _Form:
             continue
         for centred, factor in both_orders(scaling):
             difference = maker_of(centred, "Sub")
+            x = centred if difference is None else first(difference)
+            if shape_of(x) != shape_of(node.outputs[0]):
+                continue  # a parameter decides the shape
             if difference is not None:
-                x, mean = operands(difference)
+                mean = operands(difference)[1]
                 need(is_rounded(x), "x would lose digits", x)
                 is_instance = shape_of(x)[0] == 1 and maker_of(unshaped(mean), "ReduceMean")
                 need(not is_instance, "group-normalization normalizes a single image", mean)
                 mean, shift = (unshaped(_of_channels(each, x)) for each in (mean, shift))
-                return x, factor, mean, shift
-            found = _shifted(shift, centred, factor)
+                return x, factor, mean, shift, True
+            found = _shifted(shift, x, factor)
             if found is not None:
                 return found
     raise Refusal("no centered value is scaled and shifted", node)
@@ -131,7 +135,7 @@ def _shifted(shift: oir.Value, x: oir.Value, factor: oir.Value) -> _Form | None:
             mean = unshaped(needed(source_of(mean, "Neg"), "the mean is not subtracted", mean))
         need(maker_of(mean, "ReduceMean") is None, "center-before-scale loses fewer digits", mean)
         _of_channels(shift, x)
-        return x, factor, mean, found.get("bias")
+        return x, factor, mean, found.get("bias"), False
     return None
 
 
