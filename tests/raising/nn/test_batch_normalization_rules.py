@@ -22,7 +22,7 @@ def conv(b: GraphBuilder, x: oir.Value, w: np.ndarray = W) -> oir.Value:
 
 
 def inverse(b: GraphBuilder, v: oir.Value, epsilon: float = 0.25) -> oir.Value:
-    return b.Reciprocal(b.Sqrt(b.Add(v, b.scalar_like(epsilon, v)) if epsilon else v))
+    return b.Reciprocal(b.Sqrt(b.Add(v, b.scalar_like(epsilon, v))))
 
 
 def batch(
