@@ -8,7 +8,7 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import dtype_of
 
 
-def free(b: GraphBuilder, x: oir.Value, *dims: int | str) -> oir.Value:
+def free(b: GraphBuilder, x: oir.Value, *dims: int | str | None) -> oir.Value:
     """x with these extents and nothing else known; names are free extents."""
     shape = tuple(dim if isinstance(dim, int) else oir.SymbolicDim(dim) for dim in dims)
     return b.op("Identity", x, types=[(dtype_of(x), shape)])

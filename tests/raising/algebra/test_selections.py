@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as oir
 import pytest
 from rewriting import Rewrite, fires, model_of, run_model
+from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rule, apply_rules
@@ -136,6 +137,17 @@ STAYS: dict[str, tuple[Rule, Build]] = {
 def test_near_misses(name: str) -> None:
     rule, build = STAYS[name]
     Rewrite(build, INPUTS, rule).nothing()
+
+
+@pytest.mark.parametrize("extent", [0, None])
+def test_a_reduction_of_no_booleans(extent: int | None) -> None:
+    """ONNX Runtime rejects it."""
+
+    def build(b: B, c: V) -> V:
+        numbers = b.cast(free(b, c, extent), T.UINT8)
+        return b.cast(b.ReduceMax(numbers, b.i64([0]), keepdims=0), T.BOOL)
+
+    Rewrite(build, {"c": C[:0]}, ReduceBooleans()).nothing()
 
 
 def test_before_opset_20_nothing_reduces_booleans() -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.dims import is_positive
 from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, is_private, maker_of, operands, source_of
@@ -118,7 +119,8 @@ class IsNan(Rule):
 class ReduceBooleans(Rule):
     """Cast(ReduceMax(Cast(x))) -> ReduceMax(x), and so for ReduceMin
 
-    Legal for booleans, cast to integers and back, if the target reduces booleans.
+    Legal for booleans, cast to integers and back, if the target reduces booleans and there is at
+    least one: runtimes reject an extreme of no booleans.
     """
 
     name = "reduce-booleans"
@@ -132,4 +134,5 @@ class ReduceBooleans(Rule):
         need(dtype_of(node.outputs[0]) == BOOL, "the result is a number", node)
         need(dtype_of(first(node)) in INTEGERS, "they are cast to floats", reduction)
         need(b.supports(reduction.op_type, BOOL), "the target reduces no booleans", reduction)
+        need(all(map(is_positive, shape_of(x))), "there may be none", x)
         return b.like(reduction, [x, *reduction.inputs[1:]])
