@@ -229,7 +229,7 @@ def column_of(value: oir.Value) -> Column | None:
     column: Column | None = None
     while (cut := _cut(value)) is not None:
         source, place = cut
-        column = Column(source, place | (column.place if column else {}))
+        column = Column(source, (column.place if column else {}) | place)
         value = source
     return column
 

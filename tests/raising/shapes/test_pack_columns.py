@@ -126,6 +126,16 @@ def test_components_are_split_off() -> None:
     assert run(build).nodes["Split"] == 1
 
 
+def test_columns_of_columns() -> None:
+    """The one column of a column is that of the tensor."""
+
+    def build(b: GraphBuilder, p: list[Value], q: list[Value]) -> Value:
+        (last,) = b.outputs("Split", p[2], b.i64([1]), axis=1, n_outputs=1)
+        return b.concat(cross(b, [*p[:2], last], q), 1)
+
+    assert run(build).fired
+
+
 def test_integers_of_one_operator() -> None:
     made = run(lambda b, p, q: b.concat(cross(b, p, q), 1), X.astype(np.int32), Y.astype(np.int32))
     assert made.fired
