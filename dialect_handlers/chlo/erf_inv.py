@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import dtype_of, size_of
+from hlo2onnx.ir.values import dtype_of, rank_of, size_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -14,6 +15,8 @@ from hlo2onnx.lowering.registry import handles
 
 T = oir.DataType
 
+_MOST_ELEMENTS = 1 << 16
+"""Coefficients that are selected at once: a limit on the memory they take."""
 _NEAR = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
     -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
@@ -42,11 +45,7 @@ def erf_inv(em: Emitter, op: Op) -> list[Parts]:
     from_end = em.Sub(em.Sqrt(w), em.scalar(3.0, T.FLOAT))
     size = size_of(x)
     if size is not None and size <= em.costs.selected_coefficients:
-        coefficients = [
-            em.Where(is_near, em.scalar(near, T.FLOAT), em.scalar(far, T.FLOAT))
-            for near, far in zip(_NEAR, _FAR, strict=True)
-        ]
-        p = _polynomial(em, coefficients, em.Where(is_near, from_middle, from_end))
+        p = _selected(em, is_near, em.Where(is_near, from_middle, from_end), size)
     else:
         near, far = ([em.scalar(c, T.FLOAT) for c in each] for each in (_NEAR, _FAR))
         both = _polynomial(em, near, from_middle), _polynomial(em, far, from_end)
@@ -58,6 +57,25 @@ def erf_inv(em: Emitter, op: Op) -> list[Parts]:
     is_end = em.Equal(em.Abs(x), em.scalar(1.0, T.FLOAT))
     ends = em.Mul(x, em.scalar(float("inf"), T.FLOAT))
     return [(em.Where(is_end, ends, inside),)]
+
+
+def _selected(em: Emitter, is_near: oir.Value, x: oir.Value, size: int) -> oir.Value:
+    """The polynomial whose coefficients a condition selects: for few elements all of them at once,
+    along a first axis, one by one for more."""
+    powers = len(_NEAR)
+    elements = size * powers
+    # Where and Split take the place of a Where for each coefficient; an axis is removed at the end.
+    saved = (powers - 3) * em.costs.joined_elements_per_node
+    if elements > min(saved, _MOST_ELEMENTS):
+        pairs = zip(_NEAR, _FAR, strict=True)
+        return _polynomial(
+            em, [em.Where(is_near, *(em.scalar(c, T.FLOAT) for c in pair)) for pair in pairs], x
+        )
+    shape = (powers, *[1] * rank_of(x))
+    near, far = (em.const(np.array(each, np.float32).reshape(shape)) for each in (_NEAR, _FAR))
+    ones = em.i64([1] * powers)
+    rows = em.outputs("Split", em.Where(is_near, near, far), ones, axis=0, n_outputs=powers)
+    return em.squeeze(_polynomial(em, rows, x), [0])
 
 
 def _minus_log1p_of_minus(em: Emitter, y: oir.Value) -> oir.Value:

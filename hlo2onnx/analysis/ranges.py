@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import onnx_ir as oir
@@ -24,6 +24,18 @@ class Range(NamedTuple):
     def within(self, low: int, high: int) -> bool:
         """Whether every value lies in [low, high]."""
         return low <= self.low and self.high <= high
+
+
+class Bounds(Protocol):
+    """Inclusive bounds of integers or floats."""
+
+    @property
+    def low(self) -> float:
+        """The lower one."""
+
+    @property
+    def high(self) -> float:
+        """The upper one."""
 
 
 RANGE = "hlo2onnx.range"
@@ -234,8 +246,9 @@ def _remainder_range(node: oir.Node, range_of: RangeOf) -> Range | None:
 # -- comparisons ------------------------------------------------------------------------------
 
 
-def decided(compare: oir.Node, range_of: RangeOf) -> bool | None:
-    """The result of a comparison of integers for all elements, if their ranges decide it."""
+def decided(compare: oir.Node, range_of: Callable[[oir.Value], Bounds | None]) -> bool | None:
+    """The result of a comparison of numbers other than NaN for all elements, if their ranges decide
+    it."""
     if compare.op_type not in _DECIDE:
         return None
     ranges = [range_of(x) for x in present(compare.inputs)]
@@ -255,19 +268,19 @@ def decided_branch(node: oir.Node, range_of: RangeOf) -> oir.Value | None:
     return first if takes_first else second
 
 
-def _equal(a: Range, b: Range) -> tuple[bool, bool]:
-    return a == b and a.low == a.high, a.high < b.low or b.high < a.low
+def _equal(a: Bounds, b: Bounds) -> tuple[bool, bool]:
+    return a.low == a.high == b.low == b.high, a.high < b.low or b.high < a.low
 
 
-def _less(a: Range, b: Range) -> tuple[bool, bool]:
+def _less(a: Bounds, b: Bounds) -> tuple[bool, bool]:
     return a.high < b.low, a.low >= b.high
 
 
-def _less_or_equal(a: Range, b: Range) -> tuple[bool, bool]:
+def _less_or_equal(a: Bounds, b: Bounds) -> tuple[bool, bool]:
     return a.high <= b.low, a.low > b.high
 
 
-_DECIDE: dict[str, Callable[[Range, Range], tuple[bool, bool]]] = {
+_DECIDE: dict[str, Callable[[Bounds, Bounds], tuple[bool, bool]]] = {
     "Equal": _equal,
     "Greater": lambda a, b: _less(b, a),
     "GreaterOrEqual": lambda a, b: _less_or_equal(b, a),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 import onnx_ir as oir
 
@@ -26,7 +26,7 @@ def eliminate_common_subexpressions(
             count += sum(eliminate_common_subexpressions(subgraph, seen) for subgraph in inner)
             count += _share_stacks(node) if node.op_type == "Loop" else 0
             continue
-        key = _key(node)
+        key = node_key(node, node.inputs)
         earlier = seen.setdefault(key, node) if is_repeatable(node) else node
         if earlier is node:
             continue
@@ -69,11 +69,12 @@ def _origin(value: oir.Value) -> Hashable:
     return value
 
 
-def _key(node: oir.Node) -> Hashable:
+def node_key(node: oir.Node, inputs: Sequence[oir.Value | None]) -> Hashable:
+    """A key that is equal for nodes without bodies that compute the same from these operands."""
     # `data` is the dict itself, see `subgraphs`.
     items = node.attributes.data.items()
     attributes = tuple(sorted([(name, _attribute_key(attribute)) for name, attribute in items]))
-    return (node.domain, node.op_type, len(node.outputs), node.inputs, attributes)
+    return (node.domain, node.op_type, len(node.outputs), tuple(inputs), attributes)
 
 
 def _attribute_key(attribute: oir.Attr) -> str:

@@ -44,6 +44,10 @@ class Costs:
     written by Where with a comparison for each element: two nodes, which take 1.9 µs for 512
     elements, instead of nine."""
 
+    bounded_extreme_elements: float = 0
+    """Largest operand of a ReduceMax or ReduceMin that loses NaN, and to which Max or Min bring it
+    back: one node less, but Max and Min of many elements take longer than Relu. 0: they lose it."""
+
     # -- loops ------------------------------------------------------------------------------------
 
     unrolled_nodes: float = 0
@@ -105,6 +109,12 @@ class Costs:
     faster for: 10,000 of 8 x 8 take 0.2 ms, by MatMul 0.55 ms."""
     matvec_elements: float = 0
     """Elements of the largest such matrix."""
+    dot_terms: float = 0
+    """Terms of the largest products of vectors with a vector each that Mul and ReduceSum compute.
+    MatMul takes two more nodes, which make rows and columns of them."""
+    matvec_rows: float = math.inf
+    """Most rows of a matrix that is multiplied with a vector of rank 1, not with a column. The
+    column takes two more nodes; the product with a vector takes longer for each row."""
     integer_matmul_work: float = math.inf
     """Multiplications of a product of i32 matrices from which on products of their parts in f64 are
     faster: 0.17 and 0.22 ms for 128 x 128, 0.75 and 1.75 ms for 256 x 256."""

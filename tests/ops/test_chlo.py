@@ -330,6 +330,17 @@ def test_an_expansion_holds_scalar_constants_only() -> None:
     assert sizes == {1}
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3, 4)])
+def test_erf_inv_of_few_numbers_selects_all_coefficients_at_once(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    program = hlo2onnx.translate(lax.erf_inv, x)
+    assert (program.report.nodes["Where"], program.report.nodes["Split"]) == (3, 1)
+    one_by_one = hlo2onnx.translate(lax.erf_inv, np.resize(x, 999))
+    assert (one_by_one.report.nodes["Where"], one_by_one.report.nodes["Split"]) == (11, 0)
+    wanted = one_by_one(np.resize(x, 999))[: x.size].reshape(shape)
+    np.testing.assert_array_equal(program(x), wanted)
+
+
 def test_what_mlir_does_not_expand_is_refused() -> None:
     kind = tensor((4,), "f8E4M3FN")
     with pytest.raises(TranslationError, match=r"chlo\.bessel_i1e.*no such operator"):

@@ -196,15 +196,36 @@ def test_nan_among_floats_that_are_compared(op_type: str) -> None:
         build = lambda b, x: b.op(op_type, make(b, x), b.i64([1]), keepdims=0)  # noqa: E731
         return changed(build, op_type, guard, x=FLOATS)
 
-    made = Counter([op_type, "ReduceSum", "IsNaN", "Where"])
-    assert reduced(lambda b, x: b.Neg(x)) == made + Counter(Neg=1, Relu=1)
-    assert reduced(lambda b, x: b.Abs(x)) == made + Counter(Abs=1)
+    made = Counter([op_type, "ReduceSum", "Max", "Min"])
+    assert reduced(lambda b, x: b.Neg(x)) == made + Counter(Neg=1)
+    many = Counter([op_type, "ReduceSum", "IsNaN", "Where"])
+    tile = lambda b, x: b.Tile(x, b.i64([1, 999]))  # noqa: E731
+    assert reduced(lambda b, x: b.Neg(tile(b, x))) == many + Counter(Neg=1, Relu=1, Tile=1)
+    assert reduced(lambda b, x: b.Abs(tile(b, x))) == many + Counter(Abs=1, Tile=1)
     assert reduced(lambda b, x: b.Where(b.IsNaN(x), b.scalar_like(0, x), x)) is None
     model = model_of(lambda b, x: b.op(op_type, x, keepdims=0), {"x": FLOATS})
     legalize(model, load_target("ort-cpu"), "xla", Report())
     x = FLOATS.copy()
     x[1, 2] = np.nan
     assert np.isnan(run_model(model, {"x": x})[0])
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extremes_of_few_numbers(op_type: str, dtype: type) -> None:
+    """Zeros keep their sign, infinities and the largest numbers stay, and NaN wins."""
+    big, tiny = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
+    rows = [[-0.0, -0.0], [0.0, 0.0], [0.0, 3], [-0.0, -3], [np.inf, -np.inf], [-np.inf] * 2,
+            [np.inf] * 2, [big, big], [-big, -big], [tiny, tiny], [-tiny, -tiny], [0.5, 0.25],
+            [-0.5, -0.25], [np.nan, 1], [1, np.nan], [np.nan] * 2, [np.inf, np.nan]]  # fmt: skip
+    x = np.array(rows, dtype)
+    model = model_of(lambda b, x: b.op(op_type, x, b.i64([1]), keepdims=0), {"x": x})
+    legalize(model, load_target("ort-cpu"), "xla", Report())
+    assert "IsNaN" not in [node.op_type for node in model.graph]
+    (found,) = run_model(model, {"x": x})
+    wanted = x.max(1) if op_type == "ReduceMax" else x.min(1)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found[:13]), np.signbit(wanted[:13]))
 
 
 def test_nan_along_axes_that_are_computed() -> None:

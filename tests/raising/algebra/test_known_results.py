@@ -119,7 +119,8 @@ def test_other_pairs_of_operators_stay() -> None:
 @pytest.mark.parametrize(
     ("op_type", "number", "answer"),
     [("Less", 1.0, False), ("GreaterOrEqual", 1.0, True), ("Greater", 1.0, None),
-     ("Less", 0.5, None), ("Greater", 2.0**80, False), ("LessOrEqual", 2.0**62, None)],
+     ("Less", 0.5, None), ("Greater", 2.0**80, False), ("LessOrEqual", 2.0**62, True),
+     ("LessOrEqual", 2.0**20, None)],
 )  # fmt: skip
 def test_comparisons_of_extents(op_type: str, number: float, answer: bool | None) -> None:
     """A free extent of an input is 1 at least, as a number of any type."""

@@ -12,11 +12,14 @@ from symbolic import free
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import Rule, apply_rules
+from hlo2onnx.raising.rules.algebra.casts import NotEqualZero
 from hlo2onnx.raising.rules.algebra.selections import (
+    CompareChoices,
     IsNan,
     NestedWhere,
     NotOfBoth,
     ReduceBooleans,
+    ReduceOfNot,
     SelectBooleans,
     WhereOfNot,
 )
@@ -41,7 +44,39 @@ def reduced(op: str, through: oir.DataType = T.UINT8, back: oir.DataType = T.BOO
     return build
 
 
+def chosen(op: str, first: float, second: float, limit: float, swapped: bool = False) -> Build:
+    """A comparison of one of two numbers."""
+
+    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        one, other, bound = (b.scalar(item, T.FLOAT) for item in (first, second, limit))
+        compared = [b.Where(c, one, other), bound]
+        return b.Identity(b.op(op, *compared[:: -1 if swapped else 1]))
+
+    return build
+
+
+def reduced_not(op: str, axes: bool = True) -> Build:
+    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        inputs = [b.Not(b.Less(b.unsqueeze(x, [1]), y)), *([b.i64([1])] if axes else [])]
+        return b.op(op, *inputs, keepdims=0)
+
+    return build
+
+
 FIRES: dict[str, tuple[Rule, Build, str]] = {
+    "choice": (CompareChoices(), chosen("Equal", 2, 0, 2), "Identity"),
+    "other choice": (CompareChoices(), chosen("Equal", 2, 0, 0), "Identity Not"),
+    "no choice": (CompareChoices(), chosen("Equal", 2, 0, 1), "Expand Identity"),
+    "less": (CompareChoices(), chosen("Less", 2, np.nan, 3), "Identity"),
+    "less than choice": (CompareChoices(), chosen("Less", 2, 9, 3, True), "Identity Not"),
+    "at least choice": (CompareChoices(), chosen("GreaterOrEqual", 3, 2, 3, True),
+                        "Expand Identity"),
+    "at least": (CompareChoices(), chosen("GreaterOrEqual", 3, 2, 3), "Identity"),
+    "zeros": (CompareChoices(), chosen("Equal", -0.0, 1, 0), "Identity"),
+    "any not": (ReduceOfNot(), reduced_not("ReduceMax"), "Less Not ReduceMin Unsqueeze"),
+    "all not": (ReduceOfNot(), reduced_not("ReduceMin"), "Less Not ReduceMax Unsqueeze"),
+    "all axes not": (ReduceOfNot(), reduced_not("ReduceMin", False),
+                     "Less Not ReduceMax Unsqueeze"),
     "where-of-not": (WhereOfNot(), lambda b, c, d, x, y, k: b.Where(b.Not(c), x, y), "Where"),
     "nested": (NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, b.Where(c, x, y), b.Neg(x)),
                "Neg Where"),
@@ -57,6 +92,10 @@ FIRES: dict[str, tuple[Rule, Build, str]] = {
                     "Not Or"),
     "not and": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), b.Not(d)), "Not Or"),
     "not or": (NotOfBoth(), lambda b, c, d, x, y, k: b.Or(b.Not(c), b.Not(d)), "And Not"),
+    "not zero": (NotEqualZero(), lambda b, c, d, x, y, k: b.Not(b.Equal(k, b.scalar(0, T.INT32))),
+                 "Cast"),
+    "zero first": (NotEqualZero(), lambda b, c, d, x, y, k: b.Not(b.Equal(b.scalar(0, T.INT32), k)),
+                   "Cast"),
     "is nan": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(x, x)), "IsNaN"),
     "any": (ReduceBooleans(), reduced("ReduceMax"), "ReduceMax"),
     "all": (ReduceBooleans(), reduced("ReduceMin", T.INT32), "ReduceMin"),
@@ -112,7 +151,31 @@ def shared_comparison(op: str) -> Build:
     return build
 
 
+def expanding_limit(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    """The comparison has more elements than the condition."""
+    numbers = (b.scalar(item, T.FLOAT) for item in (2, 0))
+    return b.Equal(b.Where(c, *numbers), b.const(np.full((3, 1), 2, np.float32)))
+
+
+def read_zero(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    is_zero = b.Equal(k, b.scalar(0, T.INT32))
+    return b.Xor(b.Not(is_zero), b.And(is_zero, c))
+
+
+def read_not(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    negated = b.Not(c)
+    return b.And(b.ReduceMax(negated, b.i64([0]), keepdims=1), negated)
+
+
 STAYS: dict[str, tuple[Rule, Build]] = {
+    "computed choice": (CompareChoices(), lambda b, c, d, x, y, k: b.Equal(
+        b.Where(c, x, b.scalar(2, T.FLOAT)), b.scalar(2, T.FLOAT))),
+    "several constants": (CompareChoices(), lambda b, c, d, x, y, k: b.Equal(
+        b.Where(c, b.const(np.arange(4)), b.i64(2)), b.i64(2))),
+    "computed limit": (CompareChoices(), lambda b, c, d, x, y, k: b.Equal(
+        b.Where(c, b.scalar(1, T.FLOAT), b.scalar(2, T.FLOAT)), x)),
+    "expanded condition": (CompareChoices(), expanding_limit),
+    "read negation": (ReduceOfNot(), read_not),
     "where": (WhereOfNot(), lambda b, c, d, x, y, k: b.Where(c, x, y)),
     "another condition": (
         NestedWhere(), lambda b, c, d, x, y, k: b.Where(c, b.Where(d, x, y), y)
@@ -120,6 +183,15 @@ STAYS: dict[str, tuple[Rule, Build]] = {
     "expanded": (NestedWhere(), wide),
     "one not": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), d)),
     "read not": (NotOfBoth(), shared_not),
+    "not one": (NotEqualZero(),
+                lambda b, c, d, x, y, k: b.Not(b.Equal(k, b.scalar(1, T.INT32)))),
+    "not zero floats": (NotEqualZero(),
+                        lambda b, c, d, x, y, k: b.Not(b.Equal(x, b.scalar(0, T.FLOAT)))),
+    "not zero read": (NotEqualZero(), read_zero),
+    "not zero expanded": (NotEqualZero(), lambda b, c, d, x, y, k: b.Not(
+        b.Equal(k, b.const(np.zeros((2, 1), np.int32))))),
+    "not zero less": (NotEqualZero(),
+                      lambda b, c, d, x, y, k: b.Not(b.Less(k, b.scalar(0, T.INT32)))),
     "two values": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(x, y))),
     "integers": (IsNan(), lambda b, c, d, x, y, k: b.Not(b.Equal(k, k))),
     "read equal": (IsNan(), shared_comparison("Equal")),

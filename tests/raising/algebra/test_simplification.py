@@ -137,6 +137,46 @@ def test_comparisons_of_floats_are_not_decided() -> None:
     Rewrite(build, {"x": FLOATS}, FoldComparison()).nothing()
 
 
+@pytest.mark.parametrize(
+    ("op_type", "item", "answer"),
+    [("Equal", 0, None), ("Less", 1, None), ("Less", 2, True), ("Greater", 1, False),
+     ("GreaterOrEqual", 0, True), ("GreaterOrEqual", -0.0, True), ("LessOrEqual", -1, False),
+     ("Equal", -1, False), ("Less", np.nan, None)],
+)  # fmt: skip
+def test_comparisons_of_floats_that_are_no_nan(
+    op_type: str, item: float, answer: bool | None
+) -> None:
+    """Of 0 and 1 with a number."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        number = b.cast(b.IsNaN(x), T.FLOAT)
+        return b.Identity(b.op(op_type, number, b.scalar(item, T.FLOAT)))
+
+    rewrite = Rewrite(build, {"x": FLOATS}, FoldComparison())
+    rewrite.gives("Identity", "Expand") if answer is not None else rewrite.nothing()
+
+
+@pytest.mark.parametrize("op_type", ["Equal", "LessOrEqual", "Less", "Greater"])
+@pytest.mark.parametrize("x", [FLOATS, INTEGERS], ids=["floats", "integers"])
+def test_comparisons_of_a_value_with_itself(op_type: str, x: np.ndarray) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Identity(b.op(op_type, x, x))
+
+    rewrite = Rewrite(build, {"x": x}, FoldComparison())
+    if x is FLOATS and op_type in ("Equal", "LessOrEqual"):
+        rewrite.nothing()
+    else:
+        rewrite.gives("Identity", "Expand")
+
+
+def test_a_number_that_is_no_nan_equals_itself() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        number = b.cast(b.IsNaN(x), T.FLOAT)
+        return b.Identity(b.Equal(number, number))
+
+    Rewrite(build, {"x": FLOATS}, FoldComparison()).gives("Identity", "Expand")
+
+
 @pytest.mark.parametrize("answer", [True, False])
 def test_decide_where(answer: bool) -> None:
     """The branch that is taken, in the shape of the result."""

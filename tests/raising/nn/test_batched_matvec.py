@@ -11,7 +11,9 @@ from target_costs import use_costs, with_costs
 
 import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
 from hlo2onnx.raising.rules.nn.batched_matvec import BatchedMatvec
+from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop
 from hlo2onnx.targets import load_target
 
 MANY = with_costs(matvecs=4, matvec_elements=12)
@@ -37,6 +39,43 @@ def test_products(dims: tuple[int, ...], dtype: str) -> None:
     reshapes = [] if dims[-1] == 1 else ["Reshape"]
     tiles = [] if dims[-2] == 1 else ["Tile"]
     rewrite.gives(*reshapes, *tiles, "Mul", "ReduceSum")
+
+
+def dots(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+    """The product of each vector of x with that of y."""
+    product = b.MatMul(b.unsqueeze(x, [-2]), b.unsqueeze(y, [-1]))
+    return b.squeeze(product, [-2, -1])
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 2, 4), (3, 1), (1, 64)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_vectors_with_vectors(shape: tuple[int, ...], dtype: str) -> None:
+    """Any number of them, as the reshapes go."""
+    given = {name: RNG.normal(size=shape).astype(dtype) for name in "xy"}
+    rules = (BatchedMatvec(), ComposeReshapes(), EliminateNop())
+    Rewrite(dots, given, *rules, tolerance=3e-7).gives("Mul", "ReduceSum")
+    assert not fires(dots, given, *rules, target=load_target("onnx"))
+
+
+def test_vectors_with_constant_columns() -> None:
+    columns = RNG.normal(size=(2, 3, 1)).astype(np.float32)
+    build = lambda b, x: b.MatMul(b.unsqueeze(x, [1]), b.const(columns))  # noqa: E731
+    given = {"x": RNG.normal(size=(2, 3)).astype(np.float32)}
+    rules = (BatchedMatvec(), FoldConstants())
+    Rewrite(build, given, *rules, tolerance=3e-7).gives("Mul", "ReduceSum", "Reshape")
+
+
+@pytest.mark.parametrize("shape", [(2, 65), (2, 0), (3,)])
+def test_long_and_empty_vectors_and_one_alone_stay(shape: tuple[int, ...]) -> None:
+    given = {name: RNG.normal(size=shape).astype(np.float32) for name in "xy"}
+    assert not fires(dots, given, BatchedMatvec())
+
+
+def test_rows_that_were_no_vectors_stay() -> None:
+    given = inputs(5, 1, 3)
+    assert not fires(product, given, BatchedMatvec())
+    swapped = lambda b, a, v: b.MatMul(b.reshape(a, (3, 1, 5)), b.reshape(v, (3, 5, 1)))  # noqa: E731
+    assert not fires(swapped, given, BatchedMatvec())
 
 
 def test_at_the_edges() -> None:

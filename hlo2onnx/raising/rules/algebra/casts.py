@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.ranges import Range, range_of_type
 from hlo2onnx.ir.values import INTEGERS, const_number, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import first, source_of
+from hlo2onnx.raising.match.views import both_orders, first, is_private, maker_of, source_of
 
 BOOL = oir.DataType.BOOL
 
@@ -85,6 +85,30 @@ class BooleanCastComparison(Rule):
             need(pair[0] != pair[1], "the result is the same for 0 and 1", node)
             return x if pair[1] else b.Not(x)
         raise Refusal("it compares other numbers", node)
+
+
+class NotEqualZero(Rule):
+    """not x == 0 -> Cast(x) to a boolean
+
+    Legal for integers. Done if no other node reads the comparison.
+    """
+
+    name = "not-equal-zero"
+    anchors = frozenset({"Not"})
+    sources = frozenset({"Equal"})
+    # Other rules look for negated comparisons.
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        compare = needed(maker_of(first(node), "Equal"), "it negates something else", node)
+        need(is_private(first(node)), "others read the comparison", compare)
+        for x, zero in both_orders(compare):
+            if const_number(zero) == 0 and shape_of(x) == shape_of(node.outputs[0]):
+                need(dtype_of(x) in INTEGERS, "it does not compare integers", compare)
+                runs = b.target.supports_cast(dtype_of(x), oir.DataType.BOOL, b.opset)
+                need(runs, "the target has no such Cast", node)
+                return b.cast(x, oir.DataType.BOOL)
+        raise Refusal("it does not compare with 0", compare)
 
 
 class RedundantNotEqual(Rule):

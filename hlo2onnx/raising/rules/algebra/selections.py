@@ -7,9 +7,18 @@ from typing import Final
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import is_positive
-from hlo2onnx.ir.values import FLOATS, INTEGERS, dtype_of, shape_of
+from hlo2onnx.ir.values import (
+    FLOATS,
+    INTEGERS,
+    attributes_of,
+    const_number,
+    dtype_of,
+    shape_of,
+    static_shape,
+)
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, is_private, maker_of, operands, source_of
+from hlo2onnx.raising.rules.algebra.casts import HOLDS
 
 BOOL: Final = oir.DataType.BOOL
 
@@ -76,6 +85,58 @@ class SelectBooleans(Rule):
             result = b.Xor(y, b.And(condition, b.Xor(x, y)))
         need(shape_of(result) == shape, "a constant expands the others", node)
         return result
+
+
+class CompareChoices(Rule):
+    """Where(c, 2, 0) == 2 -> c, Where(c, 2, 0) == 0 -> not c, and so for other comparisons
+
+    Legal for constants of one element. Done if the condition has the shape of the result.
+    """
+
+    name = "compare-choices"
+    anchors = frozenset(HOLDS)
+    sources = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        holds = HOLDS[node.op_type]
+        for place, x in enumerate(operands(node)):
+            where, limit = maker_of(x, "Where"), const_number(node.inputs[1 - place])
+            if where is None or limit is None:
+                continue
+            condition, *choices = operands(where)
+            numbers = [needed(const_number(y), "a choice is computed", where) for y in choices]
+            dims = shape_of(node.outputs[0])
+            need(shape_of(condition) == dims, "the condition has another shape", condition)
+            of_first, of_second = (
+                holds(*((n, limit) if place == 0 else (limit, n))) for n in numbers
+            )
+            if of_first != of_second:
+                return condition if of_first else b.Not(condition)
+            extents = needed(static_shape(node.outputs[0]), "its shape is dynamic", node)
+            return b.expand(b.scalar(of_first, BOOL), extents)
+        raise Refusal("it does not compare a selection with a constant", node)
+
+
+class ReduceOfNot(Rule):
+    """ReduceMax(not x) -> not ReduceMin(x), ReduceMin(not x) -> not ReduceMax(x)
+
+    Done if no other node reads the negation: the result has fewer elements, and its reader may take
+    x negated, as Where does.
+    """
+
+    name = "reduce-of-not"
+    anchors = frozenset({"ReduceMax", "ReduceMin"})
+    sources = frozenset({"Not"})
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = needed(source_of(first(node), "Not"), "its operand is no negation", node)
+        need(is_private(first(node)), "others read the negation", node)
+        other = "ReduceMin" if node.op_type == "ReduceMax" else "ReduceMax"
+        need(b.supports(other, BOOL), "the target does not reduce booleans so", node)
+        types = [(BOOL, shape_of(node.outputs[0]))]
+        reduced = b.op(other, x, *node.inputs[1:], types=types, **attributes_of(node))
+        return b.Not(reduced)
 
 
 class NotOfBoth(Rule):

@@ -123,10 +123,10 @@ class FoldDoubleNegation(Rule):
 
 
 class FoldComparison(Rule):
-    """x < y -> True or False, and so for <=, >, >=, ==
+    """x < y -> True or False, and so for <=, >, >=, ==; x == x, x <= x -> True; x < x -> False
 
-    Legal for integers if the ranges of the operands decide all elements. Extents have ranges in any
-    type.
+    Legal if the ranges of the operands decide all elements, or both operands are the same value.
+    Floats must not be NaN, except in x < x. Extents have ranges in any type.
     """
 
     name = "fold-comparison"
@@ -137,6 +137,13 @@ class FoldComparison(Rule):
         answer = decided(node, b.facts.int_range)
         if answer is None:
             answer = decided(node, _range_of_number)
+        is_strict = node.op_type in ("Greater", "Less")
+        is_same = node.inputs[0] is node.inputs[1]
+        if answer is None and is_same and is_strict:
+            answer = False
+        if answer is None and all(map(b.facts.nan_free, operands(node))):
+            is_float = dtype_of(first(node)) in FLOATS
+            answer = True if is_same else decided(node, b.facts.float_range) if is_float else None
         need(answer is not None, "the ranges of its operands overlap", node)
         return _filled(b, node, bool(answer))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.loops import (
+    carry_recomputed,
     early_exit,
     gather_hoisting,
     hoist_threefry,
@@ -41,4 +42,5 @@ LOOP_RULES: tuple[Rule, ...] = (
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),
     horizontal_fusion.HorizontalFusion(),
+    carry_recomputed.CarryRecomputed(),
 )
