@@ -129,3 +129,24 @@ STAYS: dict[str, Callable[..., Any]] = {
 def test_stays(name: str) -> None:
     run = Translated(STAYS[name], X)
     assert not run.fired and len(run.bodies) == 1
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_loop_whose_work_both_loops_would_do_is_not_divided(twice: bool) -> None:
+    """A loop inside makes the next state of a chain; the rest needs its result, or does not."""
+
+    def halved(c: jax.Array) -> jax.Array:
+        return jnp.sin(c) * jnp.cos(c) / (1 + jnp.tanh(c)) - jnp.exp(c) / 9 + jnp.sinh(c) / 99
+
+    def step(carry: Any, _: Any) -> Any:
+        k, h = carry
+        inner = lax.while_loop(lambda c: jnp.sum(c) > 1, halved, k)
+        rest = k
+        for _ in range(14):
+            rest = jnp.sin(rest) * 1.5
+        rest += inner if twice else 0
+        return (jnp.sqrt(jnp.abs(inner)) + 1, h * 0.5 + rest), None
+
+    function = lambda x: lax.scan(step, (x, x), None, length=20)[0]  # noqa: E731
+    x = np.array([0.5, 2.0, 3.0], np.float32)
+    assert Translated(function, x).fired == (not twice)

@@ -22,8 +22,8 @@ class LoopFission(Rule):
 
     Legal if a state depends on no other state, the number of trips is known and not 0, and its
     shape is the same in every trip. Done for small states if much of the rest then depends on rows,
-    for `loop-vectorize`: random numbers are drawn for all trips at once from keys that are split in
-    each trip.
+    for `loop-vectorize`, and more than both loops compute: random numbers are drawn for all trips
+    at once from keys that are split in each trip.
     """
 
     name = "loop-fission"
@@ -32,21 +32,24 @@ class LoopFission(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips, costs = counted(node), b.costs
-        for chain, nodes in _chains(trips):
+        for chain, nodes, own in _chains(trips):
             size = sum(row_bytes(trips.states[k]) for k in chain)
             if size > costs.trip_bytes or size * trips.count > costs.cached_bytes:
                 continue
             if not all(has_one_shape(b, trips.states[k]) for k in chain):
                 continue
-            least = costs.fission_nodes
-            if _work(nodes) >= least and _work(_by_rows(b, trips, chain, nodes)) >= least:
+            if _work(nodes) < costs.fission_nodes:
+                continue
+            by_rows = _by_rows(b, trips, chain)
+            least = costs.fission_nodes + _work(_twice(trips, chain, own - by_rows))
+            if _work([node for node in nodes if node in by_rows]) >= least:
                 return _separated(b, trips, chain)
         raise Refusal("no state depends on itself alone, or few nodes depend on it", node)
 
 
-def _chains(trips: Trips) -> Iterator[tuple[list[int], list[oir.Node]]]:
-    """Positions of states that depend only on each other, but not on all states, and the other
-    nodes that depend on them alone."""
+def _chains(trips: Trips) -> Iterator[tuple[list[int], list[oir.Node], set[oir.Node]]]:
+    """Positions of states that depend only on each other, but not on all states, the other nodes
+    that depend on them alone, and the nodes that make them."""
     read = _states_read(trips)
     closed = [read.get(x, 0) | 1 << k for k, x in enumerate(trips.after)]
     while (wider := [_union(closed, k) for k in closed]) != closed:
@@ -63,6 +66,7 @@ def _chains(trips: Trips) -> Iterator[tuple[list[int], list[oir.Node]]]:
             yield (
                 places,
                 [node for node in nodes if node not in own and not read[node.outputs[0]] & ~chain],
+                own,
             )
 
 
@@ -110,16 +114,20 @@ def _work(nodes: Sequence[oir.Node]) -> int:
     return work + WRITTEN_NODES * sum(node.op_type == THREEFRY for node in nodes)
 
 
-def _by_rows(
-    b: Rewriter, trips: Trips, chain: Sequence[int], nodes: Sequence[oir.Node]
-) -> list[oir.Node]:
+def _twice(trips: Trips, chain: Sequence[int], own: set[oir.Node]) -> list[oir.Node]:
+    """Those of the chain's own nodes that the other loop needs, too."""
+    after = [x for k, x in enumerate(trips.after) if k not in chain]
+    needed = _makers(trips, [*after, *trips.rows])
+    return [node for node in own if node in needed]
+
+
+def _by_rows(b: Rewriter, trips: Trips, chain: Sequence[int]) -> set[oir.Node]:
     """The nodes that could be done for all trips at once, once the chain is known."""
     states = [trips.states[k] for k in chain]
     dims = [(trips.count, *shape_of(x)) for x in states]
     rows = {x: b.value("row", dtype_of(x), its) for x, its in zip(states, dims, strict=True)}
     batcher = Batcher(b, trips, rows)
-    done = {node for node in trips.body if batchable(batcher, node)}
-    return [node for node in nodes if node in done]
+    return {node for node in trips.body if batchable(batcher, node)}
 
 
 def _separated(b: Rewriter, trips: Trips, chain: Sequence[int]) -> list[oir.Value]:
