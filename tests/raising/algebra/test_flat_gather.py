@@ -179,6 +179,18 @@ def test_a_window_that_reaches_beyond() -> None:
     assert not fires(build, inputs, FlatGather(), target=MANY)
 
 
+@pytest.mark.parametrize("step", [5, -5])
+def test_sums_beyond_i32(step: int) -> None:
+    """Indices that the program adds in i64 do not wrap around in i32."""
+
+    def build(b: GraphBuilder, x: oir.Value, i: oir.Value, j: oir.Value) -> oir.Value:
+        starts = b.Add(pairs(b, i, j), b.i64([step, step]))
+        return b.GatherND(x, b.Min(b.Max(starts, b.i64([0, 0])), b.i64([3, 5])))
+
+    names = ["Cast", "Cast", *["Add", "Max", "Min"] * 2, "Cast", "Cast", "Mul", "Add"]
+    rewritten(build, *names, "Reshape", "GatherElements")
+
+
 def test_indices_that_are_not_joined_here() -> None:
     def build(b: GraphBuilder, x: oir.Value, i: oir.Value) -> oir.Value:
         return b.GatherND(x, b.cast(limited(b, i, 4), T.INT64))

@@ -94,10 +94,15 @@ def _need_many(indices: oir.Value, b: Rewriter) -> None:
 def _narrowed(b: Rewriter, indices: oir.Value) -> oir.Value:
     """Indices that were cast from u32, as i32 if they fit."""
     source = source_of(indices, "Cast")
+    if source is None or dtype_of(source) != oir.DataType.UINT32 or not _fits_i32(b, indices):
+        return indices
+    return b.cast(source, INT32)
+
+
+def _fits_i32(b: Rewriter, indices: oir.Value) -> bool:
+    """Whether i32 provably holds all of the indices."""
     known = b.facts.int_range(indices)
-    is_unsigned = source is not None and dtype_of(source) == oir.DataType.UINT32
-    fits = known is not None and known.within(*_I32)
-    return b.cast(source, INT32) if source is not None and is_unsigned and fits else indices
+    return known is not None and known.within(*_I32)
 
 
 def _numbers(b: Rewriter, x: oir.Value, indices: oir.Value) -> oir.Value:
@@ -126,14 +131,17 @@ def _columns(b: Rewriter, indices: oir.Value) -> list[oir.Value]:
             return _columns(b, given[0])
         numbers = [_numbers_of(x, count) for x in given[1:]]
         if dtype_of(given[0]) in (INT32, INT64) and None not in numbers:
-            each = zip(_columns(b, given[0]), *filter(None, numbers), strict=True)
+            columns = _columns(b, given[0])
+            if node.op_type == "Add" and not _fits_i32(b, indices):
+                columns = [b.cast(column, dtype_of(indices)) for column in columns]
+            each = zip(columns, *filter(None, numbers), strict=True)
             return [_like(b, node, column, constants) for column, *constants in each]
     parts = b.outputs("Split", indices, b.i64([1] * count), n_outputs=count, axis=len(batch))
     return [b.reshape(part, batch) for part in parts]
 
 
 def _like(b: Rewriter, node: oir.Node, column: oir.Value, constants: list[np.ndarray]) -> oir.Value:
-    """The node of one column. The cast to i64 that the column lost is not needed."""
+    """The node of one column, in the type of the column: i32 if it was cast to i64."""
     return b.like(node, [column, *(b.const(array, dtype_of(column)) for array in constants)])
 
 
