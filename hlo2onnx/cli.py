@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, TextIO
 from hlo2onnx import progress
 from hlo2onnx.command.arguments import parser
 from hlo2onnx.command.output import Console, Results, port_types, summary, write_model, write_report
-from hlo2onnx.command.paths import STANDARD, Outputs, checked_outputs
+from hlo2onnx.command.paths import STANDARD, Outputs, check_file, checked_outputs
 from hlo2onnx.command.verification import (
-    check_runtime,
+    check_options,
     other_runtime,
     verify_options,
     weak_outputs,
@@ -79,7 +79,7 @@ def _failure(text: str, code: int) -> int:
 
 
 def _run(arguments: argparse.Namespace, results: Results) -> int:
-    check_runtime(arguments)
+    check_options(arguments)
     outputs = _outputs(arguments)
     source = _source(arguments.model)
     facts: dict[str, object] = {"report": None, "verification": None, "error": None, "refusals": []}
@@ -286,8 +286,5 @@ def _source(model: str) -> Path | bytes:
     if model == STANDARD:
         return sys.stdin.buffer.read()
     path = Path(model)
-    if not path.exists():
-        raise UsageError(f"no such file: {path}")
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder")
+    check_file(path)
     return path

@@ -25,6 +25,8 @@ from hlo2onnx import (
     UsageError,
     VerificationError,
     WriteError,
+    check,
+    reduce,
     translate,
 )
 
@@ -66,7 +68,8 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"nan": ["xla"]}, "is not one of default, xla, runtime"),
     ({"without": 3}, "without=3 is neither a name nor a list of names"),
     ({"without": None}, "without=None is neither"),
-    ({"without": ["nonsense"]}, "no rule named nonsense; the rules are"),
+    ({"without": ["nonsense"]}, r"no rule named nonsense: docs/rules\.md lists the rules"),
+    ({"without": ["sofmax", "relv"]}, "no rule named relv, sofmax; did you mean relu, softmax"),
     ({"dump": 3}, "3 is no path"),
     ({"custom_calls": [1]}, r"custom_calls=\[1\] is not a mapping"),
     ({"custom_calls": {3: function}}, "the target of a call is a string, not 3"),
@@ -120,8 +123,9 @@ SIZES: list[tuple[Any, str]] = [
     ({"b": float("nan"), "s": 1}, "nan is not a size of the dimension b"),
     ({"b": 1.5, "s": 1}, "1.5 is not a size"),
     ({"b": "8", "s": 1}, "'8' is not a size"),
-    ({"b": -8, "s": 1}, "-8 is not a size"),
+    ({"b": -8, "s": 1}, "-8 is not a size of the dimension b: pass a whole number of at least 0"),
     ({"b": 10**30, "s": 1}, "is not a size"),
+    ({"b": 2**40, "s": 1}, "the dimension b would be 1099511627776, not 0 to 2147483647"),
     ("b=8", "is not a mapping of names to sizes"),
 ]
 
@@ -130,6 +134,32 @@ SIZES: list[tuple[Any, str]] = [
 def test_sizes(sizes: Any, message: str, exported: Any) -> None:
     with pytest.raises(UsageError, match=message):
         translate(exported, specialize=sizes)
+
+
+def test_functions_without_their_example_arguments() -> None:
+    message = "do not fit the function: missing a required argument: 'x'\\n  next   pass them"
+    for call in (
+        lambda: translate(function),
+        lambda: translate(jax.jit(function)),
+        lambda: translate({"a": function}),
+        lambda: check(function),
+        lambda: reduce(function),
+    ):
+        with pytest.raises(SignatureError, match=message):
+            call()
+    with pytest.raises(SignatureError, match="do not fit the function: too many positional"):
+        translate(function, X, X)
+    with pytest.raises(UsageError, match=r"fails= is no function, but a ndarray"):
+        reduce(function, X)  # type: ignore[arg-type]
+
+
+def test_errors_of_the_function_itself() -> None:
+    def broken(x: Any) -> Any:
+        return two(x)  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match="'state'") as caught:
+        translate(broken, X)
+    assert not isinstance(caught.value, SignatureError)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 from hlo2onnx import __version__
@@ -160,8 +161,19 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="verify; if an output differs, name the op from which on the numbers differ",
     )
-    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs (default: 0)")
-    add("--samples", type=int, metavar="N", help="count of inputs (default: up to 24, by time)")
+    add(
+        "--seed",
+        type=_at_least(0),
+        default=0,
+        metavar="N",
+        help="seed of the random inputs (default: 0)",
+    )
+    add(
+        "--samples",
+        type=_at_least(1),
+        metavar="N",
+        help="count of inputs (default: up to 24, by time)",
+    )
     add(
         "--sizes",
         type=_sizes,
@@ -169,8 +181,9 @@ def _add_checks(group: argparse._ArgumentGroup) -> None:
         metavar="b=8,s=128",
         help="sizes of the free dimensions for --verify (may be repeated)",
     )
-    add("--rtol", type=float, metavar="X", help="relative tolerance (default: by element type)")
-    add("--atol", type=float, metavar="X", help="absolute tolerance (default: by element type)")
+    for name, kind in (("--rtol", "relative"), ("--atol", "absolute")):
+        text = f"{kind} tolerance (default: by element type)"
+        add(name, type=_tolerance, metavar="X", help=text)
     add("--inputs", type=Path, metavar="FILE.npz", help="verify on these arrays, by input name")
     add("--profile", action="store_true", help="show the time of a run by operator and JAX scope")
     add("--profile-svg", metavar="FILE", help="draw the profile in this file")
@@ -225,6 +238,28 @@ def _sizes(text: str) -> dict[str, int]:
             )
         sizes[name] = int(size)
     return sizes
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    """Parses a whole number; argparse turns the error into a usage error."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least {least}")
+        return int(text)
+
+    return number
+
+
+def _tolerance(text: str) -> float:
+    """Parses a tolerance; argparse turns the error into a usage error."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not number >= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 0")
+    return number
 
 
 def _seconds(text: str) -> float:

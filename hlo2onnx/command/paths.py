@@ -1,4 +1,4 @@
-"""The files that the command writes, checked before it works.
+"""The files that the command reads and writes, checked before it works.
 
 No output may be an input, or another output, under any name: symbolic links, `..`, hard links, and
 files that the shell has opened as standard input or output.
@@ -42,6 +42,18 @@ class Outputs:
     picture: Path | None
     reduced: Path | None
     stdout: str
+
+
+def check_file(path: Path) -> None:
+    """Checks the path of a file to read.
+
+    Raises:
+        UsageError: There is no such file, or it is a folder.
+    """
+    if not path.exists():
+        raise UsageError(f"no such file: {path}")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder")
 
 
 def checked_outputs(

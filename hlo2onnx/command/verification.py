@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
+from hlo2onnx.command.paths import check_file
 from hlo2onnx.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from hlo2onnx.verification.compare import Verification
+
+_OF_VERIFY = ("runtime", "samples", "sizes", "rtol", "atol", "inputs")
+"""Options that only a verification reads. --reduce reads the seed too."""
 
 
 def verify_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
@@ -42,28 +48,46 @@ def _arrays(path: Path, names: Sequence[str]) -> tuple[np.ndarray, ...]:
     """The arrays of a file of `numpy.savez`, by the names of inputs."""
     import numpy as np
 
+    with path.open("rb") as file:
+        try:
+            found = np.load(file)
+        except (OSError, ValueError, EOFError, BadZipFile):
+            found = None
+        if not isinstance(found, Mapping):
+            raise UsageError(f"--inputs {path} is not a file of numpy.savez")
+        if missing := [name for name in names if name not in found]:
+            raise UsageError(f"{path} has no array {', '.join(missing)}")
+        return tuple(_array(path, found, name) for name in names)
+
+
+def _array(path: Path, found: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     try:
-        with np.load(path) as found:
-            if missing := [name for name in names if name not in found]:
-                raise UsageError(f"{path} has no array {', '.join(missing)}")
-            return tuple(found[name] for name in names)
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise UsageError(f"--inputs {path} is not a file of numpy.savez: {error}") from error
+        return found[name]
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error):
+        raise UsageError(
+            f"{path}: the array {name} cannot be read: write the file with numpy.savez, of numbers"
+        ) from None
 
 
-def check_runtime(arguments: argparse.Namespace) -> None:
-    """Checks --runtime before there is work.
+def check_options(arguments: argparse.Namespace) -> None:
+    """Checks the options of --verify before there is work.
 
     Raises:
-        UsageError: Nothing is verified, or there is no such runtime.
+        UsageError: Nothing is verified, there is no such runtime, or no such file of inputs.
     """
+    if not (arguments.verify or arguments.bisect):
+        for name in _OF_VERIFY:
+            if getattr(arguments, name) is not None:
+                raise UsageError(f"--{name} has no meaning without --verify or --bisect")
+    if arguments.inputs is not None:
+        check_file(arguments.inputs)
     if arguments.runtime is None:
         return
-    if not (arguments.verify or arguments.bisect):
-        raise UsageError("--runtime has no meaning without --verify or --bisect")
     from hlo2onnx.runtime.adapters.installed import named
 
-    named(arguments.runtime)
+    _, place = named(arguments.runtime)
+    if place and not Path(place).expanduser().exists():
+        raise UsageError(f"--runtime {arguments.runtime}: no such file or folder: {place}")
 
 
 def other_runtime(found: Verification) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 from hlo2onnx.errors import UsageError
@@ -32,6 +33,12 @@ def rules_named(names: Iterable[str], retired: bool = False) -> dict[str, Rule]:
     given = set(names) - (RETIRED if retired else set())
     unknown = given - _BY_NAME.keys()
     if unknown:
-        known = ", ".join(sorted(rule.name for rule in RULES))
-        raise UsageError(f"no rule named {', '.join(sorted(unknown))}; the rules are {known}")
+        names = [name for text in sorted(unknown) for name in _like(text)]
+        hint = f"; did you mean {', '.join(names)}?" if names else ": docs/rules.md lists the rules"
+        raise UsageError(f"no rule named {', '.join(sorted(unknown))}{hint}")
     return {_BY_NAME[name].name: _BY_NAME[name] for name in given}
+
+
+def _like(name: str) -> list[str]:
+    """The rule with the most similar name, if there is one."""
+    return difflib.get_close_matches(name, [rule.name for rule in RULES], 1)

@@ -126,6 +126,11 @@ def reduce(
         LoadError: The source is not a readable program.
         UsageError: The program does not fail, or an argument is wrong.
     """
+    if fails is not None and not callable(fails):
+        raise UsageError(
+            f"fails= is no function, but a {type(fails).__name__}: to reduce a function, pass"
+            " jax.jit(f).lower(x)"
+        )
     given = options_from(**options)
     source = prepared(program, (), {}, (), given)
     case = _case(source, inputs)

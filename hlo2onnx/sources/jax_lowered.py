@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import jax
 
-from hlo2onnx.errors import LoadError
+from hlo2onnx.errors import LoadError, SignatureError
 from hlo2onnx.mlir.attributes import text_of
 from hlo2onnx.options import Dynamic
 from hlo2onnx.sources.captured import held_arrays, signature_of_call, with_jax_arrays, with_weights
@@ -70,11 +70,48 @@ def from_function(
 ) -> Source:
     """Lowers a jitted or plain function for example arguments, and loads the result.
 
-    A module with weights (`partition.plain_function`) is the first argument of its function.
-
     Raises:
         LoadError: The function's `lower` gives no `jax.stages.Lowered`.
+        SignatureError: The example arguments do not fit the function's parameters.
         UsageError: The dynamic dimensions do not fit the arguments.
+    """
+    try:
+        return _from_function(function, args, kwargs, dynamic)
+    except SignatureError:
+        raise
+    except TypeError as error:
+        if misfit := _misfit(function, args, kwargs):
+            raise SignatureError(
+                f"the example arguments do not fit the function: {misfit}\n"
+                "  next   pass them after the function, as in translate(f, x), or lower the"
+                " function: jax.jit(f).lower(x)"
+            ) from error
+        raise
+
+
+def _misfit(
+    function: Callable[..., object], args: Sequence[PyTree], kwargs: Mapping[str, PyTree]
+) -> str:
+    """Why a function does not take these arguments; "" if it does, or if that is not known."""
+    signature = signature_of_call(getattr(function, "__wrapped__", function))
+    if signature is None:
+        return ""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
+def _from_function(
+    function: Callable[..., object],
+    args: Sequence[PyTree],
+    kwargs: Mapping[str, PyTree],
+    dynamic: Dynamic | None,
+) -> Source:
+    """Lowers and loads a function.
+
+    A module with weights (`partition.plain_function`) is the first argument of its function.
     """
     args, kwargs = symbolic_arguments(function, args, kwargs, dynamic)
     if isinstance(function, jax.stages.Wrapped):

@@ -12,7 +12,7 @@ def own_results(names: Sequence[str], inputs: Sequence[str]) -> list[str]:
     """
     own = [name.removeprefix("result/") for name in names]
     are_keys = all(
-        name != key and not key.split("/")[0].isdigit()
+        name != key and (head := key.split("/")[0]) and not head.isdigit()
         for name, key in zip(names, own, strict=True)
     )
     return own if are_keys and not set(own) & set(inputs) else list(names)

@@ -19,6 +19,10 @@ from hlo2onnx.sources.signature import Port, Signature
 from hlo2onnx.sources.source import Source, find_function
 
 
+_LARGEST = (1 << 31) - 1
+"""StableHLO programs compute with extents in i32."""
+
+
 def symbols_of(signature: Signature) -> list[str]:
     """The names of the symbols in a program's input shapes."""
     return free_symbols(dim for port in signature.inputs for dim in port.shape)
@@ -78,7 +82,9 @@ def _check_sizes(names: Sequence[str], sizes: Mapping[str, int]) -> None:
     for name, size in sizes.items():
         is_size = isinstance(size, int | np.integer) and not isinstance(size, bool)
         if not is_size or not 0 <= size < 1 << 63:
-            raise UsageError(f"{size!r} is not a size of the dimension {name}: pass an integer")
+            raise UsageError(
+                f"{size!r} is not a size of the dimension {name}: pass a whole number of at least 0"
+            )
     if missing := [name for name in names if name not in sizes]:
         raise UsageError(
             f"specialize= needs a size for each dimension; it lacks {', '.join(missing)}"
@@ -97,6 +103,8 @@ def _static(port: Port, sizes: Mapping[str, int]) -> Port:
 
 def _size(dim: Dim, sizes: Mapping[str, int]) -> int:
     size = evaluate(dim, sizes)
-    if size is None or size < 0:
-        raise UsageError(f"with these sizes, the dimension {dim} would be {size}")
+    if size is None or not 0 <= size <= _LARGEST:
+        raise UsageError(
+            f"with these sizes, the dimension {dim} would be {size}, not 0 to {_LARGEST}"
+        )
     return size

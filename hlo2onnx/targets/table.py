@@ -78,7 +78,8 @@ def load_target(name: str) -> Target:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"target {name}: the file cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"target {name}: the file cannot be read: {why}") from error
     own = path.stem.replace("_", "-")
     if own == SCHEMA_TARGET:
         raise ValueError(
@@ -131,7 +132,7 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"this is no JSON: {error}") from error
+        raise ValueError(f"this is not JSON: {error}") from error
 
 
 def _extended(table: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -107,7 +107,7 @@ def test_nodes_that_another_rule_took_first() -> None:
 
 def test_unknown_rules() -> None:
     program = hlo2onnx.translate(one, X)
-    with pytest.raises(hlo2onnx.UsageError, match="no rule named softmin; the rules are"):
+    with pytest.raises(hlo2onnx.UsageError, match="no rule named softmin; did you mean softmax"):
         program.explain("softmin")
 
 

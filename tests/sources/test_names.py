@@ -48,6 +48,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], list[str]
     # Results that have names of inputs, or no names, keep the prefix.
     (lambda p: {"p": p["w"]}, ({"w": ONE},), {}, ["p/w"], ["p"]),
     (lambda p: {"p": p}, ({"w": ONE},), {}, ["p/w"], ["result/p/w"]),
+    (lambda p: {"": p, "a": p}, (ONE,), {}, ["p"], ["result/", "result/a"]),
     (lambda p: ({"y": p["w"]},), ({"w": ONE},), {}, ["p/w"], ["result/0/y"]),
     # Keys that JAX's own spelling does not tell from attributes and brackets.
     (

@@ -182,7 +182,7 @@ def test_a_model_for_it(tmp_path: Path) -> None:
 
 
 MALFORMED = [
-    ("{", "this is no JSON: "),
+    ("{", "this is not JSON: "),
     ([1], "a table is an object, not list"),
     ({"extends": "ort-cpu", "op": {}}, "there is no key op; did you mean ops?"),
     ({"max_opset": 21}, "it lacks min_opset, max_ir_version, ops, pairs; give them, or the target"),
