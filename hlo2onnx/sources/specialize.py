@@ -18,7 +18,6 @@ from hlo2onnx.mlir.types import element_type, numpy_type
 from hlo2onnx.sources.signature import Port, Signature
 from hlo2onnx.sources.source import Source, find_function
 
-
 _LARGEST = (1 << 31) - 1
 """StableHLO programs compute with extents in i32."""
 
