@@ -115,7 +115,7 @@ def test_options_of_verify_are_checked_before_the_translation(
     try:
         code = cli.main(["models/good.mlir", "--verify", *options])
     except SystemExit as end:  # of argparse
-        code = end.code
+        code = int(str(end.code))
     assert code == 2
     shown = capsys.readouterr()
     assert message in shown.err and not shown.out

@@ -18,6 +18,7 @@ from functools import partial
 import onnx_ir as oir
 from jaxlib.mlir import ir
 
+from dialect_handlers.common.iota import count_along
 from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import Function, combine
 from dialect_handlers.common.regions import Combiner, neutral, recognise_each
@@ -142,8 +143,7 @@ def last_of_each(
     """
     count = shape_of(index)[0]
     flat = em.reshape(index, [count])
-    types = [(INT64, (count,))]
-    position = em.Range(em.i64(0), em.extents.scalar(count), em.i64(1), types=types)
+    position = count_along(em, [count], 0, INT64)
     if valid is not None:
         position = em.Where(valid, position, em.i64(0))
         if not is_positive(rows):

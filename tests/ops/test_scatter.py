@@ -388,3 +388,11 @@ def test_any_dimension_numbers(
     )  # fmt: skip
     known = known and 0 not in case.indices
     case.run(region=region, index=index, known=known, seed=seed)
+
+
+def test_rows_are_written_on_targets_whose_range_is_wrong() -> None:
+    """The last update of each row wins; the positions of few updates are constants."""
+    shapes = [jax.ShapeDtypeStruct(dims, np.float32) for dims in ((7, 4), (30, 4))]
+    index = jax.ShapeDtypeStruct((30,), np.int32)
+    lowered = jax.jit(lambda x, i, u: x.at[i].set(u)).lower(shapes[0], index, shapes[1])
+    assert not translate(lowered, target="openvino").report.nodes["Range"]
