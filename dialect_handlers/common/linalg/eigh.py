@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg import jacobi, real_condensed_forms
+from dialect_handlers.common.linalg import jacobi, real_condensed_forms, simultaneous
 from dialect_handlers.common.linalg.blocks import Pair, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import tridiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
@@ -33,8 +33,24 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
     if is_small(a, MOST) and a.shape[-1] > 1 and not jnp.iscomplexobj(a):
         return jacobi.eigh(a, lower=lower)
     triangle = jnp.tril(a, -1) if lower else jnp.triu(a, 1)
-    diagonal = jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
-    return over_batch(_eigh, 2, triangle + adjoint(triangle) + diagonal)
+    a = triangle + adjoint(triangle) + jnp.where(np.eye(a.shape[-1], dtype=bool), a.real, 0)
+
+    def by_division() -> Pair:
+        return over_batch(_eigh, 2, a)
+
+    if not simultaneous.suits(a):
+        return by_division()
+    moderate, scale = over_batch(scaled, 2, a)
+    rows, values, diagonal, good = simultaneous.eigenvalues_and_vectors(moderate)
+    values = values * scale[..., None]
+    return lax.cond(good, lambda: over_batch(_sorted, 2, rows, values, diagonal), by_division)
+
+
+def _sorted(rows: jax.Array, values: jax.Array, diagonal: jax.Array) -> Pair:
+    """The results of `eigh` from eigenvectors in any order, the rows of [n, n]."""
+    passes = [Pass(descending=False)]
+    order = selection_order(values, jnp.argsort(values), passes, by=diagonal)
+    return rows[order].T, values[order]
 
 
 def _eigh(a: jax.Array) -> Pair:
@@ -43,13 +59,12 @@ def _eigh(a: jax.Array) -> Pair:
         return jnp.ones_like(a), jnp.diagonal(a).real
     a, scale = scaled(a)
     d, e, q = (tridiagonalize if jnp.iscomplexobj(a) else real_condensed_forms.tridiagonalize)(a)
-    w, rows = tridiagonal_eigh(d, e)
-    return q.times(rows.T.astype(a.dtype), shift=1), w * scale
+    v, w = tridiagonal_eigh(d, e)
+    return q.times(v.astype(a.dtype), shift=1), w * scale
 
 
 def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> Pair:
-    """Eigenvalues [n], ascending, and eigenvectors, the rows of [n, n], of a real symmetric
-    tridiagonal matrix T.
+    """Eigenvectors [n, n] and eigenvalues [n], ascending, of a real symmetric tridiagonal matrix T.
 
     T + c is positive definite, and its Cholesky factor is bidiagonal. The right singular vectors of
     this factor are the eigenvectors. For a diagonal matrix they are the unit vectors, in LAPACK's
@@ -76,5 +91,4 @@ def tridiagonal_eigh(d: jax.Array, e: jax.Array) -> Pair:
     rows = jnp.where(diagonal_already, np.eye(d.shape[0], dtype=d.dtype), rows)
     # Rayleigh quotients: the eigenvalues, without the digits lost by adding c.
     w = jnp.sum(rows * rows * d, 1) + 2 * jnp.sum(rows[:, :-1] * rows[:, 1:] * e, 1)
-    order = selection_order(w, jnp.argsort(w), [Pass(descending=False)], by=diagonal_already)
-    return w[order], rows[order]
+    return _sorted(rows, w, diagonal_already)

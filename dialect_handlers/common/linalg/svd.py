@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from dialect_handlers.common.linalg import real_condensed_forms
+from dialect_handlers.common.linalg import real_condensed_forms, simultaneous
 from dialect_handlers.common.linalg.blocks import Triple, adjoint, over_batch
 from dialect_handlers.common.linalg.condensed_forms import Reflections, bidiagonalize
 from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
@@ -41,9 +42,9 @@ def svd(a: jax.Array, *, full_matrices: bool, driver: Driver = "gesdd") -> Tripl
     convention = _Convention.of(driver, min(m, n))
     if m < n:
         mirrored = convention._replace(negative_left=~convention.negative_left)
-        v, s, uh = over_batch(lambda a: _svd(a, full_matrices, mirrored), 2, adjoint(a))
+        v, s, uh = _tall_svd(adjoint(a), full_matrices, mirrored)
         return adjoint(uh), s, adjoint(v)
-    return over_batch(lambda a: _svd(a, full_matrices, convention), 2, a)
+    return _tall_svd(a, full_matrices, convention)
 
 
 class _Convention(NamedTuple):
@@ -73,7 +74,20 @@ class _Convention(NamedTuple):
 
 def singular_values(a: jax.Array) -> jax.Array:
     """The s of `svd` alone."""
-    return over_batch(_singular_values, 2, a if a.shape[-2] >= a.shape[-1] else adjoint(a))
+    a = a if a.shape[-2] >= a.shape[-1] else adjoint(a)
+
+    def by_division() -> jax.Array:
+        return over_batch(_singular_values, 2, a)
+
+    if not simultaneous.suits(a):
+        return by_division()
+    moderate, scale = over_batch(scaled, 2, a)
+    found = simultaneous.singular_values_and_vectors(moderate)
+
+    def by_rotations() -> jax.Array:
+        return -jnp.sort(-abs(found.values)) * scale[..., None]
+
+    return lax.cond(found.good, by_rotations, by_division)
 
 
 def _singular_values(a: jax.Array) -> jax.Array:
@@ -88,6 +102,41 @@ def _bidiagonalized(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections, Re
     return (bidiagonalize if jnp.iscomplexobj(a) else real_condensed_forms.bidiagonalize)(a)
 
 
+def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
+    """`svd` of matrices [..., m, n], m >= n."""
+
+    def by_division() -> Triple:
+        return over_batch(lambda a: _svd(a, full_matrices, convention), 2, a)
+
+    if not simultaneous.suits(a):
+        return by_division()
+    moderate, scale = over_batch(scaled, 2, a)
+    left, right, values, diagonal, good = simultaneous.singular_values_and_vectors(moderate)
+    n = a.shape[-1]
+
+    def ordered(*found: jax.Array) -> Triple:
+        return _ordered(*found, convention)
+
+    def by_rotations() -> Triple:
+        u, s, v = over_batch(ordered, 2, left[..., :n, :], values, right, diagonal)
+        if full_matrices:
+            u = jnp.concatenate([u, left[..., n:, :]], -2)
+        return adjoint(u), s * scale[..., None], v
+
+    return lax.cond(good, by_rotations, by_division)
+
+
+def _ordered(
+    u: jax.Array, s: jax.Array, v: jax.Array, diagonal: jax.Array, convention: _Convention
+) -> Triple:
+    """The vectors, the rows of u and v, and the singular values s [n], of any sign, as LAPACK
+    orders them; the signs matter for diagonal matrices."""
+    sign, left_is = jnp.where(s < 0, -1, 1)[:, None], convention.negative_left[:, None]
+    u, v, s = jnp.where(left_is, sign, 1) * u, jnp.where(left_is, 1, sign) * v, abs(s)
+    order = selection_order(s, jnp.argsort(-s), convention.passes, by=diagonal)
+    return u[order], s[order], v[order]
+
+
 def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     m, n = a.shape
     a, scale = scaled(a)
@@ -97,10 +146,8 @@ def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     unit = np.eye(n, dtype=d.dtype)
     u, v = jnp.where(diagonal_already, unit, u), jnp.where(diagonal_already, unit, v)
     s = jnp.sum(u * v * d, 1) + jnp.sum(u[:, :-1] * v[:, 1:] * e, 1)
-    sign, left_is = jnp.where(s < 0, -1, 1)[:, None], convention.negative_left[:, None]
-    u, v, s = jnp.where(left_is, sign, 1) * u, jnp.where(left_is, 1, sign) * v, abs(s)
-    order = selection_order(s, jnp.argsort(-s), convention.passes, by=diagonal_already)
-    u, s, v = u[order].T.astype(a.dtype), s[order], v[order].T.astype(a.dtype)
+    u, s, v = _ordered(u, s, v, diagonal_already, convention)
+    u, v = u.T.astype(a.dtype), v.T.astype(a.dtype)
     if full_matrices:
         u = jnp.pad(u, [(0, m - n), (0, m - n)])
         u = jnp.where((np.eye(m) > 0) & (np.arange(m) >= n), 1, u)

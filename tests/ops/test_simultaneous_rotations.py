@@ -1,0 +1,182 @@
+"""Jacobi's rotations of all pairs of rows at once, in plain JAX, against the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from factors import adjoint, assert_equal, assert_unitary, wide
+from matrices import hermitian, matrix, text_of
+
+import hlo2onnx
+from dialect_handlers.common.linalg import simultaneous
+from dialect_handlers.common.linalg.eigh import eigh
+from dialect_handlers.common.linalg.svd import singular_values, svd
+
+UNITS = 2
+
+
+@pytest.fixture(autouse=True)
+def x64() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def with_eigenvalues(*values: float) -> np.ndarray:
+    n = len(values)
+    q = np.linalg.qr(matrix((n, n), "float64"))[0]
+    a = (q * np.array(values)) @ q.T
+    return (a + a.T) / 2
+
+
+PLACE = np.arange(8)
+TINY = 1e-5 * hermitian((8, 8), "float64")
+SYMMETRIC: dict[str, np.ndarray] = {
+    "random": hermitian((8, 8), "float64"),
+    "zeros": np.zeros((8, 8)),
+    "ones": np.ones((8, 8)),
+    "identity": np.eye(8),
+    "nearly the identity": np.eye(8) + TINY,
+    "exchange": np.eye(8)[::-1].copy(),
+    "nearly an exchange": np.eye(8)[::-1] + TINY,
+    "two values": with_eigenvalues(1, 1, 1, 2, 2, 1, 2, 1),
+    "two clusters": with_eigenvalues(*(np.where(PLACE % 2, 1, -1) + 1e-5 * PLACE)),
+    "clusters as close as rounding": with_eigenvalues(*(np.where(PLACE < 4, 1, 2) + 1e-15 * PLACE)),
+    "geometric": with_eigenvalues(*10.0**-PLACE),
+    "graded": 10.0 ** -np.maximum(PLACE[:, None], PLACE),
+    "Hilbert": 1 / (PLACE[:, None] + PLACE + 1),
+    "path": np.eye(8, k=1) + np.eye(8, k=-1),
+    "Wilkinson": np.diag(abs(PLACE - 3.5)) + np.eye(8, k=1) + np.eye(8, k=-1),
+    "kernel": np.exp(-0.2 * (PLACE[:, None] - PLACE) ** 2),
+}
+GENERAL: dict[str, np.ndarray] = {
+    **SYMMETRIC,
+    "not symmetric": matrix((8, 8), "float64"),
+    "rows in a circle": np.roll(np.eye(8), 1, 0),
+    "nilpotent": np.eye(8, k=1),
+    "Jordan": np.eye(8) + np.eye(8, k=1),
+    "skew": np.triu(TINY, 1) - np.triu(TINY, 1).T,
+    "orthogonal": np.linalg.qr(matrix((8, 8), "float64"))[0],
+    "rows of all sizes": 10.0 ** -PLACE[:, None] * matrix((8, 8), "float64"),
+}
+
+
+def check_eigen(a: np.ndarray) -> simultaneous.Eigen:
+    found = jax.jit(simultaneous.eigenvalues_and_vectors)(a)
+    assert found.good
+    rows, values = np.asarray(found.rows), np.asarray(found.values)
+    assert_unitary(adjoint(rows), UNITS)
+    assert_equal(wide(a) @ adjoint(rows), adjoint(rows) * wide(values)[..., None, :], a, UNITS)
+    return found
+
+
+def check_singular(a: np.ndarray) -> simultaneous.Singular:
+    found = jax.jit(simultaneous.singular_values_and_vectors)(a)
+    assert found.good
+    left, right, values = (np.asarray(x) for x in (found.left, found.right, found.values))
+    assert_unitary(adjoint(left), UNITS)
+    assert_unitary(adjoint(right), UNITS)
+    n = a.shape[-1]
+    product = adjoint(left)[..., :n] * wide(values)[..., None, :] @ wide(right)
+    assert_equal(product, a, a, UNITS)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_symmetric_matrices(dtype: str) -> None:
+    """All of one size, so that they compile once."""
+    for a in SYMMETRIC.values():
+        check_eigen(np.tril(a).astype(dtype) + np.tril(a, -1).T.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_general_matrices(dtype: str) -> None:
+    for a in GENERAL.values():
+        check_singular(a.astype(dtype))
+
+
+@pytest.mark.parametrize("columns", [3, pytest.param(5, marks=pytest.mark.wide)])
+def test_matrices_with_more_rows_than_columns(columns: int) -> None:
+    """The unit vectors of the missing columns do not mix with the others."""
+    for a in GENERAL.values():
+        check_singular(a[:, :columns].copy())
+        check_singular(a[:, -columns:].copy())
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (17, 17), (32, 32), (2, 3, 5, 5), (0, 6, 6)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sizes_and_batches(dtype: str, shape: tuple[int, ...]) -> None:
+    check_eigen(hermitian(shape, dtype))
+    check_singular(matrix(shape, dtype))
+
+
+def test_the_vectors_of_a_diagonal_matrix_are_the_unit_vectors() -> None:
+    a = np.diag([2.0, -3, 2, 0, 1e-300])
+    found = check_eigen(a)
+    assert found.diagonal
+    np.testing.assert_array_equal(found.rows, np.eye(5))
+    np.testing.assert_array_equal(found.values, np.diag(a))
+    other = check_singular(a)
+    assert other.diagonal
+    np.testing.assert_array_equal(other.left, np.eye(5))
+    np.testing.assert_array_equal(other.right, np.eye(5))
+    assert not check_eigen(a + 1e-9 * np.ones((5, 5))).diagonal
+
+
+def test_matrices_of_a_batch_do_not_meet() -> None:
+    """One matrix is done at once, one is NaN, and one needs many steps."""
+    batch = np.stack([np.zeros((8, 8)), np.full((8, 8), np.nan), SYMMETRIC["kernel"]])
+    found = jax.jit(simultaneous.eigenvalues_and_vectors)(batch)
+    assert found.good
+    np.testing.assert_array_equal(found.rows[0], np.eye(8))
+    assert np.isnan(found.rows[1]).all() and np.isnan(found.values[1]).all()
+    assert_unitary(adjoint(np.asarray(found.rows[2])), UNITS)
+    other = jax.jit(simultaneous.singular_values_and_vectors)(batch)
+    assert other.good
+    np.testing.assert_array_equal(other.right[0], np.eye(8))
+    assert np.isnan(other.left[1]).all() and np.isnan(other.right[1]).all()
+    assert_unitary(adjoint(np.asarray(other.left[2])), UNITS)
+
+
+@pytest.mark.wide
+def test_matrices_that_need_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are divided instead."""
+    monkeypatch.setattr(simultaneous, "MOST_STEPS", 2)
+    a = hermitian((2, 6, 6), "float64")
+    assert not simultaneous.eigenvalues_and_vectors(jnp.array(a)).good
+    assert not simultaneous.singular_values_and_vectors(jnp.array(a)).good
+    v, w = (np.asarray(x) for x in eigh(jnp.array(a), lower=True))
+    assert_equal(a @ v, v * w[..., None, :], a)
+    u, s, vh = (np.asarray(x) for x in svd(jnp.array(a), full_matrices=False))
+    assert_equal(u * s[..., None, :] @ vh, a, a)
+    assert_equal(np.asarray(singular_values(jnp.array(a))), s, a)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "suits"),
+    [
+        ((5, 5), "float32", True),
+        ((3, 32, 2), "float64", True),
+        ((33, 5), "float32", False),
+        ((5, 1), "float32", False),
+        ((5, 5), "complex64", False),
+    ],
+)
+def test_what_is_rotated(shape: tuple[int, ...], dtype: str, suits: bool) -> None:
+    assert simultaneous.suits(jnp.zeros(shape, dtype)) == suits
+
+
+def test_the_loop_is_short() -> None:
+    """Its cost is that of its nodes."""
+
+    def longest(graph: object) -> int:
+        loops = [node for node in graph.node if node.op_type == "Loop"]  # type: ignore[attr-defined]
+        return max(len(node.attribute[0].g.node) for node in loops)
+
+    a = hermitian((8, 8), "float32")
+    model = hlo2onnx.translate(text_of(jnp.linalg.eigh, a)).model_proto
+    assert longest(model.graph) <= 48
