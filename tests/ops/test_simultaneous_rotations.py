@@ -107,7 +107,7 @@ def test_matrices_with_more_rows_than_columns(columns: int) -> None:
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (17, 17), (32, 32), (2, 3, 5, 5), (0, 6, 6)])
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (17, 17), (64, 64), (2, 3, 5, 5), (0, 6, 6)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_sizes_and_batches(dtype: str, shape: tuple[int, ...]) -> None:
     check_eigen(hermitian(shape, dtype))
@@ -157,17 +157,11 @@ def test_matrices_that_need_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "suits"),
-    [
-        ((5, 5), "float32", True),
-        ((3, 32, 2), "float64", True),
-        ((33, 5), "float32", False),
-        ((5, 1), "float32", False),
-        ((5, 5), "complex64", False),
-    ],
+    ("shape", "suits"),
+    [((5, 5), True), ((3, 32, 2), True), ((33, 5), False), ((5, 33), False), ((5, 1), False)],
 )
-def test_what_is_rotated(shape: tuple[int, ...], dtype: str, suits: bool) -> None:
-    assert simultaneous.suits(jnp.zeros(shape, dtype)) == suits
+def test_sizes_that_are_rotated(shape: tuple[int, ...], suits: bool) -> None:
+    assert simultaneous.suits(jnp.zeros(shape), 32) == suits
 
 
 def test_the_loop_is_short() -> None:

@@ -22,10 +22,12 @@ from jax import lax
 
 from dialect_handlers.common.linalg.blocks import Pair
 
-MOST = 32
-"""Rows and columns. A step needs few operations, but nine products of matrices, or eighteen."""
-MOST_STEPS = 40
-"""The number that hard matrices need. Random ones need 6 to 15."""
+MOST_OF_EIGENVALUES = 64
+"""Rows and columns. A step needs few operations, but about ten products of matrices."""
+MOST_OF_SINGULAR_VALUES = {"float32": 64, "float64": 32}
+"""The same; a step needs twice the products."""
+MOST_STEPS = 50
+"""The number that hard matrices need. Random ones need 6 to 25."""
 
 _CORRECTIONS = {4: 3, 8: 4}
 """Steps that make X orthogonal again, by bytes of a number. Each squares the error. Values that are
@@ -65,10 +67,9 @@ class Singular(NamedTuple):
     good: jax.Array
 
 
-def suits(a: jax.Array) -> bool:
-    """Whether matrices [..., m, n] are real, larger than one row or column, and small enough."""
-    real = not jnp.iscomplexobj(a)
-    return real and all(isinstance(extent, int) and 2 <= extent <= MOST for extent in a.shape[-2:])
+def suits(a: jax.Array, most: int) -> bool:
+    """Whether matrices [..., m, n] have more than one row and column, and not more than `most`."""
+    return all(isinstance(extent, int) and 2 <= extent <= most for extent in a.shape[-2:])
 
 
 class _Rotated(NamedTuple):

@@ -79,7 +79,7 @@ def singular_values(a: jax.Array) -> jax.Array:
     def by_division() -> jax.Array:
         return over_batch(_singular_values, 2, a)
 
-    if not simultaneous.suits(a):
+    if not _is_rotated(a):
         return by_division()
     moderate, scale = over_batch(scaled, 2, a)
     found = simultaneous.singular_values_and_vectors(moderate)
@@ -102,13 +102,18 @@ def _bidiagonalized(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections, Re
     return (bidiagonalize if jnp.iscomplexobj(a) else real_condensed_forms.bidiagonalize)(a)
 
 
+def _is_rotated(a: jax.Array) -> bool:
+    """Whether rotations of all pairs of rows at once are faster than divide and conquer."""
+    return simultaneous.suits(a, simultaneous.MOST_OF_SINGULAR_VALUES.get(a.dtype.name, 0))
+
+
 def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     """`svd` of matrices [..., m, n], m >= n."""
 
     def by_division() -> Triple:
         return over_batch(lambda a: _svd(a, full_matrices, convention), 2, a)
 
-    if not simultaneous.suits(a):
+    if not _is_rotated(a):
         return by_division()
     moderate, scale = over_batch(scaled, 2, a)
     left, right, values, diagonal, good = simultaneous.singular_values_and_vectors(moderate)

@@ -94,6 +94,9 @@ _BATCHES = {
     "eigh_batch_3": Case(
         "eigh 3 × 3, batch 1,000", partial(of_matrix, jnp.linalg.eigh, _symmetric, 1000, 3, 3)
     ),
+    "eigh_batch_8": Case(
+        "eigh 8 × 8, batch 100", partial(of_matrix, jnp.linalg.eigh, _symmetric, 100, 8, 8)
+    ),
     "kalman_100": Case("Kalman filter, 100 steps", partial(kalman_filter, 100)),
 }
 _SOLVES = {
