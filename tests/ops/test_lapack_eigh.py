@@ -14,6 +14,7 @@ from factors import (
     assert_poison_stays,
     assert_unitary,
     factors,
+    nodes_of,
     product,
     wide,
 )
@@ -119,7 +120,11 @@ def test_clusters() -> None:
 
 
 def test_nodes_do_not_depend_on_the_size() -> None:
-    assert_nodes_do_not_depend_on_the_size(eigh, 600)
+    assert_nodes_do_not_depend_on_the_size(eigh, 600, smallest=65)
+
+
+def test_nodes_of_matrices_that_are_rotated() -> None:
+    assert max(nodes_of(eigh, 5, 64)) < 600
 
 
 @pytest.mark.parametrize("platform", ["cuda", "rocm", "tpu"])

@@ -43,7 +43,12 @@ def eigh(a: jax.Array, *, lower: bool) -> Pair:
     moderate, scale = over_batch(scaled, 2, a)
     rows, values, diagonal, good = simultaneous.eigenvalues_and_vectors(moderate)
     values = values * scale[..., None]
-    return lax.cond(good, lambda: over_batch(_sorted, 2, rows, values, diagonal), by_division)
+
+    def by_rotations() -> Pair:
+        return over_batch(_sorted, 2, rows, values, diagonal)
+
+    found: Pair = lax.cond(good, by_rotations, by_division)
+    return found
 
 
 def _sorted(rows: jax.Array, values: jax.Array, diagonal: jax.Array) -> Pair:

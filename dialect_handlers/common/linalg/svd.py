@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
@@ -119,20 +120,19 @@ def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Tri
     left, right, values, diagonal, good = simultaneous.singular_values_and_vectors(moderate)
     n = a.shape[-1]
 
-    def ordered(*found: jax.Array) -> Triple:
-        return _ordered(*found, convention)
-
     def by_rotations() -> Triple:
+        ordered = partial(_ordered, convention)
         u, s, v = over_batch(ordered, 2, left[..., :n, :], values, right, diagonal)
         if full_matrices:
             u = jnp.concatenate([u, left[..., n:, :]], -2)
         return adjoint(u), s * scale[..., None], v
 
-    return lax.cond(good, by_rotations, by_division)
+    found: Triple = lax.cond(good, by_rotations, by_division)
+    return found
 
 
 def _ordered(
-    u: jax.Array, s: jax.Array, v: jax.Array, diagonal: jax.Array, convention: _Convention
+    convention: _Convention, u: jax.Array, s: jax.Array, v: jax.Array, diagonal: jax.Array
 ) -> Triple:
     """The vectors, the rows of u and v, and the singular values s [n], of any sign, as LAPACK
     orders them; the signs matter for diagonal matrices."""
@@ -151,7 +151,7 @@ def _svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
     unit = np.eye(n, dtype=d.dtype)
     u, v = jnp.where(diagonal_already, unit, u), jnp.where(diagonal_already, unit, v)
     s = jnp.sum(u * v * d, 1) + jnp.sum(u[:, :-1] * v[:, 1:] * e, 1)
-    u, s, v = _ordered(u, s, v, diagonal_already, convention)
+    u, s, v = _ordered(convention, u, s, v, diagonal_already)
     u, v = u.T.astype(a.dtype), v.T.astype(a.dtype)
     if full_matrices:
         u = jnp.pad(u, [(0, m - n), (0, m - n)])
