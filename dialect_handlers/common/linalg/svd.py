@@ -20,6 +20,8 @@ from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 Driver = Literal["gesdd", "gesvd"]
 """LAPACK's function: divide and conquer, or QR iterations."""
 
+_LEAST_OF_BATCH = 8
+"""Rows of the matrices of a batch that are rotated. Products of many smaller ones are slow."""
 _CONQUERED_AT_ONCE = 25
 """The largest bidiagonal matrix that gesdd does not divide (SMLSIZ)."""
 
@@ -105,7 +107,9 @@ def _bidiagonalized(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections, Re
 
 def _is_rotated(a: jax.Array) -> bool:
     """Whether rotations of all pairs of rows at once are faster than divide and conquer."""
-    return simultaneous.suits(a, simultaneous.MOST_OF_SINGULAR_VALUES.get(a.dtype.name, 0))
+    if not simultaneous.suits(a, simultaneous.MOST_OF_SINGULAR_VALUES.get(a.dtype.name, 0)):
+        return False
+    return a.ndim == 2 or a.shape[-2] >= _LEAST_OF_BATCH
 
 
 def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
