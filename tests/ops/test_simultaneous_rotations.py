@@ -142,7 +142,16 @@ def test_matrices_of_a_batch_do_not_meet() -> None:
     assert_unitary(adjoint(np.asarray(other.left[2])), UNITS)
 
 
+@pytest.fixture
+def traces() -> Iterator[None]:
+    """JAX keeps the traces of functions, and with them the module's numbers."""
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
 @pytest.mark.wide
+@pytest.mark.usefixtures("traces")
 def test_matrices_that_need_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are divided instead."""
     monkeypatch.setattr(simultaneous, "MOST_STEPS", 2)
