@@ -109,7 +109,8 @@ def _is_rotated(a: jax.Array) -> bool:
     """Whether rotations of all pairs of rows at once are faster than divide and conquer."""
     if not simultaneous.suits(a, simultaneous.MOST_OF_SINGULAR_VALUES.get(a.dtype.name, 0)):
         return False
-    return a.ndim == 2 or a.shape[-2] >= _LEAST_OF_BATCH
+    rows: int = a.shape[-2]
+    return a.ndim == 2 or rows >= _LEAST_OF_BATCH
 
 
 def _tall_svd(a: jax.Array, full_matrices: bool, convention: _Convention) -> Triple:
