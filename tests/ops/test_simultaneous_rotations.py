@@ -29,7 +29,8 @@ def with_eigenvalues(*values: float) -> np.ndarray:
     n = len(values)
     q = np.linalg.qr(matrix((n, n), "float64"))[0]
     a = (q * np.array(values)) @ q.T
-    return (a + a.T) / 2
+    symmetric: np.ndarray = (a + a.T) / 2
+    return symmetric
 
 
 PLACE = np.arange(8)
@@ -65,7 +66,7 @@ GENERAL: dict[str, np.ndarray] = {
 
 
 def check_eigen(a: np.ndarray) -> simultaneous.Eigen:
-    found = jax.jit(simultaneous.eigenvalues_and_vectors)(a)
+    found: simultaneous.Eigen = jax.jit(simultaneous.eigenvalues_and_vectors)(a)
     assert found.good
     rows, values = np.asarray(found.rows), np.asarray(found.values)
     assert_unitary(adjoint(rows), UNITS)
@@ -74,7 +75,7 @@ def check_eigen(a: np.ndarray) -> simultaneous.Eigen:
 
 
 def check_singular(a: np.ndarray) -> simultaneous.Singular:
-    found = jax.jit(simultaneous.singular_values_and_vectors)(a)
+    found: simultaneous.Singular = jax.jit(simultaneous.singular_values_and_vectors)(a)
     assert found.good
     left, right, values = (np.asarray(x) for x in (found.left, found.right, found.values))
     assert_unitary(adjoint(left), UNITS)
