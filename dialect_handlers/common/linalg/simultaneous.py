@@ -121,7 +121,7 @@ class _Limits:
         self.unit = np.eye(self.n, dtype=a.dtype)
         self.epsilon = jnp.finfo(a.dtype).eps
         self.norm = _square(a)
-        self.limit = 0.5 * (self.n * self.epsilon) ** 2 * self.norm
+        self.limit = self.n * min(self.n / 2, 4) * self.epsilon**2 * self.norm
         self.tie = self.epsilon**2 * jnp.sqrt(self.norm)
 
     def rotated(self, s: jax.Array, beside: jax.Array, error: jax.Array | None) -> _Rotated:
