@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import Range, decided, range_of_type
+from hlo2onnx.analysis.zero_signs import is_zero_sign_lost
 from hlo2onnx.ir.dims import is_positive
 from hlo2onnx.ir.extents import noted_extent
 from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
@@ -51,7 +52,9 @@ def _filled(b: Rewriter, node: oir.Node, item: float) -> oir.Value:
 class FoldIdentityOperand(Rule):
     """x - 0, x * 1, x / 1, max(x, -inf), x and True, ... -> x
 
-    For floats x + 0 stays, as -0 + 0 is +0, unless x was an integer. x + -0 is always x.
+    For floats x + 0 stays, as -0 + 0 is +0, unless x was an integer, or nothing depends on the sign
+    of the zeros of the sum: sums, products and moves lead to another sum with 0, as in associative
+    scans, or to a comparison or another even function. x + -0 is always x.
     """
 
     name = "fold-identity-operand"
@@ -66,7 +69,9 @@ class FoldIdentityOperand(Rule):
         for x, other in _either(node):
             if _all_are(b, other, self.neutral[node.op_type]):
                 return _instead(b, node, x)
-            if node.op_type == "Add" and _was_integer(x) and _all_are(b, other, 0.0):
+            if node.op_type == "Add" and _all_are(b, other, 0.0):
+                hidden = _was_integer(x) or is_zero_sign_lost(node.outputs[0])
+                need(hidden, "the sign of a zero may be seen", node)
                 return _instead(b, node, x)
         raise Refusal("no operand is the identity element", node)
 
