@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as oir
 import pytest
-from rewriting import Rewrite, fires, natural
+from rewriting import Rewrite, clipped, fires, natural
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.algebra.integer_arithmetic import (
@@ -100,7 +100,28 @@ def test_floor_divide_of_what_may_be_negative(number: int, dtype: type) -> None:
         assert fires(build, {"x": x}, FloorDivide())
         return
     found = Rewrite(build, {"x": x}, FloorDivide())
-    found.gives("Div", "Mul", "Sub", "Less", "Sub", "Where")
+    if dtype is np.int64:  # it has no Clip of this type
+        found.gives("Div", "Mul", "Sub", "Less", "Sub", "Where")
+    else:
+        found.gives("Clip", "BitwiseXor", "Div", "BitwiseXor")
+
+
+@pytest.mark.parametrize("kind", ["bounds", "quotient", "remainder"])
+def test_floor_divide_with_a_remainder(kind: str) -> None:
+    """Where quotient or remainder are needed, or bounds of the result may prove something."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        x = clipped(b, x, -100, 100) if kind == "bounds" else x
+        y = b.scalar(3, T.INT32)
+        made = floor_divide(b, x, y)
+        quotient = next(node for node in x.consumers() if node.op_type == "Div").outputs[0]
+        rest = next(node for node in x.consumers() if node.op_type == "Sub").outputs[0]
+        others = {"bounds": x, "quotient": quotient, "remainder": rest}
+        return [made, b.Neg(others[kind])]
+
+    found = Rewrite(build, {"x": X}, FloorDivide())
+    clip = ["Clip"] if kind == "bounds" else []
+    found.gives("Div", "Mul", "Sub", "Less", "Sub", "Where", "Neg", *clip)
 
 
 def test_floor_divide_by_what_may_be_negative() -> None:

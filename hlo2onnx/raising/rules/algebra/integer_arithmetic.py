@@ -19,7 +19,13 @@ from hlo2onnx.ir.values import (
     size_of,
 )
 from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import both_orders, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import (
+    both_orders,
+    is_only_for,
+    maker_of,
+    operands,
+    source_of,
+)
 
 Pair = tuple[oir.Value, oir.Value]
 
@@ -116,7 +122,9 @@ class FloorDivide(Rule):
 
     JAX rounds a quotient of integers down like this. Legal for x >= 0 and y > 0: the signs differ
     only for x = 0, which leaves no remainder. For any x, and y > 0, the condition becomes x % y <
-    0, as the remainder of a truncating division has the sign of x.
+    0, as the remainder of a truncating division has the sign of x. If nothing else needs quotient
+    or remainder, and no bounds of x are known that prove something about the result: ~(~x / y)
+    where x < 0, by exclusive or with -1 there. ~x is -x - 1, which never overflows.
     """
 
     name = "floor-divide"
@@ -141,6 +149,9 @@ class FloorDivide(Rule):
             divisor = b.facts.int_range(pair[1])
             need(divisor is not None and divisor.low > 0, "the divisor may be negative", node)
             need(maker_of(remainder, "Sub"), "its remainder has the sign of the divisor", remainder)
+            if _is_any(b, pair[0]) and is_only_for(node, pair[0]):
+                sign = b.Clip(pair[0], *(b.scalar_like(bound, pair[0]) for bound in (-1, 0)))
+                return b.BitwiseXor(b.Div(b.BitwiseXor(pair[0], sign), pair[1]), sign)
             return b.Where(b.Less(remainder, b.scalar_like(0, remainder)), less, quotient)
         raise Refusal("it compares no signs and no remainder", node)
 
@@ -152,6 +163,14 @@ class FloorDivide(Rule):
         other = compared[0] if of_x[1] else compared[1]
         known = b.facts.int_range(other)
         return source_of(other, "Sign") is pair[1] or known == (1, 1)
+
+
+def _is_any(b: Rewriter, x: oir.Value) -> bool:
+    """Whether signed numbers have no useful bounds, and the target clips and inverts them."""
+    dtype, known = dtype_of(x), b.facts.int_range(x)
+    runs = all(b.supports(op_type, dtype) for op_type in ("BitwiseXor", "Clip"))
+    half = 1 << (dtype.bitwidth - 2)
+    return runs and dtype not in UNSIGNED and (known is None or known.low <= -half)
 
 
 def _unequal(value: oir.Value | None) -> Pair | None:
