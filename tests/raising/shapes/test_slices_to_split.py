@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from target_costs import use_costs
 
 import hlo2onnx
 
@@ -119,8 +120,25 @@ NOT_ALL: dict[str, Callable[[Any], Any]] = SLICES | {
 
 
 @pytest.mark.parametrize("name", NOT_ALL)
-def test_what_leaves_something_stays(name: str) -> None:
+def test_what_leaves_something_stays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If copying it twice takes longer than a node."""
+    use_costs(monkeypatch, copied_elements_per_node=1)
     assert outside(NOT_ALL[name], X)["Split"] == 0
+
+
+def test_associative_scans_split_columns() -> None:
+    """Parts of rows with a step: the rows are sliced once."""
+    x = np.linspace(0, 1, 64, dtype=np.float32).reshape(8, 8)
+
+    def combine(a: Any, b: Any) -> Any:
+        p, q, r, s = jnp.split(a, 4, -1)
+        t, u, v, w = jnp.split(b, 4, -1)
+        return jnp.concatenate([p * t + q * v, p * u + q * w, r * t + s * v, r * u + s * w], -1)
+
+    function = lambda x: lax.associative_scan(combine, x)  # noqa: E731
+    found, apart = (outside(function, x, without=off) for off in ((), {"slices-to-split"}))
+    assert found["Split"] >= 4
+    assert found.total() < apart.total() - 8
 
 
 def test_a_split_of_any_number_of_rows() -> None:

@@ -10,11 +10,12 @@ import onnx_ir as oir
 import pytest
 from loop_graphs import LoopRewrite, loop
 from rewriting import Rewrite
+from target_costs import with_costs
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.horizontal_fusion import HorizontalFusion
-from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
+from hlo2onnx.raising.rules.shapes.slices_to_split import FEW_SLICES, SlicesToSplit
 
 Value = oir.Value
 X = np.arange(48, dtype=np.float32).reshape(6, 8)
@@ -43,7 +44,10 @@ OUTSIDE: dict[str, tuple[Sequence[Cut], bool]] = {
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_outside_of_bodies(name: str) -> None:
     cuts, fires = OUTSIDE[name]
-    rewrite = Rewrite(lambda b, x: cut(b, b.Abs(x), *cuts), {"x": X}, SlicesToSplit())
+    target = with_costs(copied_elements_per_node=1)
+    rewrite = Rewrite(
+        lambda b, x: cut(b, b.Abs(x), *cuts), {"x": X}, SlicesToSplit(), target=target
+    )
     if fires:
         rewrite.gives("Abs", "Split", *["Neg"] * len(cuts))
     else:
@@ -77,6 +81,37 @@ def test_in_a_body(name: str) -> None:
     rewrite = LoopRewrite(build, {"x": X}, SlicesToSplit())
     assert (rewrite.inside["Split"], rewrite.inside["Slice"]) == (splits, slices)
     assert not rewrite.outside["Slice"] + rewrite.outside["Split"]
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_small_parts_outside_of_bodies(name: str) -> None:
+    """As in a body, if copying all parts once more takes less time than the nodes."""
+    cuts, (splits, slices) = INSIDE[name]
+    build = lambda b, x: cut(b, b.Abs(x), *cuts)  # noqa: E731
+    found = Rewrite(build, {"x": X}, SlicesToSplit()).nodes
+    assert (found["Split"], found["Slice"]) == (splits, slices)
+
+
+def test_what_copying_costs() -> None:
+    """Five of six rows: one Slice, and a Split of 40 elements, instead of three Slices."""
+    cuts = ((0, 2, 1, 0), (2, 3, 1, 0), (3, 5, 1, 0))
+
+    def run(cost: int) -> Rewrite:
+        target = with_costs(copied_elements_per_node=cost)
+        return Rewrite(
+            lambda b, x: cut(b, b.Abs(x), *cuts), {"x": X}, SlicesToSplit(), target=target
+        )
+
+    assert run(40).fired
+    run(39).nothing()
+
+
+def test_many_slices_are_not_compared() -> None:
+    """More than a limit, if one is left over."""
+    x = np.zeros((4 * FEW_SLICES, 8), np.float32)
+    rows = [(k, k + 1, 1, 0) for k in range(FEW_SLICES + 1)]
+    build = lambda b, x: cut(b, b.Abs(x), *rows)  # noqa: E731
+    Rewrite(build, {"x": x}, SlicesToSplit()).nothing()
 
 
 def test_slices_of_both_axes() -> None:

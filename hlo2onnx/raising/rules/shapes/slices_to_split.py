@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from itertools import pairwise
+from typing import Final
 
 import onnx_ir as oir
 
@@ -13,6 +14,9 @@ from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import first
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
 from hlo2onnx.rewrite.replace import can_replace, replace
+
+FEW_SLICES: Final = 64
+"""Of a tensor with more Slices, only the first one is looked at: a limit on compile time."""
 
 Ranges = dict[int, range]
 Row = dict[oir.Node, range]
@@ -24,9 +28,10 @@ class SlicesToSplit(Rule):
 
     Legal for constant ranges in steps of 1 that follow each other along one axis and are equal
     along the others. In the body of a loop or branch they may take a part of x, for one Slice more,
-    if that still saves nodes. Elsewhere they must be all of x and all its Slices, and x is neither
-    a constant nor a shape (a vector of i64). All of x includes what three or more Slices leave out,
-    if that is not more than they take.
+    if that still saves nodes. Elsewhere x is neither a constant nor a shape (a vector of i64), and
+    they must be all of x and all its Slices, or so small that copying them twice takes less time
+    than the nodes that are saved. All of x includes what three or more Slices leave out, if that is
+    not more than they take.
     """
 
     name = "slices-to-split"
@@ -37,7 +42,10 @@ class SlicesToSplit(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = first(node)
         in_body = node.graph is not b.main_graph
-        need(in_body or _may_be_parted(x, node), "it is not the first Slice of a tensor", node)
+        need(in_body or _may_be_parted(x), "it is a constant or a shape", x)
+        slices = _slices(x)
+        is_first, are_few = in_body or slices[0] is node, len(slices) <= FEW_SLICES
+        need(is_first or are_few, "it is not the first Slice of a tensor", node)
         need(b.supports("Split", dtype_of(x)), "the target cannot split this type", node)
         beside = _cuts(x, node.graph)
         need(node in beside, "its ranges are not known", node)
@@ -49,16 +57,28 @@ class SlicesToSplit(Rule):
             if len(apart) > max(2, len(row)) and isinstance(extent, int) and 2 * taken >= extent:
                 row, joint = apart, {axis: range(extent)}
             is_whole = all(len(taken) == shape_of(x)[place] for place, taken in joint.items())
-            is_all = is_whole and len(row) == len(_slices(x))
-            if len(row) > (1 if is_whole else 2) and (in_body or is_all):
+            is_all = is_first and is_whole and len(row) == len(slices)
+            is_done = in_body or is_all or (are_few and _is_cheap(b, x, row, joint, is_whole))
+            if len(row) > (1 if is_whole else 2) and is_done:
                 return _split(b, node, axis, row, joint)
         raise Refusal("no other Slice is next to it, or a part is left over", node)
 
 
-def _may_be_parted(x: oir.Value, node: oir.Node) -> bool:
-    """Whether a node of the main graph is the first Slice of a value that may be split."""
+def _may_be_parted(x: oir.Value) -> bool:
+    """Whether a value may be split in the main graph."""
     is_shape = rank_of(x) == 1 and dtype_of(x) == oir.DataType.INT64
-    return x.const_value is None and not is_shape and _slices(x)[0] is node
+    return x.const_value is None and not is_shape
+
+
+def _is_cheap(b: Rewriter, x: oir.Value, row: Row, joint: Ranges, is_whole: bool) -> bool:
+    """Whether copying all parts once more takes less time than the nodes that a Split saves."""
+    elements, saved = 1, len(row) - (1 if is_whole else 2)
+    for axis, extent in enumerate(shape_of(x)):
+        taken = len(joint[axis]) if axis in joint else extent
+        if not isinstance(taken, int):
+            return False
+        elements *= taken
+    return elements <= saved * b.costs.copied_elements_per_node
 
 
 def _slices(x: oir.Value) -> list[oir.Node]:
