@@ -7,6 +7,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluator import MOVES, OPERATORS, Unknown, evaluate
 from hlo2onnx.ir.op_families import ELEMENTWISE as ELEMENTWISE_OPERATORS
+from hlo2onnx.ir.roundings import HALF_TYPES
 from hlo2onnx.ir.values import (
     FLOATS,
     INTEGERS,
@@ -62,7 +63,8 @@ class FoldConstants(Rule):
     as many bytes as an operand that only this node reads, such as a transposed weight. An expanded
     constant is folded if it is an index or if no reader broadcasts by itself. Weights, and
     constants of floats or of 8 bits and fewer, are not cast to wider types, unless they have at
-    most 16 elements or the opset has no cast of their type, such as int4 before opset 21.
+    most 16 elements (4,096 of a half type to f32, but not weights) or the opset has no cast of
+    their type, such as int4 before opset 21.
     """
 
     name = "fold-constants"
@@ -91,9 +93,10 @@ class FoldConstants(Rule):
 
     def _affordable(self, node: oir.Node, elements: int, b: Rewriter) -> bool:
         if _widens(node):
-            source = dtype_of(present(node.inputs)[0])
-            is_read = b.target.supports_cast(source, oir.DataType.FLOAT, b.opset)
-            return elements <= SMALL_ELEMENTS or not is_read
+            x = present(node.inputs)[0]
+            is_read = b.target.supports_cast(dtype_of(x), oir.DataType.FLOAT, b.opset)
+            is_half = dtype_of(x) in HALF_TYPES and weight_of(x) is None
+            return elements <= (MOVED_ELEMENTS if is_half else SMALL_ELEMENTS) or not is_read
         moves = node.op_type in _MOVES
         is_weight = any(weight_of(x) is not None for x in node.inputs)
         limit = MOVED_ELEMENTS if moves else COMPUTED_ELEMENTS

@@ -270,29 +270,41 @@ class LayerNormalization(Rule):
     sources = _ROOTS
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        for centred, root, scale in _factors(node):
-            found = match(_CENTRED, centred)
-            if found is None:
-                continue
-            x, mean = found["x"], found["mean"]
-            need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
-            variance, epsilon = with_epsilon(root)
-            squares = needed(
-                match(VARIANCE, variance), "it is not divided by a standard deviation", variance
-            )
-            same = squares["x"] is x and squares["mean"] is mean
-            need(same, "the deviation is of another value", variance)
-            axes = reduction_of(mean, "ReduceMean", x)
-            need(
-                constant_axes(squares["axes"], rank_of(x)) == axes,
-                "mean and deviation have different axes",
-            )
-            dims = _trailing(x, axes, b)
-            _need_beside(root, x, axes)
-            need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
-            parameter = _parameter(b, scale, dims, x)
-            return b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
-        raise Refusal("no centered value is divided by a root", node)
+        x, axes, scale, epsilon = centred_by_deviation(node)
+        dims = _trailing(x, axes, b)
+        parameter = _parameter(b, scale, dims, x)
+        return b.LayerNormalization(x, parameter, axis=-len(axes), epsilon=epsilon)
+
+
+def centred_by_deviation(
+    node: oir.Node,
+) -> tuple[oir.Value, tuple[int, ...], oir.Value | None, float]:
+    """x, the axes a, s and e of (x - mean(x, a)) / sqrt(var(x, a) + e) * s; s is None for 1.
+
+    Raises:
+        Refusal: The node computes something else.
+    """
+    for centred, root, scale in _factors(node):
+        found = match(_CENTRED, centred)
+        if found is None:
+            continue
+        x, mean = found["x"], found["mean"]
+        need(dtype_of(x) in SINGLE_PRECISION, "its kernel is less exact in this type", x)
+        variance, epsilon = with_epsilon(root)
+        squares = needed(
+            match(VARIANCE, variance), "it is not divided by a standard deviation", variance
+        )
+        same = squares["x"] is x and squares["mean"] is mean
+        need(same, "the deviation is of another value", variance)
+        axes = reduction_of(mean, "ReduceMean", x)
+        need(
+            constant_axes(squares["axes"], rank_of(x)) == axes,
+            "mean and deviation have different axes",
+        )
+        _need_beside(root, x, axes)
+        need(shape_of(x) == shape_of(node.outputs[0]), "a parameter decides the shape", node)
+        return x, axes, scale, epsilon
+    raise Refusal("no centered value is divided by a root", node)
 
 
 def constant_axes(axes: oir.Value, rank: int) -> tuple[int, ...] | None:

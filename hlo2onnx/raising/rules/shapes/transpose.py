@@ -278,6 +278,30 @@ class SinkTransposeSplitAxes(Rule):
         return b.transpose(b.reshape(x, dims), _inverse(order))
 
 
+class SinkTransposeJoinAxes(Rule):
+    """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only joins axes
+
+    For example, groups of channels. Legal if the joined axes follow each other in x too.
+    """
+
+    name = "sink-transpose-join-axes"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x, perm = _before_transpose(node)
+        old, new = shape_of(first(node)), shape_of(node.outputs[0])
+        groups = [[perm[axis] for axis in group] for group in splits(new, old)]
+        real = any(sum(shape_of(x)[axis] != 1 for axis in group) > 1 for group in groups)
+        need(real, "it only removes axes of extent 1", node)
+        for group in groups:
+            follow = group == list(range(group[0], group[0] + len(group)))
+            need(follow, "it joins axes that are apart before the Transpose", node)
+        order = sorted(range(len(groups)), key=lambda place: groups[place][0])
+        dims = [new[place] for place in order]
+        need(b.reshapes_at_once(x, dims), "its shape is computed at run time", node)
+        return b.transpose(b.reshape(x, dims), _inverse(order))
+
+
 class TransposeBeforeCollapse(Rule):
     """Transpose(Reshape(Transpose(x))) -> Reshape(Transpose(x)) where the Reshape only joins axes
 

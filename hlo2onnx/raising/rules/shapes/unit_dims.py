@@ -18,7 +18,14 @@ from hlo2onnx.ir.values import (
 )
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import REDUCTIONS, keeps_axes, reduced_axes
-from hlo2onnx.raising.match.views import RESHAPES, first, operands, reshaped, source_of
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    first,
+    maker_of,
+    operands,
+    reshaped,
+    source_of,
+)
 from hlo2onnx.raising.rules.shapes.reshape import adds_leading_axes_only
 
 MAX_BETWEEN = 16
@@ -89,6 +96,35 @@ def _axes_in(x: Shape, target: Shape) -> list[int]:
         axis += 1
     need(set(target[axis:]) <= {1}, "the Reshape changes more than axes of extent 1")
     return places
+
+
+class KeepdimsBeforeTranspose(Rule):
+    """Reshape(Transpose(ReduceMax(x, a, keepdims=0))) -> Transpose(ReduceMax(x, a, keepdims=1), q)
+
+    Legal if the Reshape gives the reduced axes back where q moves them. Done for the q of a
+    Transpose(x, q), whose readers take both: then both sink. `vmap` writes softmax so.
+    """
+
+    name = "keepdims-before-transpose"
+    anchors = RESHAPES
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        moved = needed(maker_of(first(node), "Transpose"), "no transposed value is reshaped", node)
+        reduced = needed(maker_of(first(moved), *REDUCTIONS), "it is not reduced", moved)
+        need(not keeps_axes(reduced), "the reduction keeps its axes", reduced)
+        x, axes, dims = first(reduced), reduced_axes(reduced), shape_of(node.outputs[0])
+        left = [axis for axis in range(rank_of(x)) if axis not in axes]
+        order = [left[place] for place in moved.attributes["perm"].as_ints()]
+        kept = [1 if axis in axes else dim for axis, dim in enumerate(shape_of(x))]
+        for other in x.consumers():
+            if other.op_type != "Transpose" or other.domain:
+                continue
+            perm = other.attributes["perm"].as_ints()
+            same = [axis for axis in perm if axis not in axes] == order
+            if same and dims == tuple(kept[axis] for axis in perm):
+                made = b.op(reduced.op_type, x, b.i64(list(axes)), keepdims=1)
+                return b.transpose(made, perm)
+        raise Refusal("its operand is not transposed alike", x)
 
 
 class TransposeDropUnitDims(Rule):

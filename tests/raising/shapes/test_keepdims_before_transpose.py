@@ -1,0 +1,85 @@
+"""Reductions beside transposed operands, as vmap writes softmax, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+from verified import nodes
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.shapes.unit_dims import KeepdimsBeforeTranspose
+
+Value = oir.Value
+X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+
+
+def run(
+    perm: Sequence[int] = (2, 0, 1, 3),
+    inner: Sequence[int] = (2, 0, 1),
+    dims: Sequence[int] = (4, 2, 3, 1),
+    axes: Sequence[int] = (3,),
+    keepdims: int = 0,
+    has_sibling: bool = True,
+) -> Rewrite:
+    """Transpose(x) and the Reshape of a transposed maximum."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        reduced = b.ReduceMax(x, b.i64(list(axes)), keepdims=keepdims)
+        moved = b.Transpose(reduced, perm=list(inner))
+        top = b.op("Reshape", moved, b.i64(list(dims)))
+        return [b.Neg(top), b.Transpose(x if has_sibling else b.Abs(x), perm=list(perm))]
+
+    return Rewrite(build, {"x": X}, KeepdimsBeforeTranspose())
+
+
+def test_the_axis_comes_back() -> None:
+    run().gives("ReduceMax", "Transpose", "Neg", "Transpose")
+
+
+def test_the_axis_comes_back_in_the_middle() -> None:
+    run((2, 1, 0, 3), (1, 0, 2), (4, 1, 2, 5), (1,)).gives(
+        "ReduceMax", "Transpose", "Neg", "Transpose"
+    )
+
+
+def test_two_axes_come_back() -> None:
+    run((3, 2, 0, 1), (1, 0), (5, 1, 2, 1), (1, 2)).gives(
+        "ReduceMax", "Transpose", "Neg", "Transpose"
+    )
+
+
+def test_without_a_transposed_operand() -> None:
+    run(has_sibling=False).nothing()
+
+
+@pytest.mark.parametrize(
+    ("perm", "inner", "dims"),
+    [
+        ((1, 0, 2, 3), (2, 0, 1), (4, 2, 3, 1)),
+        ((2, 0, 1, 3), (2, 0, 1), (1, 4, 2, 3)),
+        ((2, 0, 1, 3), (2, 0, 1), (4, 6, 1, 1)),
+        ((2, 0, 1, 3), (2, 0, 1), (24,)),
+    ],
+    ids=["another order", "another place", "joined axes", "a vector"],
+)
+def test_other_reshapes(perm: Sequence[int], inner: Sequence[int], dims: Sequence[int]) -> None:
+    run(perm, inner, dims).nothing()
+
+
+def test_kept_axes() -> None:
+    run(inner=(2, 0, 1, 3), keepdims=1).nothing()
+
+
+def test_grouped_queries_without_a_mask() -> None:
+    """`vmap` reduces scores before it moves their axes."""
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=(2, 6, 4, 8)).astype(np.float32)
+    key, value = rng.normal(size=(2, 2, 6, 2, 8)).astype(np.float32)
+    found = nodes(jax.nn.dot_product_attention, query, key, value)
+    assert found["Softmax"] == 1
+    assert not found["ReduceMax"]

@@ -1,0 +1,95 @@
+"""Elementwise operators that read all parts of a Split, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Rewrite
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.shapes.split_elementwise import SplitAfterElementwise
+
+Value, T = oir.Value, oir.DataType
+X = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+Function = Callable[[GraphBuilder, Value, Value], list[Value]]
+
+
+def parts_of(b: GraphBuilder, x: Value, axis: int = 1) -> tuple[Value, Value]:
+    sizes = [2, x.shape[axis] - 2]
+    one, other = b.outputs("Split", x, b.i64(sizes), axis=axis, n_outputs=2)
+    return one, other
+
+
+def run(function: Function, axis: int = 1, x: np.ndarray = X) -> Rewrite:
+    """The results are read by MatMul-like readers: each by a ReduceSum."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        made = function(b, *parts_of(b, b.Abs(x), axis))
+        return [b.ReduceSum(y, b.i64([0])) for y in made]
+
+    return Rewrite(build, {"x": x}, SplitAfterElementwise(), tolerance=1e-6)
+
+
+def number(b: GraphBuilder, *numbers: float) -> Value:
+    return b.const(np.array(numbers, np.float32))
+
+
+ALIKE: dict[str, tuple[Function, list[str]]] = {
+    "a function": (lambda b, p, q: [b.Sqrt(p), b.Sqrt(q)], ["Sqrt"]),
+    "two Casts": (
+        lambda b, p, q: [b.cast(b.cast(y, T.BFLOAT16), T.FLOAT) for y in (p, q)],
+        ["Cast", "Cast"],
+    ),
+    "a number": (lambda b, p, q: [b.Mul(y, b.scalar_like(3, y)) for y in (p, q)], ["Mul"]),
+    "a number in front": (lambda b, p, q: [b.Sub(b.scalar_like(3, y), y) for y in (p, q)], ["Sub"]),
+    "biases": (lambda b, p, q: [b.Add(p, number(b, 1, 2)), b.Add(q, number(b, *"3456"))], ["Add"]),
+    "a column for all": (
+        lambda b, p, q: [b.Add(y, b.const(np.full((4, 1), 3, np.float32))) for y in (p, q)],
+        ["Add"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_parts_that_are_read_alike(name: str) -> None:
+    function, op_types = ALIKE[name]
+    run(function).gives("Abs", *op_types, "Split", "ReduceSum", "ReduceSum")
+
+
+def test_the_first_axis() -> None:
+    run(lambda b, p, q: [b.Add(y, number(b, *range(6))) for y in (p, q)], axis=0).gives(
+        "Abs", "Add", "Split", "ReduceSum", "ReduceSum"
+    )
+
+
+UNLIKE: dict[str, Function] = {
+    "another function": lambda b, p, q: [b.Sqrt(p), b.Exp(q)],
+    "one part only": lambda b, p, q: [b.Sqrt(p), q],
+    "a part is read twice": lambda b, p, q: [b.Sqrt(p), b.Sqrt(q), q],
+    "other types": lambda b, p, q: [b.cast(p, T.INT32), b.cast(q, T.DOUBLE)],
+    "other places": lambda b, p, q: [b.Sub(p, b.scalar_like(3, p)), b.Sub(b.scalar_like(3, q), q)],
+    "numbers for some": lambda b, p, q: [b.Add(p, number(b, 1, 2)), b.Add(q, number(b, 1))],
+    "more axes": lambda b, p, q: [
+        b.Add(y, b.const(np.ones((4, n), np.float32))) for y, n in ((p, 2), (q, 4))
+    ],
+    "computed": lambda b, p, q: [b.Add(p, b.ReduceSum(p)), b.Add(q, b.ReduceSum(q))],
+    "a shape of the other": lambda b, p, q: [
+        b.Add(y, b.const(np.ones((3, 1, 1), np.float32))) for y in (p, q)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_look_alikes(name: str) -> None:
+    run(UNLIKE[name]).nothing()
+
+
+def test_outputs_stay() -> None:
+    def build(b: GraphBuilder, x: Value) -> Any:
+        return [b.Sqrt(y) for y in parts_of(b, b.Abs(x))]
+
+    Rewrite(build, {"x": X}, SplitAfterElementwise()).nothing()
