@@ -103,6 +103,38 @@ def keras_autoencoder() -> Built:
 
 
 @program("keras")
+def keras_group_norms() -> Built:
+    """Keras: convolutions with group normalization between them."""
+
+    def build(keras):
+        layers = keras.layers
+        blocks = [
+            (layers.Conv2D(16, 3, padding="same"), layers.GroupNormalization(4),
+             layers.Activation("silu"))
+            for _ in range(3)
+        ]  # fmt: skip
+        return keras.Sequential([each for block in blocks for each in block])
+
+    return _keras(build, normal(2, 16, 16, 3))
+
+
+@program("keras")
+def keras_channels_first() -> Built:
+    """Keras: ConvNeXt's blocks with channels first, normalized along the channels."""
+
+    def build(keras):
+        layers = keras.layers
+        first = {"data_format": "channels_first", "padding": "same"}
+        return keras.Sequential(
+            [layers.Conv2D(32, 4, strides=4, **first), layers.LayerNormalization(axis=1),
+             layers.DepthwiseConv2D(7, **first), layers.LayerNormalization(axis=1),
+             layers.Conv2D(128, 1, activation="gelu", **first), layers.Conv2D(32, 1, **first)]
+        )  # fmt: skip
+
+    return _keras(build, normal(2, 3, 32, 32))
+
+
+@program("keras")
 def keras_simple_rnn() -> Built:
     """Keras: a SimpleRNN that gives its states, and a Dense layer for each."""
 

@@ -84,6 +84,37 @@ def linen_bidirectional_rnn() -> Built:
 
 
 @program("flax")
+def linen_half_decoder() -> Built:
+    """Flax Linen: a decoder layer in bf16: rotary embeddings, grouped queries, SwiGLU."""
+    import flax.linen as nn
+
+    def rotated(x, positions):
+        angles = positions[:, None, None] / 100.0 ** jnp.linspace(0, 1, x.shape[-1] // 2)
+        cos, sin = (f(angles).astype(x.dtype) for f in (jnp.cos, jnp.sin))
+        a, b = jnp.split(x, 2, axis=-1)
+        return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+    class Layer(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            def dense(*features):
+                half = {"dtype": jnp.bfloat16, "param_dtype": jnp.bfloat16, "use_bias": False}
+                return nn.DenseGeneral(features, **half)
+
+            y, positions = nn.RMSNorm(dtype=x.dtype)(x), jnp.arange(x.shape[1])
+            q, k, v = (dense(heads, 8)(y) for heads in (4, 2, 2))
+            q, k = (rotated(each, positions) for each in (q, k))
+            y = jax.nn.dot_product_attention(q, k, v).reshape(*x.shape[:2], 32)
+            x = x + dense(16)(y)
+            y = nn.RMSNorm(dtype=x.dtype)(x)
+            return x + dense(16)(nn.silu(dense(40)(y)) * dense(40)(y))
+
+    model, x = Layer(), normal(2, 6, 16).astype(jnp.bfloat16)
+    params = model.init(jax.random.PRNGKey(0), x)
+    return lambda x: model.apply(params, x), (x,)
+
+
+@program("flax")
 def nnx_unet_step() -> Built:
     """Flax NNX: a small convolutional network with batch norm and dropout, a training step."""
     import optax
