@@ -18,7 +18,7 @@ class ChannelLayerNormalization(Rule):
 
     ConvNeXt normalizes the channels of images with channels second like this. Legal along any one
     axis of a known extent. `layer-normalization` does it along the last one. Scale and bias follow:
-    the Transpose sinks past them.
+    the Transpose sinks past them. Done where that is faster: for many channels and small images.
     """
 
     name = "channel-layer-normalization"
