@@ -122,9 +122,22 @@ def other_logarithm(b: GraphBuilder, x: Value) -> Value:
     return b.Sub(shifted, b.Log(b.ReduceSum(b.Abs(x), b.i64([2]))))
 
 
+def another_sum(b: GraphBuilder, x: Value) -> list[Value]:
+    _, e, total = parts(b, x, plain)
+    return [b.Div(e, total), b.ReduceSum(e, b.i64([1]))]
+
+
+def other_rows(b: GraphBuilder, x: Value) -> Value:
+    """The maxima of the rows are subtracted from the columns."""
+    x = b.slice(x, [0], [4], axes=[2])
+    top = b.reshape(b.ReduceMax(x, b.i64([2]), keepdims=0), (3, 1, 4))
+    e = b.Exp(b.Sub(x, top))
+    return b.Div(e, b.ReduceSum(e, b.i64([2])))
+
+
 @pytest.mark.parametrize(
     "build",
-    [exponentials_too, differences_too, maximum_too, of_another_value, divided_by_another, divides,
+    [another_sum, other_rows, exponentials_too, differences_too, maximum_too, of_another_value, divided_by_another, divides,
      integers, other_logarithm, partial(softmax, axis=1)],
 )  # fmt: skip
 def test_look_alikes(build: Callable[..., Any]) -> None:

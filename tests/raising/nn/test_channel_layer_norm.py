@@ -38,6 +38,16 @@ def test_channels_second(is_bound: bool) -> None:
         assert nodes(affine, X, S, B) == EXPECTED
 
 
+def keras(x: jax.Array, s: jax.Array, b: jax.Array) -> jax.Array:
+    """Keras scales the inverse deviation, and the mean goes into the bias."""
+    factor = jax.lax.rsqrt(x.var(1, keepdims=True) + 1e-3) * s[:, None, None]
+    return x * factor + (b[:, None, None] - x.mean(1, keepdims=True) * factor)
+
+
+def test_keras_form() -> None:
+    assert nodes(lambda x: keras(x, S, B), X) == EXPECTED
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_any_axis(axis: int) -> None:
     x = np.moveaxis(X, 1, axis)

@@ -38,7 +38,8 @@ def rotated(
     round_ = (lambda b, y, *_: y) if change == "not rounded" else rounded
     first = round_(b, b.Mul(p, c))
     real = b.Sub(first, round_(b, b.Mul(s, q)))
-    terms = [round_(b, b.Mul(q, c)), round_(b, b.Mul(p, other), last)]
+    angle = b.const(2 * cos) if change == "another cosine" else c
+    terms = [round_(b, b.Mul(q, angle)), round_(b, b.Mul(p, other), last)]
     total = b.Sub(*terms) if change == "a difference" else b.Add(*terms)
     if "rounded" in change and change != "not rounded":
         real = rounded(b, real)
@@ -62,7 +63,7 @@ def test_rounded_halves() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    ["half rounded", "swapped", "another angle", "another type", "not rounded", "a difference",
+    ["half rounded", "swapped", "another cosine", "another angle", "another type", "not rounded", "a difference",
      "imaginary first", "read twice"],
 )  # fmt: skip
 def test_look_alikes(change: str) -> None:

@@ -25,6 +25,7 @@ def run(
     axes: Sequence[int] = (3,),
     keepdims: int = 0,
     has_sibling: bool = True,
+    x: np.ndarray = X,
 ) -> Rewrite:
     """Transpose(x) and the Reshape of a transposed maximum."""
 
@@ -34,7 +35,7 @@ def run(
         top = b.op("Reshape", moved, b.i64(list(dims)))
         return [b.Neg(top), b.Transpose(x if has_sibling else b.Abs(x), perm=list(perm))]
 
-    return Rewrite(build, {"x": X}, KeepdimsBeforeTranspose())
+    return Rewrite(build, {"x": x}, KeepdimsBeforeTranspose())
 
 
 def test_the_axis_comes_back() -> None:
@@ -69,6 +70,12 @@ def test_without_a_transposed_operand() -> None:
 )
 def test_other_reshapes(perm: Sequence[int], inner: Sequence[int], dims: Sequence[int]) -> None:
     run(perm, inner, dims).nothing()
+
+
+def test_axes_of_equal_extents_in_another_order() -> None:
+    x = np.arange(180, dtype=np.float32).reshape(3, 3, 4, 5)
+    run((2, 1, 0, 3), (2, 0, 1), (4, 3, 3, 1), x=x).nothing()
+    assert run((2, 1, 0, 3), (2, 1, 0), (4, 3, 3, 1), x=x).fired
 
 
 def test_kept_axes() -> None:

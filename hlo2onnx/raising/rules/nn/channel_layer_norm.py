@@ -26,7 +26,6 @@ class ChannelLayerNormalization(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, axes, scale, epsilon = centred_by_deviation(node)
-        need(scale is None, "it is scaled at once", node)
         need(len(axes) == 1, "it runs over several axes", node)
         axis, rank = axes[0], rank_of(x)
         need(axis != rank - 1, "its axis is the last one", node)
@@ -38,4 +37,5 @@ class ChannelLayerNormalization(Rule):
         perm = [*(place for place in range(rank) if place != axis), axis]
         ones = b.const(np.ones(extent, dtype_of(x).numpy()))
         normal = b.LayerNormalization(b.transpose(x, perm), ones, axis=-1, epsilon=epsilon)
-        return b.transpose(normal, np.argsort(perm).tolist())
+        made = b.transpose(normal, np.argsort(perm).tolist())
+        return made if scale is None else b.Mul(made, scale)
