@@ -137,8 +137,8 @@ def other_rows(b: GraphBuilder, x: Value) -> Value:
 
 @pytest.mark.parametrize(
     "build",
-    [another_sum, other_rows, exponentials_too, differences_too, maximum_too, of_another_value, divided_by_another, divides,
-     integers, other_logarithm, partial(softmax, axis=1)],
+    [another_sum, other_rows, exponentials_too, differences_too, maximum_too, of_another_value,
+     divided_by_another, divides, integers, other_logarithm, partial(softmax, axis=1)],
 )  # fmt: skip
 def test_look_alikes(build: Callable[..., Any]) -> None:
     assert changed(build, "ReduceMax", guard, runs=False, x=X) is not None

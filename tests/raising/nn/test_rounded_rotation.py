@@ -63,8 +63,8 @@ def test_rounded_halves() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    ["half rounded", "swapped", "another cosine", "another angle", "another type", "not rounded", "a difference",
-     "imaginary first", "read twice"],
+    ["half rounded", "swapped", "another cosine", "another angle", "another type",
+     "not rounded", "a difference", "imaginary first", "read twice"],
 )  # fmt: skip
 def test_look_alikes(change: str) -> None:
     run(change).nothing()

@@ -15,6 +15,7 @@ from loop_graphs import (
     part,
     stepped,
 )
+from target_costs import with_costs
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.shapes.slices_to_split import SlicesToSplit
@@ -62,8 +63,9 @@ def test_slices_to_split(name: str) -> None:
     assert +Counter(found) == +Counter(expected)
 
 
-def main_graph(build: Any, inputs: dict[str, np.ndarray]) -> LoopRewrite:
-    return LoopRewrite(build, inputs, SlicesToSplit())
+def main_graph(build: Any, inputs: dict[str, np.ndarray], **costs: int) -> LoopRewrite:
+    options: Any = {"target": with_costs(**costs)}
+    return LoopRewrite(build, inputs, SlicesToSplit(), **options)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,9 @@ def test_all_slices_of_a_tensor_outside_of_bodies(cuts: Any) -> None:
     ],
 )
 def test_some_slices_of_a_tensor_outside_of_bodies(cuts: Any) -> None:
-    main_graph(lambda b, x: joined(*cuts)(b, b.Neg(x)), {"x": CELLS}).nothing()
+    """Copying a number takes as long as a node."""
+    build = lambda b, x: joined(*cuts)(b, b.Neg(x))  # noqa: E731
+    main_graph(build, {"x": CELLS}, copied_elements_per_node=1).nothing()
 
 
 def test_constants_and_shapes_are_not_split() -> None:
