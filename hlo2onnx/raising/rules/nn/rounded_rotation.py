@@ -24,6 +24,7 @@ class RoundedRotation(Rule):
 
     name = "rounded-rotation"
     anchors = frozenset({"Concat"})
+    sources = frozenset({"Cast", "Sub"})
     phase = 2
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:

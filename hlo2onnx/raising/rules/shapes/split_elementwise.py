@@ -27,6 +27,7 @@ class SplitAfterElementwise(Rule):
 
     name = "split-after-elementwise"
     anchors = (UNARY - {"BitCast"}) | _WITH_CONSTANT
+    sources = frozenset({"Split"})
     # After the rules that match the parts, and the one that makes Splits.
     phase = 4
 

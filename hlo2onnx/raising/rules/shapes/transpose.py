@@ -286,6 +286,7 @@ class SinkTransposeJoinAxes(Rule):
 
     name = "sink-transpose-join-axes"
     anchors = RESHAPES
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, perm = _before_transpose(node)

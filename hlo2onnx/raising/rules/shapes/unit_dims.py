@@ -107,6 +107,7 @@ class KeepdimsBeforeTranspose(Rule):
 
     name = "keepdims-before-transpose"
     anchors = RESHAPES
+    sources = frozenset({"Transpose"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         moved = needed(maker_of(first(node), "Transpose"), "no transposed value is reshaped", node)
