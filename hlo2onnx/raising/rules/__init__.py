@@ -50,7 +50,6 @@ from hlo2onnx.raising.rules.shapes import (
     pad_sums,
     reshape,
     slices,
-    split_elementwise,
     tile,
     transpose,
     unit_dims,
@@ -179,7 +178,6 @@ RULES: tuple[Rule, ...] = (
     batched_matvec.BatchedMatvec(),
     integer_arithmetic.ShiftUnsigned(),
     pack_columns.PackColumns(),
-    split_elementwise.SplitAfterElementwise(),
     negation.AddNegToSub(),
     negation.FoldNegIntoConstant(),
 )

@@ -78,3 +78,14 @@ def test_groups_of_channels_between_convolutions() -> None:
         return conv(jax.nn.silu(y))
 
     assert nodes(network, x)["Transpose"] == 2
+
+
+def test_transposes_that_are_not_composed() -> None:
+    """`transpose-before-collapse` undoes it for a Transpose of a Transpose."""
+
+    def twice(x: jax.Array) -> jax.Array:
+        rows = jnp.transpose(jnp.abs(x), (0, 2, 1, 3))
+        return -jnp.transpose(rows, (0, 2, 3, 1)).reshape(2, 24, 3)
+
+    x = np.ones((2, 6, 3, 4), np.float32)
+    assert nodes(twice, x, without="compose-transposes")["Transpose"] == 2

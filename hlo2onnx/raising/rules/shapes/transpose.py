@@ -16,7 +16,7 @@ from hlo2onnx.ir.values import Shape, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import splits
 from hlo2onnx.raising.match.reductions import REDUCTIONS, keeps_axes, reduced_axes
-from hlo2onnx.raising.match.views import RESHAPES, first, operands, reshaped, source_of
+from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands, reshaped, source_of
 from hlo2onnx.raising.rules.shapes.reshape import moves_units_only, with_moved_units
 
 _MOVABLE_PAST = BROADCASTING | UNARY | REDUCTIONS | RESHAPES
@@ -281,7 +281,8 @@ class SinkTransposeSplitAxes(Rule):
 class SinkTransposeJoinAxes(Rule):
     """Reshape(Transpose(x)) -> Transpose(Reshape(x)) where the Reshape only joins axes
 
-    For example, groups of channels. Legal if the joined axes follow each other in x too.
+    For example, groups of channels. Legal if the joined axes follow each other in x too. Not done
+    for a Transpose of a Transpose, as `transpose-before-collapse` would undo it.
     """
 
     name = "sink-transpose-join-axes"
@@ -290,6 +291,7 @@ class SinkTransposeJoinAxes(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, perm = _before_transpose(node)
+        need(maker_of(x, "Transpose") is None, "its operand is transposed twice", x)
         old, new = shape_of(first(node)), shape_of(node.outputs[0])
         groups = [[perm[axis] for axis in group] for group in splits(new, old)]
         real = any(sum(shape_of(x)[axis] != 1 for axis in group) > 1 for group in groups)
