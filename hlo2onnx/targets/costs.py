@@ -120,9 +120,6 @@ class Costs:
     dot_terms: float = 0
     """Terms of the largest products of vectors with a vector each that Mul and ReduceSum compute.
     MatMul takes two more nodes, which make rows and columns of them."""
-    matvec_rows: float = math.inf
-    """Most rows of a matrix that is multiplied with a vector of rank 1, not with a column. The
-    column takes two more nodes; the product with a vector takes longer for each row."""
     integer_matmul_work: float = math.inf
     """Multiplications of a product of i32 matrices from which on products of their parts in f64 are
     faster: 0.17 and 0.22 ms for 128 x 128, 0.75 and 1.75 ms for 256 x 256."""

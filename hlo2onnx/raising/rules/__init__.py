@@ -69,7 +69,6 @@ RULES: tuple[Rule, ...] = (
     matmul.VectorMatMul(),
     matmul.MatvecToVecmat(),
     matmul.Gemm(),
-    matmul.MatMulOfVector(),
     quantize_dequantize.Quantize(),
     quantize_dequantize.QdqPropagation(),
     quantize_dequantize.MatMulIntegerOperator(),

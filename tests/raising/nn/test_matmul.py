@@ -23,7 +23,7 @@ import hlo2onnx
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import apply_rules
 from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
-from hlo2onnx.raising.rules.nn.matmul import Gemm, MatMulOfVector, MatvecToVecmat, VectorMatMul
+from hlo2onnx.raising.rules.nn.matmul import Gemm, MatvecToVecmat, VectorMatMul
 from hlo2onnx.raising.rules.nn.rnn import Lstm
 from hlo2onnx.raising.rules.shapes.reshape import ComposeReshapes, EliminateNop, SinkReshape
 from hlo2onnx.targets import load_target
@@ -75,53 +75,6 @@ def test_an_inner_product_that_stays_a_tensor_of_rank_1() -> None:
         return b.squeeze(b.MatMul(b.unsqueeze(v, [0]), b.unsqueeze(v, [1])), [0])
 
     Rewrite(build, {"v": VECTOR}, VectorMatMul()).nothing()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-@pytest.mark.parametrize("rows", [1, 3])
-def test_a_few_rows_times_a_vector(dtype: type, rows: int) -> None:
-    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
-        return b.squeeze(b.MatMul(w, b.unsqueeze(v, [1])), [1])
-
-    inputs = {"v": VECTOR.astype(dtype), "w": MATRIX.T[:rows].astype(dtype)}
-    Rewrite(build, inputs, MatMulOfVector()).gives("MatMul")
-
-
-ROW_NEAR_MISSES: dict[str, Callable[[GraphBuilder, oir.Value, oir.Value], oir.Value]] = {
-    "constant": lambda b, v, w: b.reshape(
-        b.MatMul(b.const(MATRIX.T.copy()), b.unsqueeze(v, [1])), [3]
-    ),
-    "no vector": lambda b, v, w: b.squeeze(b.MatMul(w, b.transpose(b.unsqueeze(v, [0]), [1, 0])),
-                                           [1]),
-    "two columns": lambda b, v, w: b.reshape(
-        b.MatMul(b.slice(w, [0], [2], axes=[1]), b.reshape(v, [2, 2])), [6]
-    ),
-    "a row": lambda b, v, w: b.reshape(b.MatMul(w, b.unsqueeze(v, [1])), [1, 3]),
-    "column of a matrix": lambda b, v, w: b.squeeze(
-        b.MatMul(w, b.reshape(b.reshape(v, [2, 2]), [4, 1])), [1]
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ROW_NEAR_MISSES)
-def test_rows_and_a_vector_near_misses(name: str) -> None:
-    inputs = {"v": VECTOR, "w": MATRIX.T.copy()}
-    Rewrite(ROW_NEAR_MISSES[name], inputs, MatMulOfVector()).nothing()
-
-
-def test_many_rows_take_a_column() -> None:
-    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
-        return b.squeeze(b.MatMul(w, b.unsqueeze(v, [1])), [1])
-
-    Rewrite(build, {"v": VECTOR, "w": np.tile(MATRIX.T, (99, 1))}, MatMulOfVector()).nothing()
-
-
-def test_a_column_that_others_read() -> None:
-    def build(b: GraphBuilder, v: oir.Value, w: oir.Value) -> oir.Value:
-        column = b.MatMul(w, b.unsqueeze(v, [1]))
-        return b.Add(b.squeeze(column, [1]), column)
-
-    Rewrite(build, {"v": VECTOR, "w": MATRIX.T.copy()}, MatMulOfVector()).nothing()
 
 
 WEIGHTS = MATRIX.T.copy()

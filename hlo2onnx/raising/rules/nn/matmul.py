@@ -49,35 +49,6 @@ class VectorMatMul(Rule):
         return b.op("MatMul", row, right, types=[(dtype_of(left), result)])
 
 
-class MatMulOfVector(Rule):
-    """Reshape(MatMul(w, Reshape(v, (n, 1))), (m,)) -> MatMul(w, v) for few rows m
-
-    Legal for a matrix without batch axes. ONNX Runtime makes a product for each row: of many rows
-    it takes 3 times (m = 64) to 15 times (m = 200) as long as a product with a column. Not done for
-    a constant matrix, which `matvec-to-vecmat` transposes.
-    """
-
-    name = "matmul-of-vector"
-    anchors = RESHAPES
-    sources = frozenset({"MatMul"})
-    # Rules for recurrent cells match products with columns, and others make Gemms of matrices.
-    phase = 4
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        product = needed(maker_of(first(node), "MatMul"), "its operand is not a product", node)
-        matrix, column = operands(product)
-        need(rank_of(matrix) == rank_of(column) == 2, "it is not a product of matrices", product)
-        need(matrix.const_value is None, "the matrix is constant", matrix)
-        vector = needed(source_of(column, *RESHAPES), "it has no reshaped column", column)
-        need(shape_of(vector) == shape_of(column)[:1], "it has more than one column", column)
-        rows = shape_of(matrix)[0]
-        need(shape_of(node.outputs[0]) == (rows,), "the product has another shape", node)
-        few = isinstance(rows, int) and rows <= b.costs.matvec_rows
-        need(few, "there may be many rows", matrix)
-        need(is_private(first(node)), "others read the product", product)
-        return b.op("MatMul", matrix, vector, types=[(dtype_of(matrix), (rows,))])
-
-
 class MatvecToVecmat(Rule):
     """MatMul(w, Reshape(x, (n, 1))) -> Reshape(MatMul(Reshape(x, (1, n)), Transpose(w)), (m, 1))
 
