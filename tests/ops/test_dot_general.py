@@ -259,7 +259,7 @@ NODES = {
     "rhs transposed": ["Transpose", "MatMul"],
     "both transposed": ["MatMul", "Transpose"],
     "vectors": ["MatMul"],
-    "matrix, vector": ["MatMul"],
+    "matrix, vector": ["Unsqueeze", "MatMul", "Squeeze"],  # ORT is slow with a bare vector
     "vector, matrix": ["MatMul"],
     "dense": ["MatMul"],
     "dense, two outputs": ["Reshape", "MatMul", "Reshape"],
@@ -273,12 +273,6 @@ NODES = {
 @pytest.mark.parametrize("name", NODES)
 def test_graph(name: str) -> None:
     against_xla(dot(*AXES[name])).graph_is(*NODES[name])
-
-
-def test_many_rows_take_a_column() -> None:
-    """ORT is slow with a bare vector there."""
-    rows = dot((200, 4), (4,), ((1,), (0,)))
-    against_xla(rows).graph_is("Unsqueeze", "MatMul", "Squeeze")
 
 
 READ = """
