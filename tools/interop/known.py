@@ -147,9 +147,9 @@ REASONS = {
     "nodes of bodies that stay float": Reason(
         "It puts the Casts of a node in a body that must stay float (Min, Max, ...) into the main"
         " graph.",
-        (TRANSFORMERS,),
+        (COMMON, TRANSFORMERS),
         "",
-        (("euler_2d", "sod"),),
+        (("euler_2d",), ("euler_2d", "sod")),
         """g (float[2] x, bool c) => (float[2] y) {
           [i] y = If(c) <then_branch = t () => (float[2] a) { [h] h = Neg(x) [a] a = Min(h, x) },
                          else_branch = e () => (float[2] b) { [b] b = Exp(x) }>
