@@ -84,15 +84,15 @@ def _is_plain(node: oir.Node) -> bool:
     return len(node.outputs) == 1 and not subgraphs(node) and is_repeatable(node)
 
 
-def _replaceable(body: oir.Graph, following: Following) -> set[oir.Node]:
-    """The nodes that are not needed if their results are states."""
-    return {
+def _replaceable(body: oir.Graph, following: Following) -> dict[oir.Node, None]:
+    """The nodes that are not needed if their results are states, in the order of the body."""
+    return dict.fromkeys(
         node
         for node in body
         if len(node.outputs) == 1
         and node.outputs[0] in following
         and not node.outputs[0].is_graph_output()
-    }
+    )
 
 
 def _carried(
