@@ -15,7 +15,7 @@ import onnx_ir as oir
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.analysis.ranges import Range, range_of_type, union
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of
+from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin
 
 _ROUNDS: Final = 4
 """How often the ranges of the states may grow before they are those of their types."""
@@ -157,7 +157,7 @@ class LoopFacts(Facts):
         What the condition compares may depend on these states.
         """
         return self._assuming({
-            x: starts[x] if _origin(after) is x else range_of_type(dtype_of(x))
+            x: starts[x] if origin(after) is x else range_of_type(dtype_of(x))
             for x, after in states.items()
         })  # fmt: skip
 
@@ -204,18 +204,9 @@ def _is_same(x: oir.Value, y: oir.Value) -> bool:
     return is_sum and all(a is b for a, b in zip(first.inputs, second.inputs, strict=True))
 
 
-def _origin(value: oir.Value) -> oir.Value:
-    """The value that a value is a copy of."""
-    node = value.producer()
-    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
-        value = node.inputs[0]
-        node = value.producer()
-    return value
-
-
 def _step(x: oir.Value, after: oir.Value) -> int | None:
     """The constant that is added to a state; None for other states."""
-    node = _origin(after).producer()
+    node = origin(after).producer()
     if node is None or node.op_type not in ("Add", "Sub"):
         return None
     first, second = node.inputs

@@ -73,6 +73,15 @@ def rank_of(value: oir.Value) -> int:
     return value.shape.rank()
 
 
+def origin(value: oir.Value) -> oir.Value:
+    """The value that a value is a copy of."""
+    node = value.producer()
+    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
+        value = node.inputs[0]
+        node = value.producer()
+    return value
+
+
 def attributes_of(node: oir.Node) -> dict[str, Any]:
     """The attributes of a node by name, as Python values."""
     return {name: attribute.value for name, attribute in node.attributes.data.items()}

@@ -10,7 +10,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import free_symbols, is_positive, is_static
 from hlo2onnx.ir.provenance import STACKED, hold_trip
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import Dim, const_ints, dtype_of, shape_of
+from hlo2onnx.ir.values import Dim, const_ints, dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
 from hlo2onnx.rewrite.replace import replace
@@ -103,15 +103,6 @@ def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
     known = parts.count or (symbolic and trips is None and bool(parts.stacks))
     need(known and is_positive(parts.length), "the number of its trips is not known", loop)
     return parts
-
-
-def origin(value: oir.Value) -> oir.Value:
-    """The value that a value is a copy of."""
-    node = value.producer()
-    while node is not None and node.op_type == "Identity" and node.inputs[0] is not None:
-        value = node.inputs[0]
-        node = value.producer()
-    return value
 
 
 def has_one_shape(b: Rewriter, value: oir.Value) -> bool:

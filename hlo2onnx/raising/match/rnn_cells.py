@@ -10,11 +10,10 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import difference, fixed
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.type_inference import ValueType
-from hlo2onnx.ir.values import const_number, dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import const_number, dtype_of, origin, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, need, needed
 from hlo2onnx.raising.match.counted_loop import (
     Trips,
-    origin,
     rebuilt,
     release,
     replace_value,

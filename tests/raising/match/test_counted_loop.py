@@ -13,13 +13,12 @@ from rewriting import model_of, run_model
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.dims import symbol
-from hlo2onnx.ir.values import shape_of
+from hlo2onnx.ir.values import origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter
 from hlo2onnx.raising.match.counted_loop import (
     Trips,
     counted,
     has_one_shape,
-    origin,
     rebuilt,
     release,
     replace_value,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import dtype_of, present, shape_of
+from hlo2onnx.ir.values import dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import (
     copy_nodes,
@@ -15,7 +15,7 @@ from hlo2onnx.raising.match.copies import (
     makers_within,
     output_of,
 )
-from hlo2onnx.raising.match.counted_loop import has_one_shape, origin
+from hlo2onnx.raising.match.counted_loop import has_one_shape
 from hlo2onnx.rewrite.cse import node_key
 from hlo2onnx.rewrite.large_graphs import replace_uses
 from hlo2onnx.rewrite.licm import is_repeatable

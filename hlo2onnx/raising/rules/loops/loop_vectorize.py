@@ -9,13 +9,12 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
+from hlo2onnx.ir.values import attributes_of, dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import (
     Trips,
     counted,
     has_one_shape,
-    origin,
     rebuilt,
     replace_value,
     separate,

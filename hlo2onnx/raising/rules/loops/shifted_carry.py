@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.ir.values import dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.counted_loop import counted, origin, rebuilt, separate
+from hlo2onnx.raising.match.counted_loop import counted, rebuilt, separate
 from hlo2onnx.raising.vectorize.batching import batched_body
 
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.ir.values import INTEGERS, const_ints, const_number, dtype_of, shape_of
+from hlo2onnx.ir.values import INTEGERS, const_ints, const_number, dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import output_of
-from hlo2onnx.raising.match.counted_loop import origin
 from hlo2onnx.raising.match.views import maker_of, operands
 
 _COMPARISONS = {"Less": 0, "LessOrEqual": 1}

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.ir.values import dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
-from hlo2onnx.raising.match.counted_loop import Trips, counted, origin
+from hlo2onnx.raising.match.counted_loop import Trips, counted
 from hlo2onnx.raising.match.linear_terms import Bias, Other, Part, Product
 from hlo2onnx.raising.match.rnn_cells import Cell, Reader, Replacement, is_one
 from hlo2onnx.raising.match.rnn_weights import Gate, gate_of
