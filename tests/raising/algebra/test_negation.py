@@ -82,6 +82,48 @@ def test_a_constant_takes_the_sign(op_type: str, constant: float, first: bool) -
     Rewrite(build, {"x": EDGES}, FoldNegIntoConstant()).gives(op_type, "Reciprocal")
 
 
+@pytest.mark.parametrize("op_type", ["Mul", "Div"])
+@pytest.mark.parametrize("constant", [0.1, -3.0, 0.0, -0.0, np.inf])
+@pytest.mark.parametrize("first", [False, True])
+def test_a_constant_takes_the_sign_of_its_factor(
+    op_type: str, constant: float, first: bool
+) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        factors = (b.scalar_like(constant, x), b.Neg(x))
+        return told_apart(b, b.op(op_type, *(factors if first else factors[::-1])))
+
+    Rewrite(build, {"x": EDGES}, FoldNegIntoConstant()).gives(op_type, "Reciprocal")
+
+
+def test_negatives_that_others_read_keep_their_products() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> list[oir.Value]:
+        negative = b.Neg(x)
+        return [b.Mul(negative, b.scalar_like(3, x)), b.Abs(negative)]
+
+    Rewrite(build, {"x": EDGES}, FoldNegIntoConstant()).nothing()
+
+
+def test_negatives_times_what_is_computed_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Mul(b.Neg(x), y)
+
+    Rewrite(build, {"x": X, "y": Y}, FoldNegIntoConstant()).nothing()
+
+
+def test_one_of_two_negative_factors() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Mul(b.Neg(b.const(EDGES)), b.Neg(x))
+
+    Rewrite(build, {"x": EDGES}, FoldNegIntoConstant()).nothing()
+
+
+def test_quotients_of_negative_integers_stay() -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Div(b.Neg(x), b.scalar_like(3, x))
+
+    Rewrite(build, {"x": INTEGERS}, FoldNegIntoConstant()).nothing()
+
+
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e5m2])
 def test_constants_keep_their_type(dtype: type) -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:

@@ -33,22 +33,44 @@ class AddNegToSub(Rule):
 class FoldNegIntoConstant(Rule):
     """Neg(Mul(c, x)) -> Mul(-c, x); Neg(Div(c, x)) -> Div(-c, x); Neg(Div(x, c)) -> Div(x, -c)
 
-    Legal for floats, because their rounding is symmetric. Done if no other node reads the product.
+    Also of a negative factor: Mul(c, Neg(x)) becomes Mul(-c, x). Legal for floats, because their
+    rounding is symmetric. Done if no other node reads the product or the negative factor.
     """
 
     name = "fold-neg-into-constant"
     formerly = ("negate-constant",)
-    anchors = frozenset({"Neg"})
+    anchors = frozenset({"Neg", "Mul", "Div"})
+    sources = frozenset({"Neg", "Mul", "Div"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        product = first(node)
-        need(dtype_of(product) in FLOATS, "integers may wrap", node)
-        need(is_private(product), "others read its operand", product)
-        maker = needed(maker_of(product, "Mul", "Div"), "its operand is not a product", node)
-        one, other = operands(maker)
-        if is_constant(one):
-            one = b.derived(np.negative, one)
-        else:
-            need(is_constant(other), "both factors are computed at run time", maker)
-            other = b.derived(np.negative, other)
-        return b.op(maker.op_type, one, other)
+        need(dtype_of(node.outputs[0]) in FLOATS, "integers may wrap", node)
+        maker = _negated_product(node) if node.op_type == "Neg" else node
+        factors = list(operands(maker))
+        is_known = [is_constant(x) for x in factors]
+        need(any(is_known), "both factors are computed at run time", maker)
+        place = is_known.index(True)
+        if node is maker:
+            factors[1 - place] = _negated_factor(factors[1 - place])
+        factors[place] = b.derived(np.negative, factors[place])
+        return b.op(maker.op_type, *factors)
+
+
+def _negated_product(node: oir.Node) -> oir.Node:
+    """The Mul or Div whose result only a Neg reads.
+
+    Raises:
+        Refusal: There is none.
+    """
+    product = first(node)
+    need(is_private(product), "others read its operand", product)
+    return needed(maker_of(product, "Mul", "Div"), "its operand is not a product", node)
+
+
+def _negated_factor(factor: oir.Value) -> oir.Value:
+    """What is negated to a factor that one node reads.
+
+    Raises:
+        Refusal: It is no negative, or others read it.
+    """
+    need(is_private(factor), "others read its factor", factor)
+    return needed(source_of(factor, "Neg"), "its factor is no negative", factor)
