@@ -16,6 +16,7 @@ from hlo2onnx.interface.tensors import Tensor
 from hlo2onnx.options import Bind, CallbackPolicy, DenormalPolicy, Dynamic, Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.report import Report
+from hlo2onnx.runtime.arguments import path_of
 from hlo2onnx.runtime.calling import describe
 from hlo2onnx.runtime.loading import described
 from hlo2onnx.runtime.metadata import source_hash
@@ -63,10 +64,10 @@ def load(
     Raises:
         LoadError: There is no model at the path, it has no signature, or the source is not a
             readable program.
-        UsageError: The source is another program than that of the model, or this build of ONNX
-            Runtime does not have a provider.
+        UsageError: The source is another program than that of the model, this build of ONNX
+            Runtime does not have a provider, or an argument is wrong.
     """
-    model = _model(path)
+    model = _model(path_of(path, "model.onnx"))
     graph = model.graph
     description = described(model.metadata_props, _axes(graph.inputs), _axes(graph.outputs))
     origin = description.origin
@@ -91,10 +92,10 @@ def _axes(values: Sequence[oir.Value]) -> dict[str, int]:
     return {str(value.name): len(value.shape or ()) for value in values}
 
 
-def _model(path: str | os.PathLike[str]) -> oir.Model:
+def _model(path: Path) -> oir.Model:
     """The model at a path. Weights in other files stay there, mapped to memory."""
     with reading_model(path):
-        model = oir.load(Path(path))
+        model = oir.load(path)
         for graph in model.graphs():
             for value in graph.initializers.values():
                 tensor = value.const_value

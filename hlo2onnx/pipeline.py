@@ -84,6 +84,8 @@ def explain_rule(source: Source, options: Options, name: str) -> Explanation:
     Raises:
         UsageError: There is no such rule.
     """
+    if not isinstance(name, str):
+        raise UsageError(f"{name!r} is no name of a rule, such as 'softmax'")
     (rule,) = rules_named([name]).values()
     target, explainer = _target(options), Explainer(rule)
     if rule.name in rules_named(options.without, retired=True):

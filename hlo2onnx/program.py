@@ -14,6 +14,7 @@ import onnx_ir as oir
 
 from hlo2onnx.bisection.verified import Verified
 from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.interface.caller import check_types
 from hlo2onnx.interface.description import Description
 from hlo2onnx.ir.nodes import GUARDS
 from hlo2onnx.ir.weights import Renewal, WeightsChangedError
@@ -82,7 +83,7 @@ class OnnxProgram(Verified, Reported):
         types: Iterable[type] = (),
     ) -> None:
         options = options or Options()
-        self._types = tuple(types)
+        self._types = check_types(types)
         if source is not None:
             caller = caller_of(source.signature)
         else:

@@ -11,10 +11,12 @@ import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
+import onnx
 import onnx_ir as oir
 import pytest
 from processes import run_python
 
+import hlo2onnx.runtime
 from hlo2onnx import (
     CustomOp,
     Hlo2OnnxError,
@@ -336,6 +338,14 @@ CALLS: dict[str, tuple[Callable[[OnnxProgram], Any], type[Hlo2OnnxError], str]] 
     "runs of text": (lambda p: p.profile(X, runs="a"), UsageError, "runs='a' is not"),
     "no threads": (lambda p: p.profile(X, threads=-1), UsageError, "threads=-1 is not"),
     "no depth": (lambda p: p.profile(X, depth=0), UsageError, "depth=0 is not"),
+    "runs that are true": (lambda p: p.profile(X, runs=True), UsageError, "runs=True is not"),
+    "threads of text": (lambda p: p.session(threads="a"), UsageError, "threads='a' is not"),
+    "half a thread": (lambda p: p.session(threads=1.5), UsageError, "threads=1.5 is not"),
+    "negative threads": (lambda p: p.session(threads=-1), UsageError, "threads=-1 is not"),
+    "many threads": (lambda p: p.session(threads=2**40), UsageError, "threads=.* is too many"),
+    "providers of numbers": (lambda p: p.session([3]), UsageError, "holds 3, which is no name"),
+    "a rule of a number": (lambda p: p.explain(3), UsageError, "3 is no name of a rule"),
+    "a list of rules": (lambda p: p.explain(["softmax"]), UsageError, "is no name of a rule"),
 }
 
 
@@ -344,6 +354,40 @@ def test_calls(name: str, program: OnnxProgram) -> None:
     call, error, message = CALLS[name]
     with pytest.raises(error, match=message):
         call(program)
+
+
+LOADS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a number": (lambda _: hlo2onnx.load(3), "^3 is no path: pass a str"),
+    "nothing": (lambda _: hlo2onnx.runtime.load(None), "^None is no path: pass a str"),
+    "a model": (lambda path: hlo2onnx.load(onnx.load(path)), "^a ModelProto is no path: pass"),
+    "its bytes": (lambda path: hlo2onnx.load(path.read_bytes()), "^a bytes is no path: pass"),
+    "a model at run time": (
+        lambda path: hlo2onnx.runtime.load(onnx.load(path)),
+        "^a ModelProto is no path: pass",
+    ),
+    "threads of text": (lambda p: hlo2onnx.runtime.load(p, threads="a"), "threads='a' is not a"),
+    "no threads": (lambda p: hlo2onnx.runtime.load(p, threads=None), "threads=None is not a"),
+    "negative threads": (lambda p: hlo2onnx.runtime.load(p, threads=-1), "threads=-1 is not a"),
+    "one library": (lambda p: hlo2onnx.load(p, libraries="a.so"), "libraries='a.so' is no list"),
+    "library of a number": (lambda p: hlo2onnx.runtime.load(p, libraries=3), "libraries=3 is no"),
+    "type of a number": (lambda p: hlo2onnx.runtime.load(p, types=[3]), "types= holds 3, which"),
+    "types of a number": (lambda p: hlo2onnx.load(p, types=3), "types=3 is no list of classes"),
+}
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_loading(name: str, program: OnnxProgram, tmp_path: Path) -> None:
+    program.save(tmp_path / "m.onnx")
+    call, message = LOADS[name]
+    with pytest.raises(UsageError, match=message) as caught:
+        call(tmp_path / "m.onnx")
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("timeout", ["a", None, -1, 0, float("nan"), float("inf"), True])
+def test_seconds_of_a_reduction(timeout: Any) -> None:
+    with pytest.raises(UsageError, match=f"timeout={timeout!r} is not a number of seconds above"):
+        hlo2onnx.reduce(TEXT, timeout=timeout)
 
 
 def test_inputs_that_fit_no_memory() -> None:

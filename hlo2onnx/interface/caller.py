@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hlo2onnx.errors import LoadError, SignatureError
+from hlo2onnx.errors import LoadError, SignatureError, UsageError
 from hlo2onnx.interface.description import Description
 from hlo2onnx.interface.extents import Extent, holds
 from hlo2onnx.interface.pytrees import PyTree, builder, flattener
@@ -269,6 +269,21 @@ class PlainTrees(FlatTrees):
         if self._description.statics:
             lines.append("  static arguments are part of the program and are left out")
         return "\n".join(lines)
+
+
+def check_types(types: object) -> tuple[type, ...]:
+    """Checks the option `types`.
+
+    Raises:
+        UsageError: It is no list of classes.
+    """
+    if not isinstance(types, Iterable):
+        raise UsageError(f"types={types!r} is no list of classes")
+    found = tuple(types)
+    for item in found:
+        if not isinstance(item, type):
+            raise UsageError(f"types= holds {item!r}, which is no class")
+    return found
 
 
 def known_types(types: Iterable[type]) -> dict[str, type]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -131,6 +132,7 @@ def reduce(
             f"fails= is no function, but a {type(fails).__name__}: to reduce a function, pass"
             " jax.jit(f).lower(x)"
         )
+    _check_seconds(timeout)
     given = options_from(**options)
     source = prepared(program, (), {}, (), given)
     case = _case(source, inputs)
@@ -210,6 +212,12 @@ class _Oracle:
 
     def _asked(self, case: Case) -> Request:
         return replace(self._request, text=case.text, inputs=case.inputs)
+
+
+def _check_seconds(timeout: object) -> None:
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or not 0 < timeout < math.inf:  # type: ignore[operator]
+        raise UsageError(f"timeout={timeout!r} is not a number of seconds above 0")
 
 
 def _case(source: Source, inputs: Sequence[object] | None) -> Case:

@@ -12,6 +12,7 @@ import numpy as np
 from hlo2onnx.errors import SignatureError
 from hlo2onnx.interface.caller import Caller
 from hlo2onnx.interface.pytrees import PyTree
+from hlo2onnx.runtime.arguments import check_count, check_libraries
 from hlo2onnx.runtime.lazy import Lazy
 from hlo2onnx.runtime.sessions import (
     OrtProgram,
@@ -51,7 +52,7 @@ class CallableProgram(ABC):
         threads: int = 0,
     ) -> None:
         self._caller = caller
-        self.libraries = libraries
+        self.libraries = check_libraries(libraries)
         self.denormals = denormals
         self._threads = threads
         self._providers = None if providers is None else check_providers(providers)
@@ -92,11 +93,12 @@ class CallableProgram(ABC):
             threads: Count of intra-op threads; 0 for that of the options.
 
         Raises:
-            UsageError: This build of ONNX Runtime does not have a provider.
+            UsageError: This build of ONNX Runtime does not have a provider, or an argument is
+                wrong.
             VerificationError: ONNX Runtime does not load the model, or a provider does not start.
         """
         options = options or onnxruntime().SessionOptions()
-        if threads:
+        if check_count("threads", threads, 0):
             options.intra_op_num_threads = threads
         with self._serialized() as model:
             return open_session(model, providers or self.providers, options, self.libraries)

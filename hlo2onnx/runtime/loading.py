@@ -6,12 +6,12 @@ import functools
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 from hlo2onnx.errors import LoadError, UsageError
-from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, known_types
+from hlo2onnx.interface.caller import Caller, FlatTrees, PlainTrees, check_types, known_types
 from hlo2onnx.interface.description import Description
+from hlo2onnx.runtime.arguments import path_of
 from hlo2onnx.runtime.calls import CallableProgram
 from hlo2onnx.runtime.sessions import OrtProgram, Providers
 
@@ -30,7 +30,7 @@ class Program(CallableProgram):
 
     Raises:
         LoadError: There is no model at the path, or it has no signature of hlo2onnx.
-        UsageError: This build of ONNX Runtime does not have a provider.
+        UsageError: This build of ONNX Runtime does not have a provider, or an argument is wrong.
         VerificationError: ONNX Runtime is not installed, or it does not load the model.
     """
 
@@ -44,12 +44,12 @@ class Program(CallableProgram):
         libraries: Sequence[str] = (),
         denormals: str = "keep",
     ) -> None:
-        if not Path(path).is_file():
+        if not path_of(path, "model.onnx").is_file():
             raise LoadError(f"there is no model {path}")
         if denormals not in ("keep", "flush"):
             raise UsageError(f"denormals={denormals!r} is not one of keep, flush")
         self._path = str(path)
-        self._types = tuple(types)
+        self._types = check_types(types)
         runtime = OrtProgram(
             self._path,
             providers=providers,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hlo2onnx.errors import UsageError, WriteError
+from hlo2onnx.runtime.arguments import path_of
 
 
 def output_file(path: object, example: str) -> Path:
@@ -19,7 +20,7 @@ def output_file(path: object, example: str) -> Path:
     Raises:
         UsageError: It is no path or the path of a folder, or its folder does not exist.
     """
-    checked = _path(path, example)
+    checked = path_of(path, example)
     if path == "" or checked.is_dir():
         name = str(path) or "the empty path"
         raise UsageError(f"cannot write to {name}: it is a folder; name a file, such as {example}")
@@ -34,7 +35,7 @@ def output_folder(path: object) -> Path:
     Raises:
         UsageError: It is no path, or the path of a file.
     """
-    checked = _path(path, "folder")
+    checked = path_of(path, "folder")
     if checked.exists() and not checked.is_dir():
         raise UsageError(f"cannot write files in {checked}: it is a file; name a folder")
     return checked
@@ -66,15 +67,3 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise WriteError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _path(path: object, example: str) -> Path:
-    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-        raise UsageError(f"{path!r} is no path: pass a str or pathlib.Path, such as {example!r}")
-    if "\0" in os.fspath(path):
-        raise UsageError(f"{path!r} is no path: it holds a NUL character")
-    try:
-        Path(path).exists()
-    except OSError as error:  # a name that is too long
-        raise UsageError(f"{path!r} is no path: {error.strerror}") from None
-    return Path(path)

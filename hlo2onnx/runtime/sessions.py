@@ -14,6 +14,7 @@ import numpy as np
 
 from hlo2onnx.errors import UsageError, VerificationError
 from hlo2onnx.interface.tensors import numpy_dtype
+from hlo2onnx.runtime.arguments import check_count, check_libraries
 from hlo2onnx.runtime.denormals import FlushingThread
 
 if TYPE_CHECKING:
@@ -62,14 +63,14 @@ def open_session(
         libraries: Paths of shared libraries with custom operators.
 
     Raises:
-        UsageError: This build of ONNX Runtime does not have a provider.
+        UsageError: This build of ONNX Runtime does not have a provider, or an argument is wrong.
         VerificationError: ONNX Runtime does not load the model or a library, or a provider does not
             start.
     """
     ort = onnxruntime()
     options = options or ort.SessionOptions()
     wanted = list(DEFAULT_PROVIDERS if providers is None else check_providers(providers))
-    for library in libraries:
+    for library in check_libraries(libraries):
         _register(options, library)
     try:
         session = ort.InferenceSession(model, options, providers=wanted)
@@ -89,12 +90,17 @@ def check_providers(providers: object) -> Providers:
     """Checks the names of execution providers.
 
     Raises:
-        UsageError: This build of ONNX Runtime does not have one of them.
+        UsageError: They are no list of names, or this build of ONNX Runtime does not have one.
     """
-    if isinstance(providers, str) or not isinstance(providers, Sequence) or not providers:
+    is_text = isinstance(providers, str | bytes)
+    if is_text or not isinstance(providers, Sequence) or not providers:
         raise UsageError(f"providers={providers!r} is no list of names, such as {_EXAMPLE}")
     available = onnxruntime().get_available_providers()
     for item in providers:
+        if not _is_provider(item):
+            raise UsageError(
+                f"providers= holds {item!r}, which is no name or pair of a name and options"
+            )
         if _name(item) not in available:
             raise UsageError(
                 f"providers= names {_name(item)!r}; this build of ONNX Runtime has"
@@ -104,6 +110,13 @@ def check_providers(providers: object) -> Providers:
 
 
 _EXAMPLE = list(DEFAULT_PROVIDERS)
+
+
+def _is_provider(item: object) -> bool:
+    """Whether it is a name, or a pair of a name and options."""
+    if not isinstance(item, tuple):
+        return isinstance(item, str)
+    return len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], Mapping)
 
 
 def _name(provider: str | tuple[str, Mapping[str, Any]]) -> str:
@@ -146,7 +159,7 @@ class OrtProgram:
         self._thread = FlushingThread() if denormals == "flush" else None
         options = ort.SessionOptions()
         options.log_severity_level = 4
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = check_count("threads", threads, 0)
         level = ort.GraphOptimizationLevel
         options.graph_optimization_level = (
             level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL

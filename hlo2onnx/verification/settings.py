@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hlo2onnx.errors import UsageError
+from hlo2onnx.runtime.arguments import is_whole
 from hlo2onnx.sources.signature import PyTree, Signature
 from hlo2onnx.sources.specialize import symbols_of
 
@@ -47,16 +48,16 @@ class Settings:
     weights_dtype: str | None = None
 
     def __post_init__(self) -> None:
-        if not _is_whole(self.seed, 0):
+        if not is_whole(self.seed, 0):
             raise UsageError(f"seed={self.seed!r} is not a whole number of at least 0")
-        if self.samples is not None and not _is_whole(self.samples, 1):
+        if self.samples is not None and not is_whole(self.samples, 1):
             raise UsageError(f"samples={self.samples!r} is not a whole number of at least 1")
         for name in ("rtol", "atol"):
             value = getattr(self, name)
             if value is not None and not _is_tolerance(value):
                 raise UsageError(f"{name}={value!r} is not a number of at least 0")
         for item in self.each_sizes or ():
-            if not isinstance(item, Mapping) or not all(_is_whole(x, 0) for x in item.values()):
+            if not isinstance(item, Mapping) or not all(is_whole(x, 0) for x in item.values()):
                 raise UsageError(
                     f'sizes={self.sizes!r} is not a mapping of names to sizes, as {{"b": 8}},'
                     " or a list of them"
@@ -123,11 +124,6 @@ def _arguments(found: PyTree) -> tuple[Sequence[PyTree], Mapping[str, Any]]:
     if isinstance(found, dict) and all(isinstance(name, str) for name in found):
         return (), found
     return (found,), {}
-
-
-def _is_whole(value: object, least: int) -> bool:
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return is_whole and int(value) >= least  # type: ignore[call-overload,no-any-return]
 
 
 def _is_tolerance(value: object) -> bool:

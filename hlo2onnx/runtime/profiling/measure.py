@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hlo2onnx.errors import UsageError, VerificationError
+from hlo2onnx.errors import VerificationError
+from hlo2onnx.runtime.arguments import check_count
 from hlo2onnx.runtime.profiling.events import (
     Measured,
     Run,
@@ -62,9 +63,9 @@ def profile(
         UsageError: `runs` or `depth` is less than 1, or `threads` is negative.
         VerificationError: ONNX Runtime is not installed, or does not run the model.
     """
-    _check("runs", runs, 1)
-    _check("depth", depth, 1)
-    _check("threads", threads, 0)
+    check_count("runs", runs, 1)
+    check_count("depth", depth, 1)
+    check_count("threads", threads, 0)
     start = partial(
         OrtProgram,
         model,
@@ -77,11 +78,6 @@ def profile(
     recorded, finder = _recorded(start, feeds, runs, nodes)
     found = _profile(recorded, 1e3 * plain, depth, finder)
     return replace(found, title=title, threads=threads, notes=_notes(len(recorded), runs))
-
-
-def _check(name: str, count: object, least: int) -> None:
-    if not isinstance(count, int) or count < least:
-        raise UsageError(f"{name}={count!r} is not a number of at least {least}")
 
 
 def _notes(recorded: int, runs: int) -> list[str]:

@@ -1,0 +1,74 @@
+"""Checks of arguments that several functions take."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hlo2onnx.errors import UsageError
+
+LARGEST_COUNT = 2**31 - 1
+"""ONNX Runtime takes counts as int32."""
+
+
+def is_whole(value: object, least: int) -> bool:
+    """Whether a value is a whole number that is not less than another one."""
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_number and int(value) >= least  # type: ignore[call-overload,no-any-return]
+
+
+def check_count(name: str, value: object, least: int) -> int:
+    """Checks a count, such as that of threads.
+
+    Raises:
+        UsageError: It is no whole number, or too small or large.
+    """
+    if not is_whole(value, least):
+        raise UsageError(f"{name}={value!r} is not a whole number of at least {least}")
+    count: int = int(value)  # type: ignore[call-overload]
+    if count > LARGEST_COUNT:
+        raise UsageError(f"{name}={value!r} is too many: {LARGEST_COUNT} are the most")
+    return count
+
+
+def check_libraries(libraries: object) -> Sequence[str]:
+    """Checks the paths of libraries.
+
+    Raises:
+        UsageError: They are no list.
+    """
+    if isinstance(libraries, str | bytes) or not isinstance(libraries, Sequence):
+        raise UsageError(f"libraries={libraries!r} is no list of paths, such as ['ops.so']")
+    return libraries
+
+
+def path_of(path: object, example: str) -> Path:
+    """A path that a user gives.
+
+    Args:
+        example: A path for the error.
+
+    Raises:
+        UsageError: It is no path.
+    """
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise UsageError(
+            f"{_shown(path)} is no path: pass a str or pathlib.Path, such as {example!r}"
+        )
+    if "\0" in os.fspath(path):
+        raise UsageError(f"{path!r} is no path: it holds a NUL character")
+    try:
+        Path(path).exists()
+    except OSError as error:  # a name that is too long
+        raise UsageError(f"{reprlib.repr(path)} is no path: {error.strerror}") from None
+    return Path(path)
+
+
+def _shown(value: object) -> str:
+    """A value as text: a number or None itself, the type of others, which may be long."""
+    is_short = value is None or isinstance(value, int | float)
+    return repr(value) if is_short else f"a {type(value).__name__}"
