@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from every_size import every_size
 from jax import lax
+from jax.export import symbolic_shape
 
 import hlo2onnx
 
@@ -90,6 +91,23 @@ def test_nothing_to_reduce(name: str) -> None:
     for rows in (0, 1, 6):
         x = np.random.default_rng(rows).uniform(0.1, 1, (rows, 2)).astype(np.float32)
         assert program.verify(x).ok
+
+
+@pytest.mark.parametrize("dims", ["n", "n, 3", "3, n", "n, m"])
+@pytest.mark.parametrize("axis", [0, -1, None])
+@pytest.mark.parametrize("dtype", [bool, np.float32])
+def test_any_and_all_of_nothing(dims: str, axis: int | None, dtype: type) -> None:
+    """JAX takes named extents for at least 1. The model also runs without rows."""
+
+    def function(x: jax.Array) -> tuple[jax.Array, ...]:
+        return x.any(axis), x.all(axis), (x > 0).any(axis), ~(x == 0).all(axis, keepdims=True)
+
+    program = hlo2onnx.translate(function, jax.ShapeDtypeStruct(symbolic_shape(dims), dtype))
+    for size in (0, 2):
+        shape = tuple(size if dim.isalpha() else int(dim) for dim in dims.split(", "))
+        x = np.resize(np.array([1, 0, 1, 1], dtype), shape)
+        for found, expected in zip(program(x), function(jnp.asarray(x)), strict=True):
+            np.testing.assert_array_equal(found, expected, strict=True)
 
 
 def test_the_shapes_of_halves() -> None:

@@ -211,8 +211,8 @@ def test_near_misses(name: str) -> None:
     Rewrite(build, INPUTS, rule).nothing()
 
 
-@pytest.mark.parametrize("extent", [0, None])
-def test_a_reduction_of_no_booleans(extent: int | None) -> None:
+@pytest.mark.parametrize("extent", [0, None, "n"])
+def test_a_reduction_of_no_booleans(extent: int | str | None) -> None:
     """ONNX Runtime rejects it."""
 
     def build(b: B, c: V) -> V:
@@ -220,6 +220,14 @@ def test_a_reduction_of_no_booleans(extent: int | None) -> None:
         return b.cast(b.ReduceMax(numbers, b.i64([0]), keepdims=0), T.BOOL)
 
     Rewrite(build, {"c": C[:0]}, ReduceBooleans()).nothing()
+
+
+def test_a_reduction_beside_an_extent_that_may_be_0() -> None:
+    def build(b: B, c: V) -> V:
+        numbers = b.cast(free(b, b.unsqueeze(c, [1]), len(C), "n"), T.UINT8)
+        return b.cast(b.ReduceMax(numbers, b.i64([0]), keepdims=0), T.BOOL)
+
+    Rewrite(build, {"c": C}, ReduceBooleans()).gives("Identity", "ReduceMax", "Unsqueeze")
 
 
 def test_before_opset_20_nothing_reduces_booleans() -> None:

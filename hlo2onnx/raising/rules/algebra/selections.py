@@ -6,7 +6,6 @@ from typing import Final
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.dims import is_positive
 from hlo2onnx.ir.values import (
     FLOATS,
     INTEGERS,
@@ -17,6 +16,7 @@ from hlo2onnx.ir.values import (
     static_shape,
 )
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.match.reductions import reduced_axes
 from hlo2onnx.raising.match.views import first, is_private, maker_of, operands, source_of
 from hlo2onnx.raising.rules.algebra.casts import HOLDS
 
@@ -180,8 +180,9 @@ class IsNan(Rule):
 class ReduceBooleans(Rule):
     """Cast(ReduceMax(Cast(x))) -> ReduceMax(x), and so for ReduceMin
 
-    Legal for booleans, cast to integers and back, if the target reduces booleans and there is at
-    least one: runtimes reject an extreme of no booleans.
+    Legal for booleans, cast to integers and back, if the target reduces booleans and the reduced
+    extents are static and not 0: runtimes reject an extreme of no booleans. JAX takes named extents
+    for at least 1, but nothing keeps a caller from passing no rows.
     """
 
     name = "reduce-booleans"
@@ -195,5 +196,7 @@ class ReduceBooleans(Rule):
         need(dtype_of(node.outputs[0]) == BOOL, "the result is a number", node)
         need(dtype_of(first(node)) in INTEGERS, "they are cast to floats", reduction)
         need(b.supports(reduction.op_type, BOOL), "the target reduces no booleans", reduction)
-        need(all(map(is_positive, shape_of(x))), "there may be none", x)
+        extents = [shape_of(x)[axis] for axis in reduced_axes(reduction)]
+        are_some = all(isinstance(extent, int) and extent > 0 for extent in extents)
+        need(are_some, "there may be none", x)
         return b.like(reduction, [x, *reduction.inputs[1:]])
