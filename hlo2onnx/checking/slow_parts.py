@@ -100,7 +100,7 @@ def _loops(node: oir.Node, costs: Costs, scopes: tuple[str, ...]) -> Iterator[Sl
                 yield from _loops(inner, costs, scopes)
         return
     (body,) = subgraphs(node)
-    trips, trip = _trips(node), _runs(body)
+    trips, trip = known_trips(node), _runs(body)
     total = trip.nodes * (1 if trips is None else trips)
     is_known = trips is not None and trip.is_known
     if is_known and total < costs.reported_loop_nodes:
@@ -138,13 +138,13 @@ def _runs_of(node: oir.Node) -> _Runs:
     if node.op_type not in ("Loop", "Scan"):
         return _Runs(1)
     (body,) = subgraphs(node)
-    trips, trip = _trips(node), _runs(body)
+    trips, trip = known_trips(node), _runs(body)
     if trips is None:
         return _Runs(1 + trip.nodes, False)
     return _Runs(1 + trips * trip.nodes, trip.is_known)
 
 
-def _trips(node: oir.Node) -> int | None:
+def known_trips(node: oir.Node) -> int | None:
     """The count of trips of a Loop or Scan; None if it is not known now."""
     if node.op_type == "Scan":
         count = int(attributes_of(node)["num_scan_inputs"])
@@ -169,7 +169,7 @@ def _trips(node: oir.Node) -> int | None:
 
 def _copies(node: oir.Node, costs: Costs, trips: int) -> Iterator[SlowPart]:
     """The scatters that copy a large tensor in each trip of a loop."""
-    count = _trips(node) if node.op_type in ("Loop", "Scan") else 1
+    count = known_trips(node) if node.op_type in ("Loop", "Scan") else 1
     for body in subgraphs(node):
         for inner in body:
             yield from _copies(inner, costs, trips * (1 if count is None else count))

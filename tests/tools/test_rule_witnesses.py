@@ -15,7 +15,9 @@ import pytest
 from jax import Array, lax
 
 import hlo2onnx
+from hlo2onnx.ir.values import const_number
 from hlo2onnx.raising.rules import RULES
+from tools.bench.executions import executions
 from tools.rules import page, record, zoo_worker
 from tools.rules.collect import examples, measure_zoo
 from tools.rules.measure import Measured, Saving, measure, node_runs
@@ -69,10 +71,43 @@ def test_node_runs_count_trips(without: str) -> None:
     def function(x: Array) -> Array:
         return lax.scan(lambda h, row: (jnp.sin(h) * row, h), x[0], jnp.tile(x, (8, 1)))[1]
 
-    graph = hlo2onnx.translate(function, X, without=[without] if without else []).model.graph
+    program = hlo2onnx.translate(function, X, without=[without] if without else [])
+    graph = program.model.graph
     (loop,) = (node for node in graph if node.op_type == ("Loop" if without else "Scan"))
     body = loop.attributes["body"].as_graph()
-    assert len(body) > 1 and node_runs(graph) == len(graph) + 24 * len(body)
+    assert len(body) > 1 and node_runs(program) == len(graph) + 24 * len(body)
+
+
+@pytest.mark.parametrize("limit", [1000, None])
+def test_node_runs_count_the_trips_until_a_condition_fails(limit: int | None) -> None:
+    def function(x: Array, eps: Array) -> Array:
+        def is_large(state: tuple[Array, Array]) -> Array:
+            far = jnp.max(jnp.abs(state[1])) > eps
+            return far if limit is None else far & (state[0] < limit)
+
+        return lax.while_loop(is_large, lambda state: (state[0] + 1, state[1] / 2), (0, x))[1]
+
+    program = hlo2onnx.translate(function, X, np.float32(0.1))
+    graph = program.model.graph
+    (loop,) = (node for node in graph if node.op_type == "Loop")
+    assert const_number(loop.inputs[0]) == limit
+    body = loop.attributes["body"].as_graph()
+    assert len(body) > 1
+    for eps, trips in ((0.9, 1), (0.1, 4), (2.0, 0)):  # of 1, 1/2, 1/4, 1/8, 1/16
+        args = (X, np.float32(eps))
+        assert node_runs(program, args) == len(graph) + trips * len(body)
+
+
+def test_node_runs_count_loops_in_loops() -> None:
+    def inner(x: Array) -> Array:
+        return lax.while_loop(lambda y: jnp.max(jnp.abs(y)) > 0.1, lambda y: jnp.sin(y) / 2, x)
+
+    def function(x: Array) -> Array:
+        return lax.fori_loop(0, 3, lambda i, y: inner(y) * (i + 7), x)
+
+    program = hlo2onnx.translate(function, X, without=["loop-unroll"])
+    found = executions(program, (X,)).total
+    assert found * 0.8 < node_runs(program, (X,)) < found * 1.25
 
 
 def test_the_witness_is_where_a_rule_saves_most() -> None:

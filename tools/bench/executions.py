@@ -80,14 +80,21 @@ class Executions:
 
 def executions(program: Any, args: Sequence[Any]) -> Executions:
     """Runs a translated program, an `OnnxProgram`, with ONNX Runtime's profiler and counts."""
-    found, counts = Executions(), Counter[str]()
-    for node in program.profile(*args, runs=RUNS, depth=DEPTH).nodes:
+    found, profile = Executions(), program.profile(*args, runs=RUNS, depth=DEPTH)
+    for node in profile.nodes:
         found.operator[node.operator] += node.trips
         found.scope["/".join(node.scope[:DEPTH]) or "(none)"] += node.trips
         found.source[node.source or "(none)"] += node.trips
-        counts[node.name] = max(counts[node.name], node.trips)
-    _add_bodies(found, program.model.graph, counts)
+    _add_bodies(found, program.model.graph, node_trips(profile))
     return found
+
+
+def node_trips(profile: Any) -> Counter[str]:
+    """How often the nodes of a profile ran in a call, by name."""
+    counts = Counter[str]()
+    for node in profile.nodes:
+        counts[node.name] = max(counts[node.name], node.trips)
+    return counts
 
 
 def _add_bodies(found: Executions, graph: Any, counts: Mapping[str, float]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ import onnx_ir as oir
 import onnxruntime
 
 import hlo2onnx
+from hlo2onnx.checking.slow_parts import known_trips
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import const_number, shape_of
+from tools.bench.executions import node_trips
 from tools.bench.timing import medians
 
 OTHER_TARGETS = {"attention": "onnx", "rnn": "onnx"}
@@ -86,7 +87,7 @@ def measure(
 def _saving(source: Any, one: Any, other: Any, args: Sequence[Any] | None) -> Saving:
     """What a model saves over another one."""
     nodes = other.report.nodes.total() - one.report.nodes.total()
-    runs = node_runs(other.model.graph) - node_runs(one.model.graph)
+    runs = node_runs(other, args) - node_runs(one, args)
     if nodes > 0 or runs > 0:
         return Saving(nodes, runs)
     kernels = _kernels(other) - _kernels(one)
@@ -117,28 +118,39 @@ def _equal(results: Any, expected: Sequence[Any]) -> int:
     return sum(int(np.sum(np.asarray(x) == np.asarray(y))) for x, y in pairs)
 
 
-def node_runs(graph: oir.Graph) -> int:
+def node_runs(program: Any, args: Sequence[Any] | None = None) -> int:
     """How many nodes one call runs.
 
-    The body of a loop counts once a trip, or once if the number of trips is not known. Every branch
-    counts once.
+    The body of a loop counts once a trip, and every branch once. A loop whose trips depend on data
+    is run, and its trips are counted.
+
+    Args:
+        program: An `OnnxProgram`.
+        args: Arguments of the call; random ones by default. Its loops must end.
     """
-    count = 0
+    graph = program.model.graph
+    counts = node_trips(program.profile(*args or (), runs=1)) if _depends_on_data(graph) else {}
+    return _runs(graph, 1, counts)
+
+
+def _depends_on_data(graph: oir.Graph) -> bool:
+    return any(_is_loop(node) and known_trips(node) is None for node in graph.all_nodes())
+
+
+def _is_loop(node: oir.Node) -> bool:
+    return node.op_type in ("Loop", "Scan")
+
+
+def _runs(graph: oir.Graph, times: int, counts: Mapping[str, float]) -> int:
+    """The same for a graph that a call runs several times.
+
+    Args:
+        counts: How often the nodes run that loops with unknown trips hold, by name.
+    """
+    total = times * len(graph)
     for node in graph:
-        bodies = sum(map(node_runs, subgraphs(node)))
-        count += 1 + _trips(node) * bodies
-    return count
-
-
-def _trips(node: oir.Node) -> int:
-    if node.op_type == "Loop":
-        limit = const_number(node.inputs[0])
-        return 1 if limit is None else int(limit)
-    if node.op_type == "Scan":
-        rows = node.inputs[-1]  # scanned inputs are the last ones, all of one length
-        axes = node.attributes.get("scan_input_axes")
-        axis = axes.as_ints()[-1] if axes is not None else 0
-        assert rows is not None
-        length = shape_of(rows)[axis]
-        return length if isinstance(length, int) else 1
-    return 1
+        trips = known_trips(node) if _is_loop(node) else 1
+        for body in subgraphs(node):
+            ran = max((round(counts.get(inner.name or "", 0)) for inner in body), default=0)
+            total += _runs(body, ran if trips is None else times * trips, counts)
+    return total
