@@ -16,7 +16,7 @@ from hlo2onnx.interface.tensors import Tensor
 from hlo2onnx.options import Bind, CallbackPolicy, DenormalPolicy, Dynamic, Options
 from hlo2onnx.program import OnnxProgram
 from hlo2onnx.report import Report
-from hlo2onnx.runtime.arguments import path_of
+from hlo2onnx.runtime.arguments import check_list, path_of
 from hlo2onnx.runtime.calling import describe
 from hlo2onnx.runtime.loading import described
 from hlo2onnx.runtime.metadata import source_hash
@@ -67,6 +67,8 @@ def load(
         UsageError: The source is another program than that of the model, this build of ONNX
             Runtime does not have a provider, or an argument is wrong.
     """
+    check_list("args", args, "arguments")
+    _check_names(kwargs or {})
     model = _model(path_of(path, "model.onnx"))
     graph = model.graph
     description = described(model.metadata_props, _axes(graph.inputs), _axes(graph.outputs))
@@ -86,6 +88,14 @@ def load(
         loaded = _source(source, args, kwargs or {}, options, description)
     options = replace(options, bind=())
     return OnnxProgram(model, loaded, report, libraries, options, description, providers, types)
+
+
+def _check_names(kwargs: object) -> None:
+    if not isinstance(kwargs, Mapping):
+        raise UsageError(f"kwargs={kwargs!r} is no mapping of names to arguments")
+    for name in kwargs:
+        if not isinstance(name, str):
+            raise UsageError(f"kwargs= has a key that is no name: {name!r}")
 
 
 def _axes(values: Sequence[oir.Value]) -> dict[str, int]:

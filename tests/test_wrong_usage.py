@@ -334,6 +334,7 @@ CALLS: dict[str, tuple[Callable[[OnnxProgram], Any], type[Hlo2OnnxError], str]] 
     "seed of text": (lambda p: p.verify(seed="a"), UsageError, "seed='a' is not a whole number"),
     "negative seed": (lambda p: p.verify(seed=-1), UsageError, "seed=-1 is not"),
     "seed of 1.5": (lambda p: p.verify(seed=1.5), UsageError, "seed=1.5 is not"),
+    "runtime of a number": (lambda p: p.verify(runtime=3), UsageError, "runtime=3 is no name"),
     "no run": (lambda p: p.profile(X, runs=0), UsageError, "runs=0 is not"),
     "runs of text": (lambda p: p.profile(X, runs="a"), UsageError, "runs='a' is not"),
     "no threads": (lambda p: p.profile(X, threads=-1), UsageError, "threads=-1 is not"),
@@ -382,6 +383,37 @@ def test_loading(name: str, program: OnnxProgram, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         call(tmp_path / "m.onnx")
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"args": 3}, "args=3 is no list of arguments"),
+        ({"args": "abc"}, "args='abc' is no list"),
+        ({"kwargs": 3}, "kwargs=3 is no mapping of names to arguments"),
+        ({"kwargs": {3: X}}, "kwargs= has a key that is no name: 3"),
+    ],
+)
+def test_arguments_of_the_source_of_a_model(
+    given: dict[str, Any], message: str, program: OnnxProgram, tmp_path: Path
+) -> None:
+    program.save(tmp_path / "m.onnx")
+    with pytest.raises(UsageError, match=message):
+        hlo2onnx.load(tmp_path / "m.onnx", source=function, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"inputs": 3}, "inputs=3 is no list of arrays"),
+        ({"inputs": "abc"}, "inputs='abc' is no list of arrays"),
+        ({"seed": "a"}, "seed='a' is not a whole number of at least 0"),
+        ({"seed": -1}, "seed=-1 is not a whole number"),
+    ],
+)
+def test_inputs_of_a_reduction(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        hlo2onnx.reduce(TEXT, **given)
 
 
 @pytest.mark.parametrize("timeout", ["a", None, -1, 0, float("nan"), float("inf"), True])

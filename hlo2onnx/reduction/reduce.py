@@ -26,6 +26,7 @@ from hlo2onnx.reduction.outcome import Outcome, Request, Run
 from hlo2onnx.reduction.report import markdown
 from hlo2onnx.reduction.search import Search
 from hlo2onnx.reduction.worker import Worker
+from hlo2onnx.runtime.arguments import check_list, is_whole
 from hlo2onnx.runtime.output_paths import output_file, writing
 from hlo2onnx.sources.prepare import prepared
 from hlo2onnx.sources.source import Source
@@ -133,6 +134,10 @@ def reduce(
             " jax.jit(f).lower(x)"
         )
     _check_seconds(timeout)
+    if not is_whole(seed, 0):
+        raise UsageError(f"seed={seed!r} is not a whole number of at least 0")
+    if inputs is not None:
+        check_list("inputs", inputs, "arrays")
     given = options_from(**options)
     source = prepared(program, (), {}, (), given)
     case = _case(source, inputs)

@@ -6,6 +6,7 @@ import os
 import reprlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,15 +36,24 @@ def check_count(name: str, value: object, least: int) -> int:
     return count
 
 
+def check_list(name: str, value: object, items: str) -> Sequence[Any]:
+    """Checks a list of something; a string is none.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise UsageError(f"{name}={value!r} is no list of {items}")
+    return value
+
+
 def check_libraries(libraries: object) -> Sequence[str]:
     """Checks the paths of libraries.
 
     Raises:
         UsageError: They are no list.
     """
-    if isinstance(libraries, str | bytes) or not isinstance(libraries, Sequence):
-        raise UsageError(f"libraries={libraries!r} is no list of paths, such as ['ops.so']")
-    return libraries
+    return check_list("libraries", libraries, "paths, such as ['ops.so']")
 
 
 def path_of(path: object, example: str) -> Path:
