@@ -157,6 +157,12 @@ class Costs:
     selected_elements: float = math.inf
     """Elements from which on integers are chosen by arithmetic where `Flags.slow_where`: 1,000,000
     take 0.4 ms, and with Where 0.7 ms or, if the conditions are random, 7 ms."""
+    transposed_batch: float = math.inf
+    """Fewest small matrices that are transposed with the batch last, where
+    `Flags.slow_transposes`: it takes five nodes instead of one."""
+    transposed_elements: float = 0
+    """Elements of the largest such matrix: 1,000 of 6 x 6 take 27 instead of 390 µs, of 16 x 16 220
+    instead of 310, of 32 x 32 twice as long as at once."""
     ranked_elements: float = 64
     """Longest axis that is sorted by n * n comparisons at once, not by the steps of a sorting
     network, if the comparator is no known one."""
@@ -216,6 +222,8 @@ class Flags:
     """Reductions add integers in f64 and saturate: they are right if f64 holds all sums."""
     slow_rnn: bool = False
     """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
+    slow_transposes: bool = False
+    """Transpose takes 0.2 to 0.4 µs for each of many small matrices."""
     slow_where: bool = False
     """Where takes a branch for each element: 10 times as long where the conditions are random. So
     does ONNX Runtime 1.32; in 1.31 arithmetic takes 1.6 times as long as Where."""

@@ -21,6 +21,7 @@ from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
 from hlo2onnx.targets.workarounds.naive_variance import center_rows
+from hlo2onnx.targets.workarounds.slow_transposes import transpose_with_batch_last
 from hlo2onnx.targets.workarounds.slow_where import select_by_arithmetic
 from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
 
@@ -44,6 +45,7 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "ReduceMean": [("naive_sums", split_long_sum)],
     "ReduceSum": [("naive_sums", split_long_sum)],
     "TopK": [("pads_top_k", fill_rows)],
+    "Transpose": [("slow_transposes", transpose_with_batch_last)],
     "Where": [("slow_where", select_by_arithmetic)],
 }
 """For each operator the faults (see `Target.has`) that replace a node, in the order of trial. A
