@@ -157,11 +157,13 @@ def scans(graph: oir.Graph) -> list[Counter[str]]:
     return found
 
 
-def test_each_column_takes_few_nodes() -> None:
-    """Rows stay in place, and nothing clamps an index."""
-    program = hlo2onnx.translate(text_of(lambda a: linalg.lu(a)[0], np.ones((50, 50))))
-    _, panel = scans(program.model.graph)
-    assert panel.total() <= 8 and not {"Clip", "Max", "Min"} & set(panel)
+@pytest.mark.parametrize(("size", "loops"), [(8, 1), (64, 1), (65, 2), (200, 2)])
+def test_each_column_takes_few_nodes(size: int, loops: int) -> None:
+    """Rows stay in place, and nothing clamps an index. Small matrices are not cut into blocks."""
+    program = hlo2onnx.translate(text_of(lambda a: linalg.lu(a)[0], np.ones((size, size))))
+    *blocks, panel = scans(program.model.graph)
+    assert len(blocks) + 1 == loops
+    assert panel.total() <= 7 and not {"Clip", "Max", "Min"} & set(panel)
 
 
 @pytest.mark.parametrize("shape", [(50, 50), (3, 3), (7, 3, 3), (2, 6, 6)])

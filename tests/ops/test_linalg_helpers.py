@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from dialect_handlers.common.linalg.balance import scales, triangular_parts_aside
+from dialect_handlers.common.linalg.blocks import triangle_inverse
+from dialect_handlers.common.linalg.real_panel import real_panel
 from dialect_handlers.common.linalg.scaling import scaled
 from dialect_handlers.common.linalg.secular_equation import find_roots
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
-from dialect_handlers.common.linalg.triangular import _by_blocks
+from dialect_handlers.common.linalg.triangular import _by_blocks, _by_sweeps
 from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
 
 
@@ -119,14 +121,60 @@ def test_roots_of_the_secular_equation(poles: list[list[float]], z: list[list[fl
     )
 
 
+@pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("n", [3, 40, 150])
-def test_triangular_systems_by_blocks(n: int, lower: bool) -> None:
+def test_triangular_systems_by_blocks(n: int, lower: bool, unit: bool) -> None:
     rng = np.random.default_rng(0)
-    t = np.tril(rng.normal(size=(n, n)) / n, -1) + np.eye(n)
+    diagonal = np.ones(n) if unit else rng.uniform(1, 2, n)
+    t = np.tril(rng.normal(size=(n, n)) / n, -1) + np.diag(diagonal)
     t = t if lower else t.T
     b = rng.normal(size=(n, 2))
-    np.testing.assert_allclose(t @ _by_blocks(jnp.array(t), jnp.array(b), lower), b, atol=1e-12)
+    x = _by_blocks(jnp.array(t), jnp.array(b), lower, unit)
+    np.testing.assert_allclose(t @ x, b, atol=1e-12)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("n", [2, 8, 16])
+def test_triangular_systems_by_sweeps(n: int, lower: bool) -> None:
+    """The residual is that of substitution, however ill-conditioned the triangle is."""
+    t = np.tril(-np.ones((n, n)), -1) * 100 + np.eye(n)
+    t = t if lower else t.T
+    b = np.random.default_rng(0).normal(size=(n, 3))
+    x = np.asarray(_by_sweeps(jnp.array(t), jnp.array(b)))
+    bound = n * np.finfo(np.float64).eps * (abs(t) @ abs(x))
+    assert (abs(t @ x - b) <= bound).all()
+
+
+@pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 5, 5), (8, 8)])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_inverses_of_triangles(dtype: str, shape: tuple[int, ...], upper: bool, unit: bool) -> None:
+    rng = np.random.default_rng(0)
+    t = np.tril(rng.normal(size=shape) + 1j * rng.normal(size=shape), -1)
+    t = t + (1 if unit else 2 - 1j) * np.eye(shape[-1])
+    t = (t if dtype == "complex128" else t.real).astype(dtype)
+    t = t.swapaxes(-1, -2) if upper else t
+    x = triangle_inverse(jnp.array(t), unit=unit)
+    np.testing.assert_allclose(x @ t, np.broadcast_to(np.eye(shape[-1]), shape), atol=1e-12)
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_panel_of_reflections(first: int) -> None:
+    """A column with only zeros below the diagonal is not reflected, as in LAPACK."""
+    p = np.random.default_rng(0).normal(size=(4, 7))
+    p[0, first + 1 :] = 0
+    p[1] = 0
+    v, taus = (np.asarray(x) for x in real_panel(jnp.array(p), jnp.int64(first)))
+    assert (taus != 0).tolist() == [False, False, True, True]
+    h = np.eye(7)
+    for row, tau in zip(v, taus, strict=True):
+        assert not tau or not row[: np.argmax(row != 0)].any()
+        h = (np.eye(7) - tau * np.outer(row, row)) @ h
+    np.testing.assert_allclose(h @ h.T, np.eye(7), atol=1e-12)
+    below = np.tril(np.ones((7, 4), bool), -1 - first)
+    assert np.abs((h @ p.T)[below]).max() <= 1e-12
 
 
 @pytest.mark.parametrize(

@@ -130,12 +130,12 @@ def first_largest(x: jax.Array, start: jax.Array) -> jax.Array:
     return lax.max(found, start)
 
 
-def largest_place(x: jax.Array) -> jax.Array:
-    """The index along the first axis, i64, of the first of the largest elements of x [n, ...]; any
-    index if NaN is among them."""
-    position = lax.broadcasted_iota(np.int64, x.shape, 0)
+def largest_place(x: jax.Array, axis: int = 0) -> jax.Array:
+    """The index along an axis, i64, of the first of the largest elements of x; any index if NaN is
+    among them."""
+    position = lax.broadcasted_iota(np.int64, x.shape, axis)
     least = x.dtype.type(-np.inf)
-    return lax.reduce((x, position), (least, np.int64(0)), _larger, (0,))[1]
+    return lax.reduce((x, position), (least, np.int64(0)), _larger, (axis,))[1]
 
 
 def _larger(left: Pair, right: Pair) -> Pair:
@@ -175,23 +175,44 @@ def with_unit_front(a: jax.Array, count: int) -> jax.Array:
     return jnp.where(unit, 1, jnp.pad(a, [(count, 0), (count, 0)]))
 
 
-def triangle_inverse(t: jax.Array) -> jax.Array:
+def triangle_inverse(t: jax.Array, *, unit: bool = False) -> jax.Array:
     """The inverse of triangular matrices, lower or upper, zeros in their other triangle.
 
     The inverses X1 and X2 of two diagonal blocks and the off-diagonal block C give the inverse
     of the block that contains them: [X1, 0; -X2 C X1, X2]. All blocks of one size are
     processed at once, in log2(n) steps: X <- X - X C X for the block diagonal X and all the C.
+
+    Args:
+        unit: Whether the diagonals hold ones.
     """
     n = t.shape[-1]
-    i = np.arange(n)
-    x = jnp.where(eye(n), reciprocal(jnp.where(eye(n), t, 1)), 0)
+    x = np.eye(n, dtype=t.dtype) if unit else _reciprocal_diagonal(t)
     size = 1
     while size < n:
-        part, whole = i // size, i // (2 * size)
-        beside = (part[:, None] != part) & (whole[:, None] == whole)
-        x = x - x @ jnp.where(beside, t, 0) @ x
+        between = _masked(t, _beside(n, size))
+        x = x - (between if unit and size == 1 else x @ between @ x)
         size *= 2
-    return x
+    return jnp.broadcast_to(x, t.shape)
+
+
+def _beside(n: int, size: int) -> np.ndarray:
+    """The mask of the blocks beside each two diagonal blocks of this size, bool[n, n]."""
+    part, whole = (np.arange(n) // extent for extent in (size, 2 * size))
+    return (part[:, None] != part) & (whole[:, None] == whole)
+
+
+def _masked(t: jax.Array, mask: np.ndarray) -> jax.Array:
+    """The elements of real matrices times 0 or 1: a selection takes three times as long. It spreads
+    NaN and infinities, and so does the product that follows."""
+    return jnp.where(mask, t, 0) if jnp.iscomplexobj(t) else t * mask.astype(t.dtype)
+
+
+def _reciprocal_diagonal(t: jax.Array) -> jax.Array:
+    """The matrices with the reciprocals of the diagonals of t, and zeros elsewhere."""
+    mask = np.eye(t.shape[-1], dtype=bool)
+    if jnp.iscomplexobj(t):
+        return jnp.where(mask, reciprocal(jnp.where(mask, t, 1)), 0)
+    return mask.astype(t.dtype) / (_masked(t, mask) + (~mask).astype(t.dtype))
 
 
 def refined_product(inverse: jax.Array, t: jax.Array, b: jax.Array) -> jax.Array:

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg import real_reflections
 from dialect_handlers.common.linalg.blocks import (
     LARGEST_BLOCK,
     Pair,
@@ -24,11 +23,10 @@ from dialect_handlers.common.linalg.blocks import (
     reciprocal,
     squares,
     stretch,
-    take,
     triangle_inverse,
     with_unit_front,
 )
-from dialect_handlers.common.linalg.real_reflections import Found
+from dialect_handlers.common.linalg.real_panel import real_panel
 from dialect_handlers.common.linalg.scaling import scaled
 
 
@@ -71,7 +69,7 @@ def _by_blocks(a: jax.Array) -> Pair:
     def step(carry: Pair, _: None) -> tuple[Pair, Pair]:
         rest, first = carry
         columns = stretch(rest, first, size, 1)
-        v, taus = (_panel if scale is None else _real_panel)(columns.T, first)
+        v, taus = (_panel if scale is None else real_panel)(columns.T, first)
         v = v.T
         rest = rest - v @ (adjoint(_product_factor(v, taus)) @ (adjoint(v) @ rest))
         return (rest, first + size), (v, taus)
@@ -126,26 +124,6 @@ def _panel(p: jax.Array, first: jax.Array) -> Pair:
     return v, taus
 
 
-def _real_panel(p: jax.Array, first: jax.Array) -> Pair:
-    """`_panel` for real numbers of moderate size. A factor is NaN where elements that are not 0 are
-    too small for their squares."""
-    position = lax.iota(np.int64, p.shape[1])[None]
-    least = jnp.finfo(p.dtype).tiny
-
-    def step(p: jax.Array, k: jax.Array) -> tuple[jax.Array, Found]:
-        number = first + k
-        found = real_reflections.reflection(
-            take(p, k), number, position == number, position > number, least
-        )
-        return p - (p @ found.u.T / found.size) @ found.u, found
-
-    _, found = lax.scan(step, p, np.arange(p.shape[0])[:, None])
-    found = Found(*(x[:, 0] for x in found))
-    v, tau = found.unit()
-    filled = jnp.sum(found.u != 0, 1, keepdims=True) > (found.first != 0)
-    return v, jnp.where(jnp.isinf(found.size) & filled, np.nan, tau)[:, 0]
-
-
 def reflected(p: jax.Array, v: jax.Array, tau: jax.Array) -> jax.Array:
     """H^H applied to the columns that are the rows of p."""
     return p - (jnp.conj(tau) * (p @ jnp.conj(v)))[:, None] * v
@@ -180,7 +158,7 @@ def _product_factor(v: jax.Array, taus: jax.Array) -> jax.Array:
     with the inverse taus on its diagonal, in a form that lets them be 0."""
     overlaps = jnp.triu(adjoint(v) @ v, 1)
     unit = jnp.eye(v.shape[1], dtype=v.dtype)
-    return triangle_inverse(unit + taus[:, None] * overlaps) * taus
+    return triangle_inverse(unit + taus[:, None] * overlaps, unit=True) * taus
 
 
 def multiply_by_q(

@@ -91,7 +91,7 @@ def _lu(a: jax.Array) -> Triple:
         order, lower, upper, pivots = _panel(columns.T, order, first)
         rows = stretch(order, first, size)
         head = jnp.tril(take(lower, rows, 1).T, -1) + jnp.eye(size, dtype=a.dtype)
-        right = refined_product(triangle_inverse(head), head, take(rest, rows, 0))
+        right = refined_product(triangle_inverse(head, unit=True), head, take(rest, rows, 0))
         right = lax.dynamic_update_slice_in_dim(right, upper, first, axis=1, **IN_BOUNDS)
         return (rest - lower.T @ right, order, first + size), (lower, right, pivots)
 

@@ -25,6 +25,9 @@ from dialect_handlers.common.linalg.blocks import (
     with_unit_front,
 )
 
+MOST_AT_ONCE = 64
+"""Columns that are eliminated without blocks: whole rows take less time than more nodes."""
+
 
 def lu_in_place(a: jax.Array) -> Triple:
     """P A = L U.
@@ -37,18 +40,19 @@ def lu_in_place(a: jax.Array) -> Triple:
         i64[n]; and whether these are LAPACK's.
     """
     n = a.shape[0]
-    size = block_size(n)
+    size = n if n <= MOST_AT_ONCE else block_size(n)
     count = -(-n // size)
     # Whole blocks, by rows and columns of the unit matrix in front: they are their own pivots.
     new = count * size - n
     a = with_unit_front(a, new)
     if count == 1:
-        factors, upper, order = _panel(a)
+        factors, upper, order = _panel(a.T)
     else:
         factors, upper, order = _by_blocks(a, size)
-    # A factor of 1 is the pivot's own, or that of an element as large.
+    # A factor of 1 is the pivot's own, or that of an element as large. A row that is chosen twice
+    # has the pivot 0 or NaN, and then no factor is 1.
     equal = (abs(factors) == 1).astype(a.dtype)
-    good = jnp.all(jnp.sum(equal, 0) == 1) & jnp.all(jnp.sum(equal, 1) == 1)
+    good = jnp.all(jnp.sum(equal, 1) == 1)
     lower = take(factors.T, order)
     i = np.arange(count * size)
     packed = jnp.where(i[:, None] > i, lower, upper)[new:, new:]
@@ -56,37 +60,36 @@ def lu_in_place(a: jax.Array) -> Triple:
 
 
 def _panel(p: jax.Array) -> Triple:
-    """Eliminates the columns of p [m, b].
+    """Eliminates columns, the rows of p [b, m]. A column is then contiguous.
 
     Returns:
         The factors of each elimination [b, m]; the pivots' rows [b, b], of which the
         elements left of the pivots are arbitrary; and their numbers, i64[b].
     """
-    b = p.shape[1]
 
     def step(p: jax.Array, k: jax.Array) -> tuple[jax.Array, Triple]:
-        column = take(p, k, 1)
-        place = largest_place(abs(column))
-        row, pivot = take(p, place), take(column, place)
+        column = take(p, k)
+        place = largest_place(abs(column), 1)
+        row, pivot = take(p, place, 1), take(column, place, 1)
         factors = column / pivot
-        return p - factors @ row, (factors, row, place)
+        return p - row @ factors, (factors, row, place)
 
-    _, (factors, rows, places) = lax.scan(step, p, np.arange(b)[:, None])
-    return factors[..., 0], rows[:, 0], places[:, 0]
+    _, (factors, rows, places) = lax.scan(step, p, np.arange(p.shape[0])[:, None])
+    return factors[:, 0], rows[..., 0], places[:, 0]
 
 
 def _by_blocks(a: jax.Array, size: int) -> Triple:
     """The results of `_panel` for all columns."""
     n = a.shape[0]
-    below = np.tri(size, k=-1, dtype=bool)
-    unit = np.eye(size, dtype=a.dtype)
 
     def step(carry: Pair, _: None) -> tuple[Pair, Triple]:
         rest, first = carry
-        factors, own, places = _panel(stretch(rest, first, size, 1))
-        head = jnp.where(below, take(factors.T, places), unit)
-        rows = refined_product(triangle_inverse(head), head, take(rest, places))
-        rest = rest - factors.T @ rows
+        factors, own, places = _panel(stretch(rest, first, size, 1).T)
+        lower = factors.T
+        # A pivot's factor is 1, and 0 in the columns behind it: its row is 0 by then.
+        head = take(lower, places)
+        rows = refined_product(triangle_inverse(head, unit=True), head, take(rest, places))
+        rest = rest - lower @ rows
         rest = rest.at[places].set(0, unique_indices=True, mode="promise_in_bounds")
         rows = lax.dynamic_update_slice_in_dim(rows, own, first, 1, **IN_BOUNDS)
         return (rest, first + size), (factors, rows, places)

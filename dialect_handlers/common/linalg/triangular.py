@@ -15,6 +15,7 @@ from dialect_handlers.common.linalg.blocks import (
     Pair,
     adjoint,
     block_size,
+    counted,
     eye,
     is_symbolic,
     last_index,
@@ -25,6 +26,9 @@ from dialect_handlers.common.linalg.blocks import (
     triangle_inverse,
     trips,
 )
+
+MOST_SWEPT = 16
+"""Rows of a triangle, and columns of the other side, for `_by_sweeps`."""
 
 
 def solve_triangular(
@@ -54,17 +58,21 @@ def solve_triangular(
         a = adjoint(a) if transpose_a == ADJOINT else jnp.swapaxes(a, -1, -2)
         lower = not lower
     if left_side:
-        return _solve(_triangle(a, lower, unit_diagonal), b, lower)
+        return _solve(_triangle(a, lower, unit_diagonal), b, lower, unit_diagonal)
     a, b, lower = jnp.swapaxes(a, -1, -2), jnp.swapaxes(b, -1, -2), not lower
-    return jnp.swapaxes(_solve(_triangle(a, lower, unit_diagonal), b, lower), -1, -2)
+    x = _solve(_triangle(a, lower, unit_diagonal), b, lower, unit_diagonal)
+    return jnp.swapaxes(x, -1, -2)
 
 
 def _triangle(a: jax.Array, lower: bool, unit_diagonal: bool) -> jax.Array:
-    t = jnp.tril(a) if lower else jnp.triu(a)
-    return jnp.where(eye(a.shape[-1]), 1, t) if unit_diagonal else t
+    if not unit_diagonal:
+        return jnp.tril(a) if lower else jnp.triu(a)
+    i = counted(a.shape[-1])
+    read = i[:, None] > i if lower else i[:, None] < i
+    return jnp.where(read, a, eye(a.shape[-1]).astype(a.dtype))
 
 
-def _solve(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
+def _solve(t: jax.Array, b: jax.Array, lower: bool, unit: bool) -> jax.Array:
     """T \\ B in few steps of many equations each. Where that is less accurate, because T is nearly
     singular or holds NaN or infinities, each step solves one equation.
 
@@ -75,18 +83,41 @@ def _solve(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
         return _by_substitution(t, b, lower)
     if t.shape[-1] == 1:
         return b / t
-    x = _by_blocks(t, b, lower)
+    if unit and _is_swept(t, b):
+        x = _by_sweeps(t, b)
+        return lax.cond(jnp.isfinite(x).all(), lambda: x, lambda: _by_substitution(t, b, lower))
+    x = _by_blocks(t, b, lower, unit)
     residual = magnitude(b - t @ x)
     epsilon = jnp.finfo(t.dtype).eps
     good = jnp.all(residual <= t.shape[-1] * epsilon * (magnitude(t) @ magnitude(x)))
     return lax.cond(good, lambda: x, lambda: _by_substitution(t, b, lower))
 
 
-def _by_blocks(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
+def _is_swept(t: jax.Array, b: jax.Array) -> bool:
+    """Whether `_by_sweeps` takes fewer nodes than blocks do, and hardly more products."""
+    columns = b.shape[-1]
+    few = not is_symbolic(columns) and max(t.shape[-1], columns) <= MOST_SWEPT
+    return few and t.ndim == 2 and not jnp.iscomplexobj(t)
+
+
+def _by_sweeps(t: jax.Array, b: jax.Array) -> jax.Array:
+    """T \\ B, T having ones on its diagonal, in n - 1 products X <- B - (T - I) X.
+
+    Each of them makes one more row final: it adds the terms of substitution, and zeros unless an
+    element overflows.
+    """
+    others = t - np.eye(t.shape[-1], dtype=t.dtype)
+    x = b
+    for _ in range(t.shape[-1] - 1):
+        x = b - others @ x
+    return x
+
+
+def _by_blocks(t: jax.Array, b: jax.Array, lower: bool, unit: bool) -> jax.Array:
     n = t.shape[-1]
     size = block_size(n)
     if size == n:
-        return refined_product(triangle_inverse(t), t, b)
+        return refined_product(triangle_inverse(t, unit=unit), t, b)
     count = -(-n // size)
     t = padded(t, count * size, count * size)
     b = padded(b, count * size, b.shape[-1])
@@ -96,7 +127,7 @@ def _by_blocks(t: jax.Array, b: jax.Array, lower: bool) -> jax.Array:
         rows = _rows(t, first, size)
         head = stretch(rows, first, size, -1)
         rest = _rows(b, first, size) - rows @ x
-        block = refined_product(triangle_inverse(head), head, rest)
+        block = refined_product(triangle_inverse(head, unit=unit), head, rest)
         return (_with_rows(x, block, first), first + (size if lower else -size)), None
 
     start = np.int64(0 if lower else (count - 1) * size)

@@ -1,0 +1,66 @@
+"""Reflections of a few columns of a real matrix, in few operations for each column.
+
+A step of the loop treats every column alike. It also reflects those that have only zeros below
+their diagonal element, where LAPACK takes the identity. This changes no later column: it changes
+the sign of one element of each, which is above their own diagonal elements. So the loop's result
+is not read, only the reflections are.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dialect_handlers.common.linalg.blocks import Pair, take
+
+
+def real_panel(p: jax.Array, first: jax.Array) -> Pair:
+    """The reflections that make a few columns of moderate size triangular.
+
+    Args:
+        p: [b, m]; its rows are the columns. Their squares do not overflow.
+        first: The position of the first column's diagonal element.
+
+    Returns:
+        The v as rows of [b, m], and the b factors tau. A factor is NaN where elements that are not
+        0 are too small for their squares.
+    """
+    b, m = p.shape
+    count, position = np.arange(b)[:, None], np.arange(m)
+    number = first + count
+    here = (number == position).astype(p.dtype)
+    rest = (number <= position).astype(p.dtype)
+    _, u = lax.scan(_step, p, (count, number, here[:, None], rest[:, None]))
+    u = u[:, 0]
+    place = jnp.sum(u * here, 1, keepdims=True)
+    squares = jnp.sum(jnp.square(u * (rest - here)), 1, keepdims=True)
+    v = u / jnp.where(place == 0, 1, place)
+    tau = 2 * place * place / (place * place + squares)
+    # The identity; NaN if the squares of a column are all too small.
+    filled = jnp.sum(u != 0, 1, keepdims=True) > (place != 0)
+    unit = jnp.where(filled, np.nan, 0).astype(p.dtype)
+    return v, jnp.where(squares <= jnp.finfo(p.dtype).tiny, unit, tau)[:, 0]
+
+
+def _step(p: jax.Array, at: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    """The columns behind H = I - 2 u^T u / u u^T, and the row u [1, m], for one of them.
+
+    Args:
+        at: The number of the column and of its diagonal element, [1] each; 1 at that element, and
+            1 from it on, [1, m] each.
+    """
+    column, number, here, rest = at
+    limits = jnp.finfo(p.dtype)
+    x = take(p, column)
+    alpha = take(x, number, 1)
+    x = x * rest
+    norm = jnp.sqrt(jnp.sum(x * x, keepdims=True))
+    # The sign of alpha, also that of -0.
+    sign = lax.clamp(p.dtype.type(-1), limits.max / alpha, p.dtype.type(1))
+    shift = sign * norm
+    u = x + shift @ here
+    # Half of u u^T. It is not 0 where all of x is 0.
+    size = shift @ (alpha + shift) + np.full((1, 1), limits.tiny, p.dtype)
+    return p - (p @ u.T / size) @ u, u
