@@ -24,6 +24,7 @@ from hlo2onnx.targets.workarounds.naive_variance import center_rows
 from hlo2onnx.targets.workarounds.slow_transposes import transpose_with_batch_last
 from hlo2onnx.targets.workarounds.slow_where import select_by_arithmetic
 from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
+from hlo2onnx.targets.workarounds.triangles import triangle_by_trilu
 
 WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "Add": [("ConvAddFusion", keep_shift_apart)],
@@ -46,7 +47,7 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "ReduceSum": [("naive_sums", split_long_sum)],
     "TopK": [("pads_top_k", fill_rows)],
     "Transpose": [("slow_transposes", transpose_with_batch_last)],
-    "Where": [("slow_where", select_by_arithmetic)],
+    "Where": [("slow_where", triangle_by_trilu), ("slow_where", select_by_arithmetic)],
 }
 """For each operator the faults (see `Target.has`) that replace a node, in the order of trial. A
 function returns None for a node that does not meet the fault."""
