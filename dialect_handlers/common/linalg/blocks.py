@@ -198,7 +198,8 @@ def triangle_inverse(t: jax.Array, *, unit: bool = False) -> jax.Array:
 def _beside(n: int, size: int) -> np.ndarray:
     """The mask of the blocks beside each two diagonal blocks of this size, bool[n, n]."""
     part, whole = (np.arange(n) // extent for extent in (size, 2 * size))
-    return (part[:, None] != part) & (whole[:, None] == whole)
+    beside: np.ndarray = (part[:, None] != part) & (whole[:, None] == whole)
+    return beside
 
 
 def _masked(t: jax.Array, mask: np.ndarray) -> jax.Array:
