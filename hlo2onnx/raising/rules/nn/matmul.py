@@ -82,7 +82,7 @@ class MatvecToVecmat(Rule):
 
 class Gemm(Rule):
     """Add(MatMul(a, b), c) -> Gemm(a, b, c), and Sub(c, MatMul(a, b)) -> Gemm(a, b, c, alpha=-1);
-    a Transpose of a or b becomes its transA or transB
+    a Transpose of a or b, or a Reshape of a row to a column or back, becomes its transA or transB
 
     Legal for matrices of f32 or f64 (in narrower types the product is rounded before the sum), and
     c of rank 1 or 2 that broadcasts to the product. Not for products of no terms: 0 + -0 is +0, but
@@ -129,12 +129,21 @@ def _broadcasts(bias: oir.Value, product: oir.Value, total: oir.Node) -> bool:
     return all(dim in (1, extent) for dim, extent in pairs)
 
 
+def _turned_vector(x: oir.Value) -> oir.Value | None:
+    """The row that is reshaped to a column, or the column that is reshaped to a row."""
+    source = source_of(x, *RESHAPES)
+    dims = shape_of(x)
+    if source is None or 1 not in dims or shape_of(source) != dims[::-1]:
+        return None
+    return source
+
+
 def _gemm(b: Rewriter, product: oir.Node, bias: oir.Value, alpha: float) -> oir.Value:
     inputs, flags = list[oir.Value](), dict[str, int]()
     for x, flag in zip(product.inputs, ("transA", "transB"), strict=True):
         assert x is not None
         need(rank_of(x) == 2, "an operand is not a matrix", x)
-        transposed = source_of(x, "Transpose")
+        transposed = source_of(x, "Transpose") or _turned_vector(x)
         if transposed is not None and _is_only_read_by(product, x):
             x, flags[flag] = transposed, 1
         inputs.append(x)
