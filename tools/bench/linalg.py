@@ -136,8 +136,8 @@ JAX calls LAPACK for these functions. The model has loops of ONNX operators inst
 * *nodes*: the count hardly grows with the matrix. Larger matrices need a few more nodes, for
   tables that are not computed beforehand and for blocks that do not fit.
 
-`eig` finds the eigenvalues of a matrix that is not Hermitian one after the other, row by row. This
-is slow, so use it for small matrices.
+`eig` finds the eigenvalues of a matrix that is not Hermitian one after the other, in LAPACK's
+order, by a reflection for each row. This is slow, so use it for small matrices.
 
 Eigenvectors and singular vectors are not unique: a sign or phase is free, and so is the basis of a
 space of equal values. For diagonal matrices, such as the identity, the vectors are exactly those

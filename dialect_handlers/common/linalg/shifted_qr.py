@@ -1,7 +1,7 @@
-"""Schur forms by shifted QR iterations.
+"""Schur forms of complex matrices by shifted QR iterations. Real ones: `real_shifted_qr`.
 
-These are the iterations of LAPACK's lahqr, with two shifts at once for a real matrix. So the
-eigenvalues of small matrices have LAPACK's order.
+These are the iterations of LAPACK's lahqr, so the eigenvalues of small matrices have LAPACK's
+order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dialect_handlers.common.linalg import real_reflections
 from dialect_handlers.common.linalg.blocks import (
     IN_BOUNDS,
     Triple,
@@ -60,17 +59,17 @@ class _Near(NamedTuple):
 
 class _Start(NamedTuple):
     """For every row k: the vector that a step starting there reflects to a multiple of e_k, as
-    columns of [2 or 3, n]; and whether the elements before row k are then negligible."""
+    columns of [2, n]; and whether the elements before row k are then negligible."""
 
     vectors: jax.Array
     small: jax.Array
 
 
 def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
-    """T and Z' with Z H Z^H = Z' T Z'^H. T is triangular, but for blocks of 2 x 2 where H is real.
+    """T and Z' with Z H Z^H = Z' T Z'^H. T is triangular.
 
     Args:
-        h: [n, n], n >= 1, zero below the diagonal beneath the main one; or NaN throughout.
+        h: [n, n], n >= 1, complex, zero below the diagonal beneath the main one; or NaN throughout.
         z: [p, n]
 
     Returns:
@@ -79,7 +78,6 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
     n = h.shape[0]
     if n == 1:
         return h, z, jnp.int32(0)
-    size = 2 if jnp.iscomplexobj(h) else 3
     rows = jnp.concatenate([jnp.pad(h, (0, 1)), jnp.pad(adjoint(z), [(0, 1), (0, 0)])], 1)
     last = jnp.where(jnp.isnan(h[0, 0].real), -1, n - 1).astype(np.int32)
 
@@ -87,12 +85,12 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
         near = _near(now.rows, n)
         first = _first(near, now.last)
         rows = _without(now.rows, first)
-        done = first > now.last - (size - 1)
+        done = first >= now.last
         tries = now.tries + 1
-        start = (_two_shifts if size == 3 else _one_shift)(near, first, now.last, tries)
+        start = _one_shift(near, first, now.last, tries)
         # The step may start below the first row, as long as the elements before are small.
         k = lax.iota(np.int32, n)
-        there = start.small & (k <= now.last - (size - 1)) | (k == first)
+        there = start.small & (k < now.last) | (k == first)
         begin = jnp.max(jnp.where(there, k, 0))
         vector = entry(start.vectors, begin, 1)
         count = jnp.where(done, 0, now.last - begin)
@@ -147,22 +145,14 @@ def _without(rows: jax.Array, first: jax.Array) -> jax.Array:
 
 
 def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array) -> jax.Array:
-    """Q^H H Q and Q^H Z^H for the reflection of rows k, k + 1 (and k + 2) that puts zeros below the
+    """Q^H H Q and Q^H Z^H for the reflection of rows k and k + 1 that puts zeros below the
     first of the elements before them; in row `begin`, for the reflection that starts the step."""
     size, width = start.shape[0], rows.shape[1]
     band = stretch(rows, k, size)
     before = entry(band, k - 1, 1)
     before = jnp.where(k == begin, start, before)
-    if jnp.iscomplexobj(rows):
-        v, tau = reflection(before, np.int32(0))
-        right, left = tau * v, v
-    else:
-        place = np.arange(size)[None]
-        found = real_reflections.reflection(
-            before[None], np.zeros(1, np.int32), place == 0, place > 0, jnp.finfo(rows.dtype).tiny
-        )
-        left = found.u[0]
-        right = (found.u / found.size)[0]
+    left, tau = reflection(before, np.int32(0))
+    right = tau * left
     band = band - left[:, None] @ (jnp.conj(right)[None] @ band)
     zeros = (lax.iota(np.int32, width) < k) & (np.arange(size) > 0)[:, None]
     band = jnp.where(zeros, 0, band)
@@ -170,54 +160,6 @@ def _reflected(rows: jax.Array, start: jax.Array, k: jax.Array, begin: jax.Array
     columns = stretch(rows, k, size, 1)
     columns = columns - (columns @ right[:, None]) @ jnp.conj(left)[None]
     return lax.dynamic_update_slice_in_dim(rows, columns, k, 1, **IN_BOUNDS)
-
-
-def _two_shifts(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array) -> _Start:
-    """For the eigenvalues of the last 2 x 2 block: both of a complex pair, or twice the real one
-    that is nearer to the last element."""
-    a, b = entry(near.main, last - 1), entry(near.above, last - 1)
-    c, d = entry(near.before, last), entry(near.main, last)
-    bottom = tries % (2 * EXCEPTIONAL) == 0
-    exceptional = tries % EXCEPTIONAL == 0
-    away = jnp.where(
-        bottom,
-        abs(c) + abs(entry(near.before, last - 1)),
-        abs(entry(near.below, first)) + abs(entry(near.below, first + 1)),
-    )
-    corner = 0.75 * away + jnp.where(bottom, d, entry(near.main, first))
-    a, d = (jnp.where(exceptional, corner, x) for x in (a, d))
-    b, c = jnp.where(exceptional, -0.4375 * away, b), jnp.where(exceptional, away, c)
-    size = abs(a) + abs(b) + abs(c) + abs(d)
-    scale = jnp.where(size == 0, 1, size)
-    a, b, c, last_element, d = a / scale, b / scale, c / scale, d, d / scale
-    mean = 0.5 * (a + d)
-    discriminant = (a - mean) * (d - mean) - b * c
-    root = jnp.sqrt(abs(discriminant))
-    high, low = (mean + root) * scale, (mean - root) * scale
-    nearer = jnp.where(abs(high - last_element) <= abs(low - last_element), high, low)
-    real = jnp.where(discriminant >= 0, mean * scale, nearer)
-    imaginary = jnp.where(discriminant >= 0, root * scale, 0)
-
-    main, below = near.main, near.below
-    distance = main - real
-    size = abs(distance) + abs(imaginary) + abs(below)
-    size = jnp.where(size == 0, 1, size)
-    v = jnp.stack(
-        [
-            below / size * near.above
-            + distance * (distance / size)
-            + imaginary * (imaginary / size),
-            below / size * (main + _shifted(main, -1) - 2 * real),
-            below / size * _shifted(below, -1),
-        ]
-    )
-    size = jnp.sum(abs(v), 0)
-    v = v / jnp.where(size == 0, 1, size)
-    around = abs(_shifted(main, 1)) + abs(main) + abs(_shifted(main, -1))
-    epsilon = jnp.finfo(main.dtype).eps
-    small = abs(near.before) * (abs(v[1]) + abs(v[2])) <= epsilon * abs(v[0]) * around
-    k = lax.iota(np.int32, main.shape[0])
-    return _Start(v, small & (k >= first))
 
 
 def _one_shift(near: _Near, first: jax.Array, last: jax.Array, tries: jax.Array) -> _Start:

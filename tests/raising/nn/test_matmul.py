@@ -185,6 +185,28 @@ def test_a_matrix_that_others_read_transposed() -> None:
     Rewrite(build, {"x": ROW, "w": WEIGHTS}, Gemm()).gives("Transpose", "Gemm", "Neg")
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_vector_that_is_reshaped(side: str) -> None:
+    """A row that becomes a column, or a column that becomes a row, is transposed."""
+    left, right = (RNG.integers(-3, 4, (4, 1)).astype(np.float32) for _ in range(2))
+    if side == "left":
+        left, right = left.T, right.T
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        column, row = (b.reshape(x, [4, 1]), y) if side == "left" else (x, b.reshape(y, [1, 4]))
+        return b.Sub(b.const(MATRIX @ MATRIX.T), b.MatMul(column, row))
+
+    Rewrite(build, {"x": left, "y": right}, Gemm()).gives("Gemm")
+
+
+def test_a_reshape_that_transposes_nothing() -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Add(b.MatMul(b.reshape(x, [4, 1]), y), b.const(MATRIX @ MATRIX.T))
+
+    square = RNG.integers(-3, 4, (2, 2)).astype(np.float32)
+    Rewrite(build, {"x": square, "y": VECTOR[None]}, Gemm()).gives("Reshape", "Gemm")
+
+
 def test_a_matrix_times_itself_transposed() -> None:
     def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
         return b.Add(b.MatMul(x, b.Transpose(x, perm=(1, 0))), x)
