@@ -1,7 +1,8 @@
-"""Facts that hold in every trip of a loop: the ranges of integers in bodies and of what they give.
+"""Facts that hold in every trip of a loop: the ranges of numbers in bodies and of what they give.
 
-The range of a state is one that the body does not leave: it is assumed, and proven for one trip.
-That of a counter follows from the number of trips.
+The range of an integer state is one that the body does not leave: it is assumed, and proven for one
+trip. That of a counter follows from the number of trips. The range of a float state has its first
+value, and what a trip gives for any float states.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange
 from hlo2onnx.analysis.ranges import Range, range_of_type, union
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin
@@ -38,6 +40,8 @@ class LoopFacts(Facts):
         self._assumed: dict[oir.Value, Range] = {}
         self._invariants: dict[oir.Node, dict[oir.Value, Range]] = {}
         self._tops: dict[oir.Value, int] = {}  # of counters, within trips
+        self._of_any_floats: dict[oir.Graph, LoopFacts] = {}
+        self._any_floats: frozenset[oir.Value] = frozenset()
         self._depth = 0
 
     @cached_property
@@ -60,6 +64,21 @@ class LoopFacts(Facts):
         if node is not None and node.op_type in ("If", "Loop", "Scan"):
             return self._of_result(value, node)
         return super()._int_range(value)
+
+    def _float_range(self, value: oir.Value) -> FloatRange:
+        place = self._places.get(value) if value.producer() is None else None
+        if place is None or place[0].op_type != "Loop" or value in self._any_floats:
+            return super()._float_range(value)
+        node, body, index = place
+        start = node.inputs[index]
+        if index < 2 or start is None or node.graph is None or self._depth == _DEEPEST:
+            return ANYTHING
+        if body not in self._of_any_floats:
+            inner = self._of_any_floats[body] = self._assuming({})
+            inner._invariants, inner._tops = self._invariants, self._tops
+            inner._any_floats = self._any_floats.union(body.inputs)
+        after = self._of_any_floats[body].float_range(body.outputs[index - 1])
+        return FloatRange(*union([self.float_range(start), after]))
 
     def _of_body_input(
         self, value: oir.Value, node: oir.Node, body: oir.Graph, index: int

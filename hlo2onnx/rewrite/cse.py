@@ -70,7 +70,8 @@ def _origin(value: oir.Value) -> Hashable:
 
 
 def node_key(node: oir.Node, inputs: Sequence[oir.Value | None]) -> Hashable:
-    """A key that is equal for nodes without bodies that compute the same from these operands."""
+    """A key that is equal for nodes that compute the same from these operands, if their bodies
+    do."""
     # `data` is the dict itself, see `subgraphs`.
     items = node.attributes.data.items()
     attributes = tuple(sorted([(name, _attribute_key(attribute)) for name, attribute in items]))
@@ -81,4 +82,6 @@ def _attribute_key(attribute: oir.Attr) -> str:
     if attribute.type == oir.AttributeType.TENSOR:
         tensor = attribute.as_tensor()
         return f"{tensor.dtype}{tensor.shape}{tensor.tobytes()!r}"
+    if attribute.type == oir.AttributeType.GRAPH:
+        return ""
     return f"{attribute.type.name}{attribute.value!r}"

@@ -19,6 +19,7 @@ from hlo2onnx.runtime.sessions import OrtProgram
 
 T = oir.DataType
 _BITS = ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "RIGHT", "LEFT", "Add"]
+_COMPARED = ["Less", "LessOrEqual", "Greater", "GreaterOrEqual"]
 _FLOATS = [
     "Add",
     "Max",
@@ -39,6 +40,8 @@ _FLOATS = [
     "Sqrt",
     "Neg",
     "Sign",
+    *_COMPARED,
+    *(f"Not{each}" for each in _COMPARED),
 ]
 
 
@@ -65,6 +68,10 @@ def _on_floats(b: GraphBuilder, x: oir.Value, steps: list[tuple[str, float]]) ->
             x = b.Clip(x, b.scalar(min(item, 5), T.FLOAT), b.scalar(max(item, 5), T.FLOAT))
         elif op_type == "Where":
             x = b.Where(b.Less(x, k), x, k)
+        elif op_type in _COMPARED:
+            x = b.Where(b.op(op_type, x, k), x, b.scalar(5, T.FLOAT))
+        elif op_type.startswith("Not"):
+            x = b.Where(b.op(op_type[3:], k, x), b.scalar(5, T.FLOAT), x)
         elif op_type == "Concat":
             x = b.Concat(x, k, axis=0)
         elif op_type == "Cast":
@@ -164,6 +171,14 @@ def test_modulo_takes_the_sign_of_the_divisor(fmod: int, expected: Range | None)
         ([("Sqrt", 0)], FloatRange(0.0, math.inf)),
         ([("Clip", -3.0), ("Neg", 0)], FloatRange(-5.0, 3.0)),
         ([("Clip", -3.0), ("Sign", 0)], FloatRange(-1.0, 1.0)),
+        ([("Less", 7.0)], FloatRange(-math.inf, 7.0)),
+        ([("GreaterOrEqual", 7.0)], FloatRange(5.0, math.inf)),
+        ([("NotGreaterOrEqual", 7.0)], FloatRange(5.0, math.inf)),
+        ([("NotLess", 7.0)], FloatRange(-math.inf, 7.0)),
+        ([("Clip", 9.0), ("Greater", 20.0)], FloatRange(5.0, 9.0)),
+        ([("NotLess", math.nan)], ANYTHING),
+        ([("Greater", 0.0)], ANYTHING),
+        ([("Greater", 1e-39)], ANYTHING),
     ],
 )
 def test_float_ranges_are_useful(steps: list[tuple[str, float]], expected: FloatRange) -> None:

@@ -1,11 +1,14 @@
-"""Ranges of integers in loops: the numbers of trips, counters, states that stay in a range."""
+"""Ranges in loops: the numbers of trips, counters, states that stay in a range."""
 
 from __future__ import annotations
+
+import math
 
 import onnx
 import onnx_ir as oir
 import pytest
 
+from hlo2onnx.analysis.float_ranges import FloatRange
 from hlo2onnx.analysis.loop_facts import LoopFacts
 from hlo2onnx.analysis.ranges import Range, range_of_type
 
@@ -142,3 +145,47 @@ def test_loops_in_loops() -> None:
     )
     facts, main = facts_of(text)
     assert [facts.int_range(x) for x in main.outputs] == [Range(0, 4), Range(0, 7)]
+
+
+@pytest.mark.parametrize(
+    "start, body, wanted",
+    [
+        ("half", "v = Sigmoid(u) t = Identity(s)", (0.0, 1.0)),
+        ("five", "v = Sigmoid(u) t = Identity(s)", (0.0, 5.0)),
+        ("half", "v = Tanh(s) t = Exp(s)", (-1.0, 1.0)),
+        ("half", "v = Identity(s) t = Exp(s)", None),
+        ("half", "v = Abs(u) t = Identity(s)", (0.0, math.inf)),
+        ("half", "v = Add(u, half) t = Identity(s)", None),
+        ("x", "v = Sigmoid(u) t = Identity(s)", None),
+    ],
+)
+def test_float_states(start: str, body: str, wanted: tuple[float, float] | None) -> None:
+    """What a trip gives for any states, and the first value."""
+    text = (
+        "g (bool c, float x) => (float y, float w)"
+        " <int64 n = {10}, float half = {0.5}, float five = {5}>"
+        " {y, w = Loop <body = step (int64 i, bool a, float u, float s) => (bool d, float v,"
+        f" float t) {{d = Identity(a) {body}}}> (n, c, {start}, five)}}"
+    )
+    facts, main = facts_of(text)
+    (loop,) = main
+    state = loop.attributes["body"].as_graph().inputs[2]
+    assert facts.float_range(state) == FloatRange(*(wanted or (-math.inf, math.inf)))
+
+
+def test_float_states_of_nested_loops() -> None:
+    inner = (
+        "v = Loop <body = inner (int64 j, bool e, float p) => (bool h, float q)"
+        " {h = Identity(e) o = Add(p, u) q = Sigmoid(o)}> (n, a, u)"
+    )
+    text = (
+        "g (bool c) => (float y) <int64 n = {10}, float half = {0.5}>"
+        " {y = Loop <body = step (int64 i, bool a, float u) => (bool d, float r)"
+        f" {{d = Identity(a) {inner} r = Tanh(v)}}> (n, c, half)}}"
+    )
+    facts, main = facts_of(text)
+    (loop,) = main
+    body = loop.attributes["body"].as_graph()
+    (nested,) = (node for node in body if node.op_type == "Loop")
+    assert facts.float_range(body.inputs[2]) == FloatRange(-1.0, 1.0)
+    assert facts.float_range(nested.attributes["body"].as_graph().inputs[2]) == (-1.0, 1.0)

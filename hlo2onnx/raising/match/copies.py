@@ -6,9 +6,11 @@ from collections.abc import Iterable, MutableMapping
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import all_nodes, reads, subgraphs
 from hlo2onnx.ir.values import INTEGERS, attributes_of, const_of, dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Rewriter
+from hlo2onnx.raising.match.nested_loops import copied
+from hlo2onnx.rewrite.large_graphs import replace_input
 from hlo2onnx.rewrite.licm import is_repeatable
 
 _INDEXED = frozenset(
@@ -39,14 +41,34 @@ def copy_nodes(
     """Makes the nodes again where the builder is, and adds their results to `values`.
 
     Args:
-        nodes: Nodes without bodies, in order.
-        values: What the copies read instead of some values.
+        nodes: Nodes in order.
+        values: What the copies read instead of some values, in their bodies too.
     """
     for node in nodes:
         inputs = [None if x is None else values.get(x, x) for x in node.inputs]
         types = [(dtype_of(x), shape_of(x)) for x in node.outputs]
-        made = b.node(node.op_type, inputs, attributes_of(node), types, node.domain)
+        attributes = attributes_of(node)
+        for name, item in attributes.items():
+            if isinstance(item, oir.Graph):
+                attributes[name] = _copied_body(b, item, values)
+        made = b.node(node.op_type, inputs, attributes, types, node.domain)
         values.update(zip(node.outputs, made, strict=True))
+
+
+def _copied_body(
+    b: Rewriter, body: oir.Graph, values: MutableMapping[oir.Value, oir.Value]
+) -> oir.Graph:
+    """A copy of a body that reads other values than the body does around it."""
+    copy, _ = copied(b, body)
+    for inner in all_nodes(copy):
+        for index, x in enumerate(inner.inputs):
+            if x is not None and x in values:
+                replace_input(inner, index, values[x])
+    for graph in (copy, *(each for inner in all_nodes(copy) for each in subgraphs(inner))):
+        for index, x in enumerate(graph.outputs):
+            if x in values:
+                graph.outputs[index] = values[x]
+    return copy
 
 
 def output_of(b: Rewriter, graph: oir.Graph, value: oir.Value) -> oir.Value:
@@ -59,13 +81,12 @@ def output_of(b: Rewriter, graph: oir.Graph, value: oir.Value) -> oir.Value:
 
 
 def makers_within(graph: oir.Graph, results: Iterable[oir.Value]) -> list[oir.Node]:
-    """The nodes of a graph that these values depend on, in order. The bodies of nodes count as
-    nothing."""
+    """The nodes of a graph that these values depend on, in order."""
     found: set[oir.Node] = set()
     pending = list(results)
     while pending:
         node = pending.pop().producer()
         if node is not None and node.graph is graph and node not in found:
             found.add(node)
-            pending.extend(x for x in node.inputs if x is not None)
+            pending.extend(reads(node))
     return [node for node in graph if node in found]

@@ -189,6 +189,26 @@ def test_clamps_of_floats_without_nan(op_type: str, item: float, fires: bool) ->
     rewrite.gives("Neg", "Where") if fires else rewrite.nothing()
 
 
+@pytest.mark.parametrize(("op_type", "item"), [("Max", -1.0), ("Min", 1.0)])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_clamps_of_nan(op_type: str, item: float, swapped: bool) -> None:
+    """It stays NaN, with and without the clamp."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        operands = [b.Tanh(x), b.scalar(item, T.FLOAT)]
+        return b.Neg(b.op(op_type, *(operands[::-1] if swapped else operands)))
+
+    Rewrite(build, {"x": FLOATS}, RedundantClamp()).gives("Neg", "Tanh")
+
+
+@pytest.mark.parametrize(("op_type", "item"), [("Max", 2.0), ("Min", -2.0)])
+def test_clamps_by_nan_stay(op_type: str, item: float) -> None:
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Neg(b.op(op_type, b.Tanh(x), b.scalar(item, T.FLOAT)))
+
+    Rewrite(build, {"x": FLOATS}, RedundantClamp()).nothing()
+
+
 @pytest.mark.parametrize(("op_type", "other"), [("Max", 1.0), ("Min", -1.0)])
 def test_clamps_at_a_zero_of_the_other_sign(op_type: str, other: float) -> None:
     """Of -0 a maximum with 0 makes 0."""

@@ -224,11 +224,15 @@ def test_drop_clamp(build: object, fires: bool) -> None:
     rewrite.gives("Neg", "Clip") if fires else rewrite.nothing()
 
 
-def test_clamps_of_floats_are_kept() -> None:
-    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
-        return b.Max(b.Relu(x), b.scalar(-1, T.FLOAT))
+@pytest.mark.parametrize(("bound", "left"), [(-1, ["Relu"]), (1, ["Max", "Relu"])])
+def test_clamps_of_floats(bound: int, left: list[str]) -> None:
+    """NaN stays NaN."""
 
-    Rewrite(build, {"x": FLOATS}, RedundantClamp()).nothing()
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        return b.Max(b.Relu(x), b.scalar(bound, T.FLOAT))
+
+    rewrite = Rewrite(build, {"x": FLOATS}, RedundantClamp())
+    assert sorted(rewrite.nodes.elements()) == left
 
 
 # -- all of them ------------------------------------------------------------------------------

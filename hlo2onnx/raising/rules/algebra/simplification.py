@@ -15,6 +15,7 @@ from hlo2onnx.ir.extents import noted_extent
 from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import both_orders, first, operands, source_of
+from hlo2onnx.rewrite.replace import can_replace
 
 COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 
@@ -206,8 +207,8 @@ class WhereToLogic(Rule):
 class RedundantClamp(Rule):
     """max(x, y) -> x, min(x, y) -> x, Clip(x, low, high) -> x
 
-    Legal if ranges show that x is always taken. Floats must not be NaN, and zeros must have one
-    sign.
+    Legal if ranges show that x is always taken. y must not be NaN, nor the operands of Clip, and
+    zeros must have one sign.
     """
 
     name = "redundant-clamp"
@@ -215,15 +216,17 @@ class RedundantClamp(Rule):
     anchors = frozenset({"Clip", "Max", "Min"})
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        need(all(map(b.facts.nan_free, operands(node))), "NaN would be lost", node)
         if node.op_type == "Clip":
             return self._clip(node, b)
         for x, y in _either(node):
-            if self._is_taken(b, node.op_type, x, y):
-                return _instead(b, node, x)
+            if b.facts.nan_free(y) and self._is_taken(b, node.op_type, x, y):
+                taken = _instead(b, node, x)
+                # A state for the next trip may be another state, but not without a copy.
+                return taken if can_replace(node.outputs[0], taken) else b.Identity(taken)
         raise Refusal("the ranges of its operands overlap", node)
 
     def _clip(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        need(all(map(b.facts.nan_free, operands(node))), "NaN would be lost", node)
         need(len(operands(node)) == 3, "it has only one bound", node)
         x, low, high = operands(node)
         is_inside = self._is_taken(b, "Max", x, low) and self._is_taken(b, "Min", x, high)

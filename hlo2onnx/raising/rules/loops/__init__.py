@@ -37,6 +37,7 @@ LOOP_RULES: tuple[Rule, ...] = (
     rnn.Rnn(),
     loop_unroll.LoopUnroll(),
     scatter_to_pad.ScatterToPad(),
+    carry_recomputed.CarryInnerLoops(),
     hoist_threefry.HoistThreefry(),
     pipeline_threefry.PipelineThreefry(),
     loop_to_scan.LoopToScan(),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import dtype_of, origin, present, shape_of
+from hlo2onnx.ir.traversal import all_nodes, reads, subgraphs
+from hlo2onnx.ir.values import const_of, dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import (
     copy_nodes,
@@ -16,6 +16,7 @@ from hlo2onnx.raising.match.copies import (
     output_of,
 )
 from hlo2onnx.raising.match.counted_loop import has_one_shape
+from hlo2onnx.raising.match.equal_bodies import have_equal_bodies
 from hlo2onnx.rewrite.cse import node_key
 from hlo2onnx.rewrite.large_graphs import replace_uses
 from hlo2onnx.rewrite.licm import is_repeatable
@@ -28,9 +29,9 @@ class CarryRecomputed(Rule):
     """Loop(while p(h(s)): s = f(s, h(s))) -> Loop(t = h(s), while p(t): s = f(s, t), t = h(s))
 
     A condition is computed from the states of the next trip, which computes the same values once
-    more. Legal if these depend only on states and on values made before the loop, keep their shape,
-    and do not fail, as the first ones are computed before the loop. Done if fewer nodes run in a
-    trip.
+    more. Legal if these depend only on states and on values made before the loop, and keep their
+    shape. The first ones are computed before the loop: they must not fail, or the first trip must
+    be certain. Done if fewer nodes run in a trip.
     """
 
     name = "carry-recomputed"
@@ -42,46 +43,81 @@ class CarryRecomputed(Rule):
         body = node.attributes["body"].as_graph()
         has_condition = origin(body.outputs[0]) is not body.inputs[1]
         need(has_condition, "it has no condition that is computed in the body", node)
-        following = _following(body)
+        need(self.is_worth_a_look(body), "no loop or branch is in its body", node)
+        following = _following(body, _makes_a_trip(node))
         dead = _replaceable(body, following)
+        owners = {inner: one for one in dead for inner in _inner_nodes(one)}
         read = [
             x
             for one in dead
             for x in one.outputs
-            if any(reader not in dead for reader in x.consumers())
+            if any(owners.get(reader, reader) not in dead for reader in x.consumers())
         ]
         need(read, "no trip computes again what the trip before has computed", node)
+        need(self.is_worth_a_look(dead), "no loop or branch is computed again", node)
         copied = sum(following[x].is_graph_output() for x in read)
         need(copied < len(dead), "as many values would be copied", node)
         need(all(has_one_shape(b, x) for x in read), "a value changes its shape", node)
         return _carried(b, node, {x: following[x] for x in read})
 
+    def is_worth_a_look(self, nodes: Iterable[oir.Node]) -> bool:
+        """Whether the rule takes these nodes, among others."""
+        return True
 
-def _following(body: oir.Graph) -> Following:
+
+class CarryInnerLoops(CarryRecomputed):
+    """Loop(while c: y = Loop(g(s)), z = Loop(g(u)), s = u) -> Loop(y, while c: y = Loop(g(u)))
+
+    A trip ends where the next one starts, and a function that has a loop or a branch is computed at
+    both ends. Legal as in `carry-recomputed`, if the bodies of both have the same nodes, which read
+    these states or the same values. Stochastic differential equations look up a Brownian motion
+    like this.
+    """
+
+    name = "carry-inner-loops"
+    # `batch-threefry` joins the random numbers of both ends.
+    phase = 1
+
+    def is_worth_a_look(self, nodes: Iterable[oir.Node]) -> bool:
+        """Whether one of the nodes has a body."""
+        return any(map(subgraphs, nodes))
+
+
+def _makes_a_trip(loop: oir.Node) -> bool:
+    """Whether a Loop makes a trip in any case."""
+    limit, going = loop.inputs[:2]
+    counts, starts = const_of(limit), const_of(going)
+    return (limit is None or (counts is not None and bool(counts.min() > 0))) and (
+        going is None or (starts is not None and bool(starts.all()))
+    )
+
+
+def _following(body: oir.Graph, makes_a_trip: bool) -> Following:
     """For values of a trip the same values of the next trip, where the body computes these, too."""
     states = body.inputs[2:]
     pairs = zip(states, map(origin, body.outputs[1:]), strict=False)
     following = {state: after for state, after in pairs if after is not state}
     inner = {*body.inputs, *(x for node in body for x in node.outputs)}
-    plain = [node for node in body if _is_plain(node)]
-    known = {node_key(node, node.inputs): node for node in plain}
+    known: dict[Hashable, list[oir.Node]] = {}
+    for node in body:
+        known.setdefault(node_key(node, node.inputs), []).append(node)
     later: set[oir.Value] = set()
-    for node in plain:
-        given = present(node.inputs)
-        if following.keys().isdisjoint(given) or not is_speculatable(node):
+    for node in body:
+        given = reads(node)
+        if following.keys().isdisjoint(given) or not later.isdisjoint(node.outputs):
             continue
-        if node.outputs[0] in later or any(x in inner and x not in following for x in given):
+        if any(x in inner and x not in following for x in given):
+            continue
+        if not (is_speculatable(node) or (makes_a_trip and is_repeatable(node))):
             continue
         inputs = [x if x is None else following.get(x, x) for x in node.inputs]
-        again = known.get(node_key(node, inputs))
-        if again is not None and again is not node and again.outputs[0] not in following:
-            following[node.outputs[0]] = again.outputs[0]
-            later.add(again.outputs[0])
+        for again in known.get(node_key(node, inputs), ()):
+            is_new = again is not node and following.keys().isdisjoint(again.outputs)
+            if is_new and have_equal_bodies(node, again, following):
+                following.update(zip(node.outputs, again.outputs, strict=True))
+                later.update(again.outputs)
+                break
     return following
-
-
-def _is_plain(node: oir.Node) -> bool:
-    return len(node.outputs) == 1 and not subgraphs(node) and is_repeatable(node)
 
 
 def _replaceable(body: oir.Graph, following: Following) -> dict[oir.Node, None]:
@@ -89,10 +125,12 @@ def _replaceable(body: oir.Graph, following: Following) -> dict[oir.Node, None]:
     return dict.fromkeys(
         node
         for node in body
-        if len(node.outputs) == 1
-        and node.outputs[0] in following
-        and not node.outputs[0].is_graph_output()
+        if node.outputs[0] in following and not any(x.is_graph_output() for x in node.outputs)
     )
+
+
+def _inner_nodes(node: oir.Node) -> Iterator[oir.Node]:
+    return (inner for body in subgraphs(node) for inner in all_nodes(body))
 
 
 def _carried(
