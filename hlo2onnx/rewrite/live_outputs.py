@@ -1,10 +1,13 @@
 """Which outputs of a Loop, Scan or If are needed.
 
 A state of a loop is needed if something after the loop reads it, or if another needed output of
-the body depends on it. A counter that only counts itself is not.
+the body depends on it. A counter that only counts itself is not, nor a state that one branch sets
+and the other one keeps.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import onnx_ir as oir
 
@@ -21,19 +24,33 @@ def live_outputs(node: oir.Node) -> list[int]:
     outputs = list(body.outputs)
     after = dict(zip(list(body.inputs)[2 * first :], range(state_count(node)), strict=False))
     pending: list[oir.Value | None] = [*outputs[:first], *(outputs[first + k] for k in read)]
-    visited: set[oir.Node] = set()
+    inside, visited = {body}, set[oir.Node | oir.Value]()
     while pending:
         value = pending.pop()
         maker = None if value is None else value.producer()
-        if maker is not None:
+        if maker is not None and value is not None:
             # What is around the loop reads no state, and `reads` has what its inner bodies read.
-            if maker.graph is body and maker not in visited:
-                visited.add(maker)
-                pending += reads(maker)
+            part = value if maker.op_type == "If" else maker
+            if maker.graph in inside and part not in visited:
+                visited.add(part)
+                pending += _operands_of(maker, value)
+                inside.update(subgraphs(maker) if maker.op_type == "If" else ())
         elif value is not None and value in after and after[value] not in read:
             read.add(after[value])
             pending.append(outputs[first + after[value]])
     return sorted(read)
+
+
+def _operands_of(node: oir.Node, value: oir.Value) -> Iterator[oir.Value | None]:
+    """What a result of a node is computed from: that of an If from one result of each branch."""
+    if node.op_type != "If":
+        yield from reads(node)
+        return
+    yield node.inputs[0]
+    place = value.index()
+    assert place is not None
+    for branch in subgraphs(node):
+        yield branch.outputs[place]
 
 
 def state_count(node: oir.Node) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hlo2onnx.raising.engine import Rule
 from hlo2onnx.raising.rules.loops import (
     carry_recomputed,
+    constant_states,
     early_exit,
     gather_hoisting,
     hoist_threefry,
@@ -25,6 +26,8 @@ __all__ = ["LOOP_RULES"]
 
 LOOP_RULES: tuple[Rule, ...] = (
     known_conditions.KnownConditions(),
+    constant_states.ConstantState(),
+    constant_states.EqualBranches(),
     early_exit.EarlyExit(),
     trip_limit.TripLimit(),
     loop_vectorize.LoopVectorize(),
