@@ -67,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     reshape.ComposeExpands(),
     reshape.UnitTransposeToReshape(),
     matmul.VectorMatMul(),
+    matmul.VectorDot(),
     matmul.MatvecToVecmat(),
     matmul.Gemm(),
     quantize_dequantize.Quantize(),

@@ -139,9 +139,9 @@ class SinkReshape(Rule):
 
     Legal for elementwise operators if the other operands have a form for the earlier shape: a
     single element, the same kind of Reshape, a constant that broadcasts over all or none of the
-    reshaped axes, or any operand of no higher rank if the Reshape only adds leading axes of 1. A
-    Reshape with other readers stays, unless it is of floats, only adds or drops axes of 1, and can
-    sink past them.
+    reshaped axes, or any operand if the Reshape only adds leading axes of 1, to one element or to
+    no lower rank than that operand has. A Reshape with other readers stays, unless it is of floats,
+    only adds or drops axes of 1, and can sink past them.
     """
 
     name = "sink-reshape"
@@ -198,7 +198,7 @@ def _before(x: oir.Value, before: Shape, target: Shape, b: Rewriter) -> oir.Valu
         return _source(x)
     leading = len(target) - len(before)
     if leading >= 0 and target[leading:] == before and set(target[:leading]) <= {1}:
-        need(rank_of(x) <= len(before), "another operand has more axes", x)
+        need(rank_of(x) <= len(before) or set(target) <= {1}, "another operand has more axes", x)
         return x
     if all(dim == 1 for dim in shape_of(x)):
         need(rank_of(x) <= min(len(before), len(target)), "another operand has more axes", x)
