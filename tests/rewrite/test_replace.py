@@ -255,11 +255,52 @@ def states_of(after: Callable[..., Any]) -> tuple[int, list[np.ndarray]]:
     return len(node.inputs) - 2, before
 
 
+def either(b: GraphBuilder, x: Value, *choices: tuple[Callable[[], Value], ...]) -> list[Value]:
+    """The results of one of two branches, whichever sum has x: a function for each result."""
+    graphs = []
+    for functions in choices:
+        with b.subgraph([], "branch") as graph:
+            graph.outputs.extend([b.Identity(function()) for function in functions])
+        graphs.append(graph)
+    condition = b.Less(b.ReduceSum(x, b.i64([0]), keepdims=0), b.scalar(2, T.FLOAT))
+    types = [(T.FLOAT, (3,))] * len(choices[0])
+    branches = {"then_branch": graphs[0], "else_branch": graphs[1]}
+    made: list[Value] = b.node("If", [condition], branches, types)
+    return made
+
+
+def set_or_kept(b: GraphBuilder, x: Value, *others: Value) -> list[Value]:
+    """Other states are set in one branch and kept in the other one."""
+    made = either(b, x, *zip(*((lambda y=y: b.Sin(y), lambda y=y: y) for y in others), strict=True))
+    return [b.Exp(x), *made]
+
+
+def mixed(b: GraphBuilder, x: Value, y: Value, z: Value) -> list[Value]:
+    """The first state needs the third one, through the first result of the branches."""
+    first, second = either(b, x, (lambda: z, lambda: y), (lambda: x, lambda: b.Sin(y)))
+    return [b.Add(x, first), second, b.Cos(z)]
+
+
+def nested(b: GraphBuilder, x: Value, y: Value, z: Value) -> list[Value]:
+    """A branch in a branch needs the second state."""
+    inner = lambda: b.Neg(either(b, x, (lambda: y,), (lambda: x,))[0])  # noqa: E731
+    return [either(b, x, (inner,), (lambda: x,))[0], b.Sin(y), b.Cos(z)]
+
+
+def asked(b: GraphBuilder, x: Value, y: Value, z: Value) -> list[Value]:
+    """The condition of a branch is computed from the second state."""
+    return [either(b, y, (lambda: b.Neg(x),), (lambda: x,))[0], b.Sin(y), b.Cos(z)]
+
+
 KEPT: dict[str, tuple[int, Callable[..., Any]]] = {
     "feeds itself": (1, lambda b, x, y, z: [b.Exp(x), b.Sin(y), b.Cos(z)]),
     "feed each other": (1, lambda b, x, y, z: [b.Exp(x), b.Sin(z), b.Cos(y)]),
     "needed one trip later": (2, lambda b, x, y, z: [b.Add(x, y), b.Sin(y), b.Cos(z)]),
     "needed two trips later": (3, lambda b, x, y, z: [b.Add(x, y), b.Sin(z), b.Cos(z)]),
+    "set or kept by branches": (1, set_or_kept),
+    "needed by one result of branches": (2, mixed),
+    "needed by a branch in a branch": (2, nested),
+    "needed by the condition of branches": (2, asked),
     "reads the needed one": (1, lambda b, x, y, z: [b.Exp(x), b.Add(x, y), b.Cos(y)]),
 }
 

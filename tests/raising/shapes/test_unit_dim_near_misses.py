@@ -124,6 +124,21 @@ def test_late_reshape_beside_fewer_axes() -> None:
     Rewrite(build, {**inputs, "x": CUBE[0, 0]}, SinkReshape()).gives("Add", "Reshape")
 
 
+@pytest.mark.parametrize("dims", [(1,), (1, 1), (1, 1, 1), (1, 1, 1, 1)])
+def test_late_reshape_of_a_scalar(dims: tuple[int, ...]) -> None:
+    """It broadcasts to any shape as a scalar, too."""
+
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Add(b.reshape(y, dims), x)
+
+    inputs = {"x": CUBE[0, 0], "y": np.float32(7)}
+    left = ["Add", "Reshape"] if len(dims) > 1 else ["Add"]
+    Rewrite(build, inputs, SinkReshape()).gives(*left)
+    for x in (CUBE, CUBE[0]):
+        rewrite = Rewrite(build, {"x": x, "y": np.float32(7)}, SinkReshape())
+        rewrite.gives(*(["Add", "Reshape"] if len(dims) > x.ndim else ["Add"]))
+
+
 def summed(b: GraphBuilder, x: oir.Value, axes: list[int] | None = None) -> oir.Value:
     return b.ReduceSum(x, b.i64([1] if axes is None else axes), keepdims=0)
 
