@@ -43,6 +43,7 @@ from hlo2onnx.raising.rules.quantized import quantize_dequantize, stored_weights
 from hlo2onnx.raising.rules.shapes import (
     broadcast,
     concat,
+    constant_unit_dims,
     depth_to_space,
     interleave,
     pack_columns,
@@ -172,6 +173,7 @@ RULES: tuple[Rule, ...] = (
     slices.ReverseCumSum(),
     inline_branches.InlineBranch(),
     *LOOP_RULES,
+    constant_unit_dims.ConstantUnitDims(),
     flat_gather.ScalarGather(),
     flat_gather.FlatGather(),
     integer_products.IntegerMatMul(),
