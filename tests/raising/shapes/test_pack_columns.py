@@ -254,6 +254,34 @@ def test_other_gathers(indices: Any) -> None:
     gathered(indices).nothing()
 
 
+NUMBERS = np.arange(5, dtype=np.int32)
+
+
+@pytest.mark.parametrize(
+    ("table", "bounds", "fires"),
+    [
+        (NUMBERS, (0, 4), True),
+        (NUMBERS, (1, 3), True),
+        (NUMBERS, (-1, 4), False),
+        (NUMBERS, (0, 5), False),
+        (NUMBERS[::-1].copy(), (0, 4), False),
+        (NUMBERS + np.int32(1), (0, 4), False),
+        (NUMBERS.astype(np.float32), (0, 4), False),
+        (NUMBERS[:, None], (0, 4), False),
+    ],
+)
+def test_gathers_from_the_places(table: Any, bounds: tuple[int, int], fires: bool) -> None:
+    """A number that is the place where it stands."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        low, high = (b.scalar(bound, oir.DataType.INT32) for bound in bounds)
+        return b.Neg(b.op("Gather", b.const(table), b.Clip(x, low, high), axis=0))
+
+    for x in (np.array([[3, 0], [1, 4]], np.int32), np.int32(2)):
+        rewrite = Rewrite(build, {"x": np.asarray(x)}, IdentityGather())
+        rewrite.gives("Clip", "Neg") if fires else rewrite.nothing()
+
+
 @pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 0, -1, 0], [0, 1, 0, 0]])
 def test_pads_of_nothing(pads: list[int]) -> None:
     made = Rewrite(lambda b, x: b.Neg(b.Pad(x, b.i64(pads), mode="edge")), {"x": X},

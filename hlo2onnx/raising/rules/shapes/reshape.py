@@ -21,7 +21,14 @@ from hlo2onnx.ir.values import (
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import REDUCTIONS
-from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, reshaped, source_of
+from hlo2onnx.raising.match.views import (
+    RESHAPES,
+    first,
+    maker_of,
+    operands,
+    reshaped,
+    source_of,
+)
 
 
 class EliminateNop(Rule):
@@ -57,9 +64,11 @@ class EliminateNop(Rule):
 
 
 class IdentityGather(Rule):
-    """Gather(x, [0, 1, ..., n - 1]) -> x, or a Reshape of x; Pad(x, [0, 0, ...]) -> x
+    """Gather(x, [0, 1, ..., n - 1]) -> x, or a Reshape of x; Gather([0, 1, ..., n - 1], i) -> i;
+    Pad(x, [0, 0, ...]) -> x
 
-    Legal if the indices are constant and name each row once, in order.
+    Legal if the indices are constant and name each row once, in order, or if computed ones have the
+    type of the numbers and lie in [0, n).
     """
 
     name = "identity-gather"
@@ -68,8 +77,8 @@ class IdentityGather(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x = first(node)
         given = const_of(node.inputs[1])
-        need(given is not None, "its indices are computed at run time", node)
-        assert given is not None
+        if given is None:
+            return _named_number(node, b)
         if node.op_type == "Pad":
             need(not given.any(), "it adds or removes elements", node)
             return x
@@ -77,6 +86,19 @@ class IdentityGather(Rule):
         need(given.size == extent, "it takes some rows, or some more than once", node)
         need((given.reshape(-1) == np.arange(given.size)).all(), "it permutes rows", node)
         return reshaped(node, b, x)
+
+
+def _named_number(gather: oir.Node, b: Rewriter) -> oir.Value:
+    """The index of a Gather from the numbers 0 to n - 1, which names itself."""
+    numbers, place = operands(gather)[:2]
+    table = const_of(numbers)
+    bounds = b.facts.int_range(place)
+    need(gather.op_type == "Gather" and bounds, "its indices are computed at run time", gather)
+    is_count = table is not None and np.array_equal(table, np.arange(table.size))
+    need(is_count and dtype_of(numbers) == dtype_of(place), "its rows are not their places", gather)
+    assert bounds is not None
+    need(bounds.within(0, shape_of(numbers)[0] - 1), "an index may be out of bounds", place)
+    return place
 
 
 class ComposeReshapes(Rule):
