@@ -97,7 +97,8 @@ def _named_number(gather: oir.Node, b: Rewriter) -> oir.Value:
     is_count = table is not None and np.array_equal(table, np.arange(table.size))
     need(is_count and dtype_of(numbers) == dtype_of(place), "its rows are not their places", gather)
     assert bounds is not None
-    need(bounds.within(0, shape_of(numbers)[0] - 1), "an index may be out of bounds", place)
+    assert table is not None
+    need(bounds.within(0, table.size - 1), "an index may be out of bounds", place)
     return place
 
 
