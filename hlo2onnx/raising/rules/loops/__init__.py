@@ -18,6 +18,7 @@ from hlo2onnx.raising.rules.loops import (
     pipeline_threefry,
     shifted_carry,
     trip_limit,
+    trip_table,
 )
 from hlo2onnx.raising.rules.nn import rnn
 from hlo2onnx.raising.rules.shapes import scatter_to_pad, slices_to_split
@@ -41,7 +42,9 @@ LOOP_RULES: tuple[Rule, ...] = (
     loop_unroll.LoopUnroll(),
     scatter_to_pad.ScatterToPad(),
     carry_recomputed.CarryInnerLoops(),
+    trip_table.TripTable(),
     hoist_threefry.HoistThreefry(),
+    trip_table.FirstTripsTable(),
     pipeline_threefry.PipelineThreefry(),
     loop_to_scan.LoopToScan(),
     slices_to_split.SlicesToSplit(),

@@ -1,0 +1,76 @@
+"""How many trips a Loop makes at most, by a condition that compares a counter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as oir
+
+from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.analysis.ranges import range_of_type
+from hlo2onnx.ir.values import INTEGERS, const_ints, const_number, dtype_of, origin, shape_of
+from hlo2onnx.raising.match.views import maker_of, operands
+
+_COMPARISONS = {"Less": 0, "LessOrEqual": 1}
+_REVERSED = {"Greater": 0, "GreaterOrEqual": 1}
+
+
+def conjuncts(condition: oir.Value) -> list[oir.Value]:
+    """The scalars that must all be true for another trip."""
+    node = maker_of(condition, "And", "Identity")
+    if node is None or any(shape_of(x) != () for x in operands(node)):
+        return [condition]
+    return [part for x in operands(node) for part in conjuncts(x)]
+
+
+def counts_up(state: oir.Value, after: oir.Value) -> bool:
+    """Whether a trip adds 1 to a state."""
+    node = maker_of(after, "Add")
+    if node is None or shape_of(after) != shape_of(state):
+        return False
+    return any(
+        x is state and const_number(one) == 1 for x, one in (operands(node), operands(node)[::-1])
+    )
+
+
+def limit_by(
+    loop: oir.Node,
+    condition: oir.Value,
+    highest: Callable[[oir.Value], float | int | None] = const_number,
+) -> int | None:
+    """After how many trips a comparison of a counter does not hold; None for other conditions.
+
+    Args:
+        highest: The largest number that the counter is compared with; None if that is unknown.
+    """
+    body = loop.attributes["body"].as_graph()
+    compare = maker_of(condition, *_COMPARISONS, *_REVERSED)
+    if compare is None or compare.graph is not body:
+        return None
+    counter, limit = operands(compare)
+    if compare.op_type in _REVERSED:
+        counter, limit = limit, counter
+    for k, (state, after) in enumerate(zip(body.inputs[2:], body.outputs[1:], strict=False)):
+        if origin(after) is not origin(counter) or dtype_of(state) not in INTEGERS:
+            continue
+        most, first = highest(limit), const_number(loop.inputs[2 + k])
+        if most is None or first is None or not counts_up(state, origin(after)):
+            return None
+        end = int(most) + (_COMPARISONS | _REVERSED)[compare.op_type]
+        wraps = end > range_of_type(dtype_of(state)).high
+        is_countable = end - int(first) <= range_of_type(oir.DataType.INT64).high
+        return max(end - int(first), 1) if is_countable and not wraps else None
+    return None
+
+
+def most_trips(loop: oir.Node, facts: Facts) -> int | None:
+    """The largest number of trips that a Loop can make; None if it is unknown."""
+
+    def highest(x: oir.Value) -> int | None:
+        known = facts.int_range(x)
+        return None if known is None else known.high
+
+    given = const_ints(loop.inputs[0]) or ()
+    body = loop.attributes["body"].as_graph()
+    limits = [limit_by(loop, part, highest) for part in conjuncts(body.outputs[0])]
+    return min([*given, *(limit for limit in limits if limit is not None)], default=None)
