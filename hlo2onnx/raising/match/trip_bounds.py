@@ -8,17 +8,28 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.analysis.ranges import range_of_type
-from hlo2onnx.ir.values import INTEGERS, const_ints, const_number, dtype_of, origin, shape_of
-from hlo2onnx.raising.match.views import maker_of, operands
+from hlo2onnx.ir.values import (
+    INTEGERS,
+    const_ints,
+    const_number,
+    dtype_of,
+    origin,
+    shape_of,
+    size_of,
+)
+from hlo2onnx.raising.match.views import RESHAPES, maker_of, operands, source_of
 
 _COMPARISONS = {"Less": 0, "LessOrEqual": 1}
 _REVERSED = {"Greater": 0, "GreaterOrEqual": 1}
 
 
 def conjuncts(condition: oir.Value) -> list[oir.Value]:
-    """The scalars that must all be true for another trip."""
-    node = maker_of(condition, "And", "Identity")
-    if node is None or any(shape_of(x) != () for x in operands(node)):
+    """The values of one element that must all be true for another trip."""
+    source = source_of(condition, "Identity", *RESHAPES)
+    if source is not None:
+        return conjuncts(source)
+    node = maker_of(condition, "And")
+    if node is None or any(size_of(x) != 1 for x in operands(node)):
         return [condition]
     return [part for x in operands(node) for part in conjuncts(x)]
 

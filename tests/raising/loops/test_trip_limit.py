@@ -52,6 +52,12 @@ LIMITS: dict[str, tuple[Callable[..., Any], int]] = {
     "from another number": (bounded(lambda k: k < 7, first=-2), 9),
     "unsigned": (bounded(lambda k: k < 7, dtype=jnp.uint32), 7),
     "at least one trip": (bounded(lambda k: k < 2, first=1), 1),
+    "of one element": (
+        lambda x: lax.while_loop(
+            lambda s: ((s[0][:1] > 0.5) & (s[1] < 7))[0], lambda s: (s[0] / 2, s[1] + 1), (x, 0)
+        ),
+        7,
+    ),
     "two limits": (bounded(lambda k: (k < 9) & (k < 7)), 7),
 }
 

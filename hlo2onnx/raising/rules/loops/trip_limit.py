@@ -38,9 +38,9 @@ class TripLimit(Rule):
         if not left and start is not None and b.facts.truth(start):
             start = None
         with b.at_end(body):
-            going = left[0] if left else body.inputs[1]
+            going = b.reshape(left[0], []) if left else body.inputs[1]
             for part in left[1:]:
-                going = b.And(going, part)
+                going = b.And(going, b.reshape(part, []))
             body.outputs[0] = output_of(b, body, going)
         limit = limits[found]
         assert limit is not None

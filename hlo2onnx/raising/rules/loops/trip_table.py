@@ -159,7 +159,11 @@ class _Tables:
         """Makes the body read these values in place of those it computes."""
         lifted = [old for old, new in self._lifted.items() if new in self._batcher.rows]
         for old in lifted:
-            replace_uses(old, self._lifted[old])
+            maker, new = old.producer(), self._lifted[old]
+            if old.is_graph_output() and maker is not None and isinstance(maker.graph, oir.Graph):
+                with self._b.at_end(maker.graph):
+                    new = self._b.Identity(new)
+            replace_uses(old, new)
         remove_makers(lifted)
         for old, new in zip(self.cut, values, strict=True):
             replace_uses(old, new)
@@ -201,7 +205,7 @@ class _Tables:
 
     def _lift(self, branching: oir.Node, branch: oir.Graph) -> None:
         """Copies what a branch draws by the number of the trip in front of the branch."""
-        b, rows, own = self._b, self._batcher.rows, set[oir.Value]()
+        rows, own = self._batcher.rows, set[oir.Value]()
         fit: list[oir.Node] = []
         for node in branch:
             known = all(
@@ -215,13 +219,22 @@ class _Tables:
         for node in fit:
             if not drawn.isdisjoint(node.inputs):
                 drawn.update(node.outputs)
-        needed_nodes = set(makers_within(branch, drawn))
+        chosen = set(makers_within(branch, drawn))
+        for node in fit:
+            if node in chosen:
+                self._copy(node, branching)
+
+    def _copy(self, node: oir.Node, branching: oir.Node) -> None:
+        """Copies a node of a branch in front of it, or of the loop if no trip changes it."""
+        b = self._b
+        inputs = [self._lifted.get(x, x) for x in present(node.inputs)]
+        if all(map(self._is_given, inputs)):
+            copy_nodes(b, [node], self._lifted)
+            return
         with b.before(branching):
-            first = len(b.made)
-            copy_nodes(b, [node for node in fit if node in needed_nodes], self._lifted)
-            copies = b.made[first:]
-        for node in copies:
-            self._batch(node)
+            copy_nodes(b, [node], self._lifted)
+            copy = b.made[-1]
+        self._batch(copy)
 
     # -- what is worth a table --------------------------------------------------------------------
 
