@@ -213,6 +213,19 @@ def test_counters_in_other_steps() -> None:
     assert fired(lambda key: loop(lambda i: folded(key, i), 9, step=2), KEY) == (0, 0)
 
 
+def test_floats_that_count_round_in_each_trip() -> None:
+    def function(x: Any, start: Any) -> Any:
+        def body(state: Any) -> Any:
+            count, other, total = state
+            total = total * 3 + mixed(lax.bitcast_convert_type(other, jnp.uint32) ^ x)
+            return count + 1, other + 1, total
+
+        goes_on = lambda s: (s[0] < 5) & (s[2] != 7)  # noqa: E731
+        return lax.while_loop(goes_on, body, (0, start, jnp.uint32(0)))
+
+    assert rules_of(function, [(np.uint32(5), np.float32(-1.1))]) == (0, 0)
+
+
 def test_counters_that_may_stand_still() -> None:
     def function(key: Any) -> Any:
         def body(state: Any) -> Any:

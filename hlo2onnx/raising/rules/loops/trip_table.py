@@ -10,7 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import const_of, dtype_of, origin, present, shape_of, size_of
+from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, shape_of, size_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
 from hlo2onnx.raising.match.counted_loop import Trips
@@ -27,6 +27,8 @@ _FEWEST_SAVED = 8
 """Nodes that a trip must be spared, besides the reads."""
 _MOST_NODES = 128
 """Nodes that a loop has twice: a limit on the model's size, no cost."""
+
+_LITTLE = "little is computed by the number of the trip"
 
 
 class TripTable(Rule):
@@ -49,13 +51,14 @@ class TripTable(Rule):
         need(_has_condition(node), "loop-vectorize takes it", node)
         most = needed(most_trips(node, b.facts), "it may make any number of trips", node)
         need(0 < most <= min(b.costs.hoisted_elements, MOST_TRIPS), "it may make many trips", node)
+        need(_may_pay(node), _LITTLE, node)
         for is_constant in (True, False):
             tables = _Tables(b, node, most, is_constant)
             if tables.pay(0):
                 with tables.at_start():
                     tables.replace_by(tables.read())
                 return _again(b, node)
-        raise Refusal("little is computed by the number of the trip", node)
+        raise Refusal(_LITTLE, node)
 
 
 class FirstTripsTable(Rule):
@@ -73,8 +76,12 @@ class FirstTripsTable(Rule):
         need(_has_condition(node), "loop-vectorize takes it", node)
         most = most_trips(node, b.facts)
         need(most is None or most > _FIRST_TRIPS, "it makes few trips", node)
+        flags = b.target.flags
+        branches = not (flags.no_if or flags.no_nested_loops or flags.no_outer_values_in_branches)
+        need(branches, "the target runs no branches in a loop", node)
+        need(_may_pay(node), _LITTLE, node)
         tables = _Tables(b, node, _FIRST_TRIPS)
-        need(tables.pay(2), "little is computed by the number of the trip", node)
+        need(tables.pay(2), _LITTLE, node)
         with tables.at_start():
             inside = b.Less(tables.number, b.i64(_FIRST_TRIPS))
             with b.subgraph([], f"{b.scope}/first") as first:
@@ -82,14 +89,28 @@ class FirstTripsTable(Rule):
             with b.subgraph([], f"{b.scope}/later") as later:
                 later.outputs.extend(tables.copied())
             types = [(dtype_of(x), shape_of(x)) for x in tables.cut]
-            branches = {"then_branch": first, "else_branch": later}
-            tables.replace_by(b.node("If", [inside], branches, types))
+            graphs = {"then_branch": first, "else_branch": later}
+            tables.replace_by(b.node("If", [inside], graphs, types))
         return _again(b, node)
 
 
 def _has_condition(loop: oir.Node) -> bool:
     body = loop.attributes["body"].as_graph()
     return loop.inputs[1] is not None or origin(body.outputs[0]) is not body.inputs[1]
+
+
+def _may_pay(loop: oir.Node) -> bool:
+    """Whether enough is computed by the number of the trip: a bound that takes little time."""
+    trips = Trips(loop, 0, loop.attributes["body"].as_graph())
+    known, total = {trips.number, *_counters(trips)}, 0
+    for node in trips.body:
+        inputs = present(node.inputs)
+        changes = any(x in known for x in inputs)
+        if changes and all(x in known or trips.is_outer(x) for x in inputs):
+            known.update(node.outputs)
+            total += _weight(node)
+        total += sum(_weight(each) for g in subgraphs(node) for each in g if _draws(each))
+    return total >= _FEWEST_SAVED
 
 
 def _again(b: Rewriter, loop: oir.Node) -> Sequence[oir.Value]:
@@ -292,12 +313,24 @@ def _is_around(x: oir.Value, branch: oir.Graph) -> bool:
     return producer is None or producer.graph is not branch
 
 
+def _counters(trips: Trips) -> dict[oir.Value, oir.Value]:
+    """The states that count trips, with their first values. Floats would round in each trip."""
+    states = zip(trips.states, trips.after, trips.initial, strict=True)
+    return {
+        state: start
+        for state, after, start in states
+        if dtype_of(state) in INTEGERS
+        and dtype_of(state).bitwidth >= 8
+        and shape_of(state) == ()
+        and counts_up(state, origin(after))
+    }
+
+
 def _numbered(b: Rewriter, trips: Trips, is_constant: bool) -> dict[oir.Value, oir.Value]:
     """The number of the trip and the states that count trips, for the first trips."""
     numbers = np.arange(trips.count)
     rows = {trips.number: b.i64(numbers.tolist())}
-    for state, after, start in zip(trips.states, trips.after, trips.initial, strict=True):
-        counts = counts_up(state, origin(after)) and shape_of(state) == ()
-        if counts and (const_of(start) is not None or not is_constant):
+    for state, start in _counters(trips).items():
+        if const_of(start) is not None or not is_constant:
             rows[state] = b.Add(start, b.const(numbers.astype(dtype_of(state).numpy())))
     return rows
