@@ -91,6 +91,10 @@ class Costs:
     tiled_elements: float = 0
     """Elements that Tile must copy at once. One element 65,536 times takes 120 µs, Expand 15 µs;
     from this number on, Tile takes half the time of Reshape, Expand and Reshape."""
+    short_rows: float = 0
+    """Longest rows with which an element each is not combined by broadcasting: an Add of 400,000
+    numbers takes 1.0 ms in rows of 2 and 0.27 ms in rows of 8, and 0.06 ms if the rows are the
+    first axis; Where takes 6.2 and 1.6 ms."""
     padded_elements: float = math.inf
     """Largest tensor whose borders are made by Pad, which copies it, and not by ScatterND."""
     channel_norm_extent: float = 0

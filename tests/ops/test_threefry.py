@@ -38,7 +38,15 @@ def text_of(*arguments: np.ndarray) -> str:
     return str(jax.jit(lambda *words: threefry2x32_p.bind(*words)).lower(*arguments).as_text())
 
 
-LARGE = [((), (300,)), ((9, 1), (9, 40)), ((9, 40), (9, 40)), ((1, 300), (2, 300))]
+LARGE = [
+    ((), (300,)),
+    ((9, 1), (9, 40)),
+    ((9, 40), (9, 40)),
+    ((1, 300), (2, 300)),
+    ((150, 1), (1, 2)),
+    ((5, 30, 1, 1), (1, 1, 4, 2)),
+    ((5, 30, 1), (5, 30, 2)),
+]
 """The same, of more numbers than are written out."""
 
 
@@ -63,7 +71,39 @@ def test_same_bits_in_one_scan(key: tuple[int, ...], counter: tuple[int, ...]) -
     run = against_xla(text_of(*arguments), *arguments, target=target).bit_exact()
     assert run.nodes["Scan"] == (0 not in counter)
     assert run.nodes["Loop"] == run.nodes["MatMul"] == 0
-    assert sum(run.nodes.values()) <= 36
+    assert sum(run.nodes.values()) <= 40
+
+
+@pytest.mark.parametrize(
+    ("key", "counter", "is_turned"),
+    [
+        ((150, 1), (1, 2), True),
+        ((5, 30, 1, 1), (1, 1, 4, 2), True),
+        ((5, 30, 1), (5, 30, 2), True),
+        ((150, 1), (), False),
+        ((40, 1), (1, 9), False),
+        ((1, 150), (2, 150), False),
+        ((40, 9), (40, 9), False),
+    ],
+)
+def test_short_rows_of_one_key_become_the_first_axis(
+    key: tuple[int, ...], counter: tuple[int, ...], is_turned: bool
+) -> None:
+    """There an element of the key is not added to a short row of its own."""
+    arguments = inputs_of(key, counter)
+    run = against_xla(text_of(*arguments), *arguments).bit_exact()
+    assert (run.nodes["Transpose"] > 0) == is_turned
+
+
+def test_short_rows_of_a_free_batch() -> None:
+    def draw(keys: jax.Array) -> jax.Array:
+        return jax.vmap(lambda key: jax.random.bits(key, (2,)))(keys)
+
+    keys = words((150, 2), 0)
+    program = hlo2onnx.translate(draw, keys, dynamic={0: "b, 2"})
+    assert program.report.nodes["Transpose"]
+    for rows in (150, 7, 1, 0):
+        assert program.verify(keys[:rows]), rows
 
 
 @pytest.mark.parametrize("key", EDGES)

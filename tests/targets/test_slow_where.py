@@ -72,10 +72,21 @@ X, Y = np.arange(12, dtype=np.int32), np.full(12, -(2**31), np.int32)
 
 
 def test_conditions_that_repeat() -> None:
-    """One that holds for a whole row is easy to predict."""
-    run = against_jax(lambda c, x, y: jnp.where(c, x, y), C[:3, None], X.reshape(3, 4), Y[:4])
+    """One that holds for a long row is easy to predict."""
+    rows = [np.tile(x, (3, 1)) for x in (X, Y)]
+    run = against_jax(lambda c, x, y: jnp.where(c, x, y), C[:3, None], *rows)
     assert run.bit_exact().nodes["Where"] == 1
     assert against_jax(lambda c, x: lax_select(c, x), True, X).bit_exact().nodes["Where"] == 1
+
+
+@pytest.mark.parametrize("length", [1, 2, 4, 8, 9])
+def test_conditions_of_short_rows(length: int) -> None:
+    """A Concat makes as many of each as the row has elements."""
+    x = np.arange(12 * length, dtype=np.int32).reshape(12, length)
+    y = np.full(length, -(2**31), np.int32)
+    run = against_jax(lambda c, x, y: jnp.where(c, x, y), C[:, None], x, y).bit_exact()
+    assert run.nodes["Where"] == (length == 9)
+    assert run.nodes["Concat"] == (1 < length < 9)
 
 
 def lax_select(c: jax.Array, x: jax.Array) -> jax.Array:

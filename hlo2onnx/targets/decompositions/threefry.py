@@ -7,13 +7,14 @@ the word and its shifted copy, and one MatMul with (2^rotation, 1) adds them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.broadcasting import broadcast_shapes
-from hlo2onnx.ir.dims import fixed
+from hlo2onnx.ir.dims import fixed, is_static
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.threefry import GROUPS, PARITY, ROTATIONS, ROUNDS, THREEFRY
 from hlo2onnx.ir.traversal import all_nodes
@@ -136,6 +137,9 @@ def _scan(
     b: TargetBuilder, keys: Sequence[oir.Value], counts: Sequence[oir.Value], dims: Shape
 ) -> Sequence[oir.Value]:
     """Each four rounds with the same body are a step."""
+    rows = _repeated_rows(b, keys, dims)
+    if rows:
+        return _rows_first(b, keys, counts, dims, rows)
     start = [b.expand(_start(b, key, count), dims) for key, count in zip(keys, counts, strict=True)]
     powers, shifts = 1 << ROTATIONS, 32 - ROTATIONS
     tables = [b.const(column) for column in (*powers.T, *shifts.T)]
@@ -160,6 +164,44 @@ def _scan(
         n_outputs=2,
         types=[(_WORD, dims)] * 2,
     )
+
+
+def _repeated_rows(b: TargetBuilder, keys: Sequence[oir.Value], dims: Shape) -> int:
+    """How many of the last axes are short rows for which the key is the same.
+
+    Each element of such a key is added to a row of its own, ten times: slow where rows are short.
+    """
+    rows = 0
+    for places in zip(*(reversed(shape_of(key)) for key in keys), strict=False):
+        if any(extent != 1 for extent in places):
+            break
+        rows += 1
+    if rows in (0, min(map(rank_of, keys))):
+        return 0
+    repeated = dims[len(dims) - rows :]
+    is_short = is_static(repeated) and 1 < math.prod(fixed(repeated)) <= b.costs.short_rows
+    return rows if is_short else 0
+
+
+def _rows_first(
+    b: TargetBuilder,
+    keys: Sequence[oir.Value],
+    counts: Sequence[oir.Value],
+    dims: Shape,
+    rows: int,
+) -> Sequence[oir.Value]:
+    """The Scan with the last `rows` axes, for which the key is the same, in front of the others."""
+    rank = len(dims)
+    split = rank - rows
+    keys = [b.squeeze(key, range(rank_of(key) - rows, rank_of(key))) for key in keys]
+    turned = []
+    for count in counts:
+        if size_of(count) != 1:
+            count = b.unsqueeze(count, range(rank - rank_of(count)))
+            count = b.transpose(count, [*range(split, rank), *range(split)])
+        turned.append(count)
+    words = _scan(b, keys, turned, (*dims[split:], *dims[:split]))
+    return [b.transpose(word, [*range(rows, rank), *range(rows)]) for word in words]
 
 
 def _stacked_addends(b: TargetBuilder, keys: Sequence[oir.Value]) -> list[oir.Value]:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import fixed, is_static
-from hlo2onnx.ir.values import const_of, dtype_of, shape_of
+from hlo2onnx.ir.values import Shape, const_of, dtype_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 
 T = oir.DataType
@@ -29,7 +29,8 @@ def select_by_arithmetic(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     dtype, dims = dtype_of(x), shape_of(node.outputs[0])
     if not is_static(dims) or not b.costs.selected_elements <= math.prod(fixed(dims)):
         return None
-    if shape_of(c) != dims:
+    copies = _copies(b, shape_of(c), tuple(fixed(dims)))
+    if copies is None:
         return None  # its conditions repeat
     if dtype in _BITS:
         bits = _BITS[dtype]
@@ -37,9 +38,19 @@ def select_by_arithmetic(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
         casts = all(b.target.supports_pair("BitCast", *pair, b.opset) for pair in pairs)
         if not casts or not _has_arithmetic(b, bits):
             return None
-        chosen = _chosen(b, c, _bits(b, x, bits), _bits(b, y, bits))
+        chosen = _chosen(b, c, _bits(b, x, bits), _bits(b, y, bits), copies)
         return b.BitCast(chosen, to=dtype)
-    return _chosen(b, c, x, y) if dtype in _INTEGERS and _has_arithmetic(b, dtype) else None
+    if dtype not in _INTEGERS or not _has_arithmetic(b, dtype):
+        return None
+    return _chosen(b, c, x, y, copies)
+
+
+def _copies(b: TargetBuilder, have: Shape, dims: tuple[int, ...]) -> int | None:
+    """How often each condition is repeated, in short rows: 1 for not; None if otherwise."""
+    if have == dims:
+        return 1
+    is_row = bool(dims) and have == (*dims[:-1], 1) and dims[-1] <= b.costs.short_rows
+    return dims[-1] if is_row else None
 
 
 def _has_arithmetic(b: TargetBuilder, dtype: oir.DataType) -> bool:
@@ -54,8 +65,9 @@ def _bits(b: TargetBuilder, x: oir.Value, bits: oir.DataType) -> oir.Value:
     return b.BitCast(x, to=bits)
 
 
-def _chosen(b: TargetBuilder, c: oir.Value, x: oir.Value, y: oir.Value) -> oir.Value:
+def _chosen(b: TargetBuilder, c: oir.Value, x: oir.Value, y: oir.Value, copies: int) -> oir.Value:
     """y + c * (x - y) in as few nodes as constants allow."""
+    c = b.concat([c] * copies, axis=-1)
     dtype, first, second = dtype_of(x), const_of(x), const_of(y)
     if first is not None and not first.any():
         return b.Mul(b.cast(b.Not(c), dtype), y)
