@@ -137,9 +137,9 @@ def _scan(
     b: TargetBuilder, keys: Sequence[oir.Value], counts: Sequence[oir.Value], dims: Shape
 ) -> Sequence[oir.Value]:
     """Each four rounds with the same body are a step."""
-    rows = _repeated_rows(b, keys, dims)
-    if rows:
-        return _rows_first(b, keys, counts, dims, rows)
+    repeated = _repeated_rows(b, keys, dims)
+    if repeated:
+        return _rows_first(b, keys, counts, dims, repeated)
     start = [b.expand(_start(b, key, count), dims) for key, count in zip(keys, counts, strict=True)]
     powers, shifts = 1 << ROTATIONS, 32 - ROTATIONS
     tables = [b.const(column) for column in (*powers.T, *shifts.T)]

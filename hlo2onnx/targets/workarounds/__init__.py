@@ -21,6 +21,7 @@ from hlo2onnx.targets.workarounds.integer_reciprocal import spell_out_reciprocal
 from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
 from hlo2onnx.targets.workarounds.naive_variance import center_rows
+from hlo2onnx.targets.workarounds.nan_as_zero import clamp_first, compare_without_guard
 from hlo2onnx.targets.workarounds.slow_transposes import transpose_with_batch_last
 from hlo2onnx.targets.workarounds.slow_where import select_by_arithmetic
 from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
@@ -32,10 +33,12 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
         (fault, spell_out_normalization)
         for fault in ("folds_batch_norm", CONV_NORMALIZATION, MATMUL_NORMALIZATION)
     ],
+    "Clip": [("slow_where", clamp_first)],
     "Conv": [("WeightBiasQuantization", keep_bias_apart)],
     "DequantizeLinear": [("QDQSelectorActionTransformer", spell_out_weights)],
     "Div": [("DivMulFusion", spell_out_reciprocal), ("MatMulScaleFusion", spell_out_scale)],
     "Gemm": [("WeightBiasQuantization", keep_bias_apart)],
+    "GreaterOrEqual": [("slow_where", compare_without_guard)],
     "Max": [("clamps_in_f32", part_clamp)],
     "Min": [("clamps_in_f32", part_clamp)],
     "InstanceNormalization": [("naive_variance", center_rows)],

@@ -15,6 +15,7 @@ import onnx_ir as oir
 from hlo2onnx.ir.dims import fixed, is_static
 from hlo2onnx.ir.values import Shape, const_of, dtype_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
+from hlo2onnx.targets.workarounds.nan_as_zero import is_of_nan
 
 T = oir.DataType
 _BITS = {T.FLOAT: T.INT32, T.DOUBLE: T.INT64}
@@ -27,6 +28,8 @@ def select_by_arithmetic(b: TargetBuilder, node: oir.Node) -> oir.Value | None:
     c, x, y = node.inputs
     assert c is not None and x is not None and y is not None
     dtype, dims = dtype_of(x), shape_of(node.outputs[0])
+    if is_of_nan(node):
+        return None  # easy to predict, and a Clip that reads it needs none
     if not is_static(dims) or not b.costs.selected_elements <= math.prod(fixed(dims)):
         return None
     copies = _copies(b, shape_of(c), tuple(fixed(dims)))

@@ -34,8 +34,8 @@ class ScalarGather(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, indices = operands(node)
         need(rank_of(x) == 1, "it gathers from a tensor of several axes", x)
-        _need_many(indices, b)
-        return _numbers(b, x, _narrowed(b, indices))
+        need_many(indices, b)
+        return scalars_at(b, x, _narrowed(b, indices))
 
 
 class FlatGather(Rule):
@@ -57,15 +57,15 @@ class FlatGather(Rule):
         dims = needed(static_shape(x), "the extents are dynamic", x)
         count = shape_of(indices)[-1]
         assert isinstance(count, int)
-        _need_many(node.outputs[0] if count == len(dims) else indices, b)
+        need_many(node.outputs[0] if count == len(dims) else indices, b)
         dtype = INT32 if math.prod(dims) - 1 <= _I32.high else INT64
-        first, *others = _columns(b, indices)
+        first, *others = index_columns(b, indices)
         index = b.cast(_inside(b, first, dims[0], -dims[0]), dtype)
         for extent, column in zip(dims[1:], others, strict=False):
             column = b.cast(_inside(b, column, extent, 0), dtype)
             index = b.Add(b.Mul(index, b.scalar(extent, dtype)), column)
         rows = b.reshape(x, (math.prod(dims[:count]), *dims[count:]))
-        return _numbers(b, rows, index) if count == len(dims) else b.Gather(rows, index, axis=0)
+        return scalars_at(b, rows, index) if count == len(dims) else b.Gather(rows, index, axis=0)
 
 
 def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Value:
@@ -86,7 +86,8 @@ def _inside(b: Rewriter, index: oir.Value, extent: int, lowest: int) -> oir.Valu
     return clip if lowest else b.BitwiseAnd(clip, last)
 
 
-def _need_many(indices: oir.Value, b: Rewriter) -> None:
+def need_many(indices: oir.Value, b: Rewriter) -> None:
+    """Declines if there are so few indices that other forms are faster."""
     count = size_of(indices)
     need(count is not None and count >= b.costs.gathered_scalars, "it gathers few", indices)
 
@@ -105,7 +106,7 @@ def _fits_i32(b: Rewriter, indices: oir.Value) -> bool:
     return known is not None and known.within(*_I32)
 
 
-def _numbers(b: Rewriter, x: oir.Value, indices: oir.Value) -> oir.Value:
+def scalars_at(b: Rewriter, x: oir.Value, indices: oir.Value) -> oir.Value:
     """x[indices] of a vector."""
     need(b.supports("GatherElements", dtype_of(x)), "the target has no such GatherElements", x)
     dims = shape_of(indices)
@@ -114,7 +115,7 @@ def _numbers(b: Rewriter, x: oir.Value, indices: oir.Value) -> oir.Value:
     return b.reshape(b.GatherElements(x, b.reshape(indices, (count,)), axis=0), dims)
 
 
-def _columns(b: Rewriter, indices: oir.Value) -> list[oir.Value]:
+def index_columns(b: Rewriter, indices: oir.Value) -> list[oir.Value]:
     """The indices along each axis, as i32 or i64: the parts of the last axis, which is dropped."""
     *batch, count = needed(static_shape(indices), "its indices have free extents", indices)
     if count == 1:
@@ -126,12 +127,12 @@ def _columns(b: Rewriter, indices: oir.Value) -> list[oir.Value]:
             return [_reshaped(b, part, batch) for part in given]
     elif node is not None and shape_of(given[0])[-1:] == (count,):
         if node.op_type in RESHAPES:
-            return [b.reshape(column, batch) for column in _columns(b, given[0])]
+            return [b.reshape(column, batch) for column in index_columns(b, given[0])]
         if node.op_type == "Cast" and dtype_of(given[0]) == INT32:
-            return _columns(b, given[0])
+            return index_columns(b, given[0])
         numbers = [_numbers_of(x, count) for x in given[1:]]
         if dtype_of(given[0]) in (INT32, INT64) and None not in numbers:
-            columns = _columns(b, given[0])
+            columns = index_columns(b, given[0])
             if node.op_type == "Add" and not _fits_i32(b, indices):
                 columns = [b.cast(column, dtype_of(indices)) for column in columns]
             each = zip(columns, *filter(None, numbers), strict=True)
