@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 
 from tools.zoo.arrays import normal, tokens
@@ -240,3 +242,17 @@ def keras_hub_whisper() -> Built:
         "decoder_padding_mask": jnp.ones((1, 6), jnp.int32),
     }
     return _keras(build, inputs)
+
+
+@program("keras")
+def keras_rotation() -> Built:
+    """Keras: four images of 96² × 3, rotated and shifted, with zeros around them."""
+    import keras
+
+    cosine, sine = math.cos(0.3), math.sin(0.3)
+    turn = jnp.asarray([[cosine, -sine, 10, sine, cosine, -5, 0, 0]] * 4, jnp.float32)
+
+    def rotation(images, transforms):
+        return keras.ops.image.affine_transform(images, transforms)
+
+    return rotation, (normal(4, 96, 96, 3), turn)
