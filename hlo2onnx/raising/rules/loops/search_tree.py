@@ -186,7 +186,7 @@ def _kept(search: _Search) -> list[oir.Node]:
 def _starts(b: Rewriter, trips: Trips) -> list[np.ndarray]:
     """Each state at the start, as an array of one element."""
     found = [b.facts.constant(x) for x in trips.initial]
-    known = [x.reshape(1) for x in found if x is not None and x.size == 1]
+    known = [x.reshape(-1)[:1] for x in found if x is not None and (x == x.flat[0]).all()]
     need(len(known) == len(found), "a state does not start from one constant", trips.loop)
     return known
 
