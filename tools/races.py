@@ -141,7 +141,12 @@ CASES = {
     "points": Case(
         lambda x, i, u: x.at[i, i // 2].add(u),
         lambda: (_numbers(ROWS, ROWS), _indices(POINTS, ROWS), _numbers(POINTS)),
-        ("ScatterElements",),
+        ("If", "ScatterElements"),
+    ),
+    "points_outside": Case(
+        lambda x, i, u: x.at[i, i // 2].add(u),
+        lambda: (_numbers(ROWS, ROWS), _indices(POINTS, ROWS + 5) - 3, _numbers(POINTS)),
+        ("If", "ScatterElements"),
     ),
     "points_set": Case(
         lambda x, i, u: x.at[i].set(u),

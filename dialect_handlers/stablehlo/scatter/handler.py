@@ -30,6 +30,7 @@ from dialect_handlers.common.update_window import (
     write_window,
 )
 from dialect_handlers.stablehlo.scatter.blocked_updates import rows_of_a_block, scatter_blocks
+from dialect_handlers.stablehlo.scatter.checked_indices import given_indices, scatter_checked
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
 from dialect_handlers.stablehlo.scatter.masked_window import takes_mask, write_masked
 from dialect_handlers.stablehlo.scatter.padded_elements import scatter_padded, takes_border
@@ -92,9 +93,16 @@ def scatter(
         return ordered
     if region.overwrites and product(n.dims[n.depth :]) != 1:
         return made.as_rows(n.window_order, repeated=True)
-    if takes_border(n, region, places):
-        return scatter_padded(em, n, region, places, inputs, updates)
-    return made.in_order()
+    vector = scatter_dimension_numbers.index_vector_dim
+    given = given_indices(em, n, region, places, em.operand(op, count), vector)
+    if given is None:
+        return made.as_elements()
+
+    def general() -> list[Parts]:
+        again = Places(em, n, given.normalized(em), vector)
+        return _Scatter(em, n, region, again, inputs, updates).as_elements()
+
+    return scatter_checked(em, n, region, given, places.axes, inputs, updates, general)
 
 
 @dataclass(frozen=True)
@@ -175,6 +183,14 @@ class _Scatter:
         xs = each(lambda x: em.reshape(x, rows.dims), self.inputs)
         results = scatter_rows_in_order(em, self.region, xs, targets, rows.of(self.updates))
         return each(lambda x: em.reshape(x, n.dims), results)
+
+    def as_elements(self) -> list[Parts]:
+        """Combines element by element, into a padded operand where that is cheaper."""
+        if takes_border(self.n, self.region, self.places):
+            return scatter_padded(
+                self.em, self.n, self.region, self.places, self.inputs, self.updates
+            )
+        return self.in_order()
 
     def in_order(self) -> list[Parts]:
         """Combines element by element, on the operand as one axis: windows may meet."""

@@ -37,12 +37,12 @@ class SearchTree(Rule):
     Loop(k: c = f(y[k]); k = 2 k + c); low[k], high[k]
 
     Legal if every state is an integer that starts from one constant in all elements, and a trip
-    changes it, element by element, by constants and one condition. All of the table that this
-    condition knows is one element of a vector, whose place follows from the states. Then the states
-    follow from the conditions of the trips so far, which k has as bits. The table in the order of
-    k is one element longer than all paths of the loop; the states at the ends of the paths are
-    constants. No order of the table is assumed. Done for a known number of trips, if that saves
-    nodes in the body, and if the tree has few elements, or few for each element that is searched.
+    changes it, element by element, by constants and one condition alone. The condition depends on
+    the states only by one element of a vector, whose place follows from the states. So the states
+    follow from the conditions of the trips before. Their bits are k, the node of a binary tree: y
+    is x in the order of the nodes, and the last states are constants for each leaf. x needs no
+    order. Done for a known number of trips, if that saves nodes in the body, and if the tree has
+    few elements, or few for each element that is searched.
     """
 
     name = "search-tree"
