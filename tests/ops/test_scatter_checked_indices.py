@@ -46,6 +46,7 @@ INDICES = {
     "inside": (ROW, COLUMN),
     "negative": (with_some(ROW, -1, -ROWS), COLUMN),
     "negative-column": (ROW, with_some(COLUMN, -1, -COLUMNS)),
+    "last-column": (ROW, with_some(COLUMN, -1)),
     "too-low": (with_some(ROW, -ROWS - 1), COLUMN),
     "too-high": (ROW, with_some(COLUMN, COLUMNS)),
     "first-too-high": (with_some(ROW, ROWS), COLUMN),

@@ -109,6 +109,7 @@ def test_place_by_constants() -> None:
     "function",
     [
         pytest.param(search(first=lambda x: (x > 0).astype(jnp.int32)), id="start-computed"),
+        pytest.param(search(first=lambda x: np.arange(x.size, dtype=np.int32)), id="starts-differ"),
         pytest.param(search(lambda x, y, low, i: (y <= x) & (low < 9)), id="state-in-condition"),
         pytest.param(search(lambda x, y, low, i: (y <= x) & (i < 4)), id="trip-in-condition"),
         pytest.param(search(middle=lambda low, high, i: low + (high - low) // (i + 2)), id="trip"),
