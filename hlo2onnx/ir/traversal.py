@@ -11,8 +11,9 @@ def all_nodes(graph: oir.Graph) -> Iterator[oir.Node]:
     """Every node of the graph and its subgraphs, outer before inner, safe against removal."""
     for node in list(graph):
         yield node
-        for subgraph in subgraphs(node):
-            yield from all_nodes(subgraph)
+        if node.attributes.data:
+            for subgraph in subgraphs(node):
+                yield from all_nodes(subgraph)
 
 
 def subgraphs(node: oir.Node) -> list[oir.Graph]:

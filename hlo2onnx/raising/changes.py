@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.rewrite.large_graphs import use_count
 
 HOPS = 2
 """How far from a change a node is near. Rules that look farther find their nodes in the last visit,
@@ -26,9 +27,9 @@ class Changes:
 
     def __init__(self, graph: oir.Graph) -> None:
         self._graph = graph
-        self._states: dict[oir.Node, Hashable] = {}
-        self._changed: dict[oir.Node, int] = {}
-        self._owners: Mapping[oir.Graph, oir.Node] = {}
+        self._known: dict[oir.Node, tuple[object, int]] = {}
+        """The state of each node and the time since when it has it, in the order of the graph."""
+        self._owners: dict[oir.Graph, oir.Node] = {}
         self.time = 0
         self.shared = -1
         self.update()
@@ -36,13 +37,15 @@ class Changes:
     def update(self) -> None:
         """Finds the nodes that have changed since the last update."""
         self.time += 1
-        states = {node: _state(node) for node in all_nodes(self._graph)}
-        self._changed = {
-            node: self._changed[node] if state == self._states.get(node) else self.time
-            for node, state in states.items()
-        }
-        self._states = states
-        self._owners = {graph: node for node in states for graph in subgraphs(node)}
+        before, self._known, self._owners = self._known, {}, {}
+        for node in all_nodes(self._graph):
+            bodies = subgraphs(node)
+            state, known = _state(node, bodies), before.get(node)
+            if known is None or known[0] != state:
+                known = (state, self.time)
+            self._known[node] = known
+            for graph in bodies:
+                self._owners[graph] = node
 
     def near(self, time: int) -> list[oir.Node]:
         """The nodes near those that have changed after this time, in the order of the graph.
@@ -51,20 +54,20 @@ class Changes:
         """
         if time == self.time:
             return []
-        changed = [node for node, changed in self._changed.items() if changed > time]
-        if len(changed) == len(self._changed):
+        changed = [node for node, (_, since) in self._known.items() if since > time]
+        if len(changed) == len(self._known):
             return changed
         near = _around(changed, self._owners)
-        return [node for node in self._changed if node in near]
+        return [node for node in self._known if node in near]
 
 
-def _state(node: oir.Node) -> Hashable:
+def _state(node: oir.Node, bodies: list[oir.Graph]) -> object:
     """What rules ask of a node itself: its operands, its readers, and what its bodies return."""
-    readers = tuple([len(output.uses()) for output in node.outputs])
+    outputs = node.outputs
+    readers = use_count(outputs[0]) if len(outputs) == 1 else tuple(map(use_count, outputs))
     if not node.attributes.data:
         return (node.inputs, readers)
-    bodies = tuple([tuple(graph.outputs) for graph in subgraphs(node)])
-    return (node.inputs, readers, node.graph, bodies)
+    return (node.inputs, readers, node.graph, [tuple(graph.outputs) for graph in bodies])
 
 
 def _around(changed: Iterable[oir.Node], owners: Mapping[oir.Graph, oir.Node]) -> set[oir.Node]:
@@ -85,7 +88,7 @@ def _neighbours(node: oir.Node, owners: Mapping[oir.Graph, oir.Node]) -> Iterato
             yield maker
     read = [*node.outputs, *(value for graph in subgraphs(node) for value in graph.inputs)]
     for value in read:
-        if len(value.uses()) <= FEW_READERS:
+        if use_count(value) <= FEW_READERS:
             yield from value.consumers()
     if isinstance(node.graph, oir.Graph) and node.graph in owners:
         yield owners[node.graph]

@@ -17,7 +17,7 @@ from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.roundings import merges_unrounded
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
-from hlo2onnx.rewrite.large_graphs import remove_node
+from hlo2onnx.rewrite.large_graphs import is_read, remove_node, use_count
 from hlo2onnx.rewrite.replace import can_replace, detach, remove_makers, replace
 from hlo2onnx.targets import Target
 from hlo2onnx.targets.builder import TargetBuilder
@@ -244,7 +244,7 @@ def _fire(
     if merges_unrounded(rewriter.made, [node, *removed]):
         rewriter.relaxed[rule.name] += 1
     less_read = [
-        value for value in less_read if not _is_number(value) and len(value.uses()) <= FEW_READERS
+        value for value in less_read if not _is_number(value) and use_count(value) <= FEW_READERS
     ]
     enabled += [user for value in less_read for user in value.consumers()]
     for made in rewriter.made:
@@ -323,8 +323,7 @@ def _discard(made: Sequence[oir.Node]) -> None:
     Otherwise each attempt would leave equal nodes, and sharing them would never end.
     """
     for node in reversed(made):
-        is_read = any(output.uses() or output.is_graph_output() for output in node.outputs)
-        if node.graph is not None and not is_read:
+        if node.graph is not None and not is_read(node):
             for graph in subgraphs(node):
                 detach(graph)
             remove_node(node)

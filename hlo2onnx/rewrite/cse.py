@@ -17,8 +17,13 @@ def eliminate_common_subexpressions(
 ) -> int:
     """Removes nodes equal to an earlier node of this graph or of a graph around it; returns how
     many. Nodes with subgraphs stay, but equal stacked outputs of a Loop become one. Random nodes
-    stay."""
-    seen = dict(outer or {})
+    stay.
+
+    Args:
+        outer: The nodes of the graphs around it, by their keys. It is left as it is.
+    """
+    seen = {} if outer is None else outer
+    own: list[Hashable] = []
     count = 0
     for node in list(graph):
         inner = subgraphs(node)
@@ -26,13 +31,17 @@ def eliminate_common_subexpressions(
             count += sum(eliminate_common_subexpressions(subgraph, seen) for subgraph in inner)
             count += _share_stacks(node) if node.op_type == "Loop" else 0
             continue
-        key = node_key(node, node.inputs)
-        earlier = seen.setdefault(key, node) if is_repeatable(node) else node
-        if earlier is node:
+        if not is_repeatable(node):
             continue
-        if all(map(can_replace, node.outputs, earlier.outputs)):
+        key = node_key(node, node.inputs)
+        earlier = seen.setdefault(key, node)
+        if earlier is node:
+            own.append(key)
+        elif all(map(can_replace, node.outputs, earlier.outputs)):
             replace(node, earlier.outputs)
             count += 1
+    for key in own:  # nodes around this graph and after it do not see its values
+        del seen[key]
     return count
 
 
@@ -73,8 +82,10 @@ def node_key(node: oir.Node, inputs: Sequence[oir.Value | None]) -> Hashable:
     """A key that is equal for nodes that compute the same from these operands, if their bodies
     do."""
     # `data` is the dict itself, see `subgraphs`.
-    items = node.attributes.data.items()
-    attributes = tuple(sorted([(name, _attribute_key(attribute)) for name, attribute in items]))
+    data = node.attributes.data
+    attributes: Hashable = ()
+    if data:
+        attributes = tuple(sorted([(name, _attribute_key(item)) for name, item in data.items()]))
     return (node.domain, node.op_type, len(node.outputs), tuple(inputs), attributes)
 
 

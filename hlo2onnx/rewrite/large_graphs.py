@@ -1,8 +1,8 @@
-"""Edits of nodes with thousands of inputs, and of graphs with thousands of outputs.
+"""Edits of graphs, in constant time for each use of a value.
 
-In onnx_ir a change of one input visits all inputs of the node, and a removal of one node visits all
-outputs of its graph, so that changing each takes quadratic time. These functions do the same in
-linear time: for many inputs or outputs they use onnx_ir's private fields.
+In onnx_ir a change of one input visits all inputs of the node, a removal of one node visits all
+outputs of its graph, and a look at the uses of a value copies all of them, so that changing each
+takes quadratic time. These functions do the same without: they use onnx_ir's private fields.
 """
 
 from __future__ import annotations
@@ -11,17 +11,23 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.provenance import hold_view
 
-MANY = 64
-"""Below this onnx_ir's methods are fast enough."""
+
+def use_count(value: oir.Value) -> int:
+    """`len(value.uses())`."""
+    return len(value._uses)
+
+
+def is_read(node: oir.Node) -> bool:
+    """Whether a node reads an output of this one, or a graph returns one."""
+    for output in node.outputs:  # noqa: SIM110  (each node is asked dozens of times)
+        if output._uses or output.is_graph_output():
+            return True
+    return False
 
 
 def replace_input(node: oir.Node, index: int, value: oir.Value | None) -> None:
-    """`node.replace_input_with(index, value)`, for any number of inputs. Nodes have no device
-    configurations."""
+    """`node.replace_input_with(index, value)`. Nodes have no device configurations."""
     inputs = node.inputs
-    if len(inputs) < MANY:
-        node.replace_input_with(index, value)
-        return
     old = inputs[index]
     node._inputs = (*inputs[:index], value, *inputs[index + 1 :])
     if old is not None:
@@ -41,19 +47,16 @@ def replace_uses(old: oir.Value, new: oir.Value) -> None:
 
 
 def remove_node(node: oir.Node) -> None:
-    """`node.graph.remove(node, safe=True)`, for any number of inputs and of outputs of the graph.
+    """`node.graph.remove(node, safe=True)`.
 
     Raises:
         ValueError: The node is in no graph, or something reads what it makes.
     """
     graph = node.graph
-    if graph is None or any(x.uses() or x.is_graph_output() for x in node.outputs):
+    if graph is None or is_read(node):
         raise ValueError(f"{node.name} is in use, or removed already")
     hold_view(node)
     inputs = node.inputs
-    if max(len(inputs), len(graph.outputs)) < MANY:
-        graph.remove(node, safe=True)
-        return
     node._inputs = (None,) * len(inputs)
     for index, value in enumerate(inputs):
         if value is not None:

@@ -7,7 +7,7 @@ and the other one keeps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import onnx_ir as oir
 
@@ -25,7 +25,7 @@ def live_outputs(node: oir.Node) -> list[int]:
     after = dict(zip(list(body.inputs)[2 * first :], range(state_count(node)), strict=False))
     pending: list[oir.Value | None] = [*outputs[:first], *(outputs[first + k] for k in read)]
     inside, visited = {body}, set[oir.Node | oir.Value]()
-    while pending:
+    while pending and len(read) < len(node.outputs):
         value = pending.pop()
         maker = None if value is None else value.producer()
         if maker is not None and value is not None:
@@ -41,16 +41,13 @@ def live_outputs(node: oir.Node) -> list[int]:
     return sorted(read)
 
 
-def _operands_of(node: oir.Node, value: oir.Value) -> Iterator[oir.Value | None]:
+def _operands_of(node: oir.Node, value: oir.Value) -> Iterable[oir.Value | None]:
     """What a result of a node is computed from: that of an If from one result of each branch."""
     if node.op_type != "If":
-        yield from reads(node)
-        return
-    yield node.inputs[0]
+        return reads(node) if node.attributes.data else node.inputs
     place = value.index()
     assert place is not None
-    for branch in subgraphs(node):
-        yield branch.outputs[place]
+    return [node.inputs[0], *(branch.outputs[place] for branch in subgraphs(node))]
 
 
 def state_count(node: oir.Node) -> int:

@@ -10,7 +10,7 @@ from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.expansion_notes import succeed
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import dtype_of, rank_of
-from hlo2onnx.rewrite.large_graphs import remove_node, replace_uses
+from hlo2onnx.rewrite.large_graphs import is_read, remove_node, replace_uses, use_count
 from hlo2onnx.rewrite.live_outputs import live_outputs, state_count
 
 
@@ -66,7 +66,7 @@ def remove_unused(graph: oir.Graph) -> int:
     """
     count = _remove_unused_nodes(graph)
     for name, value in list(graph.initializers.items()):
-        if not value.uses() and not value.is_graph_output():
+        if not use_count(value) and not value.is_graph_output():
             del graph.initializers[name]
     return count
 
@@ -82,7 +82,7 @@ def remove_makers(values: Iterable[oir.Value], within: oir.Graph | None = None) 
             continue
         if within is not None and node.graph is not within:
             continue
-        if not any(map(_is_read, node.outputs)):
+        if not is_read(node):
             less_read.extend(x for x in node.inputs if x is not None)
             remove_node(node)
     return less_read
@@ -91,10 +91,11 @@ def remove_makers(values: Iterable[oir.Value], within: oir.Graph | None = None) 
 def _remove_unused_nodes(graph: oir.Graph) -> int:
     count = 0
     for node in reversed(list(graph)):
-        if any(map(_is_read, node.outputs)):
+        if is_read(node):
             if node.op_type in ("If", "Loop", "Scan"):
                 node = _without_unread_outputs(node)
-            count += sum(_remove_unused_nodes(subgraph) for subgraph in subgraphs(node))
+            for subgraph in subgraphs(node):
+                count += _remove_unused_nodes(subgraph)
             continue
         for subgraph in subgraphs(node):
             detach(subgraph)
@@ -107,10 +108,6 @@ def detach(graph: oir.Graph) -> None:
     """Drops all uses of values that a removed subgraph captured."""
     graph.outputs.clear()
     _remove_unused_nodes(graph)
-
-
-def _is_read(value: oir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
 
 
 def _without_unread_outputs(node: oir.Node) -> oir.Node:
