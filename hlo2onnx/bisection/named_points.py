@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import onnx
 import onnx_ir as oir
@@ -107,7 +106,7 @@ def shared_points(
     for point in points:
         path = theirs.get(point.held.path)
         if path is not None and is_direct(path, ()):
-            held = replace(point.held, path=path)
+            held = point.held._replace(path=path)
             found.append(Point(point.name, held, point.dtype, point.shape))
     return sorted(found, key=lambda point: point.order)
 

@@ -24,6 +24,8 @@ class Names:
         """
         while True:
             name = self.unique(base)
+            if outputs == 1:
+                return name
             others = [f"{name}:{index}" for index in range(1, outputs)]
             if self._next.keys().isdisjoint(others):
                 self._next.update(dict.fromkeys(others, 1))

@@ -23,6 +23,9 @@ from hlo2onnx.ir.weights import Weight, content_of, is_opaque, operand_of, weigh
 _SHARED_BYTES = 1024
 """Constants up to this size are shared by content; larger ones by identity of their memory."""
 
+_FEW = 16
+"""Lists of up to so many integers are looked up without an array of them."""
+
 GUARDS = "hlo2onnx.guards"
 """Where the main graph keeps what was asked about weights."""
 
@@ -57,6 +60,7 @@ class NodeBuilder:
         self._starting = False
         self._last_at_start: oir.Node | None = None
         self._constants: dict[tuple[Any, ...], oir.Value] = {}
+        self._integers: dict[tuple[int, ...] | int, oir.Value] = {}
 
     def adopt(self, graph: oir.Graph) -> None:
         """Learns the names and constants of a graph that another builder made."""
@@ -157,7 +161,7 @@ class NodeBuilder:
             oir.Value(
                 name=name if index == 0 else f"{name}:{index}",
                 type=oir.TensorType(dtype),
-                shape=oir.Shape(map(canonical, shape)),
+                shape=oir.Shape([d if isinstance(d, int) else canonical(d) for d in shape]),
             )
             for index, (dtype, shape) in enumerate(types)
         ]
@@ -342,13 +346,19 @@ class NodeBuilder:
     @staticmethod
     def _key(array: np.ndarray) -> tuple[Any, ...]:
         if array.nbytes <= _SHARED_BYTES:
-            return (array.dtype.str, array.dtype.name, array.shape, array.tobytes())
+            return (array.dtype, array.shape, array.tobytes())
         address = array.__array_interface__["data"][0]
-        return (array.dtype.name, array.shape, array.strides, address)
+        return (array.dtype, array.shape, array.strides, address)
 
     def i64(self, items: Sequence[int] | int) -> oir.Value:
         """An int64 constant: rank 1 for a sequence, rank 0 for an int."""
-        return self.const(np.asarray(items, np.int64))
+        key = tuple(items) if isinstance(items, list | tuple) else items
+        if not isinstance(key, int | tuple) or (isinstance(key, tuple) and len(key) > _FEW):
+            return self.const(np.asarray(items, np.int64))
+        known = self._integers.get(key)  # most constants are shapes and axes that occur often
+        if known is None or known.name not in self.main_graph.initializers:  # it may be removed
+            known = self._integers[key] = self.const(np.asarray(items, np.int64))
+        return known
 
     def scalar(self, item: Any, dtype: oir.DataType) -> oir.Value:
         """A rank-0 constant of the given type."""

@@ -8,8 +8,7 @@ not have them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import onnx_ir as oir
 
@@ -29,8 +28,7 @@ _LOOP = "hlo2onnx.loop"
 _REWRITES = "hlo2onnx.rewrites"
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """The value of the program that an ONNX value holds.
 
     Attributes:
@@ -95,7 +93,7 @@ def hold_view(node: oir.Node) -> None:
         steps = (("reshape", sizes),)
     known = x.meta.setdefault(HELD, [])
     for item in held:
-        viewed = replace(item, view=(*item.view, *steps))
+        viewed = item._replace(view=(*item.view, *steps))
         if viewed not in known:
             known.append(viewed)
 
@@ -123,7 +121,7 @@ def hold_trip(number: oir.Value, trip: int, old: oir.Value, new: oir.Value) -> N
     for item in held:
         inside = item.path[: len(loop)] == loop and len(item.path) > len(loop)
         if inside and (trip != STACKED or not item.view):
-            noted = replace(item, trips=(*item.trips, (loop, trip)))
+            noted = item._replace(trips=(*item.trips, (loop, trip)))
             if noted not in known:
                 known.append(noted)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import onnx_ir as oir
 from jaxlib.mlir import ir
@@ -18,8 +17,7 @@ Parts = tuple[oir.Value, ...]
 """The ONNX values of one StableHLO value: one, two for complex (re, im), none for a token."""
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(NamedTuple):
     """The surroundings of an op.
 
     Attributes:
@@ -39,7 +37,7 @@ class Context:
     functions: Mapping[str, ir.Operation]
     calls: tuple[ir.Operation, ...] = ()
     scope: str = ""
-    origin: Origin = field(default_factory=Origin)
+    origin: Origin = Origin()
     callers: tuple[Frame, ...] = ()
     in_expansion: bool = False
     in_scalar_region: bool = False

@@ -16,7 +16,7 @@ from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.lowering.context import Context, Parts, Translator
 from hlo2onnx.lowering.op import Op
 from hlo2onnx.mlir.constants import Constants
-from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, parts_of, shape_of
+from hlo2onnx.mlir.types import TYPE_OPSETS, TensorType, Types, shape_of
 from hlo2onnx.mlir.values import MlirValue
 from hlo2onnx.options import BITCAST_OPSET, Options
 from hlo2onnx.report import Report
@@ -41,6 +41,7 @@ class Emitter(TargetBuilder):
         options: The user's switches.
         report: Where notes go.
         constants: Contents of the module's constants.
+        types: The types of the values.
         rows: For the loops being translated, the row written in a trip, by the placeholder of the
             buffer that becomes a stack of rows.
         has_symbols: Whether an input has a symbolic extent.
@@ -62,6 +63,7 @@ class Emitter(TargetBuilder):
         self.report = report
         self.constants = constants
         self.facts = Facts()
+        self.types = Types()
         self.environment: dict[MlirValue, Parts] = {}
         self.rows: dict[Parts, Parts] = {}
         self.has_symbols = False
@@ -91,7 +93,7 @@ class Emitter(TargetBuilder):
 
     def result_type(self, op: Op, index: int = 0) -> TensorType:
         """ONNX element type and shape of a real result."""
-        (part,) = parts_of(op.results[index].type)
+        (part,) = self.types.parts(op.results[index].type)
         return part
 
     def result_dims(self, op: Op, index: int = 0) -> tuple[int, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import onnx_ir as oir
@@ -40,6 +39,7 @@ from hlo2onnx.mlir.values import MlirValue, leading_to
 from hlo2onnx.report import SHARDINGS_DROPPED
 from hlo2onnx.rewrite.layer_names import MODULES
 
+_NOWHERE = Origin()
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "chlo.return"})
 
 
@@ -83,7 +83,7 @@ class Walker:
         """Within the block the context has these changes."""
         em = self.em
         saved = (self.context, em.scope, em.metadata)
-        self.context = replace(self.context, **changes)
+        self.context = self.context._replace(**changes)
         try:
             yield
         finally:
@@ -124,7 +124,7 @@ class Walker:
     def _translated(self, em: Emitter, symbol: str, arguments: Sequence[Parts]) -> list[Parts]:
         """Translates a function's body with another emitter."""
         inner = Walker(em, self.context.functions, self.registry, self.kept, self.diagnosis)
-        inner.context = replace(inner.context, path=self.context.path)
+        inner.context = inner.context._replace(path=self.context.path)
         results = inner.body(symbol, arguments)
         self.refusals += inner.refusals
         self.cause = self.cause or inner.cause
@@ -182,42 +182,57 @@ class Walker:
         Args:
             path: The place of the op in the program, if its results are values of the program.
         """
-        em = self.em
+        em, context = self.em, self.context
         em.report.ops[op.name] += 1
-        # An op of an expansion gets the location of the expanded op.
-        own = Origin() if self.context.in_expansion else self._read_origin(op.operation.location)
-        modules, origin = own.modules, self.context.origin
-        if own:
-            origin = Origin(own.scope, own.frames + self.context.callers)
         if not SHARDINGS.isdisjoint(op.mlir_names):
             em.report.note(SHARDINGS_DROPPED)
-        with self._within(origin=origin, path=path):
-            em.scope = self._scope(op, own, modules)
-            em.metadata = _metadata(origin)
-            if modules:
-                prefix = em.scope.removesuffix(own.scope or op.label)
-                em.metadata[MODULES] = prefix.removesuffix("/")
-            before = len(em.made)
-            try:
-                results = self._apply(op)
-                if self.diagnosis is not None:
-                    self._note_expansion(self.diagnosis, op, origin, len(em.made) - before)
-            except UnsupportedOp as refusal:
-                self._refuse(op, origin, refusal)
-                results = [self._placeholder(value) for value in op.results]
-            except InternalError:
-                if not self.refusals:
-                    raise
-                # A placeholder, scalar within a scalar region, does not fit what reads it.
-                results = [self._placeholder(value) for value in op.results]
+        # An op of an expansion gets the location of the expanded op.
+        own = _NOWHERE if context.in_expansion else self._read_origin(op.operation.location)
+        origin = context.origin
+        if own:
+            callers = context.callers
+            origin = Origin(own.scope, own.frames + callers) if callers else own
+        scope, metadata = em.scope, em.metadata
+        self.context = context._replace(origin=origin, path=path)
+        try:
+            self._name_nodes(op, own, origin)
+            results = self._results(op, origin)
+        finally:
+            self.context, em.scope, em.metadata = context, scope, metadata
         em.environment.update(zip(op.results, results, strict=True))
         if path is not None:
             for index, parts in enumerate(results):
                 note_held(path, index, parts)
 
-    def _scope(self, op: Op, origin: Origin, modules: str) -> str:
-        scopes = (self.context.scope, modules, origin.scope or op.label)
-        return "/".join(filter(None, scopes))
+    def _name_nodes(self, op: Op, own: Origin, origin: Origin) -> None:
+        """Sets the name and the metadata of the nodes of an op.
+
+        Args:
+            own: The origin of the op itself.
+            origin: The same with the callers of the function around it.
+        """
+        em, modules, last = self.em, own.modules, own.scope or op.label
+        em.scope = "/".join(filter(None, (self.context.scope, modules, last)))
+        em.metadata = _metadata(origin)
+        if modules:
+            em.metadata[MODULES] = em.scope.removesuffix(last).removesuffix("/")
+
+    def _results(self, op: Op, origin: Origin) -> list[Parts]:
+        """The results of an op; placeholders if it is refused."""
+        before = len(self.em.made)
+        try:
+            results = self._apply(op)
+            if self.diagnosis is not None:
+                self._note_expansion(self.diagnosis, op, origin, len(self.em.made) - before)
+        except UnsupportedOp as refusal:
+            self._refuse(op, origin, refusal)
+        except InternalError:
+            # A placeholder, scalar within a scalar region, does not fit what reads it.
+            if not self.refusals:
+                raise
+        else:
+            return results
+        return [self._placeholder(value) for value in op.results]
 
     def _apply(self, op: Op) -> list[Parts]:
         known = evaluated(self.em, op)
@@ -302,7 +317,7 @@ class Walker:
             values = [part for parts in values for part in parts]
         results: list[Parts] = []
         for result in op.results:
-            types = parts_of(result.type)
+            types = self.em.types.parts(result.type)
             parts, values = tuple(values[: len(types)]), values[len(types) :]
             if len(parts) != len(types):
                 raise InternalError(f"the handler of {op.name} returned too few values")
@@ -320,6 +335,8 @@ class Walker:
         if self.context.in_scalar_region:
             return
         shape = shape_of(value)
+        if shape == expected.shape and None not in shape:  # as of nearly all
+            return
         if not expected.admits(shape):
             raise InternalError(f"{op.name}: got shape {shape}, the program says {expected}")
         if any(not isinstance(have, int) for have in shape):

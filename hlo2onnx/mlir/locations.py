@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import dropwhile
 from pathlib import Path, PureWindowsPath
 
@@ -36,16 +38,21 @@ class Frame:
     line: int
     function: str = ""
 
-    @property
+    @cached_property
     def source(self) -> str:
         """ "file:line". The path is relative to the working directory or to the package root, or
         only a file name. It is never absolute."""
         return f"{_relative(self.filename)}:{self.line}"
 
-    @property
+    @cached_property
     def is_of_library(self) -> bool:
         """Whether the file is an installed one, of Python itself or of hlo2onnx."""
         return _is_of_library(self.filename)
+
+    @cached_property
+    def text(self) -> str | None:
+        """The source and the function; None for a file of hlo2onnx."""
+        return None if _is_own(self.filename) else str(self)
 
     def __str__(self) -> str:
         return f"{self.source} in {self.function}" if self.function else self.source
@@ -67,7 +74,7 @@ class Origin:
     def __bool__(self) -> bool:
         return bool(self.scope or self.frames)
 
-    @property
+    @cached_property
     def modules(self) -> str:
         """Classes of the modules whose `__call__` made the op, the outermost first ("Net/Linear").
 
@@ -83,7 +90,7 @@ class Origin:
         )
         return "/".join(match[1] for match in found if match)
 
-    @property
+    @cached_property
     def source(self) -> str:
         """ "file:line" of the innermost frame of the user's own code, or else of the innermost
         frame; "" if unknown."""
@@ -91,12 +98,12 @@ class Origin:
         frame = next(users, self.frames[0] if self.frames else None)
         return frame.source if frame else ""
 
-    @property
-    def stack(self) -> list[str]:
+    @cached_property
+    def stack(self) -> Sequence[str]:
         """The frames as text, from the innermost to the outermost of the user's own code."""
         users = [i for i, frame in enumerate(self.frames) if not frame.is_of_library]
         within = self.frames[: users[-1] + 1] if users else self.frames
-        texts = [str(frame) for frame in within if not _is_own(frame.filename)]
+        texts = [text for frame in within if (text := frame.text) is not None]
         return [text for i, text in enumerate(texts) if text not in texts[i - 1 : i]]
 
     def __str__(self) -> str:
@@ -104,16 +111,24 @@ class Origin:
 
 
 class OriginReader:
-    """Reads origins. Ops that follow each other share most callers, so it remembers the last
-    ones."""
+    """Reads the origins of one program's ops. Many have the same, so it remembers them. Ops that
+    follow each other share most callers, so it remembers the last ones."""
 
     def __init__(self) -> None:
+        self._known: dict[ir.Attribute, Origin] = {}
         self._frames: list[Frame] = []
         self._callers: list[tuple[ir.Location, int]] = []
         """By depth, a caller's location, and where its frames begin."""
 
     def __call__(self, location: ir.Location) -> Origin:
         """The origin of an op with this location."""
+        key = location.attr  # equal locations have different hashes
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._read(location)
+        return known
+
+    def _read(self, location: ir.Location) -> Origin:
         names: list[str] = []
         if isinstance(location, ir.NameLoc):  # the name stack, above the function names of frames
             names.append(location.name_str)
