@@ -28,7 +28,7 @@ from hlo2onnx.ir.values import FLOATS, INTEGERS, UNSIGNED, const_of, dtype_of, p
 
 _T = TypeVar("_T")
 
-_MOVES_DATA = frozenset(
+MOVES_DATA = frozenset(
     {"Identity", "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Slice", "Tile",
      "Gather", "GatherElements", "GatherND", "Split", "Compress"}
 )  # fmt: skip
@@ -130,7 +130,7 @@ class Facts:
         if node is None or dtype_of(value) != oir.DataType.BOOL:
             return None
         inputs = present(node.inputs)
-        if node.op_type in _MOVES_DATA:
+        if node.op_type in MOVES_DATA:
             return self.truth(inputs[0])
         if node.op_type == "Not":
             answer = self.truth(inputs[0])
@@ -173,7 +173,7 @@ class Facts:
         if node is None:
             return unknown
         inputs = present(node.inputs)
-        return ask(inputs[0]) if node.op_type in _MOVES_DATA else of_node(node, inputs)
+        return ask(inputs[0]) if node.op_type in MOVES_DATA else of_node(node, inputs)
 
     def _int_range(self, value: oir.Value) -> Range | None:
         told: Range | None = value.meta.get(RANGE)

@@ -43,6 +43,13 @@ class LoopFacts(Facts):
         self._of_any_floats: dict[oir.Graph, LoopFacts] = {}
         self._any_floats: frozenset[oir.Value] = frozenset()
         self._depth = 0
+        self._around: LoopFacts | None = None
+        self._body: oir.Graph | None = None
+
+    @cached_property
+    def _owners(self) -> Mapping[oir.Graph, oir.Node]:
+        """The node of each body."""
+        return {body: node for node, body, _ in self._places.values()}
 
     @cached_property
     def _places(self) -> Mapping[oir.Value, _Place]:
@@ -58,6 +65,8 @@ class LoopFacts(Facts):
         if value in self._assumed:
             return self._assumed[value]
         node = value.producer()
+        if self._around is not None and node is not None and self._is_outer(node):
+            return self._around.int_range(value)
         place = self._places.get(value) if node is None else None
         if place is not None and place[0].graph is not None:
             return self._of_body_input(value, *place)
@@ -74,11 +83,21 @@ class LoopFacts(Facts):
         if index < 2 or start is None or node.graph is None or self._depth == _DEEPEST:
             return ANYTHING
         if body not in self._of_any_floats:
-            inner = self._of_any_floats[body] = self._assuming({})
+            inner = self._of_any_floats[body] = self._assuming(body, {})
             inner._invariants, inner._tops = self._invariants, self._tops
             inner._any_floats = self._any_floats.union(body.inputs)
         after = self._of_any_floats[body].float_range(body.outputs[index - 1])
         return FloatRange(*union([self.float_range(start), after]))
+
+    def _is_outer(self, node: oir.Node) -> bool:
+        """Whether a node stands around the loop whose states have assumed ranges."""
+        graph = node.graph
+        while graph is not self._body and graph is not self._graph:
+            owner = self._owners.get(graph) if isinstance(graph, oir.Graph) else None
+            if owner is None:
+                return False
+            graph = owner.graph
+        return graph is not self._body
 
     def _of_body_input(
         self, value: oir.Value, node: oir.Node, body: oir.Graph, index: int
@@ -124,11 +143,11 @@ class LoopFacts(Facts):
             return ranges
         starts = {x: self.int_range(y) for x in states if (y := given[x]) is not None}
         ranges |= {x: known for x, known in starts.items() if known is not None}
-        counted = self._counters(node, states, given, ranges)
+        counted = self._counters(node, body, states, given, ranges)
         ranges |= counted
         states = {x: after for x, after in states.items() if x not in counted}
         for left in reversed(range(_ROUNDS)):
-            found = self._after_a_trip(ranges, states)
+            found = self._after_a_trip(body, ranges, states)
             if all(found[x].within(*ranges[x]) for x in states):
                 break
             for x in states:
@@ -143,6 +162,7 @@ class LoopFacts(Facts):
     def _counters(
         self,
         node: oir.Node,
+        body: oir.Graph,
         states: Mapping[oir.Value, oir.Value],
         given: Mapping[oir.Value, oir.Value | None],
         starts: Mapping[oir.Value, Range],
@@ -150,7 +170,7 @@ class LoopFacts(Facts):
         """The ranges of the states to which every trip adds the same constant."""
         found: dict[oir.Value, Range] = {}
         trips = self._trip(node).high + 1 if node.op_type == "Loop" else 0
-        going, within = subgraphs(node)[0].outputs[0], self._of_any_states(states, starts)
+        going, within = body.outputs[0], self._of_any_states(body, states, starts)
         for x, after in states.items():
             step = _step(x, after)
             if step is None or not trips:
@@ -169,30 +189,38 @@ class LoopFacts(Facts):
         return found
 
     def _of_any_states(
-        self, states: Mapping[oir.Value, oir.Value], starts: Mapping[oir.Value, Range]
+        self,
+        body: oir.Graph,
+        states: Mapping[oir.Value, oir.Value],
+        starts: Mapping[oir.Value, Range],
     ) -> LoopFacts:
         """Facts that hold in every trip, before the ranges of the states are known.
 
         What the condition compares may depend on these states.
         """
-        return self._assuming({
+        return self._assuming(body, {
             x: starts[x] if origin(after) is x else range_of_type(dtype_of(x))
             for x, after in states.items()
         })  # fmt: skip
 
     def _after_a_trip(
-        self, ranges: Mapping[oir.Value, Range], states: Mapping[oir.Value, oir.Value]
+        self,
+        body: oir.Graph,
+        ranges: Mapping[oir.Value, Range],
+        states: Mapping[oir.Value, oir.Value],
     ) -> dict[oir.Value, Range]:
         """The ranges of the next states, if those of the states are right."""
-        inner = self._assuming(ranges)
+        inner = self._assuming(body, ranges)
         return {
             x: inner.int_range(after) or range_of_type(dtype_of(x)) for x, after in states.items()
         }
 
-    def _assuming(self, ranges: Mapping[oir.Value, Range]) -> LoopFacts:
-        """The facts that follow if these ranges of states are right."""
+    def _assuming(self, body: oir.Graph, ranges: Mapping[oir.Value, Range]) -> LoopFacts:
+        """The facts that follow if these ranges of the states of a body are right. What is around
+        the loop does not depend on them."""
         inner = LoopFacts(self._graph)
-        inner._places, inner._depth = self._places, self._depth + 1
+        inner._places, inner._owners = self._places, self._owners
+        inner._around, inner._body, inner._depth = self, body, self._depth + 1
         inner._assumed = {**self._assumed, **ranges}
         return inner
 

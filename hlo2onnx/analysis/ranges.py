@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -47,6 +48,7 @@ EXTENTS = Range(0, (1 << 31) - 1)
 RangeOf = Callable[[oir.Value], Range | None]
 
 
+@cache
 def range_of_type(dtype: oir.DataType) -> Range:
     """The range of an integer type."""
     bits = dtype.bitwidth
@@ -251,10 +253,12 @@ def decided(compare: oir.Node, range_of: Callable[[oir.Value], Bounds | None]) -
     it."""
     if compare.op_type not in _DECIDE:
         return None
-    ranges = [range_of(x) for x in present(compare.inputs)]
-    if len(ranges) != 2 or ranges[0] is None or ranges[1] is None:
+    operands = present(compare.inputs)
+    first = range_of(operands[0])
+    second = None if first is None else range_of(operands[1])
+    if first is None or second is None:
         return None
-    always, never = _DECIDE[compare.op_type](ranges[0], ranges[1])
+    always, never = _DECIDE[compare.op_type](first, second)
     return True if always else False if never else None
 
 

@@ -106,6 +106,7 @@ class Rewriter(TargetBuilder):
 
     Attributes:
         relaxed: How often each rule merged nodes that round in the program and not in the model.
+        listed: See `nodes_of`.
     """
 
     def __init__(self, model: oir.Model, target: Target, watch: Watch | None = None) -> None:
@@ -113,6 +114,7 @@ class Rewriter(TargetBuilder):
         self.adopt(model.graph)
         self.watch = watch
         self.relaxed: Counter[str] = Counter()
+        self.listed: dict[oir.Graph, list[oir.Node]] = {}
         self.forget_facts(0)
 
     def forget_facts(self, time: int) -> None:
@@ -122,6 +124,13 @@ class Rewriter(TargetBuilder):
             time: That of the changes up to which the facts see the graph.
         """
         self.facts, self.facts_time = LoopFacts(self.main_graph), time
+
+    def nodes_of(self, graph: oir.Graph) -> Sequence[oir.Node]:
+        """The nodes of a graph, listed once until a rule fires. For rules that have not made nodes
+        yet, on loops or branches with thousands of nodes."""
+        if graph not in self.listed:
+            self.listed[graph] = list(graph)
+        return self.listed[graph]
 
 
 class Rule(ABC):
@@ -199,6 +208,7 @@ def apply_to(
         InternalError: Two rules undo each other.
     """
     fired: Counter[str] = Counter()
+    rewriter.listed.clear()
     pending = deque(node for node in nodes if node.op_type in rules)
     queued = set(pending)
     count, most = 0, MAX_FIRINGS_PER_NODE * (len(pending) + 1)
@@ -232,6 +242,7 @@ def _fire(
     if found is None:
         return None
     rule, values = found
+    rewriter.listed.clear()
     names = [output.name for output in node.outputs]
     enabled = [user for output in node.outputs for user in output.consumers()]
     replace(node, values)

@@ -73,10 +73,10 @@ class Trips:
 
     def is_outer(self, value: oir.Value | None) -> bool:
         """Whether the body reads a value that was made before the loop."""
-        if value is None or value in self.body.inputs:
-            return value is None
-        producer = value.producer()
-        return producer is None or producer.graph is not self.body
+        producer = None if value is None else value.producer()
+        if producer is not None:
+            return producer.graph is not self.body
+        return value is None or value not in self.body.inputs
 
     def reads_row(self, node: oir.Node) -> bool:
         """Whether a node of the body reads this trip's row of a tensor made before the loop."""

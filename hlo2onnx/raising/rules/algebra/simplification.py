@@ -8,16 +8,21 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.facts import MOVES_DATA
 from hlo2onnx.analysis.ranges import Range, decided, range_of_type
 from hlo2onnx.analysis.zero_signs import is_zero_sign_lost
 from hlo2onnx.ir.dims import is_positive
 from hlo2onnx.ir.extents import noted_extent
 from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.raising.engine import CONSTANT, Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import both_orders, first, operands, source_of
 from hlo2onnx.rewrite.replace import can_replace
 
 COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+
+
+_KNOWN = MOVES_DATA | COMPARISONS | {CONSTANT, "And", "Cast", "Not", "Or"}
+"""Operators of which the facts know that all elements are one number or boolean."""
 
 
 def _either(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
@@ -65,6 +70,7 @@ class FoldIdentityOperand(Rule):
         "Sub": 0.0, "Xor": False,
     }  # fmt: skip
     anchors = frozenset(neutral)
+    sources = _KNOWN
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for x, other in _either(node):
@@ -90,6 +96,7 @@ class FoldAbsorbingOperand(Rule):
     formerly = ("fold-absorbed",)
     absorbing: ClassVar[dict[str, float]] = {"And": False, "Mul": 0, "Or": True}
     anchors = frozenset(absorbing)
+    sources = _KNOWN
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(dtype_of(node.outputs[0]) not in FLOATS, "0 * NaN is NaN", node)

@@ -45,10 +45,10 @@ class UniformFma(Rule):
 
 def _random_integer(fraction: oir.Value, b: Rewriter) -> oir.Value | None:
     """k of k * 2^-23, where k has 23 bits."""
-    if b.facts.steps(fraction) != Steps(0, (1 << _DIGITS) - 1, 2.0**-_DIGITS):
+    number = source_of(source_of(fraction, "Mul"), "Cast")
+    if number is None or b.facts.steps(fraction) != Steps(0, (1 << _DIGITS) - 1, 2.0**-_DIGITS):
         return None
-    converted = source_of(fraction, "Mul")
-    return None if converted is None else source_of(converted, "Cast")
+    return number
 
 
 def _between(number: oir.Value, low: oir.Value, extent: oir.Value, b: Rewriter) -> oir.Value:

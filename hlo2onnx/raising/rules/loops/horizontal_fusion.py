@@ -44,9 +44,10 @@ class HorizontalFusion(Rule):
         need(b.supports("Split", dtype_of(first(node))), "the target cannot split it", node)
         copies = math.prod(x) // b.costs.joined_elements_per_node
         enough = max(b.costs.fewest_fused_nodes, copies)
-        splits = [one for one in body if one.op_type == "Split"]
+        nodes = b.nodes_of(body)
+        splits = [one for one in nodes if one.op_type == "Split"]
         others = [one for one in splits[splits.index(node) + 1 :] if _are_alike(node, one)]
-        places = {one: place for place, one in enumerate(body)} if others else {}
+        places = {one: place for place, one in enumerate(nodes)} if others else {}
         for other in others:
             twins = _Twins(node, other, places)
             if twins.saved >= enough:

@@ -156,7 +156,8 @@ class CenterBeforeScale(Rule):
         is_sum = node.op_type == "Add"
         for scaled, shift in both_orders(node)[: 1 + is_sum]:
             inner = unshaped(shift)
-            first_, second = match(PRODUCT, scaled), match(ADDED if is_sum else PRODUCT, inner)
+            first_ = match(PRODUCT, scaled)
+            second = None if first_ is None else match(ADDED if is_sum else PRODUCT, inner)
             if first_ is None or second is None:
                 continue
             negative = is_sum and source_of(inner, "Sub") is None
