@@ -221,7 +221,6 @@ class NodeBuilder:
         blocks."""
         return self._elsewhere(self.main_graph, "", {}, starting=True)
 
-    @contextmanager
     def _elsewhere(
         self,
         graph: oir.Graph,
@@ -230,16 +229,8 @@ class NodeBuilder:
         before: oir.Node | None = None,
         after: oir.Node | None = None,
         starting: bool = False,
-    ) -> Iterator[None]:
-        saved = (self.graph, self._insert_before, self._insert_after, self._starting)
-        named = (self.scope, self.metadata)
-        self.graph, self.scope, self.metadata = graph, scope, metadata
-        self._insert_before, self._insert_after, self._starting = before, after, starting
-        try:
-            yield
-        finally:
-            self.graph, self._insert_before, self._insert_after, self._starting = saved
-            self.scope, self.metadata = named
+    ) -> AbstractContextManager[None]:
+        return _Elsewhere(self, (graph, before, after, starting, scope, metadata))
 
     @contextmanager
     def subgraph(self, inputs: Sequence[oir.Value], name: str) -> Iterator[oir.Graph]:
@@ -367,6 +358,36 @@ class NodeBuilder:
     def scalar_like(self, item: Any, like: oir.Value) -> oir.Value:
         """A rank-0 constant of the element type of `like`."""
         return self.scalar(item, dtype_of(like))
+
+
+_Position = tuple[oir.Graph, oir.Node | None, oir.Node | None, bool, str, Mapping[str, str]]
+"""Where nodes go: the graph, the node after or before them, whether at the start of the main graph;
+their name and their metadata."""
+
+
+class _Elsewhere(AbstractContextManager[None]):
+    """A block within which the nodes of a builder go to another position."""
+
+    # Rules have one for each node that they are tried on; a generator would take twice the time.
+
+    def __init__(self, builder: NodeBuilder, position: _Position) -> None:
+        self._builder = builder
+        self._position = position
+
+    def __enter__(self) -> None:
+        self._exchange()
+
+    def __exit__(self, *_: object) -> None:
+        self._exchange()
+
+    def _exchange(self) -> None:
+        b = self._builder
+        before, after, starting = b._insert_before, b._insert_after, b._starting
+        saved = (b.graph, before, after, starting, b.scope, b.metadata)
+        b.graph, b._insert_before, b._insert_after, b._starting, b.scope, b.metadata = (
+            self._position
+        )
+        self._position = saved
 
 
 def _label(array: np.ndarray) -> str:

@@ -38,12 +38,12 @@ def to_python(attribute: ir.Attribute) -> Any:
     record of the bindings, symbol references their text, types an `ir.Type`. Other attributes are
     returned unchanged.
     """
-    if type(attribute) in _DENSE_ARRAYS:
-        return tuple(attribute)
     if isinstance(attribute, ir.BoolAttr | ir.IntegerAttr | ir.FloatAttr):
         return attribute.value
     if isinstance(attribute, ir.StringAttr):
         return attribute.value_bytes.decode(errors="backslashreplace")
+    if isinstance(attribute, _DENSE_ARRAYS):
+        return tuple(attribute)
     if isinstance(attribute, ir.ArrayAttr):
         return tuple(to_python(item) for item in attribute)
     if isinstance(attribute, ir.DenseElementsAttr):

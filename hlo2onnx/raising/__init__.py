@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 import onnx_ir as oir
 
 from hlo2onnx.raising.changes import Changes
-from hlo2onnx.raising.engine import Rewriter, Rule, Watch, apply_rules, apply_to, by_anchor
+from hlo2onnx.raising.engine import Rewriter, Rule, RuleTable, Watch, apply_rules, apply_to
 from hlo2onnx.raising.rule_names import RETIRED, rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.rules.loops.inline_branches import InlineBranch
@@ -79,7 +79,7 @@ class _Phase:
     def __init__(
         self, changes: Changes, rules: Sequence[Rule], rewriter: Rewriter, report: Report
     ) -> None:
-        self._rules = by_anchor(rules)
+        self._rules = RuleTable(rules)
         self._rewriter = rewriter
         self._report = report
         self.changes = changes

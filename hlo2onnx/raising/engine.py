@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import ClassVar, TypeVar
@@ -187,21 +187,35 @@ def apply_rules(
         InternalError: Two rules undo each other.
     """
     nodes = all_nodes(model.graph)
-    return apply_to(nodes, by_anchor(rules), Rewriter(model, target, watch))
+    return apply_to(nodes, RuleTable(rules), Rewriter(model, target, watch))
 
 
-def by_anchor(rules: Iterable[Rule]) -> Mapping[str, list[Rule]]:
-    """The rules for each operator that they look at first."""
-    found: dict[str, list[Rule]] = {}
-    for rule in rules:
-        for anchor in rule.anchors:
-            found.setdefault(anchor, []).append(rule)
-    return found
+class RuleTable:
+    """Rules by their anchors and sources.
+
+    Attributes:
+        by_anchor: The rules for each operator that they look at first.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.by_anchor: dict[str, list[Rule]] = {}
+        self._fitting: dict[tuple[str, frozenset[str]], list[Rule]] = {}
+        for rule in rules:
+            for anchor in rule.anchors:
+                self.by_anchor.setdefault(anchor, []).append(rule)
+
+    def fitting(self, node: oir.Node) -> Sequence[Rule]:
+        """The rules for the node's operator whose sources are among those of its operands."""
+        key = (node.op_type, frozenset(sources_of(node)))
+        found = self._fitting.get(key)
+        if found is None:
+            rules = self.by_anchor.get(node.op_type, ())
+            found = [x for x in rules if x.sources is None or not x.sources.isdisjoint(key[1])]
+            self._fitting[key] = found
+        return found
 
 
-def apply_to(
-    nodes: Iterable[oir.Node], rules: Mapping[str, list[Rule]], rewriter: Rewriter
-) -> Counter[str]:
+def apply_to(nodes: Iterable[oir.Node], rules: RuleTable, rewriter: Rewriter) -> Counter[str]:
     """Applies rules, by their anchors, to these nodes and to those that a rewrite enables.
 
     Raises:
@@ -209,7 +223,7 @@ def apply_to(
     """
     fired: Counter[str] = Counter()
     rewriter.listed.clear()
-    pending = deque(node for node in nodes if node.op_type in rules)
+    pending = deque(node for node in nodes if node.op_type in rules.by_anchor)
     queued = set(pending)
     count, most = 0, MAX_FIRINGS_PER_NODE * (len(pending) + 1)
     while pending:
@@ -217,7 +231,7 @@ def apply_to(
         queued.discard(node)
         if node.graph is None:
             continue
-        winner = _fire(node, rules.get(node.op_type, ()), rewriter, pending, queued)
+        winner = _fire(node, rules, rewriter, pending, queued)
         if winner is None:
             continue
         fired[winner.name] += 1
@@ -231,7 +245,7 @@ def apply_to(
 
 def _fire(
     node: oir.Node,
-    rules: Iterable[Rule],
+    rules: RuleTable,
     rewriter: Rewriter,
     pending: deque[oir.Node],
     queued: set[oir.Node],
@@ -269,12 +283,12 @@ def _fire(
 
 
 def _first(
-    node: oir.Node, rules: Iterable[Rule], rewriter: Rewriter
+    node: oir.Node, table: RuleTable, rewriter: Rewriter
 ) -> tuple[Rule, list[oir.Value]] | None:
     """The first rule that takes the node, and the values that replace the node's outputs."""
     watch = rewriter.watch
-    if watch is None:  # else it sees all refusals
-        rules = fitting(rules, node)
+    # A watch sees all refusals.
+    rules = table.fitting(node) if watch is None else table.by_anchor.get(node.op_type)
     if not rules:
         return None
     with rewriter.before(node):
@@ -294,12 +308,6 @@ def _first(
                 return rule, values
             _discard(rewriter.made)
     return None
-
-
-def fitting(rules: Iterable[Rule], node: oir.Node) -> list[Rule]:
-    """The rules whose sources are among those of the node's operands."""
-    found = sources_of(node)
-    return [rule for rule in rules if rule.sources is None or not rule.sources.isdisjoint(found)]
 
 
 def sources_of(node: oir.Node) -> set[str]:
