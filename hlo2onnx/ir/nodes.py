@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
+from hlo2onnx.ir.attributes import attribute_of
 from hlo2onnx.ir.custom_domains import qualified
 from hlo2onnx.ir.dims import canonical
 from hlo2onnx.ir.names import Names
@@ -169,7 +170,7 @@ class NodeBuilder:
             domain,
             op_type,
             inputs,
-            [_attribute(key, item) for key, item in attributes.items()],
+            [attribute_of(key, item) for key, item in attributes.items()],
             outputs=outputs,
             name=name,
             metadata_props=dict(self.metadata),
@@ -394,25 +395,3 @@ def _label(array: np.ndarray) -> str:
     if array.size == 1:
         return str(array.reshape(-1)[0])
     return "x".join(map(str, array.shape))
-
-
-def _attribute(name: str, item: Any) -> oir.Attr:
-    if isinstance(item, oir.DataType):
-        return oir.AttrInt64(name, int(item))
-    if isinstance(item, bool | int | np.integer):
-        return oir.AttrInt64(name, int(item))
-    if isinstance(item, float | np.floating):
-        return oir.AttrFloat32(name, float(item))
-    if isinstance(item, str):
-        return oir.AttrString(name, item)
-    if isinstance(item, oir.Graph):
-        return oir.AttrGraph(name, item)
-    if isinstance(item, np.ndarray):
-        return oir.AttrTensor(name, oir.Tensor(item))
-    if isinstance(item, list | tuple):
-        if item and isinstance(item[0], float):
-            return oir.AttrFloat32s(name, [float(part) for part in item])
-        if item and isinstance(item[0], str):
-            return oir.AttrStrings(name, list(item))
-        return oir.AttrInt64s(name, [int(part) for part in item])
-    raise InternalError(f"attribute {name} has no ONNX form: {item!r}")
