@@ -344,8 +344,11 @@ class NodeBuilder:
 
     def i64(self, items: Sequence[int] | int) -> oir.Value:
         """An int64 constant: rank 1 for a sequence, rank 0 for an int."""
-        key = tuple(items) if isinstance(items, list | tuple) else items
-        if not isinstance(key, int | tuple) or (isinstance(key, tuple) and len(key) > _FEW):
+        if isinstance(items, int | np.integer):
+            key: tuple[int, ...] | int = int(items)
+        elif len(items) <= _FEW and all(isinstance(item, int) for item in items):
+            key = tuple(items)
+        else:
             return self.const(np.asarray(items, np.int64))
         known = self._integers.get(key)  # most constants are shapes and axes that occur often
         if known is None or known.name not in self.main_graph.initializers:  # it may be removed
