@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from hlo2onnx.errors import UsageError
 
@@ -17,9 +16,8 @@ LARGEST_COUNT = 2**31 - 1
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Whether a value is a whole number that is not less than another one."""
-    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    return is_number and int(value) >= least  # type: ignore[call-overload,no-any-return]
+    """Whether a value is a whole number, of Python or numpy, that is not less than another one."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def check_count(name: str, value: object, least: int) -> int:

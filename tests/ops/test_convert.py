@@ -83,7 +83,13 @@ def _ties(dtype: np.dtype) -> np.ndarray:
 @pytest.mark.parametrize("source", REAL)
 def test_matrix(source: str, target: str) -> None:
     """Bit for bit what XLA gives: saturation, NaN -> 0, wrapping, roundings, overflow."""
-    converted(source, target, interesting(source))
+    x = interesting(source)
+    if (source, target) == ("f64", "f16"):
+        # XLA rounds once on CPUs with AVX512-FP16. On others it rounds to f32 first, as we do.
+        with np.errstate(over="ignore"):
+            once, twice = x.astype(np.float16), x.astype(np.float32).astype(np.float16)
+        x = x[(once == twice) | np.isnan(x)]
+    converted(source, target, x)
 
 
 @pytest.mark.parametrize("target", ["i8", "i16", "ui8", "i32", "i1", "f32", *EIGHT_BITS])
