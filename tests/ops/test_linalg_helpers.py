@@ -177,6 +177,21 @@ def test_panel_of_reflections(first: int) -> None:
     assert np.abs((h @ p.T)[below]).max() <= 1e-12
 
 
+@pytest.mark.parametrize("exponent", [-1, 0, 1, 2, 4, 6, 9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_panel_with_a_small_column(dtype: type, exponent: int) -> None:
+    """The columns behind it become triangular, too; or a factor is NaN: squares may underflow."""
+    limits = np.finfo(dtype)
+    p = np.random.default_rng(0).normal(size=(3, 6)).astype(dtype)
+    p[0] *= np.sqrt(limits.tiny) * dtype(10) ** exponent
+    v, taus = (np.asarray(x) for x in real_panel(jnp.array(p), jnp.int64(0)))
+    assert exponent < 9 or not np.isnan(taus).any()
+    for row, tau in zip(v, taus, strict=True):
+        p = p - tau * np.outer(p @ row, row)
+    below = abs(np.triu(p, 1)) / abs(p).max(1, keepdims=True)
+    assert np.isnan(taus).any() or below.max() <= 8 * limits.eps
+
+
 @pytest.mark.parametrize(
     ("left", "scale", "below", "comes_first"),
     [

@@ -25,7 +25,7 @@ def real_panel(p: jax.Array, first: jax.Array) -> Pair:
 
     Returns:
         The v as rows of [b, m], and the b factors tau. A factor is NaN where elements that are not
-        0 are too small for their squares.
+        0 are too small for accurate squares.
     """
     b, m = p.shape
     count, position = np.arange(b)[:, None], np.arange(m)
@@ -37,11 +37,15 @@ def real_panel(p: jax.Array, first: jax.Array) -> Pair:
     place = jnp.sum(u * here, 1, keepdims=True)
     squares = jnp.sum(jnp.square(u * (rest - here)), 1, keepdims=True)
     v = u / jnp.where(place == 0, 1, place)
-    tau = 2 * place * place / (place * place + squares)
-    # The identity; NaN if the squares of a column are all too small.
+    total = place * place + squares
+    tau = 2 * place * place / total
+    # The identity; NaN if the squares of a column are too small.
     filled = jnp.sum(u != 0, 1, keepdims=True) > (place != 0)
     unit = jnp.where(filled, np.nan, 0).astype(p.dtype)
-    return v, jnp.where(squares <= jnp.finfo(p.dtype).tiny, unit, tau)[:, 0]
+    limits = jnp.finfo(p.dtype)
+    # What underflows, and what `_step` adds, must be less than the rounding of the total.
+    small = (squares <= limits.tiny) | (total <= 4 * limits.tiny / limits.eps)
+    return v, jnp.where(small, unit, tau)[:, 0]
 
 
 def _step(p: jax.Array, at: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
