@@ -287,6 +287,7 @@ PATHS: list[tuple[Any, str]] = [
     (b"a.onnx", "is no path"),
     ("a\0b", "NUL"),
     ("x" * 300, "is no path: File name too long"),
+    ("\ud800.onnx", "is no path: surrogates not allowed"),
 ]
 
 

@@ -70,9 +70,12 @@ def path_of(path: object, example: str) -> Path:
     if "\0" in os.fspath(path):
         raise UsageError(f"{path!r} is no path: it holds a NUL character")
     try:
+        os.fsencode(path)
         Path(path).exists()
     except OSError as error:  # a name that is too long
         raise UsageError(f"{reprlib.repr(path)} is no path: {error.strerror}") from None
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{reprlib.repr(path)} is no path: {error.reason}") from None
     return Path(path)
 
 
