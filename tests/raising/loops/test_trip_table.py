@@ -122,6 +122,25 @@ def test_branches_read_the_table() -> None:
     assert fired(function, KEY) == (1, 0)
 
 
+@pytest.mark.parametrize(("limit", "rules"), [(4, (1, 0)), (None, (0, 1))])
+def test_branches_return_and_read_what_they_draw(limit: int | None, rules: tuple[int, int]) -> None:
+    def function(key: Any, most: Any) -> Any:
+        def body(state: Any) -> Any:
+            count, x, total = state
+
+            def draw() -> Any:
+                drawn = folded(key, count)
+                return drawn, drawn * x
+
+            drawn, x = lax.cond(x % 3 != 0, draw, lambda: (x, x + 1))
+            return count + 1, x, total * 3 + drawn
+
+        goes_on = lambda s: (s[0] < (most if limit is None else limit)) & (s[2] != 7)  # noqa: E731
+        return lax.while_loop(goes_on, body, (0, jnp.uint32(1), jnp.uint32(0)))
+
+    assert rules_of(function, [(KEY, np.int32(most)) for most in (0, 4, 20)]) == rules
+
+
 def test_tables_of_inner_loops_leave_the_outer_one() -> None:
     def function(key: Any) -> Any:
         def draw(count: Any) -> Any:

@@ -182,7 +182,7 @@ class _Tables:
         for old in lifted:
             maker, new = old.producer(), self._lifted[old]
             if old.is_graph_output() and maker is not None and isinstance(maker.graph, oir.Graph):
-                with self._b.at_end(maker.graph):
+                with self._b.before(next(iter(maker.graph))):  # other nodes of it read it, too
                     new = self._b.Identity(new)
             replace_uses(old, new)
         remove_makers(lifted)
