@@ -296,6 +296,17 @@ def test_divisors_that_the_condition_keeps_from_zero() -> None:
     assert rules_of(function, calls) == (0, 0)
 
 
+def test_targets_that_hold_numbers_of_trips_in_32_bits() -> None:
+    """OpenVINO cannot compare a number of 64 bits that is not known to be small."""
+
+    def function(key: Any, limit: Any) -> Any:
+        return loop(lambda i: folded(key, i), limit)
+
+    args = (KEY, np.int32(20))
+    program = hlo2onnx.translate(function, *args, target="openvino")
+    assert program.report.rules[FIRST] == 0
+
+
 def test_targets_that_take_as_long_for_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     use_costs(monkeypatch, hoisted_elements=0)
     assert fired(lambda key: loop(lambda i: folded(key, i), 3), KEY) == (0, 0)

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, shape_of, size_of
@@ -79,6 +80,9 @@ class FirstTripsTable(Rule):
         flags = b.target.flags
         branches = not (flags.no_if or flags.no_nested_loops or flags.no_outer_values_in_branches)
         need(branches, "the target runs no branches in a loop", node)
+        number = b.facts.int_range(node.attributes["body"].as_graph().inputs[0])
+        is_held = number is not None and number.within(*range_of_type(oir.DataType.INT32))
+        need(is_held or not flags.narrows_i64, "the target may not hold the trip's number", node)
         need(_may_pay(node), _LITTLE, node)
         tables = _Tables(b, node, _FIRST_TRIPS)
         need(tables.pay(2), _LITTLE, node)
