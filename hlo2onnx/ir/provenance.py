@@ -5,8 +5,7 @@ note their names on the nodes that they make. The notes are metadata in memory o
 not have them.
 """
 
-from __future__ import annotations
-
+# Annotations are no strings here: pdoc looks for the names in a named tuple's elsewhere.
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 

@@ -1,7 +1,6 @@
 """The surroundings of an op in the program, and the interface of the walk over the program."""
 
-from __future__ import annotations
-
+# Annotations are no strings here: pdoc looks for the names in a named tuple's elsewhere.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 

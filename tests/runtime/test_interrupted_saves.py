@@ -50,7 +50,7 @@ def test_killed_limited_or_racing(count: int, tmp_path: Path) -> None:
     found = trials(tmp_path, count, "kill", "limit", "race")
     if count == MANY:
         assert all(item["old"] > 20 and item["new"] > 20 for item in found[:4])
-        assert all(item["with leftovers"] > 20 for item in found[:2])  # killed while writing
+        assert all(item["with leftovers"] > 10 for item in found[:2])  # killed while writing
 
 
 @pytest.mark.parametrize("count", COUNTS)
