@@ -5,7 +5,7 @@ note their names on the nodes that they make. The notes are metadata in memory o
 not have them.
 """
 
-# Annotations are no strings here: pdoc looks for the names in a named tuple's elsewhere.
+# No `from __future__ import annotations`: pdoc cannot resolve a named tuple's types from strings.
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 

@@ -1,6 +1,6 @@
 """The surroundings of an op in the program, and the interface of the walk over the program."""
 
-# Annotations are no strings here: pdoc looks for the names in a named tuple's elsewhere.
+# No `from __future__ import annotations`: pdoc cannot resolve a named tuple's types from strings.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 

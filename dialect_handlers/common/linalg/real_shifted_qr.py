@@ -17,11 +17,8 @@ import numpy as np
 from jax import lax
 
 from dialect_handlers.common.linalg.blocks import IN_BOUNDS, Pair, Triple, entry, stretch, take
+from dialect_handlers.common.linalg.shifted_qr import EXCEPTIONAL, STEPS_PER_EIGENVALUE, State
 
-STEPS_PER_EIGENVALUE = 30
-"""Two or so are usual."""
-EXCEPTIONAL = 10
-"""After so many steps without success, and again and again, the shifts are chosen otherwise."""
 _REFLECTIONS = 16
 """In a window: more make its products longer, fewer make more windows."""
 _IN_A_TRIP = 4
@@ -56,24 +53,8 @@ _PLACES = _Near(
 """Their rows and columns relative to row k."""
 
 
-class _State(NamedTuple):
-    """The state of the iteration.
-
-    Attributes:
-        rows: H with zeros around it, then Z^T: see `_Layout`.
-        last: Rows after this one are done.
-        tries: Steps since the last row was done.
-        steps: All steps.
-    """
-
-    rows: jax.Array
-    last: jax.Array
-    tries: jax.Array
-    steps: jax.Array
-
-
 class _Layout:
-    """Where the elements are in `_State.rows`: H[0, 0] at [2, 2], then zeros for the windows that
+    """Where the elements are in `State.rows`: H[0, 0] at [2, 2], then zeros for the windows that
     reach beyond H, and Z^T beside H.
 
     Attributes:
@@ -122,7 +103,7 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
     scale = _scale(h)
     last = jnp.where(jnp.isnan(h[0, 0]), -1, n - 1).astype(np.int32)
 
-    def step(now: _State) -> _State:
+    def step(now: State) -> State:
         near = layout.near(now.rows)
         parts = _Near(*jnp.split(near, 9))
         small = _small(parts, n)
@@ -133,12 +114,12 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
             jnp.where(small, 0, parts.left)[0], mode="promise_in_bounds", unique_indices=True
         )
         begin, vector = _start(parts, near, first, last, tries, layout.k)
-        return _State(_swept(layout, rows, vector, begin, last), last, tries, now.steps + 1)
+        return State(_swept(layout, rows, vector, begin, last), last, tries, now.steps + 1)
 
-    def going(now: _State) -> jax.Array:
+    def going(now: State) -> jax.Array:
         return (now.last >= 0) & (now.steps < STEPS_PER_EIGENVALUE * max(n, 10))
 
-    start = _State(layout.joined(h * scale, z), last, np.int32(0), np.int32(0))
+    start = State(layout.joined(h * scale, z), last, np.int32(0), np.int32(0))
     end = lax.while_loop(going, step, start)
     t, z = layout.parts(end.rows)
     return t / scale, z, end.last + 1

@@ -31,11 +31,11 @@ EXCEPTIONAL = 10
 """After so many steps without success, and again and again, the shifts are chosen otherwise."""
 
 
-class _State(NamedTuple):
-    """The state of the iteration.
+class State(NamedTuple):
+    """The state of the iteration, for real matrices, too.
 
     Attributes:
-        rows: H, then Z^H, with a row and a column of zeros after H: [n + 1, n + 1 + p].
+        rows: H with zeros around it, then Z^H.
         last: Rows after this one are done.
         tries: Steps since the last row was done.
         steps: All steps.
@@ -78,10 +78,11 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
     n = h.shape[0]
     if n == 1:
         return h, z, jnp.int32(0)
+    # A row and a column of zeros after H.
     rows = jnp.concatenate([jnp.pad(h, (0, 1)), jnp.pad(adjoint(z), [(0, 1), (0, 0)])], 1)
     last = jnp.where(jnp.isnan(h[0, 0].real), -1, n - 1).astype(np.int32)
 
-    def step(now: _State) -> _State:
+    def step(now: State) -> State:
         near = _near(now.rows, n)
         first = _first(near, now.last)
         rows = _without(now.rows, first)
@@ -95,17 +96,17 @@ def hessenberg_schur(h: jax.Array, z: jax.Array) -> Triple:
         vector = entry(start.vectors, begin, 1)
         count = jnp.where(done, 0, now.last - begin)
         rows = lax.fori_loop(0, count, lambda i, x: _reflected(x, vector, begin + i, begin), rows)
-        return _State(
+        return State(
             rows,
             jnp.where(done, first - 1, now.last),
             jnp.where(done, 0, tries),
             now.steps + 1,
         )
 
-    def going(now: _State) -> jax.Array:
+    def going(now: State) -> jax.Array:
         return (now.last >= 0) & (now.steps < STEPS_PER_EIGENVALUE * max(n, 10))
 
-    end = lax.while_loop(going, step, _State(rows, last, np.int32(0), np.int32(0)))
+    end = lax.while_loop(going, step, State(rows, last, np.int32(0), np.int32(0)))
     return end.rows[:n, :n], adjoint(end.rows[:n, n + 1 :]), end.last + 1
 
 

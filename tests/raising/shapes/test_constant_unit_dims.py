@@ -85,6 +85,16 @@ def test_values_that_others_read_stay() -> None:
     Rewrite(build, {"x": X}, ConstantUnitDims()).nothing()
 
 
+def test_shared_constants_of_several_elements_stay() -> None:
+    """The model would hold their numbers twice."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        shared = b.const(np.arange(3, dtype=np.float32))
+        return [b.Neg(reshaped(b, b.Mul(x, shared), (1,))), b.Add(x, shared)]
+
+    Rewrite(build, {"x": X}, ConstantUnitDims()).nothing()
+
+
 def test_results_stay() -> None:
     def build(b: GraphBuilder, x: Value) -> list[Value]:
         y = b.Mul(x, number(b))

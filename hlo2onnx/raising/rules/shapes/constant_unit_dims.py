@@ -17,7 +17,8 @@ class ConstantUnitDims(Rule):
     """Reshape(f(Mul(c, x)), (1, n)) -> f(Mul(c', x)), c' = Reshape(c, (1, n)), for a constant c
 
     Legal for elementwise operators if the Reshape only adds leading axes of 1, and nothing else
-    reads the values in between. Programs make vectors of scalars like this, one by one.
+    reads the values in between. A constant of several elements must have no other reader: the
+    model would hold it twice. Programs make vectors of scalars like this, one by one.
     """
 
     name = "constant-unit-dims"
@@ -47,7 +48,7 @@ def _with_units(
     inputs = list(node.inputs)
     for place, x in enumerate(inputs):
         array = const_of(x)
-        if array is not None:
+        if x is not None and array is not None and (array.size == 1 or is_private(x)):
             units = (1,) * (len(dims) + added - array.ndim)
             inputs[place] = b.const(array.reshape(units + array.shape))
             return b.like(node, inputs)
