@@ -36,7 +36,12 @@ from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report, WeightSizes
 from hlo2onnx.rewrite.layer_names import name_layers
 from hlo2onnx.rewrite.weight_sizes import WeightLedger
-from hlo2onnx.rewrite.weight_storage import STORAGE_TYPES, store_half_weights, store_weights
+from hlo2onnx.rewrite.weight_storage import (
+    STORAGE_TYPES,
+    has_large_f32,
+    store_half_weights,
+    store_weights,
+)
 from hlo2onnx.runtime.metadata import describe_model
 from hlo2onnx.runtime.output_paths import output_folder, writing
 from hlo2onnx.sources import Source
@@ -275,6 +280,8 @@ def _store_weights(model: oir.Model, name: str, report: Report) -> None:
 
 def _store_half_weights(model: oir.Model, report: Report) -> None:
     for graph in each_graph(model):
+        if not has_large_f32(graph):
+            continue
         builder = GraphBuilder(graph, graph.opset_imports[""])
         builder.adopt(graph)
         for dtype, count in store_half_weights(builder).items():

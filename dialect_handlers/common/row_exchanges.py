@@ -1,7 +1,8 @@
 """The loop that JAX writes to turn the row exchanges of an LU factorization into a permutation.
 
 The factorization knows the permutation already. JAX has no call for it on the CPU: it lowers
-`lu_pivots_to_permutation` to a loop right after the factorization.
+`lu_pivots_to_permutation` to a loop right after the factorization. The exchanges of another
+factorization, as solvers keep one in a state, are composed without a loop if they are few.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import onnx_ir as oir
 from jax.lax import linalg
 from jaxlib.mlir import ir
 
-from hlo2onnx.ir.values import shape_of
+from hlo2onnx.ir.values import shape_of, static_shape
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -26,6 +27,10 @@ from hlo2onnx.sources.jax_lowered import from_lowered
 
 _ORDER = "hlo2onnx.row_order"
 """Key of `onnx_ir.Value.meta` of pivots: the permutation of the rows that the exchanges make."""
+
+
+_MOST_EXCHANGES = 16
+"""Exchanges that are written out: a limit on the model's size, no cost."""
 
 
 def note_order(pivots: oir.Value, order: oir.Value) -> None:
@@ -39,54 +44,86 @@ def note_order(pivots: oir.Value, order: oir.Value) -> None:
 
 
 def known_order(em: Emitter, op: Op, initial: Sequence[Parts]) -> list[Parts] | None:
-    """The results of a `while` that applies the exchanges of a factorization to 0, 1, 2, ...
+    """The results of a `while` that applies row exchanges to 0, 1, 2, ...
 
     Returns:
         None for other loops.
     """
-    found = [_order(em, parts) for parts in initial]
-    places = [k for k, order in enumerate(found) if order is not None]
-    if len(places) != 1 or not all(len(parts) == 1 for parts in initial):
+    if not all(len(parts) == 1 for parts in initial):
         return None
-    (place,) = places
-    pivots, order = initial[place][0], found[place]
-    assert order is not None
-    shape = tuple(dim for dim in shape_of(pivots) if isinstance(dim, int))
-    rows = shape_of(order)[-1]
-    if len(shape) != len(shape_of(pivots)) or not isinstance(rows, int):
+    values = [parts[0] for parts in initial]
+    known = [em.facts.constant(x) for x in values]
+    computed = [x for x, content in zip(values, known, strict=True) if content is None]
+    starts = [x for x in known if x is not None]
+    rows = next((x.shape[-1] for x in starts if x.ndim), 0)
+    if len(computed) != 1 or not all(_is_start(x, rows) for x in starts):
+        return None
+    (pivots,) = computed
+    shape = static_shape(pivots)
+    order = _order(em, pivots)
+    if not shape or (order is None and (len(shape) > 1 or shape[0] > min(rows, _MOST_EXCHANGES))):
         return None
     if not any(same_regions(op.operation, loop) for _, loop in _loops(shape, rows)):
         return None
+    if order is None:
+        order = _composed(em, pivots, rows)
     results: list[Parts] = []
-    for k, (value,) in enumerate(initial):
-        content = em.facts.constant(value)
-        if k == place:
-            results.append((value,))
-        elif content is None:
-            return None
-        elif content.ndim == 0 and content == 0:
-            # The counter: the loop makes one trip for each exchange.
-            results.append((em.const(content.dtype.type(shape[-1])),))
-        elif content.shape[-1:] == (rows,) and (content == np.arange(rows)).all():
+    for x, content in zip(values, known, strict=True):
+        if content is None:
+            results.append((x,))
+        elif content.ndim:
             results.append((order,))
-        else:
-            return None
+        else:  # the counter: the loop makes one trip for each exchange
+            results.append((em.const(content.dtype.type(shape[-1])),))
     return results
 
 
-def _order(em: Emitter, parts: Parts) -> oir.Value | None:
+def _is_start(content: np.ndarray, rows: int) -> bool:
+    """Whether a state starts as a counter from 0, or as the numbers of all rows."""
+    if not content.ndim:
+        return bool(content == 0)
+    return content.shape[-1] == rows and bool((content == np.arange(rows)).all())
+
+
+def _composed(em: Emitter, pivots: oir.Value, rows: int) -> oir.Value:
+    """The permutation that exchanges make: step i exchanges row i with row `pivots[i]`.
+
+    JAX counts negative numbers from the last row. It reads the nearest row of a number out of
+    range, and writes no row there.
+    """
+    count = shape_of(pivots)[0]
+    assert isinstance(count, int)
+    number, own = np.arange(rows, dtype=np.int32), np.arange(count, dtype=np.int32)[:, None]
+    negative = em.Less(pivots, em.const(np.int32(0)))
+    row = em.Where(negative, em.Add(pivots, em.const(np.int32(rows))), pivots)
+    row = em.reshape(row, (count, 1))
+    near = em.Clip(row, em.const(np.int32(0)), em.const(np.int32(rows - 1)))
+    taken = em.Where(em.const(own == number), near, em.const(number))
+    taken = em.Where(em.Equal(row, em.const(number)), em.const(own), taken)
+    if count == 1:
+        return em.reshape(taken, (rows,))
+    steps = em.outputs(
+        "Split", em.reshape(taken, (count * rows,)), em.i64([rows] * count), axis=0, n_outputs=count
+    )
+    order = steps[0]
+    for step in steps[1:]:
+        order = em.Gather(order, step, axis=0)
+    return order
+
+
+def _order(em: Emitter, pivots: oir.Value) -> oir.Value | None:
     """The permutation that `note_order` noted, for the same pivots counted from 0.
 
     JAX subtracts 1 from the pivots, which LAPACK counts from 1.
     """
-    node = parts[0].producer() if len(parts) == 1 else None
+    node = pivots.producer()
     if node is None or node.op_type != "Sub":
         return None
-    pivots, one = node.inputs
+    noted, one = node.inputs
     content = em.facts.constant(one) if one is not None else None
-    if pivots is None or content is None or not (content == 1).all():
+    if noted is None or content is None or not (content == 1).all():
         return None
-    order: oir.Value | None = pivots.meta.get(_ORDER)
+    order: oir.Value | None = noted.meta.get(_ORDER)
     return order
 
 

@@ -95,12 +95,11 @@ def scatter_rows(
             or the region only overwrites and equal rows have equal updates, in any order.
         updates: Tensors of shape (updates, ...).
         valid: Which updates count, of shape (updates); None for all of them, which it must be
-            where an index has more than one column.
+            where an index has more than one column, unless rows are dropped.
     """
-    x = xs[0][0]
-    rows = shape_of(x)[0]
+    rows = shape_of(xs[0][0])[0]
     direct = [_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True)]
-    if valid is not None and all(direct) and not at_most(_size(x), _size(updates[0][0])):
+    if valid is not None and drops_rows(region, xs, updates):
         index = compressed(em, index, valid)
         updates = each(partial(compressed, em, valid=valid), updates)
         valid = None
@@ -122,6 +121,12 @@ def scatter_rows(
             )
         results.append(tuple(em.slice(part, [0], [rows], axes=[0]) for part in written))
     return results
+
+
+def drops_rows(region: Region, xs: Sequence[Parts], updates: Sequence[Parts]) -> bool:
+    """Whether `scatter_rows` drops updates that do not count. Else these go to spare rows."""
+    direct = all(_direct(name, parts) for name, parts in zip(region.combiners, xs, strict=True))
+    return direct and not at_most(_size(xs[0][0]), _size(updates[0][0]))
 
 
 def last_of_each(

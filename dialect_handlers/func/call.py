@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dialect_handlers.common.onnx_composites import ONNX_PREFIX, named_operator
-from dialect_handlers.common.random.threefry import is_threefry2x32, threefry2x32
+from dialect_handlers.common.random.threefry import calls_threefry2x32, threefry2x32
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 from hlo2onnx.lowering.op import Op
@@ -19,8 +19,7 @@ def call(em: Emitter, op: Op, *, callee: str) -> list[Parts]:
 
     Threefry, JAX's generator of random bits, has its own translation.
     """
-    functions = em.context.functions
-    if callee in functions and is_threefry2x32(functions[callee], functions):
+    if calls_threefry2x32(em, callee):
         *_, first, second, high, low = em.operands(op)
         return [(word,) for word in threefry2x32(em, (first, second), (high, low))]
     return em.call(callee, [em.parts(operand) for operand in op.operands])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from jaxlib.mlir import ir
@@ -19,6 +19,8 @@ from hlo2onnx.mlir.attributes import to_python
 from hlo2onnx.mlir.values import MlirValue
 
 T = TypeVar("T")
+
+_MISSING: Any = object()
 
 TERMINATORS = frozenset({"func.return", "stablehlo.return"})
 
@@ -127,7 +129,10 @@ class BlockEvaluator(ABC, Generic[T]):
         known.update(zip(block.arguments, arguments, strict=True))
         for view in block.operations:
             operation = view.operation
-            operands = [known[x] if x in known else self.captured(x) for x in operation.operands]
+            operands = []
+            for x in operation.operands:
+                operand = known.get(x, _MISSING)  # a hash of a value of MLIR takes long
+                operands.append(self.captured(x) if operand is _MISSING else operand)
             if operation.name in TERMINATORS:
                 return self.returned(operands)
             results = self.results(operation, operands, known)

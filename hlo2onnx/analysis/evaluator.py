@@ -14,7 +14,7 @@ Other evaluators have their own tables, because their operators differ and not o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx_ir as oir
@@ -302,17 +302,23 @@ def evaluate(node: oir.Node, inputs: list[np.ndarray]) -> np.ndarray:
         return function(*inputs)
 
 
-def known_array(value: oir.Value, most_elements: int | None = MAX_ELEMENTS) -> np.ndarray | None:
+def known_array(
+    value: oir.Value,
+    most_elements: int | None = MAX_ELEMENTS,
+    given: Mapping[oir.Value, np.ndarray] | None = None,
+) -> np.ndarray | None:
     """The value of an expression of constants, None for any other value.
 
     Args:
         most_elements: No result in the expression may have more; None for any number.
+        given: Values that count as these constants.
     """
+    known = dict(given or {})
     nodes: dict[oir.Value, oir.Node] = {}
     pending = [value]
     while pending:
         x = pending.pop()
-        if x in nodes or const_of(x) is not None:
+        if x in nodes or x in known or const_of(x) is not None:
             continue
         node, size = x.producer(), size_of(x)
         if node is None or node.domain or node.op_type not in OPERATORS or size is None:
@@ -323,7 +329,7 @@ def known_array(value: oir.Value, most_elements: int | None = MAX_ELEMENTS) -> n
         nodes[x] = node
         pending += present(node.inputs)
     try:
-        return _computed(value, nodes, {})
+        return _computed(value, nodes, known)
     except Unknown:
         return None
 

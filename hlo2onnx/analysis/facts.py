@@ -116,6 +116,11 @@ class Facts:
             return True
         return self._memo.ask(self._nan_free, value, self._is_nan_free)
 
+    def finite(self, value: oir.Value) -> bool:
+        """Whether no element of a float tensor is NaN or infinite."""
+        bounds = self.float_range(value)
+        return self.nan_free(value) and -math.inf < bounds.low and bounds.high < math.inf
+
     def above_minus_infinity(self, value: oir.Value) -> bool:
         """Whether no element can be -inf, whatever the inputs are. NaN is possible."""
         if dtype_of(value) not in FLOATS:
@@ -184,7 +189,7 @@ class Facts:
             value,
             self.int_range,
             unknown,
-            lambda array: Range(int(array.min()), int(array.max())) if array.size else unknown,
+            lambda array: _range_of_numbers(array) or unknown,
             lambda node, _: range_of_node(node, value, self.int_range),
         )
 
@@ -216,16 +221,11 @@ class Facts:
         if node.op_type in _KEEPS_NUMBERS:
             return all(map(self.nan_free, inputs))
         if node.op_type == "Where":
-            return self.nan_free(inputs[1]) and (
-                self.nan_free(inputs[2]) or _is_nan_test(inputs[0], inputs[2])
-            )
+            chosen = self.nan_free(inputs[1]) or _is_number_test(inputs[0], inputs[1])
+            return chosen and (self.nan_free(inputs[2]) or _is_nan_test(inputs[0], inputs[2]))
         if node.op_type in _MAKES_NAN_OF_INFINITY:
-            return all(self.nan_free(x) and self._is_finite(x) for x in inputs)
+            return all(map(self.finite, inputs))
         return False
-
-    def _is_finite(self, value: oir.Value) -> bool:
-        bounds = self.float_range(value)
-        return -math.inf < bounds.low and bounds.high < math.inf
 
     def _is_above_minus_infinity(self, value: oir.Value) -> bool:
         return self._follow(
@@ -248,7 +248,29 @@ class Facts:
         return node.op_type in _BOUNDED_BELOW
 
 
+def _range_of_numbers(array: np.ndarray) -> Range | None:
+    if array.size == 1:  # as mostly; numpy takes several times as long
+        number = int(array.item())
+        return Range(number, number)
+    return Range(int(array.min()), int(array.max())) if array.size else None
+
+
 def _is_nan_test(condition: oir.Value, x: oir.Value) -> bool:
     """Whether the condition is IsNaN(x)."""
     node = condition.producer()
     return node is not None and node.op_type == "IsNaN" and node.inputs[0] is x
+
+
+def _is_number_test(condition: oir.Value, x: oir.Value) -> bool:
+    """Whether the condition compares x or its absolute value, which is false for NaN."""
+    node = condition.producer()
+    compared = [] if node is None or node.op_type not in _FALSE_FOR_NAN else present(node.inputs)
+    return any(y is x or _is_magnitude(y, x) for y in compared)
+
+
+def _is_magnitude(y: oir.Value, x: oir.Value) -> bool:
+    node = y.producer()
+    return node is not None and node.op_type == "Abs" and node.inputs[0] is x
+
+
+_FALSE_FOR_NAN = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})

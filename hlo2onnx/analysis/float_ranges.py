@@ -82,6 +82,9 @@ def _choices(
             high = max(min(high, limit), low)
         elif limit is not None:
             low = min(max(low, limit), high)
+        most = _limit_of_magnitude(condition.producer(), value, dtype) if is_true else None
+        if most is not None:
+            low, high = min(max(low, -most), high), max(min(high, most), low)
         yield FloatRange(low, high)
 
 
@@ -100,6 +103,18 @@ def _limit(
     if array is None or array.size != 1 or not abs(array.item()) >= least:
         return None, False
     return float(array.item()), _BELOW[compare.op_type] == (first is x)
+
+
+def _limit_of_magnitude(
+    compare: oir.Node | None, x: oir.Value, dtype: oir.DataType
+) -> float | None:
+    """The number that |x| is below where a comparison is true."""
+    for operand in present(compare.inputs) if compare is not None else ():
+        maker = operand.producer()
+        if maker is not None and maker.op_type == "Abs" and maker.inputs[0] is x:
+            limit, is_above = _limit(compare, operand, dtype)
+            return limit if is_above and limit is not None and limit >= 0 else None
+    return None
 
 
 _BELOW = {"Less": True, "LessOrEqual": True, "Greater": False, "GreaterOrEqual": False}

@@ -17,7 +17,7 @@ from hlo2onnx.analysis.facts import Facts
 from hlo2onnx.analysis.float_ranges import ANYTHING, FloatRange
 from hlo2onnx.analysis.ranges import Range, range_of_type, union
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
-from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin
+from hlo2onnx.ir.values import INTEGERS, const_number, const_of, dtype_of, origin, present
 
 _ROUNDS: Final = 4
 """How often the ranges of the states may grow before they are those of their types."""
@@ -60,6 +60,16 @@ class LoopFacts(Facts):
             for body in subgraphs(node)
             for index, value in enumerate(body.inputs)
         }
+
+    def is_repeated(self, inner: oir.Graph, outer: oir.Graph) -> bool:
+        """Whether a Loop or Scan within `outer` holds `inner`, or is the node of it."""
+        graph, loops = inner, False
+        while graph is not outer:
+            owner = self._owners.get(graph)
+            if owner is None or not isinstance(owner.graph, oir.Graph):
+                return False
+            loops, graph = loops or owner.op_type in ("Loop", "Scan"), owner.graph
+        return loops
 
     def _int_range(self, value: oir.Value) -> Range | None:
         if value in self._assumed:
@@ -171,7 +181,8 @@ class LoopFacts(Facts):
         found: dict[oir.Value, Range] = {}
         trips = self._trip(node).high + 1 if node.op_type == "Loop" else 0
         going, within = body.outputs[0], self._of_any_states(body, states, starts)
-        for x, after in states.items():
+        for x, next_state in states.items():
+            after, cap = _unsaturated(x, next_state)
             step = _step(x, after)
             if step is None or not trips:
                 continue
@@ -184,7 +195,8 @@ class LoopFacts(Facts):
                 most = starts[x].high if begin is None else min(starts[x].high, begin)
                 top = min(top, max(most, limit))
                 last = Range(starts[x].low, max(starts[x].high, top + step))
-            if last.within(*range_of_type(dtype_of(x))):
+            lowest, highest = range_of_type(dtype_of(x))
+            if last.within(lowest, highest if cap is None else min(highest, cap)):
                 found[x], self._tops[x] = last, top
         return found
 
@@ -249,6 +261,21 @@ def _is_same(x: oir.Value, y: oir.Value) -> bool:
         return x is y
     is_sum = first.op_type == second.op_type == "Add"
     return is_sum and all(a is b for a, b in zip(first.inputs, second.inputs, strict=True))
+
+
+def _unsaturated(x: oir.Value, after: oir.Value) -> tuple[oir.Value, int | None]:
+    """The sum that a state becomes, and the number that it becomes instead where it is not less
+    than that: Where(x < 99, x + 1, 99)."""
+    choice = origin(after).producer()
+    if choice is None or choice.op_type != "Where":
+        return after, None
+    condition, sum_, top = present(choice.inputs)
+    compare, most = condition.producer(), const_number(top)
+    if most is None or compare is None or compare.op_type not in ("Less", "Greater"):
+        return after, None
+    low, high = compare.inputs if compare.op_type == "Less" else compare.inputs[::-1]
+    is_limited = low is x and const_number(high) == most
+    return (sum_, int(most)) if is_limited else (after, None)
 
 
 def _step(x: oir.Value, after: oir.Value) -> int | None:

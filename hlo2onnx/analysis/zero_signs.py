@@ -1,4 +1,4 @@
-"""Whether anything depends on the sign of a zero."""
+"""Whether anything depends on the sign of a zero, and where it is known."""
 
 from __future__ import annotations
 
@@ -55,6 +55,19 @@ def _forgets(reader: oir.Node, place: int) -> bool:
     if reader.op_type == "Cast":
         return dtype_of(reader.outputs[0]) not in FLOATS
     if reader.op_type == "Add":
-        known = const_of(reader.inputs[1 - place])
-        return known is not None and not (known != 0).any() and not np.signbit(known).any()
+        other = reader.inputs[1 - place]  # -0 + -0 is -0: twice the same value does not hide it
+        return other is not reader.inputs[place] and is_never_negative_zero(other)
     return reader.op_type in _FORGETS
+
+
+def is_never_negative_zero(value: oir.Value | None) -> bool:
+    """Whether no element of a float tensor is -0, by what it is made of: x - y is -0 only for
+    -0 - 0, and x + y only for -0 + -0."""
+    known = const_of(value)
+    if known is not None:
+        return not (np.signbit(known) & (known == 0)).any()
+    node = None if value is None else value.producer()
+    if node is None or node.domain or node.op_type not in ("Add", "Sub"):
+        return node is not None and not node.domain and node.op_type in ("Abs", "Exp")
+    terms = node.inputs if node.op_type == "Add" else node.inputs[:1]
+    return any(const_of(x) is not None and is_never_negative_zero(x) for x in terms)

@@ -13,7 +13,7 @@ from hlo2onnx.bisection.model_graphs import ModelGraphs, Scope
 from hlo2onnx.bisection.program_values import BlockValues
 from hlo2onnx.ir.functions import each_graph
 from hlo2onnx.ir.provenance import ARGUMENTS, CALLEE, Held, Path, held_by
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.traversal import all_values
 
 _NOT_FED = frozenset(
     {oir.DataType.INT4, oir.DataType.UINT4, oir.DataType.INT2, oir.DataType.UINT2}
@@ -59,13 +59,7 @@ def points_of(model: oir.Model) -> list[Point]:
 
 def _values(model: oir.Model) -> Iterator[oir.Value]:
     for graph in each_graph(model):
-        yield from graph.inputs
-        yield from graph.initializers.values()
-        for node in all_nodes(graph):
-            yield from node.outputs
-            for inner in subgraphs(node):
-                yield from inner.inputs
-                yield from inner.initializers.values()
+        yield from all_values(graph)
 
 
 def _dims(value: oir.Value) -> tuple[int | None, ...]:

@@ -11,9 +11,9 @@ def all_nodes(graph: oir.Graph) -> Iterator[oir.Node]:
     """Every node of the graph and its subgraphs, outer before inner, safe against removal."""
     for node in list(graph):
         yield node
-        if node.attributes.data:
-            for subgraph in subgraphs(node):
-                yield from all_nodes(subgraph)
+        for attribute in node.attributes.data.values():
+            if attribute.type is oir.AttributeType.GRAPH:
+                yield from all_nodes(attribute.as_graph())
 
 
 def subgraphs(node: oir.Node) -> list[oir.Graph]:
@@ -28,6 +28,17 @@ def subgraphs(node: oir.Node) -> list[oir.Graph]:
         for attribute in attributes.values()
         if attribute.type is oir.AttributeType.GRAPH
     ]
+
+
+def all_values(graph: oir.Graph) -> Iterator[oir.Value]:
+    """Every value that the graph and its subgraphs are given or compute."""
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in all_nodes(graph):
+        yield from node.outputs
+        for body in subgraphs(node):
+            yield from body.inputs
+            yield from body.initializers.values()
 
 
 def reads(node: oir.Node) -> list[oir.Value]:

@@ -76,7 +76,7 @@ def lower(
             report.ops.clear()
             if diagnosis is not None:
                 diagnosis.expansions.clear()
-            report.note(f"opset {needed.opset} instead of {target.default_opset}: {needed.reason}")
+            report.note(needed.note(target))
             opset = needed.opset
 
 
@@ -133,14 +133,14 @@ class _Lowering:
         bind_outputs(em, results, signature.outputs, output_names)
         if em.draws and Dependence(graph).repeats(em.draws):
             self.report.note(FIXED_KEY)
-        self.report.opset = opset
+        self.report.opset = em.opset
         aliases = {
             str(graph.outputs[place].name): str(graph.inputs[index].name)
             for index, place in signature.aliases.items()
         }
         return oir.Model(
             graph,
-            ir_version=ir_version(opset),
+            ir_version=ir_version(em.opset),
             producer_name="hlo2onnx",
             metadata_props={STATES: json.dumps(aliases)} if aliases else None,
             functions=kept.as_functions() if kept else (),

@@ -16,6 +16,7 @@ from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.roundings import merges_unrounded
 from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import is_read, remove_node, use_count
 from hlo2onnx.rewrite.replace import can_replace, detach, remove_makers, replace
@@ -30,6 +31,9 @@ MAX_FIRINGS_PER_NODE = 50
 
 CONSTANT = "constant"
 """Among the sources of a rule: a constant, which no operator makes."""
+
+ARGUMENT = "argument"
+"""Among the sources of a node: an input of the model or of a body."""
 
 FEW_READERS = 16
 """With more readers left, they are not queued again: that would take quadratic time."""
@@ -157,6 +161,16 @@ class Rule(ABC):
     drops_nan: ClassVar[bool] = False
     phase: ClassVar[int] = 0
 
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """Whether the rule may take a node of this operator. The engine asks once for each
+        combination, and does not try the rule where it cannot apply.
+
+        Args:
+            sources: The sources of all operands of the node, see `sources_of`.
+            dtype: The element type of its first result.
+        """
+        return self.sources is None or not self.sources.isdisjoint(sources)
+
     @abstractmethod
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value | Sequence[oir.Value]:
         """Returns the values that replace the node's outputs.
@@ -186,8 +200,9 @@ def apply_rules(
     Raises:
         InternalError: Two rules undo each other.
     """
-    nodes = all_nodes(model.graph)
-    return apply_to(nodes, RuleTable(rules), Rewriter(model, target, watch))
+    table = RuleTable(rules)
+    nodes = [node for node in all_nodes(model.graph) if node.op_type in table.by_anchor]
+    return apply_to(nodes, table, Rewriter(model, target, watch)) if nodes else Counter()
 
 
 class RuleTable:
@@ -199,19 +214,18 @@ class RuleTable:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.by_anchor: dict[str, list[Rule]] = {}
-        self._fitting: dict[tuple[str, frozenset[str]], list[Rule]] = {}
+        self._fitting: dict[tuple[str, frozenset[str], oir.DataType], list[Rule]] = {}
         for rule in rules:
             for anchor in rule.anchors:
                 self.by_anchor.setdefault(anchor, []).append(rule)
 
     def fitting(self, node: oir.Node) -> Sequence[Rule]:
-        """The rules for the node's operator whose sources are among those of its operands."""
-        key = (node.op_type, frozenset(sources_of(node)))
+        """The rules for the node's operator that fit its operands and its result."""
+        key = (node.op_type, frozenset(sources_of(node)), dtype_of(node.outputs[0]))
         found = self._fitting.get(key)
         if found is None:
             rules = self.by_anchor.get(node.op_type, ())
-            found = [x for x in rules if x.sources is None or not x.sources.isdisjoint(key[1])]
-            self._fitting[key] = found
+            found = self._fitting[key] = [rule for rule in rules if rule.fits(*key)]
         return found
 
 
@@ -291,17 +305,18 @@ def _first(
     rules = table.fitting(node) if watch is None else table.by_anchor.get(node.op_type)
     if not rules:
         return None
+    made = rewriter.made
     with rewriter.before(node):
         for rule in rules:
-            rewriter.made.clear()
+            made.clear()
             try:
                 if watch is None:
                     result = rule.rewrite(node, rewriter)
                 else:
                     result = watch.rewrite(rule, node, rewriter)
             except Refusal:
-                if rewriter.made:
-                    _discard(rewriter.made)
+                if made:
+                    _discard(made)
                 continue
             values = values_of(result)
             if all(map(can_replace, node.outputs, values)):
@@ -311,15 +326,16 @@ def _first(
 
 
 def sources_of(node: oir.Node) -> set[str]:
-    """The operators that make the operands of a node, and `CONSTANT` if one is constant."""
+    """The operators that make the operands of a node, `CONSTANT` if one is constant, and
+    `ARGUMENT` if one is an input."""
     found = set()
     for x in node.inputs:
         if x is not None:
             maker = x.producer()
             if maker is not None:
                 found.add(maker.op_type)
-            elif x.const_value is not None:
-                found.add(CONSTANT)
+            else:
+                found.add(ARGUMENT if x.const_value is None else CONSTANT)
     return found
 
 

@@ -32,7 +32,7 @@ from hlo2onnx.ir.roundings import (
     note_half_type,
     note_left_out,
 )
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import all_values, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_number, dtype_of, is_constant, size_of
 from hlo2onnx.report import Report
 from hlo2onnx.rewrite.large_graphs import replace_input
@@ -94,7 +94,7 @@ def compute_in_f32(model: oir.Model, target: Target, half: str, report: Report) 
     graph = model.graph
     opset = graph.opset_imports[""]
     types = types_in_f32(target, opset, half)
-    if not types:
+    if not types or not any(value.dtype in types for value in all_values(graph)):
         return
     builder = TargetBuilder(graph, opset, target)
     builder.adopt(graph)

@@ -37,6 +37,16 @@ def store_weights(builder: GraphBuilder, dtype: oir.DataType) -> int:
     return changed
 
 
+def has_large_f32(graph: oir.Graph) -> bool:
+    """Whether `store_half_weights` may have anything to do."""
+    return any(map(_is_large_f32, graph.initializers.values()))
+
+
+def _is_large_f32(value: oir.Value) -> bool:
+    tensor = value.const_value
+    return value.dtype == oir.DataType.FLOAT and tensor is not None and tensor.size > LARGE_ELEMENTS
+
+
 def store_half_weights(builder: GraphBuilder) -> Counter[oir.DataType]:
     """Stores large f32 constants that hold only numbers of a half type in that type again, followed
     by a Cast: the weights of a half type that are computed with in f32.
@@ -50,7 +60,7 @@ def store_half_weights(builder: GraphBuilder) -> Counter[oir.DataType]:
     }
     for value in list(graph.initializers.values()):
         tensor = value.const_value
-        if value.dtype != oir.DataType.FLOAT or tensor is None or tensor.size <= LARGE_ELEMENTS:
+        if tensor is None or not _is_large_f32(value):
             continue
         weight = weight_of(value)
         if weight is None:

@@ -121,6 +121,9 @@ class Costs:
     faster for: 10,000 of 8 x 8 take 0.2 ms, by MatMul 0.55 ms."""
     matvec_elements: float = 0
     """Elements of the largest such matrix."""
+    transposed_matrix_elements: float = 0
+    """Elements of the largest matrix that is transposed in front of a loop, which multiplies it by
+    vectors: 0.6 µs for each product, and 1.1 µs with a node before it and one behind it."""
     dot_terms: float = 0
     """Terms of the largest products of vectors with a vector each that Mul and ReduceSum compute.
     MatMul takes two more nodes, which make rows and columns of them."""
@@ -132,6 +135,11 @@ class Costs:
     of matrices: at 3 places they take 0.25 to 0.7 of its time, at 5 up to 2 times."""
     matmul_conv_work: float = 0
     """Multiplications for each place of the kernel that such a convolution must have."""
+    matmul_conv_kernel: float = math.inf
+    """Elements of a kernel that is computed in each call, for each element of the image and the
+    result, from which on products take it as it is and Conv would transpose it: 3 x 3 x 512 x 512
+    for an image of 4 x 4 takes 0.65 ms instead of 3.1, 3 x 3 x 64 x 64 for 32 x 32 takes 0.4 ms in
+    both ways."""
     max_pool_window: float = 1024
     """Elements of the largest window of a MaxPool. It takes time in proportion to the product of
     the window's extents, pooling axis by axis to its logarithm."""
@@ -164,12 +172,24 @@ class Costs:
     selected_elements: float = math.inf
     """Elements from which on integers are chosen by arithmetic where `Flags.slow_where`: 1,000,000
     take 0.4 ms, and with Where 0.7 ms or, if the conditions are random, 7 ms."""
+    skipped_elements: float = math.inf
+    """Elements from which on an If skips what no condition selects."""
+    skipped_nodes: float = 20
+    """Fewest nodes that it must skip. Where it skips nothing, it takes about the time of two."""
     transposed_batch: float = math.inf
     """Fewest small matrices that are transposed with the batch last, where
     `Flags.slow_transposes`: it takes five nodes instead of one."""
     transposed_elements: float = 0
     """Elements of the largest such matrix: 1,000 of 6 x 6 take 27 instead of 390 µs, of 16 x 16 220
     instead of 310, of 32 x 32 twice as long as at once."""
+    moved_elements: float = math.inf
+    """Elements from which on a Transpose that moves several axes becomes moves of one axis each,
+    where `Flags.slow_transposes`: 3 x 3 x 64 x 64 to 64 x 64 x 3 x 3 takes 150 and 30 µs, of 512
+    x 512 channels 38 and 3 ms."""
+    moved_row: float = 1
+    """Elements of the shortest row that a Gather then moves at once."""
+    sorted_elements: float = math.inf
+    """Integers of one row that are sorted by halves where `Flags.sequential_top_k`."""
     ranked_elements: float = 64
     """Longest axis that is sorted by n * n comparisons at once, not by the steps of a sorting
     network, if the comparator is no known one."""
@@ -229,6 +249,8 @@ class Flags:
     """Reductions add integers in f64 and saturate: they are right if f64 holds all sums."""
     slow_rnn: bool = False
     """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
+    sequential_top_k: bool = False
+    """TopK sorts a row in one thread, however long it is."""
     slow_transposes: bool = False
     """Transpose takes 0.2 to 0.4 µs for each of many small matrices."""
     slow_where: bool = False

@@ -9,14 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dialect_handlers.common.linalg import real_condensed_forms
 from dialect_handlers.common.linalg.balance import scales, triangular_parts_aside
 from dialect_handlers.common.linalg.blocks import triangle_inverse
+from dialect_handlers.common.linalg.divide_and_conquer import bidiagonal_svd
 from dialect_handlers.common.linalg.real_panel import real_panel
 from dialect_handlers.common.linalg.scaling import scaled
-from dialect_handlers.common.linalg.secular_equation import find_roots
+from dialect_handlers.common.linalg.secular_equation import Groups, find_roots, find_vectors
 from dialect_handlers.common.linalg.selection_sort import Pass, selection_order
 from dialect_handlers.common.linalg.triangular import _by_blocks, _by_sweeps
 from dialect_handlers.common.linalg.tridiagonal import _smaller_to_scale
+
+LARGE = [pytest.param(n, marks=pytest.mark.wide) for n in (32, 96, 97, 127, 200)]
 
 
 @pytest.fixture(autouse=True)
@@ -109,16 +113,100 @@ def test_roots_of_the_secular_equation(poles: list[list[float]], z: list[list[fl
     """The squares are eigenvalues of diag(poles^2) + z z^T, for each of several matrices."""
     sizes = [len(some) for some in poles]
     together = np.kron(np.eye(len(sizes)), 1).repeat(sizes, 0).repeat(sizes, 1).astype(bool)
-    found = find_roots(
-        *(jnp.array(np.concatenate(some)) for some in (poles, z)), jnp.array(together)
-    )
+    number = np.repeat(np.arange(len(sizes)), sizes)
+    ours, others = (np.concatenate(some) / 8 for some in (poles, z))
     matrices = [np.diag(np.square(p)) + np.outer(v, v) for p, v in zip(poles, z, strict=True)]
-    wanted = np.concatenate([np.sqrt(np.linalg.eigvalsh(matrix)) for matrix in matrices])
-    np.testing.assert_allclose(found.values, wanted, rtol=1e-8)
-    distances = np.square(np.concatenate(poles)) - np.square(np.asarray(found.values))[:, None]
-    np.testing.assert_allclose(
-        found.distances, np.where(together, distances, 1), rtol=1e-6, atol=1e-12
-    )
+    wanted = np.concatenate([np.sqrt(np.linalg.eigvalsh(matrix)) for matrix in matrices]) / 8
+    distances = np.where(together, np.square(ours)[:, None] - np.square(wanted), -1)
+    kinds = [Groups.of(jnp.array(number)[None], np.dtype("float64"))]
+    if len(sizes) == 1:
+        kinds.append(Groups.of_one(jnp.ones((1, sizes[0]), bool)))
+    for groups in kinds:
+        found = find_roots(jnp.array(ours)[None], jnp.array(others)[None], groups)
+        np.testing.assert_allclose(found.values[0, 0], wanted, rtol=1e-8)
+        np.testing.assert_allclose(found.distances[0], distances, rtol=1e-6, atol=1e-14)
+
+
+@pytest.mark.parametrize("of_one", [False, True])
+def test_elements_outside_of_secular_equations(of_one: bool) -> None:
+    """They change no other vector. Their own ones are those of the unit matrix."""
+    poles, z = np.array([0, 0.2, 0.7, 0.7, 0.1]), np.array([0.3, -0.5, 0.01, 0.9, 0.0])
+    active = jnp.array([[True, True, True, False, False]])
+    number = jnp.where(active, 3, -1)
+    groups = Groups.of_one(active) if of_one else Groups.of(number, np.dtype("float64"))
+    roots = find_roots(jnp.array(poles)[None], jnp.array(z)[None], groups)
+    u, v = find_vectors(roots, jnp.array(z)[None], groups, left=True)
+    assert u is not None
+    matrix = np.diag(poles * [1, 1, 1, 0, 0])
+    matrix[0, :3] = z[:3]
+    values = np.where(active[0], roots.values[0, 0], 0)
+    np.testing.assert_allclose(np.asarray(u)[0].T @ matrix @ v[0], np.diag(values), atol=1e-14)
+    for vectors in (u[0], v[0]):
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(5), atol=1e-14)
+        np.testing.assert_array_equal(vectors[:, 3:], np.eye(5)[:, 3:])
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("n", [1, 2, 31, *LARGE])
+def test_bidiagonal_matrices(n: int, left: bool) -> None:
+    """With leaves that are full and not, and zeros that are not those behind the matrix."""
+    rng = np.random.default_rng(n)
+    d, e = rng.normal(size=n), rng.normal(size=n - 1)
+    d[n // 2 :: 3] = 0
+    e[::5] = 0
+    u, v = (np.asarray(x) for x in bidiagonal_svd(jnp.array(d), jnp.array(e), left=left))
+    b = np.diag(d) + np.diag(e, 1)
+    limit = 10 * n * np.finfo(np.float64).eps
+    values = np.linalg.norm(v @ b.T, axis=1)
+    wanted = np.linalg.svd(b, compute_uv=False)
+    np.testing.assert_allclose(np.sort(values)[::-1], wanted, atol=limit * wanted[0])
+    np.testing.assert_allclose(v @ v.T, np.eye(n), atol=limit)
+    assert u.shape == (n, n if left else 0)
+    if left:
+        np.testing.assert_allclose(u @ u.T, np.eye(n), atol=limit)
+        off = (u @ b @ v.T)[~np.eye(n, dtype=bool)]
+        assert abs(off).max(initial=0) <= limit * wanted[0]
+
+
+@pytest.mark.parametrize("n", [9, 70])
+@pytest.mark.parametrize("least", [-19, -22])
+def test_bidiagonal_matrices_of_elements_whose_squares_are_denormal(n: int, least: int) -> None:
+    """The vectors are as orthogonal as ever."""
+    rng = np.random.default_rng(n)
+    d, e = (10.0 ** rng.uniform(least, least + 4, k) for k in (n, n - 1))
+    d[0] = 1
+    single = [jnp.array(x, jnp.float32) for x in (d, e)]
+    for vectors in map(np.asarray, bidiagonal_svd(*single, left=True)):
+        limit = 10 * n * np.finfo(np.float32).eps
+        np.testing.assert_allclose(vectors @ vectors.T, np.eye(n), atol=limit)
+
+
+def test_roots_next_to_poles() -> None:
+    """One is so near that the square of its inverse distance overflows."""
+    n, rng = 98, np.random.default_rng(14)
+    d, e = ((10.0 ** rng.uniform(-5, 0, k)).astype(np.float32) for k in (n, n - 1))
+    b = np.diag(d) + np.diag(e, 1)
+    u, v = map(np.asarray, bidiagonal_svd(jnp.array(d), jnp.array(e), left=True))
+    product = u.astype(np.float64) @ b @ v.T
+    limit = 0.3 * n * np.finfo(np.float32).eps
+    np.testing.assert_allclose(product, np.diag(np.diag(product)), atol=limit)
+
+
+@pytest.mark.parametrize("n", [3, *LARGE])
+def test_reductions_in_parts(n: int) -> None:
+    """T = Q^T A Q and B = Q^T A P, with columns cut off in between or not."""
+    a = np.random.default_rng(0).normal(size=(n + 2, n))
+    limit = 4 * n * np.finfo(np.float64).eps
+    d, e, q, p = real_condensed_forms.bidiagonalize(jnp.array(a))
+    b = np.pad(np.diag(d) + np.diag(e, 1), [(0, 2), (0, 0)])
+    product = q.times(jnp.array(b)) @ p.times(jnp.eye(n), shift=1).T
+    np.testing.assert_allclose(product, a, atol=limit * np.linalg.norm(a, 2))
+    s = a[:n] + a[:n].T
+    d, e, q = real_condensed_forms.tridiagonalize(jnp.array(s))
+    t = np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
+    whole = np.asarray(q.times(jnp.eye(n), shift=1))
+    np.testing.assert_allclose(whole.T @ whole, np.eye(n), atol=limit)
+    np.testing.assert_allclose(whole @ t @ whole.T, s, atol=limit * np.linalg.norm(s, 2))
 
 
 @pytest.mark.parametrize("unit", [False, True])

@@ -93,13 +93,8 @@ def test_rows_taken_by_another_domain_are_not_scanned() -> None:
 
 
 def test_the_order_of_phases() -> None:
-    """Cells are found in loops that are whole, rows in loops that are no Scan, Slices by other
+    """Cells are found in loops that are whole; rows in loops that are no Scan, and Slices, by other
     rules first."""
     assert Lstm.phase == Gru.phase == 0
-    assert (
-        Lstm.phase
-        < LoopUnroll.phase
-        < LoopToScan.phase
-        < SlicesToSplit.phase
-        == HorizontalFusion.phase
-    )
+    late = SlicesToSplit.phase
+    assert Lstm.phase < LoopUnroll.phase < LoopToScan.phase == HorizontalFusion.phase == late

@@ -13,6 +13,7 @@ from rewriting import model_of, op_types
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.engine import (
+    ARGUMENT,
     CONSTANT,
     MAX_FIRINGS_PER_NODE,
     Refusal,
@@ -313,3 +314,25 @@ def test_an_output_keeps_its_name(place: int) -> None:
     fired, graph = applied(build, twice)
     assert fired == {"twice": 1}
     assert graph.outputs[0].name == "result"
+
+
+def test_fits_is_asked_once_for_each_combination() -> None:
+    """A rule sees the operator, the sources of all operands and the element type of the result."""
+    asked = []
+
+    class Fitting(Recorder):
+        def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+            asked.append((op_type, set(sources), dtype))
+            return op_type == "Sqrt"
+
+    recorder = Fitting()
+    applied(lambda b, x: b.Sqrt(b.Sqrt(b.Sqrt(b.Add(sums(b, x), x)))), recorder)
+    assert recorder.tried == ["Sqrt"] * 4
+    single = oir.DataType.FLOAT
+    assert asked == [
+        ("Add", {ARGUMENT}, single),
+        ("Add", {CONSTANT, "Neg"}, single),
+        ("Sqrt", {"Add"}, single),
+        ("Add", {ARGUMENT, "Sqrt"}, single),
+        ("Sqrt", {"Sqrt"}, single),
+    ]

@@ -85,10 +85,10 @@ def nodes_of(function: Function, *sizes: int) -> list[int]:
 
 
 def assert_nodes_do_not_depend_on_the_size(
-    function: Function, most: int, smallest: int = 40
+    function: Function, most: int, smallest: int = 40, large: tuple[int, int] = (300, 960)
 ) -> None:
     """Asserts that models have fewer than `most` nodes, however large the matrices are."""
-    small, *whole_blocks = nodes_of(function, smallest, 300, 960)
+    small, *whole_blocks = nodes_of(function, smallest, *large)
     assert whole_blocks[0] == whole_blocks[1] < most
     assert small <= whole_blocks[0], "small tables of constants are computed beforehand"
 

@@ -1,4 +1,4 @@
-"""Transposes of many small matrices as Transposes of the whole batch."""
+"""Transposes of many small matrices, and of several axes."""
 
 from __future__ import annotations
 
@@ -77,4 +77,58 @@ def test_product_takes_the_transpose_over() -> None:
 def test_other_targets() -> None:
     x = np.zeros((BATCH, 6, 6), np.float32)
     program = hlo2onnx.translate(lambda x: jnp.swapaxes(x, 1, 2), x, target="onnx")
+    assert program.report.nodes == {"Transpose": 1}
+
+
+MOVES = {
+    "kernel": ((3, 3, 64, 32), (3, 2, 0, 1), ["Reshape", "Gather", "Transpose", "Reshape"]),
+    "reverse": ((16, 17, 16), (2, 1, 0), ["Reshape", "Gather", "Transpose", "Reshape"]),
+    "kernel of one place": ((1, 1, 64, 65), (3, 2, 0, 1), ["Reshape", "Transpose", "Reshape"]),
+    "matrix": ((1, 64, 65), (2, 1, 0), ["Reshape", "Transpose", "Reshape"]),
+    "matrix among ones": (
+        (1, 8, 65, 1, 8),
+        (4, 3, 1, 0, 2),
+        ["Reshape", "Transpose", "Reshape"],
+    ),
+    "batch": ((5, 1, 33, 31, 1), (0, 4, 3, 1, 2), ["Reshape", "Transpose", "Reshape"]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("name", MOVES)
+def test_several_axes(name: str, dtype: str) -> None:
+    shape, perm, expected = MOVES[name]
+    run = transposed(shape, perm, dtype)
+    assert [node.op_type for node in run.program.model.graph] == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "perm", "dtype"),
+    [
+        ((3, 3, 64, 32), (3, 0, 1, 2), "float32"),  # one axis moves
+        ((64, 65), (1, 0), "float32"),
+        ((3, 3, 21, 21), (3, 2, 0, 1), "float32"),  # 4,095 elements and less
+        ((1, 1, 63, 65), (3, 2, 0, 1), "float32"),
+        ((32, 32, 15), (2, 1, 0), "float32"),  # short rows
+        ((1, 1, 64, 65), (3, 2, 0, 1), "float64"),
+        ((1, 1, 64, 65), (3, 2, 0, 1), "int64"),
+        ((8, 9, 8, 9), (3, 1, 2, 0), "float32"),  # four parts
+        ((0, 3, 64, 32), (3, 2, 0, 1), "float32"),
+    ],
+)
+def test_other_moves_stay(shape: Sequence[int], perm: Sequence[int], dtype: str) -> None:
+    program = transposed(shape, perm, dtype).program
+    assert set(program.report.nodes) <= {"Transpose", "Expand", "Reshape"}
+    assert program.report.nodes["Reshape"] == 0
+
+
+def test_several_axes_before_a_product() -> None:
+    x, y = np.ones((1, 64, 65), np.float32), np.ones((64, 3), np.float32)
+    run = against_jax(lambda x, y: jnp.transpose(x, (2, 0, 1)) @ y, x, y).close()
+    run.has_no("Gather")
+
+
+def test_several_axes_of_other_targets() -> None:
+    x = np.zeros((3, 3, 64, 32), np.float32)
+    program = hlo2onnx.translate(lambda x: jnp.transpose(x, (3, 2, 0, 1)), x, target="onnx")
     assert program.report.nodes == {"Transpose": 1}

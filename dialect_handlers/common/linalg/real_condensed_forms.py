@@ -6,6 +6,7 @@ far below the matrix' rounding error count as 0, so the signs may differ from LA
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -19,6 +20,11 @@ from dialect_handlers.common.linalg.real_reflections import Found, reflection
 
 NEGLIGIBLE = 1e-3
 """In units of the rounding error of the largest element."""
+
+
+LEAST_PART = 48
+"""Columns. Before so many are reduced, a smaller matrix does not save the time to cut it out."""
+MOST_PARTS = 4
 
 
 class _Places(NamedTuple):
@@ -39,33 +45,44 @@ def _places(count: int, n: int, shift: int) -> _Places:
     return _Places(k, (i == k)[:, None], (i > k)[:, None])
 
 
+def _parts(count: int) -> list[int]:
+    """How many columns are reduced before each time that the finished ones are cut off."""
+    parts = max(1, min(MOST_PARTS, count // LEAST_PART))
+    size = -(-count // parts)
+    return [size] * (parts - 1) + [count - (parts - 1) * size]
+
+
 def tridiagonalize(a: jax.Array) -> tuple[jax.Array, jax.Array, Reflections]:
     """`condensed_forms.tridiagonalize` of a [n, n], n >= 2."""
-    n = a.shape[0]
-    least = _least(a)
+    n, least = a.shape[0], _least(a)
 
-    def step(a: jax.Array, at: _Places) -> tuple[jax.Array, Found]:
-        found = reflection(take(a, at.number - 1), *at, least)
+    def step(a: jax.Array, at: tuple[np.ndarray, _Places]) -> tuple[jax.Array, Found]:
+        row, place = at
+        found = reflection(take(a, row), *place, least)
         u, _, size = found
         w = u @ a / size
         w = w - (0.5 * (w @ u.T) / size) @ u
         pair, mirrored = jnp.concatenate([u, w]), jnp.concatenate([w, u])
         return a - pair.T @ mirrored, found
 
-    a, found = lax.scan(step, a, _places(n - 1, n, 1))
-    return jnp.diagonal(a), jnp.diagonal(a, -1), _reflections(found)
+    done: list[tuple[jax.Array, jax.Array, Reflections]] = []
+    for count in _parts(n - 1):
+        rows = np.arange(count)[:, None]
+        a, found = lax.scan(step, a, (rows, _places(count, a.shape[0], 1)))
+        own = _reflections(found, n)
+        done.append((jnp.diagonal(a)[:count], jnp.diagonal(a, -1)[:count], own))
+        a = a[count:, count:]
+    d, e, q = zip(*done, strict=True)
+    return jnp.concatenate([*d, a[0]]), jnp.concatenate(e), _joined(q)
 
 
 def bidiagonalize(
     a: jax.Array,
 ) -> tuple[jax.Array, jax.Array, Reflections, Reflections]:
     """`condensed_forms.bidiagonalize` of a [m, n], m >= n >= 1."""
-    m, n = a.shape
-    least = _least(a)
+    (m, n), least = a.shape, _least(a)
     # A column of zeros, so that the last row has a reflection too.
     a = jnp.pad(a, [(0, 0), (0, 1)])
-    columns, rows = _places(n, m, 0), _places(n, n + 1, 1)
-    columns = _Places(columns.number, *(x.swapaxes(1, 2) for x in columns[1:]))
 
     def step(a: jax.Array, at: tuple[_Places, _Places]) -> tuple[jax.Array, tuple[Found, Found]]:
         place, next_place = at
@@ -80,14 +97,22 @@ def bidiagonalize(
         )
         return a - tall @ wide, (left, right)
 
-    a, (left, right) = lax.scan(step, a, (columns, rows))
-    left = left._replace(u=left.u.swapaxes(1, 2))
-    right = right._replace(u=right.u[..., :n])
+    done: list[tuple[jax.Array, jax.Array, Reflections, Reflections]] = []
+    for count in _parts(n):
+        columns, rows = (_places(count, a.shape[axis], axis) for axis in (0, 1))
+        columns = _Places(columns.number, *(x.swapaxes(1, 2) for x in columns[1:]))
+        a, (left, right) = lax.scan(step, a, (columns, rows))
+        own = _reflections(left._replace(u=left.u.swapaxes(1, 2)), m)
+        other = _reflections(right, n + 1)
+        done.append((jnp.diagonal(a)[:count], jnp.diagonal(a, 1)[:count], own, other))
+        a = a[count:, count:]
+    d, e, q, p = zip(*done, strict=True)
+    right_ones = _joined(p)
     return (
-        jnp.diagonal(a[:, :n]),
-        jnp.diagonal(a[:, :n], 1),
-        _reflections(left),
-        _reflections(right),
+        jnp.concatenate(d),
+        jnp.concatenate(e)[: n - 1],
+        _joined(q),
+        right_ones._replace(v=right_ones.v[:, :n]),
     )
 
 
@@ -97,7 +122,11 @@ def _least(a: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.square(NEGLIGIBLE * limits.eps * jnp.max(abs(a))), limits.tiny)
 
 
-def _reflections(found: Found) -> Reflections:
-    """The reflections of all trips."""
+def _reflections(found: Found, n: int) -> Reflections:
+    """The reflections of all trips, with vectors of n elements: zeros come before theirs."""
     v, tau = found._replace(u=found.u[:, 0], first=found.first[:, 0], size=found.size[:, 0]).unit()
-    return Reflections(v, tau[:, 0])
+    return Reflections(jnp.pad(v, [(0, 0), (n - v.shape[1], 0)]), tau[:, 0])
+
+
+def _joined(parts: Sequence[Reflections]) -> Reflections:
+    return Reflections(*(jnp.concatenate(arrays) for arrays in zip(*parts, strict=True)))

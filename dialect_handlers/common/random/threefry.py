@@ -39,6 +39,19 @@ def threefry2x32(
 _LANES = 16
 
 
+def calls_threefry2x32(em: Emitter, callee: str) -> bool:
+    """Whether a call of this function is one of Threefry. Programs call few functions often, so
+    each is evaluated once."""
+    functions = em.context.functions
+    function = functions.get(callee)
+    if function is None:
+        return False
+    known = em.is_generator.get(function)
+    if known is None:
+        known = em.is_generator[function] = is_threefry2x32(function, functions)
+    return known
+
+
 def is_threefry2x32(function: ir.Operation, functions: Mapping[str, ir.Operation]) -> bool:
     """Whether a function takes (extents..., key, key, counter, counter) and gives their random
     bits.

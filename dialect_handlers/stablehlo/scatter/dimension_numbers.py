@@ -71,6 +71,21 @@ class ScatterDimensions(WindowDimensions):
         return [*first, *(axis for axis in self.windows if axis not in first)]
 
     @property
+    def batch_order(self) -> list[int]:
+        """The batch axes in the order of the operand's axes that run along them, others first."""
+        return [*self.free, *(self.batching[axis] for axis in sorted(self.batching))]
+
+    @property
+    def batch_dims(self) -> list[Dim]:
+        """The operand's extents along its batching axes, 1 along others."""
+        return [dim if axis in self.batching else 1 for axis, dim in enumerate(self.dims)]
+
+    def runs_along(self, axis: Axis) -> int:
+        """The axis of the operand that an axis of the updates runs along; -1 for none."""
+        along = {run: operand for operand, run in self.batching.items()}
+        return along.get(axis.axis, -1) if isinstance(axis, Batch) else axis.axis
+
+    @property
     def strides(self) -> list[Dim]:
         """Elements from one index to the next along each operand axis."""
         return [product(self.dims[axis + 1 :]) for axis in range(len(self.dims))]
@@ -81,6 +96,14 @@ class ScatterDimensions(WindowDimensions):
         leading = list(range(len(self.partial)))
         one_row = all(self.sizes[axis] == 1 for axis in leading)
         return bool(leading) and self.indexed == leading == sorted(self.columns) and one_row
+
+    @property
+    def scatters_rows_of_batches(self) -> bool:
+        """The same for an operand whose first axes are batching axes, too."""
+        leading = list(range(self.depth))
+        one_row = all(self.sizes[axis] == 1 for axis in self.partial)
+        rows = sorted(self.columns) == self.partial and self.indexed == leading
+        return bool(self.partial) and rows and one_row
 
     @property
     def overlaps_shifted(self) -> bool:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import onnx_ir as oir
 from jaxlib.mlir.dialects import stablehlo
 
-from dialect_handlers.common.dimension_numbers import Axis
+from dialect_handlers.common.dimension_numbers import Axis, Batch
 from dialect_handlers.common.ordered_rows import Targets, rows_at_once, scatter_rows_in_order
 from dialect_handlers.common.parts import each
 from dialect_handlers.common.reductions import combine
 from dialect_handlers.common.regions import MONOIDS, Combiner, neutral, promoted
 from dialect_handlers.common.scatter_updates import (
     Region,
+    drops_rows,
     last_of_each,
     region_of,
     scatter_in_order,
@@ -34,7 +35,7 @@ from dialect_handlers.stablehlo.scatter.checked_indices import given_indices, sc
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions, read_numbers
 from dialect_handlers.stablehlo.scatter.masked_window import takes_mask, write_masked
 from dialect_handlers.stablehlo.scatter.padded_elements import scatter_padded, takes_border
-from dialect_handlers.stablehlo.scatter.row_updates import RowUpdates, operand_axis
+from dialect_handlers.stablehlo.scatter.row_updates import RowUpdates
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
 from hlo2onnx.errors import InternalError, UnsupportedOp
 from hlo2onnx.ir.dims import product
@@ -84,8 +85,13 @@ def scatter(
     places = Places(em, n, em.operand(op, count), scatter_dimension_numbers.index_vector_dim)
     region = region_of(em, op.block(0))
     made = _Scatter(em, n, region, places, inputs, updates)
+    if takes_mask(em, n, places, inputs):
+        return made.by_mask()
     if product(n.batch) == 1:
-        return made.as_one_window()
+        if not made.drops_row():
+            return made.as_one_window()
+        made = made.with_batch_axis()
+        return made.as_rows(made.n.windows)
     if unique_indices or places.are_distinct():
         return made.as_rows(n.windows)
     ordered = made.as_ordered_rows()
@@ -116,15 +122,34 @@ class _Scatter:
     inputs: list[Parts]
     updates: list[Parts]
 
+    def by_mask(self) -> list[Parts]:
+        """Combines the whole operand with the windows, and chooses by a mask."""
+        return write_masked(
+            self.em, self.n, self.places, self.region, self.inputs, self._windows(), self._replaces
+        )
+
+    def drops_row(self) -> bool:
+        """Whether the single window is one row that may miss: fewer nodes drop its index than read
+        the old content along several axes."""
+        may_drop = drops_rows(self.region, self.inputs, self.updates)
+        row = RowUpdates(self.em, self.n, self.places, self.n.windows)
+        return self.places.may_miss and len(self.places.axes) > 1 and row.has_columns and may_drop
+
+    def with_batch_axis(self) -> _Scatter:
+        """The same scatter of one window with a batch axis, as rows have it."""
+        em, n, places = self.em, self.n, self.places
+        if n.batch:
+            return self
+        numbers = replace(n, batch=(1,), windows=(Batch(0), *n.windows))
+        starts = Places(em, numbers, em.reshape(places.indices, [1, len(places.axes)]), 1)
+        updates = each(lambda x: em.reshape(x, [1, *shape_of(x)]), self.updates)
+        return _Scatter(em, numbers, self.region, starts, self.inputs, updates)
+
     def as_one_window(self) -> list[Parts]:
         """Reads the window's old content, combines it, and writes it at the clamped start; or
         combines the whole operand with the window, or with neutral elements around it."""
         em, n, region, places = self.em, self.n, self.region, self.places
-        order = sorted(range(len(n.windows)), key=lambda place: operand_axis(n.windows[place]))
-        news = each(lambda x: em.reshape(em.transpose(x, order), n.sizes), self.updates)
-        overwrites = all(name == Combiner.RHS for name in region.combiners)
-        if takes_mask(em, n, places, self.inputs):
-            return write_masked(em, n, places, region, self.inputs, news, overwrites)
+        news, overwrites = self._windows(), self._replaces
         valid, starts = places.valid, _starts(em, places)
         if valid is not None:
             if places.constant is not None:
@@ -142,6 +167,20 @@ class _Scatter:
             news = each(partial(em.Where, valid), news, olds)
         return each(lambda x, new: write_window(em, x, new, starts), self.inputs, news)
 
+    @property
+    def _replaces(self) -> bool:
+        """Whether the region returns the update."""
+        return all(name == Combiner.RHS for name in self.region.combiners)
+
+    def _windows(self) -> list[Parts]:
+        """The updates in the order of the operand's axes: windows of its batches."""
+        em, n = self.em, self.n
+        order = sorted(range(len(n.windows)), key=lambda place: n.runs_along(n.windows[place]))
+        dims = [
+            batch if batch != 1 else size for batch, size in zip(n.batch_dims, n.sizes, strict=True)
+        ]
+        return each(lambda x: em.reshape(em.transpose(x, order), dims), self.updates)
+
     def as_rows(self, layout: Sequence[Axis], *, repeated: bool = False) -> list[Parts]:
         """Writes whole rows, of the axes after the last indexed one, at once.
 
@@ -153,8 +192,13 @@ class _Scatter:
         em, n, places = self.em, self.n, self.places
         rows = RowUpdates(em, n, places, layout)
         dims = rows.dims
-        if places.valid is None and n.scatters_leading_rows and not repeated:
+        drops = drops_rows(self.region, self.inputs, self.updates)
+        if repeated:
+            index = rows.index()
+        elif places.valid is None and n.scatters_leading_rows:
             index, dims = em.reshape(places.rows, [rows.count, n.depth]), list(n.dims)
+        elif rows.has_columns and (places.valid is None or drops):
+            index, dims = rows.columns(), list(n.dims)
         else:
             index = rows.index()
         index = em.cast(index, INT64)

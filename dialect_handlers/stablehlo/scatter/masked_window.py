@@ -19,18 +19,28 @@ from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
 MOST_AXES = 2
-"""Limit of the axes along which the window may move: each takes a comparison and an And."""
+"""Limit of the axes along which a single window may move: each takes a comparison and an And."""
+MOST_AXES_OF_A_BATCH = 1
+"""The same for one window in each batch of the operand: rows of indices are faster for more."""
 
 
 def takes_mask(em: Emitter, n: ScatterDimensions, places: Places, inputs: Sequence[Parts]) -> bool:
-    """Whether a mask is faster: the operand is small, and the window may lie outside of it."""
-    if not (places.may_miss and n.is_static) or n.batching:
+    """Whether a mask is faster: the operand is small, each of its batches has one window, and that
+    may lie outside of it."""
+    if not (places.may_miss and n.is_static and n.is_alone):
         return False
-    moves = n.partial == sorted(places.axes) and len(places.axes) <= MOST_AXES
-    if not moves or any(n.sizes[axis] != 1 for axis in n.partial):
+    most = MOST_AXES_OF_A_BATCH if n.batching else MOST_AXES
+    if n.partial != sorted(places.axes) or len(places.axes) > most:
+        return False
+    if any(n.sizes[axis] != 1 for axis in n.partial):
         return False
     small = math.prod(fixed(n.dims)) <= em.costs.masked_elements
-    return small and all(em.supports("Where", dtype_of(part)) for part in flat(inputs))
+    return small and all(_selects(em, dtype_of(part)) for part in flat(inputs))
+
+
+def _selects(em: Emitter, dtype: oir.DataType) -> bool:
+    """Whether elements are chosen without casts; those of booleans are, by logic."""
+    return dtype == oir.DataType.BOOL or em.supports("Where", dtype)
 
 
 def write_masked(
@@ -42,7 +52,7 @@ def write_masked(
     news: list[Parts],
     overwrites: bool,
 ) -> list[Parts]:
-    """The operands, combined with the window in its place.
+    """The operands, combined with the windows in their places.
 
     Args:
         news: The windows, in the order of the operand's axes.
@@ -56,7 +66,7 @@ def write_masked(
 
 
 def _mask(em: Emitter, n: ScatterDimensions, places: Places) -> oir.Value:
-    """The mask of the elements in the window. Axes that the window covers have extent 1 in it."""
+    """The mask of the elements in the windows. Axes that these cover have extent 1 in it."""
     masks = []
     for axis, start in places.columns.items():
         behind = len(n.dims) - 1 - axis

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
+import numpy as np
 import onnx_ir as oir
 
-from dialect_handlers.common.dimension_numbers import Axis, Batch, Window
+from dialect_handlers.common.dimension_numbers import Axis, Batch
 from dialect_handlers.common.parts import each
 from dialect_handlers.stablehlo.scatter.dimension_numbers import ScatterDimensions
 from dialect_handlers.stablehlo.scatter.scatter_indices import Places
-from hlo2onnx.ir.dims import product
-from hlo2onnx.ir.values import Dim
+from hlo2onnx.ir.dims import fixed, product
+from hlo2onnx.ir.values import Dim, dtype_of
 from hlo2onnx.lowering.context import Parts
 from hlo2onnx.lowering.emitter import Emitter
 
@@ -41,6 +43,29 @@ class RowUpdates:
         """Elements of a row."""
         return product(self._row)
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether `columns` applies: it takes fewer nodes than `index`, for few updates."""
+        n, places = self._n, self._places
+        computed = places.constant is None and not places.is_narrow
+        return n.is_static and n.depth > 1 and n.scatters_rows_of_batches and computed
+
+    def columns(self) -> oir.Value:
+        """The target row of each row of the updates as an index along each of the operand's first
+        axes, of shape (updates, axes)."""
+        em, n, parts = self._em, self._n, list[oir.Value]()
+        starts = em.reshape(self._places.rows, [self.count, len(n.partial)])
+        counts = np.indices(fixed(n.batch)).reshape(len(n.batch), *fixed([self.count]), 1)
+        for is_counted, group in groupby(range(n.depth), n.batching.__contains__):
+            axes = list(group)
+            if is_counted:
+                columns = [counts[n.batching[axis]] for axis in axes]
+                parts.append(em.const(np.concatenate(columns, 1), dtype_of(starts)))
+            else:
+                first = n.partial.index(axes[0])
+                parts.append(em.slice(starts, [first], [first + len(axes)], axes=[1]))
+        return parts[0] if len(parts) == 1 else em.concat(parts, 1)
+
     def index(self) -> oir.Value:
         """The target row of each row of the updates, of shape (updates, 1)."""
         index = self._places.index(self._layout, self._n.depth)
@@ -67,11 +92,6 @@ class RowUpdates:
         """These updates as rows, of shape (updates, ...)."""
         em, n = self._em, self._n
         behind = [axis for axis in n.windows if axis not in self._layout]
-        behind.sort(key=operand_axis)
+        behind.sort(key=n.runs_along)
         order = [n.windows.index(axis) for axis in [*self._layout, *behind]]
         return each(lambda x: em.reshape(em.transpose(x, order), [self.count, *self._row]), updates)
-
-
-def operand_axis(axis: Axis) -> int:
-    """The axis of the operand that an axis of the updates runs along; -1 for none."""
-    return axis.axis if isinstance(axis, Window) else -1

@@ -42,6 +42,7 @@ class Places:
 
     Attributes:
         axes: Operand axes along which windows start anywhere, in the order of the index vector.
+        indices: The scatter indices as the program has them.
         constant: The starts, of shape (*batch, axes), where they are known.
         is_narrow: Whether indices are computed in i32.
     """
@@ -57,14 +58,14 @@ class Places:
             self.constant: np.ndarray | None = columns.astype(np.int64)
         else:
             self.constant = None
-        self._indices = indices
+        self.indices = indices
         self._vector = vector
         self.is_narrow = self._fits_i32()
         self._dtype = INT32 if self.is_narrow else INT64
 
     def _fits_i32(self) -> bool:
         """Whether the arithmetic of indices is faster in i32, which holds them all."""
-        n, dtype = self._n, dtype_of(self._indices)
+        n, dtype = self._n, dtype_of(self.indices)
         if self.constant is not None or not n.is_static:
             return False
         if math.prod(fixed(n.batch)) < self._em.costs.narrow_indices:
@@ -81,7 +82,7 @@ class Places:
     @cached_property
     def _contents(self) -> list[Dim] | None:
         """The starts of a single window, by axis, where they follow from shapes."""
-        contents = contents_of(self._indices)
+        contents = contents_of(self.indices)
         if contents is None or contents.size != len(self.axes):
             return None
         return [dim_of(sympy.sympify(item)) for item in contents.reshape(-1)]
@@ -102,12 +103,24 @@ class Places:
 
     @property
     def columns(self) -> dict[int, oir.Value]:
-        """The start of a single window along each axis, of shape (1,), as i32 or i64."""
-        em, starts = self._em, self._indices
+        """The starts of the windows along each axis, as i32 or i64, if the operand's batches have
+        one window each. They have the operand's batching axes, and extent 1 along the others; that
+        of a single window has the shape (1,)."""
+        em, n, starts = self._em, self._n, self.indices
         if dtype_of(starts) != oir.DataType.INT32:
             starts = em.cast(starts, INT64)
-        starts = em.reshape(starts, [len(self.axes)])
-        return {axis: em.slice(starts, [k], [k + 1]) for k, axis in enumerate(self.axes)}
+        if not n.batching:
+            starts = em.reshape(starts, [len(self.axes)])
+            return {axis: em.slice(starts, [k], [k + 1]) for k, axis in enumerate(self.axes)}
+        found = {}
+        for k, axis in enumerate(self.axes):
+            column = starts
+            if self._vector < rank_of(starts):
+                column = em.slice(starts, [k], [k + 1], axes=[self._vector])
+            if n.batch_order != sorted(n.batch_order):
+                column = em.transpose(em.reshape(column, n.batch), n.batch_order)
+            found[axis] = em.reshape(column, n.batch_dims)
+        return found
 
     @cached_property
     def _range(self) -> Range:
@@ -120,7 +133,7 @@ class Places:
         em, shape = self._em, [*self._n.batch, len(self.axes)]
         if self.constant is not None:
             return em.const(self.constant)
-        moved = em.cast(self._indices, self._dtype)
+        moved = em.cast(self.indices, self._dtype)
         if self._vector < rank_of(moved):
             order = [axis for axis in range(rank_of(moved)) if axis != self._vector]
             moved = em.transpose(moved, [*order, self._vector])
@@ -206,7 +219,7 @@ class Places:
         if not self.is_narrow or len(self.axes) == 1:
             return found
         for column in range(len(self.axes)):
-            picked = em.slice(self._indices, [column], [column + 1], axes=[self._vector])
+            picked = em.slice(self.indices, [column], [column + 1], axes=[self._vector])
             starts = em.cast(em.reshape(picked, self._n.batch), INT32)
             found.append((starts, em.facts.int_range(starts) or range_of_type(INT32)))
         return found

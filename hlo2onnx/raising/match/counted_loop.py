@@ -76,7 +76,8 @@ class Trips:
         producer = None if value is None else value.producer()
         if producer is not None:
             return producer.graph is not self.body
-        return value is None or value not in self.body.inputs
+        # A search among the inputs would take quadratic time.
+        return value is None or not value.is_graph_input() or value.graph is not self.body
 
     def reads_row(self, node: oir.Node) -> bool:
         """Whether a node of the body reads this trip's row of a tensor made before the loop."""

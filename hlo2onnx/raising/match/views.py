@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import shape_of
+from hlo2onnx.ir.values import dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
 
 RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
@@ -59,6 +59,16 @@ def extent_of(value: oir.Value, axis: int) -> int | None:
 def is_private(value: oir.Value) -> bool:
     """Whether one node, and not the caller, reads a value."""
     return len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def widens_row(node: oir.Node, table: oir.Value, row: oir.Value) -> bool:
+    """Whether a node widens a row of a constant, which keeps its type: see `qdq-propagation`."""
+    return (
+        node.op_type == "Cast"
+        and is_constant(table)
+        and first(node) is row
+        and dtype_of(node.outputs[0]).bitwidth > dtype_of(table).bitwidth
+    )
 
 
 def is_only_for(node: oir.Node, x: oir.Value) -> bool:

@@ -83,11 +83,8 @@ class Batcher:
             Refusal: An operand is neither batched nor made before the loop, or the operator does
                 not work on rows.
         """
-        for x in node.inputs:
-            known = x in self.rows or self._trips.is_outer(x)
-            need(known, "an operand changes from trip to trip", node)
-        changes = node.op_type in _LOOPS or any(x in self.rows for x in node.inputs)
-        need(changes, "no operand changes", node)
+        obstacle = self.obstacle(node)
+        need(obstacle is None, obstacle or "", node)
         need(not node.domain, "the operator is not known", node)
         make = needed(_MAKERS.get(node.op_type), f"{node.op_type} does not work on rows", node)
         for output in node.outputs:
@@ -98,6 +95,16 @@ class Batcher:
             self.rows[output] = value
             for number in numbers:
                 hold_trip(number, STACKED, output, value)
+
+    def obstacle(self, node: oir.Node) -> str | None:
+        """Why the operands of a node rule it out; None if they do not."""
+        rows, changes = self.rows, node.op_type in _LOOPS
+        for x in node.inputs:
+            if x in rows:
+                changes = True
+            elif not self._trips.is_outer(x):
+                return "an operand changes from trip to trip"
+        return None if changes else "no operand changes"
 
     def _affordable(self, value: oir.Value) -> bool:
         size = row_bytes(value)
@@ -385,6 +392,8 @@ _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
 
 def batchable(b: Batcher, node: oir.Node) -> bool:
     """Tries to add the node's results to the rows; returns whether it could."""
+    if b.obstacle(node) is not None:  # as for most nodes of a body
+        return False
     try:
         b.batch(node)
     except Refusal:

@@ -51,12 +51,14 @@ class Packer:
         b: The builder.
         axis: The axis of the lanes, counted from the last axis: -1 or less.
         inserted: Whether lanes get this axis, instead of having it with extent 1.
+        joins_terms: Whether all terms of sums are one pack, of which a Split gives each of them.
         read: The values outside the expression that the packs are computed from.
     """
 
     b: Rewriter
     axis: int
     inserted: bool
+    joins_terms: bool = False
     read: set[oir.Value] = field(default_factory=set)
     _made: dict[Lanes, oir.Value] = field(default_factory=dict)
 
@@ -169,6 +171,9 @@ class Packer:
 
     def _results(self, lanes: Lanes) -> oir.Value | None:
         """The results of the same operator, or of Add and Sub."""
+        terms = terms_of(lanes) if self.joins_terms else []
+        if len(terms) > 1:
+            return self._joined_terms(terms)
         nodes = [maker_of(lane, *BROADCASTING, *UNARY) for lane in lanes]
         makers = [node for node in nodes if node is not None and dtype_of(node.outputs[0])]
         if len(makers) < len(lanes) or len({dtype_of(first(node)) for node in makers}) > 1:
@@ -189,6 +194,24 @@ class Packer:
         signs = np.array([1 if node.op_type == "Add" else -1 for node in makers])
         return self.b.Add(self.pack(left), self._signed(self.pack(right), signs))
 
+    def _joined_terms(self, terms: Sequence[Term]) -> oir.Value:
+        """The sums of these terms, which are one pack."""
+        count = len(terms[0].lanes)
+        wide = self.pack(tuple(lane for term in terms for lane in term.lanes))
+        dims = shape_of(wide)
+        is_whole = len(dims) >= -self.axis and dims[self.axis] == count * len(terms)
+        need(is_whole, "all terms are equal")
+        is_uniform = all(len(set(term.signs)) == 1 for term in terms)
+        if not is_uniform:
+            wide = self._signed(wide, np.array([sign for term in terms for sign in term.signs]))
+        sizes = self.b.i64([count] * len(terms))
+        parts = self.b.outputs("Split", wide, sizes, axis=self.axis, n_outputs=len(terms))
+        total = parts[0]
+        for term, part in zip(terms[1:], parts[1:], strict=True):
+            is_less = is_uniform and term.signs[0] < 0
+            total = self.b.Sub(total, part) if is_less else self.b.Add(total, part)
+        return total
+
     def _signed(self, packed: oir.Value, signs: np.ndarray) -> oir.Value:
         """Lanes with other signs, which a constant factor may take over."""
         dtype = dtype_of(packed).numpy()
@@ -200,6 +223,30 @@ class Packer:
                 other = operands(product)[1 - place]
                 return self.b.Mul(other, self.b.const(known * signs))
         return self.b.Mul(packed, self.b.const(signs))
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the sums in all lanes, and its sign in each."""
+
+    lanes: Lanes
+    signs: tuple[int, ...]
+
+
+def terms_of(lanes: Lanes) -> list[Term]:
+    """The terms of the sums (x + y) - z that the lanes are, in this order; else the lanes."""
+    nodes = [maker_of(lane, "Add", "Sub") for lane in lanes]
+    makers = [node for node in nodes if node is not None]
+    whole = [Term(lanes, (1,) * len(lanes))]
+    ops = {node.op_type for node in makers}
+    if len(makers) < len(lanes) or (len(ops) > 1 and dtype_of(lanes[0]) not in FLOATS):
+        return whole
+    reference = next((node for node in makers if node.op_type == "Sub"), None)
+    left, right = zip(*_aligned(makers, reference), strict=True)
+    if any(shape_of(x) != shape_of(lanes[0]) for x in (*left, *right)):
+        return whole
+    signs = tuple(1 if node.op_type == "Add" else -1 for node in makers)
+    return [*terms_of(left), Term(right, signs)]
 
 
 def moved(b: Rewriter, x: oir.Value, axis: int, before: int) -> tuple[oir.Value, int]:

@@ -23,6 +23,7 @@ from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.type_inference import ValueType
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of
 from hlo2onnx.report import Report
+from hlo2onnx.rewrite.branch_sinking import sink_into_branches
 from hlo2onnx.rewrite.licm import hoist_invariants
 from hlo2onnx.rewrite.replace import remove_unused, replace
 from hlo2onnx.targets.builder import TargetBuilder
@@ -96,6 +97,8 @@ def legalize(
     newer = f"use opset {FORM_OPSET} or newer"
     _raise([_refusal(node, why, newer) for node, why in write_forms(graph, builder)])
     remove_unused(graph)
+    if not target.flags.no_outer_values_in_branches:
+        sink_into_branches(graph)
     changes.write(report, all_nodes(graph))
     if nan == "default" and kernels.may_lose_nan(graph):
         report.note(f"{target.name}: Max, Min, Clip and Relu may lose NaN (nan='xla' refuses)")

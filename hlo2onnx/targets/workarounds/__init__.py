@@ -22,7 +22,8 @@ from hlo2onnx.targets.workarounds.matmul_scale import spell_out_scale
 from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
 from hlo2onnx.targets.workarounds.naive_variance import center_rows
 from hlo2onnx.targets.workarounds.nan_as_zero import clamp_first, compare_without_guard
-from hlo2onnx.targets.workarounds.slow_transposes import transpose_with_batch_last
+from hlo2onnx.targets.workarounds.sequential_top_k import merge_halves
+from hlo2onnx.targets.workarounds.slow_transposes import move_one_axis, transpose_with_batch_last
 from hlo2onnx.targets.workarounds.slow_where import select_by_arithmetic
 from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
 from hlo2onnx.targets.workarounds.triangles import triangle_by_trilu
@@ -48,8 +49,11 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "Pad": [("Pad_Fusion", spell_out_axes)],
     "ReduceMean": [("naive_sums", split_long_sum)],
     "ReduceSum": [("naive_sums", split_long_sum)],
-    "TopK": [("pads_top_k", fill_rows)],
-    "Transpose": [("slow_transposes", transpose_with_batch_last)],
+    "TopK": [("pads_top_k", fill_rows), ("sequential_top_k", merge_halves)],
+    "Transpose": [
+        ("slow_transposes", transpose_with_batch_last),
+        ("slow_transposes", move_one_axis),
+    ],
     "Where": [("slow_where", triangle_by_trilu), ("slow_where", select_by_arithmetic)],
 }
 """For each operator the faults (see `Target.has`) that replace a node, in the order of trial. A

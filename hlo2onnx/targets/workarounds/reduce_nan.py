@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import Facts
+from hlo2onnx.analysis.sign_bits import has_no_sign
 from hlo2onnx.ir.values import attributes_of, dtype_of, shape_of, size_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.workarounds.softmax_maximum import is_of_softmax
@@ -20,7 +21,8 @@ def guard_nan(builder: TargetBuilder, node: oir.Node, facts: Facts) -> oir.Value
     overflow gives +inf. Where Max and Min keep NaN, such a sum can be an operand of theirs, for
     tensors that have elements: max(ReduceMax(x), ReduceSum(min(x, -1))) is one node less. The sum
     is not above any element, so that it decides the result only if it is NaN. It is not 0, so that
-    the sign of a 0 stays.
+    the sign of a 0 stays. Of numbers without signs the sum itself is not below any element, as
+    rounding is monotonic: min(ReduceMax(x), ReduceSum(x)) is another node less.
 
     Returns:
         None if there can be no NaN, or if the readers give NaN all the same.
@@ -34,7 +36,10 @@ def guard_nan(builder: TargetBuilder, node: oir.Node, facts: Facts) -> oir.Value
     op_type, opposite, item = _LIMITS[node.op_type]
     is_small = 0 < (size_of(x) or 0) <= builder.costs.bounded_extreme_elements
     bounds = is_small and all(builder.supports(each, dtype) for each in ("Max", "Min"))
-    if bounds:
+    is_below = bounds and node.op_type == "ReduceMax" and has_no_sign(x)
+    if is_below:
+        op_type, terms = opposite, x
+    elif bounds:
         terms = builder.op(opposite, x, builder.scalar(item, dtype))
     else:
         terms = x if facts.float_range(x).low >= 0 else builder.Relu(x)

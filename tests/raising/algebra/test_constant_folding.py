@@ -14,7 +14,7 @@ from rewriting import Rewrite, model_of
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.values import static_shape
 from hlo2onnx.raising.engine import apply_rules
-from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants
+from hlo2onnx.raising.rules.algebra.constant_folding import FoldConstants, FoldTopK
 from hlo2onnx.targets import load_target
 
 X = np.ones((4, 4), np.float32)
@@ -311,3 +311,45 @@ def test_floats_in_range_become_integers() -> None:
 def test_floats_out_of_range_are_left_to_the_runtime(item: float) -> None:
     floats = np.array([item], np.float32)
     assert not folds(lambda b: b.Cast(b.const(floats), to=oir.DataType.INT32))
+
+
+def top_k(
+    x: np.ndarray, k: int, axis: int = -1, largest: int = 1, in_order: int = 1, **options: Any
+) -> Rewrite:
+    """TopK of a constant, and of the input's sum with it."""
+
+    def build(b: GraphBuilder, x_in: oir.Value) -> list[oir.Value]:
+        attributes = {"axis": axis, "largest": largest, "sorted": in_order}
+        values, places = b.outputs("TopK", b.const(x), b.i64([k]), n_outputs=2, **attributes)
+        return [b.Identity(values), b.Identity(places), b.Neg(x_in)]
+
+    return Rewrite(build, {"x_in": X}, FoldTopK(), **options)
+
+
+RANKED = np.array([[3, 1, 3, -7, 1], [0, 0, 5, 5, 5], [2, -(2**31), 2**31 - 1, 2, 2]])
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize(("axis", "k"), [(-1, 5), (1, 2), (0, 3), (0, 1), (1, 0)])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
+def test_the_largest_of_constants(dtype: Any, axis: int, k: int, largest: int) -> None:
+    """Of equal elements the first one comes first, as in ONNX Runtime."""
+    top_k(RANKED.astype(dtype), k, axis, largest).gives("Identity", "Identity", "Neg")
+
+
+def test_zeros_are_equal() -> None:
+    x = np.array([0.0, -0.0, 1, -0.0, 0.0, np.inf, -np.inf], np.float32)
+    for largest in (0, 1):
+        top_k(x, 7, largest=largest).gives("Identity", "Identity", "Neg")
+
+
+@pytest.mark.parametrize(
+    ("x", "in_order"),
+    [
+        (np.array([1, np.nan, 2], np.float32), 1),
+        (np.array([3, 1, 2], np.int32), 0),
+        (np.arange(5000, dtype=np.int32), 1),
+    ],
+)
+def test_what_is_not_sorted_now(x: np.ndarray, in_order: int) -> None:
+    top_k(x, 3, in_order=in_order).nothing()

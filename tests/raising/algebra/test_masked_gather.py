@@ -128,8 +128,8 @@ def test_map_coordinates(rank: int, fill: float, monkeypatch: pytest.MonkeyPatch
     text = jax.jit(at).lower(jnp.asarray(image), *places).as_text()
     run = against_xla(text, image, *places).close()
     run.has_no("IsNaN")
-    # One for each index: the largest integer, for floats that are larger.
-    assert run.nodes["Where"] == (3 if rank == 1 else rank)
+    # Conversions of floats that are larger than all integers need no Where.
+    assert run.nodes["Where"] == (3 if rank == 1 else 0)
     assert run.nodes["Pad"] == (rank > 1)
 
 
@@ -151,3 +151,59 @@ def test_several_images(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch)
     text = jax.jit(at).lower(images, places).as_text()
     run = against_xla(text, images, places).close()
     assert (run.nodes["Pad"], run.nodes["GatherND"]) == (1, 0)
+
+
+POINTS = np.array([-(2.0**31), -3.5, -3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5], np.float32)
+POINTS = np.concatenate([POINTS, np.array([2, 2.5, 3, 4, 5.5, 2**31, 3e38, np.inf], np.float32)])
+AT, BESIDE = (part.reshape(-1) for part in np.meshgrid(POINTS, POINTS))
+
+
+def converted(
+    b: GraphBuilder, x: oir.Value, low: float = -(2.0**31), high: float = 2**31 - 128, **other: Any
+) -> oir.Value:
+    """x as i32, as StableHLO converts it; or with other bounds."""
+    clip = b.Clip(x, b.scalar_like(low, x), b.scalar_like(high, x))
+    compared = other.get("compared", x)
+    above = b.GreaterOrEqual(compared, b.scalar_like(other.get("limit", 2.0**31), x))
+    most = b.scalar(other.get("most", 2**31 - 1), T.INT32)
+    return b.Where(above, most, b.cast(clip, T.INT32))
+
+
+def rewritten_at(index: Callable[..., oir.Value]) -> Rewrite:
+    """A masked gather at index(b, u, v) of two floats and at a converted float."""
+
+    def build(b: GraphBuilder, x: oir.Value, u: oir.Value, v: oir.Value) -> oir.Value:
+        i, j = index(b, u, v), converted(b, v)
+        return b.Where(
+            b.And(inside(b, i, 2), inside(b, j, 3)), gathered(b, x, i, j), b.scalar_like(-7, x)
+        )
+
+    inputs = {"x": IMAGE, "u": AT, "v": BESIDE}
+    return Rewrite(build, inputs, MaskedGather(), target=MANY)
+
+
+@pytest.mark.parametrize("added", [-1, 0, 1])
+def test_converted_floats_are_bounded_before(added: int) -> None:
+    def index(b: GraphBuilder, u: oir.Value, v: oir.Value) -> oir.Value:
+        i = converted(b, u)
+        return b.Add(i, b.scalar(added, T.INT32)) if added else i
+
+    names = ["Pad", "Reshape", "Clip", "Clip", "Cast", "Cast", "Mul", "Add", "GatherElements"]
+    rewritten_at(index).gives(*names, *["Add"] * (added != 0))
+
+
+UNLIKE: dict[str, Callable[..., oir.Value]] = {
+    "two behind": lambda b, u, v: b.Add(converted(b, u), b.scalar(2, T.INT32)),
+    "a neighbour that is computed": lambda b, u, v: b.Add(converted(b, u), converted(b, v)),
+    "close above": lambda b, u, v: converted(b, u, high=2),
+    "close below": lambda b, u, v: converted(b, u, low=-1),
+    "another float": lambda b, u, v: converted(b, u, compared=v),
+    "a limit within": lambda b, u, v: converted(b, u, limit=1.0),
+    "another integer": lambda b, u, v: converted(b, u, most=1),
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_other_conversions_are_bounded_behind(name: str) -> None:
+    rewrite = rewritten_at(UNLIKE[name])
+    assert rewrite.fired and rewrite.nodes["Where"], name

@@ -91,6 +91,11 @@ def test_a_sign_that_is_seen(name: str) -> None:
     assert sums_of_x(rewritten(SEEN[name])) == 1
 
 
+def test_a_sum_with_itself_shows_the_sign() -> None:
+    model = rewritten(lambda b, x, y: b.Add(x, x))
+    assert [node.op_type for node in model.graph] == ["Add", "Add"]
+
+
 def test_far_readers_are_not_looked_for() -> None:
     def chain(count: int) -> Callable[[GraphBuilder, Value, Value], Value]:
         def build(b: GraphBuilder, x: Value, y: Value) -> Value:

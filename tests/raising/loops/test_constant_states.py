@@ -146,6 +146,62 @@ def test_different_results_of_branches_stay() -> None:
     Rewrite(build, {"x": X}, EqualBranches()).nothing()
 
 
+def counting(first: np.ndarray, second: Callable[[GraphBuilder, Value], Value], to: int = 0) -> Any:
+    """An If that tells a number from others, and what is computed in its branches."""
+
+    def build(b: GraphBuilder, n: Value) -> Value:
+        with b.subgraph([], "equal") as equal:
+            equal.outputs.append(b.Identity(b.const(first)))
+        with b.subgraph([], "other") as other:
+            other.outputs.append(second(b, n))
+        graphs = {"then_branch": equal, "else_branch": other}
+        condition = b.Equal(n, b.const(np.array(to, np.int32)))
+        made: list[Value] = b.node("If", [condition], graphs, [(T.INT32, ())])
+        return b.Neg(made[0])  # type: ignore[no-any-return]
+
+    return build
+
+
+def plus_one(b: GraphBuilder, n: Value) -> Value:
+    return b.Add(n, b.scalar(1, T.INT32))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("n", [-1, 0, 1, 2**31 - 1])
+def test_a_number_that_a_branch_knows(n: int) -> None:
+    inputs = {"n": np.array(n, np.int32)}
+    rewrite = Rewrite(counting(np.array(1, np.int32), plus_one), inputs, EqualBranches())
+    rewrite.gives("Add", "Neg")
+    high = np.array(-(2**31), np.int32)  # the sum wraps
+    Rewrite(counting(high, plus_one, 2**31 - 1), inputs, EqualBranches()).gives("Add", "Neg")
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_another_number_than_a_branch_knows(n: int) -> None:
+    inputs = {"n": np.array(n, np.int32)}
+    two = np.array(2, np.int32)
+    Rewrite(counting(two, plus_one), inputs, EqualBranches()).nothing()
+    Rewrite(counting(two, plus_one, 2), inputs, EqualBranches()).nothing()
+    divided = lambda b, n: b.Div(b.scalar(2, T.INT32), n)  # noqa: E731  (0 / 0 would fail)
+    if n:
+        Rewrite(counting(two, divided), inputs, EqualBranches()).nothing()
+
+
+def test_zeros_of_both_signs_are_equal() -> None:
+    """1 / s tells them apart: floats are left alone."""
+
+    def build(b: GraphBuilder, x: Value) -> Value:
+        with b.subgraph([], "equal") as equal:
+            equal.outputs.append(b.Identity(b.scalar(np.inf, T.FLOAT)))
+        with b.subgraph([], "other") as other:
+            other.outputs.append(b.Div(b.scalar(1, T.FLOAT), x))
+        graphs = {"then_branch": equal, "else_branch": other}
+        condition = b.Equal(x, b.scalar(0, T.FLOAT))
+        made: list[Value] = b.node("If", [condition], graphs, [(T.FLOAT, ())])
+        return b.Neg(made[0])  # type: ignore[no-any-return]
+
+    Rewrite(build, {"x": np.array(-0.0, np.float32)}, EqualBranches()).nothing()
+
+
 def solver(x: Array) -> Any:
     """A solver whose code of errors stays 0, and whose cache only one branch writes."""
 
@@ -167,3 +223,22 @@ def test_a_solver() -> None:
     assert program.report.rules["constant-state"] == 1
     (scan,) = (node for node in program.model.graph if node.op_type == "Scan")
     assert [shape_of(x) for x in scan.attributes["body"].as_graph().inputs] == [(3,), ()]
+
+
+@pytest.mark.parametrize("count", [60, 1200])
+def test_many_choices(count: int) -> None:
+    """Each of so many choices is read by two others: there are more paths than a translation
+    follows, and they are longer than Python's stack."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        def trip(i: Value, y: Value, s: Value) -> tuple[list[Value], list[Value]]:
+            before, after = b.scalar(2, T.FLOAT), s
+            for k in range(count):
+                condition = b.Less(y, b.scalar(k, T.FLOAT))
+                before, after = after, b.Where(condition, after, before)
+            return [b.Add(y, s), after], []
+
+        return loop(b, 3, [x, b.scalar(2, T.FLOAT)], trip)
+
+    rewrite = LoopRewrite(build, {"x": np.array(0.5, np.float32)}, ConstantState())
+    assert rewrite.fired

@@ -87,7 +87,7 @@ def changes_another_state(x: Array) -> Any:
         x, count = s
         return (lax.cond(x.sum() > 0.1, lambda x: x / 2, lambda x: x, x), count * 2 + 1), None
 
-    return lax.scan(trip, (x, 0), length=9)[0]
+    return lax.scan(trip, (x, x[0].astype(jnp.int32)), length=9)[0]
 
 
 def both_change(x: Array) -> Any:

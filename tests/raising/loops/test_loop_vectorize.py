@@ -332,3 +332,19 @@ def test_rows_too_large_to_batch_are_opened_once() -> None:
 
     program = hlo2onnx.translate(jax.jit(function).lower(X[:, 0, 0]))
     assert program.report.nodes["Sin"] == 60
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.float16, np.float32])
+def test_rows_of_narrow_constants_are_widened_in_the_body(dtype: Any) -> None:
+    """`qdq-propagation` moves such a Cast behind the Gather."""
+    table = np.arange(40).astype(dtype)
+
+    def function(x: jax.Array) -> jax.Array:
+        def step(h: jax.Array, row: jax.Array) -> tuple[jax.Array, None]:
+            return h * 0.5 + row.astype(h.dtype), None
+
+        return jax.lax.scan(step, x, jnp.asarray(table))[0]
+
+    with jax.enable_x64(True):
+        run = Translated(function, V.astype(np.float64))
+    assert run.inside["Cast"] == 1 or dtype == np.float16

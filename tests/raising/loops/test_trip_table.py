@@ -8,12 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx_ir as oir
 import pytest
 from jax import lax, random
 from target_costs import use_costs
 
 import hlo2onnx
-from hlo2onnx.ir.traversal import all_nodes
+from hlo2onnx.ir.traversal import all_nodes, subgraphs
 from hlo2onnx.raising.rules.loops.trip_table import FirstTripsTable, TripTable
 
 TABLE, FIRST = TripTable.name, FirstTripsTable.name
@@ -207,6 +208,25 @@ def test_what_later_trips_draw_stays_in_its_branch() -> None:
     assert rules_of(function, calls, without) == (0, 1)
     program = hlo2onnx.translate(function, *calls[0], without=without)
     assert program.report.rules["hoist-threefry"] == 0
+
+
+def test_first_trips_of_an_inner_loop_are_drawn_for_all_trips_of_the_outer_one() -> None:
+    def function(keys: Any, limits: Any) -> Any:
+        def step(total: Any, row: Any) -> Any:
+            return loop(lambda i: folded(row[0], i), row[1])[1] + total, total
+
+        return lax.scan(step, jnp.uint32(1), (keys, limits))
+
+    args = (np.arange(8, dtype=np.uint32).reshape(4, 2), np.array([1, 0, 5, 17], np.int32))
+    assert rules_of(function, [args]) == (0, 1)
+    program = hlo2onnx.translate(function, *args)
+    (scan,) = (node for node in program.model.graph if _has_loop(node))
+    body = scan.attributes["body"].as_graph()
+    assert not any(node.op_type == "BitwiseXor" for node in body)
+
+
+def _has_loop(node: oir.Node) -> bool:
+    return any(each.op_type == "Loop" for graph in subgraphs(node) for each in graph)
 
 
 # -- near misses -----------------------------------------------------------------------------------

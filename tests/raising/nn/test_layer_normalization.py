@@ -13,11 +13,8 @@ from rewriting import Rewrite
 from verified import operators
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.raising.rules.nn.layer_normalization import (
-    CenterBeforeScale,
-    LayerNormalization,
-    RMSNormalization,
-)
+from hlo2onnx.raising.rules.nn.center_before_scale import CenterBeforeScale
+from hlo2onnx.raising.rules.nn.layer_normalization import LayerNormalization, RMSNormalization
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(2, 3, (4, 6, 16)).astype(np.float32)

@@ -142,7 +142,6 @@ NEAR_MISSES: dict[str, Build] = {
     "added to a sum, with a gap": lambda b, x, y, s: b.Add(
         b.Add(s, rows(b, x, 0, 2)), rows(b, x, 2, 0)
     ),
-    "in one place": lambda b, x, y, s: b.Add(rows(b, x, 1, 1), rows(b, b.Neg(x), 1, 1)),
     "more axes": lambda b, x, y, s: b.Add(
         rows(b, x, 0, 2), b.Pad(b.reshape(y, (1, 2, 5)), b.i64([0, 1, 0, 0, 0, 0]), zero(b, y))
     ),
@@ -258,3 +257,22 @@ def test_columns_with_more_on_both_sides() -> None:
 
     rewrite = Rewrite(build, {"x": ROW, "y": ROWS}, PadSumToConcat())
     rewrite.gives("Neg", "Concat", "Pad", "Add")
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_pads_at_one_place(zero: float) -> None:
+    def build(b: GraphBuilder, x: oir.Value, y: oir.Value) -> oir.Value:
+        return b.Reciprocal(b.Add(rows(b, x, 1, 2, zero), rows(b, y, 1, 2, zero)))
+
+    rewrite = Rewrite(build, {"x": ROW, "y": -ROW}, PadSumToConcat())
+    rewrite.gives("Add", "Pad", "Reciprocal")
+
+
+def test_a_pad_at_one_place_plus_zero() -> None:
+    """-0 + 0 + -0 is +0."""
+
+    def build(b: GraphBuilder, x: oir.Value) -> oir.Value:
+        sum_ = b.Add(rows(b, x, 1, 2), b.scalar_like(0.0, x))
+        return b.Reciprocal(b.Add(sum_, rows(b, b.Abs(b.Neg(x)), 1, 2)))
+
+    Rewrite(build, {"x": ROW}, PadSumToConcat()).nothing()

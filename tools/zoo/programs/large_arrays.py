@@ -1,4 +1,4 @@
-"""Interpolation, rigid motions and counts of walks, of as many elements as such programs have."""
+"""Interpolation, rigid motions, walks and likelihoods, of as many elements as programs have."""
 
 from __future__ import annotations
 
@@ -67,3 +67,16 @@ def jraph_walks() -> Built:
         return pairs @ pairs
 
     return walks, (senders, receivers)
+
+
+@program("numpyro")
+def numpyro_counts() -> Built:
+    """The log likelihood of 100,000 counts whose means are given: negative binomial."""
+    from numpyro import distributions
+
+    def likelihood(means, concentration, counts):
+        return distributions.NegativeBinomial2(means, concentration).log_prob(counts).sum()
+
+    rng = np.random.default_rng(3)
+    means = jnp.asarray(rng.uniform(1, 40, 100_000), jnp.float32)
+    return likelihood, (means, jnp.float32(3.5), jnp.asarray(rng.poisson(means), jnp.int32))

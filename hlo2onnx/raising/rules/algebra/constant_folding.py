@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as oir
 
@@ -11,6 +13,8 @@ from hlo2onnx.ir.roundings import HALF_TYPES
 from hlo2onnx.ir.values import (
     FLOATS,
     INTEGERS,
+    const_ints,
+    const_of,
     dtype_of,
     is_constant,
     present,
@@ -71,6 +75,10 @@ class FoldConstants(Rule):
     anchors = OPERATORS - {"Identity"}
     sources = frozenset({CONSTANT})
 
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """All operands are constant."""
+        return sources == self.sources
+
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         inputs = present(node.inputs)
         need(all(map(is_constant, inputs)), "an operand is computed at run time", node)
@@ -108,6 +116,34 @@ class FoldConstants(Rule):
             and (len(x.uses()) == 1 or not (moves or is_weight or elements > MOST_ELEMENTS))
             for x in present(node.inputs[:1] if moves else node.inputs)
         )
+
+
+class FoldTopK(Rule):
+    """TopK(constant, k) -> constants
+
+    Legal for integers, and for floats without NaN. Of equal elements the one with the lower index
+    comes first, as ONNX says. The operand has at most 4,096 elements.
+    """
+
+    name = "fold-top-k"
+    anchors = frozenset({"TopK"})
+    sources = frozenset({CONSTANT})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
+        x, most = const_of(node.inputs[0]), const_ints(node.inputs[1])
+        if x is None or most is None:
+            raise Refusal("an operand is computed at run time", node)
+        need(x.dtype.kind in "iuf" and x.size <= MOVED_ELEMENTS, "it has too many elements", node)
+        need(node.attributes.get_int("sorted", 1), "the runtime chooses the order", node)
+        need(not np.isnan(x).any(), "runtimes sort NaN differently", node)
+        axis = node.attributes.get_int("axis", -1)
+        if node.attributes.get_int("largest", 1):  # the last of equal ones is the first one here
+            order = np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+            order = x.shape[axis] - 1 - order
+        else:
+            order = np.argsort(x, axis, kind="stable")
+        chosen = np.take(order, range(most[0]), axis)
+        return [b.const(np.take_along_axis(x, chosen, axis)), b.const(chosen)]
 
 
 _PERMUTES = frozenset({"Reshape", "Squeeze", "Transpose", "Unsqueeze"})

@@ -13,6 +13,7 @@ from hlo2onnx.ir.values import (
     const_number,
     dtype_of,
     shape_of,
+    size_of,
     static_shape,
 )
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
@@ -115,6 +116,47 @@ class CompareChoices(Rule):
             extents = needed(static_shape(node.outputs[0]), "its shape is dynamic", node)
             return b.expand(b.scalar(of_first, BOOL), extents)
         raise Refusal("it does not compare a selection with a constant", node)
+
+
+class CompareExtreme(Rule):
+    """ReduceMax(x) < c -> ReduceMin(x < c), and so for <=; ReduceMin(x) > c -> ReduceMin(x > c)
+
+    Legal where NaN is the extreme of numbers beside NaN: both are False. The extents are static and
+    not 0, as runtimes reject an extreme of no booleans. Done for few elements, if no other node
+    reads the extreme and the target's ReduceMax loses NaN: it would take up to five nodes.
+    """
+
+    name = "compare-extreme"
+    anchors = frozenset({"Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+    sources = frozenset({"ReduceMax", "ReduceMin"})
+    # Other rules look for extremes.
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for place, extreme in enumerate(operands(node)):
+            is_below = (node.op_type in ("Less", "LessOrEqual")) == (place == 0)
+            reduction = maker_of(extreme, "ReduceMax" if is_below else "ReduceMin")
+            limit = operands(node)[1 - place]
+            if reduction is None or size_of(limit) != 1:
+                continue
+            x = first(reduction)
+            need(is_private(extreme), "others read the extreme", reduction)
+            need(b.target.flags.loses_nan and not b.facts.nan_free(x), "it is one node", reduction)
+            extents = [shape_of(x)[axis] for axis in reduced_axes(reduction)]
+            are_some = all(isinstance(extent, int) and extent > 0 for extent in extents)
+            need(are_some, "there may be none", x)
+            is_small = (size_of(x) or 0) <= b.costs.bounded_extreme_elements
+            need(is_small, "comparing all elements would take longer", x)
+            need(b.supports("ReduceMin", BOOL), "the target reduces no booleans", reduction)
+            shape = shape_of(node.outputs[0])
+            need(shape == shape_of(extreme), "the other operand has more axes", node)
+            limit = b.reshape(limit, ())
+            pair = (x, limit) if place == 0 else (limit, x)
+            return b.op(
+                "ReduceMin", b.op(node.op_type, *pair), *reduction.inputs[1:],
+                types=[(BOOL, shape)], **attributes_of(reduction),
+            )  # fmt: skip
+        raise Refusal("it does not compare an extreme so that all elements must hold", node)
 
 
 class ReduceOfNot(Rule):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import copysign
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,8 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.facts import MOVES_DATA
 from hlo2onnx.analysis.ranges import Range, decided, range_of_type
-from hlo2onnx.analysis.zero_signs import is_zero_sign_lost
+from hlo2onnx.analysis.sign_bits import has_no_sign
+from hlo2onnx.analysis.zero_signs import is_never_negative_zero, is_zero_sign_lost
 from hlo2onnx.ir.dims import is_positive
 from hlo2onnx.ir.extents import noted_extent
 from hlo2onnx.ir.values import FLOATS, INTEGERS, const_number, dtype_of, shape_of, static_shape
@@ -22,7 +24,16 @@ COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEq
 
 
 _KNOWN = MOVES_DATA | COMPARISONS | {CONSTANT, "And", "Cast", "Not", "Or"}
-"""Operators of which the facts know that all elements are one number or boolean."""
+"""Operators of which the facts know that all elements are one boolean."""
+
+_KEEP_CONSTANTS = frozenset({CONSTANT, "Expand", "Identity", "Reshape", "Transpose"})
+"""Operators whose results `Facts.constant` knows."""
+
+
+def _may_be_known(sources: frozenset[str], dtype: oir.DataType) -> bool:
+    """Whether the facts may know all elements of an operand of such a node. See `Rule.fits`."""
+    known = _KNOWN if dtype == oir.DataType.BOOL else _KEEP_CONSTANTS
+    return not known.isdisjoint(sources)
 
 
 def _either(node: oir.Node) -> Iterator[tuple[oir.Value, oir.Value]]:
@@ -36,6 +47,10 @@ def _all_are(b: Rewriter, value: oir.Value, item: float) -> bool:
     known = b.facts.constant(value)
     if known is None:
         return dtype_of(value) == oir.DataType.BOOL and b.facts.truth(value) == bool(item)
+    if known.size == 1:  # as nearly always; numpy takes several times as long
+        number = known.item()
+        same_sign = dtype_of(value) not in FLOATS or copysign(1, number) == copysign(1, item)
+        return bool(number == item) and same_sign
     if not known.size or not (known == item).all():
         return False
     return dtype_of(value) not in FLOATS or bool((np.signbit(known) == np.signbit(item)).all())
@@ -58,9 +73,10 @@ def _filled(b: Rewriter, node: oir.Node, item: float) -> oir.Value:
 class FoldIdentityOperand(Rule):
     """x - 0, x * 1, x / 1, max(x, -inf), x and True, ... -> x
 
-    For floats x + 0 stays, as -0 + 0 is +0, unless x was an integer, or nothing depends on the sign
-    of the zeros of the sum: sums, products and moves lead to another sum with 0, as in associative
-    scans, or to a comparison or another even function. x + -0 is always x.
+    For floats x + 0 stays, as -0 + 0 is +0, unless x was an integer or is never -0, such as 1 - y,
+    or nothing depends on the sign of the zeros of the sum: sums, products and moves lead to another
+    sum with 0, as in associative scans, or to a comparison or another even function. x + -0 is
+    always x.
     """
 
     name = "fold-identity-operand"
@@ -70,15 +86,22 @@ class FoldIdentityOperand(Rule):
         "Sub": 0.0, "Xor": False,
     }  # fmt: skip
     anchors = frozenset(neutral)
-    sources = _KNOWN
+
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """All elements of an operand may be known."""
+        return _may_be_known(sources, dtype)
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         for x, other in _either(node):
             if _all_are(b, other, self.neutral[node.op_type]):
                 return _instead(b, node, x)
             if node.op_type == "Add" and _all_are(b, other, 0.0):
-                hidden = _was_integer(x) or is_zero_sign_lost(node.outputs[0])
-                need(hidden, "the sign of a zero may be seen", node)
+                hidden = _was_integer(x) or is_never_negative_zero(x)
+                need(
+                    hidden or is_zero_sign_lost(node.outputs[0]),
+                    "the sign of a zero may be seen",
+                    node,
+                )
                 return _instead(b, node, x)
         raise Refusal("no operand is the identity element", node)
 
@@ -90,23 +113,35 @@ def _was_integer(x: oir.Value) -> bool:
 
 
 class FoldAbsorbingOperand(Rule):
-    """x and False -> False, x or True -> True; of integers x * 0 -> 0"""
+    """x and False -> False, x or True -> True; x * 0 -> 0, 1 ** x -> 1
+
+    Of floats x must be finite in x * 0, and nothing may depend on the sign of the product. It must
+    not be NaN in 1 ** x.
+    """
 
     name = "fold-absorbing-operand"
     formerly = ("fold-absorbed",)
-    absorbing: ClassVar[dict[str, float]] = {"And": False, "Mul": 0, "Or": True}
+    absorbing: ClassVar[dict[str, float]] = {"And": False, "Mul": 0, "Or": True, "Pow": 1}
     anchors = frozenset(absorbing)
-    sources = _KNOWN
+
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """All elements of an operand may be known."""
+        return _may_be_known(sources, dtype)
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        need(dtype_of(node.outputs[0]) not in FLOATS, "0 * NaN is NaN", node)
+        pairs = list(_either(node))[: 1 if node.op_type == "Pow" else 2]
+        others = [x for known, x in pairs if self._decides(b, node, known)]
+        need(others, "no operand decides the result", node)
+        if node.op_type == "Pow":
+            need(b.facts.nan_free(others[0]), "1 ** NaN may be NaN", node)
+        elif dtype_of(node.outputs[0]) in FLOATS:
+            need(any(map(b.facts.finite, others)), "0 * NaN and 0 * inf are NaN", node)
+            need(is_zero_sign_lost(node.outputs[0]), "the sign of the zero may be seen", node)
+        return _filled(b, node, self.absorbing[node.op_type])
+
+    def _decides(self, b: Rewriter, node: oir.Node, x: oir.Value) -> bool:
         item = self.absorbing[node.op_type]
-        need(
-            any(_all_are(b, x, item) for x in operands(node)),
-            "no operand decides the result",
-            node,
-        )
-        return _filled(b, node, item)
+        return _all_are(b, x, item) or (item == 0 and _all_are(b, x, -0.0))
 
 
 class FoldSameOperands(Rule):
@@ -114,6 +149,10 @@ class FoldSameOperands(Rule):
 
     name = "fold-same-operands"
     anchors = frozenset({"And", "Max", "Min", "Or", "Sub", "Xor"})
+
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """Operands of different sources are different."""
+        return len(sources) == 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         (x, y), *_ = _either(node)
@@ -130,9 +169,26 @@ class FoldDoubleNegation(Rule):
     name = "fold-double-negation"
     formerly = ("drop-inverse",)
     anchors = frozenset({"Neg", "Not"})
+    sources = anchors
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         return needed(source_of(first(node), node.op_type), "its operand is something else", node)
+
+
+class RedundantAbs(Rule):
+    """abs(x) -> x
+
+    Legal if no sign bit of x is set: x is made of other absolute values, squares and positive
+    constants, by sums, products, quotients and moves. NaN stays NaN.
+    """
+
+    name = "redundant-abs"
+    anchors = frozenset({"Abs"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        x = first(node)
+        need(dtype_of(x) in FLOATS and has_no_sign(x), "its operand may be negative", node)
+        return x
 
 
 class FoldComparison(Rule):
@@ -198,6 +254,10 @@ class WhereToLogic(Rule):
     name = "where-to-logic"
     formerly = ("select-booleans",)
     anchors = frozenset({"Where"})
+
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """It selects booleans."""
+        return dtype == oir.DataType.BOOL
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         condition, x, y = operands(node)

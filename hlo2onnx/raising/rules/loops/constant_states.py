@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.evaluator import known_array
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import const_of, dtype_of, origin, present, shape_of
+from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.match.copies import copy_nodes, makers_within
 from hlo2onnx.raising.match.counted_loop import release, separate
-from hlo2onnx.raising.match.views import operands
+from hlo2onnx.raising.match.views import both_orders, maker_of, operands
+from hlo2onnx.raising.match.views import first as first_operand
 from hlo2onnx.rewrite.large_graphs import replace_uses
 
 
@@ -52,9 +56,12 @@ class ConstantState(Rule):
 
 
 class EqualBranches(Rule):
-    """If(c, (0, f), (0, g)) -> 0, If(c, f, g)
+    """If(c, (0, f), (0, g)) -> 0, If(c, f, g); If(s == 0, 1, s + 1) -> s + 1
 
-    Legal if both branches give the same constant, or the same value made before them.
+    Legal if both branches give the same constant, or the same value made before them; or if the
+    condition says that an integer equals a constant, the first branch gives a constant, and the
+    second one computes the same from that integer. The first of several trips is told from the
+    others like this.
     """
 
     name = "equal-branches"
@@ -63,10 +70,19 @@ class EqualBranches(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         branches = subgraphs(node)
         first, second = (list(map(origin, branch.outputs)) for branch in branches)
-        shared = [k for k, (x, y) in enumerate(zip(first, second, strict=True)) if _are_equal(x, y)]
+        equal = _equal_number(first_operand(node))
+        shared: dict[int, oir.Value] = {}
+        for k, (x, y) in enumerate(zip(first, second, strict=True)):
+            if _are_equal(x, y):
+                shared[k] = x
+            elif equal is not None and _have_same_bits(const_of(x), known_array(y, given=equal)):
+                makers = makers_within(branches[1], [y])
+                copies: dict[oir.Value, oir.Value] = {}
+                copy_nodes(b, makers, copies)
+                shared[k] = copies.get(y, y)
         need(shared, "the branches give different results", node)
         for branch in branches:
-            for k in reversed(shared):
+            for k in sorted(shared, reverse=True):
                 branch.outputs.pop(k)
             if not branch.outputs:
                 release(branch)
@@ -75,31 +91,50 @@ class EqualBranches(Rule):
         graphs = {name: item.as_graph() for name, item in node.attributes.items()}
         made = iter(b.node("If", node.inputs, graphs, types) if kept else ())
         return [
-            separate(b, old, first[k]) if k in shared else next(made)
+            separate(b, old, shared[k]) if k in shared else next(made)
             for k, old in enumerate(node.outputs)
         ]
 
 
+def _equal_number(condition: oir.Value) -> dict[oir.Value, np.ndarray] | None:
+    """The integer that equals a constant if a condition holds, and the constant."""
+    comparison = maker_of(condition, "Equal")
+    for x, y in () if comparison is None else both_orders(comparison):
+        number = const_of(y)
+        if number is not None and dtype_of(x) in INTEGERS and shape_of(x) == number.shape == ():
+            return {x: number}
+    return None
+
+
 def _is_kept(after: oir.Value, state: oir.Value, start: oir.Value) -> bool:
     """Whether a state, which has had its first value so far, keeps it."""
-    value = origin(after)
-    if value is state or _are_equal(value, start):
-        return True
-    maker = value.producer()
-    if maker is None or maker.domain or shape_of(value) != shape_of(start):
-        return False
-    if maker.op_type == "If":
-        place = value.index()
-        assert place is not None
-        return all(_is_kept(branch.outputs[place], state, start) for branch in subgraphs(maker))
-    is_selected = maker.op_type == "Where"
-    return is_selected and all(_is_kept(x, state, start) for x in operands(maker)[1:])
+    pending, seen = [after], set[oir.Value]()
+    while pending:
+        value = origin(pending.pop())
+        if value in seen or value is state or _are_equal(value, start):
+            continue
+        seen.add(value)
+        maker = value.producer()
+        if maker is None or maker.domain or shape_of(value) != shape_of(start):
+            return False
+        if maker.op_type == "If":
+            place = value.index()
+            assert place is not None
+            pending += [branch.outputs[place] for branch in subgraphs(maker)]
+        elif maker.op_type == "Where":
+            pending += operands(maker)[1:]
+        else:
+            return False
+    return True
 
 
 def _are_equal(x: oir.Value, y: oir.Value) -> bool:
     """Whether two values are the same one, or constants with the same bits."""
-    mine, other = const_of(x), const_of(y)
+    return x is y or _have_same_bits(const_of(x), const_of(y))
+
+
+def _have_same_bits(mine: np.ndarray | None, other: np.ndarray | None) -> bool:
     if mine is None or other is None:
-        return x is y
+        return False
     same = (mine.dtype, mine.shape) == (other.dtype, other.shape)
     return same and mine.tobytes() == other.tobytes()

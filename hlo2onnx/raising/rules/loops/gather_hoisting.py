@@ -12,13 +12,12 @@ from hlo2onnx.ir.values import (
     FLOATS,
     const_number,
     dtype_of,
-    is_constant,
     rank_of,
     shape_of,
     static_shape,
 )
 from hlo2onnx.raising.engine import Rewriter, Rule, need
-from hlo2onnx.raising.match.views import first
+from hlo2onnx.raising.match.views import first, widens_row
 from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets.costs import Costs
 
@@ -93,7 +92,7 @@ def _computed(body: oir.Graph, taken: oir.Value, x: oir.Value) -> dict[oir.Value
                 const_number(other) is not None and rank_of(other) <= rank for other in others
             )
             same = shape_of(node.outputs[0]) == shape_of(taken)
-            if numbers and same and _is_safe(node) and not _widens(node, x, taken):
+            if numbers and same and _is_safe(node) and not widens_row(node, x, taken):
                 found[node.outputs[0]] = None
     return found
 
@@ -102,16 +101,6 @@ def _is_safe(node: oir.Node) -> bool:
     """Whether a node may be applied to rows that the loop never gathers: some integers cannot be
     divided."""
     return node.op_type not in ("Div", "Mod") or dtype_of(node.outputs[0]) in FLOATS
-
-
-def _widens(node: oir.Node, x: oir.Value, taken: oir.Value) -> bool:
-    """Whether a node widens rows of a constant, which keeps its type: see `qdq-propagation`."""
-    return (
-        node.op_type == "Cast"
-        and is_constant(x)
-        and first(node) is taken
-        and dtype_of(node.outputs[0]).bitwidth > dtype_of(x).bitwidth
-    )
 
 
 def _is_read(value: oir.Value, computed: Mapping[oir.Value, None]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
@@ -32,12 +32,17 @@ class LoopFission(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips, costs = counted(node), b.costs
-        for chain, nodes, own in _chains(trips):
+        read = _states_read(trips)
+        following = _by_first_state(trips, read)
+        for chain, mask in _chains(trips, read):
             size = sum(row_bytes(trips.states[k]) for k in chain)
             if size > costs.trip_bytes or size * trips.count > costs.cached_bytes:
                 continue
             if not all(has_one_shape(b, trips.states[k]) for k in chain):
                 continue
+            own = _makers(trips, [trips.after[k] for k in chain])
+            nodes = [x for k in chain for x in following.get(1 << k, ()) if x not in own]
+            nodes = [x for x in nodes if not read[x.outputs[0]] & ~mask]
             if _work(nodes) < costs.fission_nodes:
                 continue
             by_rows = _by_rows(b, trips, chain)
@@ -47,27 +52,28 @@ class LoopFission(Rule):
         raise Refusal("no state depends on itself alone, or few nodes depend on it", node)
 
 
-def _chains(trips: Trips) -> Iterator[tuple[list[int], list[oir.Node], set[oir.Node]]]:
-    """Positions of states that depend only on each other, but not on all states, the other nodes
-    that depend on them alone, and the nodes that make them."""
-    read = _states_read(trips)
+def _chains(trips: Trips, read: Mapping[oir.Value, int]) -> Iterator[tuple[list[int], int]]:
+    """Positions of states that depend only on each other, but not on all states; as bits, too.
+
+    Args:
+        read: See `_states_read`.
+    """
     closed = [read.get(x, 0) | 1 << k for k, x in enumerate(trips.after)]
     while (wider := [_union(closed, k) for k in closed]) != closed:
         closed = wider
+    for chain in dict.fromkeys(closed):
+        places = _places(chain)
+        if len(places) < len(closed):
+            yield places, chain
+
+
+def _by_first_state(trips: Trips, read: Mapping[oir.Value, int]) -> dict[int, list[oir.Node]]:
+    """The nodes by the first state that they depend on."""
     following: dict[int, list[oir.Node]] = {}
     for node in trips.body:
         if mask := read[node.outputs[0]]:
             following.setdefault(mask & -mask, []).append(node)
-    for chain in dict.fromkeys(closed):
-        places = _places(chain)
-        if len(places) < len(closed):
-            own = _makers(trips, [trips.after[k] for k in places])
-            nodes = [node for k in places for node in following.get(1 << k, ())]
-            yield (
-                places,
-                [node for node in nodes if node not in own and not read[node.outputs[0]] & ~chain],
-                own,
-            )
+    return following
 
 
 def _states_read(trips: Trips) -> dict[oir.Value, int]:

@@ -24,7 +24,7 @@ class LoopToScan(Rule):
 
     name = "loop-to-scan"
     anchors = frozenset({"Loop"})
-    phase = 2
+    phase = 3
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)

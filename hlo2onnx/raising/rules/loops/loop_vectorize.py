@@ -19,6 +19,7 @@ from hlo2onnx.raising.match.counted_loop import (
     replace_value,
     separate,
 )
+from hlo2onnx.raising.match.views import first, widens_row
 from hlo2onnx.raising.vectorize.batching import Batcher, batchable, batched_body, row_bytes
 from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import remove_makers
@@ -41,7 +42,8 @@ class LoopVectorize(Rule):
     drawn before the loop.
 
     Values stay in the body if the batched value would take much memory, or if a trip would read
-    more than it saves. Parts of one tensor stay too, and Expands with readers that broadcast.
+    more than it saves. Parts of one tensor stay too, Expands with readers that broadcast, and
+    Casts of a constant's rows to a wider type.
     """
 
     name = "loop-vectorize"
@@ -114,7 +116,8 @@ def _cut(trips: Trips, rows: dict[oir.Value, oir.Value], few_bytes: float) -> li
         assert node is not None
         whole = _part_of(value)
         siblings = {x for x in parts.get(whole, ()) if x in needed} if whole else {value}
-        if len(siblings) > 1 or not making.pays(value, few_bytes) or _is_broadcast(trips, value):
+        stays = _is_broadcast(trips, value) or _is_widened(trips, value)
+        if len(siblings) > 1 or not making.pays(value, few_bytes) or stays:
             opened |= siblings
             cut -= siblings
             more = [x for x in node.inputs if x is not None and x in makings]
@@ -176,6 +179,15 @@ def _is_broadcast(trips: Trips, value: oir.Value) -> bool:
         and not value.is_graph_output()
         and all(reader.op_type in BROADCASTING for reader in value.consumers())
     )
+
+
+def _is_widened(trips: Trips, value: oir.Value) -> bool:
+    """Whether a value is a row of a constant in a wider type."""
+    node = value.producer()
+    read = node.inputs[0].producer() if node is not None and node.inputs[0] is not None else None
+    if node is None or read is None or not trips.reads_row(read):
+        return False
+    return widens_row(node, first(read), read.outputs[0])
 
 
 def _part_of(value: oir.Value) -> oir.Value | None:

@@ -25,6 +25,13 @@ class ActivationOperators(Rule):
     name = "activations"
     anchors = frozenset(_OF_ANCHOR)
 
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """The kernels have enough digits, and an expression can have such operands."""
+        return dtype in SINGLE and any(
+            activation.sources is None or not activation.sources.isdisjoint(sources)
+            for activation in _OF_ANCHOR[op_type]
+        )
+
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         output = node.outputs[0]
         need(dtype_of(output) in SINGLE, "its kernel has too few digits for this type", node)

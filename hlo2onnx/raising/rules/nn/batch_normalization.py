@@ -18,8 +18,8 @@ from hlo2onnx.raising.match.views import (
     source_of,
     unshaped,
 )
+from hlo2onnx.raising.rules.nn.center_before_scale import ADDED
 from hlo2onnx.raising.rules.nn.layer_normalization import (
-    ADDED,
     SINGLE_PRECISION,
     under_inverse_root,
     with_epsilon,

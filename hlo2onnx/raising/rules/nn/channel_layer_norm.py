@@ -10,7 +10,11 @@ import onnx_ir as oir
 from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import extent_of
-from hlo2onnx.raising.rules.nn.layer_normalization import centred_by_deviation, need_few_terms
+from hlo2onnx.raising.rules.nn.layer_normalization import (
+    centred_by_deviation,
+    has_root,
+    need_few_terms,
+)
 
 
 class ChannelLayerNormalization(Rule):
@@ -23,6 +27,10 @@ class ChannelLayerNormalization(Rule):
 
     name = "channel-layer-normalization"
     anchors = frozenset({"Div", "Mul"})
+
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """It may divide by a root, in a type that the kernel is exact in."""
+        return has_root(op_type, sources, dtype)
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         x, axes, scale, epsilon = centred_by_deviation(node)

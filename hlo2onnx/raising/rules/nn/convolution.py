@@ -19,7 +19,7 @@ from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import first, maker_of
 
 
-class _Window:
+class Window:
     """The kernel positions of a convolution of static size.
 
     Attributes:
@@ -27,6 +27,8 @@ class _Window:
         kernel: Outputs, channels, and the kernel's extent along each spatial axis.
         places: The number of positions along each spatial axis.
         pads: Zeros before, then after, each spatial axis.
+        strides: Steps between positions along each spatial axis.
+        dilations: Steps between elements under the kernel along each spatial axis.
 
     Raises:
         Refusal: Sizes are symbolic, or channels are in groups.
@@ -45,13 +47,13 @@ class _Window:
         self.batch, self.kernel, self.places = image[0], kernel, places[2:]
         rank = len(self.places)
         self.pads = tuple(node.attributes.get_ints("pads", [0] * 2 * rank))
-        self._strides = tuple(node.attributes.get_ints("strides", [1] * rank))
-        self._dilations = tuple(node.attributes.get_ints("dilations", [1] * rank))
+        self.strides = tuple(node.attributes.get_ints("strides", [1] * rank))
+        self.dilations = tuple(node.attributes.get_ints("dilations", [1] * rank))
 
     def cut(self, b: Rewriter, x: oir.Value, axis: int, place: int) -> oir.Value:
         """The input under the kernel at a position along a spatial axis. Spatial axes of x start at
         1."""
-        start, step = place * self._strides[axis], self._dilations[axis]
+        start, step = place * self.strides[axis], self.dilations[axis]
         limit = start + step * (self.kernel[2 + axis] - 1) + 1
         return b.slice(x, [start], [limit], [step], [1 + axis])
 
@@ -133,15 +135,13 @@ class ConvFilterGradient(Rule):
         need(not node.domain and not any(bias), "it has a bias", node)
         need(dtype_of(x) == oir.DataType.FLOAT, "this type is not measured", x)
         need(weights.const_value is None, "the weights are constant", weights)
-        window = _Window(node)
+        window = Window(node)
         need(max(window.places) <= b.costs.matmul_conv_places, "the kernel has more places", node)
         work = window.batch * prod(window.kernel)
         need(window.batch > 1 and work >= b.costs.matmul_conv_work, "it is small", node)
         return self._products(x, weights, window, b)
 
-    def _products(
-        self, x: oir.Value, weights: oir.Value, window: _Window, b: Rewriter
-    ) -> oir.Value:
+    def _products(self, x: oir.Value, weights: oir.Value, window: Window, b: Rewriter) -> oir.Value:
         last_first = [*range(1, rank_of(x)), 0]
         outputs, *summed = window.kernel
         rows = b.reshape(b.transpose(weights, last_first), (prod(summed), outputs))

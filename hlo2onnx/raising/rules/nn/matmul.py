@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import nullcontext
+
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import dtype_of, rank_of, shape_of
+from hlo2onnx.ir.values import dtype_of, rank_of, shape_of, size_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import (
     RESHAPES,
@@ -93,8 +96,9 @@ class MatvecToVecmat(Rule):
     """MatMul(w, Reshape(x, (n, 1))) -> Reshape(MatMul(Reshape(x, (1, n)), Transpose(w)), (m, 1))
 
     Vectors then stay rows from layer to layer: ONNX Runtime is as fast or, for n = 4096, twice as
-    fast. Legal for any matrix. Done for a constant matrix without other readers, which is
-    transposed once, and a column that was reshaped from a row.
+    fast. Legal for any matrix. Done for a matrix that is transposed once: a constant without other
+    readers, or a small one that is made outside of the loop with the product; and for a column that
+    was reshaped from a row.
     """
 
     name = "matvec-to-vecmat"
@@ -106,18 +110,40 @@ class MatvecToVecmat(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         matrix, column = operands(node)
         need(rank_of(matrix) == rank_of(column) == 2, "it is not a product of matrices", node)
-        need(matrix.const_value is not None, "the matrix is not constant", matrix)
-        need(len(matrix.uses()) == 1, "others read the matrix", matrix)
+        is_own = matrix.const_value is not None and len(matrix.uses()) == 1
+        outer = None if is_own else _graph_around(b, node, matrix)
+        need(is_own or outer is not None, "the matrix is not constant, or others read it", matrix)
         rows, extent = shape_of(matrix)
         need(rows != 1 and shape_of(column) == (extent, 1), "it has more than one column", column)
         source = source_of(column, *RESHAPES)
-        need(
-            source is not None and shape_of(source)[-1:] == (extent,),
-            "it is not a reshaped row",
-            column,
-        )
-        product = b.MatMul(b.reshape(column, (1, extent)), b.transpose(matrix, (1, 0)))
-        return b.reshape(product, (rows, 1))
+        is_row = source is not None and shape_of(source)[-1:] == (extent,)
+        need(is_row, "it is not a reshaped row", column)
+        assert source is not None
+        with nullcontext() if outer is None else b.before(_place_after(matrix, outer)):
+            transposed = b.transpose(matrix, (1, 0))
+        if outer is not None and rank_of(source) == 1:
+            types = [(dtype_of(matrix), (rows,))]
+            return b.unsqueeze(b.op("MatMul", source, transposed, types=types), [1])
+        return b.reshape(b.MatMul(b.reshape(column, (1, extent)), transposed), (rows, 1))
+
+
+def _graph_around(b: Rewriter, node: oir.Node, matrix: oir.Value) -> oir.Graph | None:
+    """The graph with a small matrix, if a Loop or Scan of it holds the node."""
+    outer = matrix.graph if isinstance(matrix.graph, oir.Graph) else None
+    if outer is None or outer is node.graph or not isinstance(node.graph, oir.Graph):
+        return None
+    is_small = (size_of(matrix) or math.inf) <= b.costs.transposed_matrix_elements
+    return outer if is_small and b.facts.is_repeated(node.graph, outer) else None
+
+
+def _place_after(value: oir.Value, graph: oir.Graph) -> oir.Node:
+    """The first node of its graph that may read a value, which nodes of other graphs read."""
+    maker = value.producer()
+    if maker is None:
+        return graph[0]
+    nodes = iter(graph)
+    next(each for each in nodes if each is maker)
+    return next(nodes)
 
 
 class Gemm(Rule):

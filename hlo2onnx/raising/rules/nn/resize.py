@@ -71,6 +71,10 @@ class Step:
 class _Resample(Rule, ABC):
     """Replaces steps along different axes by one operator, or removes the moves between them."""
 
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """Another step or a move is before it."""
+        return not sources.isdisjoint(RESHAPES | {op_type, "Transpose"})
+
     @abstractmethod
     def step_of(self, node: oir.Node) -> Step | None:
         """The axis that a node resamples, if any."""

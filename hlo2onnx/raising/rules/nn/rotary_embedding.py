@@ -52,7 +52,14 @@ class RotaryEmbedding(Rule):
 
     name = "rotary-embedding"
     anchors = frozenset({"Add", "Concat", *RESHAPES})
-    sources = frozenset({"Concat", "Mul", "Sub"})
+
+    def fits(self, op_type: str, sources: frozenset[str], dtype: oir.DataType) -> bool:
+        """Both terms are products, one part is a difference, or two parts are stacked."""
+        if dtype != oir.DataType.FLOAT:
+            return False
+        if op_type == "Add":
+            return sources == {"Mul"}
+        return ("Sub" if op_type == "Concat" else "Concat") in sources
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         result = node.outputs[0]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.dims import product
 from hlo2onnx.ir.values import shape_of, size_of, static_shape
-from hlo2onnx.raising.engine import Rewriter, Rule, need
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.views import RESHAPES, first, maker_of, operands
 from hlo2onnx.raising.vectorize.packing import Lanes, Packer, elements_before, moved
 from hlo2onnx.rewrite.large_graphs import replace_input
@@ -20,7 +21,8 @@ class PackColumns(Rule):
     Legal as each component is computed by the same operators in the same order. x - y in one
     component and x + y in another are x + sign * y. Done if fewer nodes run, and gathering the
     columns takes less than the nodes that are saved. Components that others read are split off the
-    vector. Cross products, products of quaternions, and rotations are written like this.
+    vector. All terms of a sum may be one product, of which a Split gives each. Cross products,
+    products of quaternions, and rotations are written like this.
     """
 
     name = "pack-columns"
@@ -32,31 +34,81 @@ class PackColumns(Rule):
         axis = node.attributes["axis"].as_int() % len(shape) - len(shape)
         need(all(shape_of(lane)[axis] == 1 for lane in lanes), "a part has several columns", node)
         need(len(lanes) > 1 and _is_computed(lanes), "the parts are not computed alike", node)
-        packer, results = _packer(b, lanes, axis)
-        packed = packer.pack(results)
-        dims = shape_of(packed)
-        is_whole = len(dims) >= -packer.axis and dims[packer.axis] == len(lanes)
-        need(is_whole, "all parts are equal", node)
-        before = elements_before(node.outputs[0], axis)
-        if elements_before(packed, packer.axis) != before:
-            packed, _ = moved(b, packed, len(shape_of(packed)) + packer.axis, before)
-        packed = b.reshape(packed, shape)
-        need(packer.read.isdisjoint(lanes), "a part is an operand of another", node)
-        made, gone = _living(b, packed), _dead(node, set(lanes))
-        others = [(lane, use) for lane in lanes for use in lane.uses() if use[0] not in gone]
-        saved = len(gone) - len(made) - bool(others)
-        need(saved > 0, "it would have more nodes", node)
-        copied = (one.outputs[0] for one in made if one.op_type in ("Gather", "Concat"))
-        elements = sum(size_of(x) or 0 for x in copied)
-        need(elements <= saved * b.costs.joined_elements_per_node, "it would gather more", node)
+        tried = [_packed(b, node, lanes, axis, joins_terms) for joins_terms in (False, True)]
+        forms = [form for form in tried if form is not None and form.saved > 0]
+        need(forms, "it would have more nodes", node)
+        per_node = b.costs.joined_elements_per_node
+        forms = [form for form in forms if form.copied <= form.saved * per_node]
+        need(forms, "it would gather more", node)
+        pack = max(forms, key=lambda form: form.saved)
+        packed, made, others = pack.packed, pack.made, pack.others
         if others:
-            _move_before(node, [user for _, (user, _) in others], made, packer.read)
+            _move_before(node, [user for _, (user, _) in others], made, pack.read)
             sizes = b.i64([1] * len(lanes))
             with b.after(made[-1]):
                 parts = b.outputs("Split", packed, sizes, axis=axis, n_outputs=len(lanes))
             for lane, (user, index) in others:
                 replace_input(user, index, parts[lanes.index(lane)])
         return packed
+
+
+@dataclass(frozen=True)
+class _Pack:
+    """A Concat that is computed as a vector.
+
+    Attributes:
+        packed: The vector, in the shape of the Concat.
+        made: The new nodes that it needs.
+        read: The values that it is computed from.
+        others: Other uses of the lanes.
+        saved: How many nodes fewer run.
+    """
+
+    packed: oir.Value
+    made: list[oir.Node]
+    read: set[oir.Value]
+    others: Sequence[tuple[oir.Value, tuple[oir.Node, int]]]
+    saved: int
+
+    @property
+    def copied(self) -> int:
+        """The elements that new nodes copy."""
+        copies = (one for one in self.made if one.op_type in ("Gather", "Concat", "Split"))
+        return sum(size_of(x) or 0 for one in copies for x in one.outputs)
+
+
+def _packed(
+    b: Rewriter, node: oir.Node, lanes: Lanes, axis: int, joins_terms: bool
+) -> _Pack | None:
+    """The vector of the lanes of a Concat; None if there are no terms to join.
+
+    Raises:
+        Refusal: The lanes do not fit together.
+    """
+    shape = shape_of(node.outputs[0])
+    packer, results = _packer(b, lanes, axis)
+    packer.joins_terms = joins_terms
+    try:
+        packed = packer.pack(results)
+    except Refusal:
+        if joins_terms:
+            return None
+        raise
+    dims = shape_of(packed)
+    is_whole = len(dims) >= -packer.axis and dims[packer.axis] == len(lanes)
+    need(is_whole, "all parts are equal", node)
+    before = elements_before(node.outputs[0], axis)
+    if elements_before(packed, packer.axis) != before:
+        packed, _ = moved(b, packed, len(shape_of(packed)) + packer.axis, before)
+    packed = b.reshape(packed, shape)
+    need(packer.read.isdisjoint(lanes), "a part is an operand of another", node)
+    made = _living(b, packed)
+    tried = set(b.made).difference(made)
+    gone = _dead(node, set(lanes), tried)
+    unneeded = gone | tried
+    others = [(lane, use) for lane in lanes for use in lane.uses() if use[0] not in unneeded]
+    saved = len(gone) - len(made) - bool(others)
+    return _Pack(packed, made, packer.read, others, saved)
 
 
 def _is_computed(lanes: Lanes) -> bool:
@@ -99,11 +151,12 @@ def _living(b: Rewriter, packed: oir.Value) -> list[oir.Node]:
     return [node for node in b.made if node in found]
 
 
-def _dead(concat: oir.Node, replaced: set[oir.Value]) -> set[oir.Node]:
+def _dead(concat: oir.Node, replaced: set[oir.Value], tried: set[oir.Node]) -> set[oir.Node]:
     """The nodes that nothing needs without a Concat.
 
     Args:
         replaced: Values that other readers get from elsewhere.
+        tried: New nodes that nothing needs.
     """
     gone, pending = {concat}, [concat]
     while pending:
@@ -111,7 +164,7 @@ def _dead(concat: oir.Node, replaced: set[oir.Value]) -> set[oir.Node]:
             if (
                 maker not in gone
                 and maker.graph is concat.graph
-                and _is_dead(maker, gone, replaced)
+                and _is_dead(maker, gone | tried, replaced)
             ):
                 gone.add(maker)
                 pending.append(maker)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, static_shape
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, needed
+from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.spread import zero_padding
 from hlo2onnx.raising.match.views import both_orders, is_private, maker_of
 
@@ -41,11 +41,12 @@ class _Window:
 
 
 class PadSumToConcat(Rule):
-    """Add(Pad(x), Pad(y)) -> Add(Pad(Concat(x, y)), 0); Add(Add(z, Pad(x)), Pad(y)) likewise
+    """Add(Pad(x), Pad(y)) -> Add(Pad(Concat(x, y)), 0); Add(Add(z, Pad(x)), Pad(y)) likewise;
+    Add(Pad(x), Pad(y)) -> Pad(Add(x, y)) if both lie at one place
 
     Legal if both are padded with zeros to one shape, y begins where x ends along one axis, and both
     have the same bounds along the others. Adding 0 turns -0 into +0, as the zeros of the other Pad
-    did. Nothing is added if the zeros are -0 or integers.
+    did. Nothing is added if the zeros are -0 or integers. Zeros of one sign add up to themselves.
     """
 
     name = "pad-sum-to-concat"
@@ -59,6 +60,11 @@ class PadSumToConcat(Rule):
             if window is None:
                 continue
             beside = _window(one)
+            if beside is not None and _are_at_one_place(window, beside):
+                pads = [maker_of(x, "Pad") for x in (one, other)]
+                need(all(pads), "adding 0 changes the sign of a zero", node)
+                assert pads[0] is not None
+                return b.Pad(b.Add(beside.x, window.x), pads[0].inputs[1], window.zero)
             if beside is not None:
                 return _joined(window, beside, b)
             inner = maker_of(one, "Add")
@@ -84,6 +90,11 @@ def _joined(one: _Window, other: _Window, b: Rewriter) -> oir.Value:
     if dtype_of(x) in FLOATS and not one.is_negative:
         x = b.Add(x, one.zero)
     return x
+
+
+def _are_at_one_place(one: _Window, other: _Window) -> bool:
+    mine, others = ((x.dims, x.low, x.sizes, x.is_negative) for x in (one, other))
+    return mine == others
 
 
 def _axis(one: _Window, other: _Window) -> int | None:

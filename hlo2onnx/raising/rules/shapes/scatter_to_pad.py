@@ -42,6 +42,9 @@ class ScatterToPad(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
         need(node.graph is not b.main_graph, "it is in no body", node)
         moves = _Moves(node.graph, min(MOST_ELEMENTS, b.costs.padded_elements))
+        parts = set(present(_moved(node)))
+        may_share = set.intersection(*map(moves.sources, parts)) if parts else None
+        need(may_share, "it writes other values", node)
         x, places = moves.origin(node.outputs[0])
         need(len(moves.nodes) > 2 and x is not node.outputs[0], "it writes other values", node)
         need(
@@ -98,6 +101,19 @@ class _Moves:
         self._most = most
         self._known: dict[oir.Value, tuple[oir.Value, Places]] = {}
         self.nodes: set[oir.Node] = set()
+
+    def sources(self, value: oir.Value) -> set[oir.Value]:
+        """The tensors that may hold all elements of a value."""
+        found, last = {value}, {value}
+        for _ in range(DEEPEST):
+            makers = [maker for x in last if (maker := x.producer()) is not None]
+            last = {
+                x for maker in makers if maker.graph is self._body for x in present(_moved(maker))
+            }
+            if last <= found:
+                break
+            found |= last
+        return found
 
     def origin(self, value: oir.Value, depth: int = DEEPEST) -> tuple[oir.Value, Places]:
         """The tensor that holds all elements of a value, and their positions in it."""

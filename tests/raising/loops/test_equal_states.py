@@ -1,0 +1,133 @@
+"""States that stay equal, results that branches share, and counters that saturate."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import onnx_ir as oir
+import pytest
+from jax import Array, lax
+from loop_graphs import LoopRewrite, loop
+from verified import verified
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.ir.values import dtype_of, shape_of
+from hlo2onnx.raising.rules.loops.equal_states import EqualResults, EqualStates
+
+X = np.array([1, -2, 3], np.float32)
+T = oir.DataType
+Value = oir.Value
+Pair = tuple[Value, Value]
+
+
+def branches(b: GraphBuilder, x: Value, first: Pair, second: Pair) -> list[Value]:
+    graphs = []
+    for values in (first, second):
+        with b.subgraph([], "branch") as graph:
+            graph.outputs.extend([b.Identity(value) for value in values])
+        graphs.append(graph)
+    condition = b.Less(b.ReduceSum(x, b.i64([0]), keepdims=0), b.scalar(9, T.FLOAT))
+    types = [(dtype_of(value), shape_of(value)) for value in first]
+    made: list[Value] = b.node(
+        "If", [condition], {"then_branch": graphs[0], "else_branch": graphs[1]}, types
+    )
+    return made
+
+
+def same(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
+    new = b.Neg(x)
+    return new, b.Identity(new)
+
+
+def chosen(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
+    new = b.Exp(x)
+    first, second = branches(b, x, (new, new), (s, t))
+    return first, second
+
+
+def selected(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
+    condition = b.Less(x, b.scalar(0, T.FLOAT))
+    return b.Where(condition, x, s), b.Where(condition, x, t)
+
+
+def apart(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
+    first, second = branches(b, x, (x, x), (s, b.Neg(t)))
+    return first, second
+
+
+def crossed(b: GraphBuilder, x: Value, s: Value, t: Value) -> Pair:
+    return b.Where(b.Less(x, s), x, s), b.Where(b.Less(t, x), x, t)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize(
+    ("step", "fires"),
+    [(same, True), (chosen, True), (selected, True), (apart, False), (crossed, False)],
+)
+@pytest.mark.parametrize("start", [0.0, -0.0])
+def test_states(step, fires: bool, stopped: bool, start: float) -> None:  # type: ignore[no-untyped-def]
+    """A 0 of another sign is another start."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        zero = b.const(np.zeros(3, np.float32))
+        other = b.const(np.full(3, start, np.float32))
+
+        def trip(i: Value, y: Value, s: Value, t: Value) -> tuple[list[Value], list[Value]]:
+            return [b.Add(y, s), *step(b, y, s, t)], [b.Sub(s, t)]
+
+        y, s, t, rows = loop(b, 3, [x, zero, other], trip, stopped)
+        return [b.Exp(y), b.Abs(s), b.Reciprocal(t), rows]
+
+    rewrite = LoopRewrite(build, {"x": X}, EqualStates())
+    assert bool(rewrite.fired) == (fires and not np.signbit(start))
+
+
+@pytest.mark.parametrize("is_equal", [False, True])
+def test_results_of_branches(is_equal: bool) -> None:
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        negative, root = b.Neg(x), b.Exp(x)
+        other = (x, x) if is_equal else (x, root)
+        first, second = branches(b, x, (negative, negative), other)
+        return [b.Abs(first), b.Exp(second)]
+
+    rewrite = LoopRewrite(build, {"x": X}, EqualResults())
+    assert bool(rewrite.fired) == is_equal
+
+
+def test_counters_that_saturate() -> None:
+    """Optax counts its steps up to the largest integer."""
+    most = np.int32(2**31 - 1)
+
+    def run(x: Array) -> tuple[Array, Array]:
+        def step(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], Array]:
+            y, count = carry
+            after = jnp.where(count < most, count + 1, most)
+            return (y * 0.5 + 0.9 ** after.astype(jnp.float32), after), count % 3
+
+        (y, _), rows = lax.scan(step, (x, jnp.int32(0)), None, 6)
+        return y, rows
+
+    program = verified(run, X)
+    inside = {node.op_type for node in program.model.graph.all_nodes()}
+    assert not inside & {"Less", "Pow", "Where"}
+
+
+def test_many_choices() -> None:
+    """Each of 60 choices is read by two others: there are more paths than a translation follows."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        def chosen(y: Value, s: Value, conditions: list[Value]) -> Value:
+            before = b.Where(conditions[0], s, y)
+            for condition in conditions:
+                before, s = s, b.Where(condition, s, before)
+            return s
+
+        def trip(i: Value, y: Value, s: Value, t: Value) -> tuple[list[Value], list[Value]]:
+            conditions = [b.Less(y, b.scalar(k, T.FLOAT)) for k in range(60)]
+            after = [chosen(y, state, conditions) for state in (s, t)]
+            return [b.Add(y, s), *after], [b.Sub(s, t)]
+
+        y, s, t, rows = loop(b, 3, [x, x, x], trip)
+        return [b.Exp(y), b.Abs(s), b.Reciprocal(t), rows]
+
+    assert LoopRewrite(build, {"x": X}, EqualStates()).fired
