@@ -9,8 +9,8 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.values import FLOATS, const_of, dtype_of, present
 
-MOST_NODES: Final = 16
-"""Longest chain of nodes that is followed: a limit on compile time."""
+MOST_VALUES: Final = 64
+"""Values that are followed: a limit on translation time."""
 
 _WITHOUT = frozenset(
     {"Abs", "Exp", "ReduceL1", "ReduceL2", "ReduceSumSquare", "Sigmoid", "Softmax"}
@@ -25,17 +25,27 @@ _KEEP = frozenset(
 """Operators whose results have no sign if none of their float operands has one."""
 
 
-def has_no_sign(value: oir.Value, depth: int = MOST_NODES) -> bool:
+def has_no_sign(value: oir.Value) -> bool:
     """Whether the sign bits of all floats but NaN are 0: none is negative or -0."""
-    known, node = const_of(value), value.producer()
-    if known is not None:
-        return not (np.signbit(known) & ~np.isnan(known)).any()
-    if node is None or node.domain or not depth:
-        return False
-    if node.op_type in _WITHOUT:
-        return True
-    inputs = present(node.inputs)
-    if node.op_type == "Mul" and inputs[0] is inputs[1]:
-        return True
-    floats = [x for x in inputs if dtype_of(x) in FLOATS]
-    return node.op_type in _KEEP and all(has_no_sign(x, depth - 1) for x in floats)
+    pending, seen = [value], {value}
+    while pending:
+        x = pending.pop()
+        known, node = const_of(x), x.producer()
+        if known is not None:
+            if (np.signbit(known) & ~np.isnan(known)).any():
+                return False
+            continue
+        if node is None or node.domain or len(seen) > MOST_VALUES:
+            return False
+        if not _clears_signs(node):
+            if node.op_type not in _KEEP:
+                return False
+            floats = [x for x in present(node.inputs) if dtype_of(x) in FLOATS and x not in seen]
+            pending += floats
+            seen.update(floats)
+    return True
+
+
+def _clears_signs(node: oir.Node) -> bool:
+    is_square = node.op_type == "Mul" and node.inputs[0] is node.inputs[1]
+    return is_square or node.op_type in _WITHOUT

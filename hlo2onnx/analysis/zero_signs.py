@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as oir
 
+from hlo2onnx.analysis.sign_bits import has_no_sign
 from hlo2onnx.ir.values import FLOATS, const_of, dtype_of
 
 MOST_READERS: Final = 64
@@ -67,7 +68,9 @@ def is_never_negative_zero(value: oir.Value | None) -> bool:
     if known is not None:
         return not (np.signbit(known) & (known == 0)).any()
     node = None if value is None else value.producer()
-    if node is None or node.domain or node.op_type not in ("Add", "Sub"):
-        return node is not None and not node.domain and node.op_type in ("Abs", "Exp")
+    if value is None or node is None:
+        return False
+    if node.domain or node.op_type not in ("Add", "Sub"):
+        return has_no_sign(value)
     terms = node.inputs if node.op_type == "Add" else node.inputs[:1]
     return any(const_of(x) is not None and is_never_negative_zero(x) for x in terms)

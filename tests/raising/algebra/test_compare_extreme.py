@@ -163,3 +163,17 @@ def test_an_extreme_of_none_has_a_sign() -> None:
     rewrite = Rewrite(build, {"x": EDGES})
     (reduction,) = (n for n in rewrite.model.graph if n.op_type == "ReduceMax")
     assert not has_no_sign(reduction.outputs[0])
+
+
+def test_many_shared_operands_have_no_sign() -> None:
+    """Each sum adds the one before to itself: there are more paths than a translation follows."""
+
+    def build(b: GraphBuilder, x: Value) -> Value:
+        total = b.Abs(x)
+        for _ in range(40):
+            total = b.Add(total, total)
+        return b.Identity(total)
+
+    rewrite = Rewrite(build, {"x": EDGES})
+    *_, last = (node for node in rewrite.model.graph if node.op_type == "Add")
+    assert has_no_sign(last.outputs[0])

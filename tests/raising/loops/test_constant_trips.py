@@ -238,7 +238,9 @@ def test_limits(step: Any, limit: int | None, count: int, going: bool | None, ro
     assert const_ints(node.inputs[0]) == (count,)
 
 
-@pytest.mark.parametrize(("limit", "going"), [(0, None), (0, True), (None, False), (3, False)])
+@pytest.mark.parametrize(
+    ("limit", "going"), [(0, None), (0, True), (-1, None), (-1, True), (None, False), (3, False)]
+)
 def test_loops_without_trips(limit: int | None, going: bool | None) -> None:
     assert not LoopRewrite(graph(timed, limit, going), {"x": X}, ConstantTrips()).fired
 

@@ -131,3 +131,37 @@ def test_many_choices() -> None:
         return [b.Exp(y), b.Abs(s), b.Reciprocal(t), rows]
 
     assert LoopRewrite(build, {"x": X}, EqualStates()).fired
+
+
+def test_many_states_that_start_equal() -> None:
+    """A trip gives each of them a value of its own."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        def trip(i: Value, *states: Value) -> tuple[list[Value], list[Value]]:
+            return [b.Neg(x) if k % 2 else b.Add(s, b.Exp(x)) for k, s in enumerate(states)], []
+
+        return [b.Abs(y) for y in loop(b, 3, [x] * 40, trip)]
+
+    assert not LoopRewrite(build, {"x": X}, EqualStates()).fired
+
+
+def test_classes_are_divided_as_often_as_needed() -> None:
+    """A state that differs makes the one differ that takes its value, and so on."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        def trip(i: Value, *states: Value) -> tuple[list[Value], list[Value]]:
+            return [b.Neg(x), *states[:-1]], []
+
+        return [b.Abs(y) for y in loop(b, 3, [x] * 4, trip)]
+
+    assert not LoopRewrite(build, {"x": X}, EqualStates()).fired
+
+
+def test_states_that_swap() -> None:
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        def trip(i: Value, s: Value, t: Value, y: Value) -> tuple[list[Value], list[Value]]:
+            return [t, s, b.Add(y, b.Sub(s, b.Exp(t)))], []
+
+        return [b.Abs(y) for y in loop(b, 3, [x, x, x], trip)]
+
+    assert LoopRewrite(build, {"x": X}, EqualStates()).fired

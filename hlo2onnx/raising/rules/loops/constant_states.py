@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as oir
@@ -13,6 +13,7 @@ from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, sh
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import copy_nodes, makers_within
 from hlo2onnx.raising.match.counted_loop import release, separate
+from hlo2onnx.raising.match.value_numbering import are_same, have_same_bits
 from hlo2onnx.raising.match.views import both_orders, maker_of, operands
 from hlo2onnx.raising.match.views import first as first_operand
 from hlo2onnx.rewrite.large_graphs import replace_uses
@@ -73,9 +74,9 @@ class EqualBranches(Rule):
         equal = _equal_number(first_operand(node))
         shared: dict[int, oir.Value] = {}
         for k, (x, y) in enumerate(zip(first, second, strict=True)):
-            if _are_equal(x, y):
+            if are_same(x, y):
                 shared[k] = x
-            elif equal is not None and _have_same_bits(const_of(x), known_array(y, given=equal)):
+            elif equal is not None and _is_constant_given(x, y, equal):
                 makers = makers_within(branches[1], [y])
                 copies: dict[oir.Value, oir.Value] = {}
                 copy_nodes(b, makers, copies)
@@ -106,12 +107,18 @@ def _equal_number(condition: oir.Value) -> dict[oir.Value, np.ndarray] | None:
     return None
 
 
+def _is_constant_given(x: oir.Value, y: oir.Value, known: Mapping[oir.Value, np.ndarray]) -> bool:
+    """Whether one value is a constant, and another one is the same if some values are known."""
+    constant, computed = const_of(x), known_array(y, given=known)
+    return constant is not None and computed is not None and have_same_bits(constant, computed)
+
+
 def _is_kept(after: oir.Value, state: oir.Value, start: oir.Value) -> bool:
     """Whether a state, which has had its first value so far, keeps it."""
     pending, seen = [after], set[oir.Value]()
     while pending:
         value = origin(pending.pop())
-        if value in seen or value is state or _are_equal(value, start):
+        if value in seen or value is state or are_same(value, start):
             continue
         seen.add(value)
         maker = value.producer()
@@ -126,15 +133,3 @@ def _is_kept(after: oir.Value, state: oir.Value, start: oir.Value) -> bool:
         else:
             return False
     return True
-
-
-def _are_equal(x: oir.Value, y: oir.Value) -> bool:
-    """Whether two values are the same one, or constants with the same bits."""
-    return x is y or _have_same_bits(const_of(x), const_of(y))
-
-
-def _have_same_bits(mine: np.ndarray | None, other: np.ndarray | None) -> bool:
-    if mine is None or other is None:
-        return False
-    same = (mine.dtype, mine.shape) == (other.dtype, other.shape)
-    return same and mine.tobytes() == other.tobytes()

@@ -47,7 +47,7 @@ class ConstantTrips(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         closed = _closed(node)
         starts = node.inputs[1] is None or b.facts.truth(node.inputs[1])
-        need(starts and closed.limit != 0, "it may make no trip", node)
+        need(starts and (closed.limit is None or closed.limit > 0), "it may make no trip", node)
         history = _evaluated(closed)
         trips = Trips(node, len(history) - 1, closed.body)
         body = trips.body

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import subgraphs
-from hlo2onnx.ir.values import const_of, dtype_of, origin, shape_of
+from hlo2onnx.ir.values import dtype_of, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import separate
-from hlo2onnx.raising.match.views import operands
+from hlo2onnx.raising.match.value_numbering import Numbering, key_of
 from hlo2onnx.rewrite.large_graphs import replace_uses
-
-Pair = tuple[oir.Value, oir.Value]
 
 
 class EqualStates(Rule):
@@ -29,39 +27,20 @@ class EqualStates(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         body = node.attributes["body"].as_graph()
-        states, after = list(body.inputs[2:]), list(body.outputs[1:])
-        given = list(node.inputs[2:])
-        alike = {
-            (k, m)
-            for m, y in enumerate(given)
-            for k, x in enumerate(given[:m])
-            if x is not None and y is not None and _is_same(x, y)
-            and (dtype_of(states[k]), shape_of(states[k])) == (
-                dtype_of(states[m]), shape_of(states[m]))
-            and not states[m].is_graph_output()
-        }  # fmt: skip
-        while True:
-            known = {(states[k], states[m]) for k, m in alike}
-            wrong = {(k, m) for k, m in alike if not _are_equal(after[k], after[m], known)}
-            if not wrong:
-                break
-            alike -= wrong
-        need(alike, "no two states are known to be equal", node)
-        kept_as: dict[int, int] = {}
-        for k, m in sorted(alike):
-            kept_as.setdefault(m, kept_as.get(k, k))
+        states = list(body.inputs[2:])
+        kept_as = {
+            m: equal[0]
+            for equal in _equal_states(node, body)
+            for m in equal[1:]
+            if not states[m].is_graph_output()
+        }
+        need(kept_as, "no two states are known to be equal", node)
         for m in sorted(kept_as, reverse=True):
             replace_uses(states[m], states[kept_as[m]])
             body.outputs.pop(1 + m)
             body.inputs.pop(2 + m)
-        left = [k for k in range(len(node.outputs)) if k not in kept_as]
-        types = [(dtype_of(node.outputs[k]), shape_of(node.outputs[k])) for k in left]
         inputs = [x for k, x in enumerate(node.inputs) if k - 2 not in kept_as]
-        made = dict(zip(left, b.node("Loop", inputs, {"body": body}, types), strict=True))
-        return [
-            separate(b, old, made[kept_as[k]]) if k in kept_as else made[k]
-            for k, old in enumerate(node.outputs)
-        ]
+        return _rebuilt(b, node, inputs, {"body": body}, kept_as)
 
 
 class EqualResults(Rule):
@@ -75,60 +54,62 @@ class EqualResults(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         branches = subgraphs(node)
-        rows = list(zip(*(list(branch.outputs) for branch in branches), strict=True))
-        kept_as: dict[int, int] = {}
-        for m, row in enumerate(rows):
-            for k in range(m):
-                if k not in kept_as and all(map(_is_same, rows[k], row)):
-                    kept_as[m] = k
-                    break
+        rows = list(zip(*(map(key_of, branch.outputs) for branch in branches), strict=True))
+        kept_as = {m: equal[0] for equal in _grouped(range(len(rows)), rows) for m in equal[1:]}
         need(kept_as, "no two results are equal in both branches", node)
         for branch in branches:
             for m in sorted(kept_as, reverse=True):
                 branch.outputs.pop(m)
-        left = [k for k in range(len(rows)) if k not in kept_as]
-        types = [(dtype_of(node.outputs[k]), shape_of(node.outputs[k])) for k in left]
         graphs = {name: item.as_graph() for name, item in node.attributes.items()}
-        made = dict(zip(left, b.node("If", node.inputs, graphs, types), strict=True))
-        return [
-            separate(b, old, made[kept_as[k]]) if k in kept_as else made[k]
-            for k, old in enumerate(node.outputs)
+        return _rebuilt(b, node, node.inputs, graphs, kept_as)
+
+
+def _equal_states(loop: oir.Node, body: oir.Graph) -> list[list[int]]:
+    """The numbers of states, in classes of states that are equal before every trip.
+
+    All states that start equal are in one class at first. A class is divided as long as a trip
+    gives its states different values.
+    """
+    states = list(body.inputs[2:])
+    after = list(body.outputs[1 : 1 + len(states)])
+    starts = [
+        (key_of(start), dtype_of(state), shape_of(state))
+        for start, state in zip(present(loop.inputs[2:]), states, strict=True)
+    ]
+    classes = _grouped(range(len(states)), starts)
+    while any(len(equal) > 1 for equal in classes):
+        class_of = {states[k]: ("class", n) for n, equal in enumerate(classes) for k in equal}
+        numbering = Numbering(class_of)
+        numbers = [
+            (class_of[state], numbering.number(x)) for state, x in zip(states, after, strict=True)
         ]
+        divided = _grouped(range(len(states)), numbers)
+        if len(divided) == len(classes):
+            break
+        classes = divided
+    return classes
 
 
-def _is_same(x: oir.Value, y: oir.Value) -> bool:
-    """Whether two values are the same one, or constants with the same bits."""
-    mine, other = const_of(x), const_of(y)
-    if origin(x) is origin(y) or mine is None or other is None:
-        return origin(x) is origin(y)
-    same = (mine.dtype, mine.shape) == (other.dtype, other.shape)
-    return same and mine.tobytes() == other.tobytes()
+def _grouped(members: Iterable[int], keys: Sequence[Hashable]) -> list[list[int]]:
+    """Members with equal keys together, in order."""
+    groups: dict[Hashable, list[int]] = {}
+    for k in members:
+        groups.setdefault(keys[k], []).append(k)
+    return list(groups.values())
 
 
-def _are_equal(x: oir.Value, y: oir.Value, known: Collection[Pair]) -> bool:
-    """Whether two values are equal if these pairs of states are."""
-    pending, seen = [(x, y)], set[Pair]()
-    while pending:
-        x, y = map(origin, pending.pop())
-        if x is y or (x, y) in seen or (x, y) in known or (y, x) in known:
-            continue
-        seen.add((x, y))
-        chosen = _choices(x, y)
-        if chosen is None:
-            return False
-        pending += chosen
-    return True
-
-
-def _choices(x: oir.Value, y: oir.Value) -> list[Pair] | None:
-    """The pairs that two values are one of, chosen by one condition; None for other values."""
-    mine, other = x.producer(), y.producer()
-    if mine is None or other is None or mine.domain or other.domain:
-        return None
-    if mine is other and mine.op_type == "If":
-        k, m = mine.outputs.index(x), mine.outputs.index(y)
-        return [(each.outputs[k], each.outputs[m]) for each in subgraphs(mine)]
-    both_choose = mine.op_type == other.op_type == "Where" and mine.inputs[0] is other.inputs[0]
-    if not both_choose or shape_of(x) != shape_of(y):
-        return None
-    return list(zip(operands(mine)[1:], operands(other)[1:], strict=True))
+def _rebuilt(
+    b: Rewriter,
+    node: oir.Node,
+    inputs: Sequence[oir.Value | None],
+    graphs: Mapping[str, oir.Graph],
+    kept_as: Mapping[int, int],
+) -> list[oir.Value]:
+    """The results of a node whose bodies give fewer results, each of them where it was."""
+    left = [k for k in range(len(node.outputs)) if k not in kept_as]
+    types = [(dtype_of(node.outputs[k]), shape_of(node.outputs[k])) for k in left]
+    made = dict(zip(left, b.node(node.op_type, inputs, graphs, types), strict=True))
+    return [
+        separate(b, old, made[kept_as[k]]) if k in kept_as else made[k]
+        for k, old in enumerate(node.outputs)
+    ]
