@@ -190,6 +190,11 @@ class Costs:
     """Elements of the shortest row that a Gather then moves at once."""
     sorted_elements: float = math.inf
     """Integers of one row that are sorted by halves where `Flags.sequential_top_k`."""
+    counted_elements: float = math.inf
+    """Integers of one row that are counted instead of compared where `Flags.sequential_top_k`, if
+    they are close together."""
+    reduced_booleans: float = math.inf
+    """Booleans that are reduced as bytes where `Flags.slow_boolean_reductions`."""
     ranked_elements: float = 64
     """Longest axis that is sorted by n * n comparisons at once, not by the steps of a sorting
     network, if the comparator is no known one."""
@@ -251,6 +256,8 @@ class Flags:
     """RNN is slower than a Loop (7 times at 256 trips, batch 4, width 128: 6.0 and 0.9 ms)."""
     sequential_top_k: bool = False
     """TopK sorts a row in one thread, however long it is."""
+    slow_boolean_reductions: bool = False
+    """ReduceMax and ReduceMin of booleans take longer than those of bytes."""
     slow_transposes: bool = False
     """Transpose takes 0.2 to 0.4 µs for each of many small matrices."""
     slow_where: bool = False

@@ -16,6 +16,7 @@ from hlo2onnx.raising.rules.algebra import (
     norm_reductions,
     selections,
     simplification,
+    top_k_values,
     uniform_masks,
     uniform_random,
 )
@@ -113,6 +114,7 @@ RULES: tuple[Rule, ...] = (
     gather_indices.BoundsCheck(),
     gather_indices.NegativeIndex(),
     gather_indices.WidenIndex(),
+    top_k_values.TopKValues(),
     interleave.Interleave(),
     broadcast.ImplicitBroadcast(),
     broadcast.SinkBroadcast(),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hlo2onnx.targets.decompositions import Decompose
 from hlo2onnx.targets.workarounds.clamps import part_clamp
+from hlo2onnx.targets.workarounds.counting_sort import count_integers
 from hlo2onnx.targets.workarounds.double_transposes import transpose_in_gemm
 from hlo2onnx.targets.workarounds.float_sums import split_long_sum
 from hlo2onnx.targets.workarounds.fusions import (
@@ -23,6 +24,7 @@ from hlo2onnx.targets.workarounds.max_pool_padding import spell_out_axes
 from hlo2onnx.targets.workarounds.naive_variance import center_rows
 from hlo2onnx.targets.workarounds.nan_as_zero import clamp_first, compare_without_guard
 from hlo2onnx.targets.workarounds.sequential_top_k import merge_halves
+from hlo2onnx.targets.workarounds.slow_boolean_reductions import reduce_bytes
 from hlo2onnx.targets.workarounds.slow_transposes import move_one_axis, transpose_with_batch_last
 from hlo2onnx.targets.workarounds.slow_where import select_by_arithmetic
 from hlo2onnx.targets.workarounds.top_k_padding import fill_rows
@@ -47,9 +49,15 @@ WORKAROUNDS: Mapping[str, Sequence[tuple[str, Decompose]]] = {
     "MatMul": [("MatmulTransposeFusion", transpose_in_gemm)],
     "Mul": [("ConvMulFusion", keep_factor_apart), ("MatMulScaleFusion", spell_out_scale)],
     "Pad": [("Pad_Fusion", spell_out_axes)],
+    "ReduceMax": [("slow_boolean_reductions", reduce_bytes)],
     "ReduceMean": [("naive_sums", split_long_sum)],
+    "ReduceMin": [("slow_boolean_reductions", reduce_bytes)],
     "ReduceSum": [("naive_sums", split_long_sum)],
-    "TopK": [("pads_top_k", fill_rows), ("sequential_top_k", merge_halves)],
+    "TopK": [
+        ("pads_top_k", fill_rows),
+        ("sequential_top_k", count_integers),
+        ("sequential_top_k", merge_halves),
+    ],
     "Transpose": [
         ("slow_transposes", transpose_with_batch_last),
         ("slow_transposes", move_one_axis),

@@ -19,23 +19,32 @@ from hlo2onnx.targets.builder import TargetBuilder
 INT32 = oir.DataType.INT32
 
 
+def sorts_one_row(node: oir.Node, least: float) -> bool:
+    """Whether a TopK puts all elements of one row in order, at least so many, and nobody reads
+    their places."""
+    x, count = node.inputs
+    places = node.outputs[1]
+    assert x is not None
+    dims = shape_of(x)
+    if places.uses() or places.is_graph_output() or not is_static(dims):
+        return False
+    size = math.prod(fixed(dims))
+    is_whole = size >= least and const_ints(count) == (size,) and size in dims
+    return is_whole and bool(node.attributes.get_int("sorted", 1))
+
+
 def merge_halves(b: TargetBuilder, node: oir.Node) -> list[oir.Value] | None:
     """TopK(x, n) of one row of n integers -> TopK of both halves, and a merge of them.
 
     Legal where nobody reads the places: equal integers are the same. None for few elements.
     """
-    x, count = node.inputs
-    places = node.outputs[1]
+    x, places = node.inputs[0], node.outputs[1]
     assert x is not None
+    if dtype_of(x) != INT32 or not sorts_one_row(node, b.costs.sorted_elements):
+        return None
     dims = shape_of(x)
-    if dtype_of(x) != INT32 or places.uses() or places.is_graph_output() or not is_static(dims):
-        return None
     size = math.prod(fixed(dims))
-    if size < b.costs.sorted_elements or const_ints(count) != (size,) or size not in dims:
-        return None
     if not all(b.supports(name, INT32) for name in ("BitwiseXor", "Min", "Max")):
-        return None
-    if not node.attributes.get_int("sorted", 1):
         return None
     descends = bool(node.attributes.get_int("largest", 1))
     merged = _merged(b, _bitonic(b, x, size, descends), descends)
