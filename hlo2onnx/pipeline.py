@@ -34,6 +34,7 @@ from hlo2onnx.raising.rule_names import rules_named
 from hlo2onnx.raising.rules import RULES
 from hlo2onnx.raising.watch import Explainer, RuleLog
 from hlo2onnx.report import Report, WeightSizes
+from hlo2onnx.rewrite.large_graphs import freeing_removed_nodes
 from hlo2onnx.rewrite.layer_names import name_layers
 from hlo2onnx.rewrite.weight_sizes import WeightLedger
 from hlo2onnx.rewrite.weight_storage import (
@@ -322,7 +323,8 @@ def _without_collections() -> Iterator[None]:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        yield
+        with freeing_removed_nodes():
+            yield
     finally:
         if was_enabled:
             gc.enable()

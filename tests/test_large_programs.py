@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import onnx_ir as oir
 import pytest
 from mostly_wide import mostly_wide
 
@@ -68,6 +69,24 @@ def _calls(function: Callable[[Any], Any]) -> int:
     profile = cProfile.Profile()
     profile.runcall(hlo2onnx.translate, lowered)
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def test_removed_nodes_are_freed() -> None:
+    """Python's collector of cyclic garbage would visit them all."""
+
+    def removed() -> int:
+        return sum(isinstance(item, oir.Node) and item.graph is None for item in gc.get_objects())
+
+    hlo2onnx.translate(lambda x: x + 1, X)
+    gc.collect()
+    gc.disable()
+    try:
+        before = removed()
+        program = hlo2onnx.translate(lambda x: CHAINS["rows"](x, 60), X)
+        assert removed() < before + 20
+        assert program.report.rules.total() > 60
+    finally:
+        gc.enable()
 
 
 def test_the_garbage_collector_goes_on() -> None:

@@ -61,6 +61,13 @@ class LoopFacts(Facts):
             for index, value in enumerate(body.inputs)
         }
 
+    def forget(self) -> None:
+        """Drops what refers to these facts, which would keep removed nodes until Python collects
+        cyclic garbage."""
+        for inner in self._of_any_floats.values():
+            inner.forget()
+        self._of_any_floats.clear()
+
     def is_repeated(self, inner: oir.Graph, outer: oir.Graph) -> bool:
         """Whether a Loop or Scan within `outer` holds `inner`, or is the node of it."""
         graph, loops = inner, False

@@ -281,7 +281,9 @@ class _Loop:
             extents: Of the states.
             rows: The number of each trip.
         """
-        stacks = {}
+        stacks: dict[int, Stack] = {}
+        if not any(dims and dims[0] == trips for dims in extents):
+            return stacks
         run = self._run()
         after = run.block(self._body, paths)
         # A state that becomes another state is read by whoever reads that one.

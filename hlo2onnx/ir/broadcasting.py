@@ -31,6 +31,8 @@ def common_dim(first: Dim, second: Dim) -> Dim:
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """The shape numpy broadcasting gives."""
+    if shapes.count(shapes[0]) == len(shapes):  # as of most operands
+        return shapes[0]
     rank = max(map(len, shapes))
     result: list[Dim] = [1] * rank
     for shape in shapes:

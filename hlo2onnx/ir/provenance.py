@@ -53,18 +53,18 @@ def note_held(path: Path, number: int, parts: tuple[oir.Value, ...]) -> None:
     """Notes that these ONNX values hold one value of the program."""
     for part, value in enumerate(parts):
         held = Held(path, number, part, len(parts))
-        value.meta.setdefault(HELD, []).append(held)
+        value.meta.data.setdefault(HELD, []).append(held)
 
 
 def held_by(value: oir.Value) -> list[Held]:
     """The values of the program that an ONNX value holds. All of them are equal."""
-    found: list[Held] = value.meta.get(HELD, [])
+    found: list[Held] = value.meta.data.get(HELD, [])
     return found
 
 
 def hold_also(old: oir.Value, new: oir.Value) -> None:
     """Notes that `new` holds what `old` holds."""
-    if old is not new and (held := old.meta.get(HELD)):
+    if old is not new and (held := old.meta.data.get(HELD)):
         new.meta.setdefault(HELD, []).extend(held)
 
 
@@ -136,5 +136,5 @@ def note_rewrite(made: Iterable[oir.Node], name: str, replaced: Iterable[oir.Nod
 
 def rewrites_of(node: oir.Node) -> tuple[str, ...]:
     """The names of the rewrites that led to a node, the last one first."""
-    found: tuple[str, ...] = node.meta.get(_REWRITES, ())
+    found: tuple[str, ...] = node.meta.data.get(_REWRITES, ())
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import onnx_ir as oir
@@ -44,8 +44,10 @@ def shape_of(value: oir.Value) -> Shape:
 def static_shape(value: oir.Value) -> tuple[int, ...] | None:
     """The shape when every extent is static, else None."""
     shape = shape_of(value)
-    numbers = tuple(dim for dim in shape if isinstance(dim, int))
-    return numbers if len(numbers) == len(shape) else None
+    for dim in shape:
+        if not isinstance(dim, int):
+            return None
+    return cast("tuple[int, ...]", shape)
 
 
 def size_of(value: oir.Value | None) -> int | None:
@@ -98,12 +100,12 @@ def is_constant(value: oir.Value | None) -> bool:
 
 def const_of(value: oir.Value | None) -> np.ndarray | None:
     """The content of an initializer; None for a weight, and for anything computed at run time."""
-    if value is None or value.const_value is None:
+    if value is None or (tensor := value.const_value) is None:
         return None
-    weight = value.meta.get(WEIGHT)
+    weight = value.meta.data.get(WEIGHT)  # `data` is the dict itself, see `traversal.subgraphs`
     if weight is not None and weight.is_opaque:
         return None
-    return value.const_value.numpy()
+    return tensor.numpy()
 
 
 def const_ints(value: oir.Value | None) -> tuple[int, ...] | None:

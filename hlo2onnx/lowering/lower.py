@@ -138,10 +138,12 @@ class _Lowering:
             str(graph.outputs[place].name): str(graph.inputs[index].name)
             for index, place in signature.aliases.items()
         }
-        return oir.Model(
+        model = oir.Model(
             graph,
             ir_version=ir_version(em.opset),
             producer_name="hlo2onnx",
             metadata_props={STATES: json.dumps(aliases)} if aliases else None,
             functions=kept.as_functions() if kept else (),
         )
+        em.forget()
+        return model

@@ -66,6 +66,7 @@ def raise_model(
     report.relaxed += rewriter.relaxed
     write_threefry(model.graph, rewriter)
     remove_unused(model.graph)
+    rewriter.forget_facts(changes.time)
 
 
 class _Phase:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
@@ -39,7 +39,7 @@ class Changes:
         self.time += 1
         before, self._known, self._owners = self._known, {}, {}
         for node in all_nodes(self._graph):
-            bodies = subgraphs(node)
+            bodies = subgraphs(node) if node.attributes.data else ()
             state, known = _state(node, bodies), before.get(node)
             if known is None or known[0] != state:
                 known = (state, self.time)
@@ -61,7 +61,7 @@ class Changes:
         return [node for node in self._known if node in near]
 
 
-def _state(node: oir.Node, bodies: list[oir.Graph]) -> object:
+def _state(node: oir.Node, bodies: Sequence[oir.Graph]) -> object:
     """What rules ask of a node itself: its operands, its readers, and what its bodies return."""
     outputs = node.outputs
     readers = use_count(outputs[0]) if len(outputs) == 1 else tuple(map(use_count, outputs))

@@ -15,7 +15,7 @@ from hlo2onnx.analysis.loop_facts import LoopFacts
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.roundings import merges_unrounded
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, subgraphs
 from hlo2onnx.ir.values import dtype_of
 from hlo2onnx.ir.weights import SMALL_ELEMENTS
 from hlo2onnx.rewrite.large_graphs import is_read, remove_node, use_count
@@ -118,8 +118,8 @@ class Rewriter(TargetBuilder):
         self.adopt(model.graph)
         self.watch = watch
         self.relaxed: Counter[str] = Counter()
-        self.listed: dict[oir.Graph, list[oir.Node]] = {}
-        self.forget_facts(0)
+        self.listed: dict[tuple[oir.Graph, str], list[oir.Node]] = {}
+        self.facts, self.facts_time = LoopFacts(model.graph), 0
 
     def forget_facts(self, time: int) -> None:
         """Facts are proven anew: what was unknown may be known after the graph has changed.
@@ -127,14 +127,20 @@ class Rewriter(TargetBuilder):
         Args:
             time: That of the changes up to which the facts see the graph.
         """
+        self.facts.forget()
         self.facts, self.facts_time = LoopFacts(self.main_graph), time
 
-    def nodes_of(self, graph: oir.Graph) -> Sequence[oir.Node]:
-        """The nodes of a graph, listed once until a rule fires. For rules that have not made nodes
-        yet, on loops or branches with thousands of nodes."""
-        if graph not in self.listed:
-            self.listed[graph] = list(graph)
-        return self.listed[graph]
+    def nodes_of(self, graph: oir.Graph, op_type: str = "") -> Sequence[oir.Node]:
+        """The nodes of a graph, or those of an operator, listed once until a rule fires. For rules
+        that have not made nodes yet, on loops or branches with thousands of nodes."""
+        key = (graph, op_type)
+        if key not in self.listed:
+            self.listed[key] = (
+                [node for node in self.nodes_of(graph) if node.op_type == op_type]
+                if op_type
+                else nodes_in(graph)
+            )
+        return self.listed[key]
 
 
 class Rule(ABC):
@@ -265,7 +271,7 @@ def _fire(
     queued: set[oir.Node],
 ) -> Rule | None:
     """Applies the first rule that takes the node, and queues the nodes that it may enable."""
-    inputs = [x for x in node.inputs if x is not None]
+    inputs = node.inputs
     found = _first(node, rules, rewriter)
     if found is None:
         return None
@@ -277,7 +283,7 @@ def _fire(
     _inherit_names(node, names, values, rewriter.made)
     _discard(rewriter.made)
     # Rules that count readers must not count readers that are dead.
-    less_read = remove_makers(inputs)
+    less_read = remove_makers([x for x in inputs if x is not None])
     removed = [maker for value in less_read if (maker := value.producer()) and not maker.graph]
     note_rewrite(rewriter.made, rule.name, [node, *removed])
     if merges_unrounded(rewriter.made, [node, *removed]):

@@ -6,7 +6,7 @@ from collections import Counter
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes, subgraphs
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, subgraphs
 from hlo2onnx.ir.values import present
 from hlo2onnx.rewrite.large_graphs import use_count
 from hlo2onnx.rewrite.licm import is_repeatable
@@ -20,7 +20,7 @@ def sink_into_branches(graph: oir.Graph) -> int:
     load a model, and Transposes, which runtimes fuse with products in the same graph.
     """
     count = 0
-    for node in list(graph):
+    for node in nodes_in(graph):
         for subgraph in subgraphs(node):
             if node.op_type == "If" and not node.domain:
                 count += _fill(subgraph, graph)

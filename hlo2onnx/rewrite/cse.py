@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.rewrite.large_graphs import replace_input
 from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import can_replace, replace
@@ -25,7 +25,7 @@ def eliminate_common_subexpressions(
     seen = {} if outer is None else outer
     own: list[Hashable] = []
     count = 0
-    for node in list(graph):
+    for node in nodes_in(graph):
         inner = subgraphs(node)
         if inner:
             count += sum(eliminate_common_subexpressions(subgraph, seen) for subgraph in inner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 
 RANDOM = frozenset({"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike",
                     "RandomUniform", "RandomUniformLike"})  # fmt: skip
@@ -25,7 +25,7 @@ def hoist_invariants(graph: oir.Graph) -> int:
     effects. Nodes of branches stay, because they may be expensive and never run.
     """
     count = 0
-    for node in list(graph):
+    for node in nodes_in(graph):
         for subgraph in subgraphs(node):
             count += hoist_invariants(subgraph)
             if node.op_type == "Loop":
@@ -36,7 +36,7 @@ def hoist_invariants(graph: oir.Graph) -> int:
 def _empty(body: oir.Graph, loop: oir.Node, graph: oir.Graph) -> int:
     inside: set[oir.Value] = set(body.inputs)
     moved = 0
-    for node in list(body):
+    for node in nodes_in(body):
         fixed = not (
             subgraphs(node)
             or not is_repeatable(node)

@@ -12,32 +12,38 @@ from collections.abc import Iterable
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import reads, subgraphs
+from hlo2onnx.rewrite.large_graphs import use_count
 
 
 def live_outputs(node: oir.Node) -> list[int]:
     """The positions of the needed outputs of a Loop, Scan or If."""
-    read = {k for k, x in enumerate(node.outputs) if x.uses() or x.is_graph_output()}
-    if node.op_type == "If" or len(read) == len(node.outputs):
+    read = {k for k, x in enumerate(node.outputs) if use_count(x) or x.is_graph_output()}
+    count = len(node.outputs)
+    if node.op_type == "If" or len(read) == count:
         return sorted(read)
     (body,) = subgraphs(node)
     first = int(node.op_type == "Loop")
     outputs = list(body.outputs)
     after = dict(zip(list(body.inputs)[2 * first :], range(state_count(node)), strict=False))
     pending: list[oir.Value | None] = [*outputs[:first], *(outputs[first + k] for k in read)]
-    inside, visited = {body}, set[oir.Node | oir.Value]()
-    while pending and len(read) < len(node.outputs):
+    inside, visited = {body}, set[oir.Node | oir.Value | None]()
+    while pending and len(read) < count:
         value = pending.pop()
-        maker = None if value is None else value.producer()
-        if maker is not None and value is not None:
-            # What is around the loop reads no state, and `reads` has what its inner bodies read.
-            part = value if maker.op_type == "If" else maker
-            if maker.graph in inside and part not in visited:
-                visited.add(part)
-                pending += _operands_of(maker, value)
-                inside.update(subgraphs(maker) if maker.op_type == "If" else ())
-        elif value is not None and value in after and after[value] not in read:
-            read.add(after[value])
-            pending.append(outputs[first + after[value]])
+        if value is None or value in visited:
+            continue
+        visited.add(value)
+        maker = value.producer()
+        if maker is None:
+            if value in after and after[value] not in read:
+                read.add(after[value])
+                pending.append(outputs[first + after[value]])
+        # What is around the loop reads no state, and `reads` has what its inner bodies read.
+        elif maker.graph in inside and maker not in visited:
+            if maker.op_type == "If":
+                inside.update(subgraphs(maker))
+            else:
+                visited.add(maker)
+            pending += _operands_of(maker, value)
     return sorted(read)
 
 

@@ -8,7 +8,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.expansion_notes import succeed
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import dtype_of, rank_of
 from hlo2onnx.rewrite.large_graphs import is_read, remove_node, replace_uses, use_count
 from hlo2onnx.rewrite.live_outputs import live_outputs, state_count
@@ -90,7 +90,7 @@ def remove_makers(values: Iterable[oir.Value], within: oir.Graph | None = None) 
 
 def _remove_unused_nodes(graph: oir.Graph) -> int:
     count = 0
-    for node in reversed(list(graph)):
+    for node in reversed(nodes_in(graph)):
         if is_read(node):
             if node.op_type in ("If", "Loop", "Scan"):
                 node = _without_unread_outputs(node)

@@ -336,3 +336,20 @@ def test_fits_is_asked_once_for_each_combination() -> None:
         ("Add", {ARGUMENT, "Sqrt"}, single),
         ("Sqrt", {"Sqrt"}, single),
     ]
+
+
+def test_nodes_are_listed_until_a_rule_fires() -> None:
+    listed: list[tuple[list[str], int]] = []
+
+    @rule("Neg", "Abs", called="list")
+    def look(node: oir.Node, b: Rewriter) -> Made:
+        graph = node.graph
+        assert isinstance(graph, oir.Graph)
+        assert b.nodes_of(graph) is b.nodes_of(graph)
+        listed.append(([each.op_type for each in b.nodes_of(graph)], len(b.nodes_of(graph, "Neg"))))
+        need(node.op_type == "Neg", "it only looks")
+        return b.Exp(x_of(node))
+
+    applied(lambda b, x: b.Abs(b.Neg(b.Abs(x))), look)
+    assert listed[0] == listed[1] == (["Abs", "Neg", "Abs"], 1)
+    assert listed[2:] and all(each == (["Abs", "Exp", "Abs"], 0) for each in listed[2:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +12,12 @@ import pytest
 from rewriting import model_of
 
 from hlo2onnx.ir.builder import GraphBuilder
-from hlo2onnx.rewrite.large_graphs import remove_node, replace_input, replace_uses
+from hlo2onnx.rewrite.large_graphs import (
+    freeing_removed_nodes,
+    remove_node,
+    replace_input,
+    replace_uses,
+)
 
 X = np.ones(2, np.float32)
 INPUTS = {"x": X, "y": X}
@@ -126,3 +133,42 @@ def test_a_node_is_removed_once() -> None:
     remove_node(node)
     with pytest.raises(ValueError):
         remove_node(node)
+
+
+def unread() -> tuple[oir.Graph, oir.Node]:
+    """A graph with a node that nothing reads. No builder knows the node."""
+    graph = model_of(lambda b, x, y: b.Neg(x), INPUTS).graph
+    node = oir.Node("", "Abs", [graph.inputs[1]])
+    graph.append(node)
+    return graph, node
+
+
+def test_removed_nodes_are_freed_at_the_end_of_a_block() -> None:
+    graph, node = unread()
+    known = weakref.ref(node)
+    gc.disable()
+    try:
+        with freeing_removed_nodes():
+            remove_node(node)
+            assert node.outputs[0].producer() is node
+        del node
+        assert known() is None
+        assert [each.op_type for each in graph] == ["Neg"]
+    finally:
+        gc.enable()
+
+
+def test_a_node_that_is_back_in_a_graph_stays_whole() -> None:
+    graph, node = unread()
+    with freeing_removed_nodes():
+        remove_node(node)
+        graph.append(node)
+    assert node.outputs[0].producer() is node
+
+
+def test_other_nodes_stay_whole() -> None:
+    _, node = unread()
+    remove_node(node)
+    with freeing_removed_nodes():
+        pass
+    assert node.outputs[0].producer() is node

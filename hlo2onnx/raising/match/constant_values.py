@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluator import OPERATORS, evaluate
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import const_of, present, size_of
 
 _ELEMENTS = 512
@@ -28,8 +28,8 @@ def following(graph: oir.Graph, given: Collection[oir.Value]) -> set[oir.Value]:
 
 
 def _add_following(graph: oir.Graph, known: set[oir.Value]) -> None:
-    for node in graph:
-        if node.domain or not all(x is not None and is_known(x, known) for x in node.inputs):
+    for node in nodes_in(graph):
+        if node.domain or not _are_known(node.inputs, known):
             continue
         if node.op_type in OPERATORS:
             known.update(x for x in node.outputs if size_of(x) is not None)
@@ -41,6 +41,13 @@ def _add_following(graph: oir.Graph, known: set[oir.Value]) -> None:
             for output, both in zip(node.outputs, results, strict=True):
                 if all(is_known(x, known) for x in both):
                     known.add(output)
+
+
+def _are_known(values: Iterable[oir.Value | None], known: Collection[oir.Value]) -> bool:
+    for x in values:  # noqa: SIM110  (of most nodes, the first is not)
+        if x is None or not is_known(x, known):
+            return False
+    return True
 
 
 def is_known(x: oir.Value, known: Collection[oir.Value]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, MutableMapping
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes, reads, subgraphs
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
 from hlo2onnx.ir.values import INTEGERS, attributes_of, const_of, dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Rewriter
 from hlo2onnx.raising.match.nested_loops import copied
@@ -89,4 +89,6 @@ def makers_within(graph: oir.Graph, results: Iterable[oir.Value]) -> list[oir.No
         if node is not None and node.graph is graph and node not in found:
             found.add(node)
             pending.extend(reads(node))
-    return [node for node in graph if node in found]
+    if len(found) < 2:
+        return list(found)
+    return [node for node in nodes_in(graph) if node in found]

@@ -32,10 +32,11 @@ def is_small_move(node: oir.Node, most: float) -> bool:
         const_of(x) is None for x in present(node.inputs[1:])
     ):
         return False
-    return all(
-        dims is not None and 0 < math.prod(fixed(dims)) <= most
-        for dims in map(static_shape, (*moved_by(node), *node.outputs))
-    )
+    for x in (*moved_by(node), *node.outputs):
+        size = size_of(x)
+        if size is None or not 0 < size <= most:
+            return False
+    return True
 
 
 def _gives_a_key(node: oir.Node) -> bool:

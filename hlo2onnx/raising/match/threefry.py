@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY
-from hlo2onnx.ir.traversal import reads, subgraphs
-from hlo2onnx.ir.values import is_constant, size_of
+from hlo2onnx.ir.traversal import nodes_in, reads, subgraphs
+from hlo2onnx.ir.values import is_constant, present, size_of
 from hlo2onnx.raising.engine import Rewriter, need
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
 from hlo2onnx.raising.match.views import maker_of
@@ -44,10 +44,12 @@ def threefry_levels(
         outer: The levels of values around the graph.
     """
     levels = dict(outer or {})
-    for node in graph:
+    for node in nodes_in(graph):
         op_type, level = node.op_type, 0
         if levels:
-            level = max((levels.get(x, 0) for x in reads(node)), default=0)
+            operands = reads(node) if node.attributes.data else node.inputs
+            if not levels.keys().isdisjoint(operands):  # as of most nodes
+                level = max(levels.get(x, 0) for x in present(operands))
         level += op_type == THREEFRY
         if op_type == "If" and not is_fallback(node):
             for branch in subgraphs(node):

@@ -13,6 +13,7 @@ from hlo2onnx.ir.op_families import BROADCASTING, UNARY
 from hlo2onnx.ir.provenance import STACKED, hold_trip
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.threefry import THREEFRY
+from hlo2onnx.ir.traversal import nodes_in
 from hlo2onnx.ir.values import Dim, attributes_of, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, need, needed
 from hlo2onnx.raising.match.counted_loop import Trips, has_one_shape, release
@@ -392,7 +393,8 @@ _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
 
 def batchable(b: Batcher, node: oir.Node) -> bool:
     """Tries to add the node's results to the rows; returns whether it could."""
-    if b.obstacle(node) is not None:  # as for most nodes of a body
+    is_apart = b.rows.keys().isdisjoint(node.inputs) and node.op_type not in _LOOPS
+    if is_apart or b.obstacle(node) is not None:  # as for most nodes of a body
         return False
     try:
         b.batch(node)
@@ -404,6 +406,6 @@ def batchable(b: Batcher, node: oir.Node) -> bool:
 def batched_body(b: Rewriter, trips: Trips) -> Batcher:
     """A batcher with all values of a body that depend on no state."""
     batcher = Batcher(b, trips, {})
-    for node in trips.body:
+    for node in nodes_in(trips.body):
         batchable(batcher, node)
     return batcher

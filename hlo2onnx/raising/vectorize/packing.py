@@ -133,8 +133,13 @@ class Packer:
 
     def _columns(self, lanes: Lanes) -> oir.Value | None:
         """Columns of one tensor: the tensor, a Slice of it, or a Gather."""
-        columns = [column for lane in lanes if (column := column_of(lane)) is not None]
-        if len(columns) < len(lanes) or len({shape_of(lane) for lane in lanes}) > 1:
+        columns: list[Column] = []
+        for lane in lanes:
+            column = column_of(lane)
+            if column is None:
+                return None
+            columns.append(column)
+        if len({shape_of(lane) for lane in lanes}) > 1:
             return None
         source, place = columns[0].source, columns[0].place
         if any(one.source is not source or one.place.keys() != place.keys() for one in columns):
@@ -310,10 +315,9 @@ def _aligned(
     for node in makers:
         given = operands(node)
         if node.op_type in _COMMUTATIVE and len(given) == 2:
-            matches = [_likeness(_kind(x), kind) for x, kind in zip(given, wanted, strict=True)]
-            swapped = [
-                _likeness(_kind(x), kind) for x, kind in zip(given[::-1], wanted, strict=True)
-            ]
+            kinds = list(map(_kind, given))
+            matches = [_likeness(*pair) for pair in zip(kinds, wanted, strict=True)]
+            swapped = [_likeness(*pair) for pair in zip(kinds[::-1], wanted, strict=True)]
             if sum(swapped) > sum(matches):
                 given = given[::-1]
         found.append(given)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import onnx_ir as oir
 
-from hlo2onnx.ir.traversal import all_nodes, reads, subgraphs
+from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
 from hlo2onnx.ir.values import const_of, dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import (
@@ -97,19 +97,21 @@ def _following(body: oir.Graph, makes_a_trip: bool) -> Following:
     states = body.inputs[2:]
     pairs = zip(states, map(origin, body.outputs[1:]), strict=False)
     following = {state: after for state, after in pairs if after is not state}
-    inner = {*body.inputs, *(x for node in body for x in node.outputs)}
+    nodes = nodes_in(body)
+    inner = {*body.inputs, *(x for node in nodes for x in node.outputs)}
     known: dict[Hashable, list[oir.Node]] = {}
-    for node in body:
-        known.setdefault(node_key(node, node.inputs), []).append(node)
     later: set[oir.Value] = set()
-    for node in body:
-        given = reads(node)
+    for node in nodes:
+        given = reads(node) if node.attributes.data else present(node.inputs)
         if following.keys().isdisjoint(given) or not later.isdisjoint(node.outputs):
             continue
         if any(x in inner and x not in following for x in given):
             continue
         if not (is_speculatable(node) or (makes_a_trip and is_repeatable(node))):
             continue
+        if not known:  # few bodies have such a node
+            for each in nodes:
+                known.setdefault(node_key(each, each.inputs), []).append(each)
         inputs = [x if x is None else following.get(x, x) for x in node.inputs]
         for again in known.get(node_key(node, inputs), ()):
             is_new = again is not node and following.keys().isdisjoint(again.outputs)

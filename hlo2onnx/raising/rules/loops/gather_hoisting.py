@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import ELEMENTWISE
+from hlo2onnx.ir.traversal import nodes_in
 from hlo2onnx.ir.values import (
     FLOATS,
     const_number,
@@ -84,8 +85,10 @@ def _computed(body: oir.Graph, taken: oir.Value, x: oir.Value) -> dict[oir.Value
     """The values computed from a row of x and constants alone, element by element, including the
     row."""
     found, rank = {taken: None}, rank_of(x)
-    for node in body:
-        known = [value for value in node.inputs if value in found]
+    if all(reader.op_type not in ELEMENTWISE for reader in taken.consumers()):
+        return found
+    for node in nodes_in(body):
+        known = not found.keys().isdisjoint(node.inputs)
         if known and node.op_type in ELEMENTWISE and not node.domain:
             others = [y for y in node.inputs if y is not None and y not in found]
             numbers = all(

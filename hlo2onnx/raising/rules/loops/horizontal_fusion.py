@@ -44,10 +44,9 @@ class HorizontalFusion(Rule):
         need(b.supports("Split", dtype_of(first(node))), "the target cannot split it", node)
         copies = math.prod(x) // b.costs.joined_elements_per_node
         enough = max(b.costs.fewest_fused_nodes, copies)
-        nodes = b.nodes_of(body)
-        splits = [one for one in nodes if one.op_type == "Split"]
+        splits = b.nodes_of(body, "Split")
         others = [one for one in splits[splits.index(node) + 1 :] if _are_alike(node, one)]
-        places = {one: place for place, one in enumerate(nodes)} if others else {}
+        places = {one: place for place, one in enumerate(b.nodes_of(body))} if others else {}
         for other in others:
             twins = _Twins(node, other, places)
             if twins.saved >= enough:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
-from hlo2onnx.ir.traversal import reads, subgraphs
+from hlo2onnx.ir.traversal import nodes_in, reads, subgraphs
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, rebuilt, separate
@@ -33,13 +33,15 @@ class LoopFission(Rule):
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips, costs = counted(node), b.costs
         read = _states_read(trips)
-        following = _by_first_state(trips, read)
+        following: dict[int, list[oir.Node]] | None = None
         for chain, mask in _chains(trips, read):
             size = sum(row_bytes(trips.states[k]) for k in chain)
             if size > costs.trip_bytes or size * trips.count > costs.cached_bytes:
                 continue
             if not all(has_one_shape(b, trips.states[k]) for k in chain):
                 continue
+            if following is None:  # few loops have such a chain
+                following = _by_first_state(trips, read)
             own = _makers(trips, [trips.after[k] for k in chain])
             nodes = [x for k in chain for x in following.get(1 << k, ()) if x not in own]
             nodes = [x for x in nodes if not read[x.outputs[0]] & ~mask]
@@ -70,7 +72,7 @@ def _chains(trips: Trips, read: Mapping[oir.Value, int]) -> Iterator[tuple[list[
 def _by_first_state(trips: Trips, read: Mapping[oir.Value, int]) -> dict[int, list[oir.Node]]:
     """The nodes by the first state that they depend on."""
     following: dict[int, list[oir.Node]] = {}
-    for node in trips.body:
+    for node in nodes_in(trips.body):
         if mask := read[node.outputs[0]]:
             following.setdefault(mask & -mask, []).append(node)
     return following
@@ -79,10 +81,10 @@ def _by_first_state(trips: Trips, read: Mapping[oir.Value, int]) -> dict[int, li
 def _states_read(trips: Trips) -> dict[oir.Value, int]:
     """The states that each value of the body depends on, as bits."""
     read = {state: 1 << k for k, state in enumerate(trips.states)}
-    for node in trips.body:
+    for node in nodes_in(trips.body):
         mask = 0
-        for x in reads(node):
-            mask |= read.get(x, 0)
+        for x in reads(node) if node.attributes.data else node.inputs:
+            mask |= read.get(x, 0) if x is not None else 0
         read.update(dict.fromkeys(node.outputs, mask))
     return read
 

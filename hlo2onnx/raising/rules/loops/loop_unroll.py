@@ -9,7 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.provenance import hold_trip
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import Shape, attributes_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import Trips, counted, has_one_shape, release, separate
@@ -37,7 +37,7 @@ class LoopUnroll(Rule):
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
         trips = counted(node)
-        body = list(trips.body)
+        body = nodes_in(trips.body)
         plain = all(is_repeatable(inner) and not subgraphs(inner) for inner in body)
         need(plain, "its body has a loop, a branch, or random numbers", node)
         size = trips.count * sum(map(_nodes, body))

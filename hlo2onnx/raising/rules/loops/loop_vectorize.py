@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as oir
 
 from hlo2onnx.ir.op_families import BROADCASTING
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import attributes_of, dtype_of, origin, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need
 from hlo2onnx.raising.match.counted_loop import (
@@ -100,6 +100,8 @@ def _cut(trips: Trips, rows: dict[oir.Value, oir.Value], few_bytes: float) -> li
         few_bytes: See `Costs.trip_bytes`.
     """
     made = [output for node in trips.body for output in node.outputs if output in rows]
+    if not made:
+        return []
     makings = _makings(trips, rows)
     ends = {trips.body.outputs[0], *trips.after}
     pending = [value for value in made if value in ends or _is_needed(value, rows)]
@@ -150,7 +152,7 @@ class _Making:
 def _makings(trips: Trips, rows: dict[oir.Value, oir.Value]) -> dict[oir.Value, _Making]:
     """How the body computes each batched value."""
     makings: dict[oir.Value, _Making] = {}
-    for node in trips.body:
+    for node in nodes_in(trips.body):
         earlier = [makings[x] for x in node.inputs if x in makings]
         for output in node.outputs:
             if output in rows:

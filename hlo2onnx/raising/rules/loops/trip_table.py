@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -10,7 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import range_of_type
 from hlo2onnx.ir.threefry import THREEFRY, WRITTEN_NODES
-from hlo2onnx.ir.traversal import subgraphs
+from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, shape_of, size_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
@@ -107,13 +107,13 @@ def _may_pay(loop: oir.Node) -> bool:
     """Whether enough is computed by the number of the trip: a bound that takes little time."""
     trips = Trips(loop, 0, loop.attributes["body"].as_graph())
     known, total = {trips.number, *_counters(trips)}, 0
-    for node in trips.body:
-        inputs = present(node.inputs)
-        changes = any(x in known for x in inputs)
-        if changes and all(x in known or trips.is_outer(x) for x in inputs):
+    for node in nodes_in(trips.body):
+        changes = not known.isdisjoint(node.inputs)
+        if changes and all(x in known or trips.is_outer(x) for x in present(node.inputs)):
             known.update(node.outputs)
             total += _weight(node)
-        total += sum(_weight(each) for g in subgraphs(node) for each in g if _draws(each))
+        for graph in subgraphs(node):
+            total += sum(_weight(each) for each in nodes_in(graph) if _draws(each))
     return total >= _FEWEST_SAVED
 
 
@@ -139,7 +139,7 @@ class _Tables:
         self._batcher = Batcher(b, nothing, rows, is_numbered=False)
         self._lifted: dict[oir.Value, oir.Value] = {}
         """Copies, in the body, of what branches draw."""
-        for node in list(trips.body):
+        for node in nodes_in(trips.body):
             if node.op_type == "If" and not is_constant and not is_fallback(node):
                 for branch in subgraphs(node):
                     self._lift(node, branch)
@@ -198,14 +198,11 @@ class _Tables:
 
     def _batch(self, node: oir.Node) -> None:
         """Adds the results of a node to the rows, if they can be computed for all trips."""
-        rows, inputs = self._batcher.rows, present(node.inputs)
-        known = all(x in rows or self._is_given(x) for x in inputs)
-        if (
-            known
-            and any(x in rows for x in inputs)
-            and self._is_cheap(node)
-            and self._is_safe(node)
-        ):
+        rows = self._batcher.rows
+        if rows.keys().isdisjoint(node.inputs):  # as of most nodes
+            return
+        known = all(x in rows or self._is_given(x) for x in present(node.inputs))
+        if known and self._is_cheap(node) and self._is_safe(node):
             batchable(self._batcher, node)
 
     def _is_given(self, x: oir.Value) -> bool:
@@ -266,7 +263,7 @@ class _Tables:
     def _ends(self) -> set[oir.Value]:
         """The values in the tables that other nodes of the body read."""
         rows, body = self._batcher.rows, self._trips.body
-        found = {x for node in body for x in node.outputs if x in rows and self._is_read(x)}
+        found = {x for x in _made_in(body) if x in rows and self._is_read(x)}
         return found | {x for old, x in self._lifted.items() if x in rows and self._is_read(old)}
 
     def _is_read(self, x: oir.Value) -> bool:
@@ -294,12 +291,16 @@ class _Tables:
                 if sum(_weight(n) for n in makers_within(body, [x]) if n not in stay) < 2
             }
             if not short:
-                return [x for node in body for x in node.outputs if x in kept]
+                return [x for x in _made_in(body) if x in kept]
             kept -= short
 
     def _staying(self, cut: Collection[oir.Value]) -> set[oir.Node]:
         """The nodes that the body needs even if it reads these values from tables."""
         return set(makers_within(self._trips.body, [x for x in self._all if x not in cut]))
+
+
+def _made_in(body: oir.Graph) -> Iterator[oir.Value]:
+    return (x for node in nodes_in(body) for x in node.outputs)
 
 
 def _draws(node: oir.Node) -> bool:

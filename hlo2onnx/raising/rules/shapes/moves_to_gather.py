@@ -55,8 +55,11 @@ class MovesToGather(Rule):
         assert isinstance(graph, oir.Graph)
         for group in (group_of(node, most), private_group_of(node, most)):
             if len(group) > 1 and all(map(is_read, group)):
-                ordered = [each for each in b.nodes_of(graph) if each in group]
-                if ordered[-1] is node and (made := _gathered(b, ordered)):
+                nodes = b.nodes_of(graph)
+                last = next(each for each in reversed(nodes) if each in group)
+                if last is not node:
+                    continue
+                if made := _gathered(b, [each for each in nodes if each in group]):
                     return made
         raise Refusal("as many nodes would move them", node)
 
