@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import nodes_in, subgraphs
+from hlo2onnx.rewrite.equal_bodies import have_equal_bodies, node_key
 from hlo2onnx.rewrite.large_graphs import replace_input
 from hlo2onnx.rewrite.licm import is_repeatable
-from hlo2onnx.rewrite.replace import can_replace, replace
+from hlo2onnx.rewrite.replace import can_replace, detach, replace
 
 
 def eliminate_common_subexpressions(
     graph: oir.Graph, outer: dict[Hashable, oir.Node] | None = None
 ) -> int:
     """Removes nodes equal to an earlier node of this graph or of a graph around it; returns how
-    many. Nodes with subgraphs stay, but equal stacked outputs of a Loop become one. Random nodes
-    stay.
+    many. Equal stacked outputs of a Loop become one. Random nodes stay, and nodes with such a node
+    in their bodies.
 
     Args:
         outer: The nodes of the graphs around it, by their keys. It is left as it is.
@@ -30,7 +31,6 @@ def eliminate_common_subexpressions(
         if inner:
             count += sum(eliminate_common_subexpressions(subgraph, seen) for subgraph in inner)
             count += _share_stacks(node) if node.op_type == "Loop" else 0
-            continue
         if not is_repeatable(node):
             continue
         key = node_key(node, node.inputs)
@@ -38,6 +38,10 @@ def eliminate_common_subexpressions(
         if earlier is node:
             own.append(key)
         elif all(map(can_replace, node.outputs, earlier.outputs)):
+            if inner and not have_equal_bodies(node, earlier, {}):
+                continue
+            for body in inner:
+                detach(body)
             replace(node, earlier.outputs)
             count += 1
     for key in own:  # nodes around this graph and after it do not see its values
@@ -76,23 +80,3 @@ def _origin(value: oir.Value) -> Hashable:
             if output is value:
                 return (node, _origin(stacked))
     return value
-
-
-def node_key(node: oir.Node, inputs: Sequence[oir.Value | None]) -> Hashable:
-    """A key that is equal for nodes that compute the same from these operands, if their bodies
-    do."""
-    # `data` is the dict itself, see `subgraphs`.
-    data = node.attributes.data
-    attributes: Hashable = ()
-    if data:
-        attributes = tuple(sorted([(name, _attribute_key(item)) for name, item in data.items()]))
-    return (node.domain, node.op_type, len(node.outputs), tuple(inputs), attributes)
-
-
-def _attribute_key(attribute: oir.Attr) -> str:
-    if attribute.type == oir.AttributeType.TENSOR:
-        tensor = attribute.as_tensor()
-        return f"{tensor.dtype}{tensor.shape}{tensor.tobytes()!r}"
-    if attribute.type == oir.AttributeType.GRAPH:
-        return ""
-    return f"{attribute.type.name}{attribute.value!r}"

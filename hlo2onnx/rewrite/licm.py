@@ -29,11 +29,12 @@ def hoist_invariants(graph: oir.Graph) -> int:
         for subgraph in subgraphs(node):
             count += hoist_invariants(subgraph)
             if node.op_type == "Loop":
-                count += _empty(subgraph, node, graph)
+                count += hoist_out_of(node, subgraph, graph)
     return count
 
 
-def _empty(body: oir.Graph, loop: oir.Node, graph: oir.Graph) -> int:
+def hoist_out_of(loop: oir.Node, body: oir.Graph, graph: oir.Graph) -> int:
+    """The same for one Loop of a graph, and the nodes of its body."""
     inside: set[oir.Value] = set(body.inputs)
     moved = 0
     for node in nodes_in(body):

@@ -219,6 +219,58 @@ def test_branches() -> None:
     assert shared(build) == (1, ["Exp", "If", "Neg", "Sin"])
 
 
+def adds(operator: str, times: int = 2) -> Callable[[GraphBuilder, Value], list[Value]]:
+    """A loop that adds something to what it starts from."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        return loop(b, times, [x], lambda trip, h: ([b.Add(h, b.op(operator, h))], []))
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("other", "gone"),
+    [(adds("Sin"), 1), (adds("Cos"), 0), (adds("Sin", 3), 0)],
+    ids=["the same", "another body", "other trips"],
+)
+def test_equal_loops(other: Callable[..., list[Value]], gone: int) -> None:
+    """Loops with equal bodies and operands become one."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        return [b.Add(*adds("Sin")(b, x), *other(b, x))]
+
+    assert shared(build)[0] == gone
+
+
+@pytest.mark.parametrize(("swapped", "loops"), [(False, 1), (True, 2)])
+def test_equal_bodies_in_another_order(swapped: bool, loops: int) -> None:
+    """The order of nodes does not matter, and that of states does."""
+
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        def body(trip: Value, h: Value, g: Value) -> tuple[list[Value], list[Value]]:
+            return [b.Sin(h), b.Cos(g)], []
+
+        def other(trip: Value, h: Value, g: Value) -> tuple[list[Value], list[Value]]:
+            cosine, sine = b.Cos(g), b.Sin(h)
+            return [cosine, sine] if swapped else [sine, cosine], []
+
+        one, two = loop(b, 2, [x, x], body), loop(b, 2, [x, x], other)
+        return [b.Concat(*one, *two, axis=0)]
+
+    assert shared(build)[1].count("Loop") == loops
+
+
+def test_bodies_that_read_other_values() -> None:
+    def build(b: GraphBuilder, x: Value) -> list[Value]:
+        near, far = b.Exp(x), b.Tanh(x)
+        loops = [
+            loop(b, 2, [x], lambda trip, h, y=y: ([b.Add(h, y)], [])) for y in (near, far, near)
+        ]
+        return [b.Add(b.Add(*loops[0], *loops[1]), *loops[2])]
+
+    assert shared(build)[1].count("Loop") == 2
+
+
 STACKS: dict[str, tuple[Callable[..., Any], int]] = {
     "of the same": (lambda b, h, g: (lambda s: [s, s])(b.Sin(h)), 1),
     "of copies": (lambda b, h, g: (lambda s: [s, b.Identity(s)])(b.Sin(h)), 1),

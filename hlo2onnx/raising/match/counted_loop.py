@@ -98,12 +98,17 @@ def counted(loop: oir.Node, symbolic: bool = False) -> Trips:
     need(loop.op_type == "Loop", "it is not a Loop", loop)
     trips = const_ints(loop.inputs[0])
     body = loop.attributes["body"].as_graph()
-    going = origin(body.outputs[0])
-    need(loop.inputs[1] is None and going is body.inputs[1], "it has a condition", loop)
+    need(not has_condition(loop), "it has a condition", loop)
     parts = Trips(loop, trips[0] if trips else 0, body)
     known = parts.count or (symbolic and trips is None and bool(parts.stacks))
     need(known and is_positive(parts.length), "the number of its trips is not known", loop)
     return parts
+
+
+def has_condition(loop: oir.Node) -> bool:
+    """Whether a condition may end a Loop."""
+    body = loop.attributes["body"].as_graph()
+    return loop.inputs[1] is not None or origin(body.outputs[0]) is not body.inputs[1]
 
 
 def has_one_shape(b: Rewriter, value: oir.Value) -> bool:

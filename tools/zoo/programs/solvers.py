@@ -100,20 +100,27 @@ def diffrax_neural_ode_gradient() -> Built:
 @program("diffrax")
 def diffrax_sde() -> Built:
     """A geometric Brownian motion by the Euler-Heun method on a virtual Brownian tree."""
-    return partial(_geometric_brownian_motion, 0.05), (jax.random.PRNGKey(0), jnp.ones(2))
+    return partial(_geometric_brownian_motion, 1e-2, 0.05), (jax.random.PRNGKey(0), jnp.ones(2))
 
 
 @program("diffrax")
 def diffrax_sde_step() -> Built:
     """The same motion with a step that is an argument: the number of steps is not known."""
     args = (jnp.float32(0.05), jax.random.PRNGKey(0), jnp.ones(2))
-    return _geometric_brownian_motion, args
+    return partial(_geometric_brownian_motion, 1e-2), args
 
 
-def _geometric_brownian_motion(step, key, y0):
+@program("diffrax")
+def diffrax_sde_fine() -> Built:
+    """The same with a finer tree, of ten levels."""
+    args = (jnp.float32(0.05), jax.random.PRNGKey(0), jnp.ones(2))
+    return partial(_geometric_brownian_motion, 1e-3), args
+
+
+def _geometric_brownian_motion(tolerance, step, key, y0):
     import diffrax
 
-    noise = diffrax.VirtualBrownianTree(0.0, 1.0, tol=1e-2, shape=(2,), key=key)
+    noise = diffrax.VirtualBrownianTree(0.0, 1.0, tol=tolerance, shape=(2,), key=key)
     terms = diffrax.MultiTerm(
         diffrax.ODETerm(lambda t, y, args: 0.1 * y),
         diffrax.ControlTerm(lambda t, y, args: jnp.diag(0.3 * y), noise),

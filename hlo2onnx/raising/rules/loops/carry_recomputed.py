@@ -16,8 +16,7 @@ from hlo2onnx.raising.match.copies import (
     output_of,
 )
 from hlo2onnx.raising.match.counted_loop import has_one_shape
-from hlo2onnx.raising.match.equal_bodies import have_equal_bodies
-from hlo2onnx.rewrite.cse import node_key
+from hlo2onnx.rewrite.equal_bodies import have_equal_bodies, node_key
 from hlo2onnx.rewrite.large_graphs import replace_uses
 from hlo2onnx.rewrite.licm import is_repeatable
 from hlo2onnx.rewrite.replace import remove_makers

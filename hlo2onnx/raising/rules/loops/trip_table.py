@@ -14,7 +14,7 @@ from hlo2onnx.ir.traversal import nodes_in, subgraphs
 from hlo2onnx.ir.values import INTEGERS, const_of, dtype_of, origin, present, shape_of, size_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.copies import copy_nodes, is_speculatable, makers_within
-from hlo2onnx.raising.match.counted_loop import Trips
+from hlo2onnx.raising.match.counted_loop import Trips, has_condition
 from hlo2onnx.raising.match.threefry import is_fallback
 from hlo2onnx.raising.match.trip_bounds import counts_up, most_trips
 from hlo2onnx.raising.match.views import source_of
@@ -49,7 +49,7 @@ class TripTable(Rule):
     phase = 1
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        need(_has_condition(node), "loop-vectorize takes it", node)
+        need(has_condition(node), "loop-vectorize takes it", node)
         most = needed(most_trips(node, b.facts), "it may make any number of trips", node)
         need(0 < most <= min(b.costs.hoisted_elements, MOST_TRIPS), "it may make many trips", node)
         need(_may_pay(node), _LITTLE, node)
@@ -74,7 +74,7 @@ class FirstTripsTable(Rule):
     phase = 2
 
     def rewrite(self, node: oir.Node, b: Rewriter) -> Sequence[oir.Value]:
-        need(_has_condition(node), "loop-vectorize takes it", node)
+        need(has_condition(node), "loop-vectorize takes it", node)
         most = most_trips(node, b.facts)
         need(most is None or most > _FIRST_TRIPS, "it makes few trips", node)
         flags = b.target.flags
@@ -96,11 +96,6 @@ class FirstTripsTable(Rule):
             graphs = {"then_branch": first, "else_branch": later}
             tables.replace_by(b.node("If", [inside], graphs, types))
         return _again(b, node)
-
-
-def _has_condition(loop: oir.Node) -> bool:
-    body = loop.attributes["body"].as_graph()
-    return loop.inputs[1] is not None or origin(body.outputs[0]) is not body.inputs[1]
 
 
 def _may_pay(loop: oir.Node) -> bool:
