@@ -51,15 +51,8 @@ class XlaProgram:
     def __init__(self, bytecode: bytes) -> None:
         if b"lapack_" in bytecode:
             _find_lapack()
-        client = jax_backend.get_backend("cpu")
-        self._device = client.local_devices()[0]
-        devices = xla_client.DeviceList((self._device,))
-        try:
-            self._executable = client.compile_and_load(
-                bytecode, devices, xla_client.CompileOptions()
-            )
-        except jax.errors.JaxRuntimeError as error:
-            raise VerificationError(f"XLA does not compile this module: {error}") from error
+        self._device = _device()
+        self._executable = compiled(bytecode)
 
     def __call__(
         self, arguments: Iterable[np.ndarray], wanted: Sequence[int] | None = None
@@ -80,6 +73,24 @@ class XlaProgram:
             return [np.asarray(shards[position][0]) for position in positions]
         except jax.errors.JaxRuntimeError as error:
             raise VerificationError(f"XLA does not run this module: {error}") from error
+
+
+def compiled(bytecode: bytes) -> xla_client.LoadedExecutable:
+    """The executable of a module.
+
+    Raises:
+        VerificationError: XLA does not compile the module.
+    """
+    client = jax_backend.get_backend("cpu")
+    devices = xla_client.DeviceList((_device(),))
+    try:
+        return client.compile_and_load(bytecode, devices, xla_client.CompileOptions())
+    except jax.errors.JaxRuntimeError as error:
+        raise VerificationError(f"XLA does not compile this module: {error}") from error
+
+
+def _device() -> jax.Device:
+    return jax_backend.get_backend("cpu").local_devices()[0]
 
 
 @cache

@@ -39,7 +39,7 @@ class Run:
         content = self.program.model_proto.SerializeToString()
         feeds = to_model(self.program.input_names, self.inputs)
         self.actual = [
-            from_model(signature.outputs, OrtProgram(content, optimize=optimize, threads=2)(feeds))
+            from_model(signature.outputs, OrtProgram(content, optimize=optimize, threads=1)(feeds))
             for optimize in (True, False)
         ]
 

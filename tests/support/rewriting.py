@@ -142,4 +142,4 @@ def run_model(model: oir.Model, inputs: Inputs) -> list[np.ndarray]:
     check_model(proto)
     names = {str(value.name) for value in model.graph.inputs}
     feeds = {name: array for name, array in inputs.items() if name in names}
-    return OrtProgram(proto.SerializeToString(), optimize=False)(feeds)
+    return OrtProgram(proto.SerializeToString(), optimize=False, threads=1)(feeds)

@@ -54,7 +54,7 @@ REASONS = {
         " read.",
         ("onnx.utils.extract_model",),
         "is not output of any previous nodes",
-        (("diffusion", "gaussian_process", "kalman", "kalman_smoother", "pca"),),
+        (("diffusion", "kalman", "kalman_smoother", "pca"),),
         """g (float[2] x, bool c) => (float[2] y) {
           h = Neg(x)
           y = If(c) <then_branch = t () => (float[2] a) { a = Abs(h) },
