@@ -10,6 +10,7 @@ import onnx_ir as oir
 
 from hlo2onnx.checking.opaque_weights import OPERATOR
 from hlo2onnx.ir.functions import each_graph
+from hlo2onnx.ir.op_families import LOOPS
 from hlo2onnx.ir.traversal import subgraphs
 from hlo2onnx.ir.values import attributes_of, const_of
 from hlo2onnx.lowering.diagnosis import Expansion
@@ -94,7 +95,7 @@ def _loops(node: oir.Node, costs: Costs, scopes: tuple[str, ...]) -> Iterator[Sl
     """The long loops in a node, the outermost ones only."""
     if scopes and _scope(node).startswith(scopes):
         return
-    if node.op_type not in ("Loop", "Scan"):
+    if node.op_type not in LOOPS:
         for body in subgraphs(node):
             for inner in body:
                 yield from _loops(inner, costs, scopes)
@@ -135,7 +136,7 @@ def _runs_of(node: oir.Node) -> _Runs:
     if node.op_type == "If":
         most = max((_runs(body) for body in subgraphs(node)), key=lambda runs: runs.nodes)
         return _Runs(1) + most
-    if node.op_type not in ("Loop", "Scan"):
+    if node.op_type not in LOOPS:
         return _Runs(1)
     (body,) = subgraphs(node)
     trips, trip = known_trips(node), _runs(body)
@@ -169,7 +170,7 @@ def known_trips(node: oir.Node) -> int | None:
 
 def _copies(node: oir.Node, costs: Costs, trips: int) -> Iterator[SlowPart]:
     """The scatters that copy a large tensor in each trip of a loop."""
-    count = known_trips(node) if node.op_type in ("Loop", "Scan") else 1
+    count = known_trips(node) if node.op_type in LOOPS else 1
     for body in subgraphs(node):
         for inner in body:
             yield from _copies(inner, costs, trips * (1 if count is None else count))

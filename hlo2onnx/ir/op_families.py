@@ -18,4 +18,16 @@ BROADCASTING = frozenset(
 )  # fmt: skip
 """Several operands broadcast against each other as in numpy, one function of each element."""
 
+RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+"""The same elements in the same order, in another shape."""
+
+REDUCTIONS = frozenset(
+    {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+     "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}
+)  # fmt: skip
+"""One number for all elements along some axes."""
+
+LOOPS = frozenset({"Loop", "Scan"})
+"""A body runs several times. It may read values that are no operands."""
+
 ELEMENTWISE = UNARY | BROADCASTING | {"Clip"}

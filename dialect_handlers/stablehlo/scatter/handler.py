@@ -65,26 +65,17 @@ def scatter(
     in XLA; by the specification, its elements inside the operand would count.
     """
     count = len(op.results)
-    first = em.parts(op.operands[0])
-    if first in em.rows:
-        # The only write to a buffer that the enclosing loop returns as a stack of rows.
-        row = [1, *shape_of(first[0])[1:]]
-        if product(row) != product(shape_of(em.parts(op.operands[2])[0])):
-            raise UnsupportedOp(*NOT_A_ROW)
-        em.rows[first] = tuple(em.reshape(part, row) for part in em.parts(op.operands[2]))
-        return [first]
+    if em.parts(op.operands[0]) in em.rows:
+        return [_as_stacked_row(em, op)]
     values = promoted(em, [*op.operands[:count], *op.operands[count + 1 :]], op.block(0).arguments)
     inputs, updates = values[:count], values[count:]
-    shapes = [
-        shape_of(part)
-        for part in (inputs[0][0], em.operand(op, count), em.parts(op.operands[count + 1])[0])
-    ]
+    indices, vector = em.operand(op, count), scatter_dimension_numbers.index_vector_dim
+    shapes = [shape_of(x) for x in (inputs[0][0], indices, em.parts(op.operands[count + 1])[0])]
     if any(0 in shape for shape in (shapes[0], shapes[2])):
         return inputs
     n = read_numbers(scatter_dimension_numbers, *shapes)
-    places = Places(em, n, em.operand(op, count), scatter_dimension_numbers.index_vector_dim)
-    region = region_of(em, op.block(0))
-    made = _Scatter(em, n, region, places, inputs, updates)
+    places = Places(em, n, indices, vector)
+    made = _Scatter(em, n, region_of(em, op.block(0)), places, inputs, updates)
     if takes_mask(em, n, places, inputs):
         return made.by_mask()
     if product(n.batch) == 1:
@@ -97,18 +88,19 @@ def scatter(
     ordered = made.as_ordered_rows()
     if ordered is not None:
         return ordered
-    if region.overwrites and product(n.dims[n.depth :]) != 1:
+    if made.region.overwrites and product(n.dims[n.depth :]) != 1:
         return made.as_rows(n.window_order, repeated=True)
-    vector = scatter_dimension_numbers.index_vector_dim
-    given = given_indices(em, n, region, places, em.operand(op, count), vector)
-    if given is None:
-        return made.as_elements()
+    return made.as_checked_elements(vector)
 
-    def general() -> list[Parts]:
-        again = Places(em, n, given.normalized(em), vector)
-        return _Scatter(em, n, region, again, inputs, updates).as_elements()
 
-    return scatter_checked(em, n, region, given, places.axes, inputs, updates, general)
+def _as_stacked_row(em: Emitter, op: Op) -> Parts:
+    """The only write to a buffer that the enclosing loop returns as a stack of rows."""
+    buffer, updates = em.parts(op.operands[0]), em.parts(op.operands[2])
+    row = [1, *shape_of(buffer[0])[1:]]
+    if product(row) != product(shape_of(updates[0])):
+        raise UnsupportedOp(*NOT_A_ROW)
+    em.rows[buffer] = tuple(em.reshape(part, row) for part in updates)
+    return buffer
 
 
 @dataclass(frozen=True)
@@ -227,6 +219,25 @@ class _Scatter:
         xs = each(lambda x: em.reshape(x, rows.dims), self.inputs)
         results = scatter_rows_in_order(em, self.region, xs, targets, rows.of(self.updates))
         return each(lambda x: em.reshape(x, n.dims), results)
+
+    def as_checked_elements(self, vector: int) -> list[Parts]:
+        """Combines element by element, faster where a check finds all indices inside.
+
+        Args:
+            vector: The axis of the scatter indices that holds the index vector.
+        """
+        em, n, region, places = self.em, self.n, self.region, self.places
+        given = given_indices(em, n, region, places, places.indices, vector)
+        if given is None:
+            return self.as_elements()
+
+        def general() -> list[Parts]:
+            again = Places(em, n, given.normalized(em), vector)
+            return replace(self, places=again).as_elements()
+
+        return scatter_checked(
+            em, n, region, given, places.axes, self.inputs, self.updates, general
+        )
 
     def as_elements(self) -> list[Parts]:
         """Combines element by element, into a padded operand where that is cheaper."""

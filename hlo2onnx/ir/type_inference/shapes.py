@@ -9,6 +9,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.broadcasting import broadcast_shapes, common_dim
 from hlo2onnx.ir.dims import fixed, total
+from hlo2onnx.ir.op_families import REDUCTIONS
 from hlo2onnx.ir.shape_rules import sliced_extent
 from hlo2onnx.ir.type_inference.registry import Attributes, Inputs, ValueType, need, operand, rule
 from hlo2onnx.ir.values import Dim, Shape, const_ints, const_of, dtype_of, rank_of, shape_of
@@ -160,10 +161,7 @@ def _gather_nd(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[V
     return [(dtype_of(x), (*outer, *shape_of(x)[batch + sum(fixed([depth])) :]))]
 
 
-@rule(
-    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
-)  # fmt: skip
+@rule(*REDUCTIONS)
 def _reduce(inputs: Inputs, attributes: Attributes, n_outputs: int) -> list[ValueType]:
     x = operand(inputs, 0)
     shape = shape_of(x)

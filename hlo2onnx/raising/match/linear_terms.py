@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.values import Dim, Shape, complete, const_ints, const_number, rank_of, shape_of
 from hlo2onnx.raising.match.counted_loop import Trips
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
-
-_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ class Sums:
             perm = node.attributes["perm"].as_ints()
             time = None if part.time is None else perm[part.time]
             return replace(part, value=x, axis=perm[part.axis], time=time)
-        if node.op_type in _RESHAPES:
+        if node.op_type in RESHAPES:
             return _before_reshape(part, x)
         if node.op_type == "Slice":
             return _before_slice(part, node, x)

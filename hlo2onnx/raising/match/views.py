@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.op_families import RESHAPES as RESHAPES
 from hlo2onnx.ir.values import dtype_of, is_constant, shape_of
 from hlo2onnx.raising.engine import Rewriter, need
-
-RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 MOST_NODES = 24
 """Longest chain of nodes of one pattern."""

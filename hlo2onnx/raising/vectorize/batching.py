@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.op_families import BROADCASTING, UNARY
+from hlo2onnx.ir.op_families import BROADCASTING, LOOPS, REDUCTIONS, RESHAPES, UNARY
 from hlo2onnx.ir.provenance import STACKED, hold_trip
 from hlo2onnx.ir.shape_rules import INT64_MIN
 from hlo2onnx.ir.threefry import THREEFRY
@@ -32,20 +32,10 @@ _AXIS = frozenset(
 )  # fmt: skip
 """Operators with an attribute for the axis, which may be negative."""
 
-_REDUCTIONS = frozenset(
-    {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-     "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}
-)  # fmt: skip
-
 _WITH_BATCH = frozenset(
     {"AveragePool", "Conv", "ConvTranspose", "GlobalAveragePool", "GlobalMaxPool", "LpPool",
      "MaxPool"}
 )  # fmt: skip
-
-_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
-
-_LOOPS = frozenset({"Loop", "Scan"})
-"""Operators that read values besides their operands."""
 
 
 def row_bytes(value: oir.Value) -> int:
@@ -99,7 +89,7 @@ class Batcher:
 
     def obstacle(self, node: oir.Node) -> str | None:
         """Why the operands of a node rule it out; None if they do not."""
-        rows, changes = self.rows, node.op_type in _LOOPS
+        rows, changes = self.rows, node.op_type in LOOPS
         for x in node.inputs:
             if x in rows:
                 changes = True
@@ -374,11 +364,11 @@ def _known(node: oir.Node) -> tuple[int, ...]:
 
 _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
     **dict.fromkeys(UNARY | BROADCASTING | {"Identity", THREEFRY}, Batcher.elementwise),
-    **dict.fromkeys(_LOOPS, Batcher.nested),
+    **dict.fromkeys(LOOPS, Batcher.nested),
     **dict.fromkeys(_AXIS, Batcher.along_axis),
-    **dict.fromkeys(_REDUCTIONS, Batcher.reduction),
+    **dict.fromkeys(REDUCTIONS, Batcher.reduction),
     **dict.fromkeys(_WITH_BATCH, Batcher.merged),
-    **dict.fromkeys(_RESHAPES, Batcher.reshape),
+    **dict.fromkeys(RESHAPES, Batcher.reshape),
     "Clip": Batcher.clip,
     "CumSum": Batcher.running,
     "Expand": Batcher.expand,

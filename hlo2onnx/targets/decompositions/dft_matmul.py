@@ -17,6 +17,7 @@ import onnx_ir as oir
 
 from hlo2onnx.errors import InternalError
 from hlo2onnx.ir.dims import fixed
+from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.values import Dim, dtype_of, rank_of, shape_of
 from hlo2onnx.targets.builder import TargetBuilder
 from hlo2onnx.targets.decompositions.dft_factors import (
@@ -35,9 +36,6 @@ MERGED_COLUMNS = 64
 
 MERGED_ELEMENTS = 1 << 18
 """Elements of all these matrices: a limit on the size of the model."""
-
-RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
-"""Operators that only group the elements of a tensor differently."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.broadcasting import broadcast_shapes
 from hlo2onnx.ir.dims import fixed, is_static
+from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.provenance import note_rewrite
 from hlo2onnx.ir.threefry import GROUPS, PARITY, ROTATIONS, ROUNDS, THREEFRY
 from hlo2onnx.ir.traversal import all_nodes
@@ -23,7 +24,6 @@ from hlo2onnx.rewrite.replace import replace
 from hlo2onnx.targets.builder import TargetBuilder
 
 _WORD = oir.DataType.UINT32
-_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 
 def write_threefry(graph: oir.Graph, b: TargetBuilder) -> None:
@@ -57,7 +57,7 @@ def _element(b: TargetBuilder, x: oir.Value) -> oir.Value:
     if array is not None:
         return b.const(array.reshape(1))
     maker = x.producer()
-    source = maker.inputs[0] if maker is not None and maker.op_type in _RESHAPES else None
+    source = maker.inputs[0] if maker is not None and maker.op_type in RESHAPES else None
     return source if source is not None and shape_of(source) == (1,) else b.reshape(x, [1])
 
 

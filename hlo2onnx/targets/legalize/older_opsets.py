@@ -16,6 +16,7 @@ import onnx_ir as oir
 
 from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.ir.forms import FORM_OPSET
+from hlo2onnx.ir.op_families import REDUCTIONS
 from hlo2onnx.ir.traversal import all_nodes
 from hlo2onnx.ir.values import attributes_of, const_ints, dtype_of, rank_of, shape_of
 from hlo2onnx.rewrite.replace import replace
@@ -150,10 +151,6 @@ def _type(value: oir.Value) -> Any:
 _FORMS: Mapping[str, Callable[[GraphBuilder, oir.Node], str]] = {
     "Pad": _pad,
     "Split": _split,
-    **dict.fromkeys(
-        ("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-         "ReduceMin", "ReduceProd", "ReduceSumSquare"),
-        _reduction,
-    ),
-}  # fmt: skip
+    **dict.fromkeys(REDUCTIONS - {"ReduceSum"}, _reduction),
+}
 """How a node gets the form of opset 17: "" or what the opset has no form for."""

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterator
 
 import onnx_ir as oir
 
+from hlo2onnx.ir.op_families import RESHAPES
 from hlo2onnx.ir.values import dtype_of, shape_of
 from hlo2onnx.targets.decompositions.integer_ops import reduced_axes
-
-_RESHAPES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
 
 _T = oir.DataType
 _HOLDS_NAN = frozenset({_T.BFLOAT16, _T.DOUBLE, _T.FLOAT, _T.FLOAT16})
@@ -29,7 +28,7 @@ def is_of_softmax(node: oir.Node) -> bool:
     x, highest = node.inputs[0], node.outputs[0]
     assert x is not None
     kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape_of(x)))
-    readers = list(_readers(highest, _RESHAPES))
+    readers = list(_readers(highest, RESHAPES))
     return bool(readers) and all(
         reader is not None
         and reader.op_type == "Sub"
@@ -79,10 +78,10 @@ class _Rows:
         left, right = difference.inputs
         if left is not shifted or right is None or shape_of(right) != self._kept:
             return False
-        logarithm = _before(right, _RESHAPES | {"Cast"}).producer()
+        logarithm = _before(right, RESHAPES | {"Cast"}).producer()
         if logarithm is None or logarithm.op_type != "Log":
             return False
-        added = _before(logarithm.inputs[0], _RESHAPES | {"Cast"}).producer()
+        added = _before(logarithm.inputs[0], RESHAPES | {"Cast"}).producer()
         if added is None or added.op_type != "ReduceSum" or reduced_axes(added) != self._axes:
             return False
         exponential = _before(added.inputs[0], ("Cast",)).producer()
@@ -92,7 +91,7 @@ class _Rows:
 
     def _sums(self, total: oir.Value | None, exponential: oir.Value) -> bool:
         """Whether a value is the sum of each row of exponentials."""
-        added = _before(total, _RESHAPES | {"Cast"}).producer()
+        added = _before(total, RESHAPES | {"Cast"}).producer()
         return (
             total is not None
             and shape_of(total) == self._kept

@@ -33,8 +33,8 @@ from hlo2onnx.raising.rules.algebra.gather_indices import counted_from_the_end
 
 INT32 = oir.DataType.INT32
 BEHIND = 3
-"""Elements along each axis behind those of an image: indices are from -2 to 2 behind the last one,
-and those before the first one read the last two."""
+"""Elements along each axis behind those of an image: indices reach from 3 before the first element,
+where they read these three, to 3 behind the last one."""
 
 
 class MaskedGather(Rule):
@@ -163,7 +163,7 @@ def _flat_index(
 
 
 def _bounded(b: Rewriter, index: oir.Value, extent: int) -> tuple[oir.Value, int]:
-    """i and k: i + k is the index where that is in [0, extent), else from -2 to extent + 2.
+    """i and k: i + k is the index where that is in [0, extent), else from -3 to extent + 2.
 
     Of an integer that is converted from a float, only the float is bounded, so that its neighbours
     share it.

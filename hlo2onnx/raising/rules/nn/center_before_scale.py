@@ -27,7 +27,9 @@ class CenterBeforeScale(Rule):
     """x * f + (b - mean(x) * f) -> (x - mean(x)) * f + b
 
     Keras writes normalizations like this. The result is more exact by the digits that x and its
-    mean share. Reshapes may stand between the mean, or the second f, and the sum.
+    mean share. Where f is infinite or a product overflows, the program gives NaN, and the result
+    may be a number or an infinity. Reshapes may stand between the mean, or the second f, and the
+    sum.
     """
 
     name = "center-before-scale"

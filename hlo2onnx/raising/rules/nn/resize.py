@@ -29,7 +29,7 @@ import onnx_ir as oir
 
 from hlo2onnx.analysis.evaluator import known_array
 from hlo2onnx.ir.dims import fixed
-from hlo2onnx.ir.values import Dim, Shape, const_of, dtype_of, rank_of, shape_of, static_shape
+from hlo2onnx.ir.values import const_of, dtype_of, rank_of, shape_of, static_shape
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.axis_layouts import (
     MAX_CHAIN,
@@ -41,6 +41,12 @@ from hlo2onnx.raising.match.axis_layouts import (
     repeated,
 )
 from hlo2onnx.raising.match.views import RESHAPES, first, is_private, maker_of, operands
+from hlo2onnx.raising.rules.nn.resize_nodes import (
+    layout_of_images,
+    multiplications,
+    products,
+    resized,
+)
 from hlo2onnx.raising.rules.nn.resize_weights import (
     LINEAR,
     NEAREST,
@@ -177,12 +183,12 @@ class ResizeOperator(_Resample):
         """See `_Resample.made`."""
         mode = _common_mode(steps.values())
         if mode is not None and _is_fast(mode, steps, x, b):
-            return _resize(x, _sizes(steps), mode, b)
+            return resized(x, _sizes(steps), mode, b)
         axes = sorted(steps)
         need(len(axes) == 2, "there are more than two axes", x)
         at_end = axes == [rank_of(x) - 2, rank_of(x) - 1]
         need(moves > (0 if at_end else 1), "products of matrices are faster", x)
-        return _products(x, axes, _matrices(steps), b)
+        return products(x, axes, _matrices(steps), b)
 
 
 class NearestResize(_Resample):
@@ -214,7 +220,7 @@ class NearestResize(_Resample):
         mode = _common_mode(steps.values())
         need(mode is not None and b.supports(mode.key, dtype_of(x)), "there is no kernel", x)
         assert mode is not None
-        return _resize(x, _sizes(steps), mode, b)
+        return resized(x, _sizes(steps), mode, b)
 
 
 class RepeatToResize(Rule):
@@ -249,7 +255,7 @@ class RepeatToResize(Rule):
             whole = {axis: n for axis, n in sizes.items() if isinstance(n, int)}
             need(len(sizes) == len(whole) == 2, "it does not repeat along two axes", node)
             need(
-                rank_of(x) == 4 and _takes(NEAREST, sorted(sizes), 4),
+                rank_of(x) == 4 and layout_of_images(NEAREST, sorted(sizes), 4),
                 "the axes are not those of images",
                 node,
             )
@@ -259,7 +265,7 @@ class RepeatToResize(Rule):
                 assert isinstance(before, int)
                 index = np.arange(size) // (size // before)
                 need(index_modes(index, before), "the coordinates are not exact", node)
-            return laid_out(_resize(x, whole, NEAREST, b), layout, shape_of(node.outputs[0]), b)
+            return laid_out(resized(x, whole, NEAREST, b), layout, shape_of(node.outputs[0]), b)
         raise Refusal("it repeats in another way", node)
 
 
@@ -278,13 +284,13 @@ def _is_fast(mode: Mode, steps: dict[int, Step], x: oir.Value, b: Rewriter) -> b
     if not b.supports(mode.key, dtype_of(x)):
         return False
     if mode == NEAREST or (
-        mode.is_plain_linear and _takes(mode, sorted(steps), rank_of(x)) == "last"
+        mode.is_plain_linear and layout_of_images(mode, sorted(steps), rank_of(x)) == "last"
     ):
         return True
     *_, rows, columns = _matrices(steps)
     plain = b.costs.antialiased_resize_work if mode.antialias else b.costs.linear_resize_work
     least = b.costs.cubic_resize_work if mode.mode == "cubic" else plain
-    return _work(rows.shape, columns.shape) >= least
+    return multiplications(rows.shape, columns.shape) >= least
 
 
 def _sizes(steps: dict[int, Step]) -> dict[int, int]:
@@ -295,77 +301,6 @@ def _matrices(steps: dict[int, Step]) -> list[np.ndarray]:
     """The weights for each axis, in order."""
     matrices = (steps[axis].weights for axis in sorted(steps))
     return [matrix for matrix in matrices if matrix is not None]
-
-
-def _work(rows: Sequence[int], columns: Sequence[int]) -> float:
-    """Multiplications for each element of the result of products with matrices [before, after]."""
-    return rows[0] + columns[0] * rows[0] / rows[1]
-
-
-def _takes(mode: Mode, axes: Sequence[int], rank: int) -> str | None:
-    """The layout in which ONNX Runtime resizes these axes: channels "first", "last", or None."""
-    if list(axes) == list(range(rank - len(axes), rank)) and (rank in (2, 4) or mode == NEAREST):
-        return "first"
-    if len(axes) == 2 and rank == 4 and list(axes) == [1, 2]:
-        return "last"
-    return None
-
-
-def _to_the_end(axes: Sequence[int], rank: int) -> list[int]:
-    """The permutation that moves these axes to the end."""
-    return [axis for axis in range(rank) if axis not in axes] + list(axes)
-
-
-def _products(
-    x: oir.Value, axes: Sequence[int], matrices: Sequence[np.ndarray], b: Rewriter
-) -> oir.Value:
-    """x resampled along two axes by products with matrices [before, after]."""
-    rows, columns = matrices
-    perm = _to_the_end(axes, rank_of(x))
-    wide = b.MatMul(b.transpose(x, perm), b.const(np.ascontiguousarray(columns)))
-    whole = b.MatMul(b.const(np.ascontiguousarray(rows.T)), wide)
-    return b.transpose(whole, [int(axis) for axis in np.argsort(perm)])
-
-
-def _resize(x: oir.Value, sizes: dict[int, int], mode: Mode, b: Rewriter) -> oir.Value:
-    """x with axes of these sizes, transposed before and after where the target does not take the
-    axes there."""
-    if rank_of(x) == 3:  # one image
-        batch = b.unsqueeze(x, [0])
-        resized = _resize(batch, {axis + 1: size for axis, size in sizes.items()}, mode, b)
-        return b.squeeze(resized, [0])
-    axes = sorted(sizes)
-    rank = rank_of(x)
-    need(0 not in shape_of(x), "it is empty", x)
-    perm = list(range(rank))
-    if b.target.flags.images_only and _takes(mode, axes, rank) is None:
-        perm = _to_the_end(axes, rank)
-        ends = range(rank - len(axes), rank)
-        need(_takes(mode, list(ends), rank) is not None, "Resize is wrong for this rank", x)
-    x = b.transpose(x, perm)
-    dims = [sizes.get(axis, shape_of(x)[place]) for place, axis in enumerate(perm)]
-    known = [dim for dim in dims if isinstance(dim, int)]
-    extents: list[oir.Value | None] = [None, None, b.i64(known)]
-    if len(known) < rank:
-        extents = [None, b.const(_scales(shape_of(x), dims))]
-    types = [(dtype_of(x), tuple(dims))]
-    resized = b.op("Resize", x, *extents, types=types, **mode.attributes)
-    assert isinstance(resized, oir.Value)
-    return b.transpose(resized, [int(axis) for axis in np.argsort(perm)])
-
-
-def _scales(before: Shape, after: Sequence[Dim]) -> np.ndarray:
-    """The scale of each axis, for shapes that are not all known.
-
-    Raises:
-        Refusal: An extent computed from the scale would differ.
-    """
-    scales = np.ones(len(before), np.float32)
-    for axis, (old, new) in enumerate(zip(before, after, strict=True)):
-        if isinstance(old, int) and isinstance(new, int) and old:
-            scales[axis] = np.float32(new) / np.float32(old)
-            need(np.floor(scales[axis] * np.float32(old)) == new, "the extent is rounded")
-    return scales
 
 
 class SinkTransposeResize(Rule):
@@ -387,16 +322,16 @@ class SinkTransposeResize(Rule):
             shape_of(x),
             [shape_of(node.outputs[0])[perm.index(i)] for i in sorted(perm)],
         )
-        resized = [i for i in range(len(perm)) if before[i] != after[i]]
-        need(resized == [2, 3] and len(perm) == 4, "its channels are not second", node)
+        axes = [i for i in range(len(perm)) if before[i] != after[i]]
+        need(axes == [2, 3] and len(perm) == 4, "its channels are not second", node)
         mode = node.attributes.get_string("mode", "nearest")
         plain = mode == "linear" and not node.attributes.get_int("antialias", 0)
         dims = static_shape(x)
         if plain and dims is not None:
-            pairs = [(dims[i], *fixed([after[i]])) for i in resized]
-            if _work(*pairs) < b.costs.linear_resize_work:
+            pairs = [(dims[i], *fixed([after[i]])) for i in axes]
+            if multiplications(*pairs) < b.costs.linear_resize_work:
                 weights = [interpolation(LINEAR, *pair).astype(np.float32) for pair in pairs]
-                return b.transpose(_products(x, resized, weights, b), perm)
+                return b.transpose(products(x, axes, weights, b), perm)
         *rest, sizes = node.inputs[1:]
         extents = needed(const_of(sizes), "its sizes are computed", node)
         inputs = [x, *rest, b.const(extents[[perm.index(i) for i in sorted(perm)]])]
