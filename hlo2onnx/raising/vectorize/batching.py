@@ -383,7 +383,7 @@ _MAKERS: dict[str, Callable[[Batcher, oir.Node], list[oir.Value]]] = {
 
 def batchable(b: Batcher, node: oir.Node) -> bool:
     """Tries to add the node's results to the rows; returns whether it could."""
-    is_apart = b.rows.keys().isdisjoint(node.inputs) and node.op_type not in _LOOPS
+    is_apart = b.rows.keys().isdisjoint(node.inputs) and node.op_type not in LOOPS
     if is_apart or b.obstacle(node) is not None:  # as for most nodes of a body
         return False
     try:
