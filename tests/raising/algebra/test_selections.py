@@ -21,7 +21,9 @@ from hlo2onnx.raising.rules.algebra.selections import (
     ReduceBooleans,
     ReduceOfNot,
     SelectBooleans,
+    SumOfChoices,
     WhereOfNot,
+    ZeroOrSmall,
 )
 from hlo2onnx.targets import load_target
 
@@ -90,6 +92,12 @@ FIRES: dict[str, tuple[Rule, Build, str]] = {
                      "And Not"),
     "select true": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, b.const(TRUE)),
                     "Not Or"),
+    "select itself": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, c, d), "Or"),
+    "select or itself": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, c), "And"),
+    "select true or": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, b.const(TRUE), d),
+                       "Or"),
+    "select or false": (SelectBooleans(), lambda b, c, d, x, y, k: b.Where(c, d, b.const(FALSE)),
+                        "And"),
     "not and": (NotOfBoth(), lambda b, c, d, x, y, k: b.And(b.Not(c), b.Not(d)), "Not Or"),
     "not or": (NotOfBoth(), lambda b, c, d, x, y, k: b.Or(b.Not(c), b.Not(d)), "And Not"),
     "not zero": (NotEqualZero(), lambda b, c, d, x, y, k: b.Not(b.Equal(k, b.scalar(0, T.INT32))),
@@ -232,3 +240,100 @@ def test_a_reduction_beside_an_extent_that_may_be_0() -> None:
 
 def test_before_opset_20_nothing_reduces_booleans() -> None:
     Rewrite(reduced("ReduceMax"), INPUTS, ReduceBooleans(), opset=19).nothing()
+
+
+def halves(one: float, other: float, swapped: bool = False, d_again: bool = False) -> Build:
+    """The sum of two selections between x and 0."""
+
+    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        pairs = [[b.scalar(one, T.FLOAT), x], [x, b.scalar(other, T.FLOAT)]]
+        first, second = pairs[:: -1 if swapped else 1]
+        return b.Add(b.Where(c, *first), b.Where(d if d_again else c, *second))
+
+    return build
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_sum_of_choices(zero: float, swapped: bool) -> None:
+    Rewrite(halves(zero, zero, swapped), INPUTS, SumOfChoices()).gives("Add")
+
+
+def of_two_tensors(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    zero = b.scalar(0, T.FLOAT)
+    return b.Add(b.Where(c, zero, x), b.Where(c, y, zero))
+
+
+def same_side(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    zero = b.scalar(0, T.FLOAT)
+    return b.Add(b.Where(c, zero, x), b.Where(c, zero, x))
+
+
+def expanded_by_the_condition(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    condition, zero = b.unsqueeze(c, [1]), b.scalar(0, T.FLOAT)
+    return b.Add(b.Where(condition, zero, x), b.Where(condition, x, zero))
+
+
+OTHER_SUMS: dict[str, Build] = {
+    "zeros of two signs": halves(0.0, -0.0),
+    "other numbers": halves(0.0, 1.0),
+    "one number": halves(1.0, 0.0),
+    "two conditions": halves(0.0, 0.0, d_again=True),
+    "two tensors": of_two_tensors,
+    "the same side": same_side,
+    "a condition with more axes": expanded_by_the_condition,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SUMS)
+def test_other_sums(name: str) -> None:
+    Rewrite(OTHER_SUMS[name], INPUTS, SumOfChoices()).nothing()
+
+
+def small(limit: float, swapped: bool = False, zero: float = 0.0, other: bool = False) -> Build:
+    """Whether x is 0, or at most as large as a limit."""
+
+    def build(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+        below = b.LessOrEqual(b.Abs(y if other else x), b.scalar(limit, T.FLOAT))
+        pair = [b.Equal(x, b.scalar(zero, T.FLOAT)), below]
+        return b.Or(*pair[:: -1 if swapped else 1])
+
+    return build
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("limit", [1e-8, 0.0, np.inf])
+def test_zero_or_small(limit: float, swapped: bool) -> None:
+    inputs = {**INPUTS, "x": np.array([np.nan, -0.0, 1e-9, 5e-39], np.float32)}
+    Rewrite(small(limit, swapped), inputs, ZeroOrSmall()).gives("Abs", "LessOrEqual")
+
+
+def of_limits(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    """One limit for each element, one of them negative."""
+    limits = b.const(np.array([1, -1, 1, 1], np.float32))
+    return b.Or(b.Equal(x, b.scalar(0, T.FLOAT)), b.LessOrEqual(b.Abs(x), limits))
+
+
+def below_zero(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    small = b.Less(b.Abs(x), b.scalar(0, T.FLOAT))
+    return b.Or(b.Equal(x, b.scalar(0, T.FLOAT)), small)
+
+
+def of_integers(b: B, c: V, d: V, x: V, y: V, k: V) -> V:
+    zero, limit = b.scalar(0, T.INT32), b.scalar(3, T.INT32)
+    return b.Or(b.Equal(k, zero), b.LessOrEqual(b.Abs(k), limit))
+
+
+NOT_SMALL: dict[str, Build] = {
+    "a negative limit": small(-1.0),
+    "another number": small(1.0, zero=2.0),
+    "another tensor": small(1.0, other=True),
+    "several limits": of_limits,
+    "a strict limit": below_zero,
+    "integers": of_integers,
+}
+
+
+@pytest.mark.parametrize("name", NOT_SMALL)
+def test_not_zero_or_small(name: str) -> None:
+    Rewrite(NOT_SMALL[name], INPUTS, ZeroOrSmall()).nothing()

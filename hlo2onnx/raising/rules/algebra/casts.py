@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from operator import eq, ge, gt, le, lt
 
+import numpy as np
 import onnx_ir as oir
 
 from hlo2onnx.analysis.ranges import Range, range_of_type
-from hlo2onnx.ir.values import INTEGERS, const_number, dtype_of, shape_of
+from hlo2onnx.ir.values import INTEGERS, const_number, const_of, dtype_of, shape_of
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
-from hlo2onnx.raising.match.views import both_orders, first, is_private, maker_of, source_of
+from hlo2onnx.raising.match.views import (
+    both_orders,
+    first,
+    is_private,
+    maker_of,
+    operands,
+    source_of,
+)
 
 BOOL = oir.DataType.BOOL
 
@@ -146,3 +154,59 @@ def _identity(x: oir.Value | None) -> object:
     """The value itself, or its number: constants of other shapes may hold the same number."""
     number = const_number(x)
     return x if number is None else number
+
+
+class ProductWithBoolean(Rule):
+    """x * Cast(c) -> Where(c, x, 0), for a cast boolean c
+
+    Legal for integers, and for constants that are finite and have no sign bit: -1 * 0 is -0. Done
+    if no other node reads the number.
+    """
+
+    name = "product-with-boolean"
+    anchors = frozenset({"Mul"})
+    sources = frozenset({"Cast"})
+    # Other rules look for products.
+    phase = 1
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        dtype = dtype_of(node.outputs[0])
+        for x, number in both_orders(node):
+            c = source_of(number, "Cast")
+            if c is None or dtype_of(c) != BOOL:
+                continue
+            need(dtype in INTEGERS or _is_positive(x), "x * 0 may be NaN or -0", node)
+            need(is_private(number), "others read the number", number)
+            need(b.supports("Where", dtype), "the target does not select such numbers", node)
+            made: oir.Value = b.Where(c, x, b.scalar(0, dtype))
+            return made
+        raise Refusal("no factor is a cast boolean", node)
+
+
+def _is_positive(x: oir.Value) -> bool:
+    """Whether all numbers are known, finite, and not below +0."""
+    known = const_of(x)
+    if known is None:
+        return False
+    numbers = known.astype(np.float64)
+    return bool(np.isfinite(numbers).all() and not np.signbit(numbers).any())
+
+
+class ComplementOfBoolean(Rule):
+    """1 - Cast(c) -> Cast(Not(c)), for a cast boolean c
+
+    Legal for all numbers, as 1 - 1 is +0. Done if no other node reads Cast(c).
+    """
+
+    name = "complement-of-boolean"
+    anchors = frozenset({"Sub"})
+    sources = frozenset({"Cast"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        one, number = operands(node)
+        c = needed(source_of(number, "Cast"), "it subtracts no cast", node)
+        need(dtype_of(c) == BOOL, "it subtracts no boolean", node)
+        need(const_number(one) == 1, "it does not subtract from 1", one)
+        need(is_private(number), "others read the number", number)
+        need(shape_of(number) == shape_of(node.outputs[0]), "the 1 has more axes", one)
+        return b.cast(b.Not(c), dtype_of(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import copysign
 from typing import Final
 
 import onnx_ir as oir
@@ -18,7 +19,14 @@ from hlo2onnx.ir.values import (
 )
 from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.reductions import reduced_axes
-from hlo2onnx.raising.match.views import first, is_private, maker_of, operands, source_of
+from hlo2onnx.raising.match.views import (
+    both_orders,
+    first,
+    is_private,
+    maker_of,
+    operands,
+    source_of,
+)
 from hlo2onnx.raising.rules.algebra.casts import HOLDS
 
 BOOL: Final = oir.DataType.BOOL
@@ -64,7 +72,8 @@ class NestedWhere(Rule):
 
 class SelectBooleans(Rule):
     """Where(c, x, y) of booleans -> y xor (c and (x xor y)), with fewer operators for constants:
-    Where(c, False, y) -> not c and y, Where(c, x, True) -> not c or x
+    Where(c, False, y) -> not c and y, Where(c, x, True) -> not c or x, and where c is a choice:
+    Where(c, c, y) -> c or y, Where(c, x, c) -> c and x
 
     Done for targets whose Where takes no booleans: it would need three casts.
     """
@@ -78,7 +87,11 @@ class SelectBooleans(Rule):
         need(dtype_of(x) == BOOL, "it does not select booleans", node)
         need(not b.supports("Where", BOOL), "the target selects booleans", node)
         shape = shape_of(node.outputs[0])
-        if b.facts.truth(x) is False:
+        if b.facts.truth(x) is True or x is condition:
+            result = b.Or(condition, y)
+        elif b.facts.truth(y) is False or y is condition:
+            result = b.And(condition, x)
+        elif b.facts.truth(x) is False:
             result = b.And(b.Not(condition), y)
         elif b.facts.truth(y) is True:
             result = b.Or(b.Not(condition), x)
@@ -86,6 +99,37 @@ class SelectBooleans(Rule):
             result = b.Xor(y, b.And(condition, b.Xor(x, y)))
         need(shape_of(result) == shape, "a constant expands the others", node)
         return result
+
+
+class SumOfChoices(Rule):
+    """Where(c, 0, x) + Where(c, x, 0) -> x + 0
+
+    Legal if all zeros have one sign: an element is 0 + x or x + 0. Gradients of selections are
+    summed like this.
+    """
+
+    name = "sum-of-choices"
+    anchors = frozenset({"Add"})
+    sources = frozenset({"Where"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        one, other = (maker_of(x, "Where") for x in operands(node))
+        need(one is not None and other is not None, "a term is no selection", node)
+        assert one is not None
+        assert other is not None
+        condition, *choices = operands(one)
+        again, *opposite = operands(other)
+        need(condition is again, "the conditions differ", node)
+        for x, zero, same, last in ((*choices, *opposite[::-1]), (*choices[::-1], *opposite)):
+            if x is same and const_number(zero) == 0:
+                signs = {
+                    copysign(1, number) for number in map(const_number, (zero, last)) if number == 0
+                }
+                need(len(signs) == 1 and const_number(last) == 0, "the zeros have two signs", node)
+                made: oir.Value = b.Add(x, b.scalar(copysign(0, signs.pop()), dtype_of(x)))
+                need(shape_of(made) == shape_of(node.outputs[0]), "the condition expands x", node)
+                return made
+        raise Refusal("it does not select 0 and the same", node)
 
 
 class CompareChoices(Rule):
@@ -198,6 +242,34 @@ class NotOfBoth(Rule):
         need(x is not None and y is not None, "an operand is not negated", node)
         need(all(map(is_private, operands(node))), "others read the negations", node)
         return b.Not(b.op("Or" if node.op_type == "And" else "And", x, y))
+
+
+class ZeroOrSmall(Rule):
+    """x == 0 or |x| <= c -> |x| <= c
+
+    Legal for constants c of one element that are not negative, and floats.
+    """
+
+    name = "zero-or-small"
+    anchors = frozenset({"Or"})
+    sources = frozenset({"Equal"})
+
+    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
+        for zero, small in both_orders(node):
+            equal, below = maker_of(zero, "Equal"), maker_of(small, "LessOrEqual")
+            if equal is None or below is None:
+                continue
+            magnitude, limit = operands(below)
+            x = needed(source_of(magnitude, "Abs"), "it compares no magnitude", below)
+            pairs = both_orders(equal)
+            is_zero = any(one is x and const_number(other) == 0 for one, other in pairs)
+            need(is_zero, "it does not compare the same with 0", equal)
+            least = const_number(limit)
+            need(least is not None and least >= 0, "the limit may be negative", limit)
+            need(dtype_of(x) in FLOATS, "they are integers", x)
+            need(shape_of(small) == shape_of(node.outputs[0]), "the zero has more axes", equal)
+            return small
+        raise Refusal("it does not ask for zeros and small numbers", node)
 
 
 class IsNan(Rule):

@@ -46,14 +46,14 @@ class MovesToGather(Rule):
         most = min(_MOST_ELEMENTS, b.costs.joined_elements_per_node)
         need(is_small_move(node, most), "it moves many elements, or the places are unknown", node)
         readers = [reader for x in node.outputs for reader in x.consumers()]
-        later = any(x.graph is node.graph and is_small_move(x, most) for x in readers)
-        need(not later, "another move reads what it moves", node)
+        is_last = not any(x.graph is node.graph and is_small_move(x, most) for x in readers)
         dtype = dtype_of(node.outputs[0])
         moves = all(b.supports(op_type, dtype) for op_type in ("Concat", "Gather", "Split"))
         need(moves, "the target cannot gather these numbers", node)
         graph = node.graph
         assert isinstance(graph, oir.Graph)
-        for group in (group_of(node, most), private_group_of(node, most)):
+        groups = [group_of(node, most)] if is_last else []
+        for group in (*groups, private_group_of(node, most)):
             if len(group) > 1 and all(map(is_read, group)):
                 nodes = b.nodes_of(graph)
                 last = next(each for each in reversed(nodes) if each in group)

@@ -1,0 +1,169 @@
+"""Scatters to known rows on small graphs: rows read from them, chains, and selections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as oir
+import pytest
+from rewriting import Build, Rewrite
+
+from hlo2onnx.ir.builder import GraphBuilder
+from hlo2onnx.raising.rules.shapes.scatter_rows import (
+    ComposeScatters,
+    SliceOfScatter,
+    WhereOfScatter,
+)
+
+B, V = GraphBuilder, oir.Value
+INPUTS = {
+    "x": np.arange(12, dtype=np.float32).reshape(6, 2),
+    "y": -1 - np.arange(4, dtype=np.float32).reshape(2, 2),
+    "z": 100 + np.arange(4, dtype=np.float32).reshape(2, 2),
+    "c": np.array([True, False]),
+}
+
+
+def scatter(b: B, x: V, rows: Sequence[int], y: V, **attributes: str) -> V:
+    index = b.const(np.array(rows, np.int64).reshape(-1, 1))
+    made: V = b.op("ScatterND", x, index, y, **attributes)
+    return made
+
+
+def sliced(rows: Sequence[int], start: int, stop: int, step: int = 1, axis: int = 0) -> Build:
+    def build(b: B, x: V, y: V, z: V, c: V) -> V:
+        return b.Neg(b.slice(scatter(b, x, rows, y), [start], [stop], [step], [axis]))  # type: ignore[no-any-return]
+
+    return build
+
+
+SLICES: dict[str, tuple[Build, tuple[str, ...]]] = {
+    "others": (sliced([1, 2], 3, 5), ("Slice", "Neg")),
+    "all of them": (sliced([1, 2], 1, 3), ("Neg",)),
+    "the second": (sliced([4, 1], 1, 2), ("Slice", "Neg")),
+    "from the end": (sliced([-2, -1], 4, 6), ("Neg",)),
+    "between them": (sliced([0, 5], 1, 5), ("Slice", "Neg")),
+}
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_slices(name: str) -> None:
+    build, nodes = SLICES[name]
+    Rewrite(build, INPUTS, SliceOfScatter()).gives(*nodes)
+
+
+def one_column(b: B, x: V, y: V, z: V, c: V) -> V:
+    index = b.const(np.array([[1, 0], [2, 0]]))
+    written = b.op("ScatterND", x, index, b.ReduceSum(y, b.i64([1]), keepdims=0))
+    return b.slice(written, [3], [4], axes=[0])
+
+
+OTHER_SLICES: dict[str, Build] = {
+    "rows of both": sliced([1, 2], 2, 4),
+    "of both, before": sliced([1, 2], 0, 2),
+    "another order": sliced([2, 1], 1, 3),
+    "a step": sliced([1, 2], 3, 6, 2),
+    "columns": sliced([1, 2], 0, 1, axis=1),
+    "an element of each row": one_column,
+    "sums": lambda b, x, y, z, c: b.slice(
+        scatter(b, x, [1, 2], y, reduction="add"), [1], [3], axes=[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SLICES)
+def test_other_slices(name: str) -> None:
+    Rewrite(OTHER_SLICES[name], INPUTS, SliceOfScatter()).nothing()
+
+
+def twice(first: Sequence[int], second: Sequence[int], **attributes: str) -> Build:
+    def build(b: B, x: V, y: V, z: V, c: V) -> V:
+        return scatter(b, scatter(b, x, first, y), second, z, **attributes)
+
+    return build
+
+
+CHAINS: dict[str, tuple[Build, tuple[str, ...]]] = {
+    "other rows": (twice([1, 3], [4, 0]), ("Concat", "ScatterND")),
+    "the same rows": (twice([1, 3], [3, 1]), ("ScatterND",)),
+    "one of them": (twice([1, 3], [3, 5]), ("Slice", "Concat", "ScatterND")),
+    "the first": (twice([-5, 3], [1, 5]), ("Slice", "Concat", "ScatterND")),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains(name: str) -> None:
+    build, nodes = CHAINS[name]
+    Rewrite(build, INPUTS, ComposeScatters()).gives(*nodes)
+
+
+def test_all_rows_in_order() -> None:
+    def build(b: B, x: V, y: V, z: V, c: V) -> V:
+        w = b.Neg(y)
+        return b.Abs(scatter(b, scatter(b, scatter(b, x, [0, 1], y), [2, 3], z), [4, 5], w))  # type: ignore[no-any-return]
+
+    Rewrite(build, INPUTS, ComposeScatters()).gives("Neg", "Concat", "Concat", "Abs")
+
+
+def kept_apart(b: B, x: V, y: V, z: V, c: V) -> V:
+    """The middle one of three rows is written again."""
+    three = b.concat([y, b.slice(z, [0], [1], axes=[0])], 0)
+    return scatter(b, scatter(b, x, [1, 2, 3], three), [2, 5], z)
+
+
+def other_reader(b: B, x: V, y: V, z: V, c: V) -> Sequence[V]:
+    inner = scatter(b, x, [1, 2], y)
+    return [b.Neg(inner), scatter(b, inner, [3, 4], z)]
+
+
+OTHER_CHAINS: dict[str, Build] = {
+    "rows that stay are apart": kept_apart,
+    "another reader": other_reader,
+    "a sum": twice([1, 2], [2, 3], reduction="add"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CHAINS)
+def test_other_chains(name: str) -> None:
+    Rewrite(OTHER_CHAINS[name], INPUTS, ComposeScatters()).nothing()
+
+
+def selected(rows: Sequence[int], scalar: bool = True, swapped: bool = False) -> Build:
+    def build(b: B, x: V, y: V, z: V, c: V) -> V:
+        condition = b.slice(c, [0], [1], axes=[0]) if scalar else c
+        pair = [scatter(b, x, rows, y), x]
+        return b.Where(condition, *pair[:: -1 if swapped else 1])  # type: ignore[no-any-return]
+
+    return build
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("value", [False, True])
+def test_selections(swapped: bool, value: bool) -> None:
+    inputs = {**INPUTS, "c": np.array([value, False])}
+    found = Rewrite(selected([2, 3], swapped=swapped), inputs, WhereOfScatter())
+    found.gives("Slice", "Slice", "Where", "ScatterND")
+
+
+def of_another(b: B, x: V, y: V, z: V, c: V) -> V:
+    return b.Where(b.slice(c, [0], [1], axes=[0]), scatter(b, x, [1, 2], y), b.Neg(x))  # type: ignore[no-any-return]
+
+
+def read_again(b: B, x: V, y: V, z: V, c: V) -> Sequence[V]:
+    condition, other = b.slice(c, [0], [1], axes=[0]), scatter(b, x, [1, 2], y)
+    return [b.Where(condition, other, x), b.Neg(other)]
+
+
+OTHER_SELECTIONS: dict[str, Build] = {
+    "several conditions": selected([2, 3], scalar=False),
+    "rows apart": selected([2, 4]),
+    "another order": selected([3, 2]),
+    "another tensor": of_another,
+    "another reader": read_again,
+}
+
+
+@pytest.mark.parametrize("name", OTHER_SELECTIONS)
+def test_other_selections(name: str) -> None:
+    Rewrite(OTHER_SELECTIONS[name], INPUTS, WhereOfScatter()).nothing()
