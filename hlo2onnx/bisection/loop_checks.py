@@ -14,7 +14,7 @@ from hlo2onnx.bisection.block_check import BlockCheck
 from hlo2onnx.bisection.model_graphs import ModelGraphs, Scope, trip_name
 from hlo2onnx.bisection.points import Point, points_in, scopes_of, trip_of
 from hlo2onnx.bisection.program_values import Arrays, BlockValues
-from hlo2onnx.ir.provenance import ARGUMENTS, STACKED, Path
+from hlo2onnx.ir.provenance import ARGUMENTS, LATER_TRIPS, STACKED, Path
 from hlo2onnx.verification.runners import Start
 
 MANY_TRIPS = 200
@@ -112,4 +112,6 @@ def numbers_of(scope: Scope, trip: int | None) -> dict[str, np.ndarray]:
         return {}
     if scope.owner.op_type == "Scan":
         return {trip_name(scope.name): np.array(trip)}
-    return {scope.inputs[0]: np.array(trip), scope.inputs[1]: np.array(True)}
+    bodies = (item.g for item in scope.owner.attribute if item.name == "body")
+    number = trip - any(body.doc_string == LATER_TRIPS for body in bodies)
+    return {scope.inputs[0]: np.array(number), scope.inputs[1]: np.array(True)}

@@ -22,6 +22,9 @@ ARGUMENTS = -1
 STACKED = -1
 """Instead of the number of a trip: all trips, along the first axis."""
 
+LATER_TRIPS = "The first trip runs in front of this loop."
+"""Documentation of a body whose trip 0 is the program's trip 1. Saved models have it."""
+
 HELD = "hlo2onnx.held"
 _LOOP = "hlo2onnx.loop"
 _REWRITES = "hlo2onnx.rewrites"

@@ -57,6 +57,9 @@ class Costs:
     unrolled_layer_nodes: float = 0
     """The same where each trip multiplies with a constant matrix of its own, which the runtime
     then packs. A layer of a network has about 40 nodes."""
+    peeled_nodes: float = 0
+    """Nodes of a trip that may be there twice, so that the first one is simpler than the others: it
+    also does without the loop and a branch, which take as long as ten nodes for 16 states."""
     fission_nodes: float = math.inf
     """Nodes that a trip must be spared for a second loop to pay: that costs three in each trip."""
     trip_bytes: float = 0

@@ -26,7 +26,11 @@ def is_fallback(node: oir.Node) -> bool:
     """Whether a branch computes what a table has for the first trips of a loop only."""
     inside, graph = maker_of(node.inputs[0], "Less"), node.graph
     numbers = graph.inputs[:1] if isinstance(graph, oir.Graph) else []
-    return inside is not None and inside.inputs[0] in numbers and is_constant(inside.inputs[1])
+    if inside is None or not is_constant(inside.inputs[1]):
+        return False
+    # A loop whose first trip runs in front of it adds one to its number.
+    shifted = maker_of(inside.inputs[0], "Add")
+    return not set(numbers).isdisjoint(shifted.inputs if shifted else inside.inputs)
 
 
 def threefry_levels(

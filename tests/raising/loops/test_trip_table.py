@@ -226,7 +226,7 @@ def test_first_trips_of_an_inner_loop_are_drawn_for_all_trips_of_the_outer_one()
 
 
 def _has_loop(node: oir.Node) -> bool:
-    return any(each.op_type == "Loop" for graph in subgraphs(node) for each in graph)
+    return any(each.op_type == "Loop" for graph in subgraphs(node) for each in all_nodes(graph))
 
 
 # -- near misses -----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from hlo2onnx.raising.rules.loops import (
     horizontal_fusion,
     known_conditions,
     loop_fission,
+    loop_peel,
     loop_to_scan,
     loop_unroll,
     loop_vectorize,
@@ -59,4 +60,5 @@ LOOP_RULES: tuple[Rule, ...] = (
     slices_to_split.SlicesToSplit(),
     horizontal_fusion.HorizontalFusion(),
     carry_recomputed.CarryRecomputed(),
+    loop_peel.LoopPeel(),
 )

@@ -7,12 +7,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 import onnx_ir as oir
 
 from hlo2onnx.ir.traversal import all_nodes, nodes_in, reads, subgraphs
-from hlo2onnx.ir.values import const_of, dtype_of, origin, present, shape_of
+from hlo2onnx.ir.values import dtype_of, origin, present, shape_of
 from hlo2onnx.raising.engine import Rewriter, Rule, need
 from hlo2onnx.raising.match.copies import (
     copy_nodes,
     is_speculatable,
     makers_within,
+    makes_a_trip,
     output_of,
 )
 from hlo2onnx.raising.match.counted_loop import has_one_shape
@@ -43,7 +44,7 @@ class CarryRecomputed(Rule):
         has_condition = origin(body.outputs[0]) is not body.inputs[1]
         need(has_condition, "it has no condition that is computed in the body", node)
         need(self.is_worth_a_look(body), "no loop or branch is in its body", node)
-        following = _following(body, _makes_a_trip(node))
+        following = _following(body, makes_a_trip(node))
         dead = _replaceable(body, following)
         owners = {inner: one for one in dead for inner in _inner_nodes(one)}
         read = [
@@ -80,15 +81,6 @@ class CarryInnerLoops(CarryRecomputed):
     def is_worth_a_look(self, nodes: Iterable[oir.Node]) -> bool:
         """Whether one of the nodes has a body."""
         return any(map(subgraphs, nodes))
-
-
-def _makes_a_trip(loop: oir.Node) -> bool:
-    """Whether a Loop makes a trip in any case."""
-    limit, going = loop.inputs[:2]
-    counts, starts = const_of(limit), const_of(going)
-    return (limit is None or (counts is not None and bool(counts.min() > 0))) and (
-        going is None or (starts is not None and bool(starts.all()))
-    )
 
 
 def _following(body: oir.Graph, makes_a_trip: bool) -> Following:
