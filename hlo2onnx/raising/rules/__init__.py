@@ -191,7 +191,6 @@ RULES: tuple[Rule, ...] = (
     slices.ReverseCumSum(),
     scatter_rows.SliceOfScatter(),
     scatter_rows.ComposeScatters(),
-    scatter_rows.WhereOfScatter(),
     inline_branches.InlineBranch(),
     *LOOP_RULES,
     constant_unit_dims.ConstantUnitDims(),

@@ -1,4 +1,4 @@
-"""Scatters to known rows on small graphs: rows read from them, chains, and selections."""
+"""Scatters to known rows on small graphs: rows read from them, chains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hlo2onnx.ir.builder import GraphBuilder
 from hlo2onnx.raising.rules.shapes.scatter_rows import (
     ComposeScatters,
     SliceOfScatter,
-    WhereOfScatter,
 )
 
 B, V = GraphBuilder, oir.Value
@@ -127,43 +126,3 @@ OTHER_CHAINS: dict[str, Build] = {
 @pytest.mark.parametrize("name", OTHER_CHAINS)
 def test_other_chains(name: str) -> None:
     Rewrite(OTHER_CHAINS[name], INPUTS, ComposeScatters()).nothing()
-
-
-def selected(rows: Sequence[int], scalar: bool = True, swapped: bool = False) -> Build:
-    def build(b: B, x: V, y: V, z: V, c: V) -> V:
-        condition = b.slice(c, [0], [1], axes=[0]) if scalar else c
-        pair = [scatter(b, x, rows, y), x]
-        return b.Where(condition, *pair[:: -1 if swapped else 1])  # type: ignore[no-any-return]
-
-    return build
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-@pytest.mark.parametrize("value", [False, True])
-def test_selections(swapped: bool, value: bool) -> None:
-    inputs = {**INPUTS, "c": np.array([value, False])}
-    found = Rewrite(selected([2, 3], swapped=swapped), inputs, WhereOfScatter())
-    found.gives("Slice", "Slice", "Where", "ScatterND")
-
-
-def of_another(b: B, x: V, y: V, z: V, c: V) -> V:
-    return b.Where(b.slice(c, [0], [1], axes=[0]), scatter(b, x, [1, 2], y), b.Neg(x))  # type: ignore[no-any-return]
-
-
-def read_again(b: B, x: V, y: V, z: V, c: V) -> Sequence[V]:
-    condition, other = b.slice(c, [0], [1], axes=[0]), scatter(b, x, [1, 2], y)
-    return [b.Where(condition, other, x), b.Neg(other)]
-
-
-OTHER_SELECTIONS: dict[str, Build] = {
-    "several conditions": selected([2, 3], scalar=False),
-    "rows apart": selected([2, 4]),
-    "another order": selected([3, 2]),
-    "another tensor": of_another,
-    "another reader": read_again,
-}
-
-
-@pytest.mark.parametrize("name", OTHER_SELECTIONS)
-def test_other_selections(name: str) -> None:
-    Rewrite(OTHER_SELECTIONS[name], INPUTS, WhereOfScatter()).nothing()

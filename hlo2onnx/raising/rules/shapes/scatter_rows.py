@@ -1,4 +1,4 @@
-"""Scatters to rows that are known: rows read from them, chains of them, and selections."""
+"""Scatters to rows that are known: rows read from them, and chains of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as oir
 
-from hlo2onnx.ir.values import const_of, rank_of, shape_of, size_of
-from hlo2onnx.raising.engine import Refusal, Rewriter, Rule, need, needed
+from hlo2onnx.ir.values import const_of, shape_of
+from hlo2onnx.raising.engine import Rewriter, Rule, need, needed
 from hlo2onnx.raising.match.views import extent_of, first, is_private, maker_of, operands
 from hlo2onnx.raising.rules.shapes.slices import ranges_of
 
@@ -67,35 +67,6 @@ class ComposeScatters(Rule):
         if len(kept) < len(rows):
             y = b.slice(y, [start], [end], axes=[0])
         return _scattered(b, x, [*rows[start:end], *later], b.concat([y, z], 0))
-
-
-class WhereOfScatter(Rule):
-    """Where(c, ScatterND(x, i, y), x) -> ScatterND(x, i, Where(c, y, x[i])), and so for
-    Where(c, x, ScatterND(x, i, y))
-
-    Legal if c is one element, and i has different rows that are constants and follow one another.
-    Done if nothing else reads the ScatterND: a later one may then join it.
-    """
-
-    name = "where-of-scatter"
-    anchors = frozenset({"Where"})
-    sources = frozenset({"ScatterND"})
-
-    def rewrite(self, node: oir.Node, b: Rewriter) -> oir.Value:
-        condition, *choices = operands(node)
-        need(size_of(condition) == 1, "the condition has several elements", condition)
-        need(rank_of(condition) <= rank_of(choices[0]), "the condition has more axes", condition)
-        for place, choice in enumerate(choices):
-            scatter, x = maker_of(choice, "ScatterND"), choices[1 - place]
-            if scatter is None or first(scatter) is not x:
-                continue
-            need(is_private(choice), "others read the scatter", scatter)
-            rows = rows_of(scatter)
-            low, high = min(rows), max(rows) + 1
-            need(rows == list(range(low, high)), "its rows do not follow one another", scatter)
-            pair = [operands(scatter)[2], b.slice(x, [low], [high], axes=[0])]
-            return _scattered(b, x, rows, b.Where(condition, *pair[:: -1 if place else 1]))
-        raise Refusal("it does not select between a tensor and the same with other rows", node)
 
 
 def rows_of(scatter: oir.Node) -> list[int]:
